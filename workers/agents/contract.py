@@ -32,7 +32,7 @@ AgentEnding = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """One attempt, with the places it may use. The folders exist."""
+    """One attempt, with the folders it may use, which exist."""
 
     order: WorkOrder
     worktree: Path
@@ -40,18 +40,17 @@ class Assignment:
     tmp: Path
     """Private to the attempt and outside the worktree."""
     env: Mapping[str, str]
-    """The complete environment of commands, from `workers.sandbox.order.environment.command_environment`."""
+    """The complete environment of its commands."""
     log: Path
     transcript: Path
     confined: Confinement
-    """What holds every command of the attempt."""
+    """The sandbox around every command of the attempt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentAnswer:
     """
-    How the agent ended. `finished` says that it says so: whether there is a change is for the harness to
-    see.
+    The end of the agent's work. `finished` is the agent's claim: the harness checks whether there is a change.
     """
 
     ended: AgentEnding
@@ -61,19 +60,19 @@ class AgentAnswer:
     claimed_summary: str = ""
     spent: Spent = field(default_factory=Spent)
     models: tuple[str, ...] = ()
-    """Who answered, where models did."""
+    """The models that answered, if any did."""
     families: tuple[str, ...] = ()
-    """Of all that had a hand in the work, those of attempts gone on with included; none where no model had."""
+    """The families of all models that took part, also in earlier attempts that this one resumed."""
     planned: tuple[str, ...] = ()
-    """Paths of the plan it committed to."""
+    """The paths of the plan it committed to."""
     trouble: Trouble | None = None
-    """Why a model gave no answer; only with `failed`."""
+    """The reason why a model gave no answer; only with `failed`."""
     resets_at: float | None = None
-    """Unix seconds at which a usage limit ends."""
+    """The end of a usage limit, in Unix seconds."""
     includes: tuple[int, ...] = ()
-    """Interrupted attempts that this one went on with; what they used is in `spent`."""
+    """The interrupted attempts that this one resumed; `spent` includes their usage."""
     resumable: bool = False
-    """Whether another attempt may go on from what the hub keeps of this one."""
+    """True when another attempt may resume from the files that the hub keeps of this one."""
 
 
 def task_variables(order: WorkOrder, reasons: Path) -> dict[str, str]:

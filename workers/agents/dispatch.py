@@ -31,6 +31,7 @@ def perform(assignment: Assignment, workspace: Workspace, *, stop: Callable[[], 
 
 
 def perform_command(assignment: Assignment, script: str, *, stop: Callable[[], bool]) -> AgentAnswer:
+    """Run a shell command as the agent; it has finished when it exits with 0."""
     limits = assignment.order.limits
     reasons = write_reasons(assignment.order, assignment.tmp)
     ended = run(
@@ -58,10 +59,8 @@ def _judged(ended: Ended) -> tuple[AgentEnding, str]:
         case "timeout":
             return "timeout", f"the command did not end within {ended.seconds:.0f} s"
         case "idle":
-            return (
-                "idle",
-                f"the command was silent and changed nothing for too long; ended after {ended.seconds:.0f} s",
-            )
+            detail = f"the command was silent and changed nothing for too long; ended after {ended.seconds:.0f} s"
+            return "idle", detail
         case "stopped":
             return "stopped", "the command was stopped"
         case "not_started":

@@ -1,8 +1,8 @@
 """
-Whose mind a model is: families, by the table of models and by the names that vendors give to theirs.
+Model families (claude, gpt, ...), known from the table of models and from the names that vendors give their models.
 
-Work is reviewed by another family than those that had a hand in it, so whatever is not known is `unknown`, never a
-guess, and where a table and a model's own name say two different things, both count. Pure.
+Work is reviewed by another family than those that made it. So an unknown model's family is `unknown`, never a guess,
+and where a table and a model's own name differ, both families count. Pure.
 """
 
 import re
@@ -35,7 +35,7 @@ _NAMED = {
     "hunyuan": "hunyuan",
     "scripted": "scripted",
 }
-"""What models' names begin with, by family."""
+"""The beginnings of models' names, by family."""
 _BEGINNINGS = sorted(((word, family) for family, words in _NAMED.items() for word in words.split()), reverse=True)
 _O_SERIES = re.compile(r"o\d(?![a-z0-9])")
 _PIECES = re.compile(r"[/:@~.\s]+")
@@ -52,67 +52,66 @@ _VENDORS = {
     "zhipu": "glm",
     "mistralai": "mistral",
 }
-"""Words that a table may have for a family. Of a model's own name they say nothing: `openai/` is many a server's."""
+"""Other words for a family in a table. In a model's own name they mean nothing: many servers use `openai/`."""
 _PROGRAMS: dict[CliProgram, str] = {"claude": "claude", "codex": "gpt"}
 
 
 def find_family(name: str) -> str:
-    """By a model's name alone, whoever sells it: `us.anthropic.claude-opus-5` and `openrouter/openai/gpt-6` tell."""
-    found = set(_families_named(name))
-    return found.pop() if len(found) == 1 else UNKNOWN
+    """Return the family by a model's name alone: `us.anthropic.claude-opus-5` is claude."""
+    families = set(_families_named(name))
+    return families.pop() if len(families) == 1 else UNKNOWN
 
 
 def families_of(names: Iterable[str], table: Table | None = None) -> tuple[str, ...]:
     """
-    Of models by our names or an account's, in their order, each once; `unknown` for one that nothing tells of.
+    Return the families of models, given by our names or an account's, in order and each once.
 
-    Where the table has another word for a model than its name tells, both are among them.
+    Where the table and a model's name tell different families, both are returned.
     """
-    found = (family for name in names for family in _of_one(name, table))
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(family for name in names for family in _of_one(name, table)))
 
 
-def program_families(program: CliProgram, given: str | None, told: Iterable[str]) -> tuple[str, ...]:
-    """Of a program's models: `given` is what it was asked to use, `told` what it said it used."""
-    names = [name for name in (given, *told) if name]
+def program_families(program: CliProgram, given: str | None, reported: Iterable[str]) -> tuple[str, ...]:
+    """Return the families of a program's models: of the one it was asked to use, and of those it reported."""
     fixed = _PROGRAMS.get(program)
-    found = dict.fromkeys(find_family(name) for name in names)
+    families = dict.fromkeys(find_family(name) for name in (given, *reported) if name)
     if fixed is None:
-        return tuple(found) or (UNKNOWN,)
-    # These two reach their own vendor's models, by whatever name; another's, where one is told, counts besides.
-    return tuple(dict.fromkeys((fixed, *(family for family in found if family != UNKNOWN))))
+        return tuple(families) or (UNKNOWN,)
+    # These two reach their own vendor's models, by whatever name; another family that they report counts too.
+    return tuple(dict.fromkeys((fixed, *(family for family in families if family != UNKNOWN))))
 
 
 def family_said(word: str, table: Table) -> str | None:
     """
-    The family a person means by a word: a family's own name, a vendor's, or a model's. None where it is none of these:
-    an unknown word would be apart from every reviewer.
+    Return the family a person means by a word: a family's own name, a vendor's, or a model's.
+
+    An unknown word is None, since it would differ from every reviewer's family.
     """
     plain = _plain(word)
-    if plain.startswith("scripted"):  # scripts say themselves which family they play
+    if plain.startswith("scripted"):  # a script declares which family it plays
         return plain
     if plain in _NAMED or plain in {_plain(model.family) for model in table.models.values()}:
         return plain
-    told = families_of((word,), table)
-    return told[0] if len(told) == 1 and told[0] != UNKNOWN else None
+    families = families_of((word,), table)
+    return families[0] if len(families) == 1 and families[0] != UNKNOWN else None
 
 
 def is_apart(candidate: ModelChoice, families: Collection[str]) -> bool:
-    """Whether a candidate is known to be of none of these families, by its table's word and by its names."""
+    """Return whether a candidate is known to be of none of these families, by its table and by its names."""
     minds = {_plain(candidate.family), find_family(candidate.model), find_family(candidate.id)}
     if _plain(candidate.family) == UNKNOWN:
         return False
     return minds.isdisjoint(_plain(family) for family in families) and UNKNOWN not in families
 
 
-def are_apart(one: str, families: Collection[str]) -> bool:
-    """The same of a family by its word alone."""
-    plain = _plain(one)
-    return UNKNOWN not in (plain, *families) and plain not in {_plain(family) for family in families}
+def are_apart(family: str, families: Collection[str]) -> bool:
+    """Return whether a family is known to be none of these."""
+    plain = _plain(family)
+    return UNKNOWN not in (plain, *families) and plain not in map(_plain, families)
 
 
 def is_same_model(name: str, others: Iterable[str]) -> bool:
-    """Whether a model may be one of the others; a name that begins as another does counts as the same model."""
+    """Return whether a model may be one of the others; names of which one begins with the other are the same model."""
     own = name.casefold().rpartition("/")[2]
     stems = (other.casefold().rpartition("/")[2] for other in others)
     return any(own.startswith(other) or other.startswith(own) for other in stems)
@@ -130,8 +129,10 @@ def _of_one(name: str, table: Table | None) -> Iterator[str]:
 def _by_table(name: str, table: Table) -> str | None:
     if (family := table.family(name)) is not None:
         return family
-    found = {table.models[model].family for model in table.models if any(at.id == name for at in table.places(model))}
-    return found.pop() if len(found) == 1 else None
+    families = {
+        known.family for model, known in table.models.items() if any(at.id == name for at in table.places(model))
+    }
+    return families.pop() if len(families) == 1 else None
 
 
 def _families_named(name: str) -> Iterator[str]:
@@ -142,11 +143,11 @@ def _families_named(name: str) -> Iterator[str]:
 
 
 def _begins(piece: str, word: str) -> bool:
-    """`phi-4` and `phi4` begin with `phi`, `philosopher` does not."""
+    """Return whether a name begins with a family's word: `phi-4` and `phi4` with `phi`, `philosopher` not."""
     return piece.startswith(word) and not piece[len(word) : len(word) + 1].isalpha()
 
 
 def _plain(family: str) -> str:
-    """One word for one family, whatever it is called in a table."""
+    """Return one word for one family, whatever a table calls it."""
     word = family.strip().casefold()
     return _VENDORS.get(word, word)

@@ -1,7 +1,7 @@
 """
-A transcript as text that a person reads: phases, numbered turns, one line for each call, the beginnings of results.
+Renders a transcript for people: phases, numbered turns, a line for each call, beginnings of results.
 
-Lines come with what they are, for whoever can show that; as plain text they read as well.
+Each line has a kind, which a terminal may show as a colour.
 """
 
 import json
@@ -48,7 +48,7 @@ _Beside = (
 LineKind = Literal["phase", "model", "text", "call", "result", "error", "note", "quiet"]
 
 _TELLING = ("path", "command", "pattern", "glob", "name", "symbol", "question", "summary", "plan", "url", "folder")
-"""Arguments by which a person knows a call, the most telling first."""
+"""Arguments by which a person recognises a call, the most telling first."""
 _MOST_ARGUMENT = 100
 
 
@@ -59,32 +59,31 @@ class NarratedLine:
 
 
 def narrate_entries(entries: Iterable[Entry], *, most_lines: int | None = None) -> str:
-    """The whole of it as text, cut only where that is asked for."""
+    """Return the transcript as text; longer parts are cut to `most_lines`, if given."""
     return "".join(f"{line.text}\n" for line in lines(entries, most_lines=most_lines))
 
 
 def lines(entries: Iterable[Entry], *, most_lines: int | None, skip: int = 0) -> Iterator[NarratedLine]:
     """
-    Line by line. Of texts, results and outputs that are longer than `most_lines`, the rest is counted, not shown.
+    Yield the transcript line by line, with longer texts, results and outputs cut to `most_lines`.
 
-    `skip` leaves out what the first so many entries say; turns are numbered with them all the same.
+    `skip` leaves out the lines of that many entries; their turns still count for the numbers.
     """
     narrator = _Narrator(most_lines)
     for number, entry in enumerate(entries):
-        told = list(narrator.tell(entry))
+        rendered = list(narrator.render(entry))
         if number >= skip:
-            yield from told
+            yield from rendered
 
 
 @dataclass(slots=True)
 class _Narrator:
-    """What must be known of earlier entries to tell the next."""
+    """Renders one entry after the other; remembers the count of turns."""
 
     most_lines: int | None
     turns: int = 0
-    before: Turn | None = None
 
-    def tell(self, entry: Entry) -> Iterator[NarratedLine]:
+    def render(self, entry: Entry) -> Iterator[NarratedLine]:
         match entry:
             case ConversationStarted():
                 yield NarratedLine("phase", f"=== {entry.phase.upper()} of {entry.order_id} at {_clock(entry.at)}")
@@ -101,7 +100,7 @@ class _Narrator:
                 yield from self._beside(entry)
 
     def _beside(self, entry: _Beside) -> Iterator[NarratedLine]:
-        """What happened beside the conversation."""
+        """Render an entry that is no part of the conversation."""
         match entry:
             case QuestionTried():
                 yield NarratedLine("note", f"    {_tried(entry)}")
@@ -163,7 +162,7 @@ class _Narrator:
             yield from self._cut("result", "< ", result.text)
 
     def _cut(self, kind: LineKind, mark: str, text: str, *, last: bool = False) -> Iterator[NarratedLine]:
-        """The first lines of a text, or the last, and how many more there are."""
+        """Yield the first lines of a text, or the last ones, and the count of the others."""
         whole = text.rstrip("\n").split("\n") if text.strip() else []
         most = self.most_lines
         more = 0 if most is None else max(0, len(whole) - most)
@@ -189,25 +188,25 @@ def _rebuilt(entry: Rebuilt) -> str:
     if entry.edit is None:
         return f"the context stays as it is ({entry.profile}, {entry.cause}): {entry.why}{asked}"
     before, after = entry.before_tokens / entry.window_tokens, entry.after_tokens / entry.window_tokens
-    told = f"{entry.before_tokens:,} -> {entry.after_tokens:,} tokens ({before:.0%} -> {after:.0%} of the window)"
+    sizes = f"{entry.before_tokens:,} -> {entry.after_tokens:,} tokens ({before:.0%} -> {after:.0%} of the window)"
     where = f"; {_steps(entry.dropped)} can be read in {entry.archive}" if entry.dropped else ""
-    return f"context rebuilt ({entry.profile}, {entry.cause}): {told}: {entry.why}{where}{asked}"
+    return f"context rebuilt ({entry.profile}, {entry.cause}): {sizes}: {entry.why}{where}{asked}"
 
 
 def _steps(steps: tuple[int, ...]) -> str:
-    """`steps 1-4, 7, 9-12`"""
+    """Return numbers as ranges: `steps 1-4, 7, 9-12`."""
     runs: list[list[int]] = []
     for step in steps:
         if runs and step == runs[-1][-1] + 1:
             runs[-1].append(step)
         else:
             runs.append([step])
-    told = ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
-    return f"step{'' if len(steps) == 1 else 's'} {told}"
+    ranges = ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
+    return f"step{'' if len(steps) == 1 else 's'} {ranges}"
 
 
 def _call(call: ToolCall) -> str:
-    """The tool, what it is about, and the names of what else it was given."""
+    """Return the tool, its most telling argument, and the others by name."""
     if call.malformed is not None:
         return f"{call.name} (malformed: {_short(call.malformed)})"
     telling = next((name for name in _TELLING if name in call.arguments), next(iter(call.arguments), None))
@@ -223,7 +222,7 @@ def _value(arguments: Mapping[str, JsonValue], name: str) -> str:
 
 
 def _short(text: str) -> str:
-    """On one line, and not too much of it."""
+    """Return a text on one line, cut where it is long."""
     plain = " ".join(text.split())
     return plain if len(plain) <= _MOST_ARGUMENT else f"{plain[:_MOST_ARGUMENT]}... ({len(text):,} characters)"
 

@@ -23,7 +23,7 @@ from forgepool.workers.schema.settings import Settings
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 from forgepool.workers.workspace.refs import Candidate, find_published, publish
 from forgepool.workers.workspace.resume import sum_carried_over, sum_so_far
-from forgepool.workers.workspace.workspace import AcceptanceFinding, Workspace, accept, set_up, unprintable
+from forgepool.workers.workspace.workspace import Workspace, accept, set_up, unprintable
 from forgepool.worktrees.checkouts.checkout import Unusable
 from forgepool.worktrees.commits.changes import changes, list_touched_paths
 from forgepool.worktrees.git.git import CommitId, GitFailed, TreeId
@@ -76,18 +76,18 @@ def carry_out(order: WorkOrder, settings: Settings, *, stop: Stop) -> WorkResult
 def _attempt(order: WorkOrder, settings: Settings, mirror: Mirror, blank: WorkResult, stop: Stop) -> WorkResult:
     base = CommitId(order.base)
     mirror.ensure(base, refs=(f"refs/heads/{order.target}",))
-    with set_up(order, settings, mirror, stop=stop) as bench:
-        answer = perform(_assignment(bench), bench, stop=stop)
+    with set_up(order, settings, mirror, stop=stop) as workspace:
+        answer = perform(_assignment(workspace), workspace, stop=stop)
         if answer.ended == "failed":
-            _require_disk(bench.checkout.path)
-        told = _told(answer, bench)
+            _require_disk(workspace.checkout.path)
+        told = _told(answer, workspace)
         if answer.ended != "finished":
             outcome = _outcome_of(answer)
             if outcome == "no_change":
-                _require_unchanged_acceptance(bench, told, stop)
+                _require_unchanged_acceptance(workspace, told, stop)
             raise NotDone(outcome, answer.detail, **told, **_if_waiting(answer), log_tail=answer.log_tail)
-        tree, paths = _left_behind(bench, told, stop)
-        _require_acceptance(bench, tree, told, stop)
+        tree, paths = _left_behind(workspace, told, stop)
+        _require_acceptance(workspace, tree, told, stop)
         result = blank.model_copy(
             update={
                 **told,
@@ -106,20 +106,20 @@ def _require_disk(folder: Path) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
 
 
-def _assignment(bench: Workspace) -> Assignment:
+def _assignment(workspace: Workspace) -> Assignment:
     return Assignment(
-        order=bench.order,
-        worktree=bench.checkout.path,
-        home=bench.own.home,
-        tmp=bench.own.tmp,
-        env=bench.own.env,
-        log=bench.agent_log,
-        transcript=bench.transcript,
-        confined=bench.own.confined,
+        order=workspace.order,
+        worktree=workspace.checkout.path,
+        home=workspace.own.home,
+        tmp=workspace.own.tmp,
+        env=workspace.own.env,
+        log=workspace.agent_log,
+        transcript=workspace.transcript,
+        confined=workspace.own.confined,
     )
 
 
-def _told(answer: AgentAnswer, bench: Workspace) -> dict[str, Any]:
+def _told(answer: AgentAnswer, workspace: Workspace) -> dict[str, Any]:
     """What every result says of the agent, however it ended."""
     return {
         "spent": answer.spent,
@@ -127,8 +127,8 @@ def _told(answer: AgentAnswer, bench: Workspace) -> dict[str, Any]:
         "families": answer.families,
         "planned": answer.planned,
         "includes": answer.includes,
-        "carried": sum_carried_over(bench.order, bench.settings) if answer.includes else None,
-        "log": str(bench.agent_log),
+        "carried": sum_carried_over(workspace.order, workspace.settings) if answer.includes else None,
+        "log": str(workspace.agent_log),
     }
 
 
@@ -169,36 +169,36 @@ def _outcome_of_trouble(answer: AgentAnswer) -> Outcome:
     return "needs_human" if answer.trouble in ("authentication", "unavailable") else "agent_failed"
 
 
-def _left_behind(bench: Workspace, told: dict[str, Any], stop: Stop) -> tuple[TreeId, tuple[str, ...]]:
+def _left_behind(workspace: Workspace, told: dict[str, Any], stop: Stop) -> tuple[TreeId, tuple[str, ...]]:
     """
     The tree of what the agent left, and every path it changed: at least one, each a name that messages can carry.
 
     A checkout it made unusable is its own doing.
     """
     try:
-        tree = bench.checkout.snapshot()
+        tree = workspace.checkout.snapshot()
     except Unusable as problem:
         raise NotDone("agent_failed", str(problem), **told) from problem
-    paths = list_touched_paths(changes(bench.mirror.git, bench.base, tree))
+    paths = list_touched_paths(changes(workspace.mirror.git, workspace.base, tree))
     if not paths:
-        _require_unchanged_acceptance(bench, told, stop)
+        _require_unchanged_acceptance(workspace, told, stop)
         raise NotDone("no_change", "the agent ended well and changed no file that git keeps", **told)
     if (shown := unprintable(paths)) is not None:
         raise NotDone("agent_failed", f"it changed '{shown}', a name that is not UTF-8; name files in UTF-8", **told)
     return tree, paths
 
 
-def _require_acceptance(bench: Workspace, tree: TreeId, told: dict[str, Any], stop: Stop) -> None:
+def _require_acceptance(workspace: Workspace, tree: TreeId, told: dict[str, Any], stop: Stop) -> None:
     """The acceptance commands are green on this tree, or were found so by the agent's own VERIFY."""
-    if bench.green == tree:
+    if workspace.green == tree:
         return
-    finding: AcceptanceFinding = accept(bench.order, bench.checkout.path, bench.own, bench.logs, stop=stop)
+    finding = accept(workspace.order, workspace.checkout.path, workspace.own, workspace.logs, stop=stop)
     if finding.verdict != "green":
         outcome: Outcome = "infrastructure" if finding.verdict == "infrastructure" else "verify_failed"
         raise NotDone(outcome, finding.detail, **told | {"log": finding.log}, log_tail=finding.output)
 
 
-def _require_unchanged_acceptance(bench: Workspace, told: dict[str, Any], stop: Stop) -> None:
+def _require_unchanged_acceptance(workspace: Workspace, told: dict[str, Any], stop: Stop) -> None:
     """Run the acceptance commands on unchanged files, where changing nothing may be all there is to do."""
-    if bench.order.unchanged == "ok":
-        _require_acceptance(bench, bench.checkout.snapshot(), told, stop)
+    if workspace.order.unchanged == "ok":
+        _require_acceptance(workspace, workspace.checkout.snapshot(), told, stop)

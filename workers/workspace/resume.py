@@ -42,22 +42,22 @@ class Beginning:
     """Whether it goes on with a conversation."""
 
 
-def begin(bench: Workspace) -> Beginning:
+def begin(workspace: Workspace) -> Beginning:
     """
     The attempt's transcript, with the files as it left them; a fresh one and the base's files where nothing is kept.
 
     Raises:
         GitFailed: the hub could not be asked.
     """
-    path = bench.transcript
-    own = _kept(bench, bench.order.attempt)
-    found = own or _kept_earlier(bench)
-    lost, counted = _lost_here(bench, found)
+    path = workspace.transcript
+    own = _kept(workspace, workspace.order.attempt)
+    found = own or _kept_earlier(workspace)
+    lost, counted = _lost_here(workspace, found)
     if found is not None:
-        bench.checkout.take(found.files)
+        workspace.checkout.take(found.files)
     text = found.transcript if found is not None else b""
     if found is not None or counted:
-        resumed = Resumed(at=now(), order_id=bench.order.order_id, lost=lost, counted=counted)
+        resumed = Resumed(at=now(), order_id=workspace.order.order_id, lost=lost, counted=counted)
         text += resumed.model_dump_json().encode() + b"\n"
     _write_whole(path, text)
     return Beginning(transcript=Transcript(path), tip=own.commit if own else None, resumed=found is not None)
@@ -132,23 +132,23 @@ def sum_so_far(order: WorkOrder, settings: Settings) -> dict[str, Any]:
     return {"spent": spent, "includes": includes, "carried": carried, "resumable": True}
 
 
-def _kept_earlier(bench: Workspace) -> AttemptProgress | None:
+def _kept_earlier(workspace: Workspace) -> AttemptProgress | None:
     """
     Of the attempt that the order names; where that was interrupted before it had put anything into the hub, of the one
     that it went on with itself. Not of one that came back with reasons: what it did was judged.
     """
-    newest = bench.order.resumes
+    newest = workspace.order.resumes
     if newest is None:
         return None
-    judged = max((reason.attempt for reason in bench.order.reasons), default=0)
+    judged = max((reason.attempt for reason in workspace.order.reasons), default=0)
     attempts = range(newest, judged, -1)
-    return next((found for attempt in attempts if (found := _kept(bench, attempt)) is not None), None)
+    return next((found for attempt in attempts if (found := _kept(workspace, attempt)) is not None), None)
 
 
-def _kept(bench: Workspace, attempt: int) -> AttemptProgress | None:
+def _kept(workspace: Workspace, attempt: int) -> AttemptProgress | None:
     """What the hub keeps of an attempt that began where this one does, up to the last turn that was complete."""
-    found = read_progress(bench.mirror, bench.order.run, bench.order.task, attempt)
-    if found is None or found.base != bench.base:
+    found = read_progress(workspace.mirror, workspace.order.run, workspace.order.task, attempt)
+    if found is None or found.base != workspace.base:
         return None
     try:
         entries = parse_transcript(found.transcript, "progress")
@@ -159,27 +159,27 @@ def _kept(bench: Workspace, attempt: int) -> AttemptProgress | None:
     return replace(found, transcript=b"".join(line + b"\n" for line in lines)) if whole else None
 
 
-def _lost_here(bench: Workspace, found: AttemptProgress | None) -> tuple[Spent, tuple[int, ...]]:
+def _lost_here(workspace: Workspace, found: AttemptProgress | None) -> tuple[Spent, tuple[int, ...]]:
     """
     What was used by turns that are not in what is gone on with, as the newest transcript this host has of them tells,
     which tells of those before it too; and by which other attempts.
     """
     known = found.transcript if found is not None else b""
-    newest = bench.order.resumes or bench.order.attempt
+    newest = workspace.order.resumes or workspace.order.attempt
     first = min(newest, found.attempt) if found is not None else newest
-    for attempt in (bench.order.attempt, *range(newest, first - 1, -1)):
-        data = _local(bench, attempt)
+    for attempt in (workspace.order.attempt, *range(newest, first - 1, -1)):
+        data = _local(workspace, attempt)
         beyond = data[len(known) :] if data.startswith(known) else b""
         entries = _readable(beyond)
         spent = Meter.of(Limits(), entries).spent
         if spent != Spent() or any(isinstance(entry, TurnSaid | Resumed) for entry in entries):
-            others = {attempt, *attempts_in(entries, but=bench.order.attempt)} - {bench.order.attempt}
+            others = {attempt, *attempts_in(entries, but=workspace.order.attempt)} - {workspace.order.attempt}
             return spent, tuple(sorted(others))
     return Spent(), ()
 
 
-def _local(bench: Workspace, attempt: int) -> bytes:
-    path = bench.logs.parent / str(attempt) / bench.transcript.name
+def _local(workspace: Workspace, attempt: int) -> bytes:
+    path = workspace.logs.parent / str(attempt) / workspace.transcript.name
     try:
         return path.read_bytes()
     except OSError:

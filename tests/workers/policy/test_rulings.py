@@ -119,7 +119,7 @@ def test_nobody_there_is_a_no(tmp_path: Path, shipped: Policy) -> None:
     """Unattended, a prompt is denied, with what it would have needed."""
     desk = Desk(tmp_path, shipped, "deny", ())
     told, written = desk.ask(WRITE_FILE, path=".github/workflows/ci.yml", content="x")
-    assert "needs a person's yes and nobody is there" in told
+    assert "needs a person's yes and no person is there" in told
     assert written is not None and written.decision == "prompt"
     assert desk.last is not None and desk.last.ends is None
 

@@ -1,5 +1,9 @@
 """
-Files that a text names: by path, by the end of a path, by name, or as a module.
+Guesses, without a model, which files a task is about: this saves an agent the turns of finding them.
+
+Five rules propose files with a confidence: the task's own globs, files that its text names, paths that tasks before it
+changed, files that define symbols it mentions, and files that used to change together with the surest of these.
+`best` keeps those that exist. Why no index: a grep of one commit takes a second, and an index would be stale.
 """
 
 import re
@@ -22,14 +26,14 @@ MOST = 10
 class Hint:
     path: str
     confidence: float
-    """0 to 1. By rule it says which rule, not a probability."""
+    """0 to 1. A rule's confidence names the rule; it is no probability."""
     reason: str
     source: str
-    """What it was made from, as the section's first line names it."""
+    """The hint's origin, as the section's first line names it."""
 
 
 def best(hints: Iterable[Hint], tree: Collection[str]) -> tuple[Hint, ...]:
-    """Those that are worth telling, exist and can be quoted: each path once, the surest first."""
+    """Return the surest hints first, each path once, whose files exist and whose names can be quoted."""
     by_path: dict[str, Hint] = {}
     for hint in hints:
         known = by_path.get(hint.path)
@@ -44,12 +48,12 @@ def best(hints: Iterable[Hint], tree: Collection[str]) -> tuple[Hint, ...]:
 
 
 def _plain(text: str) -> str:
-    """On one line and without quotes of its own: a file's name may hold anything, orders to the reader too."""
+    """Drop line breaks and backticks: a file's name may hold anything, even orders to the reader."""
     return "".join(each for each in text if each.isprintable() and each != "`")
 
 
 def render_hints(hints: Sequence[Hint]) -> str:
-    """The section of the card; empty without hints. The form of its lines is P-053's."""
+    """Return the task card's section; it is empty without hints."""
     if not hints:
         return ""
     sources = ", ".join(dict.fromkeys(hint.source for hint in hints))
@@ -64,13 +68,14 @@ def render_hints(hints: Sequence[Hint]) -> str:
 
 _WORD = re.compile(r"`([^`\n]{1,200})`|([\w./@+-]{2,200})")
 _TELLING = re.compile(r"/|\w\.\w|^\.\w|^[A-Z]")
-"""A name that is no ordinary word: it has a slash, a dot, or a capital as in Makefile."""
+"""Words that may name a file: with a slash, a dot, or a capital as in Makefile."""
 _SOURCE = "the task's words"
 _MOST_ALIKE = 3
-"""Files of one name, beyond which the name says nothing."""
+"""A name that more files have says nothing."""
 
 
 def find_named_files(text: str, paths: Sequence[str]) -> Iterator[Hint]:
+    """Propose the files that a text names by path, by the end of a path, by file name, or as a module."""
     known = frozenset(paths)
     by_name = _grouped(paths, lambda path: path.rpartition("/")[2])
     by_module = _grouped(paths, lambda path: re.sub(r"(?:/__init__)?\.\w+$", "", path).replace("/", "."))
@@ -85,7 +90,7 @@ def find_named_files(text: str, paths: Sequence[str]) -> Iterator[Hint]:
 
 
 def words(text: str) -> list[str]:
-    """What could be a name of something, each once, in order."""
+    """Return the words of a text that could be names, each once, in order."""
     found: dict[str, None] = {}
     for quoted, plain in _WORD.findall(text):
         for word in (quoted, *re.findall(r"[\w./@+-]{2,200}", quoted)) if quoted else (plain,):
@@ -105,7 +110,7 @@ def _by_name(word: str, alike: Sequence[str]) -> Iterator[Hint]:
 
 
 def _by_module(word: str, by_module: dict[str, list[str]]) -> Iterator[Hint]:
-    """`pkg.part` and `pkg.part.name` are `pkg/part.py`, wherever the packages lie."""
+    """Read `pkg.part` and `pkg.part.name` as `pkg/part.py`, wherever the package lies."""
     if "." not in word or "/" in word:
         return
     for module in (word, word.rpartition(".")[0]):
@@ -123,7 +128,7 @@ def _grouped(paths: Iterable[str], key: Callable[[str], str]) -> dict[str, list[
 
 _MOST_NAMES = 20
 _MOST_PLACES = 4
-"""Files that define one name, beyond which the name says nothing."""
+"""A symbol that more files define says nothing."""
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w{2,60}")
 _MIXED = re.compile(r"[A-Z]+[a-z0-9]+\w*[A-Z]|[a-z0-9]+[A-Z]|\w_\w")
 """CamelCase, camelCase, snake_case."""
@@ -153,30 +158,26 @@ def find_definitions(text: str, git: Git, base: CommitId, *, timeout_s: float = 
 
 
 def identifiers(text: str) -> tuple[str, ...]:
-    """What is written as one in backticks, and words that no plain sentence has; the first twenty."""
+    """Return the first twenty identifiers: names in backticks, and words in CamelCase or snake_case."""
     quoted = [name for part in re.findall(r"`([^`\n]{1,200})`", text) for name in _IDENTIFIER.findall(part)]
     mixed = [name for name in _IDENTIFIER.findall(text) if _MIXED.search(name)]
     return tuple(dict.fromkeys([*quoted, *mixed]))[:_MOST_NAMES]
 
 
 def _definitions(names: tuple[str, ...], git: Git, base: CommitId, timeout_s: float) -> Iterator[tuple[str, str]]:
-    """Path and text of each line that defines one of the names."""
+    """Return path and text of each line that defines one of the names."""
     either = "|".join(names)
     keyword = rf"(^|[^A-Za-z0-9_])({_KEYWORDS})[[:space:]]+(\([^)]*\)[[:space:]]*)?({either})([^A-Za-z0-9_]|$)"
     assigned = rf"^({either})[[:space:]]*(:[^=]*)?="
     argv = ("grep", "-I", "-z", "-E", "-e", keyword, "-e", assigned, base)
-    yield from _parsed(git.run(*argv, ok=(0, 1), timeout_s=timeout_s).text, base)
-
-
-def _parsed(said: str, base: str) -> Iterator[tuple[str, str]]:
-    for line in said.splitlines():
+    for line in git.run(*argv, ok=(0, 1), timeout_s=timeout_s).text.splitlines():
         name, _, text = line.partition("\0")
         yield name.removeprefix(f"{base}:"), text
 
 
 _COMMITS = 500
 _LARGE = 30
-"""Paths of a commit, beyond which it says nothing about any two of them."""
+"""A commit of more paths says nothing about any two of them."""
 _FEWEST = 3
 _SHARE = 0.5
 _COMMIT_MARK = "\x01"
@@ -184,7 +185,7 @@ _COMMIT_MARK = "\x01"
 
 def companions(git: Git, base: CommitId, seeds: Collection[str], *, timeout_s: float = 1.0) -> Iterator[Hint]:
     """
-    Files in at least three, and at least half, of the last commits that changed one of the seeds.
+    Propose files in at least three, and at least half, of the last commits that changed one of the seeds.
 
     Raises:
         GitFailed: git was not done in time, or the commit cannot be read.
@@ -206,7 +207,7 @@ def companions(git: Git, base: CommitId, seeds: Collection[str], *, timeout_s: f
 
 
 def _commits(git: Git, base: CommitId, timeout_s: float) -> list[set[str]]:
-    """The paths each of the last commits changed, merges and sweeping ones left out."""
+    """Return the paths that each of the last commits changed, without merges and sweeping commits."""
     argv = ("log", "-n", str(_COMMITS), "--no-merges", "--no-renames", "--name-only", "-z", "--format=%x01")
     commits: list[set[str]] = []
     for field in git.run(*argv, base, timeout_s=timeout_s).fields:
@@ -222,11 +223,11 @@ log = structlog.get_logger()
 T = TypeVar("T")
 
 _SURE = 0.8
-"""Of a hint whose companions are worth looking for."""
+"""Hints of this confidence have their companions looked up."""
 
 
 def hints_by_rule(order: WorkOrder, git: Git, base: CommitId) -> tuple[Hint, ...]:
-    """The best hints; none where git cannot be asked."""
+    """Return the best hints of all rules. A rule that needs git gives none where git fails."""
     paths = hintable_paths(git, base)
     tree = frozenset(paths)
     text = words_of(order)
@@ -241,18 +242,18 @@ def hints_by_rule(order: WorkOrder, git: Git, base: CommitId) -> tuple[Hint, ...
 
 
 def words_of(order: WorkOrder) -> str:
-    """What the task says, and what is said of how it went: its own words, commands, and why attempts came back."""
+    """Return the task's own text, its commands, and the reasons why attempts came back."""
     reasons = [part for reason in order.reasons for part in (reason.summary, *reason.paths)]
     return "\n".join([order.title, order.description, *order.acceptance, *reasons])
 
 
 def hintable_paths(git: Git, base: CommitId) -> tuple[str, ...]:
-    """Every file of the commit whose name a message can carry; none where git cannot be asked."""
+    """Return every file of the commit whose name a message can carry; none where git fails."""
     return tuple(path for path in _asked("tree", lambda: tree_paths(git, base)) if path.isprintable())
 
 
 def _declared(globs: Sequence[str]) -> Iterable[Hint]:
-    """Names without a wildcard are looked up as they are; the others cover too much to say anything."""
+    """Propose globs as paths: `best` drops those with a wildcard, which are no files."""
     for glob in globs:
         yield Hint(
             path=glob.removeprefix("./"), confidence=0.95, reason="the task may write it", source="the task's files"
@@ -267,7 +268,7 @@ def _by_needs(priors: Sequence[Prior]) -> Iterable[Hint]:
 
 
 def _asked(what: str, ask: Callable[[], Iterable[T]]) -> list[T]:
-    """The answer, or nothing where git did not give one: hints are never worth a failure."""
+    """Return the answer, or nothing where git failed: hints are never worth a failure."""
     try:
         return list(ask())
     except GitFailed as failed:

@@ -1,6 +1,4 @@
-"""
-Hints from a small model, which is shown the task and the names of the files.
-"""
+"""Asks a small model, which is shown the task and the names of the files, which of them the task is about."""
 
 import json
 import re
@@ -21,22 +19,22 @@ from forgepool.worktrees.git.git import CommitId, Git, GitFailed
 log = structlog.get_logger()
 
 GUIDES = ("engineering.md", "docs/engineering.md", ".forgepool/engineering.md", ".pace/context/engineering.md")
-"""Where a repository may describe itself; the first that exists counts."""
+"""Files in which a repository may describe itself; the first that exists counts."""
 _GUIDE_CHARACTERS = 12_000
 _LIST_CHARACTERS = 60_000
 _OUTPUT_TOKENS = 1_024
 _MOST_SURE = 0.9
-"""A model's own confidence is a claim: it never stands above a path that the task itself names."""
+"""The most a model's own confidence counts: less than a path that the task itself names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guess:
-    """What the model proposes, and what asking it took."""
+    """The hints a model proposes, and the usage of asking it."""
 
     hints: tuple[Hint, ...] = ()
     usage: Usage = field(default_factory=Usage)
     model: str = ""
-    """Who answered; empty where nobody did."""
+    """The model that answered; empty without an answer."""
 
 
 class _Line(BaseModel):
@@ -54,8 +52,7 @@ def hints_by_model(
     provider: Provider, order: WorkOrder, git: Git, base: CommitId, *, stop: Callable[[], bool]
 ) -> Guess:
     """
-    What the model proposes, as far as it exists; nothing where it does not answer, or not in the form asked for.
-    Meant to be joined with the rules' hints by `hint.best`.
+    Return the existing files that the model proposes; none where it does not answer in the form asked for.
     """
     paths = hintable_paths(git, base)
     if not paths:
@@ -67,7 +64,7 @@ def hints_by_model(
         log.info("hints.none", of="model", why=str(failed))
         return Guess()
     source = guide or f"the list of files, by {turn.model or 'a model'}"
-    hints = best(_parsed(turn.text, source), frozenset(paths)) if turn.stop == "end" else ()
+    hints = best(_parse(turn.text, source), frozenset(paths)) if turn.stop == "end" else ()
     return Guess(hints=hints, usage=turn.usage, model=turn.model)
 
 
@@ -87,7 +84,7 @@ def _request(order: WorkOrder, paths: Sequence[str], guide: str, text: str) -> M
 
 
 def _listed(paths: Sequence[str], task: str) -> Iterator[str]:
-    """As many as there is room for: those that share a word with the task first, then those nearest to the root."""
+    """List as many paths as fit, chosen by words they share with the task, then by nearness to the root."""
     wanted = {part for word in words(task.casefold()) for part in re.findall(r"[a-z0-9]{4,}", word)}
 
     def rank(path: str) -> tuple[int, int, str]:
@@ -107,7 +104,7 @@ def _listed(paths: Sequence[str], task: str) -> Iterator[str]:
 
 
 def _guide(git: Git, base: CommitId) -> tuple[str, str]:
-    """Path and text of the repository's own description; empty where there is none."""
+    """Return path and text of the repository's own description; both are empty where it has none."""
     for path in GUIDES:
         try:
             data = read_file(git, base, path)
@@ -118,9 +115,9 @@ def _guide(git: Git, base: CommitId) -> tuple[str, str]:
     return "", ""
 
 
-def _parsed(said: str, source: str) -> list[Hint]:
-    """The one JSON list that was asked for; anything else is no answer."""
-    found = re.search(r"\[.*\]", said, re.DOTALL)
+def _parse(answer: str, source: str) -> list[Hint]:
+    """Read the one JSON list that was asked for; anything else is no answer."""
+    found = re.search(r"\[.*\]", answer, re.DOTALL)
     try:
         lines = _LINES.validate_python(json.loads(found[0])) if found else []
     except (ValueError, ValidationError, RecursionError) as wrong:

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from pathlib import PurePosixPath
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
@@ -31,9 +32,8 @@ from forgepool.worktrees.git.git import CommitId, Git
 
 ContextMode = Literal["autonomous", "injected", "hybrid"]
 """
-How the agent comes to know things. `autonomous`: it looks for itself. `injected`: it is given everything and can look
-nothing up, so that what is missing shows in the result. `hybrid`: it is given a beginning and looks up the rest in the
-repository's files.
+How an agent learns about the repository. `autonomous`: it looks for itself. `injected`: it is given everything and can
+look nothing up, so that gaps show in the result. `hybrid`: it is given a beginning and reads the repository's files.
 """
 
 TOOL_NAMES = frozenset(
@@ -47,14 +47,14 @@ TOOL_NAMES = frozenset(
 
 
 def _listed(value: object) -> object:
-    """`read_file, grep` as its names."""
+    """Split `read_file, grep` into its names."""
     if not isinstance(value, str):
         raise ValueError(f"must be names with commas between them such as read_file, grep, is {show_value(value)}")
     return tuple(name for name in (part.strip() for part in value.split(",")) if name)
 
 
 def _known(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Tools of other programs (`server__tool`) are not known here; they are taken at their word."""
+    """Refuse unknown tools. Those of MCP servers (`server__tool`) are only known later, and pass."""
     for name in names:
         if name not in TOOL_NAMES and "__" not in name:
             meant = nearest(name, TOOL_NAMES)
@@ -64,7 +64,7 @@ def _known(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class Frontmatter(BaseModel):
-    """What stands between the two lines of dashes."""
+    """The YAML between a skill file's two lines of dashes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -92,10 +92,10 @@ class Skill:
 
 def parse_skill(text: str, file: str, name: str) -> Skill:
     """
-    The skill in a file that is called `<name>.md`.
+    Parse the text of a skill file called `<name>.md`.
 
     Raises:
-        DocumentWrong: with file and line.
+        DocumentWrong: the file is no skill; the sentence has its file and line.
     """
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
     end = lines.index("---", 1) if "---" in lines[1:] else 0
@@ -110,14 +110,7 @@ def parse_skill(text: str, file: str, name: str) -> Skill:
     body = "\n".join(lines[end + 1 :]).strip()
     if not body:
         raise DocumentWrong(file, [Mistake(end + 1, "has no text after the frontmatter; say what the role is to do")])
-    return Skill(
-        name=head.name,
-        description=head.description,
-        context_mode=head.context_mode,
-        allowed_tools=head.allowed_tools,
-        model=head.model,
-        text=body,
-    )
+    return Skill(**dict(head), text=body)
 
 
 FOLDER = ".forgepool/skills"
@@ -126,10 +119,10 @@ _MOST_BYTES = 64 * 1024
 
 def find_skill(name: str, git: Git, base: CommitId) -> Skill:
     """
-    The repository's skill of that name at `base`, else the built-in one.
+    Return the repository's skill of that name at `base`, else the built-in one.
 
     Raises:
-        DocumentWrong: there is none of that name, or its file is wrong; one sentence, with file and line.
+        DocumentWrong: the skill does not exist, or its file is wrong.
         GitFailed: the repository cannot be read.
     """
     own = repository_skills(git, base)
@@ -145,26 +138,20 @@ def find_skill(name: str, git: Git, base: CommitId) -> Skill:
 
 @cache
 def builtin_skills() -> tuple[str, ...]:
-    """The names of those that ship, sorted."""
+    """Return the sorted names of the built-in skills."""
     files = resources.files("forgepool.workers.agents.briefing").joinpath("skills").iterdir()
     return tuple(sorted(file.name.removesuffix(".md") for file in files if file.name.endswith(".md")))
 
 
 @cache
 def builtin_skill(name: str) -> Skill:
-    text = (
-        resources.files("forgepool.workers.agents.briefing")
-        .joinpath("skills", f"{name}.md")
-        .read_text(encoding="utf-8")
-    )
-    return parse_skill(text, f"{name}.md", name)
+    return parse_skill(_read("skills", name), f"{name}.md", name)
 
 
 def repository_skills(git: Git, base: CommitId) -> tuple[str, ...]:
-    """The names of the repository's own, sorted, whether they are right or not."""
-    paths = git.run("ls-tree", "-z", "--name-only", "--full-tree", base, f"{FOLDER}/").fields
-    names = (path.rpartition("/")[2] for path in paths)
-    return tuple(sorted(name.removesuffix(".md") for name in names if name.endswith(".md")))
+    """Return the sorted names of the repository's own skills, valid or not."""
+    paths = map(PurePosixPath, git.run("ls-tree", "-z", "--name-only", "--full-tree", base, f"{FOLDER}/").fields)
+    return tuple(sorted(path.stem for path in paths if path.suffix == ".md"))
 
 
 def _repository_skill(name: str, git: Git, base: CommitId) -> Skill:
@@ -181,27 +168,25 @@ def _repository_skill(name: str, git: Git, base: CommitId) -> Skill:
 
 
 _HARNESS = {"confirm_red_phase"}
-"""Asked for by the task, not by the role."""
+"""Tools that the task asks for, not the role."""
 
 
 def narrow_tools(tools: Sequence[Tool], skill: Skill | None, phase: PhaseName) -> tuple[Tool, ...]:
     """
-    The phase's tools, in their order, as far as the skill's context mode and its `allowed-tools` let them through.
+    Return the phase's tools, in their order, that the skill's context mode and `allowed-tools` permit.
 
-    `injected`: nothing to read or run with, in PLAN nothing but the ending; in EXECUTE what writes. `hybrid`: PLAN
-    reads the repository's files and nothing else, no other program's tools among it; EXECUTE is not narrowed by it.
+    Tools that end the conversation always stay. `injected` leaves the writing tools in EXECUTE and none in PLAN.
+    `hybrid` leaves PLAN the built-in reading tools, and EXECUTE all of its tools.
     """
     if skill is None:
         return tuple(tools)
-    return tuple(tool for tool in tools if _always(tool) or (_fits(tool, skill, phase) and _allowed(tool, skill)))
-
-
-def _always(tool: Tool) -> bool:
-    return tool.kind == "end" or tool.name in _HARNESS
-
-
-def _allowed(tool: Tool, skill: Skill) -> bool:
-    return skill.allowed_tools is None or tool.name in skill.allowed_tools
+    return tuple(
+        tool
+        for tool in tools
+        if tool.kind == "end"
+        or tool.name in _HARNESS
+        or (_fits(tool, skill, phase) and (skill.allowed_tools is None or tool.name in skill.allowed_tools))
+    )
 
 
 def _fits(tool: Tool, skill: Skill, phase: PhaseName) -> bool:
@@ -216,9 +201,9 @@ def _fits(tool: Tool, skill: Skill, phase: PhaseName) -> bool:
 
 def system_blocks(phase: PhaseName, *, red_first: bool = False, skill: Skill | None = None) -> tuple[str, ...]:
     """
-    What all tasks share; the phase's; the skill's. The same arguments give the same bytes.
+    Return the prompt's blocks: what all tasks share, the phase's, the skill's.
 
-    The first block is the same for any arguments.
+    The same arguments give the same bytes, and the first block is the same for any arguments.
     """
     own = (prompt(phase), prompt("red_first")) if red_first else (prompt(phase),)
     return (prompt("invariant"), "\n\n".join(own), *((skill.text,) if skill is not None else ()))
@@ -226,10 +211,10 @@ def system_blocks(phase: PhaseName, *, red_first: bool = False, skill: Skill | N
 
 @cache
 def prompt(name: str) -> str:
-    """The text of `<name>.md`."""
-    return (
-        resources.files("forgepool.workers.agents.briefing")
-        .joinpath("prompts", f"{name}.md")
-        .read_text(encoding="utf-8")
-        .strip()
-    )
+    """Return the text of `prompts/<name>.md`."""
+    return _read("prompts", name).strip()
+
+
+def _read(folder: str, name: str) -> str:
+    file = resources.files("forgepool.workers.agents.briefing").joinpath(folder, f"{name}.md")
+    return file.read_text(encoding="utf-8")

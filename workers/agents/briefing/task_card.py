@@ -1,8 +1,9 @@
 """
-The task card: what an agent is asked to do, and everything the harness knows of it before it begins.
+The task card: the work an agent is asked to do, and everything the harness knows of it before the agent begins.
 
-The same order and sections give the same bytes. The task's own words are never shortened. Sections that need git are
-made elsewhere (`material`, `hints`, `priors`) and given as text.
+The same order and sections give the same bytes. The task's own words are never shortened. What the card quotes from
+the repository is read from the base commit, never from the worktree, which agents write, and is indented, so that no
+line of it can look like one of the card's own.
 """
 
 import re
@@ -21,10 +22,10 @@ _REGULAR = ("100644", "100755")
 
 def conventions(git: Git, base: CommitId) -> str:
     """
-    The card's section with what the repository says of how code is written in it; empty where it says nothing.
+    Return the card's section that quotes the repository's rules for its code; it is empty without such rules.
 
-    It stands in the card and not in the system prompt: whoever could write to the repository wrote it, so it is told
-    as a quotation, and the prompt keeps the same bytes for every repository.
+    The rules stand in the card, as a quotation, and not in the system prompt: anyone who can write to the repository
+    can write them, and the prompt keeps the same bytes for every repository.
     """
     found = dict.fromkeys(text for path in CONVENTIONS if (text := _text(git, base, path)))
     if not found:
@@ -39,9 +40,9 @@ def conventions(git: Git, base: CommitId) -> str:
 
 def files_at_base(git: Git, base: CommitId, paths: Iterable[str], *, budget: int = _FILE_CHARACTERS) -> str:
     """
-    The card's section with the text of files, for skills that are given what they need to know; empty without any.
+    Return the card's section with the text of files, for skills that cannot look for themselves; empty without any.
 
-    What has no room is named, so that what is missing can be seen.
+    Files for which there is no room are named.
     """
     parts: list[str] = []
     left_out: list[str] = []
@@ -90,11 +91,9 @@ _MOST_ASSETS = 50
 
 def task_card(order: WorkOrder, *, conventions: str = "", hints: str = "", priors: str = "", files: str = "") -> str:
     """
-    The task in its own words; what it may write and what will judge it; what is known beforehand; why earlier
-    attempts came back, and what a person has answered, last.
+    Return the card: the task itself, its limits, its checks, the given sections, earlier attempts and replies.
 
-    The sections are those of `material.conventions`, `workers.agents.briefing.hints.hint.render_hints`,
-    `priors.write_priors` and `material.files_at_base`; an empty one is left out.
+    The sections come from `conventions`, `render_hints`, `write_priors` and `files_at_base`; empty ones are left out.
     """
     parts = [f"# Task {order.task}: {order.title}"]
     if order.description.strip():
@@ -121,9 +120,9 @@ def _reason(reason: ReasonPack) -> str:
     if reason.paths:
         lines.append("Paths:\n" + _listed(reason.paths))
     if reason.findings:
-        lines.append("What has to be mended:\n" + _listed(tuple(_one_line(one) for one in reason.findings)))
+        lines.append("What has to be mended:\n" + _listed(tuple(map(_one_line, reason.findings))))
     if reason.tests:
-        lines.append("Tests that failed:\n" + _listed(tuple(_one_line(one) for one in reason.tests)))
+        lines.append("Tests that failed:\n" + _listed(tuple(map(_one_line, reason.tests))))
     if reason.reproduce:
         lines.append(f"To see it again: {reason.reproduce}")
     if reason.tried:
@@ -141,7 +140,7 @@ def _reply(reply: Reply) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Others are its authors: it can end neither its line nor the section."""
+    """Join the lines of a text by another author, so that it can end neither its line nor the section."""
     return " ".join(text.split())
 
 
@@ -152,14 +151,14 @@ def _listed(items: tuple[str, ...]) -> str:
 _DIFF_BYTES = 100_000
 _DIFF_S = 30.0
 _SPOOFS = re.compile(r"^(?=#|\[From |PRIOR ANALYSIS:)", re.MULTILINE)
-"""Lines that would look like the card's own."""
+"""Beginnings of lines that would look like the card's own."""
 
 
 def write_priors(priors: Sequence[Prior], folder: Path, git: Git) -> str:
     """
-    Writes `<folder>/results/<task>.md` for each, and answers the section of the card; empty without priors.
+    Write `<folder>/results/<task>.md` for each task before this one, and return the card's section about them.
 
-    The text of a summary is what its agent claimed. It can end neither its own part nor the section.
+    A summary is its agent's claim. It can end neither its own part nor the section.
     """
     if not priors:
         return ""
@@ -177,7 +176,7 @@ def _written(prior: Prior, results: Path, git: Git) -> str:
 
 
 def full_result(prior: Prior, git: Git) -> str:
-    """Title, summary, paths and the diff that landed, as text."""
+    """Return title, summary, paths and the landed diff of a task as text."""
     parts = [
         f"Task {prior.task}: {prior.title}".rstrip(": "),
         f"Its agent says:\n{prior.summary.strip() or '(nothing)'}",
@@ -191,12 +190,12 @@ def full_result(prior: Prior, git: Git) -> str:
 
 
 def _diff(commit: str, git: Git) -> str:
-    """Against the first parent: what the landing changed of the target, also where it is a merge."""
+    """Show the commit against its first parent, which also for a merge is what landing it changed."""
     shown = ("show", "--first-parent", "-m", "-p", "-M", "--irreversible-delete", "--format=", "--no-color")
     try:
-        said = git.run(*shown, "--no-ext-diff", "--no-textconv", commit, timeout_s=_DIFF_S).stdout
+        diff = git.run(*shown, "--no-ext-diff", "--no-textconv", commit, timeout_s=_DIFF_S).stdout
     except GitFailed as failed:
         return f"(it could not be had: {failed})"
-    text = said[:_DIFF_BYTES].decode("utf-8", "replace").strip("\n")
-    missing = len(said) - _DIFF_BYTES
+    text = diff[:_DIFF_BYTES].decode("utf-8", "replace").strip("\n")
+    missing = len(diff) - _DIFF_BYTES
     return f"{text}\n({missing:,} more bytes of the diff are left out)" if missing > 0 else text

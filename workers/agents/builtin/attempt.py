@@ -6,13 +6,14 @@ conversation begun or gone on with, a plan made up where exploring led to none, 
 attempt that begins and for one that another process left in the middle.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Protocol, assert_never
+from typing import assert_never
 
 from forgepool.workers.agents.briefing.hints import render_hints
 from forgepool.workers.agents.briefing.model_hints import Guess
 from forgepool.workers.agents.builtin.loop import ConversationBrief, ConversationOutcome, Talk
+from forgepool.workers.agents.builtin.models import Models, PhaseModel, SummaryAsker
 from forgepool.workers.agents.builtin.permission import Rulings
 from forgepool.workers.agents.builtin.phases import (
     Begin,
@@ -26,7 +27,6 @@ from forgepool.workers.agents.builtin.phases import (
     next_step,
 )
 from forgepool.workers.agents.builtin.prompts import TaskWords
-from forgepool.workers.agents.builtin.summaries import SummaryModel, Summoner
 from forgepool.workers.agents.builtin.toolbox import Toolbox
 from forgepool.workers.agents.contract import AgentAnswer, AgentEnding, Assignment
 from forgepool.workers.context.edits.state import Profile
@@ -42,12 +42,12 @@ from forgepool.workers.context.transcript.entries import (
 )
 from forgepool.workers.context.transcript.exchanges import exchanges
 from forgepool.workers.context.transcript.summary import summarise_entries, synthetic_plan
-from forgepool.workers.context.transcript.usage import Meter, Price, add_spent, to_spent
+from forgepool.workers.context.transcript.usage import Meter, add_spent, to_spent
 from forgepool.workers.context.view.archive import Archive
 from forgepool.workers.context.view.choice import ADVISORY, in_force
 from forgepool.workers.context.view.live import Context, nobody_wants
 from forgepool.workers.llm.messages import Text, user
-from forgepool.workers.llm.provider import ModelFailed, Provider
+from forgepool.workers.llm.provider import ModelFailed
 from forgepool.workers.schema.orders import PhaseName
 from forgepool.workers.tools.files.text_file import read_text, show_text
 from forgepool.workers.tools.refusal import ToolRefused
@@ -60,58 +60,20 @@ from forgepool.workers.workspace.workspace import AcceptanceFinding, Workspace
 
 _FLUSH_S = 60.0
 _SECURE_S = 15.0
-"""Wait until the hub has what is to be done once; a hub that is away is not waited for longer."""
+"""Longest wait for the hub to record what must be done only once."""
 _PARTING_S = 2.0
-"""Nobody goes on from here: the last turns are for those who read the transcript, and not worth a longer wait."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PhaseModel:
-    """Whom a phase's conversation is with."""
-
-    provider: Provider
-    name: str
-    family: str
-    price: Price
-    window_tokens: int
-
-
-class Models(Protocol):
-    def families(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Of models by the names under which they answered."""
-
-    def open(self, phase: PhaseName, *, stronger: bool) -> PhaseModel:
-        """
-        Raises:
-            ModelFailed: there is none to be asked; with the sentence why.
-        """
-
-    def beside(self, phase: PhaseName, model: str) -> SummaryModel | None:
-        """
-        The model that leads a conversation, to be asked about it, and no other; None where it answers no questions.
-
-        Raises:
-            ModelFailed: it cannot be asked.
-        """
-
-    def compact(self) -> SummaryModel | None:
-        """
-        Who writes summaries; None where nobody is set to.
-
-        Raises:
-            ModelFailed: there is none to be asked.
-        """
+"""Longest wait at an end that no attempt resumes: the last turns matter only to readers of the transcript."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Attempt:
     assignment: Assignment
-    bench: Workspace
+    workspace: Workspace
     course: PhaseCourse
     models: Models
     words: TaskWords
     hints: Callable[[], Guess]
-    """Asked when PLAN begins."""
+    """Called when PLAN begins."""
     toolbox: Toolbox
     transcript: Transcript
     keeper: HubKeeper
@@ -119,19 +81,19 @@ class Attempt:
     workplace: Workplace
     stop: Callable[[], bool]
     profile: Profile
-    """By which conversations are shown, until the transcript names another."""
+    """The context profile of its conversations, until the transcript names another."""
     wanted: Callable[[], str | None] = nobody_wants
-    """The profile that a person wants from now on, or None."""
+    """Returns the profile that a person wants from now on, or None."""
     hide: Callable[[str], str] = str
-    """Takes out of a text what nobody is to see."""
+    """Removes secrets from a text."""
     _model: PhaseModel | None = field(default=None)
     _family: str = ""
-    """Of the model that the conversation began with: its tools stay, whoever goes on with it."""
+    """The family of the model that began the conversation: the tools stay, whichever model goes on with it."""
     _stronger: bool = False
     _last: ConversationOutcome | None = None
 
     def lead(self) -> AgentAnswer:
-        """Goes from step to step until there is an answer. Nothing that was started is alive then but the tools'."""
+        """Go from step to step until there is an answer. Then only the tools' own processes may still run."""
         while True:
             step = next_step(facts(self.transcript.entries), self.course, self.assignment.order.replies)
             try:
@@ -144,7 +106,7 @@ class Attempt:
                 return answer
 
     def say(self, *texts: str) -> None:
-        """Something from the harness, to be heard before the next turn."""
+        """Add a message from the harness, which the model gets before its next turn."""
         self.transcript.append(TurnSaid(at=now(), turn=user(*(Text(text=text) for text in texts))))
 
     def _take(self, step: Begin | GoOn | ForcePlan | Verify | End) -> AgentAnswer | None:
@@ -166,7 +128,7 @@ class Attempt:
     def _begin(self, phase: PhaseName) -> None:
         model = self._open(phase, stronger=self._stronger)
         self._family = model.family
-        said = self._opening(phase)
+        opening = self._opening(phase)
         compact = (self.wanted() or in_force(self.transcript.entries, self.profile.name)) == ADVISORY
         tools = tuple(tool.name for tool in self.toolbox.tools(phase, model.family, compact=compact))
         self.transcript.append(
@@ -179,7 +141,7 @@ class Attempt:
                 phase=phase,
             )
         )
-        self.say(*said)
+        self.say(*opening)
         self._talk(phase, model)
 
     def _present(self, path: str) -> str | None:
@@ -192,7 +154,7 @@ class Attempt:
         if phase == "execute":
             self.keeper.settle()
             entries = self.transcript.entries
-            return self.words.to_execute(entries, self.bench.list_changed() if entries else (), self._present)
+            return self.words.to_execute(entries, self.workspace.list_changed() if entries else (), self._present)
         guess = self.hints()
         if guess.hints or guess.model:
             by = f", by {guess.model}" if guess.model else ""
@@ -203,8 +165,8 @@ class Attempt:
     def _go_on(self, phase: PhaseName, say: str, *, stronger: bool) -> None:
         if stronger and not self._stronger:
             self._stronger, self._model = True, None
-            said = "the same failure again: a stronger model goes on, if there is one"
-            self.transcript.append(Noted(at=now(), text=said))
+            note = "the same failure again: a stronger model goes on, if there is one"
+            self.transcript.append(Noted(at=now(), text=note))
         model = self._model or self._open(phase, stronger=self._stronger)
         if say:
             self.say(say)
@@ -223,13 +185,12 @@ class Attempt:
             price=model.price,
             lasting=phase == "execute",
         )
-        context = self._context(model, brief)
-        talk = Talk(
+        self._last = Talk(
             provider=model.provider,
             brief=brief,
             workplace=self.workplace,
             transcript=self.transcript,
-            context=context,
+            context=self._context(model, brief),
             meter=self.meter,
             stop=self.stop,
             rule=Rulings(
@@ -241,12 +202,11 @@ class Attempt:
             ),
             keeper=self.keeper,
             hide=self.hide,
-        )
-        self._last = talk.lead()
+        ).lead()
 
     def _context(self, model: PhaseModel, brief: ConversationBrief) -> Context:
-        """The conversation as the model is shown it, with what is dropped of it already at hand on this host."""
-        summoner = Summoner(
+        """Build the model's view of the conversation, and restore the parts dropped from it to this host's archive."""
+        asker = SummaryAsker(
             leading=lambda: self.models.beside(brief.phase, self._answered_last() or model.name),
             compact=self.models.compact,
             meter=self.meter,
@@ -259,7 +219,7 @@ class Attempt:
             like=brief.like,
             window_tokens=model.window_tokens,
             archive=Archive(self.workplace),
-            ask=summoner.ask,
+            ask=asker.ask,
             wanted=self.wanted,
             current=self._present,
             told=self._tell_rebuilt,
@@ -272,24 +232,24 @@ class Attempt:
         return context
 
     def _has_compact(self) -> bool:
-        """As the conversation began: its tools stay, whatever profile it is shown by."""
+        """Return whether the conversation began with the compact tool: its tools stay, whatever the profile."""
         began = next(
             (entry for entry in reversed(self.transcript.entries) if isinstance(entry, ConversationStarted)), None
         )
         return began is not None and COMPACT in began.tools
 
     def _answered_last(self) -> str:
-        """The model that did; empty where none has, in the conversation under way."""
+        """Return the model that answered last in this conversation; empty where none has."""
         return next((turn.model for turn in reversed(self.transcript.turns) if turn.role == "assistant"), "")
 
     def _secure(self) -> bool:
-        """Whether what the transcript says now is in the hub, for whoever goes on with it."""
+        """Push the transcript as it is now, for an attempt that resumes; return whether the hub has it."""
         self.keeper.keep(changed=False)
         return self.keeper.flush(wait_s=_SECURE_S)
 
     def _tell_rebuilt(self, entry: Rebuilt) -> None:
         order = self.assignment.order
-        tell_rebuilt(self.bench.settings.broker_url, order.run, order.order_id, order.token, entry)
+        tell_rebuilt(self.workspace.settings.broker_url, order.run, order.order_id, order.token, entry)
 
     def _force_plan(self, why: str) -> None:
         summary = summarise_entries(self.transcript.entries, root=self.words.root, tests=self.words.tests)
@@ -297,13 +257,13 @@ class Attempt:
         self.transcript.append(PlanCommitted(at=now(), plan=plan, files=(), synthetic=True))
 
     def _verify(self) -> AgentAnswer | None:
-        # What still runs in the background could change the files while they are judged, and after.
+        # A background command could change the files while they are checked, and after.
         self.toolbox.background.stop_all()
         self.keeper.settle()
         red = self.toolbox.red.confirmed if self.toolbox.red else None
         # The test that was seen to fail must be seen to pass.
         also = (red.command,) if red else ()
-        finding: AcceptanceFinding = self.bench.verify(
+        finding: AcceptanceFinding = self.workspace.verify(
             also=also, stop=self.workplace.stop, left_s=self.workplace.left_s
         )
         if finding.verdict == "infrastructure":
@@ -339,22 +299,22 @@ class Attempt:
         return replace(answer, resumable=kept and goes_on)
 
     def _without_a_turn(self, found: Facts, detail: str) -> tuple[AgentEnding, str]:
-        """A script that has nothing to say to what the harness found has left the work as that found it."""
+        """Answer for a script that ran out of turns: it leaves the work as the harness found it."""
         if found.reds:
             red = found.reds[-1]
             return ("out_of_scope" if red.outside else "verify_failed"), red.detail
         done = exchanges(self.transcript.entries)
-        if done and done[-1].call.name == FINISH and not done[-1].worked and self.bench.why_unchanged() is not None:
+        if done and done[-1].call.name == FINISH and not done[-1].worked and self.workspace.why_unchanged() is not None:
             return "no_change", "the agent ended well and changed no file that git keeps"
         return "failed", detail
 
     def _who_answered(self) -> tuple[str, ...]:
-        said = (entry.turn.model for entry in self.transcript.entries if isinstance(entry, TurnSaid))
-        return tuple(dict.fromkeys(model for model in said if model))
+        models = (entry.turn.model for entry in self.transcript.entries if isinstance(entry, TurnSaid))
+        return tuple(dict.fromkeys(filter(None, models)))
 
 
 def _ending(ended: str) -> AgentEnding:
-    """Of an attempt, from how its last conversation ended."""
+    """Map the end of the last conversation to that of the attempt."""
     match ended:
         case "finished" | "timeout" | "stopped" | "limits" | "refused" | "asked" | "queued":
             return ended

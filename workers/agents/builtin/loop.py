@@ -1,10 +1,9 @@
 """
-The conversation of one agent with one model: ask, run the tools it calls, tell it what came of them, ask
-again.
+The conversation of one agent with one model: ask, run the tools it calls, return their results, ask again.
 
-It ends when the model ends it (`commit_plan`, `finish`, `ask`), or at a limit. What is said to be done is a claim;
-whether there is a change and whether it is any good is found out elsewhere. Everything goes into the transcript before
-anything follows from it, and what the model is shown is read from there.
+It ends when the model ends it (`commit_plan`, `finish`, `ask`), or at a limit. That work is done is the model's claim;
+whether there is a change, and a good one, is checked elsewhere. Everything goes into the transcript before anything
+follows from it, and the model is shown what the transcript holds.
 """
 
 import time
@@ -56,7 +55,7 @@ Ending = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationBrief:
-    """What a conversation is about: the same from its first turn to its last."""
+    """The parts of a conversation that stay the same from its first turn to its last."""
 
     phase: PhaseName
     system: tuple[str, ...]
@@ -66,7 +65,7 @@ class ConversationBrief:
 
     @property
     def like(self) -> ModelRequest:
-        """What each of its questions begins with."""
+        """The request that each of its questions extends."""
         offers = tuple(tool.offer for tool in self.tools)
         return ModelRequest(system=self.system, tools=offers, turns=(), phase=self.phase, lasting=self.lasting)
 
@@ -75,37 +74,37 @@ class ConversationBrief:
 class ConversationOutcome:
     ended: Ending
     detail: str
-    """One sentence; of a question, the question."""
+    """One sentence; with `asked`, the question."""
     summary: str = ""
-    """What the model claims; only with `finished`."""
+    """The model's claim; only with `finished`."""
     trouble: Trouble | None = None
-    """Why there was no turn; only with `failed`."""
+    """The reason why there was no turn; only with `failed`."""
     resets_at: float | None = None
 
 
 @dataclass(slots=True, kw_only=True)
 class Talk:
-    """A conversation that is under way in a transcript."""
+    """A conversation under way, recorded in a transcript."""
 
     provider: Provider
     brief: ConversationBrief
     workplace: Workplace
     transcript: Transcript
     context: Context
-    """What the model is shown of the transcript."""
+    """The view of the transcript that the model is shown."""
     meter: Meter
     stop: Callable[[], bool]
     rule: Rule
     """Asked before a call is carried out."""
     keeper: Keeper = field(default_factory=Forgetful)
     hide: Callable[[str], str] = str
-    """Takes out of a tool's result what nobody is to see, before it is written down."""
+    """Removes secrets from a tool's result before it is recorded."""
     _silent: int = 0
     _changed: bool = False
-    """Whether tools may have changed files since the work was last kept."""
+    """True when tools may have changed files since the work was last kept."""
 
     def lead(self) -> ConversationOutcome:
-        """Leads it to its end, every turn and every result in the transcript as soon as there is one."""
+        """Lead the conversation to its end, recording each turn and each result at once."""
         outcome: ConversationOutcome | None = None
         while outcome is None:
             outcome = self._over() or self._round()
@@ -127,7 +126,7 @@ class Talk:
         return outcome
 
     def _keep(self) -> None:
-        """A round that was cut short may have left half of what it was to do: who goes on begins before it."""
+        """Keep the work, unless the round was cut short: it may be half done, so a resumed attempt begins before it."""
         if self._cut_short() is None:
             self.keeper.keep(changed=self._changed)
             self._changed = False
@@ -143,7 +142,7 @@ class Talk:
         return self._explored()
 
     def _explored(self) -> ConversationOutcome | None:
-        """PLAN ends where it learns nothing new, or takes too long."""
+        """End PLAN where it learns nothing new, or takes too long."""
         if self.brief.phase != "plan":
             return None
         why = find_exploration_end(self.transcript.entries)
@@ -159,11 +158,11 @@ class Talk:
         return None
 
     def _asked(self) -> int:
-        """Turns the model has had in this conversation."""
+        """Count the model's turns in this conversation."""
         return sum(turn.role == "assistant" for turn in self.context.view.turns)
 
     def _round(self) -> ConversationOutcome | None:
-        """One question and what follows from its answer; an outcome when that is the end."""
+        """Ask once and act on the answer; return an outcome when that ends the conversation."""
         turn = self._ask()
         if isinstance(turn, ConversationOutcome):
             return turn
@@ -174,9 +173,9 @@ class Talk:
         return self._follow(turn)
 
     def _ask(self) -> Turn | ConversationOutcome:
-        """A conversation that is too long is shown shortened, and asked once more."""
+        """Ask; when the conversation is too long for the model, shorten its view and ask once more."""
         self.context.prepare()
-        # That may have taken its time.
+        # Shortening may have asked a model, and taken a while.
         answer = self._cut_short() or self._question()
         if isinstance(answer, ConversationOutcome) and answer.ended == "overflow" and self.context.note_overflow():
             answer = self._question()
@@ -200,7 +199,7 @@ class Talk:
             )
 
     def _pay(self, why: str, usage: Usage) -> None:
-        """For what no turn accounts for."""
+        """Count usage that belongs to no turn."""
         if usage.input_tokens or usage.output_tokens:
             self.transcript.append(Noted(at=now(), text=why, usage=usage))
             self.meter.spent = add_spent(self.meter.spent, to_spent(usage))
@@ -252,7 +251,7 @@ class Talk:
                 return ConversationOutcome(ended="queued", detail=why)
 
     def _nudge(self, turn: Turn) -> ConversationOutcome | None:
-        """A turn without a call is answered, so many times in a row. Never: silence taken for success."""
+        """Answer a turn without a call, so many times in a row. Silence is never taken for success."""
         self._silent += 1
         if self._silent >= _MOST_SILENT:
             times = {2: "twice"}.get(self._silent, f"{self._silent} times in a row")
@@ -261,7 +260,7 @@ class Talk:
         return None
 
     def _judge(self) -> ConversationOutcome | None:
-        """A conversation that goes in circles is told so once; the next time it ends."""
+        """Warn a conversation that goes in circles once; the next time, end it."""
         entries = self.transcript.entries
         why = stuck(entries, self.brief.phase)
         if why is None:
@@ -274,7 +273,7 @@ class Talk:
         return None
 
     def _carry_out_all(self, turn: Turn) -> Ends | None:
-        """Each call gets its one result, in the order of the calls; after one that ends it nothing more is run."""
+        """Give each call one result, in order; after a call that ends the conversation nothing more is run."""
         if any(self._kind(call) != "read" for call in turn.calls):
             self.keeper.settle()
         workplace = replace(self.workplace, iteration=self._asked())
@@ -298,21 +297,25 @@ class Talk:
 
     def _answer(self, call: ToolCall, turn: Turn, workplace: Workplace, *, ended: bool) -> ToolAnswer:
         if turn.stop in ("max_tokens", "overflow"):
-            said = "not run: the answer was cut off at its length limit; make shorter calls"
+            why = "not run: the answer was cut off at its length limit; make shorter calls"
         elif turn.stop == "refusal":
-            said = "not run: the answer was a refusal"
+            why = "not run: the answer was a refusal"
         elif ended:
-            said = "not run: the conversation was ended by a call before"
+            why = "not run: the conversation was ended by a call before"
         elif workplace.stop():
-            said = "not run: the attempt is being stopped"
+            why = "not run: the attempt is being stopped"
         else:
             return self._ruled(call) or carry_out(call, self.brief.tools, workplace)
-        return ToolAnswer(text=said, is_error=True)
+        return ToolAnswer(text=why, is_error=True)
 
     def _ruled(self, call: ToolCall) -> ToolAnswer | None:
-        """The policy's answer, where it does not let the call through."""
-        tool = next((tool for tool in self.brief.tools if tool.name == call.name), None)
+        """Return the policy's answer where it does not allow the call."""
+        tool = self._tool(call)
         return None if tool is None or call.malformed is not None else self.rule(call, tool)
 
+    def _tool(self, call: ToolCall) -> Tool | None:
+        return next((tool for tool in self.brief.tools if tool.name == call.name), None)
+
     def _kind(self, call: ToolCall) -> str:
-        return next((tool.kind for tool in self.brief.tools if tool.name == call.name), "read")
+        tool = self._tool(call)
+        return "read" if tool is None else tool.kind

@@ -1,8 +1,8 @@
 """
-Between a model's call and the tool: the policy is asked, what it says is written down, and only then anything is done.
+The policy's decision on each tool call, which is recorded before anything is done.
 
-A denied call is answered with the reason and what to do instead. One that needs a person's yes is, as the plan says,
-denied too, or the task rests with the question; an answer that says yes holds for that very call, asked again.
+A denied call is answered with the reason. A call that needs a person's yes is denied too, or the task waits with the
+question, as the plan says. A yes holds for that very call, when the model makes it again.
 """
 
 import hashlib
@@ -21,19 +21,19 @@ from forgepool.workers.schema.orders import Reply, Unattended
 from forgepool.workers.tools.tool import PersonAsked, Tool, ToolAnswer
 
 Rule = Callable[[ToolCall, Tool], ToolAnswer | None]
-"""The answer to a call that is not to be carried out; None where it is."""
+"""Returns the answer to a call that must not be carried out, else None."""
 
 _YES = {"yes", "y", "ok", "okay", "allow", "allowed"}
 _MOST_SHOWN = 600
 
 
 def allow_all(call: ToolCall, tool: Tool) -> None:
-    """No policy: for a conversation whose tools are its caller's own."""
+    """Allow every call: for a conversation whose tools are its caller's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rulings:
-    """The policy of one phase, over the calls of one attempt."""
+    """Applies the policy of one phase to the calls of one attempt."""
 
     policy: Policy
     root: Path
@@ -54,23 +54,22 @@ class Rulings:
         return None
 
     def _prompted(self, call: ToolCall, judged: PolicyJudgement) -> ToolAnswer | None:
-        """Needs a person's yes."""
+        """Answer a call that needs a person's yes."""
         question = _question(call, judged)
-        said = next((reply for reply in reversed(self.replies) if reply.question == question), None)
-        if said is not None:
-            return self._as_answered(call, judged, said)
+        reply = next((reply for reply in reversed(self.replies) if reply.question == question), None)
+        if reply is not None:
+            return self._as_answered(call, judged, reply)
         self._write_down(call, judged)
         if self.unattended == "deny":
-            text = f"not run, it needs a person's yes and nobody is there: {judged.reason}; do it another way"
+            text = f"not run, it needs a person's yes and no person is there: {judged.reason}; do it another way"
             return ToolAnswer(text=text, is_error=True)
-        text = "not run: a person is asked whether it may be; the work rests. After a yes, make the same call again"
+        text = "not run: a person is asked, and the work waits. After a yes, make the same call again"
         return ToolAnswer(text=text, is_error=True, ends=PersonAsked(question=question))
 
-    def _as_answered(self, call: ToolCall, judged: PolicyJudgement, said: Reply) -> ToolAnswer | None:
-        words = said.answer.lower().replace(",", " ").replace(".", " ").split()
+    def _as_answered(self, call: ToolCall, judged: PolicyJudgement, reply: Reply) -> ToolAnswer | None:
+        words = reply.answer.lower().replace(",", " ").replace(".", " ").split()
         yes = bool(words) and words[0] in _YES
-        by = said.by or "a person"
-        reason = f"{by} said {said.answer[:80]!r} to it"
+        reason = f"{reply.by or 'a person'} said {reply.answer[:80]!r} to it"
         settled = PolicyJudgement(
             decision="allow" if yes else "deny", rule=judged.rule, reason=reason, commands=judged.commands
         )
@@ -92,11 +91,11 @@ class Rulings:
 
 
 def _question(call: ToolCall, judged: PolicyJudgement) -> str:
-    """The same for the same call, and for no other."""
+    """Return the question about a call: the same for the same call, and for no other."""
     about = call.arguments.get("command") or call.arguments.get("path") or call.arguments.get("input") or ""
     text = str(about)
     mark = ""
-    # What is not shown in full is named: a yes to one text of a file is none to another.
+    # Arguments not shown in full are named by their hash: a yes to one text of a file is none to another.
     if len(text) > _MOST_SHOWN or [about] != list(call.arguments.values()):
         whole = json.dumps(call.arguments, sort_keys=True).encode()
         mark = f" [its arguments' sha256: {hashlib.sha256(whole).hexdigest()[:16]}]"

@@ -1,9 +1,9 @@
 """
-The phase machine of the built-in agent: pure. What has happened so far in; the next step out.
+The phases of the built-in agent: decide the next step from the events so far. Pure.
 
-PLAN and EXECUTE are conversations of their own, each begun afresh; VERIFY is the harness'. The steps follow from the
-transcript alone, so another process that has the transcript goes on as this one would have, and no model can skip a
-phase: it can only end its conversation, and what follows is decided here. COMMIT is whoever asked for the attempt.
+PLAN and EXECUTE are separate conversations, each begun afresh; VERIFY runs the checks without a model. The steps
+follow from the transcript alone, so another process that has it continues in the same way. No model can skip a phase:
+it can only end its conversation. Committing the work is the caller's.
 """
 
 from collections.abc import Sequence
@@ -22,38 +22,38 @@ from forgepool.workers.schema.orders import PhaseName, Reply
 
 ENDED_WELL = "finished"
 _LEADS_ON = (ENDED_WELL, "planned", "asked", "explored", "overflow")
-"""Ends that another attempt takes as they are; what went wrong otherwise is what it is there to try again."""
+"""Ends that a resumed attempt takes as they are; it tries again after any other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseCourse:
-    """How an attempt is led."""
+    """The settings of the phases."""
 
     plan_first: bool = True
     most_reds: int = 3
-    """Times that VERIFY may send the work back; the next red one ends the attempt."""
+    """Times that VERIFY may send the work back; the next failure ends the attempt."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Facts:
-    """What the transcript says of where the attempt is."""
+    """The state of the attempt, as read from its transcript."""
 
     phase: PhaseName | None = None
-    """Of the conversation begun last."""
+    """The phase of the conversation begun last."""
     ended: str = ""
     """How that conversation ended; empty while it is open."""
     detail: str = ""
     summary: str = ""
-    """What the model claimed when it finished last."""
+    """The model's claim when it finished last."""
     plan: PlanCommitted | None = None
     questions: list[str] = field(default_factory=list)
-    """What was asked of a person, oldest first."""
+    """The questions to a person, oldest first."""
     overflows: int = 0
     """Times that EXECUTE's conversation grew too long."""
     reds: list[Verified] = field(default_factory=list)
     green: bool = False
     unjudged: bool = True
-    """Whether something was said since the work was last verified."""
+    """True when there was a turn since the work was last verified."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +65,17 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class GoOn:
-    """The conversation under way, with something new to say; or nothing, where it was interrupted."""
+    """The conversation under way goes on, with something new to say unless it was interrupted."""
 
     phase: PhaseName
     say: str = ""
     stronger: bool = False
-    """The model so far made no headway: a stronger one is to try, if there is one."""
+    """A stronger model takes over, if there is one, since this one repeats its failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForcePlan:
-    """EXECUTE begins with a plan made of what was explored."""
+    """EXECUTE begins with a plan made from what PLAN explored."""
 
     why: str
 
@@ -134,7 +134,7 @@ def next_step(found: Facts, course: PhaseCourse, replies: Sequence[Reply]) -> St
 
 
 def _asked(found: Facts, phase: PhaseName, replies: Sequence[Reply]) -> Step:
-    """An answer belongs to its own question: of several times that the same was asked, each to its own time."""
+    """Go on with a person's reply, if there is one; the nth reply to a question answers its nth asking."""
     fitting = [reply for reply in replies if reply.question == found.detail]
     times = found.questions.count(found.detail)
     if times > len(fitting):
@@ -171,11 +171,11 @@ def _after_execute(found: Facts, course: PhaseCourse) -> Step:
 
 
 def _after_red(found: Facts, course: PhaseCourse) -> Step:
-    """Back to EXECUTE with the failing output: a stronger model for the same failure again, and then no more."""
+    """Return to EXECUTE with the failing output; a stronger model gets a repeated failure, and a third one ends it."""
     prints = [red.fingerprint for red in found.reds]
     red = found.reds[-1]
     ended = "out_of_scope" if red.outside else "verify_failed"
-    repeated = next((count for count, one in enumerate(reversed(prints)) if one != prints[-1]), len(prints))
+    repeated = next((count for count, each in enumerate(reversed(prints)) if each != prints[-1]), len(prints))
     if len(prints) > course.most_reds:
         return End(ended, f"{red.detail}; so it was {len(prints)} times")
     if repeated > 2:

@@ -1,9 +1,9 @@
 """
-What the model of a phase is told: the system's blocks, and the first thing that is said in its conversation.
+The opening of a phase's conversation: the system prompt and the first message.
 
-PLAN hears the task card, with hints at where to look. EXECUTE begins afresh: the card again, word for word, what was
-learned (by rules, from the transcript), the plan, and the text of the files it names as far as it was read. Nothing of
-the conversation before is handed on but by these.
+PLAN gets the task card, with hints where to look. EXECUTE begins afresh with the card, the findings so far (extracted
+by rules from the transcript), the plan, and the text of the files it names as far as they were read. Nothing else of
+the earlier conversation is handed on.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ _OVERFLOWED = (
 
 
 def describe_move(root: Path, outputs: Path) -> str:
-    """What a model is told whose conversation goes on in another process, perhaps on another host."""
+    """Return the message to a model whose conversation goes on in another process, perhaps on another host."""
     return (
         "[the harness] The process that led you was interrupted; another goes on from here. The files of the worktree "
         f"are as they were after your last turn. The worktree is {root} now, results and outputs are below "
@@ -43,29 +43,30 @@ def describe_move(root: Path, outputs: Path) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskWords:
+    """The texts about one task from which the openings are made."""
+
     card: str
-    """The task, word for word."""
     skill: Skill | None = None
     red_first: bool = False
     root: str = ""
-    """The worktree's folder, for paths that a model wrote in full."""
+    """The worktree's folder, which is cut from paths that a model wrote in full."""
     tests: tuple[str, ...] = ()
-    """Commands known to be tests."""
+    """The commands known to be tests."""
 
     def system(self, phase: PhaseName) -> tuple[str, ...]:
         return system_blocks(phase, red_first=self.red_first, skill=self.skill)
 
     def to_plan(self, hints: str) -> str:
-        """`hints`: the section on files likely to matter; empty where there are none."""
+        """Return PLAN's first message. `hints` is the section on files likely to matter, or empty."""
         return "\n\n".join(part for part in (self.card.rstrip("\n"), hints) if part) + "\n"
 
     def to_execute(
         self, entries: Sequence[Entry], changed: tuple[str, ...], current: Callable[[str], str | None]
     ) -> tuple[str, ...]:
         """
-        The card; what was learned, and the plan; the texts of files. The last two where there are any.
+        Return the parts of EXECUTE's first message: the card; findings and plan, if any; texts of files, if any.
 
-        `changed`: paths that are not as the base has them; `current` has a file's text as it is now, or None.
+        `changed` has the paths that differ from the base; `current` returns a file's text as it is now, or None.
         """
         found = facts(entries)
         learned: list[str] = []
@@ -74,17 +75,14 @@ class TaskWords:
             summary = summarise_entries(entries, root=self.root, tests=self.tests, changed=changed)
             learned = [f"## What was learned\n\n{render_summary(summary).rstrip()}"]
             learned += [_plan(found.plan)] if found.plan else []
-            # A plan made up by the harness names no files: then all that was read may matter.
-            wanted = found.plan.files if found.plan and found.plan.files else [one.path for one in summary.files_read]
-            texts = self._texts(entries, wanted, current)
+            # A plan made by the harness names no files: then all files that were read may matter.
+            wanted = found.plan.files if found.plan and found.plan.files else [file.path for file in summary.files_read]
+            texts = excerpts(entries, wanted, root=self.root, current=current)
         if found.overflows:
             learned.append(_OVERFLOWED)
-        parts = (self.card.rstrip("\n"), "\n\n".join(learned), texts.rstrip("\n"))
+        files = f"{FILES_TITLE}\n\n{texts}" if texts else ""
+        parts = (self.card.rstrip("\n"), "\n\n".join(learned), files.rstrip("\n"))
         return tuple(f"{part}\n" for part in parts if part)
-
-    def _texts(self, entries: Sequence[Entry], paths: Sequence[str], current: Callable[[str], str | None]) -> str:
-        texts = excerpts(entries, paths, root=self.root, current=current)
-        return f"{FILES_TITLE}\n\n{texts}" if texts else ""
 
 
 def _plan(plan: PlanCommitted) -> str:
@@ -94,49 +92,50 @@ def _plan(plan: PlanCommitted) -> str:
 
 
 HINTS_ROUTE = "hints"
-"""A kind of work whose model, where the user's table has a route for it, is asked for hints besides the rules."""
+"""The route in the user's model table to a model that is asked for hints too."""
 
 
-def brief_task(order: WorkOrder, bench: Workspace, agent: BuiltinAgent, tmp: Path) -> TaskWords:
+def brief_task(order: WorkOrder, workspace: Workspace, agent: BuiltinAgent, tmp: Path) -> TaskWords:
     """
+    Collect the texts about a task from the order, the repository and the plan.
+
     Raises:
-        DocumentWrong: the skill it asks for is none, or is written wrongly.
+        DocumentWrong: the skill it asks for does not exist, or its file is wrong.
     """
-    git, base = bench.mirror.git, bench.base
+    git, base = workspace.mirror.git, workspace.base
     skill = find_skill(agent.skill, git, base) if agent.skill else None
     card = task_card(
         order,
         conventions=conventions(git, base),
         priors=write_priors(order.priors, tmp, git),
-        files=_files(order, skill, bench),
+        files=_files(order, skill, workspace),
     )
     return TaskWords(
         card=card,
         skill=skill,
         red_first=agent.red_first,
-        root=str(bench.checkout.path),
+        root=str(workspace.checkout.path),
         tests=order.acceptance,
     )
 
 
-def find_hints(order: WorkOrder, bench: Workspace, table: Table, *, stop: Callable[[], bool]) -> Guess:
-    """Files likely to matter, by rules, and by a model where the table has one for it; with what asking it took."""
-    git, base = bench.mirror.git, bench.base
-    found = hints_by_rule(order, git, base)
+def find_hints(order: WorkOrder, workspace: Workspace, table: Table, *, stop: Callable[[], bool]) -> Guess:
+    """Propose files likely to matter, by rules, and by a model where the table has a route for it."""
+    git, base = workspace.mirror.git, workspace.base
+    by_rule = hints_by_rule(order, git, base)
     if HINTS_ROUTE not in table.routes:
-        return Guess(hints=found)
+        return Guess(hints=by_rule)
     capped = order.limits.cost_usd is not None
-    chain = open_models(table, task_type=HINTS_ROUTE, phase="plan", capped=capped, settings=bench.settings)
+    chain = open_models(table, task_type=HINTS_ROUTE, phase="plan", capped=capped, settings=workspace.settings)
     guess = hints_by_model(chain, order, git, base, stop=stop)
-    there = frozenset(hintable_paths(git, base))
-    return replace(guess, hints=best((*found, *guess.hints), there))
+    return replace(guess, hints=best((*by_rule, *guess.hints), frozenset(hintable_paths(git, base))))
 
 
-def _files(order: WorkOrder, skill: Skill | None, bench: Workspace) -> str:
-    """For who cannot look for himself: what the task names, then what seems likely."""
+def _files(order: WorkOrder, skill: Skill | None, workspace: Workspace) -> str:
+    """Return the texts of files for an agent that cannot look for itself: files of the task, then likely ones."""
     if skill is None or skill.context_mode == "autonomous":
         return ""
-    git, base = bench.mirror.git, bench.base
+    git, base = workspace.mirror.git, workspace.base
     there = frozenset(hintable_paths(git, base))
     paths = dict.fromkeys((*order.files, *(hint.path for hint in hints_by_rule(order, git, base))))
     return files_at_base(git, base, [path for path in paths if path in there])

@@ -1,9 +1,8 @@
 """
-The tools of one attempt: those that every attempt has, what runs beside it, and what the policy and the task's skill
-leave of them.
+The tools of one attempt, as far as the policy and the task's skill permit them.
 
-The same phase gives the same tools every time it is asked, byte for byte: what a provider has in its cache begins with
-them.
+Other programs serve some of them: language servers, and the MCP servers its host is configured with. The same phase
+gives the same tools every time, byte for byte: a provider's cache begins with them.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -35,17 +34,17 @@ class Toolbox:
     background: Background
     may_touch: MayTouch
     unchanged: Callable[[], str | None]
-    """Why there is nothing to commit yet; None when there is something."""
+    """Returns why there is nothing to commit yet, or None when there is something."""
     policy: Policy
     red: RedPhase | None = None
-    """Where a failing test must have been seen before the work can be finished."""
+    """Set when a failing test must have been seen before the work can be finished."""
     skill: Skill | None = None
     more: Mapping[PhaseName, tuple[Tool, ...]] = field(default_factory=dict)
-    """Other programs' tools."""
+    """Tools that other programs serve."""
     _made: dict[tuple[PhaseName, str, bool], tuple[Tool, ...]] = field(default_factory=dict)
 
     def tools(self, phase: PhaseName, family: str, *, compact: bool = False) -> tuple[Tool, ...]:
-        """`compact`: the agent may ask for its context to be cleared, since its profile does nothing unasked."""
+        """Return a phase's tools. `compact` adds the tool by which the agent asks for its context to be cleared."""
         key = (phase, family, compact)
         if key not in self._made:
             offered = offerable(self._all(phase, family, compact), self.policy.during(phase))
@@ -74,16 +73,16 @@ class Toolbox:
 class Served:
     tools: Mapping[PhaseName, tuple[Tool, ...]]
     warnings: tuple[str, ...]
-    """A sentence for each server that is left out."""
+    """One sentence for each server that is left out."""
 
 
 @contextmanager
 def serve_tools(root: Path, env: Mapping[str, str], confined: Confinement, settings: Settings) -> Iterator[Served]:
     """
-    What is served for a worktree, until the end of the block; then all of those programs are dead.
+    Serve a worktree's tools by other programs until the end of the block; none of these programs outlives it.
 
     Raises:
-        DocumentWrong: the host's tools.yaml is written wrongly.
+        DocumentWrong: the host's tools.yaml is wrong.
     """
     config = read_tool_config(settings.tools_file)
     with (

@@ -263,17 +263,17 @@ def _write_log(transcript: Transcript, log: Path, redaction: Redaction) -> str:
 
 
 def perform_in_fleet(
-    assignment: Assignment, bench: Workspace, agent: CliAgent, *, stop: Callable[[], bool]
+    assignment: Assignment, workspace: Workspace, agent: CliAgent, *, stop: Callable[[], bool]
 ) -> AgentAnswer:
     """As `perform_cli`, but for a program that is shut off: that is answered at once, with when it will not be."""
-    broker = bench.settings.broker_url
+    broker = workspace.settings.broker_url
     breaker = Breaker(client=connect(broker) if broker else None)
     pair = (f"cli:{agent.program}", agent.model or agent.program)
     verdict = breaker.look([pair])[pair]
     if isinstance(verdict, Shut):
         detail = f"{agent.program} is shut off: {verdict.why}"
         return AgentAnswer(ended="failed", detail=detail, trouble=verdict.trouble, resets_at=verdict.until)
-    priors = write_priors(assignment.order.priors, assignment.tmp, bench.mirror.git)
+    priors = write_priors(assignment.order.priors, assignment.tmp, workspace.mirror.git)
     answer = perform_cli(assignment, stop=stop, priors=priors)
     if answer.trouble is not None:
         breaker.note(pair, ModelFailed(answer.detail, trouble=answer.trouble, resets_at=answer.resets_at))

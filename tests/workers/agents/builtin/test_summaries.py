@@ -11,9 +11,8 @@ from vendors.answers import EMPTY, Answer, Body, Fault, Say, Seen, Tokens, Wire
 from vendors.asking import WIRES, provider
 from vendors.server import VendorServer
 
-from forgepool.workers.agents.builtin.agent import TableModels
+from forgepool.workers.agents.builtin.models import SummaryAsker, SummaryModel, TableModels
 from forgepool.workers.agents.builtin.prompts import TaskWords
-from forgepool.workers.agents.builtin.summaries import SummaryModel, Summoner
 from forgepool.workers.context.edits.state import Profile, SummaryQuestion
 from forgepool.workers.context.profiles.comparators.compact import Compact
 from forgepool.workers.context.profiles.pace.pace import Pace
@@ -80,8 +79,8 @@ class Ground:
         return TableModels(order=ORDER, agent=agent, table=table, words=words, settings=self.settings)
 
     @property
-    def summoner(self) -> Summoner:
-        return Summoner(
+    def asker(self) -> SummaryAsker:
+        return SummaryAsker(
             leading=lambda: self.models.beside("execute", "lead"),
             compact=self.models.compact,
             meter=self.meter,
@@ -92,7 +91,7 @@ class Ground:
 
     def alive(self, folder: Path, profile: str) -> Alive:
         """With a conversation that its profile wants a summary of before the next call."""
-        alive = Alive(folder, PROFILES[profile](), ask=self.summoner.ask)
+        alive = Alive(folder, PROFILES[profile](), ask=self.asker.ask)
         for number in range(6):
             alive.call(answer=long(number, 3_000) if number else f"The key is {SECRET}.")
         if profile == "pace":
@@ -263,7 +262,7 @@ def test_a_question_about_the_conversation_is_read_from_its_cache(tmp_path: Path
     ended; the next request of the conversation finds as much as if nothing had been asked.
     """
     ground = serve(lambda seen: Say(calls=[("read_file", {"path": "src/new.py"})]) if seen.number != 2 else EMPTY)
-    with Alive(tmp_path, PROFILES["compact"](), ask=ground.summoner.ask) as alive:
+    with Alive(tmp_path, PROFILES["compact"](), ask=ground.asker.ask) as alive:
         for number in range(3):
             alive.call(answer=long(number, 3_000), model="lead")
         leading = ground.models.open("execute", stronger=False).provider
@@ -301,9 +300,9 @@ def test_a_question_begins_with_all_of_the_conversation_on_every_wire(tmp_path: 
             alive.call(answer=long(number))
         leading = SummaryModel(provider=provider(wire, server), price=lambda given, answered: 0.0)
         meter = Meter(limits=Limits())
-        summoner = Summoner(leading=lambda: leading, compact=lambda: None, meter=meter, stop=lambda: False)
+        asker = SummaryAsker(leading=lambda: leading, compact=lambda: None, meter=meter, stop=lambda: False)
         leading.provider.ask(alive.context.request, stop=lambda: False)
-        summoner.ask(SummaryQuestion(kind="prose", instruction="Sum up."), alive.context.request, lambda: True)
+        asker.ask(SummaryQuestion(kind="prose", instruction="Sum up."), alive.context.request, lambda: True)
         first, question = (_unmarked(seen.body) for seen in server.seen)
         assert server.invalid == []
     added = _parts(question[said])[len(_parts(first[said])) :]
@@ -342,7 +341,7 @@ def test_who_cannot_sum_it_up_still_leads_the_conversation(tmp_path: Path, serve
     ground = serve(brain)
     with ground.alive(tmp_path, "compact") as alive:
         leading = ground.models.open("execute", stronger=False).provider
-        alive.context.ask = ground.summoner.ask
+        alive.context.ask = ground.asker.ask
         alive.context.prepare()
         assert only_rebuilt(alive).edit is None
         assert leading.ask(alive.context.request, stop=lambda: False).text == "Going on."
@@ -353,7 +352,7 @@ def test_no_more_is_asked_for_than_the_question_allows_and_the_limits_leave(serv
     question = SummaryQuestion(kind="prose", instruction="Sum up.", text="what was", max_output_tokens=700)
     for limits in (Limits(), Limits(tokens=600)):
         ground.meter = Meter(limits=limits)
-        ground.summoner.ask(question, LIKE, lambda: True)
+        ground.asker.ask(question, LIKE, lambda: True)
     most = [seen.body["max_tokens"] for seen in ground.server.seen]
     assert most[0] == 700 and 512 <= most[1] < 600
 
@@ -361,8 +360,6 @@ def test_no_more_is_asked_for_than_the_question_allows_and_the_limits_leave(serv
 def test_nobody_is_asked_once_where_that_cannot_be_written_down(serve: Serve) -> None:
     """Who goes on elsewhere would ask, and pay, again."""
     ground = serve(lambda seen: Say(text=PROSE))
-    said = ground.summoner.ask(
-        SummaryQuestion(kind="prose", instruction="Sum up.", text="what was"), LIKE, lambda: False
-    )
-    assert said == "no model was asked: that it would be could not be written down in the hub"
+    said = ground.asker.ask(SummaryQuestion(kind="prose", instruction="Sum up.", text="what was"), LIKE, lambda: False)
+    assert said == "no model was asked: the hub could not record that it would be"
     assert ground.server.seen == []
