@@ -1,8 +1,8 @@
 """
 aider: one message, plain text out. Seen with 0.86.2.
 
-It has no events, and status 0 whatever happens. Its report of tokens, printed after each answer of the model, is what
-comes closest to an end that is told; its numbers are rounded to two or three digits.
+It has no events, and exits with 0 whatever happens. Its report of tokens, printed after each answer of the model, comes
+closest to an event for the end; its numbers are rounded to two or three digits.
 """
 
 import re
@@ -63,7 +63,7 @@ def invoke(job: ProgramJob) -> ProgramInvocation:
     for option in ("chat-history-file", "input-history-file", "llm-history-file"):
         argv += [f"--{option}", str(job.tmp / f"aider-{option}")]
     for name, (variables, usual) in _ADDRESSES.items():
-        # Said last, so that no `.env` of the repository names another server, which would be sent the key.
+        # Last, so that no `.env` of the repository names another server, which would be sent the key.
         for variable in variables:
             argv += ["--set-env", f"{variable}={job.given.get(name, usual)}"]
     if job.model is not None:
@@ -93,17 +93,17 @@ class AiderReader:
             self._gave_up = line
             return (Closed(failure=ProgramFailure(said=line)),)
         if _EDITED.match(line) and self._closed is not None:
-            # It has told which file before that, which is no part of an answer.
+            # The line before this one names the file, and is no part of an answer.
             self._said.clear()
             return (Remarked(text=line), self._closed)
         if _BANNER.match(line) or not (line.strip() or self._said):
             return (Remarked(text=line),) if line.strip() else ()
         self._said.append(clip_text(line))
-        # What looked like a report may have been a line of the answer: the last thing said must be one.
+        # That report may have been a line of the answer: only a report that comes last counts.
         return (Closed(failure=_UNFINISHED),) if self._closed is not None else ()
 
     def _go_on_with_error(self, line: str) -> Iterator[Event]:
-        """An error lasts until an empty line."""
+        """Read the lines of an error, which lasts until an empty line."""
         if line.strip() and not _BANNER.match(line):
             if len(self._error) == _MOST_ERROR_LINES:
                 return
@@ -113,14 +113,14 @@ class AiderReader:
             self._error = []
 
     def _on_error(self) -> Iterator[Event]:
-        found = failure(" ".join(self._error))
-        yield Closed(failure=found)
-        if found.trouble == "usage_limit":
+        why = failure(" ".join(self._error))
+        yield Closed(failure=why)
+        if why.trouble == "usage_limit":
             # It would go on asking, for a minute or for hours.
-            yield Hopeless(failure=found)
+            yield Hopeless(failure=why)
 
     def _answered(self, report: re.Match[str]) -> Iterator[Event]:
-        """What was printed since the last report is the answer."""
+        """Read the lines since the last report as the answer."""
         self._answers += 1
         text = clip_text("\n".join(self._said).strip())
         self._said.clear()
@@ -153,7 +153,7 @@ def _count(text: str | None) -> int:
 
 
 def _number(text: str | None) -> float | None:
-    """None where it is none, or one that nobody counts to."""
+    """Parse a number; None where it is none, or absurdly large."""
     return float(text) if text is not None and re.fullmatch(r"\d{1,11}(\.\d{1,20})?", text) else None
 
 

@@ -42,9 +42,9 @@ from forgepool.workers.agents.cli.program import (
 from forgepool.workers.llm.messages import Part, Text, ToolCall, ToolResult, Usage
 
 _TOOLS = "Bash,Edit,Read,Write,Glob,Grep,NotebookEdit,TodoWrite"
-"""Those that work on files and no others: no agent starts agents, none sleeps, none moves to another worktree."""
+"""The tools for files, and no others: an agent may not start agents, sleep, or move to another worktree."""
 _SYNTHETIC = "<synthetic>"
-"""The program's own words, where a model would have spoken."""
+"""The model's name on messages that the program itself wrote."""
 _ENV = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "DISABLE_AUTOUPDATER": "1",
@@ -52,7 +52,7 @@ _ENV = {
 }
 _KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 _IN_VAIN = 2
-"""Times that a key was refused, after which it is not asked with again; the program itself goes on for long."""
+"""Refusals of a key after which the program is ended; it would try on for long."""
 _LIMITS = ("error_max_turns", "error_max_budget_usd")
 
 
@@ -142,9 +142,9 @@ class ClaudeReader:
         status = number_at(event, "api_error_status")
         codes = [text_at(event, key) for key in ("api_error_code", "api_error", "api_error_type")]
         said = said or f"{subtype or 'no reason'} ({text_at(event, 'terminal_reason')})"
-        found = failure(said, status=None if status is None else int(status), codes=filter(None, codes))
-        if found.trouble != "usage_limit" or self._resets_at is None:
-            return found
+        why = failure(said, status=None if status is None else int(status), codes=filter(None, codes))
+        if why.trouble != "usage_limit" or self._resets_at is None:
+            return why
         return ProgramFailure(said=said, trouble="usage_limit", resets_at=self._resets_at)
 
 
@@ -164,7 +164,7 @@ def _result_text(content: JsonValue) -> str:
 
 
 def _usage(usage: JsonValue) -> Usage:
-    """Of one answer, when it began: what it will come to in all is not told before the end."""
+    """Return the usage of one answer at its beginning; the total is only reported at the end."""
     cached, written = count_at(usage, "cache_read_input_tokens"), count_at(usage, "cache_creation_input_tokens")
     return Usage(
         input_tokens=count_at(usage, "input_tokens") + cached + written,
@@ -176,7 +176,7 @@ def _usage(usage: JsonValue) -> Usage:
 
 
 def _whole_usage(event: Json) -> Usage:
-    """Of all models it asked, those for small things included."""
+    """Return the usage of all models it asked, small ones included."""
     uses = list(object_at(event, "modelUsage").values())
     cached = sum(count_at(use, "cacheReadInputTokens") for use in uses)
     written = sum(count_at(use, "cacheCreationInputTokens") for use in uses)

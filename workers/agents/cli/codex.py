@@ -33,14 +33,14 @@ from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Usage
 
 _NOT_TOOLS = ("agent_message", "reasoning", "error", "todo_list")
 _FACTS = ("id", "type", "status", "aggregated_output", "exit_code", "result", "error")
-"""Of a tool's item, what are not its arguments."""
+"""The keys of a tool's item that are not its arguments."""
 
 
 def invoke(job: ProgramJob) -> ProgramInvocation:
     folder = job.home / ".codex"
     folder.mkdir(exist_ok=True)
     argv = [job.executable, "exec", "--json", "--ephemeral", "--skip-git-repo-check", "--color", "never"]
-    # Inside our sandbox, which refuses namespaces, its own cannot be set up.
+    # Inside our sandbox, which refuses namespaces, codex cannot set up its own.
     own = "danger-full-access" if job.confined else "workspace-write"
     argv += ["-C", str(job.worktree), "-s", own, "--ignore-rules"]
     settings = [
@@ -59,7 +59,7 @@ def invoke(job: ProgramJob) -> ProgramInvocation:
 
 
 def _server(address: str | None) -> Iterator[str]:
-    """It does not look at OPENAI_BASE_URL: another server is a provider of its own."""
+    """Declare another server as a provider of its own, since codex ignores OPENAI_BASE_URL."""
     if address is not None:
         yield 'model_provider="forgepool"'
         provider = f'name="forgepool",base_url={json.dumps(address)},wire_api="responses",env_key="OPENAI_API_KEY"'
@@ -130,8 +130,8 @@ class CodexReader:
 def _result(item: Json) -> ToolResult:
     status = at(item, "exit_code")
     failed = text_at(item, "status") == "failed" or status not in (None, 0)
-    found = next((value for key in ("aggregated_output", "result", "error") if (value := at(item, key))), None)
-    text = found if isinstance(found, str) else json.dumps(found) if found is not None else text_at(item, "status")
+    output = next((value for key in ("aggregated_output", "result", "error") if (value := at(item, key))), None)
+    text = output if isinstance(output, str) else json.dumps(output) if output is not None else text_at(item, "status")
     return ToolResult(call_id=text_at(item, "id"), text=clip_text(text), is_error=failed)
 
 

@@ -49,7 +49,7 @@ _TITLE_CHARACTERS = 80
 
 def invoke(job: ProgramJob) -> ProgramInvocation:
     argv = [job.executable, "run", "--format", "json", "--pure", "--auto", "--dir", str(job.worktree)]
-    # With a title it does not ask a model for one.
+    # Without a title it would ask a model for one.
     argv += ["--title", f"task: {job.title}"[:_TITLE_CHARACTERS]]
     if job.model is not None:
         argv += ["-m", job.model]
@@ -64,14 +64,14 @@ def _configuration(job: ProgramJob) -> dict[str, JsonValue]:
     vendor, _, model = (job.model or "").partition("/")
     providers: dict[str, JsonValue] = {}
     for name, address in _addresses(job.given):
-        # A model of another server has to be declared; one that is known keeps what is known of it.
+        # A model of another server has to be declared; a known one keeps its known properties.
         models: dict[str, JsonValue] = {model: {}} if model and vendor == name else {}
         providers[name] = {"options": {"baseURL": address}, "models": models}
     return {"autoupdate": False, "share": "disabled", "tools": {"task": False}, "provider": providers}
 
 
 def _addresses(given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """By the program's name for the vendor; it wants Anthropic's with the version in it, as OpenAI's has it."""
+    """Yield opencode's name and the address of each vendor; Anthropic's address must end in the version."""
     if address := given.get(ANTHROPIC.address):
         yield "anthropic", address.rstrip("/").removesuffix("/v1") + "/v1"
     if address := given.get(OPENAI.address):
@@ -107,7 +107,7 @@ class OpencodeReader:
         yield Spoke(parts=(Text(text=text),), turn=text_at(part, "messageID"), model=self._speaker)
 
     def _tool(self, part: Json) -> Iterator[Event]:
-        """Told when it is over, with its result."""
+        """Read a call and its result, which are reported together when the tool has ended."""
         name, state = text_at(part, "callID"), object_at(part, "state")
         arguments = clip_object(object_at(state, "input"))
         call = ToolCall(id=name, name=text_at(part, "tool"), arguments=arguments)
@@ -140,10 +140,10 @@ def _usage(part: Json) -> Usage:
         input_tokens=count_at(tokens, "input") + cached + written,
         cached_tokens=cached,
         written_tokens=written,
-        # It tells them apart: together they are the answer.
+        # It reports them apart; together they are the answer.
         output_tokens=count_at(tokens, "output") + reasoning,
         reasoning_tokens=reasoning,
-        # It says 0 of a model whose price it does not know.
+        # It reports 0 for a model whose price it does not know.
         cost_usd=cost(number_at(part, "cost")) or None,
     )
 

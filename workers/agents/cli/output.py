@@ -1,5 +1,8 @@
 """
-A line of output as JSON, and what lies at a place in it: nothing here trusts a shape, since versions change them.
+Reads what the programs print: JSON whose shape changes between versions, texts of any length, words for trouble.
+
+`WORDINGS` are the programs' own words; vendors' codes and words are `workers.llm.wires.common.faults`'. An unknown
+wording is no known trouble, and the attempt has failed.
 """
 
 import json
@@ -29,18 +32,18 @@ Json = Mapping[str, JsonValue]
 
 
 def json_object(line: str) -> Json | None:
-    """None where the line is not one JSON object: a warning between the events, or half of one."""
+    """Parse a line; None where it is not one JSON object, as a warning between the events."""
     if not line.startswith("{"):
         return None
     try:
-        found = json.loads(line)
+        value = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def at(value: JsonValue | Json, *path: str) -> JsonValue:
-    """What lies at a path of keys; None where there is nothing."""
+    """Return the value at a path of keys, or None."""
     for key in path:
         if not isinstance(value, Mapping):
             return None
@@ -59,19 +62,19 @@ def object_at(value: JsonValue | Json, *path: str) -> dict[str, JsonValue]:
 
 
 def objects_at(value: JsonValue | Json, *path: str) -> Iterator[dict[str, JsonValue]]:
-    """The objects of a list."""
+    """Yield the objects of the list at a path."""
     found = at(value, *path)
     yield from (each for each in found if isinstance(each, dict)) if isinstance(found, list) else ()
 
 
 def count_at(value: JsonValue | Json, *path: str) -> int:
-    """A number of things; 0 where there is none, or one that cannot be."""
+    """Return the count at a path; 0 where there is none, or an impossible one."""
     found = at(value, *path)
     return found if isinstance(found, int) and not isinstance(found, bool) and 0 <= found <= _MOST_COUNT else 0
 
 
 def cost(usd: float | None) -> float | None:
-    """An amount that may be; None for others, which tell nothing."""
+    """Return a possible amount; None for any other."""
     return usd if usd is not None and 0 <= usd <= _MOST_COST_USD else None
 
 
@@ -83,7 +86,7 @@ def number_at(value: JsonValue | Json, *path: str) -> float | None:
 
 
 def clip_text(text: str) -> str:
-    """Both ends of what is too long for a transcript."""
+    """Cut the middle out of a text that is too long for a transcript."""
     if len(text) > _MOST_CHARACTERS:
         left_out = len(text) - _MOST_CHARACTERS
         half = _MOST_CHARACTERS // 2
@@ -92,7 +95,7 @@ def clip_text(text: str) -> str:
 
 
 def clip_object(value: Json) -> dict[str, JsonValue]:
-    """The same for every text in an object, such as a call's arguments; and what only Python calls a number is none."""
+    """Clip every text in an object, such as a call's arguments; infinite and absurd numbers become None."""
     return {_whole(key): _clipped_value(each, _MOST_DEPTH) for key, each in value.items()}
 
 
@@ -113,12 +116,12 @@ def _clipped_value(value: JsonValue, depth: int) -> JsonValue:
 
 
 def _whole(text: str) -> str:
-    """JSON may name half a character, which no file can hold."""
+    """Replace half characters, which JSON can name and no file can hold."""
     return text.encode("utf-8", errors="replace").decode("utf-8")
 
 
 def one_line(text: str, most: int = 300) -> str:
-    """A text as the part of a sentence, without keys."""
+    """Return a text as part of a sentence, without keys."""
     return _KEY.sub("[key]", " ".join(text.split()))[:most].rstrip(". ")
 
 
@@ -135,9 +138,9 @@ _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct",
 
 def reset_time(text: str, now: float, *, zone: tzinfo | None = None) -> float | None:
     """
-    Unix seconds at which the limit a text tells of ends; None where it does not say.
+    Return the Unix seconds at which the limit in a text ends; None where it does not say.
 
-    A time of day is the next such time, in the zone the text names, else in the one given, else in this host's.
+    A time of day is the next such time, in the text's zone, else in the given one, else in this host's.
     """
     text = text[:_MOST_WORDING_CHARACTERS]
     try:
@@ -152,7 +155,7 @@ def reset_time(text: str, now: float, *, zone: tzinfo | None = None) -> float | 
 
 
 def likely(moment: float | None, now: float) -> float | None:
-    """Within what limits last, from now to 35 days: a slip of a program must not shut it off for a century."""
+    """Clamp the end of a limit to the next 35 days: a program's mistake must not shut it off for a century."""
     return None if moment is None else min(max(moment, now), now + _LONGEST_S)
 
 
@@ -186,22 +189,22 @@ class Wording:
 
 
 WORDINGS = (
-    # What they say of limits that end at a stated time.
+    # Limits that end at a stated time.
     Wording(r"hit your .{0,40}\blimit", "usage_limit", "claude 2.1.329 and codex 0.169.0, run against a local 429"),
     Wording(r"usage limit reached", "usage_limit", "claude before 2: 'Claude AI usage limit reached|<unix seconds>'"),
     Wording(r"out of (usage )?credits|requires usage credits", "usage_limit", "claude 2.1.329, its text"),
     Wording(r"^Quota exceeded\b", "usage_limit", "codex 0.169.0, run against a local 429 insufficient_quota"),
-    # What no key, or a wrong one, looks like.
+    # No key, or a wrong one.
     Wording(r"Invalid API key|Not logged in|Please run /login", "authentication", "claude 2.1.329, run"),
     Wording(r"status 40[13]\b", "authentication", "codex 0.169.0, run: 'unexpected status 401 Unauthorized'"),
     Wording(
         r"Missing environment variable", "authentication", "codex 0.169.0, its text for an env_key that is not set"
     ),
     Wording(r"litellm\.(AuthenticationError|PermissionDeniedError)", "authentication", "aider 0.86.2, run"),
-    # What is too long for the model.
+    # Conversations too long for the model.
     Wording(r"ran out of room in the model's context window", "overflow", "codex 0.169.0, run"),
     Wording(r"has hit a token limit|litellm\.ContextWindowExceededError", "overflow", "aider 0.86.2, its text"),
-    # What passes.
+    # Trouble that passes.
     Wording(r"last status: 429|litellm\.RateLimitError", "rate_limit", "codex 0.169.0 and aider 0.86.2, run"),
     Wording(r"status 5(03|29)\b|at capacity|Overloaded errors", "overloaded", "codex 0.169.0 and claude 2.1.329, run"),
     Wording(r"litellm\.(ServiceUnavailableError|InternalServerError)", "server", "aider 0.86.2, run"),
@@ -220,29 +223,29 @@ WORDINGS = (
 def failure(
     said: str, *, status: int | None = None, codes: Iterable[str] = (), headers: dict[str, str] | None = None
 ) -> ProgramFailure:
-    """What went wrong, as a program says it, with what else it tells of a vendor's answer."""
+    """Classify a failure by the program's words and, if it reports them, the vendor's status, codes and headers."""
     now = time.time()
     said = clip_text(said)
-    found = faults.FaultReply(status=status, codes=tuple(codes), message=said, headers=headers or {})
-    trouble = _trouble(found)
-    ends = reset_time(said, now) or _by_header(found, now) if trouble == "usage_limit" else None
+    reply = faults.FaultReply(status=status, codes=tuple(codes), message=said, headers=headers or {})
+    trouble = _trouble(reply)
+    ends = reset_time(said, now) or _by_header(reply, now) if trouble == "usage_limit" else None
     return ProgramFailure(said=said, trouble=trouble, resets_at=likely(ends, now))
 
 
-def _by_header(said: faults.FaultReply, now: float) -> float | None:
+def _by_header(reply: faults.FaultReply, now: float) -> float | None:
     try:
-        return resets_at(said.headers, "", now)
+        return resets_at(reply.headers, "", now)
     except (ValueError, OverflowError):
         return None
 
 
-def _trouble(said: faults.FaultReply) -> Trouble | None:
-    """A limit that is used up, whatever else is said; then the program's words; then the vendor's."""
-    vendors = faults.trouble(said)
+def _trouble(reply: faults.FaultReply) -> Trouble | None:
+    """Classify: a used-up limit first, then the program's words, then the vendor's."""
+    vendors = faults.trouble(reply)
     if vendors == "usage_limit":
         return vendors
-    own = next((word.trouble for word in WORDINGS if re.search(word.pattern, said.message, re.IGNORECASE)), None)
+    own = next((word.trouble for word in WORDINGS if re.search(word.pattern, reply.message, re.IGNORECASE)), None)
     if own is not None:
         return own
-    # With neither a status nor a code, that a server failed is what is said of everything unknown.
-    return None if vendors == "server" and said.status is None else vendors
+    # Without status and code, `server` stands for everything unknown.
+    return None if vendors == "server" and reply.status is None else vendors

@@ -1,5 +1,5 @@
 """
-One attempt by one of the programs: found, given its task and its keys, run, read, judged.
+Performs one attempt by one of the programs: finds it, gives it its task and keys, runs it and reads its output.
 """
 
 import re
@@ -16,7 +16,7 @@ from forgepool.workers.agents.cli.claude import CLAUDE
 from forgepool.workers.agents.cli.codex import CODEX
 from forgepool.workers.agents.cli.opencode import OPENCODE
 from forgepool.workers.agents.cli.program import CliAgentProgram, ProgramInvocation, ProgramJob, Vendor
-from forgepool.workers.agents.cli.record import ProgramJudgement, ProgramStatements, Record, Redaction, judge_program
+from forgepool.workers.agents.cli.record import Record, Redaction, judge_program
 from forgepool.workers.agents.contract import AgentAnswer, Assignment, task_variables, write_reasons
 from forgepool.workers.agents.families import program_families
 from forgepool.workers.agents.render_transcript import narrate_entries
@@ -34,16 +34,16 @@ from forgepool.workers.workspace.workspace import Workspace
 from forgepool.worktrees.checkouts.trees import is_folder, remove_rubbish
 
 _TOLD_FIRST = (
-    "You work alone, in this folder, a git worktree; nobody answers questions. Change what the task below asks for and "
-    "nothing else. Do not commit, stash, switch branches or push: what you leave in the files is taken as your work, "
-    "and others commit it. Tests and linters are run on it afterwards; run them yourself first. When everything is "
+    "You work alone, in this folder, a git worktree; no questions are answered. Change what the task below asks for "
+    "and nothing else. Do not commit, stash, switch branches or push: what you leave in the files is taken as your "
+    "work, and others commit it. Tests and linters are run on it afterwards; run them yourself first. When everything is "
     "done, end with a summary of what you changed."
 )
 _RULES = ("AGENTS.md", "CLAUDE.md", "CONTRIBUTING.md")
 
 
 def write_prompt(assignment: Assignment, priors: str) -> Path:
-    """In a file: a card may be longer than a command line can be, and a command line is seen by everybody."""
+    """Write the prompt to a file: a command line is limited in length, and visible to every user of the host."""
     parts = [_TOLD_FIRST]
     # The programs are kept from reading a repository's settings, and some of them read its rules only with these.
     parts += [f"The repository's rules are in {name}: read them first." for name in _rules(assignment.worktree)]
@@ -63,7 +63,7 @@ PROGRAMS: Mapping[CliProgram, CliAgentProgram] = {each.name: each for each in (C
 _TAIL_CHARACTERS = 16_000
 _VERSION_S = 30.0
 _OURS = ("ANTHROPIC_", "OPENAI_", "OPENROUTER_", "GEMINI_", "CLAUDE_", "CODEX_", "OPENCODE_", "AIDER_", "LITELLM_")
-"""What the names of variables begin with that programs take orders from: the host's affair, not a plan's."""
+"""Beginnings of the variables that steer programs, which the host sets and not a plan."""
 _ONLY_BUBBLEWRAP = "only bubblewrap can let it reach that and nothing else; install bubblewrap on the worker's host"
 Lookup = Callable[[str], str | None]
 
@@ -72,8 +72,10 @@ def perform_cli(
     assignment: Assignment, *, stop: Callable[[], bool], priors: str = "", lookup: Lookup = secret
 ) -> AgentAnswer:
     """
-    `priors` is the card's section about the tasks this one needs, from `priors.write_priors`; `lookup` has the host's
-    keys and servers' addresses, by the names of their variables.
+    Run the order's program in the worktree.
+
+    `priors` is the card's section about earlier tasks, from `write_priors`. `lookup` returns the host's keys and
+    servers' addresses by the names of their variables.
     """
     agent = assignment.order.agent
     if not isinstance(agent, CliAgent):
@@ -94,9 +96,9 @@ def perform_cli(
 
 
 def find_installed(path: str | None) -> dict[str, str]:
-    """The programs found on a PATH, each with its version; `unknown` where it does not tell one in half a minute."""
-    found = {name: shutil.which(name, path=path) for name in PROGRAMS}
-    return {name: _version(executable) for name, executable in found.items() if executable is not None}
+    """Return the programs on a PATH with their versions; `unknown` where one is not printed in half a minute."""
+    executables = {name: shutil.which(name, path=path) for name in PROGRAMS}
+    return {name: _version(executable) for name, executable in executables.items() if executable is not None}
 
 
 def _version(executable: str) -> str:
@@ -112,7 +114,7 @@ def _keys(program: CliAgentProgram, model: str | None) -> tuple[str, ...]:
 
 
 def _given(program: CliAgentProgram, model: str | None, lookup: Lookup) -> dict[str, str]:
-    """Keys of the vendor whose model it is, and of nobody else."""
+    """Return the host's keys and addresses of the model's vendor, and of no other."""
     names = [name for vendor in program.vendors(model) for name in (*vendor.keys, vendor.address) if name]
     return {name: value for name in names if (value := lookup(name)) is not None}
 
@@ -140,7 +142,7 @@ def _job(assignment: Assignment, agent: CliAgent, executable: str, given: Mappin
 
 @contextmanager
 def _let_out(assignment: Assignment, program: CliAgentProgram, job: ProgramJob) -> Iterator[Assignment]:
-    """The assignment with a way to the model's server, where a sandbox is around the program."""
+    """Yield the assignment, with a way to the model's server through the sandbox, if there is one."""
     if assignment.confined.level == "off":
         yield assignment
         return
@@ -155,7 +157,7 @@ def _is_given(vendor: Vendor, given: Mapping[str, str]) -> bool:
 
 
 def _server(vendor: Vendor, given: Mapping[str, str]) -> str:
-    """A vendor's host; of an address that is given instead, host and port in full, since it may be a private one."""
+    """Return a vendor's host, or host and port of the address that replaces it, which may be private."""
     address = given.get(vendor.address)
     if address is None:
         return vendor.host
@@ -177,7 +179,7 @@ def _perform(
         record = Record(transcript, program.reader(job), order.limits, redaction)
         ended = _run(assignment, invocation, record, stop)
         _remove(_litter(program, job.worktree) - before)
-        judgement = _judge(program, job, ended, record)
+        judgement = judge_program(program.name, ended, record, keys=_keys(program, job.model))
         spent = record.sum_spent(ended.seconds)
         transcript.append(
             Finished(
@@ -210,7 +212,7 @@ def _run(assignment: Assignment, invocation: ProgramInvocation, record: Record, 
             argv=invocation.argv,
             cwd=assignment.worktree,
             env=env,
-            # What it prints may hold its key: kept only without it, in the transcript.
+            # Its output may hold its key, and is kept only without it, in the transcript.
             log=assignment.tmp / "output.log",
             timeout_s=order.limits.wall_s,
             idle_s=order.limits.idle_s,
@@ -227,19 +229,12 @@ def _run(assignment: Assignment, invocation: ProgramInvocation, record: Record, 
 
 
 def _without(env: Mapping[str, str]) -> dict[str, str]:
-    """The task's environment, without what would lead a program, and this host's key with it, to another server."""
+    """Drop variables that would lead a program, and this host's key with it, to another server."""
     return {name: value for name, value in env.items() if not name.startswith(_OURS)}
 
 
 def _secrets(program: CliAgentProgram, job: ProgramJob) -> list[str]:
     return [value for name, value in job.given.items() if name in _keys(program, job.model)]
-
-
-def _judge(program: CliAgentProgram, job: ProgramJob, ended: Ended, record: Record) -> ProgramJudgement:
-    told = ProgramStatements(
-        closed=record.closed, over=record.over, hopeless=record.hopeless, remarks=tuple(record.remarks)
-    )
-    return judge_program(program.name, ended, told, keys=_keys(program, job.model))
 
 
 def _litter(program: CliAgentProgram, worktree: Path) -> set[Path]:
@@ -255,7 +250,7 @@ def _remove(paths: set[Path]) -> None:
 
 
 def _write_log(transcript: Transcript, log: Path, redaction: Redaction) -> str:
-    """The transcript as a person reads it, where a command's log would be; answers its end."""
+    """Write the transcript, rendered for people, where a command's log would be, and return its end."""
     text = redaction.text(narrate_entries(transcript.entries))
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_text(text, encoding="utf-8", errors="replace")
@@ -265,7 +260,11 @@ def _write_log(transcript: Transcript, log: Path, redaction: Redaction) -> str:
 def perform_in_fleet(
     assignment: Assignment, workspace: Workspace, agent: CliAgent, *, stop: Callable[[], bool]
 ) -> AgentAnswer:
-    """As `perform_cli`, but for a program that is shut off: that is answered at once, with when it will not be."""
+    """
+    Run the order's program, unless trouble such as a usage limit has shut it off for all workers.
+
+    A worker that meets a usage limit shuts the program off for the others until the limit ends.
+    """
     broker = workspace.settings.broker_url
     breaker = Breaker(client=connect(broker) if broker else None)
     pair = (f"cli:{agent.program}", agent.model or agent.program)

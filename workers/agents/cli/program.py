@@ -1,6 +1,4 @@
-"""
-A program as the harness knows it: what it needs, how it is called, how it is read. One value for each.
-"""
+"""A command line agent as the harness sees it: its needs, its call, and the events that its output is read into."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,24 +12,24 @@ from forgepool.workers.schema.orders import CliProgram, Limits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spoke:
-    """A piece of the model's answer, or all of it."""
+    """The model's answer, or a piece of it."""
 
     parts: tuple[Part, ...]
     turn: str = ""
-    """The program's name for the answer, the same for all its pieces. Without one, an answer ends when a tool does."""
+    """The program's id of the answer, the same for all its pieces. Without one, an answer ends when a tool does."""
     model: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Returned:
-    """What came of a call."""
+    """The result of a call."""
 
     result: ToolResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Used:
-    """What one answer used; of several for the same answer the last counts."""
+    """The usage of one answer; the last one reported for an answer counts."""
 
     usage: Usage
     turn: str
@@ -39,21 +37,21 @@ class Used:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsedInAll:
-    """What everything so far used: counts in place of all that was told before."""
+    """The usage of everything so far, which replaces all that was reported before."""
 
     usage: Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remarked:
-    """Something about the work that is no part of the conversation: a warning, a question asked again."""
+    """A message beside the conversation: a warning, a question asked again."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramFailure:
-    """Why there is no work, in the program's words."""
+    """The reason why there is no work, in the program's words."""
 
     said: str
     ended: Literal["failed", "refused", "limits"] = "failed"
@@ -63,7 +61,7 @@ class ProgramFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closed:
-    """The program says that it is done, or why not. The last one counts, and only if nothing is said after it."""
+    """The program's statement that it is done, or why not. The last one counts, and only if no answer follows it."""
 
     summary: str = ""
     failure: ProgramFailure | None = None
@@ -71,7 +69,7 @@ class Closed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hopeless:
-    """The program goes on trying what cannot succeed for a long time: it may be ended at once."""
+    """The program keeps trying what cannot succeed, and may be ended at once."""
 
     failure: ProgramFailure
 
@@ -82,7 +80,7 @@ SPEECHLESS = ProgramFailure(said="it ended without a last word, as when its mode
 
 
 class OutputReader(Protocol):
-    """Reads one run of a program. Whatever a line holds, it raises nothing: what it does not know it leaves out."""
+    """Reads the output of one run. It never raises, whatever a line holds, and leaves out what it does not know."""
 
     def read(self, line: str) -> Iterable[Event]: ...
 
@@ -92,11 +90,11 @@ Secret = Callable[[str], str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vendor:
-    """Variables a program is given for a vendor's models: keys, of which it needs one, and the server's address."""
+    """The variables a program gets for a vendor's models: keys, one of which it needs, and the server's address."""
 
     keys: tuple[str, ...]
     host: str
-    """Where its models are, unless an address is given."""
+    """The models' server, unless an address is given."""
     address: str = ""
 
 
@@ -123,16 +121,16 @@ class ProgramJob:
     home: Path
     tmp: Path
     prompt: Path
-    """The file with what it is told."""
+    """The file with the prompt."""
     limits: Limits
     given: Mapping[str, str]
-    """The keys and addresses that are set on this host, of the vendor whose model it is."""
+    """The keys and addresses set on this host for the model's vendor."""
     confined: bool
-    """Whether a sandbox of ours is around it; none of its own can then be set up inside."""
+    """True inside Forgepool's sandbox, where the program cannot set up its own."""
 
     @property
     def speaker(self) -> str:
-        """Who answers, for programs that do not say which model does."""
+        """The name of the answering model, for programs that do not report it."""
         return self.model or Path(self.executable).name
 
 
@@ -140,7 +138,7 @@ class ProgramJob:
 class ProgramInvocation:
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
-    """What it needs besides a command's usual environment, keys included."""
+    """Variables on top of a command's usual environment, keys included."""
     stdin: Path | None = None
 
 
@@ -150,15 +148,15 @@ class CliAgentProgram:
     install: str
     """The command that installs it."""
     vendors: Callable[[str | None], tuple[Vendor, ...]]
-    """By the model's name: whose keys it may be given. It needs one of them."""
+    """Returns the vendors whose keys the program may get, by the model's name. It needs one of the keys."""
     invoke: Callable[[ProgramJob], ProgramInvocation]
     reader: Callable[[ProgramJob], OutputReader]
     litter: str = ""
-    """Files it leaves at the top of a worktree, by a pattern; those that were not there before are removed."""
+    """A pattern of files it leaves at the top of a worktree; those that were not there before are removed."""
 
 
 def vendors_by_prefix(model: str | None) -> tuple[Vendor, ...]:
-    """Of a model called `vendor/name`; of both usual vendors where the name does not tell."""
+    """Return the vendor of a model called `vendor/name`; without a model, both usual vendors."""
     if model is None:
         return (ANTHROPIC, OPENAI)
     prefix = model.partition("/")[0].lower()

@@ -1,5 +1,8 @@
 """
-A program's output as it comes: cut into lines, keys taken out, read, written into the transcript, counted.
+Records a program's output as it comes: cut into lines, freed of keys, read, written into the transcript, counted.
+
+`judge_program` then decides how the run ended. Exit status 0 alone is no success: the program's last event must say
+that it is done, and with words of its model.
 """
 
 import dataclasses
@@ -26,6 +29,7 @@ from forgepool.workers.agents.cli.program import (
 )
 from forgepool.workers.agents.contract import AgentEnding
 from forgepool.workers.context.transcript.entries import Answered, Entry, Noted, Transcript, TurnSaid, now
+from forgepool.workers.context.transcript.usage import sum_usages
 from forgepool.workers.llm.messages import ToolCall, Turn, Usage
 from forgepool.workers.llm.provider import Trouble
 from forgepool.workers.sandbox.run.process import Ended
@@ -34,11 +38,13 @@ from forgepool.workers.schema.orders import CliProgram, Limits, Spent
 T = TypeVar("T")
 
 _LEAST_SECRET = 6
-"""Characters; what is shorter is no key, and would spoil whatever it is taken out of."""
+"""Characters; anything shorter is no key, and removing it would spoil the text."""
 _PLACEHOLDER = "[key]"
 
 
 class Redaction:
+    """Takes keys out of a program's output after it is decoded: JSON has more than one way to write a key."""
+
     def __init__(self, secrets: Iterable[str]) -> None:
         # White space between any two characters: a key that was broken over two lines is one all the same.
         words = [r"\s*".join(map(re.escape, secret)) for secret in secrets if len(secret) >= _LEAST_SECRET]
@@ -48,7 +54,7 @@ class Redaction:
         return text if self._keys is None else self._keys.sub(_PLACEHOLDER, text)
 
     def of(self, value: T) -> T:
-        """The same value, whatever it is made of, without keys in any of its texts."""
+        """Return the same value, of any type, without keys in its texts."""
         return value if self._keys is None else self._of(value)  # type: ignore[return-value]  # of the same type
 
     def _of(self, value: object) -> object:
@@ -70,15 +76,15 @@ class Redaction:
 _MOST_LINE_BYTES = 16 * 1024 * 1024
 _REMARKS = 40
 _OPEN_ANSWERS = 20
-"""Answers of which more may be told; what older ones used is added up once and for all."""
+"""Answers whose usage may still be corrected; that of older ones is final."""
 _MOST_NOTES = 1_000
-"""Remarks that are written down; the latest are known all the same."""
+"""Remarks that are written into the transcript."""
 _MOST_ENTRIES = 20_000
 _MOST_BYTES = 128 * 1024 * 1024
 
 
 class Record:
-    """Lives as long as the run. `hear` may be given pieces of any size; `end` once, when there is no more."""
+    """The record of one run. `hear` takes pieces of any size; `end` is called once, after the last."""
 
     def __init__(self, transcript: Transcript, reader: OutputReader, limits: Limits, redaction: Redaction) -> None:
         self._transcript, self._reader, self._limits = transcript, reader, limits
@@ -96,7 +102,7 @@ class Record:
         self.remarks: deque[str] = deque(maxlen=_REMARKS)
         self.closed: Closed | None = None
         self.over: str | None = None
-        """The limit that is passed, as the end of a sentence."""
+        """The limit that was passed, as the end of a sentence."""
         self.hopeless: ProgramFailure | None = None
 
     def hear(self, data: bytes) -> None:
@@ -107,17 +113,17 @@ class Record:
         self._keep(rest)
 
     def end(self) -> None:
-        """What came without the end of its line counts as one."""
+        """Read the rest of the output, even without the end of its line."""
         self._end_line()
 
     @property
     def enough(self) -> bool:
-        """Whether the program is to be ended: it is over a limit, or tries in vain."""
+        """True when the program should be ended: it is over a limit, or tries in vain."""
         return self.over is not None or self.hopeless is not None
 
     def sum_spent(self, seconds: float) -> Spent:
-        """Nothing was used where no model has answered; what was used and not told is not known."""
-        usage = self._in_all if self._in_all is not None else _sum([self._settled, *self._uses.values()])
+        """Return the usage. It is zero where no model has answered; the cost is unknown where none was reported."""
+        usage = self._in_all if self._in_all is not None else sum_usages([self._settled, *self._uses.values()])
         cost = usage.cost_usd if self._in_all is not None or self._uses else None if self.turns else 0.0
         return Spent(
             seconds=seconds,
@@ -141,7 +147,7 @@ class Record:
             return self._take(Remarked(text=f"a line of more than {_MOST_LINE_BYTES:,} bytes was left out"))
         line = self._line.decode(errors="replace").rstrip("\r")
         self._line.clear()
-        # Before it is read as well: a reader cuts what is long, and might cut a key in two.
+        # Keys are also taken out before it is read: a reader cuts long texts, and might cut a key in two.
         for event in self._reader.read(self._redaction.text(line)):
             self._take(self._redaction.of(event))
         return None
@@ -159,7 +165,7 @@ class Record:
                 self._uses[turn] = usage
                 if len(self._uses) > _OPEN_ANSWERS:
                     oldest = next(iter(self._uses))
-                    self._settled = _sum([self._settled, self._uses.pop(oldest)])
+                    self._settled = sum_usages([self._settled, self._uses.pop(oldest)])
             case UsedInAll(usage=usage):
                 self._in_all = usage
             case Remarked(text=text):
@@ -178,7 +184,7 @@ class Record:
         if event.model and event.model not in self.models:
             self.models.append(event.model)
         self._called_at |= {part.id: now() for part in event.parts if isinstance(part, ToolCall)}
-        # What this piece cost is told later, or never; the whole is in `Finished`.
+        # The cost of this piece is reported later, or never; the whole is in `Finished`.
         turn = Turn(role="assistant", parts=event.parts, id=event.turn, model=event.model, usage=Usage(cost_usd=None))
         self._append(TurnSaid(at=now(), turn=turn))
 
@@ -190,7 +196,7 @@ class Record:
         if self._notes < _MOST_NOTES:
             self._append(Noted(at=now(), text=clip_text(text)))
         elif self._notes == _MOST_NOTES:
-            self._append(Noted(at=now(), text=f"{_MOST_NOTES:,} remarks: what it remarks from here on is left out"))
+            self._append(Noted(at=now(), text=f"{_MOST_NOTES:,} remarks: further ones are left out"))
 
     def _append(self, entry: Entry) -> None:
         self._entries += 1
@@ -200,7 +206,7 @@ class Record:
             self._transcript.append(entry)
 
     def _passed(self) -> str | None:
-        """A limit of what models use; only what is told while the program runs can be kept to."""
+        """Return the passed limit of models' usage; only usage reported while the program runs can be limited."""
         limits, spent = self._limits, self.sum_spent(0.0)
         if self.closed is not None and self.closed.failure is None:
             return None
@@ -213,30 +219,6 @@ class Record:
         return None
 
 
-def _sum(uses: Iterable[Usage]) -> Usage:
-    total = Usage()
-    for use in uses:
-        unknown = total.cost_usd is None or use.cost_usd is None
-        total = Usage(
-            input_tokens=total.input_tokens + use.input_tokens,
-            cached_tokens=total.cached_tokens + use.cached_tokens,
-            output_tokens=total.output_tokens + use.output_tokens,
-            cost_usd=None if unknown else (total.cost_usd or 0.0) + (use.cost_usd or 0.0),
-        )
-    return total
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProgramStatements:
-    """What a program said, in all."""
-
-    closed: Closed | None
-    over: str | None
-    hopeless: ProgramFailure | None
-    remarks: tuple[str, ...]
-    """The latest things it said beside the work, oldest first."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramJudgement:
     ended: AgentEnding
@@ -246,58 +228,51 @@ class ProgramJudgement:
     summary: str = ""
 
 
-def judge_program(
-    program: CliProgram, ended: Ended, told: ProgramStatements, *, keys: tuple[str, ...]
-) -> ProgramJudgement:
-    """It has finished when its status says so, and its last word, and nothing says otherwise."""
+def judge_program(program: CliProgram, ended: Ended, record: Record, *, keys: tuple[str, ...]) -> ProgramJudgement:
+    """Decide how a run ended: it has finished when its exit status and its last event say so."""
     match ended.how:
         case "exit":
-            return _exited(program, ended.status, told, keys)
+            return _exited(program, ended.status, record, keys)
         case "timeout":
             return ProgramJudgement(ended="timeout", detail=f"{program} did not end within {ended.seconds:.0f} s")
         case "idle":
             detail = f"{program} was silent and changed nothing for too long; ended after {ended.seconds:.0f} s"
-            return ProgramJudgement(ended="idle", detail=_with_last(detail, told))
+            return ProgramJudgement(ended="idle", detail=_with_last(detail, record))
         case "stopped":
-            return _stopped(program, told, keys)
+            return _stopped(program, record, keys)
         case "not_started":
             return ProgramJudgement(ended="not_started", detail=f"{program} was not started: {ended.tail}")
         case other:
             assert_never(other)
 
 
-def _stopped(program: CliProgram, told: ProgramStatements, keys: tuple[str, ...]) -> ProgramJudgement:
-    """By us, for one of two reasons it gave us; else because somebody wanted it."""
-    if told.hopeless is not None:
-        return _failed(program, told.hopeless, keys)
-    if told.over is not None:
-        return ProgramJudgement(ended="limits", detail=f"{program} {told.over}")
+def _stopped(program: CliProgram, record: Record, keys: tuple[str, ...]) -> ProgramJudgement:
+    """Say why it was stopped: it tried in vain, passed a limit, or the attempt was stopped."""
+    if record.hopeless is not None:
+        return _failed(program, record.hopeless, keys)
+    if record.over is not None:
+        return ProgramJudgement(ended="limits", detail=f"{program} {record.over}")
     return ProgramJudgement(ended="stopped", detail=f"{program} was stopped")
 
 
-def _exited(
-    program: CliProgram, status: int | None, told: ProgramStatements, keys: tuple[str, ...]
-) -> ProgramJudgement:
-    if told.closed is None:
-        return _without_end(program, status, told, keys)
-    if told.closed.failure is not None:
-        return _failed(program, told.closed.failure, keys)
+def _exited(program: CliProgram, status: int | None, record: Record, keys: tuple[str, ...]) -> ProgramJudgement:
+    if record.closed is None:
+        return _without_end(program, status, record, keys)
+    if record.closed.failure is not None:
+        return _failed(program, record.closed.failure, keys)
     if status != 0:
         return ProgramJudgement(ended="failed", detail=f"{program} said that it was done, and then {_said(status)}")
-    return ProgramJudgement(ended="finished", detail=f"{program} finished", summary=told.closed.summary)
+    return ProgramJudgement(ended="finished", detail=f"{program} finished", summary=record.closed.summary)
 
 
-def _without_end(
-    program: CliProgram, status: int | None, told: ProgramStatements, keys: tuple[str, ...]
-) -> ProgramJudgement:
-    """It died, or it could not begin: what it said last may say why."""
-    found = failure(" ".join(told.remarks[-5:]))
-    if found.trouble == "authentication":
-        return _failed(program, found, keys)
+def _without_end(program: CliProgram, status: int | None, record: Record, keys: tuple[str, ...]) -> ProgramJudgement:
+    """Judge a program that died or could not begin, by its last remarks."""
+    why = failure(" ".join(list(record.remarks)[-5:]))
+    if why.trouble == "authentication":
+        return _failed(program, why, keys)
     detail = f"{program} {_said(status)} and did not say how its work ended"
-    return ProgramJudgement(
-        ended="failed", detail=_with_last(detail, told), trouble=found.trouble, resets_at=found.resets_at
-    )
+    detail = _with_last(detail, record)
+    return ProgramJudgement(ended="failed", detail=detail, trouble=why.trouble, resets_at=why.resets_at)
 
 
 def _failed(program: CliProgram, why: ProgramFailure, keys: tuple[str, ...]) -> ProgramJudgement:
@@ -307,8 +282,8 @@ def _failed(program: CliProgram, why: ProgramFailure, keys: tuple[str, ...]) -> 
     return ProgramJudgement(ended=why.ended, detail=detail, trouble=why.trouble, resets_at=why.resets_at)
 
 
-def _with_last(detail: str, told: ProgramStatements) -> str:
-    return f"{detail}; it last said: {one_line(told.remarks[-1])}" if told.remarks else detail
+def _with_last(detail: str, record: Record) -> str:
+    return f"{detail}; it last said: {one_line(record.remarks[-1])}" if record.remarks else detail
 
 
 def _said(status: int | None) -> str:
