@@ -1,5 +1,5 @@
 """
-Where an order enters a worker process. Thin: decode, deliver, carry out.
+The Celery task by which an order enters a worker process: decode, deliver, carry out.
 
 The Celery task is called `run_order`; senders dispatch by importing it, never by its name.
 """
@@ -38,7 +38,7 @@ def run_order(encoded: str) -> None:
             finished_at=time.time(),
         )
 
-    # Found out once here, and known to every process forked from this one.
+    # Chosen once here, and inherited by every process forked from this one.
     with suppress(NoSandbox):
         choose_level(Settings().sandbox)
     if order.agent.kind == "builtin":

@@ -1,8 +1,8 @@
 """
-One order, carried out: a checkout, an agent, the acceptance commands, a candidate in the hub.
+Carries out one order: a checkout, an agent, the acceptance commands, and a candidate in the hub.
 
-The agent edits and the harness commits: whatever the agent did to the checkout's HEAD or index, the candidate is
-the tree of the files it left, on the base it was given. What the agent says of its work is kept as a claim.
+The agent edits and the harness commits: the candidate is the tree of the files that the agent left, on the order's
+base, whatever it did to the checkout's HEAD or index. The agent's own summary is kept as a claim.
 """
 
 import errno
@@ -36,22 +36,22 @@ _LONGEST_WAIT_S = 35 * 86400.0
 _LEAST_DISK_BYTES = 1 << 18
 
 _UNHELD = (NoSandbox, HostsRefused, DocumentWrong)
-"""What stands in the way of holding commands as they are to be held: for the person whose host this is to mend."""
+"""Reasons why commands cannot be sandboxed as configured, which the host's user has to correct."""
 
 
 class NotDone(Exception):
-    """The order ended without a candidate; carries what is to be said of it in the result."""
+    """The order ended without a candidate; `fields` are those of its result."""
 
-    def __init__(self, outcome: Outcome, detail: str, **said: Any) -> None:
+    def __init__(self, outcome: Outcome, detail: str, **fields: Any) -> None:
         super().__init__(detail)
-        self.said = {"outcome": outcome, "detail": detail, **said}
+        self.fields = {"outcome": outcome, "detail": detail, **fields}
 
 
 def carry_out(order: WorkOrder, settings: Settings, *, stop: Stop) -> WorkResult:
     """
-    The result of an order. An order whose candidate is in the hub already is answered with that.
+    Return the result of an order. An order whose candidate is in the hub already is answered with that.
 
-    Trouble with git, the hub or the disk is the outcome `infrastructure`: nobody's failure, tried again.
+    Trouble with git, the hub or the disk is the outcome `infrastructure`, which is retried and costs no attempt.
     """
     started = time.time()
     blank = WorkResult(
@@ -67,7 +67,7 @@ def carry_out(order: WorkOrder, settings: Settings, *, stop: Stop) -> WorkResult
         blank = blank.model_copy(update={"sandbox": choose_level(settings.sandbox)})
         return earlier or _attempt(order, settings, mirror, blank, stop)
     except NotDone as ended:
-        return blank.model_copy(update={**ended.said, "finished_at": time.time()})
+        return blank.model_copy(update={**ended.fields, "finished_at": time.time()})
     except (GitFailed, MissingCommit, HubUnusable, Unusable, *_UNHELD, OSError) as trouble:
         so_far = sum_so_far(order, settings)
         return blank.model_copy(update={**so_far, "detail": str(trouble), "finished_at": time.time()})
@@ -80,17 +80,17 @@ def _attempt(order: WorkOrder, settings: Settings, mirror: Mirror, blank: WorkRe
         answer = perform(_assignment(workspace), workspace, stop=stop)
         if answer.ended == "failed":
             _require_disk(workspace.checkout.path)
-        told = _told(answer, workspace)
+        about = _about(answer, workspace)
         if answer.ended != "finished":
             outcome = _outcome_of(answer)
             if outcome == "no_change":
-                _require_unchanged_acceptance(workspace, told, stop)
-            raise NotDone(outcome, answer.detail, **told, **_if_waiting(answer), log_tail=answer.log_tail)
-        tree, paths = _left_behind(workspace, told, stop)
-        _require_acceptance(workspace, tree, told, stop)
+                _require_unchanged_acceptance(workspace, about, stop)
+            raise NotDone(outcome, answer.detail, **about, **_if_waiting(answer), log_tail=answer.log_tail)
+        tree, paths = _left_behind(workspace, about, stop)
+        _require_acceptance(workspace, tree, about, stop)
         result = blank.model_copy(
             update={
-                **told,
+                **about,
                 "outcome": "candidate",
                 "paths": paths,
                 "claimed_summary": answer.claimed_summary,
@@ -101,7 +101,7 @@ def _attempt(order: WorkOrder, settings: Settings, mirror: Mirror, blank: WorkRe
 
 
 def _require_disk(folder: Path) -> None:
-    """Raise OSError when the disk is full: what failed on it may succeed elsewhere, and is no failure of the task."""
+    """Raise OSError when the disk is full: the work may succeed on another host, and the task has not failed."""
     if shutil.disk_usage(folder).free < _LEAST_DISK_BYTES:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
 
@@ -119,8 +119,8 @@ def _assignment(workspace: Workspace) -> Assignment:
     )
 
 
-def _told(answer: AgentAnswer, workspace: Workspace) -> dict[str, Any]:
-    """What every result says of the agent, however it ended."""
+def _about(answer: AgentAnswer, workspace: Workspace) -> dict[str, Any]:
+    """Return the fields about the agent that every result has, however it ended."""
     return {
         "spent": answer.spent,
         "models": answer.models,
@@ -133,14 +133,14 @@ def _told(answer: AgentAnswer, workspace: Workspace) -> dict[str, Any]:
 
 
 def _if_waiting(answer: AgentAnswer) -> dict[str, Any]:
-    """What a result says of going on later."""
+    """Return the fields of a result that say when and how the work can go on."""
     not_before = time.time() if answer.ended == "queued" else answer.resets_at
-    said: dict[str, Any] = {"resumable": answer.resumable, "not_before": _within_reason(not_before)}
-    return said | {"question": answer.detail} if answer.ended == "asked" else said
+    fields: dict[str, Any] = {"resumable": answer.resumable, "not_before": _within_reason(not_before)}
+    return fields | {"question": answer.detail} if answer.ended == "asked" else fields
 
 
 def _within_reason(moment: float | None) -> float | None:
-    """No limit lasts for longer than a month, whatever a vendor's words were taken for."""
+    """Clamp a moment to the next 35 days: no limit lasts longer, whatever a vendor's words were taken for."""
     return None if moment is None else min(max(moment, 0.0), time.time() + _LONGEST_WAIT_S)
 
 
@@ -152,53 +152,52 @@ def _outcome_of(answer: AgentAnswer) -> Outcome:
             return answer.ended
         case "asked":
             return "needs_human"
-        case "queued":
-            # It begins again when what it wants is free, which is the orchestrator's to see to.
-            return "infrastructure"
-        case "not_started":
-            # No log could be opened, no process made: the host's trouble, which costs the task no attempt.
+        case "queued" | "not_started":
+            # A queued agent begins again when its paths are free, as the orchestrator decides. One that was not
+            # started met trouble of the host, which costs the task no attempt.
             return "infrastructure"
         case _:
             return _outcome_of_trouble(answer)
 
 
 def _outcome_of_trouble(answer: AgentAnswer) -> Outcome:
-    """An agent whose model gave no answer has not failed: time, another host or a person can mend that."""
+    """Map an agent whose model gave no answer: time, another host or a person can help."""
     if answer.trouble in PASSING or answer.trouble == "usage_limit" or answer.resets_at is not None:
         return "infrastructure"
     return "needs_human" if answer.trouble in ("authentication", "unavailable") else "agent_failed"
 
 
-def _left_behind(workspace: Workspace, told: dict[str, Any], stop: Stop) -> tuple[TreeId, tuple[str, ...]]:
+def _left_behind(workspace: Workspace, about: dict[str, Any], stop: Stop) -> tuple[TreeId, tuple[str, ...]]:
     """
-    The tree of what the agent left, and every path it changed: at least one, each a name that messages can carry.
+    Return the tree of the files that the agent left, and every path it changed.
 
-    A checkout it made unusable is its own doing.
+    Raises:
+        NotDone: it changed nothing, made the checkout unusable, or used a name that messages cannot carry.
     """
     try:
         tree = workspace.checkout.snapshot()
     except Unusable as problem:
-        raise NotDone("agent_failed", str(problem), **told) from problem
+        raise NotDone("agent_failed", str(problem), **about) from problem
     paths = list_touched_paths(changes(workspace.mirror.git, workspace.base, tree))
     if not paths:
-        _require_unchanged_acceptance(workspace, told, stop)
-        raise NotDone("no_change", "the agent ended well and changed no file that git keeps", **told)
+        _require_unchanged_acceptance(workspace, about, stop)
+        raise NotDone("no_change", "the agent ended well and changed no file that git keeps", **about)
     if (shown := unprintable(paths)) is not None:
-        raise NotDone("agent_failed", f"it changed '{shown}', a name that is not UTF-8; name files in UTF-8", **told)
+        raise NotDone("agent_failed", f"it changed '{shown}', a name that is not UTF-8; name files in UTF-8", **about)
     return tree, paths
 
 
-def _require_acceptance(workspace: Workspace, tree: TreeId, told: dict[str, Any], stop: Stop) -> None:
-    """The acceptance commands are green on this tree, or were found so by the agent's own VERIFY."""
+def _require_acceptance(workspace: Workspace, tree: TreeId, about: dict[str, Any], stop: Stop) -> None:
+    """Raise NotDone unless the acceptance commands pass on this tree, or passed in the agent's own VERIFY."""
     if workspace.green == tree:
         return
     finding = accept(workspace.order, workspace.checkout.path, workspace.own, workspace.logs, stop=stop)
     if finding.verdict != "green":
         outcome: Outcome = "infrastructure" if finding.verdict == "infrastructure" else "verify_failed"
-        raise NotDone(outcome, finding.detail, **told | {"log": finding.log}, log_tail=finding.output)
+        raise NotDone(outcome, finding.detail, **about | {"log": finding.log}, log_tail=finding.output)
 
 
-def _require_unchanged_acceptance(workspace: Workspace, told: dict[str, Any], stop: Stop) -> None:
-    """Run the acceptance commands on unchanged files, where changing nothing may be all there is to do."""
+def _require_unchanged_acceptance(workspace: Workspace, about: dict[str, Any], stop: Stop) -> None:
+    """Run the acceptance commands on unchanged files, where the plan accepts that nothing had to be changed."""
     if workspace.order.unchanged == "ok":
-        _require_acceptance(workspace, workspace.checkout.snapshot(), told, stop)
+        _require_acceptance(workspace, workspace.checkout.snapshot(), about, stop)

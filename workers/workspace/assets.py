@@ -1,8 +1,8 @@
 """
-Files beside a plan that its tasks are given: kept in the hub as one commit, laid out read-only for each order.
+Assets: files beside a plan that its tasks can read, kept in the hub as one commit.
 
-They are no part of the work tree, so no candidate holds them. Their digests stand in the plan; the bytes are kept in
-the run's folder and below the run's refs, so that every host, and a run that is resumed, has the same ones.
+They are no part of the worktree, so no candidate holds them. The plan has their digests; the bytes are kept in the
+run's folder and below the run's refs, so that every host, and a resumed run, has the same ones.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ class Asset(Message):
 
 
 class AssetsChanged(Exception):
-    """A file is no longer what the plan was read with, or cannot be kept; one sentence."""
+    """A file has changed since the plan was read, or cannot be kept; one sentence."""
 
 
 def assets_in(folder: Path, path: str) -> Iterator[Asset]:
@@ -42,7 +42,7 @@ def assets_in(folder: Path, path: str) -> Iterator[Asset]:
 
     Raises:
         OSError: one cannot be read.
-        ValueError: there is no such file, or it is a link, lies behind one, or lies outside; to be read after the path.
+        ValueError: the file is missing, a link, behind a link, or outside; the message follows the path.
     """
     place = folder / path
     if path.startswith("/") or ".." in Path(path).parts:
@@ -51,25 +51,21 @@ def assets_in(folder: Path, path: str) -> Iterator[Asset]:
         raise ValueError("must lie below the plan's folder, and not behind a link")
     if not place.exists():
         raise ValueError(f"is not in {folder.absolute()}")
-    found = (
-        [place]
-        if place.is_file()
-        else sorted(each for each in place.rglob("*") if each.is_symlink() or not each.is_dir())
-    )
-    for each in found:
-        if each.is_symlink() or not each.is_file():
-            raise ValueError(f"holds {each.relative_to(folder)}, which is no regular file")
-        digest = hashlib.sha256(each.read_bytes()).hexdigest()
-        executable = bool(each.stat().st_mode & 0o100)
-        yield Asset(path=each.relative_to(folder).as_posix(), sha256=digest, executable=executable)
+    below = (file for file in place.rglob("*") if file.is_symlink() or not file.is_dir())
+    for file in [place] if place.is_file() else sorted(below):
+        if file.is_symlink() or not file.is_file():
+            raise ValueError(f"holds {file.relative_to(folder)}, which is no regular file")
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        executable = bool(file.stat().st_mode & 0o100)
+        yield Asset(path=file.relative_to(folder).as_posix(), sha256=digest, executable=executable)
 
 
 def copy_assets(assets: Sequence[Asset], source: Path, kept: Path) -> None:
     """
-    Copy the files into a folder, each under its SHA-256: what an earlier plan of the run had stays there.
+    Copy the files into a folder, each under its SHA-256. Files of the run's earlier plans stay there.
 
     Raises:
-        AssetsChanged: a file is not as the plan has it.
+        AssetsChanged: a file differs from the plan's digest.
     """
     for asset in assets:
         if _leads_through_link(source, asset.path):
@@ -81,32 +77,33 @@ def copy_assets(assets: Sequence[Asset], source: Path, kept: Path) -> None:
 
 def publish_assets(assets: Sequence[Asset], kept: Path, mirror: Mirror, run: str) -> str:
     """
-    Return the commit of the files that were copied, kept in the hub in place of an earlier plan's; empty if there are
-    none. Doing it again changes nothing.
+    Put the copied files into the hub as a commit, in place of an earlier plan's, and return it; empty without files.
+
+    Doing it again changes nothing.
 
     Raises:
-        AssetsChanged: a file is not as the plan has it, or the hub does not take the commit.
-        GitFailed: the hub could not be asked.
+        AssetsChanged: a file differs from the plan's digest, or the hub refuses the commit.
+        GitFailed: the hub could not be reached.
     """
     if not assets:
         return ""
     commit = _commit_of({asset: _read(asset, kept / asset.sha256) for asset in assets}, mirror)
     ref = assets_ref(run)
-    said = mirror.push((RefUpdate(ref=ref, new=commit, expected=None),))
-    if isinstance(said, Stale) and said.actual not in (None, commit):
-        said = mirror.push((RefUpdate(ref=ref, new=commit, expected=said.actual),))
-    if isinstance(said, Pushed) or (isinstance(said, Stale) and said.actual == commit):
+    answer = mirror.push((RefUpdate(ref=ref, new=commit, expected=None),))
+    if isinstance(answer, Stale) and answer.actual not in (None, commit):
+        answer = mirror.push((RefUpdate(ref=ref, new=commit, expected=answer.actual),))
+    if isinstance(answer, Pushed) or (isinstance(answer, Stale) and answer.actual == commit):
         return commit
-    raise AssetsChanged(f"the plan's assets cannot be kept in the hub: {said}")
+    raise AssetsChanged(f"the plan's assets cannot be kept in the hub: {answer}")
 
 
 @contextmanager
 def lay_out(mirror: Mirror, run: str, assets: Assets | None) -> Iterator[Path | None]:
     """
-    A folder with the files, gone with the block; None where there are none.
+    Yield a folder with the files, read-only and removed after the block; None without assets.
 
     Raises:
-        MissingCommit, GitFailed: the hub does not have them, or could not be asked.
+        MissingCommit, GitFailed: the hub does not have them, or could not be reached.
     """
     if assets is None:
         yield None
@@ -126,7 +123,7 @@ def lay_out(mirror: Mirror, run: str, assets: Assets | None) -> Iterator[Path | 
 
 
 def _leads_through_link(folder: Path, path: str) -> bool:
-    """Tell whether the path, or a folder on the way to it, is a link; the plan's own folder may be reached by one."""
+    """Return whether the path, or a folder on the way to it, is a link; the plan's own folder may be reached by one."""
     place = Path(path)
     return any((folder / each).is_symlink() for each in (place, *place.parents) if each.parts)
 

@@ -1,8 +1,8 @@
 """
-Work under way, kept in the hub: after each turn the attempt's files and its transcript, together in one commit.
+Checkpoints of work under way: after each turn, the attempt's files and transcript go to the hub in one commit.
 
-Who goes on with an interrupted attempt, on whatever host, finds both as they were at the same moment. Keeping happens
-beside the conversation: the files are photographed while the model thinks, and pushed when the one before is through.
+A process that resumes an interrupted attempt, on any host, finds both as they were at the same moment. Checkpoints are
+made beside the conversation: the files are snapshotted while the model thinks, and pushed one after the other.
 """
 
 import threading
@@ -26,7 +26,7 @@ from forgepool.worktrees.hub.push import Pushed, RefUpdate, Stale
 log = structlog.get_logger()
 
 _SETTLE_S = 120.0
-"""Longest wait for a photograph: longer than git takes for any tree, and no wait for ever."""
+"""Longest wait for a snapshot, which is longer than git takes for any tree."""
 _AGAIN_S = 0.5
 _CLOSE_S = 5.0
 _FILES, _TRANSCRIPT = "files", "transcript.jsonl"
@@ -34,7 +34,7 @@ _FILES, _TRANSCRIPT = "files", "transcript.jsonl"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptProgress:
-    """What is kept of an attempt."""
+    """The newest checkpoint of an attempt."""
 
     attempt: int
     base: CommitId
@@ -45,13 +45,13 @@ class AttemptProgress:
 
 
 class Keeper(Protocol):
-    """Who keeps work under way."""
+    """Keeps work under way."""
 
     def keep(self, *, changed: bool) -> None:
-        """Notes that a turn is complete; `changed`: that its tools may have changed files."""
+        """Note that a turn is complete. `changed` says that its tools may have changed files."""
 
     def settle(self) -> None:
-        """Waits until the files may change again."""
+        """Wait until the files may change again."""
 
 
 class Forgetful:
@@ -66,9 +66,9 @@ class Forgetful:
 
 class HubKeeper:
     """
-    Keeps an attempt's work in the hub, from a thread for photographs and one for pushes.
+    Keeps an attempt's work in the hub, from a thread for snapshots and one for pushes.
 
-    A hub that is away costs nothing but the chance to go on from the turns since; the next push has them all.
+    While the hub is unreachable, later turns could not be resumed; the next push has them all.
     """
 
     def __init__(self, order: WorkOrder, checkout: Checkout, transcript: Transcript, *, tip: CommitId | None) -> None:
@@ -77,17 +77,17 @@ class HubKeeper:
         self._tip = tip
         self._files: TreeId | None = None
         self._stale = True
-        """Whether files may have changed since they were photographed."""
+        """True when files may have changed since the last snapshot."""
         self._due: int | None = None
-        """Bytes of the transcript that a photograph is due for."""
+        """The length of the transcript, in bytes, for which a snapshot is due."""
         self._made: tuple[CommitId, int] | None = None
-        """The newest commit, and the bytes of the transcript in it."""
+        """The newest commit, and the length of the transcript in it."""
         self._noted = self._pushed = 0
         self._changed = threading.Condition()
         self._closing = False
         self._threads = [
             threading.Thread(target=self._work, args=(turn,), name=name, daemon=True)
-            for name, turn in (("photographs", self._photograph_next), ("pushes", self._push_next))
+            for name, turn in (("snapshots", self._snapshot_next), ("pushes", self._push_next))
         ]
         for thread in self._threads:
             thread.start()
@@ -104,14 +104,14 @@ class HubKeeper:
             self._changed.wait_for(lambda: self._due is None or self._closing, timeout=_SETTLE_S)
 
     def flush(self, *, wait_s: float) -> bool:
-        """Whether all that was noted is in the hub, or is before this time is over; a push that fails is repeated."""
+        """Wait until the hub has every noted turn, and return whether it has; failed pushes are repeated meanwhile."""
         with self._changed:
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._pushed == self._noted or self._unmade(), timeout=wait_s)
             return self._pushed == self._noted
 
     def close(self) -> None:
-        """Ends the threads; what is not begun is dropped, and a push under way is not waited for long."""
+        """End the threads. Work not begun is dropped, and a push under way is not waited for long."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -122,13 +122,13 @@ class HubKeeper:
         while not self._closing:
             try:
                 turn()
-            # A thread that died would leave the order waiting for it: whatever went wrong, the next turn is tried.
+            # A thread that died would leave the order waiting for it, so after any failure the next turn is tried.
             except Exception as trouble:
                 log.info("progress.not_kept", order_id=self._order.order_id, why=str(trouble))
                 with self._changed:
                     self._changed.wait_for(lambda: self._closing, timeout=_AGAIN_S)
 
-    def _photograph_next(self) -> None:
+    def _snapshot_next(self) -> None:
         with self._changed:
             self._changed.wait_for(lambda: self._due is not None or self._closing)
             if self._closing or self._due is None:
@@ -137,7 +137,7 @@ class HubKeeper:
             self._stale = False
         commit = None
         try:
-            commit = self._photograph(size, stale)
+            commit = self._snapshot(size, stale)
         finally:
             with self._changed:
                 self._stale = self._stale or commit is None
@@ -145,10 +145,11 @@ class HubKeeper:
                 self._made = (commit, size) if commit else self._made
                 self._changed.notify_all()
 
-    def _photograph(self, size: int, stale: bool) -> CommitId | None:
+    def _snapshot(self, size: int, stale: bool) -> CommitId | None:
         """
-        The commit for a transcript of so many bytes; None where git would not: then the files are photographed again
-        for the next turn, and until then nothing is kept that would not fit together.
+        Return a commit of the files and this length of the transcript, or None where git fails.
+
+        The next turn then snapshots the files again, so that files and transcript always belong together.
         """
         git = self._checkout.mirror.git
         try:
@@ -157,9 +158,9 @@ class HubKeeper:
             blob = git.text("hash-object", "-w", "--stdin", stdin=self._transcript.beginning(size))
             entries = f"040000 tree {self._files}\t{_FILES}\n100644 blob {blob}\t{_TRANSCRIPT}\n"
             tree = TreeId(git.text("mktree", stdin=entries.encode()))
-            said = f"Work under way: {self._order.order_id}\n"
+            message = f"Work under way: {self._order.order_id}\n"
             base = CommitId(self._order.base)
-            return write_commit(git, tree=tree, parents=(base,), message=said, at=int(time.time()))
+            return write_commit(git, tree=tree, parents=(base,), message=message, at=int(time.time()))
         except (GitFailed, Unusable, OSError) as trouble:
             log.info("progress.not_kept", order_id=self._order.order_id, why=str(trouble))
             return None
@@ -178,7 +179,7 @@ class HubKeeper:
                 self._changed.wait_for(lambda: self._closing, timeout=_AGAIN_S)
 
     def _unmade(self) -> bool:
-        """Whether the last photograph came to nothing: there will be no other before the next turn."""
+        """Return whether the last snapshot failed: there will be no other before the next turn."""
         return self._due is None and (self._made is None or self._made[1] < self._noted)
 
     def _unpushed(self) -> bool:
@@ -186,19 +187,19 @@ class HubKeeper:
 
     def _push(self, commit: CommitId) -> bool:
         try:
-            said = self._checkout.mirror.push([RefUpdate(ref=self._ref, new=commit, expected=self._tip)])
+            answer = self._checkout.mirror.push([RefUpdate(ref=self._ref, new=commit, expected=self._tip)])
         except GitFailed as trouble:
             log.info("progress.not_kept", order_id=self._order.order_id, why=str(trouble))
             return False
-        match said:
+        match answer:
             case Pushed():
                 self._tip = commit
                 return True
             case Stale(actual=actual):
-                # A push whose answer was lost, or an earlier delivery's: the lease says that now this one counts.
+                # A push whose answer was lost, or an earlier delivery's. By the lease, this delivery counts now.
                 self._tip = actual
             case _:
-                log.info("progress.not_kept", order_id=self._order.order_id, why=str(said))
+                log.info("progress.not_kept", order_id=self._order.order_id, why=str(answer))
         return False
 
 
@@ -213,10 +214,10 @@ def keep_hub(order: WorkOrder, checkout: Checkout, transcript: Transcript, tip: 
 
 def read_progress(mirror: Mirror, run: str, task: str, attempt: int) -> AttemptProgress | None:
     """
-    What the hub keeps of an attempt, or None.
+    Return the checkpoint that the hub keeps of an attempt, or None.
 
     Raises:
-        GitFailed: the hub could not be asked.
+        GitFailed: the hub could not be reached.
     """
     ref = progress_ref(run, task, attempt)
     commit = mirror.hub_refs(ref).get(ref)
@@ -230,16 +231,16 @@ def read_progress(mirror: Mirror, run: str, task: str, attempt: int) -> AttemptP
 
 def transcripts(mirror: Mirror, run: str) -> Iterator[tuple[str, int, bytes]]:
     """
-    Task, attempt and transcript of all that the hub keeps of a run; fetched at once.
+    Fetch all checkpoints of a run at once, and yield their tasks, attempts and transcripts.
 
     Raises:
-        GitFailed: the hub could not be asked.
+        GitFailed: the hub could not be reached.
     """
     prefix = f"refs/forgepool/{run}/progress/"
-    found = mirror.hub_refs(f"{prefix}*")
-    if found:
+    refs = mirror.hub_refs(f"{prefix}*")
+    if refs:
         mirror.fetch(f"+{prefix}*:{prefix}*")
-    for ref, commit in found.items():
+    for ref, commit in refs.items():
         task, _, attempt = ref.removeprefix(prefix).rpartition("/")
         if attempt.isdigit():
             yield task, int(attempt), _blob(mirror.git, commit)

@@ -1,10 +1,11 @@
 """
-Dependency folders for an order's worktree: filled by the set-up commands of the target's checks, as the order's base
-has them, once for each state of their lock files; so that acceptance commands and an agent's own tests run at once.
+Dependency folders of a worktree, such as `node_modules`, so that commands and tests run in it at once.
 
-A set-up is run on the base alone, before there is an agent, in private folders of its own and with the hosts its check
-is granted. It serves: one that fails is logged, and the work goes on without its folders. What a check needs to be
-green is the gate's business.
+The set-up commands of the target's checks fill the folders, once for each state of their lock files on this host. An
+order's set-ups run on the base alone, before its agent starts, in private folders and with the hosts their check is
+granted. A set-up that fails is logged, and the work goes on without its folders.
+
+Kept folders are mounted at the top of the checkout; writable ones, and those where a mount is not safe, are copied.
 """
 
 import hashlib
@@ -42,12 +43,12 @@ from forgepool.worktrees.git.git import CommitId
 _WORD = re.compile(r"[\w./+@-]+")
 
 Mounting = Literal["anywhere", "at the top", "nowhere"]
-"""Where mounts are safe. Below a folder that a command of the same checkout may rename meanwhile they are not."""
+"""The places where mounts are safe. They are not below a folder that a running command may rename."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
-    """A kept folder that is to be seen at its place in the checkout."""
+    """A kept folder to be mounted at its place in the checkout."""
 
     store: Path
     folder: Path
@@ -61,21 +62,22 @@ class Mount:
 
 
 def environment_fingerprint() -> str:
-    """What of this host may change a command's answer: system, machine and the Python that runs us."""
+    """Return the properties of this host that may change a command's result: system, machine, Python."""
     return f"{platform.system()}-{platform.machine()}-python{platform.python_version()}"
 
 
 def lacking_keys(setup: Setup, checkout: Checkout) -> list[str]:
-    """The lock files that are no regular files of the commit: there is nothing to keep folders by."""
+    """Return the lock files that are no regular files of the commit; folders cannot be kept by these."""
     keys = sorted({cached.key for cached in setup.cache})
-    found = find_at(checkout.mirror.git, checkout.commit, *keys)
-    return [key for key in keys if key not in found or found[key].kind != "file"]
+    at = find_at(checkout.mirror.git, checkout.commit, *keys)
+    return [key for key in keys if key not in at or at[key].kind != "file"]
 
 
 def store_of(setup: Setup, checkout: Checkout, base: CommitId, kept: Path) -> Path | None:
     """
-    Where the set-up's folders are kept, below the host's folder for all of them, if they have been; None where the
-    checkout may have none but those it makes for itself. `base` is the target's tip.
+    Return the place of the set-up's kept folders, which may not exist yet.
+
+    None when the checkout changes the set-up's inputs, compared with `base`, the target's tip: it must make its own.
     """
     if not setup.cache:
         return None
@@ -88,13 +90,13 @@ def store_of(setup: Setup, checkout: Checkout, base: CommitId, kept: Path) -> Pa
 
 
 def keep(cache: Sequence[CachedFolder], checkout: Path, store: Path) -> None:
-    """All folders or none: they are copied beside the store and renamed into place. The slot's lease is the lock."""
+    """Copy all folders into the store, or none. The slot's lease is the lock."""
     building = store.with_suffix(".building")
     remove_tree(building)
     building.mkdir(parents=True)
     try:
         _copy(_folders(cache), checkout, building)
-    except InTheWay:  # each checkout has its set-up run then
+    except InTheWay:  # then each checkout runs its own set-up
         remove_tree(building)
         return
     building.rename(store)
@@ -102,10 +104,10 @@ def keep(cache: Sequence[CachedFolder], checkout: Path, store: Path) -> None:
 
 def bring_in(cache: Sequence[CachedFolder], store: Path, checkout: Path, mounting: Mounting) -> tuple[Mount, ...]:
     """
-    What is to be mounted for commands in the checkout; the other folders have been copied.
+    Copy the folders that cannot be mounted into the checkout, and return the mounts for the others.
 
     Raises:
-        InTheWay: something of the commit's has the place of a folder; some may have been copied.
+        InTheWay: the commit has something else in a folder's place; some folders may have been copied.
     """
     written = {Path(os.path.normpath(cached.folder)) for cached in cache if cached.writable}
     mounts, copies = [], []
@@ -123,7 +125,7 @@ def bring_in(cache: Sequence[CachedFolder], store: Path, checkout: Path, mountin
 
 def copy_in(mount: Mount, checkout: Path) -> None:
     """
-    Instead of being mounted.
+    Copy a folder instead of mounting it.
 
     Raises:
         InTheWay: something else has its place.
@@ -132,7 +134,7 @@ def copy_in(mount: Mount, checkout: Path) -> None:
 
 
 def _inputs(setup: Setup, checkout: Checkout, commit: CommitId) -> tuple[tuple[str, Found], ...]:
-    """What a commit, not the folder, has at the lock files' paths and at those the set-up command names."""
+    """Return the commit's entries at the lock files' paths, and at the paths that the set-up command names."""
     words = [os.path.normpath(word) for word in _WORD.findall(setup.run) if not word.startswith(("/", "-"))]
     paths = sorted({*words, *(cached.key for cached in setup.cache)} - {".", ".."})
     inside = [path for path in paths if not path.startswith("../")]
@@ -144,12 +146,12 @@ def _folders(cache: Sequence[CachedFolder]) -> Iterator[Path]:
 
 
 def _is_free(folder: Path, checkout: Path) -> bool:
-    """Whether a mount would hide nothing."""
+    """Return whether a mount would hide nothing."""
     with Beneath(checkout) as held:
         try:
             if held.state(folder) is None:
                 return True
-            with held.folder(folder, flags=LISTED) as found, os.scandir(found) as entries:
+            with held.folder(folder, flags=LISTED) as opened, os.scandir(opened) as entries:
                 return next(entries, None) is None
         except OSError:
             return False
@@ -166,21 +168,22 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetupSite:
-    """Where set-ups are run, and what for."""
+    """The checkout in which an order's set-ups run, and their surroundings."""
 
     checkout: Checkout
     shelter: Shelter
-    """What the order's own commands have; its hosts are not the set-ups'."""
+    """The sandbox of the order's own commands; its network hosts are not the set-ups'."""
     kept: Path
-    """Where kept folders are on this host."""
+    """The folder of all kept folders on this host."""
     logs: Path
     stop: Callable[[], bool]
 
 
 def provide(own: Private, site: SetupSite, of_plan: Sequence[Setup]) -> Private:
     """
-    What an order's commands run with, the folders of all set-ups included. The checkout is at its base, and holds
-    nothing else afterwards but folders that git ignores.
+    Return the surroundings of an order's commands with the folders of all set-ups added.
+
+    The checkout is at its base. Afterwards it holds nothing more than folders that git ignores.
     """
     stores = [(setup, store) for setup in _setups(site.checkout, of_plan) if (store := _store(setup, site)) is not None]
     for setup, store in stores:
@@ -191,7 +194,7 @@ def provide(own: Private, site: SetupSite, of_plan: Sequence[Setup]) -> Private:
 
 
 class _Part(BaseModel):
-    """What is read here of something; its other keys are read elsewhere."""
+    """A part of the gate file. Its other keys are read by the supervisor."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -214,22 +217,22 @@ class _Repository(_Part):
         )
         for name, check in named:
             if isinstance(check, _Check) and check.setup:
-                said = {"cache": check.cache, "network": check.network, "timeout_s": check.timeout_s}
-                yield Setup(name=name, run=check.setup, **said)
+                fields = {"cache": check.cache, "network": check.network, "timeout_s": check.timeout_s}
+                yield Setup(name=name, run=check.setup, **fields)
 
 
 def _setups(checkout: Checkout, of_plan: Sequence[Setup]) -> list[Setup]:
-    """Those that fill folders, each folder once; the repository's own come first."""
-    found: list[Setup] = []
+    """Return the set-ups that fill folders, each folder once; the repository's own come first."""
+    setups: list[Setup] = []
     for setup in (*_of_repository(checkout), *of_plan):
-        had = {cached.folder for each in found for cached in each.cache}
-        if setup.cache and had.isdisjoint(cached.folder for cached in setup.cache):
-            found.append(setup)
-    return found
+        filled = {cached.folder for each in setups for cached in each.cache}
+        if setup.cache and filled.isdisjoint(cached.folder for cached in setup.cache):
+            setups.append(setup)
+    return setups
 
 
 def _of_repository(checkout: Checkout) -> Sequence[Setup]:
-    """Of its file as the base has it. What is written wrongly in it is told by the gate, which reads all of it."""
+    """Read the set-ups in the base's gate file; none where it has mistakes, which the gate reports."""
     try:
         text = read_file(checkout.mirror.git, checkout.commit, REPOSITORY_FILE)
         return () if text is None else tuple(load(text.decode(errors="replace"), REPOSITORY_FILE, _Repository).setups)
@@ -274,7 +277,7 @@ def _run(setup: Setup, site: SetupSite) -> Ended:
 
 
 def _brought_in(setup: Setup, store: Path, own: Private, site: SetupSite) -> list[tuple[Path, Path]]:
-    """Only at the top of the worktree are folders mounted: others an agent's command could move meanwhile."""
+    """Mount folders at the top of the worktree, and copy the others, which an agent's command could move."""
     path = site.checkout.path
     try:
         mounts = bring_in(setup.cache, store, path, "at the top" if own.confined.level == "bubblewrap" else "nowhere")
@@ -289,7 +292,7 @@ def _brought_in(setup: Setup, store: Path, own: Private, site: SetupSite) -> lis
 
 
 def _leave_out_if_kept_by_git(folder: Path, checkout: Checkout) -> None:
-    """A copy that git does not ignore would be part of the candidate."""
+    """Remove a copy that git does not ignore, since it would become part of the candidate."""
     git, place = checkout.slot.pristine, str(folder)
     if git.run("ls-files", "-z", "--others", "--exclude-standard", "--directory", "--", place).fields:
         log.warning("setup.not_ignored", folder=place, instead="add it to .gitignore; it is left out of the worktree")

@@ -1,8 +1,8 @@
 """
-The names under which a run keeps its things in the hub: all below `refs/forgepool/<run>/`, none a branch.
+The refs that runs and merge queues keep in the hub below `refs/forgepool/`, none of them a branch, and the candidates.
 
 A candidate is created once, together with its result, in one atomic push. A landing's marker is created in the same
-atomic push that moves the target, once per task: that is what makes landing twice impossible.
+atomic push that moves the target, once per task, which makes landing twice impossible.
 """
 
 from dataclasses import dataclass
@@ -24,12 +24,12 @@ def candidate_ref(run: str, task: str, attempt: int) -> str:
 
 
 def orders_of(run: str, task: str) -> str:
-    """The candidates of a task."""
+    """Return the pattern of a task's candidates."""
     return f"refs/forgepool/{run}/orders/{task}/*"
 
 
 def result_ref(run: str, task: str, attempt: int) -> str:
-    """A blob: the worker's result as JSON, so that an answer lost with Redis is read again from the hub."""
+    """Return the ref of a worker's result, a JSON blob, from which an answer lost with Redis is read again."""
     return f"refs/forgepool/{run}/results/{task}/{attempt}"
 
 
@@ -38,7 +38,7 @@ def marker_ref(run: str, task: str) -> str:
 
 
 def submission_ref(target: str, name: str) -> str:
-    """Where anybody pushes what is to be let into a gated target; the gate removes it once it has taken it in."""
+    """Return the ref to which a commit is pushed to submit it; the merge queue removes it once it has the commit."""
     return f"refs/forgepool/for/{target}/{name}"
 
 
@@ -47,17 +47,17 @@ def submissions_of(target: str) -> str:
 
 
 def sign_ref(target: str) -> str:
-    """A blob: which gate keeps the target, for as long as it does."""
+    """Return the ref of a blob that names the merge queue that serves the target."""
     return f"refs/forgepool/gates/{target}"
 
 
 def board_ref(target: str) -> str:
-    """A blob: how the entries of the queue stand, for those who ask from another clone."""
+    """Return the ref of a blob with the status of the queue's entries, which other clones read."""
     return f"refs/forgepool/queues/{target}"
 
 
 def reply_ref(run: str, task: str, number: int) -> str:
-    """A blob: what the gate of its target has to say of what a run gave it."""
+    """Return the ref of a blob with the merge queue's reply to a run's submission."""
     return f"refs/forgepool/{run}/told/{task}/{number}"
 
 
@@ -66,41 +66,38 @@ def reply_refs(run: str) -> str:
 
 
 def progress_ref(run: str, task: str, attempt: int) -> str:
-    """Work under way: the files of an attempt and its transcript, as they were after a turn."""
+    """Return the ref of work under way: an attempt's files and transcript after its last kept turn."""
     return f"refs/forgepool/{run}/progress/{task}/{attempt}"
 
 
 def assets_ref(run: str) -> str:
-    """A commit of the files beside the plan that its tasks are given."""
+    """Return the ref of the commit that holds the plan's assets."""
     return f"refs/forgepool/{run}/assets"
 
 
 def overlay_ref(run: str, key: str) -> str:
-    """What a command has made of a merged tree: a commit of these files alone. Created once, by who comes first."""
+    """Return the ref of the files that a command regenerated from a merged tree; the first push creates it."""
     return f"refs/forgepool/{run}/made/{key}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
+    """A finished tree on its base, before the commit exists."""
+
     base: CommitId
     tree: TreeId
     result: WorkResult
-    """The result as it stands before the commit exists."""
 
 
 def publish(mirror: Mirror, order: WorkOrder, candidate: Candidate) -> WorkResult:
     """
-    Commits the tree on its base, keeps commit and result in the hub, and returns the result that stands there.
+    Commit the tree on its base, push commit and result to the hub, and return the result that the hub now has.
 
     Raises:
         GitFailed: the hub could not be written.
     """
     commit = commit_candidate(
-        mirror.git,
-        base=candidate.base,
-        tree=candidate.tree,
-        message=_message(order),
-        at=order.issued_at,
+        mirror.git, base=candidate.base, tree=candidate.tree, message=_message(order), at=order.issued_at
     )
     result = candidate.result.model_copy(update={"commit": commit})
     blob = mirror.git.text("hash-object", "-w", "--stdin", stdin=result.encode().encode())
@@ -126,13 +123,13 @@ def publish(mirror: Mirror, order: WorkOrder, candidate: Candidate) -> WorkResul
 
 
 def find_published(mirror: Mirror, order: WorkOrder) -> WorkResult | None:
-    """The result of an order that has been finished before, under the token of the order at hand."""
-    found = read_result(mirror, order.run, order.task, order.attempt)
-    return found.model_copy(update={"token": order.token}) if found else None
+    """Return the result of an order that was finished before, under the token of this delivery; None if it was not."""
+    result = read_result(mirror, order.run, order.task, order.attempt)
+    return result.model_copy(update={"token": order.token}) if result else None
 
 
 def read_result(mirror: Mirror, run: str, task: str, attempt: int) -> WorkResult | None:
-    """The result the hub keeps for an attempt, or None."""
+    """Return the result that the hub keeps for an attempt, or None."""
     ref = result_ref(run, task, attempt)
     if ref not in mirror.hub_refs(ref):
         return None

@@ -1,9 +1,8 @@
 """
-Going on where another process stopped: the transcript of an attempt, with what an interrupted one left in the hub.
+Resumes where another process stopped, from the checkpoint that it left in the hub.
 
-An attempt goes on with an earlier delivery of its own, or with the interrupted attempt that its order names. Turns that
-an earlier process had, and that never got into the hub, are asked for again; what they used is counted all the same
-where this host still has their transcript.
+An attempt resumes an earlier delivery of its own, or the interrupted attempt that its order names. Turns that never got
+into the hub are asked for again; their usage still counts where this host has their transcript.
 """
 
 import os
@@ -34,20 +33,20 @@ from forgepool.worktrees.git.git import CommitId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beginning:
-    """An open transcript, and where the attempt's own progress ref is now."""
+    """An open transcript, and the commit that the attempt's own progress ref points to."""
 
     transcript: Transcript
     tip: CommitId | None
     resumed: bool = False
-    """Whether it goes on with a conversation."""
+    """True when it goes on with a conversation."""
 
 
 def begin(workspace: Workspace) -> Beginning:
     """
-    The attempt's transcript, with the files as it left them; a fresh one and the base's files where nothing is kept.
+    Restore the transcript and files of the checkpoint, if there is one; else begin with the base's files.
 
     Raises:
-        GitFailed: the hub could not be asked.
+        GitFailed: the hub could not be reached.
     """
     path = workspace.transcript
     own = _kept(workspace, workspace.order.attempt)
@@ -64,7 +63,7 @@ def begin(workspace: Workspace) -> Beginning:
 
 
 def _write_whole(path: Path, data: bytes) -> None:
-    """All of it at once; what was there before stays readable, under another name."""
+    """Replace the file at once; its earlier content stays readable under another name."""
     fresh = path.with_name(f"{path.name}.new")
     file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(file, "wb") as opened:
@@ -78,26 +77,26 @@ def _write_whole(path: Path, data: bytes) -> None:
 
 
 def attempts_in(entries: list[Entry], *, but: int) -> tuple[int, ...]:
-    """The attempts whose conversations are in a transcript, in their order."""
+    """Return the attempts whose conversations are in a transcript, in order, without attempt `but`."""
     ids = [entry.order_id for entry in entries if isinstance(entry, ConversationStarted | Resumed)]
-    counted = [one for entry in entries if isinstance(entry, Resumed) for one in entry.counted]
-    found = dict.fromkeys([*(int(one.rpartition(".")[2]) for one in ids), *counted])
-    return tuple(one for one in found if one != but)
+    counted = [attempt for entry in entries if isinstance(entry, Resumed) for attempt in entry.counted]
+    attempts = dict.fromkeys([*(int(order_id.rpartition(".")[2]) for order_id in ids), *counted])
+    return tuple(attempt for attempt in attempts if attempt != but)
 
 
 def sum_carried_in(entries: Sequence[Entry], *, attempt: int) -> Spent:
-    """What other attempts had used of a conversation when this one went on with it."""
+    """Return the usage of other attempts in a conversation before this attempt resumed it."""
     if not attempts_in([*entries], but=attempt):
         return Spent()
     for at, entry in enumerate(entries):
         if isinstance(entry, ConversationStarted | Resumed) and int(entry.order_id.rpartition(".")[2]) == attempt:
-            # What was lost to the hub is told by whoever goes on: of turns before its own.
+            # Its `Resumed` entry includes the turns before its own that the hub lost.
             return Meter.of(Limits(), entries[: at + 1]).spent
     return Meter.of(Limits(), entries).spent
 
 
 def sum_carried_over(order: WorkOrder, settings: Settings) -> Spent | None:
-    """As its transcript on this host tells; None where that cannot be read."""
+    """Return the usage carried over, read from this host's transcript; None where that cannot be read."""
     try:
         return sum_carried_in(read_transcript(transcript_path(order, settings)), attempt=order.attempt)
     except (OSError, TranscriptWrong):
@@ -105,7 +104,7 @@ def sum_carried_over(order: WorkOrder, settings: Settings) -> Spent | None:
 
 
 def limits_with(order: WorkOrder, entries: Sequence[Entry]) -> Limits:
-    """Its limits, less what they allow for as used already and is not found so: it may use no more by itself."""
+    """Return the order's limits, less the carried-over usage they allow for that the transcript does not show."""
     found, limits = sum_carried_in(entries, attempt=order.attempt), order.limits
     usd = max(0.0, (order.carried.cost_usd or 0.0) - (found.cost_usd or 0.0))
     tokens = max(0, order.carried.tokens - found.tokens)
@@ -118,7 +117,7 @@ def limits_with(order: WorkOrder, entries: Sequence[Entry]) -> Limits:
 
 
 def sum_so_far(order: WorkOrder, settings: Settings) -> dict[str, Any]:
-    """What a result without an answer of the agent's says: what its models used, as the transcript has it."""
+    """Return the fields of a result without an agent's answer: its models' usage, read from the transcript."""
     path = transcript_path(order, settings)
     try:
         entries = read_transcript(path)
@@ -127,15 +126,16 @@ def sum_so_far(order: WorkOrder, settings: Settings) -> dict[str, Any]:
     if not entries:
         return {}
     includes = attempts_in(entries, but=order.attempt)
-    # Who finds nothing in the hub to go on with begins anew: there is no harm in looking.
+    # `resumable` does no harm: an attempt that finds no checkpoint in the hub begins anew.
     spent, carried = Meter.of(Limits(), entries).spent, sum_carried_in(entries, attempt=order.attempt)
     return {"spent": spent, "includes": includes, "carried": carried, "resumable": True}
 
 
 def _kept_earlier(workspace: Workspace) -> AttemptProgress | None:
     """
-    Of the attempt that the order names; where that was interrupted before it had put anything into the hub, of the one
-    that it went on with itself. Not of one that came back with reasons: what it did was judged.
+    Return the checkpoint of the attempt that the order resumes, or of one before it that it had resumed itself.
+
+    Attempts that came back with reasons are left out: their work was judged.
     """
     newest = workspace.order.resumes
     if newest is None:
@@ -146,23 +146,24 @@ def _kept_earlier(workspace: Workspace) -> AttemptProgress | None:
 
 
 def _kept(workspace: Workspace, attempt: int) -> AttemptProgress | None:
-    """What the hub keeps of an attempt that began where this one does, up to the last turn that was complete."""
-    found = read_progress(workspace.mirror, workspace.order.run, workspace.order.task, attempt)
-    if found is None or found.base != workspace.base:
+    """Return an attempt's checkpoint up to its last complete turn; None where it began from another base."""
+    progress = read_progress(workspace.mirror, workspace.order.run, workspace.order.task, attempt)
+    if progress is None or progress.base != workspace.base:
         return None
     try:
-        entries = parse_transcript(found.transcript, "progress")
+        entries = parse_transcript(progress.transcript, "progress")
     except TranscriptWrong:
         return None
     whole = next((at for at in range(len(entries), 0, -1) if isinstance(entries[at - 1], CheckpointKept)), 0)
-    lines = found.transcript.split(b"\n")[:whole]
-    return replace(found, transcript=b"".join(line + b"\n" for line in lines)) if whole else None
+    lines = progress.transcript.split(b"\n")[:whole]
+    return replace(progress, transcript=b"".join(line + b"\n" for line in lines)) if whole else None
 
 
 def _lost_here(workspace: Workspace, found: AttemptProgress | None) -> tuple[Spent, tuple[int, ...]]:
     """
-    What was used by turns that are not in what is gone on with, as the newest transcript this host has of them tells,
-    which tells of those before it too; and by which other attempts.
+    Return the usage of turns that the checkpoint lacks, and the other attempts that had them.
+
+    The newest transcript on this host tells of them, and of those before it.
     """
     known = found.transcript if found is not None else b""
     newest = workspace.order.resumes or workspace.order.attempt

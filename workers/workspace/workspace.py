@@ -1,8 +1,8 @@
 """
-What one order works with: its checkout, private folders that go when it ends, and the harness' own eyes on the work.
+The workspace of one order: its checkout, its private folders, and the harness' own view of the work.
 
-Agents get the folders. The built-in agent's phases also ask what is changed, whether it is any good, and whether more
-paths may be touched; nothing here believes what a model says.
+Agents get the folders. The built-in agent's phases also ask for the changed paths, for the verdict of the acceptance
+commands, and for leave to touch more paths. Nothing here believes a model's claims.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ from forgepool.worktrees.hub.mirror import Mirror
 _OUTPUT_CHARACTERS = 8_000
 
 _PASSING = (
-    # What differs between two runs of one failure: addresses, durations, dates, temporary folders, numbers of lines.
+    # Parts that differ between two runs of one failure: addresses, durations, dates, temporary folders, line numbers.
     (re.compile(r"0x[0-9a-fA-F]+"), "0x"),
     (re.compile(r"\b[0-9a-f]{12,64}\b"), "#"),
     (re.compile(r"(?<![\w.])/[^\s:'\"]+/"), "/"),
@@ -46,14 +46,14 @@ _PASSING = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptanceFinding:
-    """The first thing that is wrong with the work, if any."""
+    """The verdict on the work, with the first thing that is wrong."""
 
     verdict: Literal["green", "red", "out_of_scope", "infrastructure", "stopped"]
     detail: str
     output: str = ""
     log: str = ""
     paths: tuple[str, ...] = ()
-    """Of `out_of_scope`."""
+    """The changed paths; only with `out_of_scope`."""
 
     @property
     def entry(self) -> Verified:
@@ -74,9 +74,10 @@ def accept(
     stop: Callable[[], bool],
 ) -> AcceptanceFinding:
     """
-    Runs the task's own acceptance commands on what the agent left, up to the first red one; then those of `also`, which
-    a model wrote: a pipe in them does not hide the status of what stands before it. Each command may take the attempt's
-    whole time, or all of them what is left of it.
+    Run the task's acceptance commands on the agent's files, then those of `also`, up to the first that fails.
+
+    A model wrote those of `also`: they run with `pipefail`, so that a pipe does not hide a failure. Each command may
+    take the attempt's whole time; with `left_s`, all of them share the rest of it.
     """
     theirs = [(command, interpreter(command, own.env.get("PATH"), "-o", "pipefail")) for command in also]
     commands = [*((command, shell(command)) for command in order.acceptance), *theirs]
@@ -110,7 +111,7 @@ def _red(command: str, ended: Ended) -> AcceptanceFinding:
 
 
 def describe_end(ended: Ended) -> str:
-    """How a command ended, as the end of a sentence."""
+    """Return how a command ended, as the end of a sentence."""
     match ended.how:
         case "exit":
             return f"exited with {ended.status}"
@@ -126,9 +127,9 @@ def describe_end(ended: Ended) -> str:
 
 def fingerprint(detail: str, output: str) -> str:
     """
-    16 hexadecimal digits, the same for failures that differ only in what passes: line numbers, times, addresses.
+    Return 16 hexadecimal digits, equal for failures that differ only in line numbers, times and addresses.
 
-    Source: the retry policies of published harnesses, which escalate when a failure comes back as it was.
+    Source: the retry policies of published harnesses, which escalate when a failure repeats.
     """
     lines = set()
     for line in (detail, *output.splitlines()):
@@ -152,9 +153,9 @@ class Workspace:
     own: Private
     logs: Path
     granted: set[str] = field(default_factory=set)
-    """Paths the orchestrator has let this attempt touch."""
+    """Paths that the orchestrator has granted this attempt."""
     green: TreeId | None = None
-    """The files last found to be in order."""
+    """The tree that the acceptance commands last passed on."""
 
     @property
     def agent_log(self) -> Path:
@@ -170,31 +171,31 @@ class Workspace:
 
     def policy(self) -> Policy:
         """
-        Of the host's person, the repository as the base has it, and the plan.
+        Return the policy, combined from those of the host's user, of the repository at the base, and of the plan.
 
         Raises:
-            DocumentWrong: one of their files is written wrongly.
+            DocumentWrong: one of their files is wrong.
         """
         return _policy_of(self.order, self.settings, self.mirror)
 
     def list_changed(self) -> tuple[str, ...]:
         """
-        Every path that is not as the base has it.
+        Return every path that differs from the base.
 
         Raises:
-            Unusable: the checkout holds nothing a commit could be made of.
+            Unusable: no commit can be made from the checkout.
         """
         return list_touched_paths(changes(self.mirror.git, self.base, self.checkout.snapshot()))
 
     def why_unchanged(self) -> str | None:
-        """Why there is nothing to commit, as a sentence for the model; None when there is something."""
+        """Return why there is nothing to commit, as a sentence for the model; None when there is something."""
         try:
             return None if self.list_changed() else "no file that git keeps is changed; do the task's work first"
         except Unusable as problem:
             return str(problem)
 
     def may_touch(self, paths: tuple[str, ...], *, stop: Stop, left_s: Callable[[], float]) -> Permission:
-        """Whether the attempt may change these paths, asked of the orchestrator."""
+        """Ask the orchestrator whether the attempt may change these paths."""
         wanted = tuple(path for path in paths if path not in self.granted)
         owns = self.order.files or self.order.may_ask_paths
         if not wanted or not owns or self.settings.broker_url is None:
@@ -210,10 +211,9 @@ class Workspace:
 
     def verify(self, *, also: tuple[str, ...], stop: Stop, left_s: Callable[[], float]) -> AcceptanceFinding:
         """
-        Scope, then the acceptance commands and some more, on what the agent has left so far.
+        Check the scope, then run the acceptance commands and those of `also`, on the agent's files so far.
 
-        What the commands leave behind is nobody's work: the files are afterwards as the agent left them. Nothing of the
-        agent's may be running.
+        Files that the commands leave are removed again. No process of the agent may be running.
         """
         try:
             tree = self.checkout.snapshot()
@@ -222,7 +222,7 @@ class Workspace:
         paths = list_touched_paths(changes(self.mirror.git, self.base, tree))
         if (shown := unprintable(paths)) is not None:
             return AcceptanceFinding(verdict="red", detail=f"the name '{shown}' is not UTF-8; name files in UTF-8")
-        # What has to wait for another task waits as a candidate: the work is done.
+        # Paths that wait for another task are no failure here: the finished candidate waits for them.
         asked = self.may_touch(paths, stop=stop, left_s=left_s)
         if stop() or left_s() <= 0:
             return AcceptanceFinding(
@@ -240,6 +240,7 @@ class Workspace:
 
 @contextmanager
 def set_up(order: WorkOrder, settings: Settings, mirror: Mirror, *, stop: Stop) -> Iterator[Workspace]:
+    """Lease a checkout at the order's base, with assets and dependency folders, for the length of the block."""
     logs = _logs(order, settings)
     logs.mkdir(parents=True, exist_ok=True)
     checkouts = settings.cache / "checkouts"
@@ -264,10 +265,10 @@ def set_up(order: WorkOrder, settings: Settings, mirror: Mirror, *, stop: Stop) 
 
 def _policy_of(order: WorkOrder, settings: Settings, mirror: Mirror) -> Policy:
     try:
-        found = read_file(mirror.git, CommitId(order.base), REPOSITORY_FILE)
+        data = read_file(mirror.git, CommitId(order.base), REPOSITORY_FILE)
     except FileTooLarge as problem:
         raise DocumentWrong(REPOSITORY_FILE, [Mistake(0, f"cannot be used: {problem}")]) from problem
-    text = None if found is None else found.decode(errors="replace")
+    text = None if data is None else data.decode(errors="replace")
     return policy_of(person=settings.policy_file, repository=text, plan=order.policy)
 
 
@@ -279,13 +280,13 @@ def _network(order: WorkOrder, settings: Settings, mirror: Mirror) -> tuple[str,
 
 
 def transcript_path(order: WorkOrder, settings: Settings) -> Path:
-    """Where this host keeps the attempt's conversation."""
+    """Return this host's file of the attempt's conversation."""
     return _logs(order, settings) / TRANSCRIPT
 
 
 def attempt_logs(run: Path, task: str, attempt: int) -> Path:
-    """Where the logs of an attempt are, below the folder of its run."""
-    # Below a folder of its own: a task may be called `redis.log`, as a file of the run is.
+    """Return the folder of an attempt's logs, given that of its run."""
+    # A folder of its own, since a task may be called `redis.log`, as a file of the run is.
     return run / "logs" / "orders" / task / str(attempt)
 
 
@@ -294,7 +295,7 @@ def _logs(order: WorkOrder, settings: Settings) -> Path:
 
 
 def unprintable(paths: tuple[str, ...]) -> str | None:
-    """The first of the paths that messages cannot carry, as it may be shown."""
+    """Return the first path that messages cannot carry, in a printable form; None if there is none."""
     for path in paths:
         if any("\ud800" <= letter <= "\udfff" for letter in path):
             return os.fsencode(path).decode(errors="backslashreplace")

@@ -36,8 +36,8 @@ from forgepool.worktrees.checkouts.trees import is_folder, remove_rubbish
 _TOLD_FIRST = (
     "You work alone, in this folder, a git worktree; no questions are answered. Change what the task below asks for "
     "and nothing else. Do not commit, stash, switch branches or push: what you leave in the files is taken as your "
-    "work, and others commit it. Tests and linters are run on it afterwards; run them yourself first. When everything is "
-    "done, end with a summary of what you changed."
+    "work, and others commit it. Tests and linters are run on it afterwards; run them yourself first. When everything "
+    "is done, end with a summary of what you changed."
 )
 _RULES = ("AGENTS.md", "CLAUDE.md", "CONTRIBUTING.md")
 
