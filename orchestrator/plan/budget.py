@@ -1,24 +1,24 @@
 """
-What a run may use, has used, and has promised: pure.
+The budget of a run: its cap, the usage so far, and the reservations of orders under way. Pure.
 
-Money and tokens are reserved when an order is sent and settled when it is answered; an order is sent only if what is
-left covers its reservation, and it is told to keep within that. So what is used and reserved together never exceeds
-the cap, however many orders are out. One thing can pass it: a CLI agent is ended only after it has told that it used
-too much. What was used beyond a reservation counts as it is.
+Money and tokens are reserved when an order is sent, and settled when it is answered. An order is sent only if the rest
+of the budget covers its reservation, which is its limit. So usage and reservations together never exceed the cap,
+however many orders are out, with one exception: a CLI agent is ended only after it has reported too much usage. Usage
+beyond a reservation counts in full.
 
-Each attempt counts what it used itself, without what it carried over from those it went on from. One that goes on
-reserves only what it may use besides; the limit it is told is both together, because its worker counts both.
+Each attempt counts its own usage, without that of attempts it resumed. An attempt that resumes reserves only its own
+further usage. The limit in its order is both together, because its worker counts both.
 
-What an attempt used that was lost or cancelled is read in the hub, which is given its transcript after each turn. A
-turn that was under way is not in it, and what a vendor charges for a call that died with its worker nobody knows: twice
-the largest turn so far is counted for it, and a twentieth of the reservation at least; a quarter where no turn is
-known. Where the hub was not asked, or is given no transcript, the whole reservation stays counted.
+The usage of a lost or cancelled attempt is read from the hub, which gets its transcript after each turn. The turn under
+way is not in it, and the vendor's charge for a call that died with its worker is unknown: it counts as twice the
+largest turn so far, at least a twentieth of the reservation, and a quarter where no turn is known. Where the hub was
+not asked, or has no transcript, the whole reservation stays counted.
 
-A task with limits of its own reserves these. One without reserves a fair share of what is left: as if every slot that
-can still be useful were to reserve as much, and one more, which stays in hand for attempts that must be gone on with.
-A share is at least a twentieth of the cap. When the wish does not fit, the task waits for what the orders under way
-will not have used; when none is under way, it takes what is left. A twentieth of the cap (or the task's own limit, if
-that is less) is the least worth starting with: below it the budget counts as used.
+A task with limits of its own reserves these. Any other reserves a fair share of the rest: as if every useful slot
+reserved as much, and one more slot, kept in hand for attempts that must be resumed. A share is at least a twentieth of
+the cap. When the wish does not fit, the task waits for what the orders under way will not have used; when none is under
+way, it takes the rest. A twentieth of the cap, or the task's own limit if that is less, is the least worth starting
+with: below it the budget counts as used.
 """
 
 import math
@@ -32,11 +32,11 @@ from forgepool.workers.context.transcript.usage import add_spent
 from forgepool.workers.schema.orders import Limits, Message, Spent
 
 _LEAST_SHARE = 20
-"""A share is at least this part of the cap."""
+"""The least share is the cap divided by this."""
 _MICRO = 1_000_000
 _NOTHING = Spent()
 _TURN_SHARE, _FIRST_TURN_SHARE = 0.05, 0.25
-"""Of its reservation, the least that is counted for a turn under way when an attempt was lost."""
+"""The least part of a lost attempt's reservation that counts for its turn under way, with and without earlier turns."""
 
 
 class Budget(Message):
@@ -51,55 +51,58 @@ class Budget(Message):
 
 
 class SeenUse(Message):
-    """What the hub's transcript says of an attempt that was lost or cancelled; nothing of all where it has none."""
+    """The usage of a lost or cancelled attempt, read from its transcript in the hub; zero where the hub has none."""
 
     used: Spent = Spent()
-    """With what it went on from."""
+    """Its usage, with that of the attempts it resumed."""
     carried: Spent = Spent()
-    """Of that, what it went on from."""
+    """The part of `used` by the attempts it resumed."""
     largest_turn: Spent = Spent()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """What one attempt was promised, and what it used."""
+    """The reservation and the usage of one attempt."""
 
     reserved_usd: float | None = None
     reserved_tokens: int | None = None
-    """What it may use itself, besides what it carried over."""
+    """Its own further usage at most, without what it carried over."""
     resumes: int | None = None
     carried: Spent = _NOTHING
-    """What attempts before it had used, in the conversation it goes on with."""
+    """The usage of earlier attempts in the conversation that it resumes."""
     spent: Spent | None = None
-    """As it answered, with what was carried over."""
+    """The usage in its answer, with what was carried over."""
     seen: SeenUse | None = None
     ended: Literal["", "lost", "untaken"] = ""
-    """How it ended without an answer; `lost` is also cancelled under way, `untaken` that nobody had begun it."""
+    """Its end without an answer: `lost`, or cancelled under way; `untaken`, if no worker had begun it."""
     models: tuple[str, ...] = ()
     at_least: Spent = _NOTHING
-    """What others are known to have carried over from it."""
+    """Usage that later attempts are known to have carried over from it."""
 
     @property
     def whole(self) -> Spent | None:
-        """All of its conversation, for who goes on with it; None where nothing of it is known."""
-        found = self.seen.used if self.spent is None and self.seen is not None else self.spent
-        return found if found is not None and (found.tokens or found.cost_usd != 0.0) else None
+        """The usage of its whole conversation, for an attempt that resumes it; None where it is unknown."""
+        known = self._known
+        return known if known is not None and (known.tokens or known.cost_usd != 0.0) else None
 
     @property
     def own(self) -> Spent | None:
-        """What it is known to have used itself; None where nothing is known."""
-        known = self._told
+        """Its own usage as far as it is known, or None."""
+        known = self._own_known
         return known if known is None else _largest(known, self.at_least)
 
     @property
-    def _told(self) -> Spent | None:
-        """By its answer, or by the hub."""
-        told = self.seen.used if self.spent is None and self.seen is not None else self.spent
-        return None if told is None else without(told, self.carried)
+    def _known(self) -> Spent | None:
+        """The usage by its answer, else by the hub."""
+        return self.seen.used if self.spent is None and self.seen is not None else self.spent
+
+    @property
+    def _own_known(self) -> Spent | None:
+        return None if self._known is None else without(self._known, self.carried)
 
     @property
     def counted_usd(self) -> float:
-        """What it counts against the cap: its reservation, until its price is known."""
+        """The amount that counts against the cap: the reservation, until the usage is known."""
         return max(self._counted(self.reserved_usd, lambda spent: spent.cost_usd), self.at_least.cost_usd or 0.0)
 
     @property
@@ -108,7 +111,7 @@ class Use:
 
     @property
     def limit_usd(self) -> float | None:
-        """What its worker is told, who counts what is carried over, too; None without a limit of that kind."""
+        """The limit in its order, including carried-over usage; None without a limit of that kind."""
         return None if self.reserved_usd is None else self.reserved_usd + (self.carried.cost_usd or 0.0)
 
     @property
@@ -117,14 +120,14 @@ class Use:
 
     @property
     def open(self) -> bool:
-        """Whether something is counted for it that may yet turn out to be less."""
+        """True while its reservation counts, and it may still use less."""
         return self.spent is None and not self.ended and bool(self.reserved_usd or self.reserved_tokens)
 
     def _counted(self, reserved: float | None, kind: Callable[[Spent], float | None]) -> float:
         promised = reserved or 0.0
         if self.ended == "untaken" and self.spent is None:
             return 0.0
-        used = None if self._told is None else kind(self._told)
+        used = None if self._own_known is None else kind(self._own_known)
         if used is None or self.spent is not None or self.seen is None:
             return promised if used is None else used
         largest = kind(self.seen.largest_turn) or 0.0
@@ -133,7 +136,7 @@ class Use:
 
 
 def find_carried_use(uses: Mapping[int, Use], resumes: int | None) -> Spent:
-    """What an order that goes on from this attempt finds used already, as far as is known."""
+    """Return the known usage that an order which resumes this attempt carries over."""
     while resumes is not None and (use := uses.get(resumes)) is not None:
         if use.whole is not None:
             return use.whole
@@ -151,27 +154,27 @@ def settle_use(
     carried: Spent | None = None,
 ) -> dict[int, Use]:
     """
-    The uses of a task, after an attempt has answered.
+    Return the uses of a task after an attempt has answered.
 
-    `carried` is what it says to have carried over from those it includes; None, where it does not say so, is all that
-    these are known to have used. Whatever they used besides, as turns that never reached the hub, counts on.
+    `carried` is the usage that it reports to have carried over from the attempts in `includes`; None stands for their
+    known usage. If they used more, in turns that never reached the hub, that still counts.
     """
-    found = dict(uses)
-    before = [one for one in sorted(includes) if one < attempt and one in found]
+    settled = dict(uses)
+    before = [earlier for earlier in sorted(includes) if earlier < attempt and earlier in settled]
     known = _NOTHING
-    for one in before:
-        known = add_spent(known, found[one].own or _NOTHING)
+    for earlier in before:
+        known = add_spent(known, settled[earlier].own or _NOTHING)
     over = (known if carried is None else carried) if includes else _NOTHING
     if before and (more := without(over, known)) != _NOTHING:
-        newest = found[before[-1]]
-        found[before[-1]] = replace(newest, at_least=add_spent(newest.own or _NOTHING, more))
-    mine = found.get(attempt, Use())
-    found[attempt] = replace(mine, spent=spent, carried=over, models=tuple(models), ended="")
-    return found
+        newest = settled[before[-1]]
+        settled[before[-1]] = replace(newest, at_least=add_spent(newest.own or _NOTHING, more))
+    own = settled.get(attempt, Use())
+    settled[attempt] = replace(own, spent=spent, carried=over, models=tuple(models), ended="")
+    return settled
 
 
 def give_up_use(use: Use, *, taken: bool, seen: SeenUse | None) -> Use:
-    """An attempt that was lost or cancelled; `seen` is None where the hub was not asked, or could not tell."""
+    """Return the use of an attempt that was lost or cancelled; `seen` is None where the hub could not be read."""
     if not taken:
         return replace(use, ended="untaken")
     carried = use.carried if seen is None else seen.carried
@@ -179,7 +182,7 @@ def give_up_use(use: Use, *, taken: bool, seen: SeenUse | None) -> Use:
 
 
 def without(whole: Spent, part: Spent) -> Spent:
-    """What is left of a use without a part of it; never less than nothing. Unknown where the whole cost is."""
+    """Subtract a part from a use, down to zero. The cost stays unknown where the whole cost is."""
     if part == _NOTHING:
         return whole
     cost = None if whole.cost_usd is None else max(0.0, whole.cost_usd - (part.cost_usd or 0.0))
@@ -193,13 +196,13 @@ def without(whole: Spent, part: Spent) -> Spent:
     )
 
 
-def _largest(one: Spent, other: Spent) -> Spent:
-    return add_spent(one, without(other, one)) if other != _NOTHING else one
+def _largest(use: Spent, other: Spent) -> Spent:
+    return add_spent(use, without(other, use)) if other != _NOTHING else use
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """What an order may use; None is not limited by the run."""
+    """The usage reserved for an order; None is not limited by the run."""
 
     usd: float | None = None
     tokens: int | None = None
@@ -210,15 +213,15 @@ Kind = Literal["usd", "tokens"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetLedger:
-    """The cap, and what counts against it."""
+    """The cap, and the usage and reservations that count against it."""
 
     cap: Budget
     usd: float
     tokens: int
     under_way: "Reservation" = Reservation()
-    """Of that, what is reserved for attempts that may still use less."""
+    """The part that is reserved for attempts under way, which may still use less."""
     lost: "Reservation" = Reservation()
-    """Of that, what is counted for attempts that never answered, without what they are known to have used."""
+    """The part that counts for attempts without an answer, beyond their known usage."""
 
     @classmethod
     def of(cls, cap: Budget, uses: Iterable[Use]) -> "BudgetLedger":
@@ -243,11 +246,11 @@ class BudgetLedger:
         self, limits: Limits, *, useful: int, last: bool, before: Use | None = None, carried: Spent = _NOTHING
     ) -> Reservation | None:
         """
-        What an order reserves, or None where that does not fit.
+        Return an order's reservation, or None where it does not fit.
 
-        `useful` is how many slots could take orders like it; `last`: no order is under way whose reservation could come
-        back. One that goes on with an attempt carries over what that used, which counts within its own limits;
-        `before` is the use of that attempt: what is left of what was reserved for it is the least that is wished for.
+        `useful` is the number of slots that could take orders like it. `last` says that no order is under way whose
+        reservation could come back. `before` is the use of the attempt that it resumes, if any: the rest of that one's
+        reservation is the least wish. The usage `carried` over counts within the order's own limits.
         """
         own, rest = left_of(limits, carried), _rest(before)
         usd = _part(self.cap.usd, self.left_usd, own.usd, rest.usd, useful=useful, last=last)
@@ -263,7 +266,7 @@ class BudgetLedger:
         return replace(self, usd=self.usd + (reserved.usd or 0.0), tokens=self.tokens + (reserved.tokens or 0))
 
     def find_used_up(self, limits: Limits, carried: Spent = _NOTHING) -> Kind | None:
-        """The kind of budget of which too little is left for such an order; None where there is enough of both."""
+        """Return the kind of budget that is used up for such an order; None where there is enough of both."""
         own = left_of(limits, carried)
         if _least(self.cap.usd, own.usd) > _or_no_end(self.left_usd):
             return "usd"
@@ -272,7 +275,7 @@ class BudgetLedger:
         return None
 
     def above(self, cap: Budget) -> Iterator[str]:
-        """Of a new cap, the kinds that are below what counts already."""
+        """Yield the kinds of a new cap that are below the usage and reservations so far."""
         if cap.usd is not None and cap.usd < self.usd:
             yield "usd"
         if cap.tokens is not None and cap.tokens < self.tokens:
@@ -280,7 +283,7 @@ class BudgetLedger:
 
 
 def _held(uses: Iterable[Use]) -> Reservation:
-    """What counts for these without being known to be used."""
+    """Sum what counts for these attempts beyond their known usage."""
     usd, tokens = 0.0, 0
     for use in uses:
         known = use.own or _NOTHING
@@ -290,7 +293,7 @@ def _held(uses: Iterable[Use]) -> Reservation:
 
 
 def left_of(limits: Limits, carried: Spent) -> Reservation:
-    """Of a task's own limits, what an attempt may use itself."""
+    """Return the rest of a task's own limits after carried-over usage."""
     usd, tokens = limits.cost_usd, limits.tokens
     return Reservation(
         usd=None if usd is None else max(0.0, usd - (carried.cost_usd or 0.0)),
@@ -299,7 +302,7 @@ def left_of(limits: Limits, carried: Spent) -> Reservation:
 
 
 def _rest(before: Use | None) -> Reservation:
-    """What an attempt has not used of what was reserved for it."""
+    """Return the unused rest of an attempt's reservation."""
     use = before or Use()
     used = use.own or _NOTHING
     return Reservation(
@@ -311,7 +314,7 @@ def _rest(before: Use | None) -> Reservation:
 def _part(
     cap: float | None, left: float | None, own: float | None, before: float | None, *, useful: int, last: bool
 ) -> float | Literal["too little"] | None:
-    """The part of one kind of budget that an order takes; None where there is neither cap nor limit of its own."""
+    """Return the part of one kind of budget that an order takes; None where neither cap nor own limit is set."""
     if cap is None or left is None:
         return own
     share = max(left / (max(1, useful) + 1), _whole_share(cap))
@@ -326,7 +329,7 @@ def _least(cap: float | None, own: float | None) -> float:
 
 
 def _whole_share(cap: float) -> float:
-    """Whole tokens, whole millionths of a dollar: what is reserved is rounded down, and must not be nothing."""
+    """Return the least share: at least one token, or a millionth of a dollar, since reservations are rounded down."""
     return max(cap / _LEAST_SHARE, 1.0 if isinstance(cap, int) else 1 / _MICRO)
 
 

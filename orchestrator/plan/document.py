@@ -1,7 +1,7 @@
 """
-The plan file: what a person wrote, read into a `Plan` in which nothing is left to default, merge or fan out.
+Reads a plan file into a `Plan`, with defaults merged in and every `for_each` expanded.
 
-Every mistake is one sentence with file and line. Which tasks may start when is decided in `readiness`.
+Every mistake is one sentence with file and line. `readiness` decides which tasks may start when.
 """
 
 import hashlib
@@ -57,7 +57,7 @@ _NO_BRANCH = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|//|@\{|^[-/]|[/.]$|^@$|^
 
 
 class TaskNeed(Message):
-    """A task that must have landed before; `full` hands its whole output on instead of a summary."""
+    """A task that must have landed before; `full` passes its whole output on instead of a summary."""
 
     id: str
     full: bool = False
@@ -72,7 +72,7 @@ class Task(Message):
     type: str = "code"
     needs: tuple[TaskNeed, ...] = ()
     files: tuple[str, ...] | None = None
-    """Globs it may write; None is undeclared."""
+    """Globs of the files it may write; None is undeclared."""
     reads: tuple[str, ...] = ()
     acceptance: tuple[str, ...] = ()
     agent: AgentSpec
@@ -88,29 +88,29 @@ class Task(Message):
     grants: tuple[str, ...] = ()
     """Globs of protected paths and tests that it may change."""
     waive: tuple[str, ...] = ()
-    """Rules of the gate's scans that do not hold for it."""
+    """Rules of the gate's scans that are waived for it."""
     review: Literal["none"] | None = None
-    """None: as the plan has it."""
+    """None leaves it to the plan's `review`."""
     duration_s: Duration | None = None
-    """How long its author thinks it takes; only the order of tasks follows from it."""
+    """Its author's estimate, which affects only the order of tasks."""
 
 
 class Plan(PlanPolicy):
-    """Tasks to be done on a target branch, and what must be green there."""
+    """Tasks for a target branch, and the checks that must pass there."""
 
     target: str = Field(default_factory=lambda given: f"forgepool/{given.get('name', '')}")
     checks: tuple[CheckDefinition, ...] | Literal["none"] | None = None
-    """None: the plan is silent, and the target's own `forgepool.yaml` must speak."""
+    """None leaves the checks to the target's own `forgepool.yaml`, which must then name some."""
     review: PlanReview | Literal["none"] | None = None
-    """None: the candidates of models are reviewed by whom the reviewing host has for it."""
+    """None leaves the reviewers of models' candidates to the reviewing host."""
     assets: tuple[Asset, ...] = ()
-    """Files beside the plan file that its tasks are given, folders expanded."""
+    """Files beside the plan file that its tasks can read, with folders expanded."""
     tasks: tuple[Task, ...]
 
 
 def load_plan(path: Path, *, files: Callable[[], Sequence[str]]) -> Plan:
     """
-    The plan in a file. `files` gives the paths of the repository's tree; asked only if there is a `for_each`.
+    Read the plan in a file. `files` returns the paths of the repository's tree; it is only called for a `for_each`.
 
     Raises:
         PlanWrong: with every mistake found, or because the file cannot be read.
@@ -120,9 +120,9 @@ def load_plan(path: Path, *, files: Callable[[], Sequence[str]]) -> Plan:
 
 def parse_plan(text: str, name: str, folder: Path, files: Callable[[], Sequence[str]]) -> Plan:
     """
-    The plan in a text. Files it names (scripts) are looked for in `folder`.
+    Read the plan in a text. The scripts and assets that it names are in `folder`.
 
-    The form is checked first; what entries mean to one another only when the form is right.
+    The form is checked first; ids, needs and other relations between entries only when the form is right.
 
     Raises:
         PlanWrong: with every mistake found.
@@ -153,19 +153,19 @@ def parse_plan(text: str, name: str, folder: Path, files: Callable[[], Sequence[
 
 
 def plan_digest(plan: Plan) -> str:
-    """SHA-256 of the expanded plan: equal for equal plans, however they were written."""
+    """Return the SHA-256 of the expanded plan, equal for equal plans, however they were written."""
     canonical = json.dumps(plan.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def dump_plan(plan: Plan) -> str:
-    """The expanded plan as JSON, for `read_expanded`."""
+    """Return the expanded plan as JSON, for `read_expanded`."""
     return plan.model_dump_json(indent=1)
 
 
 def read_expanded(text: str) -> Plan:
     """
-    The plan that `dump_plan` wrote.
+    Read a plan that `dump_plan` wrote.
 
     Raises:
         PlanWrong: the text is not an expanded plan.
@@ -179,7 +179,7 @@ def read_expanded(text: str) -> Plan:
 
 
 def _about_plan(document: Located, source: PlanSource) -> Iterator[Mistake]:
-    """What is wrong with the plan as a whole."""
+    """Yield mistakes that concern the plan as a whole."""
     if not source.tasks:
         yield Mistake(document.line(("tasks",)), "'tasks' is empty; write at least one task")
     if source.checks is not None and source.checks != "none":
@@ -224,8 +224,8 @@ def _glob_wrong(glob: str) -> str | None:
 
 
 def _agents(reading: PlanReading, written: Iterable[WrittenTask], folder: Path) -> dict[str, AgentSpec]:
-    """Each task's agent, scripts read from their files, each file once."""
-    found: dict[str, AgentSpec] = {}
+    """Return each task's agent; a script's text is read from its file."""
+    agents: dict[str, AgentSpec] = {}
     scripts: dict[str, str | DocumentWrong] = {}
     for each in written:
         agent = each.entry.agent
@@ -233,11 +233,11 @@ def _agents(reading: PlanReading, written: Iterable[WrittenTask], folder: Path) 
             sentence = f"task '{each.entry.id}' has no agent; write 'agent: {{builtin: {{}}}}' there or in 'defaults'"
             reading.refuse(each.index, (), sentence)
         elif agent.builtin is not None:
-            found[each.entry.id] = _builtin(agent.builtin, each.entry)
+            agents[each.entry.id] = _builtin(agent.builtin, each.entry)
         elif agent.cli is not None:
-            found[each.entry.id] = CliAgent(program=agent.cli.program, model=agent.cli.model)
+            agents[each.entry.id] = CliAgent(program=agent.cli.program, model=agent.cli.model)
         elif agent.command is not None:
-            found[each.entry.id] = CommandAgent(run=agent.command)
+            agents[each.entry.id] = CommandAgent(run=agent.command)
         elif agent.scripted is not None:
             if agent.scripted not in scripts:
                 scripts[agent.scripted] = script_in(folder, agent.scripted)
@@ -246,26 +246,26 @@ def _agents(reading: PlanReading, written: Iterable[WrittenTask], folder: Path) 
                     sentence = f"task '{each.entry.id}' has a script that cannot be used: {wrong}"
                     reading.refuse(each.index, ("agent", "scripted"), sentence)
                 case script:
-                    found[each.entry.id] = ScriptedAgent(script=script)
-    return found
+                    agents[each.entry.id] = ScriptedAgent(script=script)
+    return agents
 
 
 def _assets(reading: PlanReading, folder: Path) -> tuple[Asset, ...]:
-    """The files that the plan carries, each once; what cannot be carried is a mistake at its line."""
-    found: dict[str, Asset] = {}
+    """Return the plan's assets, each once; an unusable one is a mistake at its line."""
+    assets: dict[str, Asset] = {}
     line = reading.document.line(("assets",))
     for at, path in enumerate(reading.source.assets):
         try:
-            found |= {asset.path: asset for asset in assets_in(folder, path)}
+            assets |= {asset.path: asset for asset in assets_in(folder, path)}
         except (OSError, ValueError) as wrong:
-            said = wrong.strerror if isinstance(wrong, OSError) else wrong
-            reading.wrong.append(Mistake(reading.document.line(("assets", at)), f"'assets' has {path}, which {said}"))
-    if len(found) > MOST_FILES:
+            why = wrong.strerror if isinstance(wrong, OSError) else wrong
+            reading.wrong.append(Mistake(reading.document.line(("assets", at)), f"'assets' has {path}, which {why}"))
+    if len(assets) > MOST_FILES:
         reading.wrong.append(Mistake(line, f"'assets' has more than {MOST_FILES:,} files; name those that are needed"))
-    if sum((folder / path).stat().st_size for path in found) > MOST_BYTES:
+    if sum((folder / path).stat().st_size for path in assets) > MOST_BYTES:
         most = f"{MOST_BYTES // 1_000_000} MB"
         reading.wrong.append(Mistake(line, f"'assets' has more than {most}; commit what is large, or fetch it"))
-    return tuple(found.values())
+    return tuple(assets.values())
 
 
 def _builtin(written: BuiltinEntry, task: TaskEntry) -> BuiltinAgent:
@@ -281,7 +281,7 @@ def _builtin(written: BuiltinEntry, task: TaskEntry) -> BuiltinAgent:
 
 
 def _one_line(title: str) -> str:
-    """Titles become subjects of commits and are shown on terminals; file names get into them."""
+    """Make a title safe as a commit subject and on a terminal: file names get into it."""
     return "".join(each if each.isprintable() else "?" for each in " ".join(title.split()))
 
 
@@ -298,7 +298,7 @@ def _task(entry: TaskEntry, agent: AgentSpec, needs: Mapping[str, bool]) -> Task
         acceptance=entry.acceptance,
         agent=agent,
         priority=entry.priority,
-        # A command makes the same of the same tree a second time, and may find its work done.
+        # A command would do the same a second time, and may find its work done.
         attempts=entry.attempts or (1 if by_command else 2),
         unchanged=entry.unchanged or ("ok" if by_command else "fail"),
         limits=Limits.model_validate(entry.limits.model_dump()),

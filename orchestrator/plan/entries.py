@@ -1,7 +1,7 @@
 """
-The entries of a plan file while it is read: the file's form, the tasks its entries fan out to, and their names.
+A plan file while it is read: its form, the tasks that its entries fan out to, their names, and its review and gate.
 
-A mistake is noted at its line, and reading goes on: a person learns all of them at once.
+A mistake is noted at its line, and reading goes on, so that a person learns all of them at once.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -34,34 +34,34 @@ _MOST_TASKS = 100_000
 
 
 class Wave(Message):
-    """When all checks are run on the target itself. At the end of the run, too, in any case."""
+    """The post-merge check: all checks run on the target itself, always also at the end of the run."""
 
     every: int | None = Field(default=None, ge=1)
-    """Landings; None: at the end alone."""
+    """Landings between two post-merge checks; None checks at the end alone."""
 
 
 class GateOptions(Message):
-    """In which order a candidate meets checks and review."""
+    """The order of a candidate's checks and review, and the checks of the target as a whole."""
 
     order: Literal["cheap_first", "side_by_side", "review_first"] = "cheap_first"
     wave: Wave | None = None
-    """None: the target is not checked again as a whole."""
+    """None does not check the target again as a whole."""
     integration_review: Literal["never", "end", "each"] = "never"
-    """When what has landed is reviewed as a whole, after its checks: at the end of the run, or with each wave."""
+    """The review of all that has landed, after its checks: at the end of the run, or with each post-merge check."""
 
 
 class ReviewEntry(Message):
-    """Who reviews, as it is written."""
+    """The plan's `review` as it is written."""
 
     by: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     scripted: Annotated[str, Field(min_length=1)] | None = None
-    """A file with a scripted reviewer's turns."""
+    """The file with a scripted reviewer's turns."""
     reviewers: int = Field(default=1, ge=1, le=5)
     rounds: int = Field(default=1, ge=1, le=5)
     fix: Literal["must", "easy"] = "easy"
     limits: LimitsEntry = LimitsEntry()
     commands: bool = False
-    """The candidates of commands are reviewed, too."""
+    """True when the candidates of commands are reviewed too."""
 
 
 def _review_form(value: object) -> str:
@@ -74,7 +74,7 @@ WrittenReview = Annotated[
 
 
 class PlanPolicy(Message):
-    """What is said of a whole plan, in the file and in the plan alike."""
+    """The keys of a whole plan that are the same in the file and in the `Plan`."""
 
     version: Literal[1] = 1
     name: Slug
@@ -85,7 +85,7 @@ class PlanPolicy(Message):
     reads: Literal["block", "ignore"] = "block"
     landing: Literal["merge", "squash", "rebase"] = "merge"
     budget: Budget = Budget()
-    """What the whole run may use."""
+    """The cap on the usage of the whole run."""
     gate: GateOptions = GateOptions()
 
 
@@ -97,14 +97,14 @@ class PlanSource(PlanPolicy):
     checks: WrittenChecksOrNone | None = None
     review: WrittenReview | None = None
     assets: tuple[Annotated[str, Field(min_length=1)], ...] = ()
-    """Files and folders beside the plan that its tasks are given."""
+    """Files and folders beside the plan that its tasks can read."""
     defaults: TaskFields = TaskFields()
     tasks: tuple[TaskEntry, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenTask:
-    """A task, and the place in `tasks` of the entry it was written as."""
+    """A task, and the place in `tasks` of the entry that it comes from."""
 
     entry: TaskEntry
     index: int
@@ -120,7 +120,7 @@ class PlanReading:
     wrong: list[Mistake]
 
     def refuse(self, index: int, where: Sequence[str | int], sentence: str) -> None:
-        """At the line of the task's own words, or of the defaults where it has none of its own."""
+        """Note a mistake at the line of the task's own key, or of the defaults from which it inherits the key."""
         own = not where or where[0] in self.source.tasks[index].model_fields_set
         inherited = not own and where[0] in self.source.defaults.model_fields_set
         place = ("defaults", *where) if inherited else ("tasks", index, *where)
@@ -128,8 +128,8 @@ class PlanReading:
 
 
 def fan_out_entries(reading: PlanReading, files: Callable[[], Sequence[str]]) -> list[WrittenTask]:
-    """Every task, entries with `for_each` fanned out."""
-    found: list[WrittenTask] = []
+    """Return every task, with each `for_each` expanded."""
+    tasks: list[WrittenTask] = []
     tree: Sequence[str] | None = None
     for index, plain in enumerate(reading.source.tasks):
         entry = merge_defaults(reading.source.defaults, plain)
@@ -137,14 +137,14 @@ def fan_out_entries(reading: PlanReading, files: Callable[[], Sequence[str]]) ->
         if entry.for_each is None:
             if entry.group is not None:
                 reading.refuse(index, ("group",), f"task '{entry.id}' has a 'group' without a 'for_each'; remove it")
-            found.append(WrittenTask(entry=entry, index=index, line=line))
+            tasks.append(WrittenTask(entry=entry, index=index, line=line))
             continue
         tree = files() if tree is None else tree
-        found.extend(WrittenTask(entry=each, index=index, line=line) for each in _repeated(reading, entry, index, tree))
-        if len(found) > _MOST_TASKS:
+        tasks.extend(WrittenTask(entry=each, index=index, line=line) for each in _repeated(reading, entry, index, tree))
+        if len(tasks) > _MOST_TASKS:
             reading.refuse(index, ("for_each",), f"the plan has more than {_MOST_TASKS:,} tasks; split it")
             break
-    return found
+    return tasks
 
 
 def _repeated(reading: PlanReading, entry: TaskEntry, index: int, tree: Sequence[str]) -> list[TaskEntry]:
@@ -158,7 +158,7 @@ def _repeated(reading: PlanReading, entry: TaskEntry, index: int, tree: Sequence
 
 
 def check_ids(reading: PlanReading, written: Iterable[WrittenTask]) -> None:
-    """Ids become parts of refs and of file names, so they differ also where case does not count."""
+    """Check that ids differ, even without case: they become parts of refs and file names."""
     first: dict[str, WrittenTask] = {}
     for each in written:
         _check_slug(reading, each.index, "id", each.entry.id)
@@ -171,7 +171,7 @@ def check_ids(reading: PlanReading, written: Iterable[WrittenTask]) -> None:
 
 
 def check_policies(reading: PlanReading) -> None:
-    """Where they are written, each once: what the rules name, and their own examples."""
+    """Check the policy rules, where they are written, with their own examples."""
     reading.wrong.extend(mistakes_in(reading.document, reading.source.defaults.policy, ("defaults", "policy")))
     for index, entry in enumerate(reading.source.tasks):
         reading.wrong.extend(mistakes_in(reading.document, entry.policy, ("tasks", index, "policy")))
@@ -206,14 +206,14 @@ def _check_slug(reading: PlanReading, index: int, key: str, text: str) -> None:
 
 
 class PlanReview(Message):
-    """Who reviews the plan's candidates, and whose."""
+    """The reviewers of the plan's candidates, and the candidates that are reviewed."""
 
     policy: ReviewPolicy = ReviewPolicy()
     commands: bool = False
-    """Also those of commands, which no model has made."""
+    """True when the candidates of commands are reviewed too, which no model has made."""
     independence: Independence = "other_family"
     person: bool = False
-    """No model is asked: a person's approval alone lets a candidate land."""
+    """True when a person's approval, and no model's, lets a candidate land."""
 
 
 def review_by(word: ReviewWord) -> PlanReview | Literal["none"]:
@@ -228,7 +228,7 @@ def review_by(word: ReviewWord) -> PlanReview | Literal["none"]:
 
 
 def review_of(reading: PlanReading, folder: Path) -> PlanReview | Literal["none"] | None:
-    """The plan's `review`; a script that it names is read from its file, so that its text can travel."""
+    """Read the plan's `review`, with the text of the script that it names."""
     written = reading.source.review
     if not isinstance(written, ReviewEntry):
         return None if written is None else review_by(written)
@@ -245,7 +245,7 @@ def review_of(reading: PlanReading, folder: Path) -> PlanReview | Literal["none"
 
 
 def gate_of(reading: PlanReading) -> GateOptions:
-    """The plan's `gate`. Who has written both a wave and a review has the whole reviewed at the end."""
+    """Read the plan's `gate`. With both a wave and a review, the whole is reviewed at the end by default."""
     gate, review = reading.source.gate, reading.source.review
     if "integration_review" not in gate.model_fields_set:
         both = gate.wave is not None and isinstance(review, ReviewEntry)
@@ -253,15 +253,15 @@ def gate_of(reading: PlanReading) -> GateOptions:
     if gate.integration_review != "never" and gate.wave is None:
         line = reading.document.line(("gate", "integration_review"))
         sentence = (
-            f"'integration_review' of 'gate' is '{gate.integration_review}', and there is no 'wave', after whose "
-            "checks it comes; write 'wave: {}' beside it"
+            f"'integration_review' of 'gate' is '{gate.integration_review}', and there is no 'wave' that it follows; "
+            "write 'wave: {}' beside it"
         )
         reading.wrong.append(Mistake(line, sentence))
     return gate
 
 
 def script_in(folder: Path, name: str) -> str | DocumentWrong:
-    """A script's text, or why it cannot be used."""
+    """Return a script's text, or why it cannot be used."""
     try:
         text = read_text(folder / name, name)
     except DocumentWrong as wrong:
@@ -270,12 +270,12 @@ def script_in(folder: Path, name: str) -> str | DocumentWrong:
 
 
 def check_silences(reading: PlanReading) -> None:
-    """That what tasks waive are rules; where they are written, each once."""
+    """Check, where they are written, that the names in `waive` are rules."""
     source = reading.source
-    places = [(("defaults",), source.defaults), *((("tasks", at), one) for at, one in enumerate(source.tasks))]
+    places = [(("defaults",), source.defaults), *((("tasks", at), entry) for at, entry in enumerate(source.tasks))]
     if not any(fields.waive for _, fields in places):
         return
-    # The rules read grammars, which only who waives one has to wait for.
+    # Imported late: the rules load grammars, which takes time.
     from forgepool.supervisor.gate_file.rules import RULES
 
     for where, fields in places:
@@ -292,7 +292,7 @@ def _meant(name: str, known: Iterable[str]) -> str:
 
 
 def _policy(written: ReviewEntry, script: str | None) -> ReviewPolicy:
-    """Limits that are not written are the reviewer's own, not those of an attempt."""
+    """Return the policy of a review. Its limits default to a reviewer's, not to an attempt's."""
     limits = ReviewPolicy().limits.model_copy(
         update={name: getattr(written.limits, name) for name in written.limits.model_fields_set}
     )

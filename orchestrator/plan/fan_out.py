@@ -1,8 +1,8 @@
 """
-Task entries as people write them in a plan, and how one entry with `for_each` becomes many.
+Task entries as people write them in a plan, and the expansion of one entry with `for_each` into many.
 
-Everything here works on one entry alone. What entries mean to one another is checked in `orchestrator.plan.entries`
-(ids given twice, groups) and `orchestrator.plan.needs`.
+Everything here works on one entry alone. Relations between entries are checked in `entries` (ids, groups) and `graph`
+(needs).
 """
 
 import hashlib
@@ -51,7 +51,7 @@ class ModelsEntry(Message):
 
 
 def _known_profile(name: str | None) -> str | None:
-    # Profiles read shell commands, and bring the grammar along.
+    # Imported late: profiles load the grammar of shell commands.
     from forgepool.workers.context.profiles.registry import UnknownProfile, names
 
     if name is not None and name not in names():
@@ -60,7 +60,7 @@ def _known_profile(name: str | None) -> str | None:
 
 
 class BuiltinEntry(Message):
-    """The built-in agent as it is written; every key may be left out."""
+    """The built-in agent as it is written; every key is optional."""
 
     model: Name | None = None
     models: ModelsEntry = ModelsEntry()
@@ -76,18 +76,18 @@ class CliEntry(Message):
 
 
 def _program_alone(written: object) -> object:
-    """`cli: claude` is short for `cli: {program: claude}`."""
+    """Expand `cli: claude` to `cli: {program: claude}`."""
     return {"program": written} if isinstance(written, str) else written
 
 
 class AgentEntry(Message):
-    """Who does the work: one of these."""
+    """The agent that does the work: one of these."""
 
     builtin: BuiltinEntry | None = None
     cli: Annotated[CliEntry | None, BeforeValidator(_program_alone)] = None
     command: Name | None = None
     scripted: Name | None = None
-    """A file with a scripted model's turns."""
+    """The file with a scripted model's turns."""
 
     @model_validator(mode="after")
     def _is_one(self) -> Self:
@@ -97,20 +97,20 @@ class AgentEntry(Message):
 
 
 class LimitsEntry(Limits):
-    """Limits as they are written; which of them were is in `model_fields_set`."""
+    """Limits as they are written; `model_fields_set` has those that are."""
 
     wall_s: Duration = Limits().wall_s
     idle_s: Duration = Limits().idle_s
 
 
 class ForEach(Message):
-    """Which files of the repository an entry is repeated for."""
+    """The files of the repository for which an entry is repeated."""
 
     files: str = Field(min_length=1)
 
 
 class TaskFields(Message):
-    """What a task may say, and the plan's `defaults` for all of them."""
+    """The keys that a task and the plan's `defaults` have in common."""
 
     title: str | None = Field(default=None, min_length=1)
     description: str = ""
@@ -121,20 +121,20 @@ class TaskFields(Message):
     agent: AgentEntry | None = None
     priority: int = 0
     attempts: int | None = Field(default=None, ge=1, le=10)
-    """None: one for a command, two for a model."""
+    """None is one attempt for a command, two for a model."""
     unchanged: Literal["ok", "fail"] | None = None
     """`ok`: an attempt that changes nothing has done the task. None: `ok` for a command, `fail` for a model."""
     limits: LimitsEntry = LimitsEntry()
     env: dict[Annotated[str, AfterValidator(_env_name)], str] = Field(default_factory=dict)
     policy: tuple[RuleEntry, ...] = ()
-    """Rules for what the task's agent may do. A task's own are added to the defaults'."""
+    """Policy rules for the task's agent. A task's own are added to the defaults'."""
     unattended: Unattended = "deny"
     network: tuple[str, ...] = ()
-    """Hosts its commands may reach."""
+    """Hosts that its commands may reach."""
     grants: tuple[str, ...] = ()
     """Globs of protected paths and tests that it may change."""
     waive: tuple[Name, ...] = ()
-    """Rules of the gate's scans that do not hold for it."""
+    """Rules of the gate's scans that are waived for it."""
     review: Literal["none"] | None = None
     disable_file_hints: bool = False
     duration_s: Duration | None = None
@@ -150,14 +150,14 @@ class TaskEntry(TaskFields):
 
     @property
     def group_name(self) -> str | None:
-        """What other tasks call all the tasks of this `for_each` together; None where they cannot."""
+        """The name for all tasks of this `for_each` in the needs of others; None where there is none."""
         if self.for_each is None:
             return None
         return self.group or (None if _TOKEN.search(self.id) else self.id)
 
 
 class CannotFanOut(Exception):
-    """An entry that cannot be repeated for its files: the place in the entry, and the rest of a sentence."""
+    """An entry cannot be repeated for its files: the place in the entry, and the rest of a sentence."""
 
     def __init__(self, where: Where, sentence: str) -> None:
         super().__init__(sentence)
@@ -166,7 +166,7 @@ class CannotFanOut(Exception):
 
 
 def merge_defaults(defaults: TaskFields, entry: TaskEntry) -> TaskEntry:
-    """The entry with the plan's defaults where it is silent; `env` and `limits` are merged key by key, rules added."""
+    """Fill the entry's missing keys from the defaults; `env` and `limits` are merged by key, policy rules added."""
     taken = {name: getattr(defaults, name) for name in defaults.model_fields_set if name not in entry.model_fields_set}
     if defaults.env and entry.env:
         taken["env"] = defaults.env | entry.env
@@ -180,10 +180,10 @@ def merge_defaults(defaults: TaskFields, entry: TaskEntry) -> TaskEntry:
 
 def for_each(entry: TaskEntry, files: Sequence[str]) -> list[TaskEntry]:
     """
-    The entry once for each file its glob matches, in the files' order, templates filled in.
+    Repeat the entry for each file that its glob matches, in the files' order, and fill in its templates.
 
     Raises:
-        CannotFanOut: no file matches, two files give one id, or a name is not safe where a template stands.
+        CannotFanOut: no file matches, two files give one id, or a name is not safe at a template's place.
         BadGlob: the glob is not one.
     """
     assert entry.for_each is not None
@@ -240,12 +240,12 @@ def _repeated(entry: TaskEntry, path: str, path_slug: str) -> TaskEntry:
 
 
 def _filled(text: str, values: Mapping[str, str]) -> str:
-    """Only the four exact tokens are replaced: `${HOME}`, `{a,b}` and awk's braces stay as they are."""
+    """Replace the four exact tokens; `${HOME}`, `{a,b}` and awk's braces stay as they are."""
     return _TOKEN.sub(lambda token: values[token[1]], text) if "{" in text else text
 
 
 def _command(text: str, values: Mapping[str, str], where: Where) -> str:
-    """File names are hostile: each becomes one quoted word, no option, and never lies within other quotes."""
+    """Fill in hostile file names: each becomes one quoted word, no option, and never within other quotes."""
     if not _TOKEN.search(text):
         return text
     safe = {name: _not_an_option(name, value) for name, value in values.items()}
@@ -266,7 +266,7 @@ def _not_an_option(name: str, value: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _stand_bare(command: str) -> bool:
-    """Whether every template stands where the shell reads a plain word, as far as that is certain."""
+    """Return whether every template is certainly at a place where the shell reads a plain word."""
     if "<<" in command or "$'" in command or "`" in command:
         return False
     bare = 0
@@ -279,7 +279,7 @@ def _stand_bare(command: str) -> bool:
 
 
 def _slugs(paths: Sequence[str]) -> list[str]:
-    """A name for each path: its own parts, and a digest where two would else be the same, also to a Mac."""
+    """Name each path by its parts, with a digest where two names would be equal without case, as on a Mac."""
     plain = [_slug(path) for path in paths]
     count = Counter(each.lower() for each in plain)
     return [

@@ -1,8 +1,8 @@
 """
-The tasks of one plan as readiness sees them: what each needs, which locks it takes, how it ranks. Pure.
+The graph of a plan's tasks: their needs, locks and ranks, and the check of the needs as they are written. Pure.
 
-What has happened so far is not in here; `readiness` is told it with every question. A graph is built once
-for a plan; which tasks conflict is found when first asked for.
+A graph is built once for a plan and holds no state of a run, which `readiness` gets with each call. Conflicts between
+tasks are computed when first asked for.
 """
 
 from collections import defaultdict
@@ -22,12 +22,12 @@ Undeclared = Literal["optimistic", "exclusive"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskNeeds:
-    """What the scheduler must know of a task."""
+    """A task as the scheduler sees it."""
 
     id: str
     needs: tuple[str, ...] = ()
     writes: Globs | None = None
-    """None is undeclared, which is not the same as nothing."""
+    """None is undeclared, which differs from writing nothing."""
     reads: Globs = NOTHING
     priority: int = 0
     duration_s: float | None = None
@@ -37,8 +37,10 @@ class TaskNeeds:
 
 class Graph:
     """
+    The tasks of a plan with their dependents, rank and conflicts.
+
     Raises:
-        ValueError: two tasks share an id, one needs a task that is not there, or needs run in a circle.
+        ValueError: two tasks share an id, one needs a task that does not exist, or needs run in a circle.
     """
 
     def __init__(
@@ -53,7 +55,7 @@ class Graph:
         self.everyone = frozenset(self.tasks)
         self._needs = {task.id: frozenset(task.needs) for task in tasks}
         self.after = _after(tasks)
-        """Who needs it, directly."""
+        """The direct dependents of each task."""
         self.duration_s = _durations(tasks, learned or {})
         backwards = _dependents_first(self.tasks, self.after)
         self._place = {task: at for at, task in enumerate(reversed(backwards))}
@@ -64,40 +66,40 @@ class Graph:
         """The order of starting: priority, longest remaining path, most dependents, place in the plan."""
         self.rank: Mapping[str, int] = {task: at for at, task in enumerate(self.order)}
         self.alone = frozenset(task.id for task in tasks if task.writes is None and undeclared == "exclusive")
-        """Tasks that run beside no other."""
+        """Tasks that run alone, without any other in flight."""
         self._reads_block = reads_block
         self._writers = OverlapIndex({task.id: task.writes for task in tasks if task.writes})
         self._readers = OverlapIndex({task.id: task.reads for task in tasks if task.reads and reads_block})
-        # Bounded: a task may hold many locks in its life. Room for all in flight, or each decision would look up anew.
+        # Bounded, since a task may hold many locks in its life, with room for all in flight.
         self._locked_out = lru_cache(maxsize=max(1024, 4 * len(self.tasks)))(self._find_locked_out)
 
     def remaining_path_s(self, task: str) -> float:
-        """Seconds of the longest way from the start of this task to the end of the plan."""
+        """Return the seconds of the longest path from the start of this task to the end of the plan."""
         return self._remaining_s[task]
 
     def dependents(self, task: str) -> int:
-        """How many tasks need it, directly or through others."""
+        """Count the tasks that need it, directly or through others."""
         return self._behind[task].bit_count()
 
     def after_all(self, tasks: Iterable[str]) -> list[str]:
-        """What needs any of these, directly or through others; each behind all that it needs itself."""
-        found: set[str] = set()
+        """Return all direct and indirect dependents of these tasks, each after its own needs."""
+        behind: set[str] = set()
         waiting = list(tasks)
         while waiting:
-            new = [one for one in self.after[waiting.pop()] if one not in found]
-            found.update(new)
+            new = [task for task in self.after[waiting.pop()] if task not in behind]
+            behind.update(new)
             waiting += new
-        return sorted(found, key=self._place.__getitem__)
+        return sorted(behind, key=self._place.__getitem__)
 
     def is_ordered(self, a: str, b: str) -> bool:
-        """Whether one of the two needs the other, directly or through others."""
+        """Return whether one of the two needs the other, directly or through others."""
         return bool(self._behind[a] & self._bit[b] or self._behind[b] & self._bit[a])
 
     def find_locked_out(self, task: str, lock: Globs | None) -> frozenset[str]:
         """
-        The tasks that may not start while this one is in flight and holds this write lock; None is no lock.
+        Return the tasks that may not start while this one is in flight with this write lock; None is no lock.
 
-        Who may hold a lock need not be a task of this plan. A task may be in its own answer.
+        The holder need not be a task of this plan. A task may be in its own answer.
         """
         if task in self.alone:
             return self.everyone
@@ -109,16 +111,16 @@ class Graph:
         return self._writers.meeting(writes) | self._readers.meeting(writes) | by_reading | self.alone
 
     def stands_in_the_way(self, task: str, lock: Globs | None, wanted: Globs) -> bool:
-        """Whether a task in flight that holds this lock keeps others from writing these paths."""
+        """Return whether a task in flight with this lock keeps others from writing these paths."""
         if lock is not None and lock.meets(wanted):
             return True
         return self._reads_block and task in self.tasks and self.tasks[task].reads.meets(wanted)
 
     def witness(self, task: str, other: str, lock: Globs | None, *, wanted: Globs = NOTHING) -> tuple[str, str] | None:
         """
-        The globs, theirs and ours, for which this task may not start beside the other one and its lock.
+        Return the globs, theirs and ours, that keep this task from starting beside the other one and its lock.
 
-        `wanted` is what this task is to hold besides what it declares.
+        `wanted` are globs that this task will hold on top of those it declares.
         """
         if task in self.alone or other in self.alone:
             return "**", "**"
@@ -127,8 +129,8 @@ class Graph:
         pairs: list[tuple[Globs | None, Globs]] = [(lock, writes)]
         if self._reads_block:
             pairs += [(lock, own.reads), (theirs.reads if theirs else None, writes)]
-        found = (held.witness(wanted) for held, wanted in pairs if held and wanted)
-        return next((pair for pair in found if pair), None)
+        meetings = (held.witness(wanted) for held, wanted in pairs if held and wanted)
+        return next(filter(None, meetings), None)
 
     def needs_landed(self, task: str, landed: Set[str]) -> bool:
         needs = self._needs[task]
@@ -140,7 +142,7 @@ class Graph:
 
 
 def find_cycle(tasks: Iterable[TaskNeeds]) -> tuple[str, ...] | None:
-    """A circle of needs, as `(a, b, c)` where a needs b, b needs c, c needs a; None where there is none."""
+    """Return a circle of needs as `(a, b, c)` where a needs b, b needs c and c needs a; None if there is none."""
     needs = {task.id: task.needs for task in tasks}
     finished: set[str] = set()
     for start in needs:
@@ -164,9 +166,9 @@ def find_cycle(tasks: Iterable[TaskNeeds]) -> tuple[str, ...] | None:
 
 def largest_together(graph: Graph) -> int:
     """
-    How many tasks can be in flight together at most: none needs, and none conflicts with, another.
+    Return the largest number of tasks that can be in flight together, by needs and conflicts.
 
-    Exact, hence for small plans only: the time grows with 1.4 to the power of the number of tasks.
+    It is exact, and only for small plans: the time grows with 1.4 to the power of the number of tasks.
     """
     names = list(graph.tasks)
     apart = [0] * len(names)
@@ -181,7 +183,7 @@ def largest_together(graph: Graph) -> int:
 
 def _largest_free(left: int, apart: Sequence[int]) -> int:
     inside = [at for at in range(len(apart)) if left >> at & 1]
-    at = max(inside, key=lambda one: (apart[one] & left).bit_count(), default=None)
+    at = max(inside, key=lambda task: (apart[task] & left).bit_count(), default=None)
     if at is None or not apart[at] & left:
         return len(inside)
     without = left & ~(1 << at)
@@ -201,7 +203,7 @@ def _after(tasks: Sequence[TaskNeeds]) -> Mapping[str, tuple[str, ...]]:
 
 
 def _durations(tasks: Sequence[TaskNeeds], learned: Mapping[str, float]) -> Mapping[str, float]:
-    """As given, else as learned; what is not known at all counts as the median of what is, or else as 1 s."""
+    """Return durations as given, else as learned, else the median of the known ones, else 1 s."""
     known = {task.id: learned.get(task.id) if task.duration_s is None else task.duration_s for task in tasks}
     usual = median([seconds for seconds in known.values() if seconds is not None] or [1.0])
     return {name: usual if seconds is None else seconds for name, seconds in known.items()}
@@ -233,7 +235,7 @@ def _remaining(
 def _behind(
     backwards: Sequence[str], after: Mapping[str, tuple[str, ...]], bit: Mapping[str, int]
 ) -> Mapping[str, int]:
-    """For each task the set of its transitive dependents, as the bits of a number."""
+    """Return the set of each task's transitive dependents, as the bits of a number."""
     behind: dict[str, int] = {}
     for name in backwards:
         reached = 0
@@ -247,7 +249,7 @@ _MOST_NEEDS = 1_000_000
 
 
 def needs_of_all(reading: PlanReading, written: Sequence[WrittenTask]) -> dict[str, dict[str, bool]]:
-    """What each task needs, groups replaced by their members; True where its full output is wanted."""
+    """Return each task's needs, with groups replaced by their members; True asks for the full output."""
     names: dict[str, list[str]] = {each.entry.id: [each.entry.id] for each in written}
     for entry in reading.source.tasks:
         if entry.group_name:
@@ -255,20 +257,20 @@ def needs_of_all(reading: PlanReading, written: Sequence[WrittenTask]) -> dict[s
     for each in written:
         if group := reading.source.tasks[each.index].group_name:
             names[group].append(each.entry.id)
-    found: dict[str, dict[str, bool]] = {}
+    needs: dict[str, dict[str, bool]] = {}
     count = 0
     for each in written:
-        found[each.entry.id] = _needs_of(reading, each, names)
-        count += len(found[each.entry.id])
+        needs[each.entry.id] = _needs_of(reading, each, names)
+        count += len(needs[each.entry.id])
         if count > _MOST_NEEDS:
             sentence = f"makes more than {_MOST_NEEDS:,} needs in all; put one task between the two groups"
             reading.refuse(each.index, ("needs",), f"task '{each.entry.id}' {sentence}")
             return {}
-    return found
+    return needs
 
 
 def _needs_of(reading: PlanReading, task: WrittenTask, names: Mapping[str, Sequence[str]]) -> dict[str, bool]:
-    found: dict[str, bool] = {}
+    needs: dict[str, bool] = {}
     for at, text in enumerate(task.entry.needs):
         name, colon, depth = text.partition(":")
         if colon and depth != "full":
@@ -278,14 +280,14 @@ def _needs_of(reading: PlanReading, task: WrittenTask, names: Mapping[str, Seque
         elif task.entry.id in names[name]:
             wrong = "needs itself; remove the need"
         else:
-            found.update({each: found.get(each, False) or bool(colon) for each in names[name]})
+            needs.update({each: needs.get(each, False) or bool(colon) for each in names[name]})
             continue
-        reading.refuse(task.index, ("needs", at), f"task '{task.entry.id}' {wrong}")
-    return found
+            reading.refuse(task.index, ("needs", at), f"task '{task.entry.id}' {wrong}")
+        return needs
 
 
 def _nearest_first(reading: PlanReading, name: str, names: Mapping[str, object]) -> str:
-    """At most ten names; beyond the mistakes that are shown, likeness is not worth its time."""
+    """List at most ten names. Beyond the number of shown mistakes, similar names are not searched, which takes time."""
     like = nearest(name, names, 10) if len(reading.wrong) < MAX_MISTAKES else []
     shown = list(dict.fromkeys([*like, *islice(names, 10)]))[:10]
     more = len(names) - len(shown)
@@ -303,9 +305,9 @@ def check_cycles(reading: PlanReading, written: Sequence[WrittenTask], needs: Ma
 
 def _cycles(needs: Mapping[str, Iterable[str]]) -> list[list[str]]:
     """
-    Cycles among needs, each begun at its first task; at least one of every tangle. Linear, and no recursion.
+    Return cycles among needs, at least one for each set of entangled tasks. Linear, and without recursion.
 
-    Each task that can never start needs another such: followed from task to task, they lead into a cycle.
+    Each task that can never start needs another such task, so following these needs leads into a cycle.
     """
     stuck = _stuck(needs)
     next_of = {task: next(need for need in needs[task] if need in stuck) for task in needs if task in stuck}
@@ -327,7 +329,7 @@ def _cycles(needs: Mapping[str, Iterable[str]]) -> list[list[str]]:
 
 
 def _stuck(needs: Mapping[str, Iterable[str]]) -> set[str]:
-    """What remains when every task whose needs can be met has been taken away."""
+    """Return the tasks that can never start."""
     waiting = {task: set(of) for task, of in needs.items()}
     dependents: dict[str, list[str]] = defaultdict(list)
     for task, of in waiting.items():

@@ -1,10 +1,9 @@
 """
-Do two sets of globs meet? Pure: no tree is read here, no file opened. How a glob is read is told in
-`workers.schema.globs`.
+Tells whether two sets of globs overlap. Pure: no file is opened. `workers.schema.globs` defines globs.
 
-Two globs meet when some path is covered by both, whether such a file exists today or not: either task may
-make it. The answer is exact, with one addition on the careful side: a literal name that the other glob goes
-through (`docs/v1.2` and `docs/v1.2/*.md`) is a directory, whatever it looks like.
+Two globs meet when some path is covered by both, whether such a file exists or not: either task may create it. The
+answer is exact, with one careful addition: a literal name that the other glob goes through (`docs/v1.2` and
+`docs/v1.2/*.md`) counts as a directory.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -32,13 +31,13 @@ __all__ = [
 
 Owner = TypeVar("Owner", bound=Hashable)
 
-# Fewer pairs than this are compared one by one: quicker than to make an index of them.
+# Fewer pairs than this are compared one by one, which is quicker than an index.
 _FEW_PAIRS = 64
 
 
 @dataclass(frozen=True)
 class Globs:
-    """What a task writes, or reads: patterns, each once, in the order given."""
+    """The globs that a task writes or reads: patterns, each once, in the order given."""
 
     patterns: tuple[Pattern, ...]
 
@@ -55,12 +54,12 @@ class Globs:
         Raises:
             BadGlob: one of them is not a glob.
         """
-        found = dict.fromkeys(parse(glob) for glob in globs)
-        return cls(tuple(tree.settle(pattern) if tree else pattern for pattern in found))
+        patterns = dict.fromkeys(parse(glob) for glob in globs)
+        return cls(tuple(tree.settle(pattern) if tree else pattern for pattern in patterns))
 
     @classmethod
     def exactly(cls, paths: Iterable[str]) -> Self:
-        """These real files and no others."""
+        """Return globs that cover these files and no others."""
         return cls(tuple(map(reading.exactly, dict.fromkeys(paths))))
 
     def __or__(self, other: "Globs") -> "Globs":
@@ -88,7 +87,7 @@ class Globs:
         return self.witness(other) is not None
 
     def witness(self, other: "Globs") -> tuple[str, str] | None:
-        """The first two globs that meet, ours and theirs."""
+        """Return the first two globs that meet, ours and theirs."""
         if len(self.patterns) * len(other.patterns) <= _FEW_PAIRS:
             pairs = ((mine, theirs) for mine in self.patterns for theirs in other.patterns)
             return next(((mine.text, theirs.text) for mine, theirs in pairs if meet(mine, theirs)), None)
@@ -107,11 +106,10 @@ NOTHING = Globs(())
 
 class OverlapIndex(Generic[Owner]):
     """
-    Who meets these globs? Asked of thousands.
+    An index over the globs of thousands of owners, which returns those that meet given globs.
 
-    Two globs can meet only where the literal head of one begins the head of the other, so a question looks
-    at the folders on the way to its own head and at those below it; and where all that both cover ends in a
-    certain name, only if it is the same.
+    Two globs can meet only where the literal head of one begins the head of the other. So a search visits the folders
+    on the way to its own head, and those below it. Where all paths of both end in a fixed name, the names must be equal.
     """
 
     def __init__(self, owners: Mapping[Owner, Globs]) -> None:
@@ -121,18 +119,18 @@ class OverlapIndex(Generic[Owner]):
                 folder = self._root
                 for name in way.head:
                     folder = folder.below.setdefault(name, _Folder())
-                # What goes through a literal name ends in another, so it must be found without its tail.
+                # A glob through a literal name has another end, so a literal is indexed without its tail.
                 tail = way.tail if way.literal is None else None
                 folder.here.setdefault(tail, []).append((owner, way))
 
     def meeting(self, globs: Globs) -> frozenset[Owner]:
-        """All owners whose globs meet these."""
-        found: set[Owner] = set()
+        """Return all owners whose globs meet these."""
+        owners: set[Owner] = set()
         for way in globs.ways():
             for owner, theirs in self._near(way):
-                if owner not in found and _ways_meet(way, theirs):
-                    found.add(owner)
-        return frozenset(found)
+                if owner not in owners and _ways_meet(way, theirs):
+                    owners.add(owner)
+        return frozenset(owners)
 
     def _near(self, way: Way) -> Iterator[tuple[Owner, Way]]:
         folder = self._root
@@ -151,7 +149,7 @@ class OverlapIndex(Generic[Owner]):
 
 @dataclass(frozen=True)
 class _Folder(Generic[Owner]):
-    """Whose globs have a literal head that ends here, by the name all that they cover ends in."""
+    """The globs whose literal head ends here, by the fixed last name of their paths."""
 
     here: dict[str | None, list[tuple[Owner, Way]]] = field(default_factory=dict)
     below: dict[str, "_Folder[Owner]"] = field(default_factory=dict)
@@ -166,13 +164,13 @@ class _Folder(Generic[Owner]):
 
 
 def find_shared_files(a: Globs, b: Globs, files: Sequence[str], limit: int = 5) -> tuple[str, ...]:
-    """The first files of a tree that both cover: for a person to see why two tasks wait for one another."""
+    """Return the first files of a tree that both cover, to show why two tasks wait for one another."""
     return tuple(islice((path for path in files if a.covers(path) and b.covers(path)), limit))
 
 
 @lru_cache(maxsize=65536)
 def meet(a: Pattern, b: Pattern) -> bool:
-    """Whether some path is covered by both."""
+    """Return whether some path is covered by both."""
     return any(_ways_meet(mine, theirs) for mine in a.ways for theirs in b.ways)
 
 
@@ -180,11 +178,11 @@ def _ways_meet(a: Way, b: Way) -> bool:
     depth = min(len(a.head), len(b.head))
     if a.head[:depth] != b.head[:depth]:
         return False
-    for one, other in ((a, b), (b, a)):
-        if one.literal is not None and len(one.head) == depth:
+    for way, other in ((a, b), (b, a)):
+        if way.literal is not None and len(way.head) == depth:
             return True
-        # What one needs at its end lies below anything the other needs at its start.
-        if one.segments[-1] is DEEP and other.segments[depth:][:1] == (DEEP,):
+        # A `**` at the end of one and at the start of the other always have a path in common.
+        if way.segments[-1] is DEEP and other.segments[depth:][:1] == (DEEP,):
             return True
     last, other_last = a.segments[-1], b.segments[-1]
     if last is not DEEP and other_last is not DEEP and not names_meet(last, other_last):

@@ -1,15 +1,15 @@
 """
-Which tasks may start now, in which order; and why another may not. Pure: no clock, no queue, no journal.
+Decides which tasks may start now, and in which order. Pure: no clock, no queue, no journal.
 
-A task may start when all it needs has landed and nothing in flight stands in its way: its writes meet no
-write lock held, its reads meet none, and its writes meet no reads of a task in flight (the last two unless
-the plan says that reads do not block). In flight is from start until landed or abandoned. Among those the
-higher ranked goes first (`Graph.order`), and tasks started together never conflict with one another.
+A task may start when its needs have landed and it conflicts with no task in flight: its writes and reads meet no held
+write lock, and its writes meet no reads of a task in flight. Reads only count unless the plan says that they do not
+block. A task is in flight from its start until it has landed or is abandoned. The higher ranked task goes first
+(`Graph.order`), and tasks that start together never conflict with one another.
 
-Nobody waits for ever. A start *overtakes* a task that ranks higher, has all it needs, and conflicts with it.
-A task overtaken `PATIENCE` times reserves its locks: from then on no lower-ranked task that conflicts with it
-starts. So it waits for what was in flight, for higher-ranked tasks, of which a plan has finitely many, and
-for `PATIENCE` others at most. What is in flight has all it needs, so no reservation keeps it from ending.
+No task waits for ever. A start *overtakes* a task that ranks higher, has its needs, and conflicts with it. A task that
+was overtaken `PATIENCE` times reserves its locks: no lower-ranked task that conflicts with it starts any more. So it
+waits for tasks in flight, for higher-ranked ones, and for at most `PATIENCE` others. A task in flight has its needs, so
+no reservation keeps it from ending.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
@@ -36,11 +36,11 @@ __all__ = [
 ]
 
 Locked = Globs | None
-"""The write lock a task in flight holds: what it declared and what it took since; None is no lock yet."""
+"""The write lock of a task in flight: its declared globs, and those granted since; None is no lock yet."""
 
 PATIENCE = 8
 _MOST_EXACT = 30
-"""Plans of so few tasks have every set of tasks tried for the widest."""
+"""In plans of so few tasks, every set of tasks is tried for the widest."""
 _NOT_OVERTAKEN: Mapping[str, int] = {}
 _NOTHING_WANTED: Mapping[str, Globs] = {}
 
@@ -56,12 +56,10 @@ def ready(
     wanted: Mapping[str, Globs] = _NOTHING_WANTED,
 ) -> list[str]:
     """
-    The tasks to start now, first things first, at most `slots` of them.
+    Return the tasks to start now, the highest ranked first, at most `slots` of them.
 
-    `wanted` is what tasks that wait are to hold besides what they declare, once they start.
-
-    `waiting` are the pending tasks; those whose needs have not landed may be left out, which is quicker.
-    `overtaken` is what `count_overtaken` has counted so far.
+    `waiting` are the pending tasks; leaving out those whose needs have not landed is quicker. `overtaken` has the
+    counts of `count_overtaken` so far. `wanted` are globs that waiting tasks will hold on top of those they declare.
     """
     if slots <= 0:
         return []
@@ -80,7 +78,7 @@ def _chosen(
     overtaken: Mapping[str, int],
     wanted: Mapping[str, Globs],
 ) -> list[str]:
-    """From the top, whoever is not refused; each refuses those that conflict with it. `refused` is used up."""
+    """Choose tasks that are not refused, by rank; each refuses those that conflict with it. Changes `refused`."""
     passed: dict[str, int] = {}
     started: list[str] = []
     for rank in ranks:
@@ -103,18 +101,18 @@ def _chosen(
 
 
 def _shut_out_by(graph: Graph, task: str, wanted: Mapping[str, Globs] = _NOTHING_WANTED) -> frozenset[str]:
-    """Who may not start beside a task, once that has."""
+    """Return the tasks that may not start once this one has."""
     return _kept_out(graph, task, _to_hold(graph, task, wanted), wanted)
 
 
 def _to_hold(graph: Graph, task: str, wanted: Mapping[str, Globs]) -> Locked:
-    """What a task holds from its start."""
+    """Return the lock that a task holds from its start."""
     writes, more = graph.tasks[task].writes, wanted.get(task)
     return writes if more is None else (writes or NOTHING) | more
 
 
 def _kept_out(graph: Graph, task: str, lock: Locked, wanted: Mapping[str, Globs]) -> frozenset[str]:
-    """Who may not start while this task is in flight, for what they declare or for what they want besides."""
+    """Return the tasks that may not start while this one is in flight, by declared or wanted globs."""
     declared = graph.find_locked_out(task, lock)
     if not wanted:
         return declared
@@ -131,9 +129,9 @@ def count_overtaken(
     wanted: Mapping[str, Globs] = _NOTHING_WANTED,
 ) -> dict[str, int]:
     """
-    How often each waiting task has been overtaken, now that these have started; `ready` wants it next time.
+    Return how often each waiting task was overtaken, now that these have started; the next `ready` needs it.
 
-    `waiting` are the pending tasks, with what has started or without. `landed` is what it was at the start.
+    `waiting` are the pending tasks, with or without the started ones. `landed` is as it was before the start.
     """
     counts = {task: before[task] for task in before if task in waiting and task not in started}
     for low in started:
@@ -145,18 +143,18 @@ def count_overtaken(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """What a task waits for. With nothing of it all it starts at the next decision."""
+    """The reasons why a task waits. Without any of them it starts at the next decision."""
 
     needs: tuple[str, ...] = ()
-    """What has not landed, in the order given."""
+    """Its needs that have not landed, in the order given."""
     failed: tuple[str, ...] = ()
-    """Those of them that never will."""
+    """Its needs that never will land."""
     lock: tuple[str, str, str] | None = None
-    """A task in flight, the glob it holds, and ours that meets it; `**` is all, of a task that runs alone."""
+    """A task in flight, the glob it holds, and our glob that meets it; `**` stands for a task that runs alone."""
     reserved: tuple[str, str, str] | None = None
-    """The same of a higher-ranked task that has been overtaken too often."""
+    """The same for a higher-ranked task that was overtaken too often."""
     slot: bool = False
-    """Only a free slot is wanting."""
+    """True when only a free slot is missing."""
 
 
 def why_waiting(
@@ -197,24 +195,24 @@ def _first_witness(graph: Graph, task: str, held: Mapping[str, Locked], wanted: 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """What `forgepool check` shows of a plan before it runs."""
+    """The analysis of a plan that `forgepool check` shows before it runs."""
 
     order: tuple[str, ...]
     critical_path: tuple[str, ...]
     critical_path_s: float
     width: int
-    """How many tasks can run together at most, as far as needs and locks go."""
+    """The most tasks that can run together, by needs and locks."""
     width_is: Literal["exact", "simulated"]
-    """`simulated`: the widest of the waves; the plan is too large to try every set."""
+    """`simulated` is the widest of the waves, where the plan is too large to try every set."""
     waves: tuple[tuple[str, ...], ...]
     """Tasks that start together if all take equally long and slots do not run out."""
     after_waves: int
-    """How many tasks come after the waves listed."""
+    """The number of tasks after the listed waves."""
     conflicts: tuple[tuple[str, str, str, str], ...]
-    """`(a, b, glob of a, glob of b)` of tasks that no need orders and that may not run together."""
+    """`(a, b, glob of a, glob of b)` for tasks that may not run together, and that no need orders."""
     more_conflicts: bool
     alone: tuple[str, ...]
-    """Tasks that run beside no other; not repeated among the conflicts."""
+    """Tasks that run alone, which are not repeated among the conflicts."""
 
 
 def preview(graph: Graph, *, most_waves: int = 100, most_conflicts: int = 1000) -> Preview:

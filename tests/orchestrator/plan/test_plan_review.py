@@ -121,7 +121,7 @@ def test_grants_of_a_task_that_is_repeated_are_filled_in() -> None:
         (
             "gate:\n  integration_review: end\n",
             5,
-            "is 'end', and there is no 'wave', after whose checks it comes; write",
+            "is 'end', and there is no 'wave' that it follows; write",
         ),
         ("gate: {integration_review: always}\n", 4, "'integration_review' of 'gate' must be 'never', 'end' or 'each'"),
     ],
