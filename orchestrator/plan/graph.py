@@ -282,8 +282,8 @@ def _needs_of(reading: PlanReading, task: WrittenTask, names: Mapping[str, Seque
         else:
             needs.update({each: needs.get(each, False) or bool(colon) for each in names[name]})
             continue
-            reading.refuse(task.index, ("needs", at), f"task '{task.entry.id}' {wrong}")
-        return needs
+        reading.refuse(task.index, ("needs", at), f"task '{task.entry.id}' {wrong}")
+    return needs
 
 
 def _nearest_first(reading: PlanReading, name: str, names: Mapping[str, object]) -> str:

@@ -109,7 +109,8 @@ class OverlapIndex(Generic[Owner]):
     An index over the globs of thousands of owners, which returns those that meet given globs.
 
     Two globs can meet only where the literal head of one begins the head of the other. So a search visits the folders
-    on the way to its own head, and those below it. Where all paths of both end in a fixed name, the names must be equal.
+    on the way to its own head, and those below it. Where all paths of both end in a fixed
+    name, the names must be equal.
     """
 
     def __init__(self, owners: Mapping[Owner, Globs]) -> None:

@@ -1,9 +1,6 @@
 """
-Forgepool on a virtual clock: the same decisions as in a run, against generated arrivals and generated outcomes.
+A plan on a virtual clock: the decisions of a real run, with generated durations, costs and outcomes.
 
-A **world** is what arrives, how long checks take and what is red with what; nobody is told of it but by runs of checks.
-A **policy** decides what is checked and what lands. The **yard** runs the checks on a virtual clock, moves the target,
-and writes down what was tested and how the target moved; **numbers** are recomputed from what it wrote down, not from
-what a policy says of itself. `forgepool` is the merge train's own `plan`; the others are peers, as far as they are
-described in public.
+`world` draws the outcomes, `run` plays one run, `bounds` finds what it waited for, and `forecast` sums up many runs.
+`forecast_text` and `gantt` show the forecast. The simulator of merge queues is a benchmark: `benchmarks/queue/`.
 """

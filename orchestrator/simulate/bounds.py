@@ -1,9 +1,9 @@
 """
-What a simulated run waited for, and so what bounds it.
+Finds the bottlenecks of a simulated run: the waits and the work that made it as long as it was.
 
-A `BoundsWatch` sees the run whenever all is decided, and keeps for each task what it was at or waited for, gaplessly
-from the run's beginning to the task's end. From the task that ended last it is then followed back: as long as a task
-waited for what it needs, the need that landed last stands in its place. Each second of the run is so counted once.
+A `BoundsWatch` sees the run after each decision, and records the activity or wait of each task, without gaps, from the
+run's beginning to the task's end. The critical path is then followed back from the task that ended last: while a task
+waited for its needs, the need that landed last takes its place. So each second of the run counts once.
 """
 
 from collections import Counter, defaultdict
@@ -31,7 +31,7 @@ At = Literal[
     "reviewer",
     "budget",
 ]
-"""What a task is at, or waits for; `gate` is a free trial there, or that those ahead of it are through."""
+"""The activity of a task, or what it waits for. `gate` is a wait for a free trial, or for the entries ahead of it."""
 BUSY: tuple[At, ...] = ("working", "testing", "reviewing", "landing", "wave")
 By = Literal["path", "lock", "workers", "checks", "reviews", "budget"]
 _BY: Mapping[At, By] = {
@@ -46,14 +46,14 @@ _BY: Mapping[At, By] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStretch:
-    """Some time of one task, in which it was at one thing, or waited for one."""
+    """A stretch of time in which one task had one activity, or one wait."""
 
     task: str
     at: At
     begins_s: float
     ends_s: float
     of: str = ""
-    """Of a lock, the task that holds it."""
+    """The task that holds the lock, with `lock`."""
 
     @property
     def seconds(self) -> float:
@@ -62,7 +62,7 @@ class TaskStretch:
 
 @dataclass(slots=True, kw_only=True)
 class BoundsWatch:
-    """Give it to `play` as its `watch`."""
+    """Records the stretches of all tasks; pass it to `play` as its `watch`."""
 
     course: PlanIndex
     terms: PlanTerms
@@ -70,9 +70,9 @@ class BoundsWatch:
     since: dict[str, tuple[float, At, str]] = field(default_factory=dict)
     ended: set[str] = field(default_factory=set)
     order: list[str] = field(default_factory=list)
-    """In which tasks ended, without those that never began."""
+    """The tasks in the order of their ends, without those that never began."""
     crowded_s: float = 0.0
-    """How long all trials ran while an entry waited for one."""
+    """The time in which all trials ran while an entry waited for one."""
     looked_at_s: float = 0.0
     crowded: bool = False
 
@@ -80,15 +80,15 @@ class BoundsWatch:
         if self.crowded:
             self.crowded_s += now - self.looked_at_s
         self.looked_at_s = now
-        found = _Found(self.course, self.terms, state)
-        self.crowded = found.crowded
+        activities = _Activities(self.course, self.terms, state)
+        self.crowded = activities.crowded
         for task in state.tasks.values():
             if task.id not in self.ended:
-                self._note(task, found, now)
+                self._note(task, activities, now)
 
-    def _note(self, task: TaskState, found: "_Found", now: float) -> None:
+    def _note(self, task: TaskState, activities: "_Activities", now: float) -> None:
         over = task.phase in TERMINAL
-        at, of = found.at(task)
+        at, of = activities.at(task)
         before = self.since.get(task.id)
         if before is not None and (over or before[1:] != (at, of)):
             began, was, whose = before
@@ -102,34 +102,33 @@ class BoundsWatch:
             self.since[task.id] = (now, at, of)
 
     def way_back(self, makespan_s: float) -> list[TaskStretch]:
-        """The stretches that fill the run from 0 to its end, the first first."""
+        """Return the stretches of the critical path, from the run's beginning to its end."""
         if not self.order:
             return []
         task = self.order[-1]
-        found = self._wave(task, makespan_s)
+        path = self._wave(task, makespan_s)
         while True:
             own = self.stretches.get(task, [])
             waited = next((at for at in range(len(own) - 1, -1, -1) if own[at].at == "needs"), -1)
-            found += reversed(own[waited + 1 :])
-            if waited < 0:
-                return found[::-1]
-            if (need := self._last_need(task, own[waited].ends_s)) is None:
-                return found[::-1]
+            path += reversed(own[waited + 1 :])
+            need = None if waited < 0 else self._last_need(task, own[waited].ends_s)
+            if need is None:
+                return path[::-1]
             task = need
 
     def _wave(self, last: str, makespan_s: float) -> list[TaskStretch]:
-        """All checks on the target itself, once nothing else is left to do."""
-        ended = max((one.ends_s for one in self.stretches.get(last, [])), default=0.0)
+        """Return the stretch of the last post-merge check, after all tasks."""
+        ended = max((stretch.ends_s for stretch in self.stretches.get(last, [])), default=0.0)
         tail = TaskStretch(task="", at="wave", begins_s=ended, ends_s=makespan_s)
         return [tail] if tail.seconds > 0 else []
 
     def _last_need(self, task: str, at: float) -> str | None:
         needs = [need.id for need in self.course.tasks[task].needs]
-        return next((one for one in needs if self.stretches[one] and self.stretches[one][-1].ends_s == at), None)
+        return next((need for need in needs if self.stretches[need] and self.stretches[need][-1].ends_s == at), None)
 
 
-class _Found:
-    """A state, with what is asked of it for each task."""
+class _Activities:
+    """Tells the activity of each task in one state."""
 
     def __init__(self, course: PlanIndex, terms: PlanTerms, state: RunState) -> None:
         self._course, self._terms, self._state = course, terms, state
@@ -140,10 +139,10 @@ class _Found:
         for holder, lock in reversed(self._in_flight.items()):
             self._refused.update(dict.fromkeys(course.graph.find_locked_out(holder, lock), holder))
         trials = state.train.line.trials.values()
-        running = [one for one in trials if one.state == "running"]
-        tried = {task for one in trials if one.state in ("running", "green") for task in one.car}
+        running = [trial for trial in trials if trial.state == "running"]
+        tried = {task for trial in trials if trial.state in ("running", "green") for task in trial.car}
         queued = (task.id for task in state.in_phase("queued"))
-        self.crowded = len(running) >= terms.trials and any(one not in tried for one in queued)
+        self.crowded = len(running) >= terms.trials and any(task not in tried for task in queued)
 
     def at(self, task: TaskState) -> tuple[At, str]:
         match task.phase:
@@ -157,9 +156,9 @@ class _Found:
                 return "landing", ""
             case "reviewing":
                 return ("reviewing" if task.review.message is not None else "reviewer"), ""
-            case one if one in IN_TRAIN:
+            case phase if phase in IN_TRAIN:
                 return "gate", ""
-            case one if one in TERMINAL:
+            case phase if phase in TERMINAL:
                 return "needs", ""
             case _:
                 return "lock", ""
@@ -177,7 +176,7 @@ class _Found:
             task.id,
             landed=self._landed,
             in_flight=self._in_flight,
-            overtaken={one.id: one.overtaken for one in tasks if one.overtaken >= PATIENCE},
+            overtaken={each.id: each.overtaken for each in tasks if each.overtaken >= PATIENCE},
             slots=1,
         )
         return ("lock", waiting.reserved[0]) if waiting.reserved else ("budget", "")
@@ -185,38 +184,38 @@ class _Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockWait:
-    """One task that waited, in all, for what another one held."""
+    """The whole time in which one task waited for a lock of another."""
 
     task: str
     holder: str
     seconds: float
     globs: tuple[str, str] | None
-    """That of the holder, and that of who waited; None where they meet in no declared glob."""
+    """The glob of the holder and that of the waiting task; None where no declared globs meet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanBounds:
-    """Of one simulated run."""
+    """The bottlenecks of one simulated run."""
 
     makespan_s: float
     by: By
-    """What most of the way to the end went into."""
+    """The kind with the most seconds."""
     seconds: Mapping[By, float]
-    """Of the way to the end; together they are the makespan."""
+    """The seconds of the critical path by kind; their sum is the makespan."""
     path: tuple[tuple[str, float], ...]
-    """The tasks on that way, with the seconds in which they were worked on, tested, reviewed and landed."""
+    """The tasks on the critical path, with the seconds of their work, checks, reviews and landings."""
     path_at: Mapping[At, float]
-    """The same seconds, by what was done."""
+    """The same seconds by activity."""
     chain: tuple[tuple[str, float], ...]
-    """Of tasks that need one another those with the most of such seconds, whether the end waited for them or not."""
+    """The chain of needs with the most such seconds, even if the end did not wait for it."""
     again_s: float
-    """Of the path, what went into attempts that were not the task's last."""
+    """The seconds of the path in attempts that were not the task's last."""
     lock_waits: tuple[LockWait, ...]
-    """Of the whole run, the longest first."""
+    """The waits for locks in the whole run, the longest first."""
     all_busy: float
-    """0 to 1: the share of the time in which every worker was at work."""
+    """The share of the time, 0 to 1, in which every worker was busy."""
     crowded: float
-    """0 to 1: in which all trials ran while an entry waited for one."""
+    """The share of the time, 0 to 1, in which all trials ran while an entry waited for one."""
 
     @property
     def path_s(self) -> float:
@@ -232,12 +231,12 @@ def bounds(course: PlanIndex, look: BoundsWatch, played: Played) -> PlanBounds:
     seconds: Counter[By] = Counter()
     path_at: Counter[At] = Counter()
     tasks: dict[str, float] = {}
-    for one in way:
-        seconds[_BY[one.at]] += one.seconds  # type: ignore[assignment]  # a Counter may count fractions
-        if one.at in BUSY:
-            path_at[one.at] += one.seconds  # type: ignore[assignment]
-            if one.task:
-                tasks[one.task] = tasks.get(one.task, 0.0) + one.seconds
+    for stretch in way:
+        seconds[_BY[stretch.at]] += stretch.seconds  # type: ignore[assignment]  # a Counter may count fractions
+        if stretch.at in BUSY:
+            path_at[stretch.at] += stretch.seconds  # type: ignore[assignment]
+            if stretch.task:
+                tasks[stretch.task] = tasks.get(stretch.task, 0.0) + stretch.seconds
     span = played.makespan_s or 1.0
     return PlanBounds(
         makespan_s=played.makespan_s,
@@ -254,34 +253,34 @@ def bounds(course: PlanIndex, look: BoundsWatch, played: Played) -> PlanBounds:
 
 
 def _longest_chain(course: PlanIndex, look: BoundsWatch) -> tuple[tuple[str, float], ...]:
-    own = {task: sum(one.seconds for one in look.stretches.get(task, ()) if one.at in BUSY) for task in course.tasks}
+    own = {task: sum(each.seconds for each in look.stretches.get(task, ()) if each.at in BUSY) for task in course.tasks}
     left: dict[str, float] = {}
     first = [task for task, of in course.graph.tasks.items() if not of.needs]
     for task in reversed([*first, *course.graph.after_all(first)]):
         left[task] = own[task] + max((left[then] for then in course.graph.after[task]), default=0.0)
-    found: list[tuple[str, float]] = []
+    chain: list[tuple[str, float]] = []
     choice = tuple(left)
     while choice:
         task = max(choice, key=left.__getitem__)
-        found.append((task, own[task]))
+        chain.append((task, own[task]))
         choice = course.graph.after[task]
-    return tuple(found)
+    return tuple(chain)
 
 
 def _again_s(way: Iterable[TaskStretch], spans: Iterable[SimulatedSpan]) -> float:
-    last = {one.tasks[0]: one.begins_s for one in spans if one.place == "worker"}
-    return sum(one.seconds for one in way if one.at in BUSY and one.task and one.ends_s <= last[one.task])
+    last = {span.tasks[0]: span.begins_s for span in spans if span.place == "worker"}
+    return sum(each.seconds for each in way if each.at in BUSY and each.task and each.ends_s <= last[each.task])
 
 
 def _lock_waits(course: PlanIndex, look: BoundsWatch) -> tuple[LockWait, ...]:
     waited: Counter[tuple[str, str]] = Counter()
-    for one in (one for own in look.stretches.values() for one in own if one.at == "lock"):
-        waited[one.task, one.of] += one.seconds  # type: ignore[assignment]  # a Counter may count fractions
-    found = (
+    for each in (each for own in look.stretches.values() for each in own if each.at == "lock"):
+        waited[each.task, each.of] += each.seconds  # type: ignore[assignment]  # a Counter may count fractions
+    waits = (
         LockWait(task=task, holder=holder, seconds=seconds, globs=_globs(course, task, holder))
         for (task, holder), seconds in waited.items()
     )
-    return tuple(sorted(found, key=lambda one: -one.seconds))
+    return tuple(sorted(waits, key=lambda wait: -wait.seconds))
 
 
 def _globs(course: PlanIndex, task: str, holder: str) -> tuple[str, str] | None:
@@ -290,10 +289,10 @@ def _globs(course: PlanIndex, task: str, holder: str) -> tuple[str, str] | None:
 
 def _all_at_work_s(spans: Sequence[SimulatedSpan], workers: int) -> float:
     changes = sorted(
-        change for one in spans if one.place == "worker" for change in ((one.begins_s, 1), (one.ends_s, -1))
+        change for span in spans if span.place == "worker" for change in ((span.begins_s, 1), (span.ends_s, -1))
     )
-    found, at_work, since = 0.0, 0, 0.0
+    busy_s, at_work, since = 0.0, 0, 0.0
     for at, more in changes:
-        found += (at - since) if at_work >= workers else 0.0
+        busy_s += (at - since) if at_work >= workers else 0.0
         at_work, since = at_work + more, at
-    return found
+    return busy_s

@@ -1,8 +1,8 @@
 """
-What a plan comes to, by many simulated runs of it: time, cost, what bounds it, and what one more worker would buy.
+Forecasts a plan by many simulated runs: time, cost, bottlenecks, and the gain of one more worker.
 
-Where the numbers that go in are from is kept beside them: `given` by the person, from earlier `runs` of the plan, from
-the `plan` itself, or `assumed`.
+The source of each input is kept beside it: `given` by the user, from earlier `runs` of the plan, from the `plan`
+itself, or `assumed`. `fit` reads the journals of this user's earlier runs.
 """
 
 import math
@@ -37,7 +37,7 @@ from forgepool.workers.schema.settings import Settings
 
 _RUNS_LOOKED_AT = 5
 _MOST_LETTERS = 160
-"""Of what is said about a run that is left out."""
+"""The longest reason for leaving out a run, in characters."""
 Kind = Literal["check", "review", "landing"]
 _AT_GATE = ("check_failed", "conflict", "findings")
 
@@ -48,41 +48,41 @@ class Fit:
 
     runs: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
-    """A sentence for each run that could not be read."""
+    """One sentence for each run that could not be read."""
     work_s: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    """By task, of attempts that brought a candidate."""
+    """The durations of attempts with a candidate, by task."""
     took_s: defaultdict[Kind, list[float]] = field(default_factory=lambda: defaultdict(list))
     usd: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    """By task, of attempts by models whose price was known."""
+    """The costs of attempts by models with a known price, by task."""
     review_usd: list[float] = field(default_factory=list)
     counted: Counter[str] = field(default_factory=Counter)
-    """`attempts` and of these `fruitless`; `judged` candidates at the gate and of these `red`; `reviews`, `failed`."""
+    """Counts: `attempts` and `fruitless` ones, `judged` candidates and `red` ones, `reviews` and `failed` ones."""
 
     def seconds(self, kind: Kind) -> list[float]:
-        """Without those that clocks of other hosts have made impossible."""
-        return [one for one in self.took_s.get(kind, ()) if one > 0]
+        """Return durations of a kind, without impossible ones, which come from other hosts' clocks."""
+        return [seconds for seconds in self.took_s.get(kind, ()) if seconds > 0]
 
     def share(self, part: str, whole: str) -> float | None:
-        """None where there was nothing that it could be a share of."""
+        """Return the share of one count in another; None where that is zero."""
         return self.counted[part] / self.counted[whole] if self.counted[whole] else None
 
 
 def fit(settings: Settings, plan: Plan) -> Fit:
-    """From the last five runs of plans of this name, whatever became of them."""
-    found, paid = Fit(), PlanIndex(plan, {}).paid
-    for folder in _earlier(settings, plan, found)[-_RUNS_LOOKED_AT:]:
+    """Read the last five runs of plans of this name, however they ended."""
+    fitted, paid = Fit(), PlanIndex(plan, {}).paid
+    for folder in _earlier(settings, plan, fitted)[-_RUNS_LOOKED_AT:]:
         try:
             recorded = list(read(folder))
         except JournalUnreadable as problem:
-            found.left_out.append(_sentence(problem))
+            fitted.left_out.append(_sentence(problem))
             continue
-        found.runs.append(folder.name)
-        _take_in(found, recorded, paid)
-    return found
+        fitted.runs.append(folder.name)
+        _take_in(fitted, recorded, paid)
+    return fitted
 
 
-def _earlier(settings: Settings, plan: Plan, found: Fit) -> list[Path]:
-    """Oldest first. The name of a run begins with its plan's, but so do those of a plan called `<name>-more`."""
+def _earlier(settings: Settings, plan: Plan, fitted: Fit) -> list[Path]:
+    """Return the plan's runs, oldest first. A run's name begins with its plan's, but so do those of `<name>-more`."""
     alike = sorted(runs_folder(settings).glob(f"{plan.name[:40]}-*"), key=lambda path: path.stat().st_mtime)
     earlier = []
     for folder in alike:
@@ -90,77 +90,77 @@ def _earlier(settings: Settings, plan: Plan, found: Fit) -> list[Path]:
             if open_run(settings, folder.name).plan.name == plan.name:
                 earlier.append(folder)
         except JournalUnreadable as problem:
-            found.left_out.append(_sentence(problem))
+            fitted.left_out.append(_sentence(problem))
     return earlier
 
 
 def _sentence(problem: JournalUnreadable) -> str:
-    """Its beginning: what a validator adds are lines for somebody else."""
+    """Return the beginning of a problem; the validator's further lines are left out."""
     first, *more = str(problem).splitlines()
     return first[:_MOST_LETTERS] + ("..." if more or len(first) > _MOST_LETTERS else "")
 
 
-def _take_in(found: Fit, recorded: list[Recorded], paid: frozenset[str]) -> None:
+def _take_in(fitted: Fit, recorded: list[Recorded], paid: frozenset[str]) -> None:
     clock = _Clock()
-    for one in recorded:
-        clock.note(one)
-        match one.event:
+    for record in recorded:
+        clock.note(record)
+        match record.event:
             case OrderAnswered(task=task, result=result):
-                _worked(found, task, result, is_paid=task in paid)
+                _worked(fitted, task, result, is_paid=task in paid)
             case ReviewAnswered(result=result) if result.outcome in ("passed", "failed"):
-                found.counted.update(reviews=1, failed=result.outcome == "failed")
-                found.took_s["review"].append(result.seconds or clock.since_begun(result.request_id, one.at))
+                fitted.counted.update(reviews=1, failed=result.outcome == "failed")
+                fitted.took_s["review"].append(result.seconds or clock.since_begun(result.request_id, record.at))
                 if result.spent.cost_usd is not None:
-                    found.review_usd.append(result.spent.cost_usd)
+                    fitted.review_usd.append(result.spent.cost_usd)
             case CheckAnswered(result=result) if result.verdict == "green":
-                found.took_s["check"].append(result.seconds or clock.since_begun(result.request_id, one.at))
+                fitted.took_s["check"].append(result.seconds or clock.since_begun(result.request_id, record.at))
             case LandingAnswered(result=result, entries=entries, task=task) if result.outcome == "landed":
-                found.counted.update(judged=len(entries or (task,)))
+                fitted.counted.update(judged=len(entries or (task,)))
                 if result.request_id in clock.begun:
-                    found.took_s["landing"].append(clock.since_begun(result.request_id, one.at))
+                    fitted.took_s["landing"].append(clock.since_begun(result.request_id, record.at))
             case TaskReturned(reason=reason) | TaskFailed(reason=reason) if reason.kind in _AT_GATE:
-                found.counted.update(judged=1, red=1)
+                fitted.counted.update(judged=1, red=1)
             case _:
                 pass
 
 
-def _worked(found: Fit, task: str, result: WorkResult, *, is_paid: bool) -> None:
+def _worked(fitted: Fit, task: str, result: WorkResult, *, is_paid: bool) -> None:
     if result.outcome in ("infrastructure", "needs_human"):
         return
     made = result.outcome == "candidate"
-    found.counted.update(attempts=1, fruitless=not made)
+    fitted.counted.update(attempts=1, fruitless=not made)
     if made:
-        found.work_s[task].append(result.finished_at - result.started_at)
+        fitted.work_s[task].append(result.finished_at - result.started_at)
     if is_paid and result.spent.cost_usd is not None:
         carried = result.carried.cost_usd if result.carried is not None else 0.0
-        found.usd[task].append(max(0.0, result.spent.cost_usd - (carried or 0.0)))
+        fitted.usd[task].append(max(0.0, result.spent.cost_usd - (carried or 0.0)))
 
 
 @dataclass(slots=True)
 class _Clock:
-    """When messages were begun, as far as that was seen; else when they were sent."""
+    """The times at which messages were begun, or sent where the beginning was not seen."""
 
     begun: dict[str, float] = field(default_factory=dict)
 
-    def note(self, one: Recorded) -> None:
-        if isinstance(one.event, CheckSent | ReviewSent | LandingIntended | MessageTaken):
-            self.begun[one.event.message_id] = one.at
+    def note(self, record: Recorded) -> None:
+        if isinstance(record.event, CheckSent | ReviewSent | LandingIntended | MessageTaken):
+            self.begun[record.event.message_id] = record.at
 
     def since_begun(self, message_id: str, at: float) -> float:
         return at - self.begun.get(message_id, at)
 
 
 ASSUMED_WORK_S = 600.0
-"""Of an attempt, where neither the plan nor an earlier run says anything of any task."""
+"""The duration of an attempt, where neither the plan nor an earlier run has one for any task."""
 ASSUMED_S: Mapping[Kind, float] = {"check": 60.0, "review": 120.0, "landing": 1.0}
 ASSUMED_BAD = 0.08
 _MOST_REVIEWS_AT_ONCE = 4
-"""As a one-machine run has it."""
+"""The same as in a run on one machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What a person asks to be simulated; None is left to earlier runs, or else assumed."""
+    """The user's request; None takes a value from earlier runs, or assumes it."""
 
     workers: int = 1
     trials: int = 1
@@ -168,22 +168,22 @@ class Wanted:
     check_s: float | None = None
     bad: float | None = None
     from_runs: bool = False
-    """Draw durations, reds and costs as they were in earlier runs; else only the plan's gaps are filled from there."""
+    """Draw durations, failures and costs from earlier runs; else these only fill the plan's gaps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grounds:
-    """The terms, and where each of them is from."""
+    """The terms of the simulation, and the source of each."""
 
     terms: PlanTerms
     work_from: Mapping[str, Source]
-    """By task."""
+    """The source of the work's duration, by task."""
     others_from: Mapping[Literal["check", "review", "landing", "bad"], Source]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """Of one number in all seeds: the middle one, which one of them has, and where the outer 5 % begin."""
+    """The distribution of one number over all seeds. The median is the value of one of them."""
 
     p5: float
     median: float
@@ -200,29 +200,30 @@ class Spread:
 class Forecast:
     workers: int
     seeds: int
-    """Runs that were played; a single one where nothing is left to chance."""
+    """The number of runs; a single one where nothing is left to chance."""
     makespan_s: Spread
     all_landed: int
-    """Of the runs, those in which every task has landed."""
+    """The number of runs in which every task landed."""
     known_usd: Spread
-    """Of what has a known cost."""
+    """The sum of the known costs."""
     unknown: int
-    """Of the attempts and reviews that are paid for, in the run in the middle, how many have no known cost."""
+    """Those of `paid` whose cost is unknown."""
     paid: int
+    """Paid attempts and reviews in the run of median length."""
     most_usd: float | None
-    """No run could have cost more: the budget, or what was reserved; None where something has no limit."""
+    """The upper bound of the cost, by the budget or the reservations; None where something has no limit."""
     middle: Played
-    """The run whose makespan is the median."""
+    """The run of median length."""
     look: BoundsWatch
-    """At that run."""
+    """The stretches of that run."""
     bounds: PlanBounds
-    """Of that run."""
+    """The bottlenecks of that run."""
     with_one_more: Spread
     """The makespan with one more worker, over the same seeds."""
 
 
 def grounds(course: PlanIndex, wanted: Wanted, fitted: Fit, *, reviewed: bool = False) -> Grounds:
-    """`reviewed`: the target lets nothing in without a review."""
+    """Collect the terms and their sources. `reviewed` says that the target requires reviews."""
     work = {task.id: _work(course, task.id, wanted, fitted) for task in course.plan.tasks}
     known = [statistics.median(seconds) for seconds, _ in work.values() if seconds]
     usual = statistics.median(known) if known else ASSUMED_WORK_S
@@ -247,13 +248,11 @@ def grounds(course: PlanIndex, wanted: Wanted, fitted: Fit, *, reviewed: bool = 
         usd={task: tuple(usd) for task, usd in fitted.usd.items()} if wanted.from_runs else {},
         review_usd=tuple(fitted.review_usd) if wanted.from_runs else (),
     )
-    others: dict[Literal["check", "review", "landing", "bad"], Source] = {
-        "check": check_from,
-        "review": review_from,
-        "landing": landing_from,
-        "bad": bad_from,
-    }
-    return Grounds(terms=terms, work_from={task: source for task, (_, source) in work.items()}, others_from=others)
+    return Grounds(
+        terms=terms,
+        work_from={task: source for task, (_, source) in work.items()},
+        others_from={"check": check_from, "review": review_from, "landing": landing_from, "bad": bad_from},
+    )
 
 
 def forecast(course: PlanIndex, terms: PlanTerms, *, seeds: int) -> Forecast:
@@ -261,17 +260,17 @@ def forecast(course: PlanIndex, terms: PlanTerms, *, seeds: int) -> Forecast:
     played = [_numbers(play(course, terms, seed)) for seed in range(1, count + 1)]
     more = replace(terms, workers=terms.workers + 1, reviews=min(terms.workers + 1, _MOST_REVIEWS_AT_ONCE))
     one_more = [play(course, more, seed).makespan_s for seed in range(1, count + 1)]
-    makespan = Spread.of([one.makespan_s for one in played])
-    middle_seed = next(at for at, one in enumerate(played, start=1) if one.makespan_s == makespan.median)
+    makespan = Spread.of([run.makespan_s for run in played])
+    middle_seed = next(at for at, run in enumerate(played, start=1) if run.makespan_s == makespan.median)
     look = BoundsWatch(course=course, terms=terms)
     middle = play(course, terms, middle_seed, watch=look)
-    most = [one.most_usd for one in played if one.most_usd is not None]
+    most = [run.most_usd for run in played if run.most_usd is not None]
     return Forecast(
         workers=terms.workers,
         seeds=count,
         makespan_s=makespan,
-        all_landed=sum(one.all_landed for one in played),
-        known_usd=Spread.of([one.known_usd for one in played]),
+        all_landed=sum(run.all_landed for run in played),
+        known_usd=Spread.of([run.known_usd for run in played]),
         unknown=middle.money.unknown,
         paid=middle.money.paid,
         most_usd=max(most) if len(most) == len(played) else None,
@@ -284,7 +283,7 @@ def forecast(course: PlanIndex, terms: PlanTerms, *, seeds: int) -> Forecast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Numbers:
-    """Of one run; the states of a thousand tasks in twenty runs are not kept."""
+    """The numbers of one run, kept in place of its state, which may be large."""
 
     makespan_s: float
     all_landed: bool
@@ -302,8 +301,8 @@ def _numbers(played: Played) -> _Numbers:
 
 
 def _work(course: PlanIndex, task: str, wanted: Wanted, fitted: Fit) -> tuple[Seconds, Source]:
-    """Nothing, where nobody says it."""
-    seen = tuple(one for one in fitted.work_s.get(task, ()) if one > 0)
+    """Return a task's durations and their source; empty where they are unknown."""
+    seen = tuple(seconds for seconds in fitted.work_s.get(task, ()) if seconds > 0)
     planned = course.tasks[task].duration_s
     if seen and wanted.from_runs:
         return seen, "runs"

@@ -1,4 +1,4 @@
-"""A forecast in sentences, and as JSON. Each sentence says a number that was computed, and of what."""
+"""Renders a forecast as sentences, and as JSON."""
 
 import statistics
 from collections import Counter
@@ -18,14 +18,10 @@ _FROM: dict[Source, str] = {
     "plan": "from the plan (duration_s)",
     "assumed": "assumed",
 }
-_OTHERS: dict[Kind, str] = {
-    "check": "checks",
-    "review": "reviews",
-    "landing": "landing",
-}
+_OTHERS: dict[Kind, str] = {"check": "checks", "review": "reviews", "landing": "landing"}
 _MOST_NAMED = 6
 _WORTH_A_WORD = 0.005
-"""Of the makespan, what a worker has to save for it to be said."""
+"""The least share of the makespan that a further worker must save to be reported."""
 
 
 def lines(course: PlanIndex, found: Forecast, based: Grounds, fitted: Fit, wanted: Wanted) -> Iterator[str]:
@@ -45,7 +41,7 @@ def lines(course: PlanIndex, found: Forecast, based: Grounds, fitted: Fit, wante
 
 def cost_words(course: PlanIndex, found: Forecast) -> str:
     if not found.paid:
-        return "0 USD; nothing here is done by models that somebody pays for"
+        return "0 USD; no attempt or review uses a paid model"
     if course.plan.budget.usd is not None:
         most = f"never more than the budget, {usd_words(course.plan.budget.usd)} USD"
     elif found.most_usd is not None:
@@ -78,7 +74,7 @@ def _bound_lines(found: Forecast) -> Iterator[str]:
 
 
 def _most(bounds: PlanBounds, of: str) -> str:
-    said: dict[By, str] = {
+    words: dict[By, str] = {
         "path": "the critical path: work, checks and landings of tasks that need one another took",
         "lock": "locks: the tasks that ended last waited for what others held for",
         "workers": "workers: the tasks that ended last waited for a free worker for",
@@ -86,7 +82,7 @@ def _most(bounds: PlanBounds, of: str) -> str:
         "reviews": "reviews: the tasks that ended last waited for a reviewer for",
         "budget": "the budget: the tasks that ended last waited for a part of it for",
     }
-    return f"{said[bounds.by]} {_time(bounds.seconds.get(bounds.by, 0.0))} {of}"
+    return f"{words[bounds.by]} {_time(bounds.seconds.get(bounds.by, 0.0))} {of}"
 
 
 def path_words(bounds: PlanBounds) -> str:
@@ -99,8 +95,8 @@ def path_words(bounds: PlanBounds) -> str:
 def lock_words(bounds: PlanBounds) -> str:
     if not bounds.lock_waits:
         return "no task waited for one"
-    whole = sum(one.seconds for one in bounds.lock_waits)
-    tasks = len({one.task for one in bounds.lock_waits})
+    whole = sum(wait.seconds for wait in bounds.lock_waits)
+    tasks = len({wait.task for wait in bounds.lock_waits})
     worst = bounds.lock_waits[0]
     meets = f", '{worst.globs[1]}' meets its '{worst.globs[0]}'" if worst.globs else ""
     return (
@@ -125,15 +121,15 @@ def _based_on(course: PlanIndex, based: Grounds, fitted: Fit, wanted: Wanted) ->
     yield f"durations of tasks: {', '.join(_tasks_from(based))}"
     terms, others = based.terms, based.others_from
     took: dict[Kind, tuple[float, ...]] = {"check": terms.check_s, "review": terms.review_s, "landing": terms.landing_s}
-    shown = [one for one in _OTHERS if one != "review" or course.reviewed or terms.reviewed]
-    said = [f"{_OTHERS[one]} {_seconds(took[one])} ({_FROM[others[one]]})" for one in shown]
-    yield f"{'; '.join(said)}; chance of red {_percent(terms.bad)} ({_FROM[others['bad']]})"
+    shown = [kind for kind in _OTHERS if kind != "review" or course.reviewed or terms.reviewed]
+    durations = [f"{_OTHERS[kind]} {_seconds(took[kind])} ({_FROM[others[kind]]})" for kind in shown]
+    yield f"{'; '.join(durations)}; chance of red {_percent(terms.bad)} ({_FROM[others['bad']]})"
     if wanted.from_runs:
         yield _fitted(fitted, course)
     for sentence in fitted.left_out:
         yield f"left out: {sentence}"
     if course.plan.budget.capped and course.paid and not terms.usd:
-        yield "budget: what attempts use is not known, so that here it holds nobody back"
+        yield "budget: the cost of attempts is unknown, so the budget delays no task here"
     yield "not simulated: trouble of hosts and models, conflicts between candidates, people's answers"
 
 
@@ -188,12 +184,12 @@ def as_json(course: PlanIndex, found: Forecast, based: Grounds, fitted: Fit, wan
             "again_s": round(bounds.again_s, 3),
             "lock_waits": [
                 {
-                    "task": one.task,
-                    "for": one.holder,
-                    "seconds": round(one.seconds, 3),
-                    "globs": None if one.globs is None else list(one.globs),
+                    "task": wait.task,
+                    "for": wait.holder,
+                    "seconds": round(wait.seconds, 3),
+                    "globs": None if wait.globs is None else list(wait.globs),
                 }
-                for one in bounds.lock_waits
+                for wait in bounds.lock_waits
             ],
             "workers_all_busy": round(bounds.all_busy, 4),
             "checks_bottleneck": round(bounds.crowded, 4),
@@ -232,8 +228,7 @@ def _middle(found: Forecast) -> str:
     others = {phase: count for phase, count in found.middle.phases.items() if phase != "landed"}
     if found.seeds == 1 or not others:
         return ""
-    said = ", ".join(f"{count} {phase}" for phase, count in others.items())
-    return f"; in the middle one {said}"
+    return "; in the middle one " + ", ".join(f"{count} {phase}" for phase, count in others.items())
 
 
 def _chain(named: Sequence[str]) -> str:

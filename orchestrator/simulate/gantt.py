@@ -1,8 +1,8 @@
 """
-A simulated run as a picture: one SVG file that needs nothing else.
+Draws a simulated run as a Gantt chart: one SVG file that needs nothing else.
 
-A row is a worker, a place at the gate, or a place in line for a lock. Names that do not fit into their bars stand below
-them, in as many lines as it takes for none to touch another.
+A row is a worker, a trial, a review, the landings, or waits for locks. Names that do not fit into their bars are
+written below them, in as many lines as they need.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,9 +16,9 @@ from forgepool.orchestrator.simulate.run import Place, Played, SimulatedSpan
 _WIDTH, _LEFT, _RIGHT, _TOP = 1320, 100, 164, 84
 _BAR, _LINE, _GAP = 24, 15, 10
 _LETTER = 6.7
-"""Pixels of one letter of the names, which are of equal width. The longest name fits into the right margin."""
+"""The width of one letter in pixels. The longest name fits into the right margin."""
 _MOST_LINES = 12
-"""Of names below one row; what would stand deeper is left to the bars' titles."""
+"""Lines of names below one row; further names are only in the bars' titles."""
 _MOST_LETTERS = 22
 _HALF = 9
 _LONGEST_LINE_OF_LOCKS = 40
@@ -30,13 +30,7 @@ _COLOURS = {
     "lock": "#f3b8ae",
     "red": "#b3261e",
 }
-_WORDS = {
-    "working": "working",
-    "testing": "testing",
-    "reviewing": "reviewing",
-    "landing": "landing",
-    "lock": "waiting for a lock",
-}
+_WORDS = {at: at for at in ("working", "testing", "reviewing", "landing")} | {"lock": "waiting for a lock"}
 _AT: dict[Place, str] = {
     "worker": "working",
     "check": "testing",
@@ -51,12 +45,12 @@ class _Bar:
     at: str
     name: str
     short: str
-    """The name, where there is no room for it."""
+    """A short form of the name."""
     title: str
     begins_s: float
     ends_s: float
     how: str = ""
-    """`red` and `cancelled` are shown."""
+    """`red` and `cancelled` change the bar's edge."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +60,7 @@ class _Row:
 
 
 def gantt(played: Played, look: BoundsWatch, *, title: str) -> str:
-    """The text of the file."""
+    """Return the text of the SVG file."""
     scale = _Scale(max(played.makespan_s, 1e-9))
     drawn: list[str] = []
     y = float(_TOP)
@@ -87,7 +81,7 @@ def gantt(played: Played, look: BoundsWatch, *, title: str) -> str:
 
 
 class _Scale:
-    """Seconds to pixels."""
+    """Converts seconds to pixels."""
 
     def __init__(self, whole_s: float) -> None:
         self.whole_s = whole_s
@@ -98,14 +92,14 @@ class _Scale:
 
 
 def _rows(played: Played, look: BoundsWatch) -> Iterator[_Row]:
-    spans = [one for one in played.spans if one.ends_s >= one.begins_s]
-    yield from _lanes("worker", [one for one in spans if one.place == "worker"], look.terms.workers)
-    yield from _lanes("gate", [one for one in spans if one.place in ("check", "wave")], look.terms.trials)
-    reviews = [one for one in spans if one.place == "review"]
-    yield from _lanes("review", reviews, 1 + max((one.lane for one in reviews), default=-1))
-    yield from _lanes("landing", [one for one in spans if one.place == "landing"], 1)
-    waits = (one for own in look.stretches.values() for one in own if one.at == "lock")
-    for number, bars in enumerate(_packed(sorted(waits, key=lambda one: (one.begins_s, one.ends_s))), start=1):
+    spans = [span for span in played.spans if span.ends_s >= span.begins_s]
+    yield from _lanes("worker", [span for span in spans if span.place == "worker"], look.terms.workers)
+    yield from _lanes("gate", [span for span in spans if span.place in ("check", "wave")], look.terms.trials)
+    reviews = [span for span in spans if span.place == "review"]
+    yield from _lanes("review", reviews, 1 + max((span.lane for span in reviews), default=-1))
+    yield from _lanes("landing", [span for span in spans if span.place == "landing"], 1)
+    waits = (wait for own in look.stretches.values() for wait in own if wait.at == "lock")
+    for number, bars in enumerate(_packed(sorted(waits, key=lambda wait: (wait.begins_s, wait.ends_s))), start=1):
         if number > _LONGEST_LINE_OF_LOCKS:
             return
         yield _Row(name="locks" if number == 1 else "", bars=bars)
@@ -113,19 +107,19 @@ def _rows(played: Played, look: BoundsWatch) -> Iterator[_Row]:
 
 def _lanes(name: str, spans: Sequence[SimulatedSpan], count: int) -> Iterator[_Row]:
     for lane in range(count):
-        bars = [_bar(one) for one in spans if one.lane == lane]
+        bars = [_bar(span) for span in spans if span.lane == lane]
         yield _Row(name=f"{name} {lane + 1}" if count > 1 or name == "worker" else name, bars=bars)
 
 
 def _bar(span: SimulatedSpan) -> _Bar:
     names = ", ".join(span.tasks)
-    said = {"red": ", came back red", "cancelled": ", cancelled"}.get(span.how, "")
+    how = {"red": ", came back red", "cancelled": ", cancelled"}.get(span.how, "")
     what = "all checks on the target" if span.place == "wave" else f"{names}: {_AT[span.place]}"
     return _Bar(
         at=_AT[span.place],
         name="target" if span.place == "wave" else names,
         short="target" if span.place == "wave" else _short(names),
-        title=f"{what} {_from_to(span.begins_s, span.ends_s)}{said}",
+        title=f"{what} {_from_to(span.begins_s, span.ends_s)}{how}",
         begins_s=span.begins_s,
         ends_s=span.ends_s,
         how=span.how,
@@ -133,10 +127,10 @@ def _bar(span: SimulatedSpan) -> _Bar:
 
 
 def _packed(waits: Iterable[TaskStretch]) -> list[list[_Bar]]:
-    """Waits side by side where they do not overlap, else below one another."""
+    """Pack waits into rows in which none overlap."""
     lanes: list[list[_Bar]] = []
-    for one in waits:
-        bar = _wait(one)
+    for wait in waits:
+        bar = _wait(wait)
         lane = next((lane for lane in lanes if lane[-1].ends_s <= bar.begins_s), None)
         if lane is None:
             lanes.append(lane := [])
@@ -144,16 +138,16 @@ def _packed(waits: Iterable[TaskStretch]) -> list[list[_Bar]]:
     return lanes
 
 
-def _wait(one: TaskStretch) -> _Bar:
-    whom = f" that {one.of} holds" if one.of else ""
-    name = f"{one.task} < {one.of}" if one.of else one.task
-    short = f"{_short(one.task, _HALF)} < {_short(one.of, _HALF)}" if one.of else _short(one.task)
-    title = f"{one.task}: waiting for a lock{whom} {_from_to(one.begins_s, one.ends_s)}"
-    return _Bar(at="lock", name=name, short=short, title=title, begins_s=one.begins_s, ends_s=one.ends_s)
+def _wait(wait: TaskStretch) -> _Bar:
+    holder = f" that {wait.of} holds" if wait.of else ""
+    name = f"{wait.task} < {wait.of}" if wait.of else wait.task
+    short = f"{_short(wait.task, _HALF)} < {_short(wait.of, _HALF)}" if wait.of else _short(wait.task)
+    title = f"{wait.task}: waiting for a lock{holder} {_from_to(wait.begins_s, wait.ends_s)}"
+    return _Bar(at="lock", name=name, short=short, title=title, begins_s=wait.begins_s, ends_s=wait.ends_s)
 
 
 def _drawn(row: _Row, scale: _Scale, y: float) -> tuple[list[str], float]:
-    """The row's elements, and where it ends."""
+    """Return the row's elements, and the y at which it ends."""
     drawn = []
     if row.name:
         drawn.append(f'<text x="{_LEFT - 10}" y="{y + 16:g}" text-anchor="end">{escape(row.name)}</text>')
@@ -187,15 +181,16 @@ def _text(x: float, y: float, words: str) -> str:
 
 
 def _inside(bar: _Bar, scale: _Scale) -> str | None:
-    """As much of the name as there is room for in the bar; None where that is not even the short one."""
+    """Return the name or its short form, whichever fits into the bar; None where neither does."""
     room = scale.x(bar.ends_s) - scale.x(bar.begins_s) - 8
     return next((words for words in (bar.name, bar.short) if len(words) * _LETTER <= room), None)
 
 
 def _lines(bars: Sequence[_Bar], scale: _Scale) -> list[tuple[_Bar, int]]:
     """
-    In which line below its row the name of each bar stands. From the right, so that no line that leads from a bar to
-    its name goes through another's.
+    Return the line below the row for the name of each bar.
+
+    Bars are placed from the right, so that no connecting line goes through another name.
     """
     free = [float("inf")] * _MOST_LINES
     placed = list[tuple[_Bar, int]]()
@@ -220,10 +215,10 @@ def _axis(scale: _Scale, bottom: float) -> Iterator[str]:
 
 
 def _step_min(whole_min: float) -> float:
-    """Of 1, 2 and 5 with as many zeros as make it, that gives eight to twenty steps."""
+    """Return the step of 1, 2 or 5 times a power of ten that gives eight to twenty steps."""
     rough = whole_min / 20
     power = 10.0 ** floor(log10(rough)) if rough > 0 else 1.0
-    return power * next(one for one in (1, 2, 5, 10) if one * power >= rough * 0.999)
+    return power * next(factor for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
 
 
 def _legend() -> str:

@@ -1,7 +1,7 @@
 """
-A plan on a virtual clock: what `decisions.decide` decides, folded by `RunState`, answered by a world that is drawn.
+Plays a plan on a virtual clock: `decide` decides, `RunState` folds the events, and a drawn world answers.
 
-Nothing here decides anything. The clock stands at 0 when the run begins, and goes on to the next answer.
+Nothing here decides anything. The clock begins at 0, and jumps to the next answer.
 """
 
 import heapq
@@ -30,55 +30,55 @@ RUN = "simulated"
 Place = Literal["worker", "check", "review", "landing", "wave"]
 _SENDINGS = (OrderSent, CheckSent, ReviewSent, LandingIntended, WaveSent, WaveReviewSent)
 _MOST_TURNS_EACH = 400
-"""Moments of a run, for each task; more of them would be a run that never ends."""
+"""Decisions of a run, for each task; a run with more would never end."""
 
 
 class StandsStill(RuntimeError):
-    """Nobody owes an answer, and the run has not ended."""
+    """The run has not ended, and no answer is due."""
 
 
 @dataclass(slots=True, kw_only=True)
 class SimulatedSpan:
-    """Something under way: an attempt on a worker, a trial at the gate, a review, a landing, a wave."""
+    """The time of an attempt on a worker, a trial at the gate, a review, a landing, or a post-merge check."""
 
     place: Place
     lane: int
-    """Which worker, or which of the trials or reviews at once; from 0."""
+    """The number of the worker, or of the parallel trial or review, from 0."""
     tasks: tuple[str, ...]
     begins_s: float
     ends_s: float = -1.0
-    """Below 0 as long as it is under way."""
+    """Below 0 while it is under way."""
     how: Literal["", "good", "red", "cancelled"] = ""
 
 
 class SimulationWatch(Protocol):
-    """Somebody who looks on, each time that all is decided."""
+    """Called with the state after each decision."""
 
     def __call__(self, state: RunState, now: float) -> None: ...
 
 
 def _unwatched(state: RunState, now: float) -> None:
-    """Nobody looks on."""
+    return
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Money:
-    """What was paid for."""
+    """The cost of a run."""
 
     known_usd: float = 0.0
     paid: int = 0
-    """Attempts and reviews by models that somebody pays for."""
+    """Attempts and reviews by paid models."""
     unknown: int = 0
-    """Of these, how many nobody knows the cost of."""
+    """Those of `paid` whose cost is unknown."""
     unlimited: int = 0
-    """Of these, how many have neither a limit of cost nor a part of a budget."""
+    """Those of `paid` with neither a cost limit nor a part of a budget."""
     most_usd: float | None = 0.0
-    """The budget, or without one what was reserved for all of them; None where one of these had no limit either."""
+    """The budget, else the sum of reservations; None where one of `paid` has no limit either."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Played:
-    """A run that was played to its end."""
+    """A run played to its end."""
 
     seed: int
     makespan_s: float
@@ -97,8 +97,10 @@ class Played:
 
 def play(course: PlanIndex, terms: PlanTerms, seed: int, *, watch: SimulationWatch = _unwatched) -> Played:
     """
+    Play the plan once, with the outcomes of the seed.
+
     Raises:
-        StandsStill: nothing is decided any more, and no answer would come.
+        StandsStill: the run does not end.
     """
     run = _Run(course=course, world=PlanWorld(terms=terms, seed=seed), watch=watch)
     run.to_its_end()
@@ -115,11 +117,11 @@ class _Run:
     due: list[tuple[float, int, Said]] = field(default_factory=list)
     spans: list[SimulatedSpan] = field(default_factory=list)
     open: dict[str, SimulatedSpan] = field(default_factory=dict)
-    """By message id."""
+    """The spans under way, by message id."""
     lanes: defaultdict[Place, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """Those that are taken."""
+    """The occupied lanes."""
     bills: list[tuple[float | None, float | None]] = field(default_factory=list)
-    """Of each attempt and review that is paid for: what it cost, and what was reserved for it."""
+    """Cost and reservation of each paid attempt and review."""
 
     def __post_init__(self) -> None:
         self.state = RunState.blank(self.course.tasks)
@@ -155,9 +157,10 @@ class _Run:
         apply(self.state, event, number=self.state.number + 1, at=self.now)
 
     def _go_on(self) -> None:
-        """To the next answer, with all that come at the same time."""
+        """Go on to the next answer, and to all others at the same time."""
         if not self.due:
-            raise StandsStill(f"the simulated run stands still at {self.now:g} s: {dict(Counter(self._phases()))}")
+            phases = dict(Counter(task.phase for task in self.state.tasks.values()))
+            raise StandsStill(f"the simulated run stands still at {self.now:g} s: {phases}")
         self.now = self.due[0][0]
         while self.due and self.due[0][0] == self.now:
             _, _, answer = heapq.heappop(self.due)
@@ -166,9 +169,6 @@ class _Run:
                 self._record(event)
             self._close(answer, in_vain=not events)
         self._close_needless()
-
-    def _phases(self) -> list[str]:
-        return [task.phase for task in self.state.tasks.values()]
 
     def _send(self, sent: Sent) -> None:
         takes, answer = self._answer(sent)
@@ -190,7 +190,7 @@ class _Run:
                 return world.work(sent, RUN)
             case CheckSent():
                 spec = (*sent.ahead, *(sent.car or (sent.task,)))
-                return world.check(sent, {one: tasks[one].made_by for one in spec})
+                return world.check(sent, {task: tasks[task].made_by for task in spec})
             case ReviewSent():
                 if self.course.review_policy.script is None:
                     self.bills.append((world.review_usd(sent), sent.reserved_usd))
@@ -210,20 +210,20 @@ class _Run:
             self._end(span, "cancelled" if in_vain else _how(answer))
 
     def _close_needless(self) -> None:
-        """What nobody waits for any more has left its place."""
-        at_gate = {one.message_id for one in self.state.train.messages()}
+        """End the spans whose answers are no longer awaited."""
+        at_gate = {message.message_id for message in self.state.train.messages()}
         for message_id, span in list(self.open.items()):
             if message_id not in at_gate and not self._is_owed(message_id, span):
                 self._end(self.open.pop(message_id), "cancelled")
 
     def _is_owed(self, message_id: str, span: SimulatedSpan) -> bool:
-        """An attempt, a review or a wave; what is owed to a task is seen without a look at all others."""
+        """Return whether an attempt, review or post-merge check is still awaited."""
         if span.place == "wave":
             return self.state.wave.message is not None
         of_wave = self.state.wave_review.review.message
         if of_wave is not None and of_wave.message_id == message_id:
             return True
-        return any(one.message_id == message_id for one in self.state.tasks[span.tasks[-1]].messages)
+        return any(message.message_id == message_id for message in self.state.tasks[span.tasks[-1]].messages)
 
     def _end(self, span: SimulatedSpan, how: Literal["good", "red", "cancelled"]) -> None:
         span.ends_s, span.how = self.now, how

@@ -1,8 +1,8 @@
 """
-The world that a simulated run is played in: how long things take, what turns out red, and the answers that say so.
+The world of a simulated run: it draws durations, costs and outcomes, and answers each message with them.
 
-Everything is drawn from the seed and from what it is about, never from the order in which it is asked for. So runs of
-one seed with more workers, or fewer, meet the same candidates, the same reds and the same durations.
+Every draw depends on the seed and its subject, never on the order of questions. So runs of one seed with more workers,
+or fewer, meet the same candidates, the same failures and the same durations.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from forgepool.workers.schema.orders import Outcome, Spent, WorkResult
 Sent = OrderSent | CheckSent | ReviewSent | LandingIntended | WaveSent | WaveReviewSent
 Said = WorkResult | CheckResult | Review | Landing
 Seconds = tuple[float, ...]
-"""One of these, each as likely as the others; a single one is always taken."""
+"""Values of which one is drawn, all equally likely."""
 Source = Literal["given", "runs", "plan", "assumed"]
 
 HOST = "simulated"
@@ -33,34 +33,34 @@ HOST = "simulated"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanTerms:
-    """What is taken for true of the world."""
+    """The assumptions about the world."""
 
     workers: int
     trials: int = 1
-    """Cars that are checked at once."""
+    """Cars that are checked at the same time."""
     reviews: int = 1
-    """At once."""
+    """Reviews at the same time."""
     work_s: Mapping[str, Seconds]
-    """Of an attempt at each task."""
+    """The duration of an attempt, by task."""
     check_s: Seconds = (60.0,)
-    """Of one trial, whatever is in the car. A decisive one that is red runs twice, as in a real run."""
+    """The duration of one trial, for any car. A decisive one that fails runs twice, as in a real run."""
     review_s: Seconds = (120.0,)
     landing_s: Seconds = (1.0,)
     bad: float = 0.08
-    """Probability that a candidate is red by itself."""
+    """Probability that a candidate fails its checks by itself."""
     fruitless: float = 0.0
     """Probability that an attempt ends without a candidate."""
     reviewed: bool = False
-    """The target lets nothing in without a review, whatever the plan says."""
+    """True when the target requires reviews, whatever the plan says."""
     failed_review: float = 0.0
     usd: Mapping[str, Seconds] = field(default_factory=dict)
-    """Of an attempt at each task, where it is known."""
+    """The cost of an attempt, by task, where it is known."""
     review_usd: Seconds = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanWorld:
-    """Who is asked something answers; after so long, and as the seed has it."""
+    """Returns, for each message, the time until its answer and the answer."""
 
     terms: PlanTerms
     seed: int
@@ -89,7 +89,7 @@ class PlanWorld:
         return takes, answer
 
     def usd(self, sent: OrderSent) -> float | None:
-        """What the attempt costs; None where nothing is known. What was reserved for it ends it."""
+        """Return the cost of an attempt, at most its reservation; None where it is unknown."""
         drawn = self._drawn_usd(sent)
         return drawn if drawn is None or sent.reserved_usd is None else min(drawn, sent.reserved_usd)
 
@@ -98,17 +98,17 @@ class PlanWorld:
         return self._one_of(known, "usd", sent.task, sent.attempt) if known else None
 
     def _is_stopped(self, sent: OrderSent) -> bool:
-        """Whether it would cost more than it may."""
+        """Return whether an attempt would cost more than its reservation."""
         drawn = self._drawn_usd(sent)
         return drawn is not None and sent.reserved_usd is not None and drawn > sent.reserved_usd
 
     def check(self, sent: CheckSent, made_by: Mapping[str, int]) -> tuple[float, CheckResult]:
-        """`made_by` is, by task, the attempt whose candidate stands in the train."""
+        """Check a car. `made_by` has, by task, the attempt whose candidate is in the train."""
         car = sent.car or (sent.task,)
         spec = (*sent.ahead, *car)
-        red = any(self.is_bad(one, made_by[one]) for one in spec)
+        red = any(self.is_bad(task, made_by[task]) for task in spec)
         takes = self._one_of(self.terms.check_s, "check", sent.message_id)
-        candidates = [candidate(one, made_by[one]) for one in spec]
+        candidates = [candidate(task, made_by[task]) for task in spec]
         commits = compose_trees(sent.base, candidates)
         tree = f"tree-{commits[-1]}"
         answer = CheckResult(
@@ -130,32 +130,27 @@ class PlanWorld:
         terms, of = self.terms, candidate(sent.task, made_by)
         takes = self._one_of(terms.review_s, "review", sent.task, sent.number)
         passed = self._chance("review", sent.task, made_by) >= terms.failed_review
-        answer = Review(
+        return takes, self._reviewed(sent, takes, passed=passed, patch_id=patch(of))
+
+    def wave_review(self, sent: WaveReviewSent) -> tuple[float, Review]:
+        """Review the whole; it always passes, since no history says how often it fails."""
+        takes = self._one_of(self.terms.review_s, "wave-review", sent.number)
+        return takes, self._reviewed(sent, takes, passed=True)
+
+    def _reviewed(
+        self, sent: ReviewSent | WaveReviewSent, takes: float, *, passed: bool, patch_id: str | None = None
+    ) -> Review:
+        return Review(
             request_id=sent.message_id,
             token=sent.token,
             outcome="passed" if passed else "failed",
-            patch_id=patch(of),
+            patch_id=patch_id,
             families=(HOST,),
             summary="" if passed else "it was failed",
             spent=Spent(seconds=takes, cost_usd=self.review_usd(sent) or 0.0),
             seconds=takes,
             host=HOST,
         )
-        return takes, answer
-
-    def wave_review(self, sent: WaveReviewSent) -> tuple[float, Review]:
-        """Never failed: what it would find is in no history."""
-        takes = self._one_of(self.terms.review_s, "wave-review", sent.number)
-        answer = Review(
-            request_id=sent.message_id,
-            token=sent.token,
-            outcome="passed",
-            families=(HOST,),
-            spent=Spent(seconds=takes, cost_usd=self.review_usd(sent) or 0.0),
-            seconds=takes,
-            host=HOST,
-        )
-        return takes, answer
 
     def review_usd(self, sent: ReviewSent | WaveReviewSent) -> float | None:
         if not self.terms.review_usd:
@@ -188,16 +183,16 @@ def candidate(task: str, attempt: int) -> str:
 
 
 def compose_trees(base: str, candidates: Sequence[str]) -> list[str]:
-    """What each of them becomes on top of the base and of those before it."""
-    found: list[str] = []
-    for one in candidates:
-        below = found[-1] if found else base
-        found.append(hashlib.sha1(f"{below}/{one}".encode(), usedforsecurity=False).hexdigest())
-    return found
+    """Return the commit of each candidate on top of the base and of those before it."""
+    commits: list[str] = []
+    for each in candidates:
+        below = commits[-1] if commits else base
+        commits.append(hashlib.sha1(f"{below}/{each}".encode(), usedforsecurity=False).hexdigest())
+    return commits
 
 
 def patch(of: str) -> str:
-    """Of the composed diff: nobody lands beside its lines here, so that it is the same on every tip."""
+    """Return the id of a candidate's composed diff, the same on every tip: nothing conflicts here."""
     return f"patch-{of}"
 
 
