@@ -137,9 +137,7 @@ class PlanWorld:
         takes = self._one_of(self.terms.review_s, "wave-review", sent.number)
         return takes, self._reviewed(sent, takes, passed=True)
 
-    def _reviewed(
-        self, sent: ReviewSent | WaveReviewSent, takes: float, *, passed: bool, patch_id: str | None = None
-    ) -> Review:
+    def _reviewed(self, sent: ReviewSent | WaveReviewSent, takes: float, *, passed: bool, patch_id: str = "") -> Review:
         return Review(
             request_id=sent.message_id,
             token=sent.token,
