@@ -187,8 +187,7 @@ def _about_plan(document: Located, source: PlanSource) -> Iterator[Mistake]:
     target = source.target
     if target is None and source.base == f"forgepool/{source.name}":
         yield Mistake(
-            document.line(("base",)),
-            f"'base' would be the target, too; write 'target: {source.base}' if that is meant",
+            document.line(("base",)), f"'base' would be the target, too; write 'target: {source.base}' if that is meant"
         )
     if source.base is not None and source.base != "HEAD" and _NO_BRANCH.search(source.base):
         sentence = f"'base' is '{source.base}'; it must be a branch, a tag or a commit"

@@ -25,8 +25,7 @@ from forgepool.workers.schema.yaml.scalars import Duration
 
 _TOKEN = re.compile(r"\{(path|stem|dir|name)\}")
 _SHELL = re.compile(
-    r"""\\.|'[^']*'|"(?:\\.|[^"\\])*"|(?<![^\s;&|()])\#[^\n]*|\{(?P<token>path|stem|dir|name)\}|.""",
-    re.DOTALL,
+    r"""\\.|'[^']*'|"(?:\\.|[^"\\])*"|(?<![^\s;&|()])\#[^\n]*|\{(?P<token>path|stem|dir|name)\}|.""", re.DOTALL
 )
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MOST_SLUG = 80
@@ -191,8 +190,7 @@ def for_each(entry: TaskEntry, files: Sequence[str]) -> list[TaskEntry]:
     paths = [path for path in dict.fromkeys(files) if pattern.matches(path)]
     if not paths:
         raise CannotFanOut(
-            ("for_each", "files"),
-            f"is repeated for '{entry.for_each.files}', which matches no file of the repository",
+            ("for_each", "files"), f"is repeated for '{entry.for_each.files}', which matches no file of the repository"
         )
     for path in paths:
         if not path.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in path):
@@ -206,8 +204,7 @@ def _with_unique_ids(entry: TaskEntry, paths: Sequence[str], made: list[TaskEntr
     for path, task in zip(paths, made, strict=True):
         if task.id in first:
             raise CannotFanOut(
-                ("id",),
-                f"would be '{task.id}' for both '{first[task.id]}' and '{path}'; use {{path}} in its id",
+                ("id",), f"would be '{task.id}' for both '{first[task.id]}' and '{path}'; use {{path}} in its id"
             )
         first[task.id] = path
     return made

@@ -49,9 +49,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentAnswer:
-    """
-    The end of the agent's work. `finished` is the agent's claim: the harness checks whether there is a change.
-    """
+    """The end of the agent's work. `finished` is the agent's claim: the harness checks whether there is a change."""
 
     ended: AgentEnding
     detail: str

@@ -55,11 +55,7 @@ def carry_out(order: WorkOrder, settings: Settings, *, stop: Stop) -> WorkResult
     """
     started = time.time()
     blank = WorkResult(
-        order_id=order.order_id,
-        token=order.token,
-        outcome="infrastructure",
-        host=settings.host,
-        started_at=started,
+        order_id=order.order_id, token=order.token, outcome="infrastructure", host=settings.host, started_at=started
     )
     try:
         mirror = open_mirror(order.hub, settings.cache, credential_helper=settings.git_credential_helper)

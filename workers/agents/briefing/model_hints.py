@@ -51,9 +51,7 @@ _LINES = TypeAdapter(list[_Line])
 def hints_by_model(
     provider: Provider, order: WorkOrder, git: Git, base: CommitId, *, stop: Callable[[], bool]
 ) -> Guess:
-    """
-    Return the existing files that the model proposes; none where it does not answer in the form asked for.
-    """
+    """Return the existing files that the model proposes; none where it does not answer in the form asked for."""
     paths = hintable_paths(git, base)
     if not paths:
         return Guess()

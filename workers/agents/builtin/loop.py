@@ -115,11 +115,7 @@ class Talk:
             outcome = self._cut_short() or outcome
         self.transcript.append(
             Finished(
-                at=now(),
-                ended=outcome.ended,
-                detail=outcome.detail,
-                summary=outcome.summary,
-                spent=self.meter.so_far,
+                at=now(), ended=outcome.ended, detail=outcome.detail, summary=outcome.summary, spent=self.meter.so_far
             )
         )
         self._keep()

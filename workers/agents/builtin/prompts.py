@@ -111,11 +111,7 @@ def brief_task(order: WorkOrder, workspace: Workspace, agent: BuiltinAgent, tmp:
         files=_files(order, skill, workspace),
     )
     return TaskWords(
-        card=card,
-        skill=skill,
-        red_first=agent.red_first,
-        root=str(workspace.checkout.path),
-        tests=order.acceptance,
+        card=card, skill=skill, red_first=agent.red_first, root=str(workspace.checkout.path), tests=order.acceptance
     )
 
 

@@ -1,6 +1,4 @@
-"""
-Claude Code: `claude -p`, events as JSON lines. Seen with 2.1.329.
-"""
+"""Claude Code: `claude -p`, events as JSON lines. Seen with 2.1.329."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -45,11 +43,7 @@ _TOOLS = "Bash,Edit,Read,Write,Glob,Grep,NotebookEdit,TodoWrite"
 """The tools for files, and no others: an agent may not start agents, sleep, or move to another worktree."""
 _SYNTHETIC = "<synthetic>"
 """The model's name on messages that the program itself wrote."""
-_ENV = {
-    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-    "DISABLE_AUTOUPDATER": "1",
-    "CLAUDE_CODE_MAX_RETRIES": "6",
-}
+_ENV = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_MAX_RETRIES": "6"}
 _KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 _IN_VAIN = 2
 """Refusals of a key after which the program is ended; it would try on for long."""

@@ -1,6 +1,4 @@
-"""
-Codex: `codex exec --json`. Seen with 0.169.0.
-"""
+"""Codex: `codex exec --json`. Seen with 0.169.0."""
 
 import json
 from collections.abc import Iterable, Iterator

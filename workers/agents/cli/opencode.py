@@ -1,6 +1,4 @@
-"""
-opencode: `opencode run --format json`. Seen with 1.18.33.
-"""
+"""opencode: `opencode run --format json`. Seen with 1.18.33."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping

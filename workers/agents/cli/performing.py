@@ -1,6 +1,4 @@
-"""
-Performs one attempt by one of the programs: finds it, gives it its task and keys, runs it and reads its output.
-"""
+"""Performs one attempt by one of the programs: finds it, gives it its task and keys, runs it and reads its output."""
 
 import re
 import shutil
@@ -182,13 +180,7 @@ def _perform(
         judgement = judge_program(program.name, ended, record, keys=_keys(program, job.model))
         spent = record.sum_spent(ended.seconds)
         transcript.append(
-            Finished(
-                at=now(),
-                ended=judgement.ended,
-                detail=judgement.detail,
-                summary=judgement.summary,
-                spent=spent,
-            )
+            Finished(at=now(), ended=judgement.ended, detail=judgement.detail, summary=judgement.summary, spent=spent)
         )
         return AgentAnswer(
             ended=judgement.ended,
