@@ -19,8 +19,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from statistics import geometric_mean
 
+from forgepool.orchestrator.plan.graph import Graph, TaskNeeds
 from forgepool.orchestrator.plan.overlap import Globs
-from forgepool.orchestrator.plan.readiness import Graph, Locked, TaskNeeds, count_overtaken, ready
+from forgepool.orchestrator.plan.readiness import Locked, count_overtaken, ready
 
 USUAL_S = 300.0
 

@@ -32,8 +32,8 @@ from forgepool.orchestrator.plan.entries import (
 )
 from forgepool.orchestrator.plan.fan_out import BuiltinEntry, TaskEntry
 from forgepool.orchestrator.plan.graph import check_cycles, needs_of_all
-from forgepool.orchestrator.plan.overlap import BadGlob, parse
 from forgepool.supervisor.gate_file.document import CheckDefinition, check_mistakes, definitions
+from forgepool.workers.schema.globs import parse
 from forgepool.workers.schema.orders import (
     AgentSpec,
     BuiltinAgent,
@@ -46,6 +46,7 @@ from forgepool.workers.schema.orders import (
     Unattended,
 )
 from forgepool.workers.schema.policy_rules import RuleEntry
+from forgepool.workers.schema.segments import BadGlob
 from forgepool.workers.schema.yaml.documents import Located, read, read_text, validate
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong, Mistake
 from forgepool.workers.schema.yaml.scalars import Duration, Slug
@@ -286,27 +287,14 @@ def _one_line(title: str) -> str:
 
 def _task(entry: TaskEntry, agent: AgentSpec, needs: Mapping[str, bool]) -> Task:
     by_command = isinstance(agent, CommandAgent)
-    return Task(
-        id=entry.id,
-        title=_one_line(entry.title or "") or entry.id,
-        description=entry.description,
-        type=entry.type,
-        needs=tuple(TaskNeed(id=each, full=full) for each, full in needs.items()),
-        files=entry.files,
-        reads=entry.reads,
-        acceptance=entry.acceptance,
-        agent=agent,
-        priority=entry.priority,
+    given = {name: getattr(entry, name) for name in Task.model_fields.keys() & TaskEntry.model_fields.keys()}
+    read = {
+        "title": _one_line(entry.title or "") or entry.id,
+        "needs": tuple(TaskNeed(id=each, full=full) for each, full in needs.items()),
+        "agent": agent,
         # A command would do the same a second time, and may find its work done.
-        attempts=entry.attempts or (1 if by_command else 2),
-        unchanged=entry.unchanged or ("ok" if by_command else "fail"),
-        limits=Limits.model_validate(entry.limits.model_dump()),
-        env=entry.env,
-        policy=entry.policy,
-        unattended=entry.unattended,
-        network=entry.network,
-        grants=entry.grants,
-        waive=entry.waive,
-        review=entry.review,
-        duration_s=entry.duration_s,
-    )
+        "attempts": entry.attempts or (1 if by_command else 2),
+        "unchanged": entry.unchanged or ("ok" if by_command else "fail"),
+        "limits": Limits.model_validate(entry.limits.model_dump()),
+    }
+    return Task(**given | read)

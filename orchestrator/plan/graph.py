@@ -144,24 +144,8 @@ class Graph:
 def find_cycle(tasks: Iterable[TaskNeeds]) -> tuple[str, ...] | None:
     """Return a circle of needs as `(a, b, c)` where a needs b, b needs c and c needs a; None if there is none."""
     needs = {task.id: task.needs for task in tasks}
-    finished: set[str] = set()
-    for start in needs:
-        path: dict[str, None] = {}
-        trail = [(start, iter(needs[start]))] if start not in finished else []
-        path.update(dict.fromkeys(name for name, _ in trail))
-        while trail:
-            name, rest = trail[-1]
-            need = next((need for need in rest if need in needs and need not in finished), None)
-            if need is None:
-                finished.add(name)
-                path.pop(trail.pop()[0])
-            elif need in path:
-                circle = list(path)
-                return tuple(circle[circle.index(need) :])
-            else:
-                path[need] = None
-                trail.append((need, iter(needs[need])))
-    return None
+    known = {name: [need for need in own if need in needs] for name, own in needs.items()}
+    return next(map(tuple, _cycles(known)), None)
 
 
 def largest_together(graph: Graph) -> int:

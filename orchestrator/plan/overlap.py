@@ -13,21 +13,8 @@ from itertools import islice
 from typing import Generic, Self, TypeVar
 
 from forgepool.workers.schema import globs as reading
-from forgepool.workers.schema.globs import Pattern, Tree, Way, escape, normal, parse
-from forgepool.workers.schema.segments import DEEP, BadGlob, meet_in_order, names_meet
-
-__all__ = [
-    "NOTHING",
-    "BadGlob",
-    "Globs",
-    "OverlapIndex",
-    "Pattern",
-    "Tree",
-    "escape",
-    "find_shared_files",
-    "meet",
-    "parse",
-]
+from forgepool.workers.schema.globs import Pattern, Tree, Way, normal, parse
+from forgepool.workers.schema.segments import DEEP, meet_in_order, names_meet
 
 Owner = TypeVar("Owner", bound=Hashable)
 

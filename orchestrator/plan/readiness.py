@@ -17,23 +17,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
-from forgepool.orchestrator.plan.graph import Graph, TaskNeeds, Undeclared, find_cycle, largest_together
+from forgepool.orchestrator.plan.graph import Graph, largest_together
 from forgepool.orchestrator.plan.overlap import NOTHING, Globs
-
-__all__ = [
-    "PATIENCE",
-    "Graph",
-    "Locked",
-    "Preview",
-    "TaskNeeds",
-    "Undeclared",
-    "Waiting",
-    "count_overtaken",
-    "find_cycle",
-    "preview",
-    "ready",
-    "why_waiting",
-]
 
 Locked = Globs | None
 """The write lock of a task in flight: its declared globs, and those granted since; None is no lock yet."""

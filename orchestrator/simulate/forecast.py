@@ -257,20 +257,22 @@ def grounds(course: PlanIndex, wanted: Wanted, fitted: Fit, *, reviewed: bool = 
 
 def forecast(course: PlanIndex, terms: PlanTerms, *, seeds: int) -> Forecast:
     count = seeds if _has_chances(terms) else 1
-    played = [_numbers(play(course, terms, seed)) for seed in range(1, count + 1)]
+    # The states of a thousand tasks in twenty runs are not kept.
+    runs = (play(course, terms, seed) for seed in range(1, count + 1))
+    played = [(run.makespan_s, run.all_landed, run.money) for run in runs]
     more = replace(terms, workers=terms.workers + 1, reviews=min(terms.workers + 1, _MOST_REVIEWS_AT_ONCE))
     one_more = [play(course, more, seed).makespan_s for seed in range(1, count + 1)]
-    makespan = Spread.of([run.makespan_s for run in played])
-    middle_seed = next(at for at, run in enumerate(played, start=1) if run.makespan_s == makespan.median)
+    makespan = Spread.of([makespan_s for makespan_s, _, _ in played])
+    middle_seed = 1 + next(at for at, (makespan_s, _, _) in enumerate(played) if makespan_s == makespan.median)
     look = BoundsWatch(course=course, terms=terms)
     middle = play(course, terms, middle_seed, watch=look)
-    most = [run.most_usd for run in played if run.most_usd is not None]
+    most = [money.most_usd for _, _, money in played if money.most_usd is not None]
     return Forecast(
         workers=terms.workers,
         seeds=count,
         makespan_s=makespan,
-        all_landed=sum(run.all_landed for run in played),
-        known_usd=Spread.of([run.known_usd for run in played]),
+        all_landed=sum(landed for _, landed, _ in played),
+        known_usd=Spread.of([money.known_usd for _, _, money in played]),
         unknown=middle.money.unknown,
         paid=middle.money.paid,
         most_usd=max(most) if len(most) == len(played) else None,
@@ -278,25 +280,6 @@ def forecast(course: PlanIndex, terms: PlanTerms, *, seeds: int) -> Forecast:
         look=look,
         bounds=bounds(course, look, middle),
         with_one_more=Spread.of(one_more),
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Numbers:
-    """The numbers of one run, kept in place of its state, which may be large."""
-
-    makespan_s: float
-    all_landed: bool
-    known_usd: float
-    most_usd: float | None
-
-
-def _numbers(played: Played) -> _Numbers:
-    return _Numbers(
-        makespan_s=played.makespan_s,
-        all_landed=played.all_landed,
-        known_usd=played.money.known_usd,
-        most_usd=played.money.most_usd,
     )
 
 

@@ -6,8 +6,9 @@ Nothing here decides anything. The clock begins at 0, and jumps to the next answ
 
 import heapq
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal
 
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.orders.results import receive_answer
@@ -51,14 +52,8 @@ class SimulatedSpan:
     how: Literal["", "good", "red", "cancelled"] = ""
 
 
-class SimulationWatch(Protocol):
-    """Called with the state after each decision."""
-
-    def __call__(self, state: RunState, now: float) -> None: ...
-
-
-def _unwatched(state: RunState, now: float) -> None:
-    return
+SimulationWatch = Callable[[RunState, float], None]
+"""Called after each decision with the state and the time in seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +90,7 @@ class Played:
         return len(self.state.in_phase("landed")) == len(self.state.tasks)
 
 
-def play(course: PlanIndex, terms: PlanTerms, seed: int, *, watch: SimulationWatch = _unwatched) -> Played:
+def play(course: PlanIndex, terms: PlanTerms, seed: int, *, watch: SimulationWatch = lambda state, now: None) -> Played:
     """
     Play the plan once, with the outcomes of the seed.
 

@@ -73,8 +73,14 @@ class AgentAnswer:
     """True when another attempt may resume from the files that the hub keeps of this one."""
 
 
-def task_variables(order: WorkOrder, reasons: Path) -> dict[str, str]:
-    """Return the environment variables that tell an agent's commands about their task."""
+def task_variables(order: WorkOrder, folder: Path) -> dict[str, str]:
+    """
+    Return the environment variables that tell an agent's commands about their task.
+
+    Writes the reasons why earlier attempts came back into the folder, as a JSON list.
+    """
+    reasons = folder / "reasons.json"
+    reasons.write_bytes(_REASONS.dump_json(order.reasons, indent=1))
     return {
         "FORGEPOOL_TASK": order.task,
         "FORGEPOOL_RUN": order.run,
@@ -82,10 +88,3 @@ def task_variables(order: WorkOrder, reasons: Path) -> dict[str, str]:
         "FORGEPOOL_BASE": order.base,
         "FORGEPOOL_REASONS": str(reasons),
     }
-
-
-def write_reasons(order: WorkOrder, folder: Path) -> Path:
-    """Write the reasons why earlier attempts came back as a JSON list, which is empty for the first attempt."""
-    path = folder / "reasons.json"
-    path.write_bytes(_REASONS.dump_json(order.reasons, indent=1))
-    return path

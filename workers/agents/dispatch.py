@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import assert_never
 
-from forgepool.workers.agents.contract import AgentAnswer, AgentEnding, Assignment, task_variables, write_reasons
+from forgepool.workers.agents.contract import AgentAnswer, AgentEnding, Assignment, task_variables
 from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
 from forgepool.workers.schema.orders import BuiltinAgent, CliAgent, CommandAgent, ScriptedAgent, Spent
 from forgepool.workers.workspace.workspace import Workspace
@@ -33,12 +33,11 @@ def perform(assignment: Assignment, workspace: Workspace, *, stop: Callable[[], 
 def perform_command(assignment: Assignment, script: str, *, stop: Callable[[], bool]) -> AgentAnswer:
     """Run a shell command as the agent; it has finished when it exits with 0."""
     limits = assignment.order.limits
-    reasons = write_reasons(assignment.order, assignment.tmp)
     ended = run(
         Command(
             argv=shell(script),
             cwd=assignment.worktree,
-            env={**assignment.env, **task_variables(assignment.order, reasons)},
+            env={**assignment.env, **task_variables(assignment.order, assignment.tmp)},
             log=assignment.log,
             timeout_s=limits.wall_s,
             idle_s=limits.idle_s,

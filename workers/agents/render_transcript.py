@@ -6,8 +6,9 @@ Each line has a kind, which a terminal may show as a colour.
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, assert_never
 
 from pydantic import JsonValue
@@ -50,6 +51,7 @@ LineKind = Literal["phase", "model", "text", "call", "result", "error", "note", 
 _TELLING = ("path", "command", "pattern", "glob", "name", "symbol", "question", "summary", "plan", "url", "folder")
 """Arguments by which a person recognises a call, the most telling first."""
 _MOST_ARGUMENT = 100
+_TAIL_CHARACTERS = 16_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,14 @@ class NarratedLine:
 def narrate_entries(entries: Iterable[Entry], *, most_lines: int | None = None) -> str:
     """Return the transcript as text; longer parts are cut to `most_lines`, if given."""
     return "".join(f"{line.text}\n" for line in lines(entries, most_lines=most_lines))
+
+
+def write_log(entries: Iterable[Entry], log: Path, hide: Callable[[str], str] = str) -> str:
+    """Write the rendered transcript where a command's log would be, and return its end."""
+    text = hide(narrate_entries(entries))
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text(text, encoding="utf-8", errors="replace")
+    return text[-_TAIL_CHARACTERS:]
 
 
 def lines(entries: Iterable[Entry], *, most_lines: int | None, skip: int = 0) -> Iterator[NarratedLine]:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
 
 import structlog
 
@@ -44,8 +43,8 @@ class AttemptProgress:
     transcript: bytes
 
 
-class Keeper(Protocol):
-    """Keeps work under way."""
+class Keeper:
+    """Keeps work under way. This one keeps nothing."""
 
     def keep(self, *, changed: bool) -> None:
         """Note that a turn is complete. `changed` says that its tools may have changed files."""
@@ -54,17 +53,7 @@ class Keeper(Protocol):
         """Wait until the files may change again."""
 
 
-class Forgetful:
-    """Keeps nothing."""
-
-    def keep(self, *, changed: bool) -> None:
-        return
-
-    def settle(self) -> None:
-        return
-
-
-class HubKeeper:
+class HubKeeper(Keeper):
     """
     Keeps an attempt's work in the hub, from a thread for snapshots and one for pushes.
 

@@ -7,17 +7,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from forgepool.orchestrator.plan.overlap import (
-    BadGlob,
-    Globs,
-    OverlapIndex,
-    Pattern,
-    Tree,
-    escape,
-    find_shared_files,
-    meet,
-    parse,
-)
+from forgepool.orchestrator.plan.overlap import Globs, OverlapIndex, find_shared_files, meet
+from forgepool.workers.schema.globs import Pattern, Tree, escape, parse
+from forgepool.workers.schema.segments import BadGlob
 
 
 def both_ways(a: str, b: str) -> bool:

@@ -23,8 +23,8 @@ from forgepool.orchestrator.plan.document import (
     read_expanded,
 )
 from forgepool.orchestrator.plan.fan_out import CannotFanOut, TaskEntry, for_each
-from forgepool.orchestrator.plan.overlap import parse
 from forgepool.supervisor.gate_file.document import CheckDefinition
+from forgepool.workers.schema.globs import parse
 from forgepool.workers.schema.orders import BuiltinAgent, CliAgent, CommandAgent, Limits, ScriptedAgent
 from forgepool.workers.workspace.assets import AssetsChanged, assets_in, copy_assets
 

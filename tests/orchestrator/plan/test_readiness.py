@@ -8,15 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from forgepool.orchestrator.plan.graph import Graph, TaskNeeds, find_cycle
 from forgepool.orchestrator.plan.overlap import NOTHING, Globs
 from forgepool.orchestrator.plan.readiness import (
     PATIENCE,
-    Graph,
     Locked,
-    TaskNeeds,
     Waiting,
     count_overtaken,
-    find_cycle,
     preview,
     ready,
     why_waiting,

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from forgepool.workers.agents.briefing.model_hints import Guess
 from forgepool.workers.agents.builtin.attempt import Attempt
@@ -17,8 +16,8 @@ from forgepool.workers.agents.builtin.models import Models, OneModel, TableModel
 from forgepool.workers.agents.builtin.phases import PhaseCourse, facts
 from forgepool.workers.agents.builtin.prompts import TaskWords, brief_task, describe_move, find_hints
 from forgepool.workers.agents.builtin.toolbox import Toolbox, serve_tools
-from forgepool.workers.agents.contract import AgentAnswer, Assignment, task_variables, write_reasons
-from forgepool.workers.agents.render_transcript import narrate_entries
+from forgepool.workers.agents.contract import AgentAnswer, Assignment, task_variables
+from forgepool.workers.agents.render_transcript import write_log
 from forgepool.workers.context.profile_switch import read_wished_profile
 from forgepool.workers.context.profiles.registry import UnknownProfile
 from forgepool.workers.context.transcript.entries import Entry, Noted, Transcript, now
@@ -40,7 +39,6 @@ from forgepool.workers.workspace.resume import begin, limits_with
 from forgepool.workers.workspace.workspace import Workspace
 from forgepool.worktrees.git.git import Git
 
-_TAIL_CHARACTERS = 16_000
 Stop = Callable[[], bool]
 
 
@@ -127,7 +125,8 @@ def _perform(assignment: Assignment, workspace: Workspace, lead: Lead, *, stop: 
         if beginning.resumed and not facts(transcript.entries).ended:
             attempt.say(describe_move(workplace.root, workplace.outputs))
         answer = attempt.lead()
-    return _with_log(answer, transcript, assignment.log)
+    tail = write_log(transcript.entries, assignment.log)
+    return replace(answer, log_tail=answer.log_tail or tail)
 
 
 def _toolbox(
@@ -162,23 +161,14 @@ def _red_phase(words: TaskWords, entries: list[Entry]) -> RedPhase | None:
 
 
 def _workplace(assignment: Assignment, git: Git, meter: Meter, stop: Stop) -> Workplace:
-    reasons = write_reasons(assignment.order, assignment.tmp)
     ends_at = meter.began + assignment.order.limits.wall_s
     return Workplace(
         root=assignment.worktree.resolve(),
         git=git,
         tmp=assignment.tmp,
-        env={**assignment.env, **task_variables(assignment.order, reasons)},
+        env={**assignment.env, **task_variables(assignment.order, assignment.tmp)},
         stop=lambda: stop() or time.monotonic() >= ends_at,
         left_s=lambda: ends_at - time.monotonic(),
         confined=assignment.confined,
         readable=(assignment.tmp,),
     )
-
-
-def _with_log(answer: AgentAnswer, transcript: Transcript, log: Path) -> AgentAnswer:
-    """Write the transcript, rendered for people, where a command's log would be."""
-    text = narrate_entries(transcript.entries)
-    log.parent.mkdir(parents=True, exist_ok=True)
-    log.write_text(text, encoding="utf-8", errors="replace")
-    return replace(answer, log_tail=answer.log_tail or text[-_TAIL_CHARACTERS:])

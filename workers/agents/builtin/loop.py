@@ -30,7 +30,7 @@ from forgepool.workers.llm.provider import LlmEvent, ModelFailed, ModelRequest, 
 from forgepool.workers.schema.orders import PhaseName
 from forgepool.workers.tools.tool import Ends, Finish, PersonAsked, Planned, Queued, Tool, ToolAnswer, carry_out
 from forgepool.workers.tools.workplace import Workplace
-from forgepool.workers.workspace.checkpoints import Forgetful, Keeper
+from forgepool.workers.workspace.checkpoints import Keeper
 
 _NUDGE = (
     "[the harness] You called no tool. Go on with the work; when it is done, or cannot be done, say so with a tool."
@@ -96,7 +96,7 @@ class Talk:
     stop: Callable[[], bool]
     rule: Rule
     """Asked before a call is carried out."""
-    keeper: Keeper = field(default_factory=Forgetful)
+    keeper: Keeper = field(default_factory=Keeper)
     hide: Callable[[str], str] = str
     """Removes secrets from a tool's result before it is recorded."""
     _silent: int = 0

@@ -15,9 +15,9 @@ from forgepool.workers.agents.cli.codex import CODEX
 from forgepool.workers.agents.cli.opencode import OPENCODE
 from forgepool.workers.agents.cli.program import CliAgentProgram, ProgramInvocation, ProgramJob, Vendor
 from forgepool.workers.agents.cli.record import Record, Redaction, judge_program
-from forgepool.workers.agents.contract import AgentAnswer, Assignment, task_variables, write_reasons
+from forgepool.workers.agents.contract import AgentAnswer, Assignment, task_variables
 from forgepool.workers.agents.families import program_families
-from forgepool.workers.agents.render_transcript import narrate_entries
+from forgepool.workers.agents.render_transcript import write_log
 from forgepool.workers.context.transcript.entries import ConversationStarted, Finished, Transcript, TurnSaid, now
 from forgepool.workers.llm.messages import Text, user
 from forgepool.workers.llm.provider import ModelFailed
@@ -58,7 +58,6 @@ def _rules(worktree: Path) -> list[str]:
 
 PROGRAMS: Mapping[CliProgram, CliAgentProgram] = {each.name: each for each in (CLAUDE, CODEX, OPENCODE, AIDER)}
 
-_TAIL_CHARACTERS = 16_000
 _VERSION_S = 30.0
 _OURS = ("ANTHROPIC_", "OPENAI_", "OPENROUTER_", "GEMINI_", "CLAUDE_", "CODEX_", "OPENCODE_", "AIDER_", "LITELLM_")
 """Beginnings of the variables that steer programs, which the host sets and not a plan."""
@@ -185,7 +184,7 @@ def _perform(
         return AgentAnswer(
             ended=judgement.ended,
             detail=judgement.detail,
-            log_tail=_write_log(transcript, assignment.log, redaction),
+            log_tail=write_log(transcript.entries, assignment.log, redaction.text),
             claimed_summary=judgement.summary,
             spent=spent,
             models=tuple(record.models),
@@ -197,7 +196,7 @@ def _perform(
 
 def _run(assignment: Assignment, invocation: ProgramInvocation, record: Record, stop: Callable[[], bool]) -> Ended:
     order = assignment.order
-    env = _without(assignment.env) | task_variables(order, write_reasons(order, assignment.tmp))
+    env = _without(assignment.env) | task_variables(order, assignment.tmp)
     env |= invocation.env
     ended = run(
         Command(
@@ -239,14 +238,6 @@ def _remove(paths: set[Path]) -> None:
             remove_rubbish(path)
         else:
             path.unlink(missing_ok=True)
-
-
-def _write_log(transcript: Transcript, log: Path, redaction: Redaction) -> str:
-    """Write the transcript, rendered for people, where a command's log would be, and return its end."""
-    text = redaction.text(narrate_entries(transcript.entries))
-    log.parent.mkdir(parents=True, exist_ok=True)
-    log.write_text(text, encoding="utf-8", errors="replace")
-    return text[-_TAIL_CHARACTERS:]
 
 
 def perform_in_fleet(
