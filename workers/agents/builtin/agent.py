@@ -57,7 +57,8 @@ class Lead:
 
 def perform_builtin(assignment: Assignment, workspace: Workspace, agent: BuiltinAgent, *, stop: Stop) -> AgentAnswer:
     order = assignment.order
-    try:
+
+    def make_lead() -> Lead:
         table = read_table(workspace.settings.models_file)
         words = brief_task(order, workspace, agent, assignment.tmp)
         models = TableModels(order=order, agent=agent, table=table, words=words, settings=workspace.settings)
@@ -65,35 +66,36 @@ def perform_builtin(assignment: Assignment, workspace: Workspace, agent: Builtin
         def hints() -> Guess:
             return find_hints(order, workspace, table, stop=stop) if agent.hints else Guess()
 
-        lead = Lead(models=models, words=words, hints=hints, hide=hider(keys_of(table)), profile=agent.context or "")
-        return _perform(assignment, workspace, lead, stop=stop)
-    except DocumentWrong as wrong:
-        return _to_be_mended(wrong)
-    except UnknownProfile as wrong:
-        return AgentAnswer(ended="failed", detail=str(wrong), trouble="unavailable")
+        return Lead(models=models, words=words, hints=hints, hide=hider(keys_of(table)), profile=agent.context or "")
+
+    return _perform(assignment, workspace, make_lead, stop=stop)
 
 
 def perform_scripted(assignment: Assignment, workspace: Workspace, script: str, *, stop: Stop) -> AgentAnswer:
     order = assignment.order
-    try:
+
+    def make_lead() -> Lead:
         model = ScriptedModel(script, attempt=order.attempt, name=f"script of task '{order.task}'")
         words = brief_task(order, workspace, BuiltinAgent(), assignment.tmp)
-        lead = Lead(models=OneModel(model), words=words, course=PhaseCourse(plan_first=model.plans))
-        return _perform(assignment, workspace, lead, stop=stop)
+        return Lead(models=OneModel(model), words=words, course=PhaseCourse(plan_first=model.plans))
+
+    try:
+        return _perform(assignment, workspace, make_lead, stop=stop)
     except ModelFailed as wrong:
         return AgentAnswer(ended="failed", detail=str(wrong))
+
+
+def _perform(assignment: Assignment, workspace: Workspace, make_lead: Callable[[], Lead], *, stop: Stop) -> AgentAnswer:
+    try:
+        return _lead(assignment, workspace, make_lead(), stop=stop)
     except DocumentWrong as wrong:
-        return _to_be_mended(wrong)
+        # A person has to correct models.yaml, tools.yaml, or a skill.
+        return AgentAnswer(ended="failed", detail="; ".join(wrong.mistakes), trouble="unavailable")
     except UnknownProfile as wrong:
         return AgentAnswer(ended="failed", detail=str(wrong), trouble="unavailable")
 
 
-def _to_be_mended(wrong: DocumentWrong) -> AgentAnswer:
-    """Answer that a person has to correct a file: models.yaml, tools.yaml, or a skill."""
-    return AgentAnswer(ended="failed", detail="; ".join(wrong.mistakes), trouble="unavailable")
-
-
-def _perform(assignment: Assignment, workspace: Workspace, lead: Lead, *, stop: Stop) -> AgentAnswer:
+def _lead(assignment: Assignment, workspace: Workspace, lead: Lead, *, stop: Stop) -> AgentAnswer:
     order = assignment.order
     wished = order.context
     profile = choose_profile(by_person=wished, in_plan=lead.profile, in_settings=workspace.settings.context)

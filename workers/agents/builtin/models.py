@@ -10,7 +10,6 @@ model that cannot sum a conversation up may go on with it all the same.
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from forgepool.workers.agents.builtin.prompts import TaskWords
 from forgepool.workers.agents.families import families_of
@@ -57,35 +56,6 @@ class PhaseModel:
     window_tokens: int
 
 
-class Models(Protocol):
-    def families(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Return the families of models, given the names under which they answered."""
-
-    def open(self, phase: PhaseName, *, stronger: bool) -> PhaseModel:
-        """
-        Return the model for a phase.
-
-        Raises:
-            ModelFailed: no model can be asked; the sentence says why.
-        """
-
-    def beside(self, phase: PhaseName, model: str) -> SummaryModel | None:
-        """
-        Return the model that leads a conversation, for a question about it; None where it answers no questions.
-
-        Raises:
-            ModelFailed: it cannot be asked.
-        """
-
-    def compact(self) -> SummaryModel | None:
-        """
-        Return the model that writes summaries; None where the user has set none.
-
-        Raises:
-            ModelFailed: it cannot be asked.
-        """
-
-
 @dataclass(frozen=True, slots=True)
 class OneModel:
     """The scripted model, for every phase."""
@@ -125,9 +95,16 @@ class TableModels:
     settings: Settings
 
     def families(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return the families of models, given the names under which they answered."""
         return families_of(names, self.table)
 
     def open(self, phase: PhaseName, *, stronger: bool) -> PhaseModel:
+        """
+        Return the model for a phase.
+
+        Raises:
+            ModelFailed: no model can be asked; the sentence says why.
+        """
         chain = self._chain(self.order.type, phase, model=self._named(phase), escalated=stronger)
         first = chain.contenders[0].candidate
         name = chain.model or first.model
@@ -140,6 +117,7 @@ class TableModels:
         )
 
     def beside(self, phase: PhaseName, model: str) -> SummaryModel | None:
+        """Return the model that leads a conversation, for a question about it; raises ModelFailed as `open` does."""
         chain = self._chain(self.order.type, phase, model=model)
         # Other models have nothing of the conversation in their caches.
         own = tuple(contender for contender in chain.contenders if contender.candidate.model == model)
@@ -147,6 +125,7 @@ class TableModels:
         return SummaryModel(provider=chain, price=chain.price)
 
     def compact(self) -> SummaryModel | None:
+        """Return the model that writes summaries, or None where the user has set none; raises ModelFailed too."""
         if COMPACT_ROUTE not in self.table.routes:
             return None
         chain = replace(self._chain(COMPACT_ROUTE, "execute"), patience=_BESIDE)
@@ -169,6 +148,9 @@ class TableModels:
         """Return the model set for the task; a plan's choice counts for more than the skill's."""
         skill = self.words.skill.model if self.words.skill else None
         return self.agent.models.get(phase) or self.agent.model or skill
+
+
+Models = OneModel | TableModels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

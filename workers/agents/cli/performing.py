@@ -176,21 +176,16 @@ def _perform(
         record = Record(transcript, program.reader(job), order.limits, redaction)
         ended = _run(assignment, invocation, record, stop)
         _remove(_litter(program, job.worktree) - before)
-        judgement = judge_program(program.name, ended, record, keys=_keys(program, job.model))
+        answer = judge_program(program.name, ended, record, keys=_keys(program, job.model))
         spent = record.sum_spent(ended.seconds)
-        transcript.append(
-            Finished(at=now(), ended=judgement.ended, detail=judgement.detail, summary=judgement.summary, spent=spent)
-        )
-        return AgentAnswer(
-            ended=judgement.ended,
-            detail=judgement.detail,
+        summary = answer.claimed_summary
+        transcript.append(Finished(at=now(), ended=answer.ended, detail=answer.detail, summary=summary, spent=spent))
+        return replace(
+            answer,
             log_tail=write_log(transcript.entries, assignment.log, redaction.text),
-            claimed_summary=judgement.summary,
             spent=spent,
             models=tuple(record.models),
             families=program_families(program.name, job.model, record.models),
-            trouble=judgement.trouble,
-            resets_at=judgement.resets_at,
         )
 
 

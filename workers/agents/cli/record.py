@@ -9,7 +9,6 @@ import dataclasses
 import re
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TypeVar, assert_never
 
 from pydantic import BaseModel
@@ -27,11 +26,10 @@ from forgepool.workers.agents.cli.program import (
     Used,
     UsedInAll,
 )
-from forgepool.workers.agents.contract import AgentEnding
+from forgepool.workers.agents.contract import AgentAnswer
 from forgepool.workers.context.transcript.entries import Answered, Entry, Noted, Transcript, TurnSaid, now
 from forgepool.workers.context.transcript.usage import sum_usages
 from forgepool.workers.llm.messages import ToolCall, Turn, Usage
-from forgepool.workers.llm.provider import Trouble
 from forgepool.workers.sandbox.run.process import Ended
 from forgepool.workers.schema.orders import CliProgram, Limits, Spent
 
@@ -219,67 +217,57 @@ class Record:
         return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProgramJudgement:
-    ended: AgentEnding
-    detail: str
-    trouble: Trouble | None = None
-    resets_at: float | None = None
-    summary: str = ""
-
-
-def judge_program(program: CliProgram, ended: Ended, record: Record, *, keys: tuple[str, ...]) -> ProgramJudgement:
+def judge_program(program: CliProgram, ended: Ended, record: Record, *, keys: tuple[str, ...]) -> AgentAnswer:
     """Decide how a run ended: it has finished when its exit status and its last event say so."""
     match ended.how:
         case "exit":
             return _exited(program, ended.status, record, keys)
         case "timeout":
-            return ProgramJudgement(ended="timeout", detail=f"{program} did not end within {ended.seconds:.0f} s")
+            return AgentAnswer(ended="timeout", detail=f"{program} did not end within {ended.seconds:.0f} s")
         case "idle":
             detail = f"{program} was silent and changed nothing for too long; ended after {ended.seconds:.0f} s"
-            return ProgramJudgement(ended="idle", detail=_with_last(detail, record))
+            return AgentAnswer(ended="idle", detail=_with_last(detail, record))
         case "stopped":
             return _stopped(program, record, keys)
         case "not_started":
-            return ProgramJudgement(ended="not_started", detail=f"{program} was not started: {ended.tail}")
+            return AgentAnswer(ended="not_started", detail=f"{program} was not started: {ended.tail}")
         case other:
             assert_never(other)
 
 
-def _stopped(program: CliProgram, record: Record, keys: tuple[str, ...]) -> ProgramJudgement:
+def _stopped(program: CliProgram, record: Record, keys: tuple[str, ...]) -> AgentAnswer:
     """Say why it was stopped: it tried in vain, passed a limit, or the attempt was stopped."""
     if record.hopeless is not None:
         return _failed(program, record.hopeless, keys)
     if record.over is not None:
-        return ProgramJudgement(ended="limits", detail=f"{program} {record.over}")
-    return ProgramJudgement(ended="stopped", detail=f"{program} was stopped")
+        return AgentAnswer(ended="limits", detail=f"{program} {record.over}")
+    return AgentAnswer(ended="stopped", detail=f"{program} was stopped")
 
 
-def _exited(program: CliProgram, status: int | None, record: Record, keys: tuple[str, ...]) -> ProgramJudgement:
+def _exited(program: CliProgram, status: int | None, record: Record, keys: tuple[str, ...]) -> AgentAnswer:
     if record.closed is None:
         return _without_end(program, status, record, keys)
     if record.closed.failure is not None:
         return _failed(program, record.closed.failure, keys)
     if status != 0:
-        return ProgramJudgement(ended="failed", detail=f"{program} said that it was done, and then {_said(status)}")
-    return ProgramJudgement(ended="finished", detail=f"{program} finished", summary=record.closed.summary)
+        return AgentAnswer(ended="failed", detail=f"{program} said that it was done, and then {_said(status)}")
+    return AgentAnswer(ended="finished", detail=f"{program} finished", claimed_summary=record.closed.summary)
 
 
-def _without_end(program: CliProgram, status: int | None, record: Record, keys: tuple[str, ...]) -> ProgramJudgement:
+def _without_end(program: CliProgram, status: int | None, record: Record, keys: tuple[str, ...]) -> AgentAnswer:
     """Judge a program that died or could not begin, by its last remarks."""
     why = failure(" ".join(list(record.remarks)[-5:]))
     if why.trouble == "authentication":
         return _failed(program, why, keys)
-    detail = f"{program} {_said(status)} and did not say how its work ended"
-    detail = _with_last(detail, record)
-    return ProgramJudgement(ended="failed", detail=detail, trouble=why.trouble, resets_at=why.resets_at)
+    detail = _with_last(f"{program} {_said(status)} and did not say how its work ended", record)
+    return AgentAnswer(ended="failed", detail=detail, trouble=why.trouble, resets_at=why.resets_at)
 
 
-def _failed(program: CliProgram, why: ProgramFailure, keys: tuple[str, ...]) -> ProgramJudgement:
+def _failed(program: CliProgram, why: ProgramFailure, keys: tuple[str, ...]) -> AgentAnswer:
     detail = f"{program}: {one_line(why.said)}"
     if why.trouble == "authentication":
         detail += f"; set {' or '.join(keys)} to a key that is accepted, where the worker runs"
-    return ProgramJudgement(ended=why.ended, detail=detail, trouble=why.trouble, resets_at=why.resets_at)
+    return AgentAnswer(ended=why.ended, detail=detail, trouble=why.trouble, resets_at=why.resets_at)
 
 
 def _with_last(detail: str, record: Record) -> str:
