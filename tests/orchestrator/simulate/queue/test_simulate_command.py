@@ -5,7 +5,7 @@ import json
 import pytest
 import typer
 
-from forgepool.orchestrator.cli.tools.simulating import register
+from forgepool.orchestrator.cli.simulate import register
 
 KEYS = [
     "policy",
