@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.shell.interpret.read_script import (
+from forgepool.workers.shell.read_script import read_script
+from forgepool.workers.shell.language.script import (
     Definition,
     Execution,
     Fact,
@@ -14,7 +15,6 @@ from forgepool.workers.shell.interpret.read_script import (
     ShellWord,
     Unparseable,
     VariableAssignment,
-    read_script,
 )
 
 FOLDER = Path("/srv/tree")

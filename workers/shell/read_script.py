@@ -1,44 +1,81 @@
-"""The tree of a script to its facts: every command that could run, and where."""
+"""
+What a bash script would run: `read_script` gives its facts, or says that they cannot be known.
 
-from forgepool.workers.shell.interpret.performer import Performer
-from forgepool.workers.shell.interpret.reading import ScriptReading, StatementPlace
-from forgepool.workers.shell.interpret.redirections import find_opened, input_of
-from forgepool.workers.shell.interpret.saying import find_piped_input
-from forgepool.workers.shell.parse.parser import Parser
-from forgepool.workers.shell.parse.script import Arithmetic, Definition, Execution, Redirect, ShellWord
-from forgepool.workers.shell.parse.syntax import (
+The parser makes a tree of the script, and tree-sitter's grammar must find its commands at the same places. `ScriptWalk`
+goes through the tree, and `performer` follows what each command runs in turn. The package's docstring has the reasons.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import tree_sitter
+import tree_sitter_bash
+
+from forgepool.workers.shell.language.parser import Parser
+from forgepool.workers.shell.language.refusal import DEEPEST, Refusal, check_number, encode, refuse
+from forgepool.workers.shell.language.scanner import Scanner
+from forgepool.workers.shell.language.script import (
+    Arithmetic,
+    Definition,
+    Execution,
+    Inherited,
+    Input,
+    ReadFile,
+    Redirect,
+    ShellScript,
+    ShellWord,
+    Unparseable,
+)
+from forgepool.workers.shell.language.syntax import (
     AndOrList,
     Bare,
     Compound,
     Function,
+    Parts,
     Pipeline,
     Redirection,
     Sequence,
     Simple,
     Statement,
+    Token,
+    name_set,
 )
-from forgepool.workers.shell.parse.tree import check_agreement, find_commands
-from forgepool.workers.shell.parse.words import (
+from forgepool.workers.shell.language.words import (
+    check_operands,
     find_assigned_index,
     find_assigned_name,
     is_array,
     is_number,
     is_plain_name,
+    names_in,
     read_assigned_value,
     read_word,
     regions_in,
 )
+from forgepool.workers.shell.performer import Performer, ScriptReading, StatementPlace
 from forgepool.workers.shell.programs.builtins import DECLARING, split_declaration
-from forgepool.workers.shell.programs.effects import Inherited, Input
-from forgepool.workers.shell.programs.operands import check_operands
-from forgepool.workers.shell.programs.programs import check_definable
+from forgepool.workers.shell.programs.effects import check_definable
 from forgepool.workers.shell.programs.shells import check_dialect
-from forgepool.workers.shell.scan.arithmetic import names_in
-from forgepool.workers.shell.scan.limits import check_number, encode
-from forgepool.workers.shell.scan.refusal import refuse
-from forgepool.workers.shell.scan.scanner import Scanner
-from forgepool.workers.shell.scan.tokens import Parts, Token
+from forgepool.workers.shell.redirections import find_opened, find_piped_input, input_of
 
+_KINDS = name_set(
+    """
+    ansi_c_string arithmetic_expansion array binary_expression brace_expression c_style_for_statement case_item
+    case_statement command command_name command_substitution comment compound_statement concatenation
+    declaration_command do_group elif_clause else_clause expansion extglob_pattern file_descriptor file_redirect
+    for_statement function_definition heredoc_body heredoc_content heredoc_end heredoc_redirect heredoc_start
+    herestring_redirect if_statement list negated_command number parenthesized_expression pipeline
+    postfix_expression process_substitution program raw_string redirected_statement regex simple_expansion
+    special_variable_name string string_content subscript subshell ternary_expression test_command test_operator
+    unary_expression unset_command variable_assignment variable_assignments variable_name while_statement word
+    """
+)
+"""Nodes of the grammar that this module was written for; any other one is refused."""
+_RUNS = frozenset(["declaration_command", "unset_command", "test_command"])
+_DEEPEST = 8 * DEEPEST
+_FLAT = frozenset(["list", "pipeline", "binary_expression", "concatenation"])
+"""Nested by their length and not by their depth."""
 _UNKNOWN = ShellWord(text="", static=False)
 _LEAVING = frozenset(["exit", "return", "break", "continue"])
 
@@ -72,7 +109,7 @@ class ScriptWalk(Performer):
             sequence = self._parsed[id(region)] = parser.parse()
             beginnings |= parser.beginnings
             check_number(len(beginnings))
-        check_agreement(frozenset(beginnings), find_commands(source))
+        check_agreement(frozenset(beginnings), find_grammar_commands(source))
         self._note(scanner)
         return sequence
 
@@ -274,3 +311,69 @@ def _surely_went(statement: Statement, place: StatementPlace) -> bool:
         parts = (statement.parts[0], statement.parts[-1])
         return len(statement.parts) == 2 and statement.operators == ("||",) and _is_cd(parts[0]) and _leaves(parts[1])
     return place.stops_on_error and _is_cd(statement)
+
+
+def read_script(text: str, *, folder: Path, read_file: ReadFile | None = None) -> ShellScript | Unparseable:
+    """
+    What a bash script would run, started in `folder`.
+
+    `read_file` gives the texts of script files by their absolute paths, `..` and symlinks not resolved; what it gives
+    None for stays `opaque`. Ends soon for every text, and raises nothing.
+    """
+    reading = ScriptReading(read_file=read_file)
+    try:
+        ScriptWalk(reading).read(text, StatementPlace(folder=folder))
+        return ShellScript(facts=reading.finish())
+    except Refusal as refusal:
+        return Unparseable(why=refusal.why, instead=refusal.instead)
+    except Exception as surprise:  # a mistake of ours must not become a permission
+        return Unparseable(
+            why=f"reading it went wrong ({type(surprise).__name__})", instead="write it as shorter, plainer commands"
+        )
+
+
+# -- the grammar's opinion
+
+
+def find_grammar_commands(source: bytes) -> frozenset[int]:
+    """
+    Where, in bytes, the words begin that the grammar takes for a command's name.
+
+    Raises:
+        Refusal: it does not understand the script.
+    """
+    # A parser of its own for each script: nothing of one is left for the next, nor shared between threads.
+    tree = tree_sitter.Parser(_language()).parse(source)
+    root = tree.root_node
+    if root.has_error:
+        _refuse_disagreement()
+    return frozenset(_beginnings(root))
+
+
+def _beginnings(root: tree_sitter.Node) -> Iterator[int]:
+    waiting = [(root, 0)]
+    while waiting:
+        node, depth = waiting.pop()
+        if node.is_missing or depth > _DEEPEST or (node.is_named and node.type not in _KINDS):
+            _refuse_disagreement()
+        if node.type == "command_name" or node.type in _RUNS:
+            yield node.start_byte
+        below = depth if node.type in _FLAT else depth + 1
+        waiting.extend((child, below) for child in node.children)
+
+
+def check_agreement(found: frozenset[int], grammar: frozenset[int]) -> None:
+    if found != grammar:
+        _refuse_disagreement()
+
+
+@cache
+def _language() -> tree_sitter.Language:
+    return tree_sitter.Language(tree_sitter_bash.language())
+
+
+def _refuse_disagreement() -> None:
+    refuse(
+        "it can be read in more than one way",
+        "write plain commands on lines of their own, long texts into files with the file tools",
+    )

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Iterator
 
-from forgepool.workers.shell.parse.script import ShellWord
-from forgepool.workers.shell.scan.tokens import Elements, Hole, Parts, Region, Token, WordPiece
+from forgepool.workers.shell.language.refusal import refuse
+from forgepool.workers.shell.language.script import ShellWord
+from forgepool.workers.shell.language.syntax import Elements, Hole, Parts, Region, Token, WordPiece
 
 _ASSIGNED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[[^]]*\])?\+?=")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -153,3 +154,105 @@ def _spreads(part: object, *, expanding: bool) -> bool:
         case Elements():
             return True
     return False
+
+
+_ARITHMETIC = frozenset(["-eq", "-ne", "-lt", "-le", "-gt", "-ge"])
+
+
+def check_operands(operands: tuple[Token, ...]) -> tuple[str, ...]:
+    """
+    The variables whose values are evaluated as arithmetic.
+
+    Raises:
+        Refusal: something else than a number or a variable is.
+    """
+    evaluated: list[str] = []
+    for index, token in enumerate(operands):
+        if token.raw in _ARITHMETIC:
+            for other in (*operands[index - 1 : index], *operands[index + 1 : index + 2]):
+                evaluated.extend(_evaluated(other))
+        elif token.raw in ("-v", "-R") and not all(is_plain_name(each.raw) for each in operands[index + 1 : index + 2]):
+            refuse(f"[[ {token.raw} ]] evaluates what it is given", 'write [[ -n "$name" ]]')
+    return tuple(evaluated)
+
+
+def _evaluated(token: Token) -> tuple[str, ...]:
+    if is_number(token.parts):
+        return ()
+    holes = [part for part in token.parts if not (isinstance(part, WordPiece) and not part.text)]
+    match holes:
+        case [Hole(kind="variable", name=name, inner=inner, every=False)] if is_plain_name(name) and all(
+            is_number(default) for default in inner
+        ):
+            return (name,)
+        case [WordPiece(text=text)] if is_plain_name(text):
+            return (text,)
+    return refuse(
+        f"[[ ]] evaluates {token.raw!r} as arithmetic, and what comes of that is not known",
+        'compare by [ "$x" -gt 0 ]',
+    )
+
+
+_LEXEMES = re.compile(
+    r"""
+    [ \t\n]+
+    | (?P<number> [0-9][0-9A-Za-z#@_]* )
+    | (?P<name> \$?[A-Za-z_]\w* | \$\{[A-Za-z_]\w*\} )
+    | (?P<safe> \$[#?$!] | \$\{\#[A-Za-z_]\w*\} | \$\{\#[A-Za-z_]\w*\[[@*]\]\} )
+    | [-+*/%<>=!&|^~?:,();]
+    """,
+    re.VERBOSE | re.ASCII,
+)
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """The variables whose values are evaluated with it."""
+    if "<(" in text or ">(" in text:
+        refuse("arithmetic looks as if it substituted a process", "put blanks around < and >")
+    names = []
+    where = 0
+    while where < len(text):
+        lexeme = _LEXEMES.match(text, where)
+        if lexeme is None:
+            refuse(
+                f"what the arithmetic {_shorten(text)!r} evaluates is not known beforehand",
+                "use numbers and plain variables in arithmetic, or let python3 do the sum",
+            )
+        if lexeme["name"]:
+            names.append(lexeme["name"].strip("${}"))
+        where = lexeme.end()
+    return tuple(names)
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+_ESCAPE = re.compile(
+    r"\\(?:(?P<letter>[abeEfnrtv\\'\"?])|x(?P<hex>[0-9A-Fa-f]{1,2})|u(?P<short>[0-9A-Fa-f]{1,4})"
+    r"|U(?P<long>[0-9A-Fa-f]{1,8})|(?P<octal>[0-7]{1,3})|(?P<other>[\x00-\U0010ffff]))"
+)
+_LETTERS = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+
+
+def decode_ansi(text: str) -> str:
+    """What bash makes of the inside of `$'...'`."""
+    return _ESCAPE.sub(_decode, text)
+
+
+def _decode(escape: re.Match[str]) -> str:
+    if (letter := escape["letter"]) is not None:
+        return _LETTERS.get(letter, letter)
+    if (short := escape["short"] or escape["long"]) is not None:
+        return _character(int(short, 16), highest=0x10FFFF)
+    if escape["hex"] is not None:
+        return _character(int(escape["hex"], 16), highest=0x7F)
+    if escape["octal"] is not None:
+        return _character(int(escape["octal"], 8), highest=0x7F)
+    return refuse(f"$'...' holds the escape {escape[0]!r}", "use \\n, \\t, \\\\, \\' or plain characters in $'...'")
+
+
+def _character(code: int, *, highest: int) -> str:
+    if not 0 < code <= highest or 0xD800 <= code < 0xE000:
+        refuse("$'...' holds a byte that ends or spoils the word", "use plain characters in $'...'")
+    return chr(code)

@@ -11,17 +11,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-from forgepool.workers.shell.scan.ansi import decode_ansi
-from forgepool.workers.shell.scan.arithmetic import names_in
-from forgepool.workers.shell.scan.limits import check_depth, check_number
-from forgepool.workers.shell.scan.refusal import (
+from forgepool.workers.shell.language.refusal import (
+    check_depth,
+    check_number,
     refuse,
     refuse_backticks,
     refuse_continuation,
     refuse_indirection,
     refuse_open_quote,
 )
-from forgepool.workers.shell.scan.tokens import Elements, Hole, Part, Parts, Region, WordPiece
+from forgepool.workers.shell.language.syntax import Elements, Hole, Part, Parts, Region, WordPiece
+from forgepool.workers.shell.language.words import decode_ansi, names_in
 
 _ENDS_WORD = b" \t\n;&|<>()"
 _PLAIN = re.compile(rb"[^ \t\n;&|<>()'\"\\$`]+")

@@ -7,7 +7,7 @@ Tables, and no more. What is not in them is judged by its words alone.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from forgepool.workers.shell.interpret.read_script import ShellWord
+from forgepool.workers.shell.language.script import ShellWord
 
 TRUSTED = frozenset({"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/opt/homebrew/bin"})
 """Folders whose programs are what they are called."""

@@ -8,21 +8,24 @@ Why not the grammar's own tree? Tree-sitter's has the right words in the wrong p
 from dataclasses import replace
 from typing import NoReturn
 
-from forgepool.workers.shell.parse.syntax import (
+from forgepool.workers.shell.language.refusal import check_depth, refuse
+from forgepool.workers.shell.language.syntax import (
+    REDIRECTING,
+    RESERVED,
     AndOrList,
     Bare,
     Compound,
     Function,
     Pipeline,
     Redirection,
+    Region,
     Sequence,
     Simple,
     Statement,
+    Token,
+    WordPiece,
 )
-from forgepool.workers.shell.parse.words import find_assigned_name, is_plain_name
-from forgepool.workers.shell.scan.limits import check_depth
-from forgepool.workers.shell.scan.refusal import refuse
-from forgepool.workers.shell.scan.tokens import REDIRECTING, RESERVED, Region, Token, WordPiece
+from forgepool.workers.shell.language.words import find_assigned_name, is_plain_name
 
 _ALONE = frozenset([">&-", "<&-"])
 _AFTER_CASE_ITEM = frozenset([";;", ";&", ";;&"])
