@@ -16,10 +16,9 @@ from forgepool.workers.policy.offering import offerable
 from forgepool.workers.sandbox.run.background import Background
 from forgepool.workers.schema.orders import PhaseName
 from forgepool.workers.tools.commands.red_phase import RedPhase, confirm_red_phase_tool
+from forgepool.workers.tools.endings import ASK, COMPACT_TOOL, MayTouch, commit_plan_tool, finish_tool
 from forgepool.workers.tools.tool import Tool
 from forgepool.workers.tools.toolset import reading, working
-from forgepool.workers.tools.turns.compact import COMPACT_TOOL
-from forgepool.workers.tools.turns.endings import ASK, MayTouch, commit_plan_tool, finish_tool
 
 
 @dataclass(slots=True, kw_only=True)

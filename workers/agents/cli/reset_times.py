@@ -6,7 +6,7 @@ import re
 from datetime import datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
-from forgepool.workers.llm.wires.common.resets import resets_at, retry_after_s
+from forgepool.workers.llm.wires.resets import resets_at, retry_after_s
 
 _MOST_CHARACTERS = 8_000
 _LONGEST_S = 35 * 86_400.0

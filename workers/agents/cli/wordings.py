@@ -14,8 +14,8 @@ from forgepool.workers.agents.cli.events import ProgramFailure
 from forgepool.workers.agents.cli.lines import clip_text
 from forgepool.workers.agents.cli.reset_times import likely, reset_time
 from forgepool.workers.llm.provider import Trouble
-from forgepool.workers.llm.wires.common import faults
-from forgepool.workers.llm.wires.common.resets import resets_at
+from forgepool.workers.llm.wires import faults
+from forgepool.workers.llm.wires.resets import resets_at
 
 
 @dataclass(frozen=True, slots=True)

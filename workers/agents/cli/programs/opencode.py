@@ -38,7 +38,7 @@ from forgepool.workers.agents.cli.programs.program import (
 )
 from forgepool.workers.agents.cli.wordings import failure
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Usage
-from forgepool.workers.llm.wires.common import faults
+from forgepool.workers.llm.wires import faults
 
 _ENV = {
     "OPENCODE_DISABLE_AUTOUPDATE": "1",

@@ -1,6 +1,6 @@
 import pytest
 
-from forgepool.workers.tools.commands.verdicts import find_failed_runner, looks_broken, plain, why_broken
+from forgepool.workers.tools.commands.runners import find_failed_runner, looks_broken, plain, why_broken
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from forgepool.workers.llm.provider import ModelFailed, Trouble
-from forgepool.workers.llm.wires.common.resets import resets_at, retry_after_s
+from forgepool.workers.llm.wires.resets import resets_at, retry_after_s
 
 _SAID_CHARACTERS = 300
 _READ_CHARACTERS = 4_000

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from forgepool.workers.tools.refusal import ToolRefused
+from forgepool.workers.tools.workplace import ToolRefused
 
 _BEGIN, _END = "*** Begin Patch", "*** End Patch"
 _ADD, _UPDATE, _DELETE = "*** Add File: ", "*** Update File: ", "*** Delete File: "
