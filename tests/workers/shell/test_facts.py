@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.shell.read_script import read_script
 from forgepool.workers.shell.language.script import (
     Definition,
     Execution,
@@ -16,6 +15,7 @@ from forgepool.workers.shell.language.script import (
     Unparseable,
     VariableAssignment,
 )
+from forgepool.workers.shell.read_script import read_script
 
 FOLDER = Path("/srv/tree")
 

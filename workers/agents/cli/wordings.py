@@ -1,5 +1,5 @@
 """
-What the programs' own words for trouble mean. Vendors' codes and wordings are `workers.llm.wires.common.faults`';
+What the programs' own words for trouble mean. Vendors' codes and wordings are `workers.llm.wires.faults`';
 these are the programs'.
 
 Data: each with where it was seen. A wording that is not known is no trouble of any kind, and the attempt has failed.
