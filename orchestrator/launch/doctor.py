@@ -15,7 +15,7 @@ from forgepool.orchestrator.run.hub import open_hub
 from forgepool.workers.agents.cli import find_installed
 from forgepool.workers.llm.routing.open import keys_present
 from forgepool.workers.llm.routing.table import read_table
-from forgepool.workers.queue import broker, presence
+from forgepool.workers.queue import broker, leases
 from forgepool.workers.sandbox.launch import cgroups
 from forgepool.workers.sandbox.order.layers import WEAKER, Layers, NoSandbox, bubblewrap_version, choose_level, layers
 from forgepool.workers.sandbox.order.obstacles import obstacle
@@ -254,7 +254,7 @@ def _broker(url: str) -> list[MachineFinding]:
         broker.ping(client, url)
     except broker.BrokerRefused as refused:
         return [MachineFinding(what="shared Redis", verdict="bad", found=str(refused))]
-    there = presence.present(client)
+    there = leases.present(client)
     hosts = ", ".join(f"{one.host} ({'+'.join(one.queues)} x{one.concurrency})" for one in there)
     none = "none; start one with `forgepool worker`"
     return [
