@@ -18,9 +18,8 @@ from forgepool.workers.context.transcript.usage import Meter, Price, add_spent, 
 from forgepool.workers.context.view.questions import Before
 from forgepool.workers.llm.messages import Text, Turn, Usage, user
 from forgepool.workers.llm.provider import LlmEvent, ModelFailed, ModelRequest, Provider, ProviderTry
-from forgepool.workers.llm.routing.chain import ModelChain
+from forgepool.workers.llm.routing.chain import ModelChain, Patience
 from forgepool.workers.llm.routing.open import open_models
-from forgepool.workers.llm.routing.retry import Patience
 from forgepool.workers.llm.routing.table import Table
 from forgepool.workers.llm.scripted import MODEL, ScriptedModel
 from forgepool.workers.schema.orders import BuiltinAgent, PhaseName, WorkOrder
