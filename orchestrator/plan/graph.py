@@ -195,16 +195,16 @@ def _durations(tasks: Sequence[TaskNeeds], learned: Mapping[str, float]) -> Mapp
 
 def _dependents_first(tasks: Mapping[str, TaskNeeds], after: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
     left = {name: len(dependents) for name, dependents in after.items()}
-    found = [name for name, count in left.items() if not count]
-    for name in found:
+    ordered = [name for name, count in left.items() if not count]
+    for name in ordered:
         for need in dict.fromkeys(tasks[name].needs):
             left[need] -= 1
             if not left[need]:
-                found.append(need)
-    if len(found) < len(tasks):
+                ordered.append(need)
+    if len(ordered) < len(tasks):
         circle = find_cycle(tasks.values()) or ()
         raise ValueError(f"needs run in a circle: {' -> '.join((*circle, *circle[:1]))}; take one of them out")
-    return tuple(found)
+    return tuple(ordered)
 
 
 def _remaining(
@@ -296,7 +296,7 @@ def _cycles(needs: Mapping[str, Iterable[str]]) -> list[list[str]]:
     stuck = _stuck(needs)
     next_of = {task: next(need for need in needs[task] if need in stuck) for task in needs if task in stuck}
     order = {task: at for at, task in enumerate(needs)}
-    found: list[list[str]] = []
+    cycles: list[list[str]] = []
     seen: dict[str, str] = {}
     for start in next_of:
         path: list[str] = []
@@ -308,8 +308,8 @@ def _cycles(needs: Mapping[str, Iterable[str]]) -> list[list[str]]:
         if seen[task] == start:
             cycle = path[path.index(task) :]
             first = cycle.index(min(cycle, key=order.__getitem__))
-            found.append([*cycle[first:], *cycle[:first]])
-    return found
+            cycles.append([*cycle[first:], *cycle[:first]])
+    return cycles
 
 
 def _stuck(needs: Mapping[str, Iterable[str]]) -> set[str]:

@@ -1,8 +1,8 @@
 """
 Finds the bottlenecks of a simulated run: the waits and the work that made it as long as it was.
 
-A `BoundsWatch` sees the run after each decision, and records the activity or wait of each task, without gaps, from the
-run's beginning to the task's end. The critical path is then followed back from the task that ended last: while a task
+A `BoundsWatch` sees the run after each decision. It records each task's activity or wait, without gaps, from the run's
+beginning to the task's end. The critical path is then followed back from the task that ended last: while a task
 waited for its needs, the need that landed last takes its place. So each second of the run counts once.
 """
 
@@ -64,7 +64,7 @@ class TaskStretch:
 class BoundsWatch:
     """Records the stretches of all tasks; pass it to `play` as its `watch`."""
 
-    course: PlanIndex
+    index: PlanIndex
     terms: PlanTerms
     stretches: dict[str, list[TaskStretch]] = field(default_factory=lambda: defaultdict(list))
     since: dict[str, tuple[float, At, str]] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class BoundsWatch:
         if self.crowded:
             self.crowded_s += now - self.looked_at_s
         self.looked_at_s = now
-        activities = _Activities(self.course, self.terms, state)
+        activities = _Activities(self.index, self.terms, state)
         self.crowded = activities.crowded
         for task in state.tasks.values():
             if task.id not in self.ended:
@@ -123,21 +123,21 @@ class BoundsWatch:
         return [tail] if tail.seconds > 0 else []
 
     def _last_need(self, task: str, at: float) -> str | None:
-        needs = [need.id for need in self.course.tasks[task].needs]
+        needs = [need.id for need in self.index.tasks[task].needs]
         return next((need for need in needs if self.stretches[need] and self.stretches[need][-1].ends_s == at), None)
 
 
 class _Activities:
     """Tells the activity of each task in one state."""
 
-    def __init__(self, course: PlanIndex, terms: PlanTerms, state: RunState) -> None:
-        self._course, self._terms, self._state = course, terms, state
+    def __init__(self, index: PlanIndex, terms: PlanTerms, state: RunState) -> None:
+        self._course, self._terms, self._state = index, terms, state
         self._landed = {task.id for task in state.in_phase("landed")}
-        self._in_flight = course.in_flight(state)
+        self._in_flight = index.in_flight(state)
         self._full = len(state.in_phase("running")) >= terms.workers
         self._refused: dict[str, str] = {}
         for holder, lock in reversed(self._in_flight.items()):
-            self._refused.update(dict.fromkeys(course.graph.find_locked_out(holder, lock), holder))
+            self._refused.update(dict.fromkeys(index.graph.find_locked_out(holder, lock), holder))
         trials = state.train.line.trials.values()
         running = [trial for trial in trials if trial.state == "running"]
         tried = {task for trial in trials if trial.state in ("running", "green") for task in trial.car}
@@ -226,7 +226,7 @@ class PlanBounds:
         return sum(seconds for _, seconds in self.chain)
 
 
-def bounds(course: PlanIndex, look: BoundsWatch, played: Played) -> PlanBounds:
+def bounds(index: PlanIndex, look: BoundsWatch, played: Played) -> PlanBounds:
     way = look.way_back(played.makespan_s)
     seconds: Counter[By] = Counter()
     path_at: Counter[At] = Counter()
@@ -244,26 +244,26 @@ def bounds(course: PlanIndex, look: BoundsWatch, played: Played) -> PlanBounds:
         seconds=seconds,
         path=tuple(tasks.items()),
         path_at=path_at,
-        chain=_longest_chain(course, look),
+        chain=_longest_chain(index, look),
         again_s=_again_s(way, played.spans),
-        lock_waits=_lock_waits(course, look),
+        lock_waits=_lock_waits(index, look),
         all_busy=_all_at_work_s(played.spans, look.terms.workers) / span,
         crowded=look.crowded_s / span,
     )
 
 
-def _longest_chain(course: PlanIndex, look: BoundsWatch) -> tuple[tuple[str, float], ...]:
-    own = {task: sum(each.seconds for each in look.stretches.get(task, ()) if each.at in BUSY) for task in course.tasks}
+def _longest_chain(index: PlanIndex, look: BoundsWatch) -> tuple[tuple[str, float], ...]:
+    own = {task: sum(each.seconds for each in look.stretches.get(task, ()) if each.at in BUSY) for task in index.tasks}
     left: dict[str, float] = {}
-    first = [task for task, of in course.graph.tasks.items() if not of.needs]
-    for task in reversed([*first, *course.graph.after_all(first)]):
-        left[task] = own[task] + max((left[then] for then in course.graph.after[task]), default=0.0)
+    first = [task for task, of in index.graph.tasks.items() if not of.needs]
+    for task in reversed([*first, *index.graph.after_all(first)]):
+        left[task] = own[task] + max((left[then] for then in index.graph.after[task]), default=0.0)
     chain: list[tuple[str, float]] = []
     choice = tuple(left)
     while choice:
         task = max(choice, key=left.__getitem__)
         chain.append((task, own[task]))
-        choice = course.graph.after[task]
+        choice = index.graph.after[task]
     return tuple(chain)
 
 
@@ -272,19 +272,19 @@ def _again_s(way: Iterable[TaskStretch], spans: Iterable[SimulatedSpan]) -> floa
     return sum(each.seconds for each in way if each.at in BUSY and each.task and each.ends_s <= last[each.task])
 
 
-def _lock_waits(course: PlanIndex, look: BoundsWatch) -> tuple[LockWait, ...]:
+def _lock_waits(index: PlanIndex, look: BoundsWatch) -> tuple[LockWait, ...]:
     waited: Counter[tuple[str, str]] = Counter()
     for each in (each for own in look.stretches.values() for each in own if each.at == "lock"):
         waited[each.task, each.of] += each.seconds  # type: ignore[assignment]  # a Counter may count fractions
     waits = (
-        LockWait(task=task, holder=holder, seconds=seconds, globs=_globs(course, task, holder))
+        LockWait(task=task, holder=holder, seconds=seconds, globs=_globs(index, task, holder))
         for (task, holder), seconds in waited.items()
     )
     return tuple(sorted(waits, key=lambda wait: -wait.seconds))
 
 
-def _globs(course: PlanIndex, task: str, holder: str) -> tuple[str, str] | None:
-    return course.graph.witness(task, holder, course.declared[holder]) if holder else None
+def _globs(index: PlanIndex, task: str, holder: str) -> tuple[str, str] | None:
+    return index.graph.witness(task, holder, index.declared[holder]) if holder else None
 
 
 def _all_at_work_s(spans: Sequence[SimulatedSpan], workers: int) -> float:

@@ -222,9 +222,9 @@ class Forecast:
     """The makespan with one more worker, over the same seeds."""
 
 
-def grounds(course: PlanIndex, wanted: Wanted, fitted: Fit, *, reviewed: bool = False) -> Grounds:
+def grounds(index: PlanIndex, wanted: Wanted, fitted: Fit, *, reviewed: bool = False) -> Grounds:
     """Collect the terms and their sources. `reviewed` says that the target requires reviews."""
-    work = {task.id: _work(course, task.id, wanted, fitted) for task in course.plan.tasks}
+    work = {task.id: _work(index, task.id, wanted, fitted) for task in index.plan.tasks}
     known = [statistics.median(seconds) for seconds, _ in work.values() if seconds]
     usual = statistics.median(known) if known else ASSUMED_WORK_S
     check, check_from = _took("check", wanted, fitted)
@@ -255,17 +255,17 @@ def grounds(course: PlanIndex, wanted: Wanted, fitted: Fit, *, reviewed: bool = 
     )
 
 
-def forecast(course: PlanIndex, terms: PlanTerms, *, seeds: int) -> Forecast:
+def forecast(index: PlanIndex, terms: PlanTerms, *, seeds: int) -> Forecast:
     count = seeds if _has_chances(terms) else 1
     # The states of a thousand tasks in twenty runs are not kept.
-    runs = (play(course, terms, seed) for seed in range(1, count + 1))
+    runs = (play(index, terms, seed) for seed in range(1, count + 1))
     played = [(run.makespan_s, run.all_landed, run.money) for run in runs]
     more = replace(terms, workers=terms.workers + 1, reviews=min(terms.workers + 1, _MOST_REVIEWS_AT_ONCE))
-    one_more = [play(course, more, seed).makespan_s for seed in range(1, count + 1)]
+    one_more = [play(index, more, seed).makespan_s for seed in range(1, count + 1)]
     makespan = Spread.of([makespan_s for makespan_s, _, _ in played])
     middle_seed = 1 + next(at for at, (makespan_s, _, _) in enumerate(played) if makespan_s == makespan.median)
-    look = BoundsWatch(course=course, terms=terms)
-    middle = play(course, terms, middle_seed, watch=look)
+    look = BoundsWatch(index=index, terms=terms)
+    middle = play(index, terms, middle_seed, watch=look)
     most = [money.most_usd for _, _, money in played if money.most_usd is not None]
     return Forecast(
         workers=terms.workers,
@@ -278,15 +278,15 @@ def forecast(course: PlanIndex, terms: PlanTerms, *, seeds: int) -> Forecast:
         most_usd=max(most) if len(most) == len(played) else None,
         middle=middle,
         look=look,
-        bounds=bounds(course, look, middle),
+        bounds=bounds(index, look, middle),
         with_one_more=Spread.of(one_more),
     )
 
 
-def _work(course: PlanIndex, task: str, wanted: Wanted, fitted: Fit) -> tuple[Seconds, Source]:
+def _work(index: PlanIndex, task: str, wanted: Wanted, fitted: Fit) -> tuple[Seconds, Source]:
     """Return a task's durations and their source; empty where they are unknown."""
     seen = tuple(seconds for seconds in fitted.work_s.get(task, ()) if seconds > 0)
-    planned = course.tasks[task].duration_s
+    planned = index.tasks[task].duration_s
     if seen and wanted.from_runs:
         return seen, "runs"
     if planned is not None:
@@ -311,4 +311,4 @@ def _bad(wanted: Wanted, fitted: Fit) -> tuple[float, Source]:
 def _has_chances(terms: PlanTerms) -> bool:
     drawn = (*terms.work_s.values(), *terms.usd.values(), terms.check_s, terms.review_s, terms.landing_s)
     chances = (terms.bad, terms.fruitless, terms.failed_review)
-    return any(chances) or any(len(one) > 1 for one in (*drawn, terms.review_usd))
+    return any(chances) or any(len(values) > 1 for values in (*drawn, terms.review_usd))

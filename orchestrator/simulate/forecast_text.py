@@ -24,50 +24,50 @@ _WORTH_A_WORD = 0.005
 """The least share of the makespan that a further worker must save to be reported."""
 
 
-def lines(course: PlanIndex, found: Forecast, based: Grounds, fitted: Fit, wanted: Wanted) -> Iterator[str]:
-    terms, spread = based.terms, found.makespan_s
+def lines(index: PlanIndex, forecast: Forecast, based: Grounds, fitted: Fit, wanted: Wanted) -> Iterator[str]:
+    terms, spread = based.terms, forecast.makespan_s
     yield (
-        f"simulation of plan {course.plan.name}: {count_of(len(course.tasks), 'task')}, "
+        f"simulation of plan {index.plan.name}: {count_of(len(index.tasks), 'task')}, "
         f"{count_of(terms.workers, 'worker')}, {count_of(terms.trials, 'car')} checked at once, "
-        f"{count_of(found.seeds, 'run')} on a virtual clock; nothing was started"
+        f"{count_of(forecast.seeds, 'run')} on a virtual clock; nothing was started"
     )
     yield f"makespan: {_range(spread)}"
-    yield f"landed: all tasks in {found.all_landed} of {count_of(found.seeds, 'run')}{_middle(found)}"
-    yield f"cost: {cost_words(course, found)}"
-    yield from _bound_lines(found)
-    yield _one_more(found)
-    yield from _based_on(course, based, fitted, wanted)
+    yield f"landed: all tasks in {forecast.all_landed} of {count_of(forecast.seeds, 'run')}{_middle(forecast)}"
+    yield f"cost: {cost_words(index, forecast)}"
+    yield from _bound_lines(forecast)
+    yield _one_more(forecast)
+    yield from _based_on(index, based, fitted, wanted)
 
 
-def cost_words(course: PlanIndex, found: Forecast) -> str:
-    if not found.paid:
+def cost_words(index: PlanIndex, forecast: Forecast) -> str:
+    if not forecast.paid:
         return "0 USD; no attempt or review uses a paid model"
-    if course.plan.budget.usd is not None:
-        most = f"never more than the budget, {usd_words(course.plan.budget.usd)} USD"
-    elif found.most_usd is not None:
-        most = f"at most {usd_words(found.most_usd)} USD, which is what limits reserve in the dearest of these runs"
+    if index.plan.budget.usd is not None:
+        most = f"never more than the budget, {usd_words(index.plan.budget.usd)} USD"
+    elif forecast.most_usd is not None:
+        most = f"at most {usd_words(forecast.most_usd)} USD, which is what limits reserve in the dearest of these runs"
     else:
-        of = f"{found.middle.money.unlimited} of {found.paid} attempts and reviews"
+        of = f"{forecast.middle.money.unlimited} of {forecast.paid} attempts and reviews"
         most = f"no upper bound, for {of} have no limit of cost, and the plan has no budget"
-    known = f"{usd_words(found.known_usd.p5)} to {usd_words(found.known_usd.p95)} USD"
-    if found.unknown == found.paid:
+    known = f"{usd_words(forecast.known_usd.p5)} to {usd_words(forecast.known_usd.p95)} USD"
+    if forecast.unknown == forecast.paid:
         return f"unknown, no earlier run tells it (--from-runs); {most}"
-    if found.unknown:
-        what = f"{found.unknown} of {count_of(found.paid, 'attempt')} and reviews that are paid for"
+    if forecast.unknown:
+        what = f"{forecast.unknown} of {count_of(forecast.paid, 'attempt')} and reviews that are paid for"
         return f"{known} as far as it is known, unknown for {what}; {most}"
-    return f"{known} (5-95 %), {usd_words(found.known_usd.median)} USD in the middle; {most}"
+    return f"{known} (5-95 %), {usd_words(forecast.known_usd.median)} USD in the middle; {most}"
 
 
-def _bound_lines(found: Forecast) -> Iterator[str]:
-    bounds, whole = found.bounds, found.bounds.makespan_s
-    of = f"of the {_time(whole)}" + (f" of seed {found.middle.seed}" if found.seeds > 1 else "")
+def _bound_lines(forecast: Forecast) -> Iterator[str]:
+    bounds, whole = forecast.bounds, forecast.bounds.makespan_s
+    of = f"of the {_time(whole)}" + (f" of seed {forecast.middle.seed}" if forecast.seeds > 1 else "")
     yield f"bounded mostly by {_most(bounds, of)}"
     yield f"path: {path_words(bounds)}"
     if bounds.chain != bounds.path:
         named = _chain([task for task, _ in bounds.chain])
         yield f"longest chain of needs: {named}, {_time(bounds.chain_s)} of work, checks and landings"
     yield f"locks: {lock_words(bounds)}"
-    workers = "the worker was" if found.workers == 1 else f"all {found.workers} workers were"
+    workers = "the worker was" if forecast.workers == 1 else f"all {forecast.workers} workers were"
     yield f"workers: {workers} busy {_percent(bounds.all_busy)} of the time"
     crowded = _percent(bounds.crowded)
     yield f"checks: the gate was the bottleneck {crowded} of the time, with entries waiting for a free trial"
@@ -105,10 +105,10 @@ def lock_words(bounds: PlanBounds) -> str:
     )
 
 
-def _one_more(found: Forecast) -> str:
-    before, after = found.makespan_s.median, found.with_one_more.median
-    saved, what = before - after, f"one more worker ({found.workers + 1})"
-    over = " over the same seeds" if found.seeds > 1 else ""
+def _one_more(forecast: Forecast) -> str:
+    before, after = forecast.makespan_s.median, forecast.with_one_more.median
+    saved, what = before - after, f"one more worker ({forecast.workers + 1})"
+    over = " over the same seeds" if forecast.seeds > 1 else ""
     if before == after:
         return f"{what}: would buy nothing, {_time(after)} as before{over}"
     if saved < before * _WORTH_A_WORD:
@@ -117,18 +117,18 @@ def _one_more(found: Forecast) -> str:
     return f"{what}: would save {_time(saved)} ({share}), {_time(after)} in place of {_time(before)}{over}"
 
 
-def _based_on(course: PlanIndex, based: Grounds, fitted: Fit, wanted: Wanted) -> Iterator[str]:
+def _based_on(index: PlanIndex, based: Grounds, fitted: Fit, wanted: Wanted) -> Iterator[str]:
     yield f"durations of tasks: {', '.join(_tasks_from(based))}"
     terms, others = based.terms, based.others_from
     took: dict[Kind, tuple[float, ...]] = {"check": terms.check_s, "review": terms.review_s, "landing": terms.landing_s}
-    shown = [kind for kind in _OTHERS if kind != "review" or course.reviewed or terms.reviewed]
+    shown = [kind for kind in _OTHERS if kind != "review" or index.reviewed or terms.reviewed]
     durations = [f"{_OTHERS[kind]} {_seconds(took[kind])} ({_FROM[others[kind]]})" for kind in shown]
     yield f"{'; '.join(durations)}; chance of red {_percent(terms.bad)} ({_FROM[others['bad']]})"
     if wanted.from_runs:
-        yield _fitted(fitted, course)
+        yield _fitted(fitted, index)
     for sentence in fitted.left_out:
         yield f"left out: {sentence}"
-    if course.plan.budget.capped and course.paid and not terms.usd:
+    if index.plan.budget.capped and index.paid and not terms.usd:
         yield "budget: the cost of attempts is unknown, so the budget delays no task here"
     yield "not simulated: trouble of hosts and models, conflicts between candidates, people's answers"
 
@@ -145,9 +145,9 @@ def _tasks_from(based: Grounds) -> Iterator[str]:
         yield f"{count['assumed']} assumed, {_time(each)} each, {why} ({_listed(named)})"
 
 
-def _fitted(fitted: Fit, course: PlanIndex) -> str:
+def _fitted(fitted: Fit, index: PlanIndex) -> str:
     if not fitted.runs:
-        return f"earlier runs: there is none of plan {course.plan.name} that can be read"
+        return f"earlier runs: there is none of plan {index.plan.name} that can be read"
     seen = fitted.counted
     return (
         f"earlier runs: {_listed(fitted.runs)}; {seen['red']} of {count_of(seen['judged'], 'candidate')} red, "
@@ -156,24 +156,24 @@ def _fitted(fitted: Fit, course: PlanIndex) -> str:
     )
 
 
-def as_json(course: PlanIndex, found: Forecast, based: Grounds, fitted: Fit, wanted: Wanted) -> dict[str, object]:
-    bounds, saved = found.bounds, found.makespan_s.median - found.with_one_more.median
+def as_json(index: PlanIndex, forecast: Forecast, based: Grounds, fitted: Fit, wanted: Wanted) -> dict[str, object]:
+    bounds, saved = forecast.bounds, forecast.makespan_s.median - forecast.with_one_more.median
     return {
         "simulated": True,
-        "plan": course.plan.name,
-        "tasks": len(course.tasks),
-        "workers": found.workers,
+        "plan": index.plan.name,
+        "tasks": len(index.tasks),
+        "workers": forecast.workers,
         "trials": based.terms.trials,
-        "seeds": found.seeds,
-        "makespan_s": _spread(found.makespan_s),
-        "all_landed_runs": found.all_landed,
-        "middle": {"seed": found.middle.seed, "phases": dict(found.middle.phases)},
+        "seeds": forecast.seeds,
+        "makespan_s": _spread(forecast.makespan_s),
+        "all_landed_runs": forecast.all_landed,
+        "middle": {"seed": forecast.middle.seed, "phases": dict(forecast.middle.phases)},
         "cost": {
-            "known_usd": _spread(found.known_usd) if found.unknown < found.paid or not found.paid else None,
-            "paid_attempts_and_reviews": found.paid,
-            "of_unknown_cost": found.unknown,
-            "most_usd": None if found.most_usd is None else round(found.most_usd, 6),
-            "words": cost_words(course, found),
+            "known_usd": _spread(forecast.known_usd) if forecast.unknown < forecast.paid or not forecast.paid else None,
+            "paid_attempts_and_reviews": forecast.paid,
+            "of_unknown_cost": forecast.unknown,
+            "most_usd": None if forecast.most_usd is None else round(forecast.most_usd, 6),
+            "words": cost_words(index, forecast),
         },
         "bound": {
             "by": bounds.by,
@@ -195,10 +195,10 @@ def as_json(course: PlanIndex, found: Forecast, based: Grounds, fitted: Fit, wan
             "checks_bottleneck": round(bounds.crowded, 4),
         },
         "one_more_worker": {
-            "workers": found.workers + 1,
-            "makespan_s": _spread(found.with_one_more),
+            "workers": forecast.workers + 1,
+            "makespan_s": _spread(forecast.with_one_more),
             "saves_s": round(saved, 3),
-            "saves_pct": round(100 * saved / found.makespan_s.median, 2) if found.makespan_s.median else 0.0,
+            "saves_pct": round(100 * saved / forecast.makespan_s.median, 2) if forecast.makespan_s.median else 0.0,
         },
         "grounds": {
             "tasks": dict(Counter(based.work_from.values())),
@@ -224,9 +224,9 @@ def _range(of: Spread) -> str:
     return f"{_time(of.median)} in the middle, {_time(of.p5)} to {_time(of.p95)} (5-95 %)"
 
 
-def _middle(found: Forecast) -> str:
-    others = {phase: count for phase, count in found.middle.phases.items() if phase != "landed"}
-    if found.seeds == 1 or not others:
+def _middle(forecast: Forecast) -> str:
+    others = {phase: count for phase, count in forecast.middle.phases.items() if phase != "landed"}
+    if forecast.seeds == 1 or not others:
         return ""
     return "; in the middle one " + ", ".join(f"{count} {phase}" for phase, count in others.items())
 

@@ -90,21 +90,21 @@ class Played:
         return len(self.state.in_phase("landed")) == len(self.state.tasks)
 
 
-def play(course: PlanIndex, terms: PlanTerms, seed: int, *, watch: SimulationWatch = lambda state, now: None) -> Played:
+def play(index: PlanIndex, terms: PlanTerms, seed: int, *, watch: SimulationWatch = lambda state, now: None) -> Played:
     """
     Play the plan once, with the outcomes of the seed.
 
     Raises:
         StandsStill: the run does not end.
     """
-    run = _Run(course=course, world=PlanWorld(terms=terms, seed=seed), watch=watch)
+    run = _Run(index=index, world=PlanWorld(terms=terms, seed=seed), watch=watch)
     run.to_its_end()
     return Played(seed=seed, makespan_s=run.now, state=run.state, spans=run.spans, money=run.money())
 
 
 @dataclass(slots=True, kw_only=True)
 class _Run:
-    course: PlanIndex
+    index: PlanIndex
     world: PlanWorld
     watch: SimulationWatch
     state: RunState = field(init=False)
@@ -119,11 +119,11 @@ class _Run:
     """Cost and reservation of each paid attempt and review."""
 
     def __post_init__(self) -> None:
-        self.state = RunState.blank(self.course.tasks)
-        self._record(RunStarted(run=RUN, plan_digest="", hub="", target=self.course.plan.target, tip="tip"))
+        self.state = RunState.blank(self.index.tasks)
+        self._record(RunStarted(run=RUN, plan_digest="", hub="", target=self.index.plan.target, tip="tip"))
 
     def to_its_end(self) -> None:
-        for _ in range(_MOST_TURNS_EACH * (len(self.course.tasks) + 10)):
+        for _ in range(_MOST_TURNS_EACH * (len(self.index.tasks) + 10)):
             self._decide()
             self.watch(self.state, self.now)
             if self.state.finished:
@@ -134,12 +134,12 @@ class _Run:
     def _decide(self) -> None:
         terms = self.world.terms
         while events := decide(
-            self.course,
+            self.index,
             self.state,
             now=self.now,
             order_slots=terms.workers,
             check_slots=terms.trials,
-            review_slots=terms.reviews if self.course.reviewed or terms.reviewed else 0,
+            review_slots=terms.reviews if self.index.reviewed or terms.reviewed else 0,
             draining=False,
         ):
             for event in events:
@@ -159,7 +159,7 @@ class _Run:
         self.now = self.due[0][0]
         while self.due and self.due[0][0] == self.now:
             _, _, answer = heapq.heappop(self.due)
-            events = receive_answer(self.course, self.state, answer)
+            events = receive_answer(self.index, self.state, answer)
             for event in events:
                 self._record(event)
             self._close(answer, in_vain=not events)
@@ -180,14 +180,14 @@ class _Run:
         world, tasks = self.world, self.state.tasks
         match sent:
             case OrderSent():
-                if sent.task in self.course.paid:
+                if sent.task in self.index.paid:
                     self.bills.append((world.usd(sent), sent.reserved_usd))
                 return world.work(sent, RUN)
             case CheckSent():
                 spec = (*sent.ahead, *(sent.car or (sent.task,)))
                 return world.check(sent, {task: tasks[task].made_by for task in spec})
             case ReviewSent():
-                if self.course.review_policy.script is None:
+                if self.index.review_policy.script is None:
                     self.bills.append((world.review_usd(sent), sent.reserved_usd))
                 return world.review(sent, tasks[sent.task].made_by)
             case LandingIntended():
@@ -195,7 +195,7 @@ class _Run:
             case WaveSent():
                 return world.wave(sent)
             case WaveReviewSent():
-                if self.course.review_policy.script is None:
+                if self.index.review_policy.script is None:
                     self.bills.append((world.review_usd(sent), sent.reserved_usd))
                 return world.wave_review(sent)
 
@@ -226,7 +226,7 @@ class _Run:
 
     def money(self) -> Money:
         reserved = [most for _, most in self.bills if most is not None]
-        cap = self.course.budget(self.state).usd
+        cap = self.index.budget(self.state).usd
         unlimited = len(self.bills) - len(reserved)
         known = [cost for cost, _ in self.bills if cost is not None]
         return Money(

@@ -25,7 +25,7 @@ from forgepool.workers.schema.orders import Outcome, Spent, WorkResult
 Sent = OrderSent | CheckSent | ReviewSent | LandingIntended | WaveSent | WaveReviewSent
 Said = WorkResult | CheckResult | Review | Landing
 Seconds = tuple[float, ...]
-"""Values of which one is drawn, all equally likely."""
+"""One of these values is drawn, each equally likely."""
 Source = Literal["given", "runs", "plan", "assumed"]
 
 HOST = "simulated"

@@ -111,7 +111,7 @@ def are_apart(family: str, families: Collection[str]) -> bool:
 
 
 def is_same_model(name: str, others: Iterable[str]) -> bool:
-    """Return whether a model may be one of the others; names of which one begins with the other are the same model."""
+    """Return whether a model may be one of the others: one name begins with the other."""
     own = name.casefold().rpartition("/")[2]
     stems = (other.casefold().rpartition("/")[2] for other in others)
     return any(own.startswith(other) or other.startswith(own) for other in stems)

@@ -50,16 +50,16 @@ def begin(workspace: Workspace) -> Beginning:
     """
     path = workspace.transcript
     own = _kept(workspace, workspace.order.attempt)
-    found = own or _kept_earlier(workspace)
-    lost, counted = _lost_here(workspace, found)
-    if found is not None:
-        workspace.checkout.take(found.files)
-    text = found.transcript if found is not None else b""
-    if found is not None or counted:
+    checkpoint = own or _kept_earlier(workspace)
+    lost, counted = _lost_here(workspace, checkpoint)
+    if checkpoint is not None:
+        workspace.checkout.take(checkpoint.files)
+    text = checkpoint.transcript if checkpoint is not None else b""
+    if checkpoint is not None or counted:
         resumed = Resumed(at=now(), order_id=workspace.order.order_id, lost=lost, counted=counted)
         text += resumed.model_dump_json().encode() + b"\n"
     _write_whole(path, text)
-    return Beginning(transcript=Transcript(path), tip=own.commit if own else None, resumed=found is not None)
+    return Beginning(transcript=Transcript(path), tip=own.commit if own else None, resumed=checkpoint is not None)
 
 
 def _write_whole(path: Path, data: bytes) -> None:
@@ -105,9 +105,9 @@ def sum_carried_over(order: WorkOrder, settings: Settings) -> Spent | None:
 
 def limits_with(order: WorkOrder, entries: Sequence[Entry]) -> Limits:
     """Return the order's limits, less the carried-over usage they allow for that the transcript does not show."""
-    found, limits = sum_carried_in(entries, attempt=order.attempt), order.limits
-    usd = max(0.0, (order.carried.cost_usd or 0.0) - (found.cost_usd or 0.0))
-    tokens = max(0, order.carried.tokens - found.tokens)
+    shown, limits = sum_carried_in(entries, attempt=order.attempt), order.limits
+    usd = max(0.0, (order.carried.cost_usd or 0.0) - (shown.cost_usd or 0.0))
+    tokens = max(0, order.carried.tokens - shown.tokens)
     return limits.model_copy(
         update={
             "cost_usd": None if limits.cost_usd is None else limits.cost_usd - usd,
@@ -142,7 +142,7 @@ def _kept_earlier(workspace: Workspace) -> AttemptProgress | None:
         return None
     judged = max((reason.attempt for reason in workspace.order.reasons), default=0)
     attempts = range(newest, judged, -1)
-    return next((found for attempt in attempts if (found := _kept(workspace, attempt)) is not None), None)
+    return next(filter(None, (_kept(workspace, attempt) for attempt in attempts)), None)
 
 
 def _kept(workspace: Workspace, attempt: int) -> AttemptProgress | None:
@@ -159,15 +159,15 @@ def _kept(workspace: Workspace, attempt: int) -> AttemptProgress | None:
     return replace(progress, transcript=b"".join(line + b"\n" for line in lines)) if whole else None
 
 
-def _lost_here(workspace: Workspace, found: AttemptProgress | None) -> tuple[Spent, tuple[int, ...]]:
+def _lost_here(workspace: Workspace, checkpoint: AttemptProgress | None) -> tuple[Spent, tuple[int, ...]]:
     """
     Return the usage of turns that the checkpoint lacks, and the other attempts that had them.
 
     The newest transcript on this host tells of them, and of those before it.
     """
-    known = found.transcript if found is not None else b""
+    known = checkpoint.transcript if checkpoint is not None else b""
     newest = workspace.order.resumes or workspace.order.attempt
-    first = min(newest, found.attempt) if found is not None else newest
+    first = min(newest, checkpoint.attempt) if checkpoint is not None else newest
     for attempt in (workspace.order.attempt, *range(newest, first - 1, -1)):
         data = _local(workspace, attempt)
         beyond = data[len(known) :] if data.startswith(known) else b""

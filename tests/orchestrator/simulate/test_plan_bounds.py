@@ -22,7 +22,7 @@ MANY = course(*(task(f"t{one}", files=(f"src/{one}",)) for one in range(16)))
 
 def bound(of: PlanIndex, seed: int = 1, **said: Any) -> PlanBounds:
     told = terms(of, **said)
-    look = BoundsWatch(course=of, terms=told)
+    look = BoundsWatch(index=of, terms=told)
     return bounds(of, look, play(of, told, seed, watch=look))
 
 

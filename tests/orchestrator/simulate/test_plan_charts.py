@@ -27,7 +27,7 @@ PLAN = course(
 
 def drawn(seed: int, **said: float) -> ET.Element:
     told = terms(PLAN, 900.0, **said)
-    look = BoundsWatch(course=PLAN, terms=told)
+    look = BoundsWatch(index=PLAN, terms=told)
     return ET.fromstring(gantt(play(PLAN, told, seed, watch=look), look, title="night <1> & more"))
 
 

@@ -1,8 +1,13 @@
 """
 Guesses, without a model, which files a task is about: this saves an agent the turns of finding them.
 
-Five rules propose files with a confidence: the task's own globs, files that its text names, paths that tasks before it
-changed, files that define symbols it mentions, and files that used to change together with the surest of these.
+Five rules propose files with a confidence:
+the task's own globs;
+files that its text names;
+paths that tasks before it changed;
+files that define symbols it mentions;
+files that used to change together with the surest of these.
+
 `best` keeps those that exist. Why no index: a grep of one commit takes a second, and an index would be stale.
 """
 
@@ -91,11 +96,11 @@ def find_named_files(text: str, paths: Sequence[str]) -> Iterator[Hint]:
 
 def words(text: str) -> list[str]:
     """Return the words of a text that could be names, each once, in order."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for quoted, plain in _WORD.findall(text):
         for word in (quoted, *re.findall(r"[\w./@+-]{2,200}", quoted)) if quoted else (plain,):
-            found.setdefault(word.strip().removeprefix("./").rstrip(".").rstrip("/"))
-    return [word for word in found if word]
+            names.setdefault(word.strip().removeprefix("./").rstrip(".").rstrip("/"))
+    return [word for word in names if word]
 
 
 def _by_name(word: str, alike: Sequence[str]) -> Iterator[Hint]:
@@ -114,8 +119,8 @@ def _by_module(word: str, by_module: dict[str, list[str]]) -> Iterator[Hint]:
     if "." not in word or "/" in word:
         return
     for module in (word, word.rpartition(".")[0]):
-        if "." in module and len(found := by_module.get(module, [])) == 1:
-            yield Hint(path=found[0], confidence=0.85, reason=f"the task names {word}", source=_SOURCE)
+        if "." in module and len(files := by_module.get(module, [])) == 1:
+            yield Hint(path=files[0], confidence=0.85, reason=f"the task names {word}", source=_SOURCE)
             return
 
 

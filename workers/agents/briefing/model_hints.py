@@ -115,9 +115,9 @@ def _guide(git: Git, base: CommitId) -> tuple[str, str]:
 
 def _parse(answer: str, source: str) -> list[Hint]:
     """Read the one JSON list that was asked for; anything else is no answer."""
-    found = re.search(r"\[.*\]", answer, re.DOTALL)
+    match = re.search(r"\[.*\]", answer, re.DOTALL)
     try:
-        lines = _LINES.validate_python(json.loads(found[0])) if found else []
+        lines = _LINES.validate_python(json.loads(match[0])) if match else []
     except (ValueError, ValidationError, RecursionError) as wrong:
         log.info("hints.none", of="model", why=f"not the form asked for: {type(wrong).__name__}")
         return []

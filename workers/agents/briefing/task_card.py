@@ -1,9 +1,9 @@
 """
 The task card: the work an agent is asked to do, and everything the harness knows of it before the agent begins.
 
-The same order and sections give the same bytes. The task's own words are never shortened. What the card quotes from
-the repository is read from the base commit, never from the worktree, which agents write, and is indented, so that no
-line of it can look like one of the card's own.
+The same order and sections give the same bytes. The task's own words are never shortened. Quotations from the
+repository come from the base commit, never from the worktree, which agents write. They are indented, so that no line of
+them can look like one of the card's own.
 """
 
 import re
@@ -27,10 +27,10 @@ def conventions(git: Git, base: CommitId) -> str:
     The rules stand in the card, as a quotation, and not in the system prompt: anyone who can write to the repository
     can write them, and the prompt keeps the same bytes for every repository.
     """
-    found = dict.fromkeys(text for path in CONVENTIONS if (text := _text(git, base, path)))
-    if not found:
+    texts = dict.fromkeys(text for path in CONVENTIONS if (text := _text(git, base, path)))
+    if not texts:
         return ""
-    text = _cut("\n\n".join(found), _CONVENTION_CHARACTERS)
+    text = _cut("\n\n".join(texts), _CONVENTION_CHARACTERS)
     return (
         "## Conventions of this repository\n"
         "Quoted from its own files at the base commit. They say how code is written here; the harness did not write "

@@ -274,18 +274,18 @@ class Attempt:
         return None
 
     def _answer(self, ended: AgentEnding, detail: str, last: ConversationOutcome | None) -> AgentAnswer:
-        found, answered = facts(self.transcript.entries), self._who_answered()
+        state, answered = facts(self.transcript.entries), self._who_answered()
         if last is not None and last.trouble == "no_turn":
-            ended, detail = self._without_a_turn(found, detail)
+            ended, detail = self._without_a_turn(state, detail)
         answer = AgentAnswer(
             ended=ended,
             detail=detail,
-            log_tail=found.reds[-1].output if ended in ("verify_failed", "out_of_scope") and found.reds else "",
-            claimed_summary=found.summary,
+            log_tail=state.reds[-1].output if ended in ("verify_failed", "out_of_scope") and state.reds else "",
+            claimed_summary=state.summary,
             spent=self.meter.so_far,
             models=answered,
             families=self.models.families(answered),
-            planned=found.plan.files if found.plan else (),
+            planned=state.plan.files if state.plan else (),
             trouble=last.trouble if last and ended == "failed" else None,
             resets_at=last.resets_at if last and ended == "failed" else None,
             includes=attempts_in(self.transcript.entries, but=self.assignment.order.attempt),
@@ -296,10 +296,10 @@ class Attempt:
         kept = self.keeper.flush(wait_s=_FLUSH_S if goes_on else _PARTING_S)
         return replace(answer, resumable=kept and goes_on)
 
-    def _without_a_turn(self, found: Facts, detail: str) -> tuple[AgentEnding, str]:
+    def _without_a_turn(self, state: Facts, detail: str) -> tuple[AgentEnding, str]:
         """Answer for a script that ran out of turns: it leaves the work as the harness found it."""
-        if found.reds:
-            red = found.reds[-1]
+        if state.reds:
+            red = state.reds[-1]
             return ("out_of_scope" if red.outside else "verify_failed"), red.detail
         done = exchanges(self.transcript.entries)
         if done and done[-1].call.name == FINISH and not done[-1].worked and self.workspace.why_unchanged() is not None:

@@ -1,8 +1,8 @@
 """
 The models of one attempt: one for each phase's conversation, and others that are asked for summaries of it.
 
-An unanswered question for a summary is a value that says why: a summary is never worth an attempt. A question about the
-conversation as it is shown goes to the model that leads it, behind the turns that its provider has in its cache. Any
+A question for a summary that gets no answer is a value that says why: a summary is never worth an attempt. A question
+about the conversation as it is shown goes to the model that leads it, whose provider has the turns in its cache. Any
 other goes to the table's route `compact`, where there is one. The chain that leads the conversation asks neither: a
 model that cannot sum a conversation up may go on with it all the same.
 """

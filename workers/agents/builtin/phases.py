@@ -95,85 +95,85 @@ Step = Begin | GoOn | ForcePlan | Verify | End
 
 
 def facts(entries: Sequence[Entry]) -> Facts:
-    found = Facts()
+    state = Facts()
     for entry in entries:
         match entry:
             case ConversationStarted(phase=phase):
-                found.phase, found.ended, found.detail = phase, "", ""
+                state.phase, state.ended, state.detail = phase, "", ""
             case TurnSaid():
-                found.ended, found.unjudged = "", True
+                state.ended, state.unjudged = "", True
             case Finished(ended=ended, detail=detail, summary=summary):
-                found.ended, found.detail = ended, detail
-                found.summary = summary or found.summary
-                found.questions += [detail] if ended == "asked" else []
-                found.overflows += ended == "overflow" and found.phase == "execute"
+                state.ended, state.detail = ended, detail
+                state.summary = summary or state.summary
+                state.questions += [detail] if ended == "asked" else []
+                state.overflows += ended == "overflow" and state.phase == "execute"
             case Resumed():
-                if found.ended not in _LEADS_ON:
-                    found.ended = ""
+                if state.ended not in _LEADS_ON:
+                    state.ended = ""
             case PlanCommitted():
-                found.plan = entry
+                state.plan = entry
             case Verified(ok=ok):
-                found.green, found.unjudged = ok, False
+                state.green, state.unjudged = ok, False
                 if not ok:
-                    found.reds.append(entry)
+                    state.reds.append(entry)
             case _:
                 pass
-    return found
+    return state
 
 
-def next_step(found: Facts, course: PhaseCourse, replies: Sequence[Reply]) -> Step:
-    if found.phase is None:
+def next_step(state: Facts, course: PhaseCourse, replies: Sequence[Reply]) -> Step:
+    if state.phase is None:
         return Begin("plan" if course.plan_first else "execute")
-    if not found.ended:
-        return GoOn(found.phase)
-    if found.ended == "asked":
-        return _asked(found, found.phase, replies)
-    if found.phase == "plan":
-        return _after_plan(found)
-    return _after_execute(found, course)
+    if not state.ended:
+        return GoOn(state.phase)
+    if state.ended == "asked":
+        return _asked(state, state.phase, replies)
+    if state.phase == "plan":
+        return _after_plan(state)
+    return _after_execute(state, course)
 
 
-def _asked(found: Facts, phase: PhaseName, replies: Sequence[Reply]) -> Step:
+def _asked(state: Facts, phase: PhaseName, replies: Sequence[Reply]) -> Step:
     """Go on with a person's reply, if there is one; the nth reply to a question answers its nth asking."""
-    fitting = [reply for reply in replies if reply.question == found.detail]
-    times = found.questions.count(found.detail)
+    fitting = [reply for reply in replies if reply.question == state.detail]
+    times = state.questions.count(state.detail)
     if times > len(fitting):
-        return End("asked", found.detail)
+        return End("asked", state.detail)
     reply = fitting[times - 1]
     by = f" ({reply.by})" if reply.by else ""
     return GoOn(phase, f"A person{by} answers your question:\n\n{reply.answer}")
 
 
-def _after_plan(found: Facts) -> Step:
-    if found.plan is not None:
-        if not found.plan.files and not found.plan.synthetic:
-            return End("no_change", f"the agent found nothing to change: {found.plan.plan[:500]}")
+def _after_plan(state: Facts) -> Step:
+    if state.plan is not None:
+        if not state.plan.files and not state.plan.synthetic:
+            return End("no_change", f"the agent found nothing to change: {state.plan.plan[:500]}")
         return Begin("execute")
-    if found.ended in ("explored", "overflow"):
-        return ForcePlan(found.detail)
-    if found.ended == ENDED_WELL:
+    if state.ended in ("explored", "overflow"):
+        return ForcePlan(state.detail)
+    if state.ended == ENDED_WELL:
         return End("failed", "the agent said that it was done before it had a plan")
-    return End(found.ended, found.detail)
+    return End(state.ended, state.detail)
 
 
-def _after_execute(found: Facts, course: PhaseCourse) -> Step:
-    if found.ended == "overflow":
-        if found.overflows > 1:
+def _after_execute(state: Facts, course: PhaseCourse) -> Step:
+    if state.ended == "overflow":
+        if state.overflows > 1:
             return End("failed", "the conversation outgrew the model's window twice; make the task smaller")
         return Begin("execute")
-    if found.ended != ENDED_WELL:
-        return End(found.ended, found.detail)
-    if found.unjudged:
+    if state.ended != ENDED_WELL:
+        return End(state.ended, state.detail)
+    if state.unjudged:
         return Verify()
-    if found.green:
-        return End(ENDED_WELL, found.detail)
-    return _after_red(found, course)
+    if state.green:
+        return End(ENDED_WELL, state.detail)
+    return _after_red(state, course)
 
 
-def _after_red(found: Facts, course: PhaseCourse) -> Step:
+def _after_red(state: Facts, course: PhaseCourse) -> Step:
     """Return to EXECUTE with the failing output; a stronger model gets a repeated failure, and a third one ends it."""
-    prints = [red.fingerprint for red in found.reds]
-    red = found.reds[-1]
+    prints = [red.fingerprint for red in state.reds]
+    red = state.reds[-1]
     ended = "out_of_scope" if red.outside else "verify_failed"
     repeated = next((count for count, each in enumerate(reversed(prints)) if each != prints[-1]), len(prints))
     if len(prints) > course.most_reds:

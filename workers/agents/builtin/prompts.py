@@ -1,9 +1,9 @@
 """
 The opening of a phase's conversation: the system prompt and the first message.
 
-PLAN gets the task card, with hints where to look. EXECUTE begins afresh with the card, the findings so far (extracted
-by rules from the transcript), the plan, and the text of the files it names as far as they were read. Nothing else of
-the earlier conversation is handed on.
+PLAN gets the task card, with hints where to look. EXECUTE begins afresh, with the card, the findings so far, the plan,
+and the text of the files that the plan names, as far as they were read. Rules extract the findings from the transcript.
+Nothing else of the earlier conversation is handed on.
 """
 
 from collections.abc import Callable, Sequence
@@ -68,17 +68,17 @@ class TaskWords:
 
         `changed` has the paths that differ from the base; `current` returns a file's text as it is now, or None.
         """
-        found = facts(entries)
+        state = facts(entries)
         learned: list[str] = []
         texts = ""
         if entries:
             summary = summarise_entries(entries, root=self.root, tests=self.tests, changed=changed)
             learned = [f"## What was learned\n\n{render_summary(summary).rstrip()}"]
-            learned += [_plan(found.plan)] if found.plan else []
+            learned += [_plan(state.plan)] if state.plan else []
             # A plan made by the harness names no files: then all files that were read may matter.
-            wanted = found.plan.files if found.plan and found.plan.files else [file.path for file in summary.files_read]
+            wanted = state.plan.files if state.plan and state.plan.files else [file.path for file in summary.files_read]
             texts = excerpts(entries, wanted, root=self.root, current=current)
-        if found.overflows:
+        if state.overflows:
             learned.append(_OVERFLOWED)
         files = f"{FILES_TITLE}\n\n{texts}" if texts else ""
         parts = (self.card.rstrip("\n"), "\n\n".join(learned), files.rstrip("\n"))

@@ -52,25 +52,25 @@ def at(value: JsonValue | Json, *path: str) -> JsonValue:
 
 
 def text_at(value: JsonValue | Json, *path: str) -> str:
-    found = at(value, *path)
-    return _whole(found) if isinstance(found, str) else ""
+    item = at(value, *path)
+    return _whole(item) if isinstance(item, str) else ""
 
 
 def object_at(value: JsonValue | Json, *path: str) -> dict[str, JsonValue]:
-    found = at(value, *path)
-    return found if isinstance(found, dict) else {}
+    item = at(value, *path)
+    return item if isinstance(item, dict) else {}
 
 
 def objects_at(value: JsonValue | Json, *path: str) -> Iterator[dict[str, JsonValue]]:
     """Yield the objects of the list at a path."""
-    found = at(value, *path)
-    yield from (each for each in found if isinstance(each, dict)) if isinstance(found, list) else ()
+    item = at(value, *path)
+    yield from (each for each in item if isinstance(each, dict)) if isinstance(item, list) else ()
 
 
 def count_at(value: JsonValue | Json, *path: str) -> int:
     """Return the count at a path; 0 where there is none, or an impossible one."""
-    found = at(value, *path)
-    return found if isinstance(found, int) and not isinstance(found, bool) and 0 <= found <= _MOST_COUNT else 0
+    item = at(value, *path)
+    return item if isinstance(item, int) and not isinstance(item, bool) and 0 <= item <= _MOST_COUNT else 0
 
 
 def cost(usd: float | None) -> float | None:
@@ -79,10 +79,10 @@ def cost(usd: float | None) -> float | None:
 
 
 def number_at(value: JsonValue | Json, *path: str) -> float | None:
-    found = at(value, *path)
-    if isinstance(found, bool) or not isinstance(found, int | float):
+    item = at(value, *path)
+    if isinstance(item, bool) or not isinstance(item, int | float):
         return None
-    return float(found) if abs(found) < _MOST_NUMBER else None
+    return float(item) if abs(item) < _MOST_NUMBER else None
 
 
 def clip_text(text: str) -> str:
@@ -163,13 +163,13 @@ def _next(match: re.Match[str], now: float, zone: tzinfo | None) -> float | None
     today = datetime.fromtimestamp(now, zone).astimezone(zone)
     hour = int(match["hour"]) % 12 + (12 if match["half"].lower() == "p" else 0)
     try:
-        found = today.replace(hour=hour, minute=int(match["minute"] or 0), second=0, microsecond=0)
+        moment = today.replace(hour=hour, minute=int(match["minute"] or 0), second=0, microsecond=0)
         if match["month"] is None:
-            return (found if found > today else found + timedelta(days=1)).timestamp()
+            return (moment if moment > today else moment + timedelta(days=1)).timestamp()
         month = _MONTHS.index(match["month"].lower()) + 1
-        found = found.replace(month=month, day=int(match["day"]), year=int(match["year"] or today.year))
-        is_next_years = match["year"] is None and found < today - timedelta(days=1)
-        return (found.replace(year=found.year + 1) if is_next_years else found).timestamp()
+        moment = moment.replace(month=month, day=int(match["day"]), year=int(match["year"] or today.year))
+        is_next_years = match["year"] is None and moment < today - timedelta(days=1)
+        return (moment.replace(year=moment.year + 1) if is_next_years else moment).timestamp()
     except (ValueError, OverflowError):
         return None
 

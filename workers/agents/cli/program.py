@@ -90,7 +90,7 @@ Secret = Callable[[str], str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vendor:
-    """The variables a program gets for a vendor's models: keys, one of which it needs, and the server's address."""
+    """The variables a program gets for a vendor's models: keys (it needs one) and the server's address."""
 
     keys: tuple[str, ...]
     host: str
