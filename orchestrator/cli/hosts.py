@@ -12,7 +12,7 @@ from forgepool.orchestrator.cli.run.running import Sandbox, settings_with
 from forgepool.orchestrator.launch.machine.doctor import examine
 from forgepool.workers.queue import broker as wire
 from forgepool.workers.queue.host import WorkerPost, serve
-from forgepool.workers.sandbox.order.layers import choose_level
+from forgepool.workers.sandbox.layers import choose_level
 from forgepool.workers.schema.confinement import LEVEL_WORDS
 from forgepool.worktrees.git.git import MINIMUM, git_version
 

@@ -17,10 +17,10 @@ from pathlib import Path
 from forgepool.orchestrator.launch.child_processes import ChildProcesses
 from forgepool.workers.queue.broker import CHECKS, LANDINGS, ORDERS, REVIEWS, BrokerAway, connect
 from forgepool.workers.queue.host import PARENT_DIED
-from forgepool.workers.sandbox.processes import tree
-from forgepool.workers.sandbox.processes.scratch import Scratch, scratch, sweep
+from forgepool.workers.sandbox import tree
 from forgepool.workers.sandbox.run import service
 from forgepool.workers.sandbox.run.service import Service
+from forgepool.workers.sandbox.scratch import Scratch, scratch, sweep
 from forgepool.workers.schema.settings import Settings, whole_environment
 from forgepool.worktrees.errors import InfrastructureError
 

@@ -20,8 +20,8 @@ from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages import CheckFailure
 from forgepool.workers.policy.sources import hosts_for_check
 from forgepool.workers.sandbox.network.package_access import PackageAccess
-from forgepool.workers.sandbox.order.private_dirs import Private, let_out
 from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
+from forgepool.workers.sandbox.sandbox_profile import Private, let_out
 from forgepool.workers.schema.orders import Setup
 from forgepool.workers.workspace.dependency_cache import (
     Mount,

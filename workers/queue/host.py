@@ -21,10 +21,10 @@ import structlog
 
 from forgepool.workers.queue import celery_main, presence
 from forgepool.workers.queue.broker import BrokerAway, connect
-from forgepool.workers.sandbox.processes import tree
-from forgepool.workers.sandbox.processes.fork import Fork, go_on_beside
-from forgepool.workers.sandbox.processes.process_group import find_abandoned
-from forgepool.workers.sandbox.processes.scratch import scratch
+from forgepool.workers.sandbox import tree
+from forgepool.workers.sandbox.fork import Fork, go_on_beside
+from forgepool.workers.sandbox.scratch import scratch
+from forgepool.workers.sandbox.tree import find_abandoned
 from forgepool.workers.schema.settings import Settings, whole_environment
 
 log = structlog.get_logger()

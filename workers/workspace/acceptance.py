@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Literal
 
 from forgepool.workers.context.transcript.entries import Verified, now
-from forgepool.workers.sandbox.order.private_dirs import Private
 from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
+from forgepool.workers.sandbox.sandbox_profile import Private
 from forgepool.workers.schema.orders import WorkOrder
 from forgepool.workers.tools.commands.run import interpreter
 

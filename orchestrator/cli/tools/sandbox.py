@@ -16,10 +16,9 @@ from forgepool.orchestrator.cli.commands import CommandGroup
 from forgepool.orchestrator.cli.output.say import complain, hush, say_json
 from forgepool.orchestrator.cli.run.running import settings_with
 from forgepool.workers.sandbox.network.hosts import BadHost
-from forgepool.workers.sandbox.order.private_dirs import Private, private
-from forgepool.workers.sandbox.order.sandbox_profile import Shelter
-from forgepool.workers.sandbox.processes.scratch import make_scratch
 from forgepool.workers.sandbox.run.process import Command, Ended, run
+from forgepool.workers.sandbox.sandbox_profile import Private, Shelter, private
+from forgepool.workers.sandbox.scratch import make_scratch
 from forgepool.workers.schema.confinement import LEVEL_WORDS
 from forgepool.worktrees.checkouts.pointer import NotOurs, git_folders
 

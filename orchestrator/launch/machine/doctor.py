@@ -16,8 +16,8 @@ from forgepool.workers.agents.cli import find_installed
 from forgepool.workers.llm.routing.open import keys_present
 from forgepool.workers.llm.routing.table import read_table
 from forgepool.workers.queue import broker, presence
-from forgepool.workers.sandbox.processes import tree
-from forgepool.workers.sandbox.processes.scratch import make_scratch, scratch
+from forgepool.workers.sandbox import tree
+from forgepool.workers.sandbox.scratch import make_scratch, scratch
 from forgepool.workers.schema.settings import Settings, search_path
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 from forgepool.worktrees.git.git import MINIMUM, GitFailed, git_version

@@ -6,9 +6,17 @@ from collections.abc import Iterator
 
 from forgepool.orchestrator.launch.machine.finding import MachineFinding
 from forgepool.workers.sandbox.launch import cgroups
-from forgepool.workers.sandbox.order.layers import WEAKER, Layers, NoSandbox, bubblewrap_version, choose_level, layers
-from forgepool.workers.sandbox.order.obstacles import obstacle
-from forgepool.workers.sandbox.processes.uids import COUNT, FIRST
+from forgepool.workers.sandbox.layers import (
+    COUNT,
+    FIRST,
+    WEAKER,
+    Layers,
+    NoSandbox,
+    bubblewrap_version,
+    choose_level,
+    layers,
+    obstacle,
+)
 from forgepool.workers.schema.confinement import LEVEL_WORDS, Level
 from forgepool.workers.schema.settings import Settings
 

@@ -26,8 +26,8 @@ from forgepool.workers.agents.render_transcript import narrate_entries
 from forgepool.workers.context.transcript.entries import ConversationStarted, Finished, Transcript, TurnSaid, now
 from forgepool.workers.llm.messages import Text, user
 from forgepool.workers.sandbox.network.outlet import way_out
-from forgepool.workers.sandbox.order.private_dirs import private
 from forgepool.workers.sandbox.run.process import Command, Ended, run
+from forgepool.workers.sandbox.sandbox_profile import private
 from forgepool.workers.schema.orders import CliAgent, CliProgram
 from forgepool.workers.schema.settings import secret
 from forgepool.worktrees.checkouts.trees import is_folder, remove_rubbish

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 from house import TREE
 
-from forgepool.workers.sandbox.kernel.cgroup_places import find_places
-from forgepool.workers.sandbox.launch.cgroups import open_group
-from forgepool.workers.sandbox.order.layers import NoSandbox, choose_level, somebody
+from forgepool.workers.sandbox.launch.cgroups import find_places, open_group
+from forgepool.workers.sandbox.layers import NoSandbox, choose_level, somebody
 from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
 from forgepool.workers.schema.confinement import Bounds, Confinement
 

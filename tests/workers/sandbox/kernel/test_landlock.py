@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from house import TREE
 
-from forgepool.workers.sandbox.kernel import calls, landlock
+from forgepool.workers.sandbox.launch import calls, landlock
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or (landlock.abi() == 0 and os.environ.get("CI") != "true"), reason="there is no Landlock"
@@ -26,7 +26,7 @@ CHILD = """
 import contextlib, ctypes, errno, fcntl, json, os, signal, socket, sys
 project, folder = sys.argv[1:3]
 sys.path.insert(0, project)
-from forgepool.workers.sandbox.kernel import landlock
+from forgepool.workers.sandbox.launch import landlock
 
 inside, shown, outside = (os.path.join(folder, name) for name in ("inside", "shown", "outside"))
 SYSTEM = ["/usr", "/lib", "/lib64", "/bin", "/etc", "/not/there", sys.base_prefix]
@@ -270,7 +270,7 @@ with attempt("bind"): socket.socket().bind(("127.0.0.1", 0))
 
 
 LOOKING = """
-from forgepool.workers.sandbox.kernel import calls
+from forgepool.workers.sandbox.launch import calls
 
 if os.getuid() == 0:
     os.setresuid(*[int(sys.argv[4])] * 3)
@@ -395,7 +395,7 @@ def test_a_process_that_may_make_no_ruleset_is_told(ground: Ground) -> None:
     """Where Landlock is missing both raise, in one sentence: nobody goes on believing to be confined."""
     found = ground.confined("""
 import ctypes, struct
-from forgepool.workers.sandbox.kernel import calls, seccomp
+from forgepool.workers.sandbox.launch import calls, seccomp
 # As a kernel without Landlock: its calls do not exist.
 number, allow, enosys = (0x20, 0, 0, 0), (0x06, 0, 0, 0x7FFF0000), (0x06, 0, 0, 0x00050026)
 filter_ = [number, (0x35, 0, 2, 444), (0x25, 1, 0, 446), enosys, allow]

@@ -20,8 +20,8 @@ from house import TREE
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forgepool.workers.sandbox.kernel import seccomp
-from forgepool.workers.sandbox.kernel.syscalls import HIGHEST, REFUSED, SHARED, TOLD_APART, UNKNOWN
+from forgepool.workers.sandbox.launch import seccomp
+from forgepool.workers.sandbox.launch.seccomp import HIGHEST, REFUSED, SHARED, TOLD_APART, UNKNOWN
 
 Network = Literal["own", "none"]
 Machine = Literal["x86_64", "aarch64"]
@@ -353,7 +353,7 @@ on_linux = pytest.mark.skipif(
 CHILD = """
 import ctypes, json, os, sys
 sys.path.insert(0, sys.argv[1])
-from forgepool.workers.sandbox.kernel import seccomp
+from forgepool.workers.sandbox.launch import seccomp
 
 libc = ctypes.CDLL(None, use_errno=True)
 

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.sandbox.order.layers import why_level_fails
-from forgepool.workers.sandbox.order.private_dirs import private
-from forgepool.workers.sandbox.order.sandbox_profile import Shelter
+from forgepool.workers.sandbox.layers import why_level_fails
 from forgepool.workers.sandbox.run.process import Command, run, shell
+from forgepool.workers.sandbox.sandbox_profile import Shelter, private
 from forgepool.workers.schema.settings import Settings
 
 _DEEP = 1_200

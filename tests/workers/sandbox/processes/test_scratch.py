@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.sandbox.processes import tree
-from forgepool.workers.sandbox.processes.scratch import make_scratch, scratch, sweep
+from forgepool.workers.sandbox import tree
+from forgepool.workers.sandbox.scratch import make_scratch, scratch, sweep
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +43,7 @@ def test_a_folder_of_a_block_goes_with_it_or_with_its_process(place: Path) -> No
         (folder / "file").write_text("x")
     assert list(place.iterdir()) == []
     killed = "with make_scratch(): os.kill(os.getpid(), signal.SIGKILL)"
-    source = f"import os, signal\nfrom forgepool.workers.sandbox.processes.scratch import make_scratch\n{killed}"
+    source = f"import os, signal\nfrom forgepool.workers.sandbox.scratch import make_scratch\n{killed}"
     subprocess.run([sys.executable, "-c", source], env={**os.environ, "TMPDIR": str(place)})
     assert len(list(place.iterdir())) == 1
     sweep()

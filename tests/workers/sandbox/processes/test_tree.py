@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.sandbox.processes import tree
+from forgepool.workers.sandbox import tree
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="process trees are seen on Linux")
 
@@ -74,7 +74,7 @@ def test_a_name_with_parentheses_does_not_confuse() -> None:
 
 _ORPHANING = """
 import os, sys, subprocess
-from forgepool.workers.sandbox.processes import tree
+from forgepool.workers.sandbox import tree
 tree.become_subreaper()
 own = subprocess.Popen(["sleep", "60"])
 subprocess.run(["sh", "-c", "setsid sleep 60 &"])
@@ -94,7 +94,7 @@ def test_a_subreaper_gets_orphans_and_knows_them_from_its_own() -> None:
 _DYING = """
 import subprocess, sys, time
 child = subprocess.Popen(
-    [sys.executable, "-c", "from forgepool.workers.sandbox.processes import tree; import time; tree.die_with_parent(); "
+    [sys.executable, "-c", "from forgepool.workers.sandbox import tree; import time; tree.die_with_parent(); "
      "print('ready', flush=True); time.sleep(60)"], stdout=subprocess.PIPE)
 child.stdout.readline()
 print(child.pid, flush=True)
@@ -114,8 +114,6 @@ def test_a_child_dies_with_its_parent() -> None:
 
 def test_a_child_whose_parent_is_gone_already_dies_at_once() -> None:
     """The parent may die before the child has asked; its pid tells."""
-    script = (
-        "from forgepool.workers.sandbox.processes import tree; tree.die_with_parent(parent=1 << 22); print('alive')"
-    )
+    script = "from forgepool.workers.sandbox import tree; tree.die_with_parent(parent=1 << 22); print('alive')"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (-9, b"")

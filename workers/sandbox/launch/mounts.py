@@ -15,7 +15,7 @@ import os
 import stat
 import struct
 
-from forgepool.workers.sandbox.kernel import calls
+from forgepool.workers.sandbox.launch import calls
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

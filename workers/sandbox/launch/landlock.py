@@ -17,7 +17,7 @@ import os
 import stat
 import struct
 
-from forgepool.workers.sandbox.kernel import calls
+from forgepool.workers.sandbox.launch import calls
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `collections.abc` is not loaded at the launcher's start.

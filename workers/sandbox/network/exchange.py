@@ -16,8 +16,19 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Seque
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 
-from forgepool.workers.sandbox.network.addresses import Address
+from forgepool.workers.sandbox.network.head import (
+    PIECE_BYTES,
+    BadMessage,
+    Plain,
+    Tunnel,
+    pass_all,
+    pass_body,
+    read_answer,
+    read_request,
+    refusal,
+)
 from forgepool.workers.sandbox.network.hosts import (
+    Address,
     BadHost,
     Denied,
     HostRule,
@@ -26,11 +37,8 @@ from forgepool.workers.sandbox.network.hosts import (
     permits,
     write_in_full,
 )
-from forgepool.workers.sandbox.network.lookup import LookUp, Lookups
-from forgepool.workers.sandbox.network.proxy.head import BadMessage, Plain, Tunnel, read_answer, read_request, refusal
-from forgepool.workers.sandbox.network.proxy.stand_in import Access, StandIn
-from forgepool.workers.sandbox.network.proxy.stream import PIECE_BYTES, pass_all, pass_body
-from forgepool.workers.sandbox.network.proxy.upstream import Upstream
+from forgepool.workers.sandbox.network.stand_in import Access, StandIn
+from forgepool.workers.sandbox.network.upstream import LookUp, Lookups, Upstream
 
 _HEAD_BYTES = 32 * 1024
 _HEAD_END = b"\r\n\r\n"

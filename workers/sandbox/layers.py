@@ -7,19 +7,99 @@ import functools
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from forgepool.workers.sandbox.kernel import landlock
+from forgepool.workers.sandbox.launch import landlock
 from forgepool.workers.sandbox.launch.confined import bubblewrap_program
 from forgepool.workers.sandbox.launch.launch import release
-from forgepool.workers.sandbox.order.obstacles import obstacle
-from forgepool.workers.sandbox.processes.scratch import make_scratch
-from forgepool.workers.sandbox.processes.uids import lease_uid
 from forgepool.workers.sandbox.run.process import Command, run
+from forgepool.workers.sandbox.scratch import make_scratch
 from forgepool.workers.schema.confinement import OPEN, Confinement, Level
 from forgepool.worktrees.errors import InfrastructureError
+from forgepool.worktrees.git.locks import take_lock
+
+FIRST, COUNT = 60_706, 478
+"""A range that neither distributions nor systemd hand out, and that containers of 65,536 uids have too."""
+_FOLDER = Path("/run/forgepool-uids")
+
+
+class NoUid(OSError):
+    """There is none left, or no place to keep account of them."""
+
+
+@contextmanager
+def lease_uid(folder: Path = _FOLDER) -> Iterator[int]:
+    """
+    This process' own until the end of the block, or its own end.
+
+    Raises:
+        NoUid: all are taken, or the folder cannot be written.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = next(
+            (
+                (uid, lock)
+                for uid in range(FIRST, FIRST + COUNT)
+                if (lock := take_lock(folder / f"{uid}.lock")) is not None
+            ),
+            None,
+        )
+    except OSError as trouble:
+        raise NoUid(0, f"{folder}: {trouble.strerror}; root keeps account there of who runs commands") from trouble
+    if found is None:
+        raise NoUid(0, f"all {COUNT} uids for commands are taken; run fewer workers on this host")
+    uid, lock = found
+    try:
+        yield uid
+    finally:
+        os.close(lock)
+
+
+_OUTSIDE = "docs/reference/sandbox.md says how"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Obstacle:
+    found: str
+    mend: str
+
+
+def obstacle(root: Path = Path("/")) -> Obstacle | None:
+    """The likeliest; None where no switch is against it."""
+    switches = root / "proc" / "sys"
+    if _number(switches / "kernel" / "apparmor_restrict_unprivileged_userns") == 1:
+        return Obstacle(
+            found="AppArmor refuses it user namespaces (kernel.apparmor_restrict_unprivileged_userns is 1)",
+            mend=f"give bwrap an AppArmor profile that allows them; {_OUTSIDE}",
+        )
+    if _number(switches / "kernel" / "unprivileged_userns_clone") == 0:
+        return Obstacle(
+            found="user namespaces are switched off (kernel.unprivileged_userns_clone is 0)",
+            mend="set it: sysctl -w kernel.unprivileged_userns_clone=1",
+        )
+    if _number(switches / "user" / "max_user_namespaces") == 0:
+        return Obstacle(
+            found="user namespaces are switched off (user.max_user_namespaces is 0)",
+            mend="set it: sysctl -w user.max_user_namespaces=15000",
+        )
+    if any((root / mark).exists() for mark in (".dockerenv", "run/.containerenv")):
+        return Obstacle(
+            found="this is a container, whose own confinement forbids another inside",
+            mend=f"start it with the security options that allow one; {_OUTSIDE}",
+        )
+    return None
+
+
+def _number(file: Path) -> int | None:
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError):
+        return None
+
 
 Wanted = Literal["auto", "require", "off"]
 

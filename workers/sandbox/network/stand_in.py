@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import unquote
 
+from forgepool.workers.sandbox.network.head import Plain
 from forgepool.workers.sandbox.network.hosts import BadHost, host_name, split_port
-from forgepool.workers.sandbox.network.proxy.head import Plain
-from forgepool.workers.sandbox.network.proxy.upstream import Proxies
+from forgepool.workers.sandbox.network.upstream import Proxies
 
 _TIMEOUT_S = 120.0
 _PIECE_BYTES = 64 * 1024
@@ -124,7 +124,7 @@ def standing_in(access: Access) -> Iterator[StandIn | None]:
     # The folder is this user's alone, and no sandbox shows it: whoever reached the socket would use the passwords.
     with tempfile.TemporaryDirectory(prefix="forgepool-index-") as folder:
         # Imported here: cryptography takes a tenth of a second, and few processes need it.
-        from forgepool.workers.sandbox.network.proxy.authority import certificates
+        from forgepool.workers.sandbox.network.authority import certificates
 
         authority, chain = certificates(access.guarded, Path(folder))
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

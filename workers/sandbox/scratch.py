@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from forgepool.workers.sandbox.processes import tree
+from forgepool.workers.sandbox import tree
 from forgepool.worktrees.checkouts.trees import is_folder, remove_rubbish
 
 _PREFIX = "fpool-"

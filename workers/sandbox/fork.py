@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from forgepool.workers.sandbox.processes.tree import become_subreaper, die_with_parent
+from forgepool.workers.sandbox.tree import become_subreaper, die_with_parent
 
 
 def in_own_process(work: Callable[[], None], *, began: Callable[[int], None]) -> int:
