@@ -34,7 +34,7 @@ from forgepool.workers.workspace.dependency_cache import (
 )
 from forgepool.worktrees.checkouts import slots
 from forgepool.worktrees.checkouts.checkout import Checkout
-from forgepool.worktrees.checkouts.copies import InTheWay
+from forgepool.worktrees.checkouts.trees import InTheWay
 from forgepool.worktrees.git.git import CommitId
 
 

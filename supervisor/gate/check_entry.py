@@ -35,8 +35,8 @@ from forgepool.workers.sandbox.network.package_access import find_lent_access
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 from forgepool.worktrees.checkouts.checkout import Unusable
+from forgepool.worktrees.commits.changes import find_at
 from forgepool.worktrees.commits.compose import Composed, Conflict, Entry, compose, tree_of
-from forgepool.worktrees.commits.paths import find_at
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed
 from forgepool.worktrees.hub.hub import HubUnusable
 from forgepool.worktrees.hub.mirror import Mirror, MissingCommit, open_mirror

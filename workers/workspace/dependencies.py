@@ -27,7 +27,7 @@ from forgepool.workers.schema.yaml.scalars import Duration
 from forgepool.workers.workspace.dependency_cache import bring_in, keep, lacking_keys, store_of
 from forgepool.worktrees.checkouts import slots
 from forgepool.worktrees.checkouts.checkout import Checkout
-from forgepool.worktrees.checkouts.copies import InTheWay
+from forgepool.worktrees.checkouts.trees import InTheWay
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file
 
 log = structlog.get_logger()

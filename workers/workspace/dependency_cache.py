@@ -23,9 +23,8 @@ from typing import Literal
 
 from forgepool.workers.schema.orders import CachedFolder, Setup
 from forgepool.worktrees.checkouts.checkout import Checkout
-from forgepool.worktrees.checkouts.copies import InTheWay, copy_folder
-from forgepool.worktrees.checkouts.trees import remove_tree
-from forgepool.worktrees.commits.paths import Found, find_at
+from forgepool.worktrees.checkouts.trees import InTheWay, copy_folder, remove_tree
+from forgepool.worktrees.commits.changes import Found, find_at
 from forgepool.worktrees.git.beneath import LISTED, Beneath
 from forgepool.worktrees.git.git import CommitId
 

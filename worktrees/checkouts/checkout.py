@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from forgepool.worktrees.checkouts.slots import Slot, begin_work, discard, is_intact, prepare, slots_of
-from forgepool.worktrees.git.config import restore_config
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed, GitOutput, TreeId
 from forgepool.worktrees.git.locks import take_lock
-from forgepool.worktrees.hub.mirror import Mirror, MissingCommit
+from forgepool.worktrees.hub.mirror import Mirror, MissingCommit, restore_config
 
 _GITLINK = "160000"
 _UNREADABLE = (
