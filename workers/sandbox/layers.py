@@ -19,7 +19,7 @@ from forgepool.workers.sandbox.run.process import Command, run
 from forgepool.workers.sandbox.scratch import make_scratch
 from forgepool.workers.schema.confinement import OPEN, Confinement, Level
 from forgepool.worktrees.errors import InfrastructureError
-from forgepool.worktrees.git.locks import take_lock
+from forgepool.worktrees.git.beneath import take_lock
 
 FIRST, COUNT = 60_706, 478
 """A range that neither distributions nor systemd hand out, and that containers of 65,536 uids have too."""

@@ -18,6 +18,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from forgepool.worktrees.errors import InfrastructureError
+from forgepool.worktrees.git.beneath import hold_lock
 from forgepool.worktrees.git.git import (
     MINIMUM,
     CommitId,
@@ -30,7 +31,6 @@ from forgepool.worktrees.git.git import (
     run_outside,
     without_password,
 )
-from forgepool.worktrees.git.locks import hold_lock
 from forgepool.worktrees.hub.hub import is_url
 from forgepool.worktrees.hub.push import LOCKED, PushAnswer, Pushed, RefUpdate, judge_push, push_words
 

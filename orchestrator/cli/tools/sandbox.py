@@ -20,7 +20,7 @@ from forgepool.workers.sandbox.run.process import Command, Ended, run
 from forgepool.workers.sandbox.sandbox_profile import Private, Shelter, private
 from forgepool.workers.sandbox.scratch import make_scratch
 from forgepool.workers.schema.confinement import LEVEL_WORDS
-from forgepool.worktrees.checkouts.pointer import NotOurs, git_folders
+from forgepool.worktrees.hub.hub import NotOurs, git_folders
 
 _NOT_CONFINED, _NO_PROGRAM, _SIGNALLED = 3, 127, 128
 AskedLevel = Literal["auto", "require", "landlock", "off"]
