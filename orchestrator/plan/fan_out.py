@@ -16,7 +16,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from forgepool.workers.sandbox.order.environment import OWN_PREFIX
+from forgepool.workers.sandbox.environment import OWN_PREFIX
 from forgepool.workers.schema.globs import escape, parse
 from forgepool.workers.schema.orders import CliProgram, Limits, Message, Unattended
 from forgepool.workers.schema.policy_rules import RuleEntry
