@@ -104,7 +104,7 @@ def _tell(story: "_Story", plan_file: Path, settings: Settings, workers: int) ->
     state = kept.state()
     # Once it has ended, the folder is removed: the commands are shown as any run shows them.
     before = story.variables if story.temporary and ending != "ended" else ""
-    tell_outcome(kept, state, ending, as_json=False, before=before)
+    tell_outcome(kept, state, ending, as_json=False, before=before, settings=settings)
     if ending != "ended":
         return exit_status(state, ending)
     story.chapter(f"Why '{_WRONG}' was kept out: round() takes half a cent to the even neighbour")

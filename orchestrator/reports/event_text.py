@@ -400,4 +400,4 @@ def telling_lines(recorded: Recorded) -> tuple[str, ...]:
         return ()
     if event.reason.kind == "findings" and event.reason.findings:
         return event.reason.findings[:1]
-    return error_lines(event.reason.log_tail)
+    return tuple(line for line in error_lines(event.reason.log_tail) if line not in event.reason.summary)

@@ -112,7 +112,7 @@ def explain_task(state: RunState, task: TaskState, now: float) -> str:
         f"{_verb(stand.state)} {clock(task.since, now)}{place}: {stand.why}."
     ]
     reason = task.reasons[-1] if task.reasons and task.reasons[-1].attempt == task.attempt else None
-    if reason is not None and reason.tests:
+    if reason is not None and any(test not in stand.why for test in reason.tests[:5]):
         said.append(f"Red: {', '.join(reason.tests[:5])}.")
     if reason is not None and reason.conflicting_entry and reason.kind != "conflict":
         said.append(f"It is green alone and red together with {name_partner(reason.conflicting_entry)}, which landed.")
@@ -120,7 +120,8 @@ def explain_task(state: RunState, task: TaskState, now: float) -> str:
     said += [f"Check {one.words}." for one in advice if one.words not in stand.why]
     if (later := refusal(state, task.id)) is not None:
         said.append(later)
-    errors = [f"  | {line}" for line in error_lines(reason.log_tail)] if reason is not None else []
+    lines = error_lines(reason.log_tail) if reason is not None else ()
+    errors = [f"  | {line}" for line in lines if line not in stand.why]
     again = [f"see it again: {reason.reproduce}"] if reason is not None and reason.reproduce else []
     todo = [f"next: {stand.next}"] if stand.next else []
     return with_branches(state, "\n".join([" ".join(said), *errors, *again, *todo, *describe_reported_findings(task)]))

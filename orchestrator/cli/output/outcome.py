@@ -27,7 +27,15 @@ def exit_status(state: RunState, ending: str) -> int:
     return 0 if len(state.find_done()) == len(state.tasks) else 1
 
 
-def tell_outcome(kept: KeptRun, state: RunState, ending: str, *, as_json: bool, before: str = "") -> None:
+def tell_outcome(
+    kept: KeptRun,
+    state: RunState,
+    ending: str,
+    *,
+    as_json: bool,
+    before: str = "",
+    settings: Settings | None = None,
+) -> None:
     """`before`: what a person types in front of each command, such as variables."""
     now = standing(kept.course, state, now=time.time(), live=False)
     if as_json:
@@ -51,13 +59,13 @@ def tell_outcome(kept: KeptRun, state: RunState, ending: str, *, as_json: bool, 
     if state.in_phase("already_there"):
         say("once more:   forgepool run PLAN --again does what is already there, too")
     if ending == "ended":
-        _tell_leftovers(kept, state)
+        _tell_leftovers(kept, state, settings or Settings())
 
 
-def _tell_leftovers(kept: KeptRun, state: RunState) -> None:
+def _tell_leftovers(kept: KeptRun, state: RunState, settings: Settings) -> None:
     """Say what the run leaves in its hub; nothing where that cannot be asked."""
     try:
-        found = refs_left(mirror_of(kept.options.hub, Settings()), state)
+        found = refs_left(mirror_of(kept.options.hub, settings), state)
     except GitFailed:
         return
     if found:
