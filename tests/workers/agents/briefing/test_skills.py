@@ -5,17 +5,21 @@ from pathlib import Path
 import pytest
 from premade import repository
 
-from forgepool.workers.agents.briefing.prompts.blocks import system_blocks
-from forgepool.workers.agents.briefing.skills.library import builtin_skill, builtin_skills, find_skill
-from forgepool.workers.agents.briefing.skills.narrowing import narrow_tools
-from forgepool.workers.agents.briefing.skills.role import Skill, parse_skill
+from forgepool.workers.agents.briefing.system_prompt import (
+    Skill,
+    builtin_skill,
+    builtin_skills,
+    find_skill,
+    narrow_tools,
+    parse_skill,
+    system_blocks,
+)
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 from forgepool.workers.tools.commands.run import BASH
+from forgepool.workers.tools.endings import ASK
 from forgepool.workers.tools.files.edit import EDIT_FILE
-from forgepool.workers.tools.files.read import READ_FILE
-from forgepool.workers.tools.files.write import WRITE_FILE
+from forgepool.workers.tools.files.text_file import READ_FILE, WRITE_FILE
 from forgepool.workers.tools.tool import Arguments, Tool, ToolAnswer, make_typed_tool
-from forgepool.workers.tools.turns.endings import ASK
 
 ABROAD = make_typed_tool(
     "docs__fetch", "of another program", Arguments, lambda given, place: ToolAnswer(text=""), kind="read"
