@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from plans import begun, course, task
 
-from forgepool.orchestrator.cli.output import outcome
+from forgepool.orchestrator.cli.output import progress
 from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions
 from forgepool.workers.schema.settings import Settings
 
@@ -25,10 +25,10 @@ def test_the_end_of_a_run_reads_its_hub_in_the_cache_of_the_run(
     def cache_of(_: str, settings: Settings) -> Path:
         return settings.cache
 
-    monkeypatch.setattr(outcome, "mirror_of", cache_of)
-    monkeypatch.setattr(outcome, "refs_left", nothing_kept)
+    monkeypatch.setattr(progress, "mirror_of", cache_of)
+    monkeypatch.setattr(progress, "refs_left", nothing_kept)
     options = RunOptions(run="r-1", hub="/hub", target="t", workers=1, plan_file="p", plan_file_digest="d")
     own = Settings().model_copy(update={"cache": tmp_path / "own"})
     kept = KeptRun(tmp_path, options, OF.plan, OF)
-    outcome.tell_outcome(kept, begun(OF), "ended", as_json=False, settings=own)
+    progress.tell_outcome(kept, begun(OF), "ended", as_json=False, settings=own)
     assert read == [tmp_path / "own"]
