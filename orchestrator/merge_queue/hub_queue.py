@@ -252,7 +252,10 @@ def show_board(queue: HubQueue) -> tuple[Board, str]:
     board = look.board or Board(gate="", target=look.target, tip=look.tip or "", at=time.time())
     known = {entry_name(one.stand.entry) for one in board.entries}
     lying = {ref: at for ref, at in look.submitted.items() if entry_of_ref(look.target, ref) not in known}
-    shown = {"entries": (*board.entries, *_untaken(queue, lying)), "hub": without_password(queue.mirror.hub)}
+    line = [one for one in board.entries if one.stand.place is not None]
+    ended = [one for one in board.entries if one.stand.place is None]
+    entries = (*line, *_untaken(queue, lying), *ended)
+    shown = {"entries": entries, "hub": without_password(queue.mirror.hub)}
     return board.model_copy(update=shown), look.silence
 
 

@@ -37,10 +37,10 @@ class FoundEntry:
     name: str
 
 
-def gates_called(settings: Settings, name: str | None) -> list[KeptRun]:
+def gates_called(settings: Settings, name: str | None, hub: str | None = None) -> list[KeptRun]:
     """
     Those that the name may mean, all without one: a gate's own name, the branch that it stands before, or a beginning
-    of its name, whichever fits first.
+    of its name, whichever fits first. Of several, those of the hub, or of the repository the person stands in, if any.
 
     Raises:
         CannotRun: there is none.
@@ -52,7 +52,15 @@ def gates_called(settings: Settings, name: str | None) -> list[KeptRun]:
     found = kept if name is None else _called(kept, name)
     if not found:
         raise CannotRun(f"there is no queue '{name}'; there are: {_listed(kept)}")
-    return found
+    return _of_repository(found, hub, settings) if len(found) > 1 else found
+
+
+def _of_repository(kept: list[KeptRun], hub: str | None, settings: Settings) -> list[KeptRun]:
+    try:
+        url = _mirror_of(hub, settings)[1].url
+    except (HubUnusable, GitFailed):
+        return kept
+    return [one for one in kept if one.options.hub == url] or kept
 
 
 def gate_called(settings: Settings, name: str | None) -> KeptRun:
@@ -60,14 +68,14 @@ def gate_called(settings: Settings, name: str | None) -> KeptRun:
     return _only(gates_called(settings, name))
 
 
-def find_entry(settings: Settings, entry: str, gate: str | None) -> FoundEntry:
+def find_entry(settings: Settings, entry: str, gate: str | None, hub: str | None = None) -> FoundEntry:
     """
     The entry, where only one of the gates that may be meant has it.
 
     Raises:
         CannotRun: none has it, with why it was not taken in where one knows that; or several have it.
     """
-    kept = gates_called(settings, gate)
+    kept = gates_called(settings, gate, hub)
     states = [one.state() for one in kept]
     named = (entry_name(entry), earlier_name(entry))
     name = next((one for one in named if any(one in state.submitted for state in states)), named[0])
@@ -75,7 +83,9 @@ def find_entry(settings: Settings, entry: str, gate: str | None) -> FoundEntry:
     if len(having) == 1:
         return FoundEntry(kept=kept[having[0]], state=states[having[0]], name=name)
     if having:
-        raise CannotRun(f"'{name}' is an entry of several queues; say of which, with --target: {_listed(kept, having)}")
+        raise CannotRun(
+            f"'{entry}' is an entry of several queues; say of which, with --target: {_listed(kept, having)}"
+        )
     if (why := next((why for state in states if (why := refusal(state, name)) is not None), None)) is not None:
         raise CannotRun(why)
     latest = (

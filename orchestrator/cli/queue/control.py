@@ -183,7 +183,7 @@ def _ask_anywhere(
         return _tell_reply(server_queue(server, token_file, settings).ask(request), request, server, as_json)
     queues = hub_queues(hub, target, settings)
     if queues is None:
-        return _ask(as_json, target, entry, request)
+        return _ask(as_json, target, entry, request, hub)
     queue = one_of(queues, entry)
     reply = queue.ask(request)
     if reply is None:
@@ -203,12 +203,12 @@ def _tell_reply(reply: RequestReply, request: PersonRequest, queue: str, as_json
     return 0
 
 
-def _ask(as_json: bool, target: str | None, entry: str | None, request: PersonRequest) -> int:
+def _ask(as_json: bool, target: str | None, entry: str | None, request: PersonRequest, hub: str | None = None) -> int:
     if entry is None:
         kept = gate_called(Settings(), target)
         state = kept.state()
     else:
-        one = find_entry(Settings(), entry, target)
+        one = find_entry(Settings(), entry, target, hub)
         kept, state = one.kept, one.state
         request = request.model_copy(update={"task": one.name, "candidate": one.state.submitted[one.name].commit})
         if request.do in ("retry", "grant"):

@@ -23,6 +23,7 @@ from forgepool.orchestrator.merge_queue.submit import submit as give
 from forgepool.orchestrator.reports.queue_board import Board, BoardEntry, board_of, entry_of
 from forgepool.orchestrator.reports.queue_status import EntryStanding
 from forgepool.orchestrator.run.run_folder import KeptRun
+from forgepool.workers.schema.error_lines import without_escapes
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.git.git import GitFailed, without_password
 
@@ -54,10 +55,12 @@ def wait_for(queue: HubQueue, mine: Submitted, *, as_json: bool) -> int:
 
 
 def _tell_reasons(entry: BoardEntry) -> None:
-    say(entry.explained)
+    """Show the end of the log, which lies on another host, and below it what to do."""
     reason = entry.reasons[-1] if entry.reasons else {}
-    for line in str(reason.get("log_tail", "")).strip().splitlines()[-_LOG_LINES:]:
-        say(f"    | {line}")
+    log = without_escapes(str(reason.get("log_tail", "")))
+    for line in log.strip().splitlines()[-_LOG_LINES:]:
+        say(f"    | {printable(line)}")
+    say(entry.explained)
 
 
 def _tell(line: str, *, as_json: bool) -> None:
@@ -183,7 +186,7 @@ def _boards(target: str | None, hub: str | None, server: str | None, token_file:
     if queues is not None:
         return [show_board(one) for one in queues]
     now = time.time()
-    kept = gates_called(settings, target)
+    kept = gates_called(settings, target, hub)
     return [(board_of(one.state(), now, one.options.trials), _unserved(one)) for one in kept]
 
 
@@ -192,7 +195,9 @@ def _unserved(kept: KeptRun) -> str:
 
 
 def _tell_status(board: Board, silence: str) -> None:
-    say(f"{board.target} of {board.hub} at {board.tip[:12]}, {board.in_line} in line")
+    untaken = sum(one.stand.state == "submitted" for one in board.entries)
+    more = f", {untaken} not taken in yet" if untaken else ""
+    say(f"{board.target} of {board.hub} at {board.tip[:12]}, {board.in_line} in line{more}")
     if silence:
         say(f"{silence[:1].upper()}{silence[1:]}; what is submitted waits in the hub until one starts.")
     for line in (board.overload, board.frozen):
@@ -228,7 +233,7 @@ def explain(
     elif (queues := hub_queues(hub, target, settings)) is not None:
         told = explain_entry(one_of(queues, entry), entry)
     else:
-        one = find_entry(settings, entry, target)
+        one = find_entry(settings, entry, target, hub)
         told = entry_of(one.state, one.name, time.time())
     if as_json:
         say_json(told.as_json())

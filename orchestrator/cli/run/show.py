@@ -22,6 +22,7 @@ from forgepool.orchestrator.reports.status import standing
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun
+from forgepool.orchestrator.state.task import DONE
 from forgepool.workers.agents.render_transcript import NarratedLine, lines
 from forgepool.workers.context.transcript.as_script import as_script
 from forgepool.workers.context.transcript.entries import Entry, TurnSaid, parse_transcript
@@ -47,23 +48,24 @@ def list_runs(as_json: Json = False) -> None:
     settings = Settings()
     rows = [_row(settings, name) for name in run_folder.run_names(settings)]
     if as_json:
-        say_json([dict(zip(("run", "outcome", "landed", "target", "hub"), row, strict=True)) for row in rows])
+        keys = ("run", "outcome", "landed", "done", "target", "hub")
+        say_json([dict(zip(keys, row, strict=True)) for row in rows])
     elif rows:
-        print_table(("run", "outcome", "landed", "target", "hub"), rows)
+        print_table(("run", "outcome", "done", "target", "hub"), [(*row[:2], *row[3:]) for row in rows])
     else:
         say("there are no runs yet; `forgepool run PLAN` starts one")
 
 
-def _row(settings: Settings, run: str) -> tuple[str, str, str, str, str]:
+def _row(settings: Settings, run: str) -> tuple[str, str, str, str, str, str]:
     """One that cannot be read is said to be so, and hides no other."""
     try:
         kept = run_folder.open_run(settings, run)
         now = standing(kept.course, kept.state(), now=time.time(), live=is_being_written(kept.folder))
     except JournalUnreadable as problem:
         complain(str(problem), 0)
-        return (run, "unreadable", "", "", "")
-    landed = sum(task.phase == "landed" for task in now.tasks)
-    return (run, now.outcome, f"{landed}/{len(now.tasks)}", now.target, kept.options.hub)
+        return (run, "unreadable", "", "", "", "")
+    landed, done = (sum(task.phase in phases for task in now.tasks) for phases in (("landed",), DONE))
+    return (run, now.outcome, f"{landed}/{len(now.tasks)}", f"{done}/{len(now.tasks)}", now.target, kept.options.hub)
 
 
 def status(run: OptionalRun = None, as_json: Json = False) -> None:

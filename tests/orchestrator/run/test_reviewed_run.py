@@ -101,7 +101,11 @@ def test_what_is_failed_as_a_whole_stays_landed_and_the_run_waits_for_a_person_d
 
 def test_a_run_that_nobody_can_review_waits_for_a_word_and_lands_on_it_after_it_has_ended(ada: Person) -> None:
     status, name, said = run(ada, "q")
-    assert status == 1 and "nobody of another family" in said and f"forgepool approve {name} one --by NAME" in said
+    assert (
+        status == 1
+        and "waits for a person: no model may review it" in said
+        and f"forgepool approve {name} one --by NAME" in said
+    )
     assert "two: blocked" in said
     refused = ada.forgepool("approve", name, "one")
     assert refused.status == 2 and "give a name" in refused.err and refused.err.count("\n") == 1

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 from kept_here import RUN, Hands, KeptHere, keep
+from pydantic import JsonValue
 from tiny_hub import TinyHub, make_hub
 
+from forgepool.orchestrator.cli.queue.submit import _tell_reasons
 from forgepool.orchestrator.decisions.queue.submissions import entry_name
 from forgepool.orchestrator.journal.events import CheckSent, EntryHeld, EntrySubmitted, Event
 from forgepool.orchestrator.journal.inbox import PersonRequest
@@ -17,7 +19,8 @@ from forgepool.orchestrator.journal.store import Recorded, read
 from forgepool.orchestrator.merge_queue import submit
 from forgepool.orchestrator.merge_queue.hub_queue import HubQueue, _silent_s, explain_entry, show_board
 from forgepool.orchestrator.merge_queue.submit import EntryProgress, Submitted, Wish, hand_in, progress_of
-from forgepool.orchestrator.reports.queue_board import BEAT_S, GONE_S, RENEWED_S
+from forgepool.orchestrator.reports.queue_board import BEAT_S, GONE_S, RENEWED_S, BoardEntry
+from forgepool.orchestrator.reports.queue_status import EntryStanding
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.state.run import RunState
 from forgepool.supervisor.messages import CheckRequest
@@ -286,6 +289,24 @@ def test_with_no_queue_at_work_a_withdrawal_takes_the_submission_away_and_other_
     assert place.hub.git("for-each-ref", mine.ref) == ""
     place.turn()
     assert place.loop.state.submitted == {}
+
+
+def test_what_is_not_taken_in_yet_stands_before_what_has_ended(place: Place) -> None:
+    place.submit("first")
+    place.end()
+    place.submit(BRANCH)
+    board, _ = show_board(place.queue)
+    assert [(one.stand.entry, one.stand.state) for one in board.entries] == [(BRANCH, "submitted"), ("first", "landed")]
+
+
+def test_the_log_of_a_returned_branch_has_no_colours_and_what_to_do_comes_last(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    place = EntryStanding.__dataclass_fields__
+    stand = EntryStanding(**{name: 1 if name == "revision" else None if name == "place" else "" for name in place})
+    reason: dict[str, JsonValue] = {"log_tail": "\x1b[31mFAILED\x1b[0m test_a.py::test_a\n"}
+    _tell_reasons(BoardEntry(stand=stand, explained="'b' was returned.\nnext: push", reasons=(reason,)))
+    assert capsys.readouterr().out == "    | FAILED test_a.py::test_a\n'b' was returned.\nnext: push\n"
 
 
 @pytest.mark.parametrize("had_queue", [False, True])
