@@ -21,12 +21,11 @@ from forgepool.orchestrator.plan.fan_out import (
 )
 from forgepool.orchestrator.plan.overlap import BadGlob
 from forgepool.supervisor.gate_file.document import ReviewWord, WrittenChecksOrNone
-from forgepool.workers.policy.rules.document import mistakes_in
+from forgepool.workers.policy.document import mistakes_in
 from forgepool.workers.sandbox.network.hosts import BadHost, read_rule
+from forgepool.workers.schema.documents import Located
+from forgepool.workers.schema.mistakes import Mistake, Slug, slug
 from forgepool.workers.schema.orders import Message
-from forgepool.workers.schema.yaml.documents import Located
-from forgepool.workers.schema.yaml.mistakes import Mistake
-from forgepool.workers.schema.yaml.scalars import Slug, slug
 
 _MOST_TASKS = 100_000
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
 from forgepool.orchestrator.plan.entries import PlanReading, WrittenTask
-from forgepool.workers.schema.yaml.mistakes import MAX_MISTAKES, nearest
+from forgepool.workers.schema.mistakes import MAX_MISTAKES, nearest
 
 _MOST_NEEDS = 1_000_000
 

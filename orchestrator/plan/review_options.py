@@ -9,9 +9,9 @@ from typing import Literal
 from forgepool.orchestrator.plan.entries import GateOptions, PlanReading, ReviewEntry
 from forgepool.supervisor.gate_file.document import ReviewWord
 from forgepool.supervisor.messages import Independence, ReviewPolicy
+from forgepool.workers.schema.documents import read_text
+from forgepool.workers.schema.mistakes import DocumentWrong, Mistake, nearest
 from forgepool.workers.schema.orders import Limits, Message
-from forgepool.workers.schema.yaml.documents import read_text
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong, Mistake, nearest
 
 
 class PlanReview(Message):

@@ -15,7 +15,7 @@ from forgepool.supervisor.gate_file.document import (
     read_gate_file,
     voting,
 )
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
+from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file
 from forgepool.worktrees.commits.paths import find_at
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed

@@ -12,15 +12,13 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from forgepool.supervisor.gate_file.rules import RULES
 from forgepool.supervisor.gate_file.scopes import Scope, Scopes, inside, outside, unknown
-from forgepool.workers.policy.rules.document import mistakes_in
+from forgepool.workers.policy.document import mistakes_in
 from forgepool.workers.sandbox.network.hosts import BadHost, read_rule
-from forgepool.workers.schema.globs import parse
+from forgepool.workers.schema.documents import Located, read, validate
+from forgepool.workers.schema.globs import BadGlob, parse
+from forgepool.workers.schema.mistakes import DocumentWrong, Duration, Mistake, Slug, nearest
 from forgepool.workers.schema.orders import CachedFolder, Message, Setup
 from forgepool.workers.schema.policy_rules import RuleEntry
-from forgepool.workers.schema.segments import BadGlob
-from forgepool.workers.schema.yaml.documents import Located, read, validate
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong, Mistake, nearest
-from forgepool.workers.schema.yaml.scalars import Duration, Slug
 
 _TOOLS = re.compile(
     r"(?:(?<![\w./-])|(?<=bin/))(ruff(?: format)?|mypy|eslint|tsc|flake8|pylint|pyright|pytest)(?![\w./=-])"

@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import Field
 
+from forgepool.workers.schema.mistakes import Slug, nearest
 from forgepool.workers.schema.orders import Message
-from forgepool.workers.schema.yaml.mistakes import nearest
-from forgepool.workers.schema.yaml.scalars import Slug
 
 
 class Scope(Message):

@@ -35,18 +35,18 @@ from forgepool.workers.context.view.choice import choose_profile as chosen_profi
 from forgepool.workers.llm.provider import ModelFailed
 from forgepool.workers.llm.routing.open import keys_of
 from forgepool.workers.llm.routing.table import Table, read_table
-from forgepool.workers.policy.calls import judge_call
+from forgepool.workers.policy.judgement import judge_call
 from forgepool.workers.policy.layers import Policy
 from forgepool.workers.policy.network import HostsRefused
-from forgepool.workers.policy.rules.place import Ground
+from forgepool.workers.policy.rule import Ground
 from forgepool.workers.policy.sources import REPOSITORY_FILE, policy_of
 from forgepool.workers.sandbox.order.layers import NoSandbox
 from forgepool.workers.sandbox.order.private_dirs import private
 from forgepool.workers.sandbox.order.sandbox_profile import Shelter
+from forgepool.workers.schema.logs import hider
+from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.orders import Limits, Spent
-from forgepool.workers.schema.redaction import hider
 from forgepool.workers.schema.settings import Settings
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 from forgepool.workers.tools.refusal import ToolRefused
 from forgepool.workers.tools.workplace import Workplace
 from forgepool.worktrees.checkouts.checkout import Checkout, Unusable, lease_checkout

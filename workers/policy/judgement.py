@@ -7,18 +7,37 @@ made before anything is carried out, and is no wall: the sandbox holds what a po
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from forgepool.workers.policy.layers import Policy, Verdict
-from forgepool.workers.policy.matching import Access, Touch, on_call, on_host, on_tool, on_touch, on_variable
-from forgepool.workers.policy.rules.command import ProgramCall, make_call
-from forgepool.workers.policy.rules.host import HostPattern
-from forgepool.workers.policy.rules.place import Ground, ResolvedPath, Unresolved, unknown
-from forgepool.workers.policy.rules.rule import STRICTNESS
+from pydantic import JsonValue
+
+from forgepool.workers.policy.command import ProgramCall, make_call
+from forgepool.workers.policy.layers import (
+    Access,
+    Policy,
+    Touch,
+    Verdict,
+    on_call,
+    on_host,
+    on_tool,
+    on_touch,
+    on_variable,
+)
+from forgepool.workers.policy.rule import (
+    READERS,
+    SHELLS,
+    STRICTNESS,
+    WRITERS,
+    Ground,
+    HostPattern,
+    ResolvedPath,
+    Unresolved,
+    unknown,
+)
 from forgepool.workers.schema.policy_rules import Decision
 from forgepool.workers.shell.interpret.known_programs import find_written
 from forgepool.workers.shell.interpret.read_script import (
@@ -31,6 +50,8 @@ from forgepool.workers.shell.interpret.read_script import (
     VariableAssignment,
     read_script,
 )
+from forgepool.workers.tools.files.patches.patch import Add, Delete, Update, read_patch
+from forgepool.workers.tools.refusal import ToolRefused
 
 _MOST_SCRIPT_BYTES = 32 * 1024
 _STREAMS = ("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/zero", "/dev/full")
@@ -291,3 +312,37 @@ def _script_text(path: Path, ground: Ground) -> str | None:
         return raw.decode() if len(raw) <= _MOST_SCRIPT_BYTES else None
     except (OSError, RuntimeError, ValueError):
         return None
+
+
+def judge_call(policy: Policy, tool: str, arguments: Mapping[str, JsonValue], ground: Ground) -> PolicyJudgement:
+    """The strictest of what it comes to. Arguments that are wrong are left to the tool to complain of."""
+    command = arguments.get("command")
+    if tool in SHELLS and isinstance(command, str):
+        return judge_command(policy, command, ground, tool=tool)
+    access: Access = "write" if tool in WRITERS else "read"
+    judged = [judge_path(policy, tool, access, path, ground) for path in _paths(tool, arguments)]
+    return max(judged, key=lambda each: STRICTNESS[each.decision], default=None) or judge_tool(policy, tool)
+
+
+def _paths(tool: str, arguments: Mapping[str, JsonValue]) -> Iterator[str]:
+    path = arguments.get("path")
+    if tool in WRITERS | READERS and isinstance(path, str) and path:
+        yield path
+    patch = arguments.get("input")
+    if tool == "apply_patch" and isinstance(patch, str):
+        yield from _patched(patch)
+
+
+def _patched(patch: str) -> Iterator[str]:
+    try:
+        changes = read_patch(patch)
+    except ToolRefused:
+        return
+    for change in changes:
+        match change:
+            case Add(path=path) | Delete(path=path):
+                yield path
+            case Update(path=path, moved_to=target):
+                yield path
+                if target is not None:
+                    yield target

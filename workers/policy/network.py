@@ -8,7 +8,7 @@ from typing import Literal
 
 from forgepool.workers.policy.judgement import judge_host
 from forgepool.workers.policy.layers import Policy
-from forgepool.workers.policy.rules.host import HostPattern
+from forgepool.workers.policy.rule import HostPattern
 from forgepool.workers.sandbox.network.hosts import BadHost, read_rule
 from forgepool.worktrees.errors import UserError
 

@@ -11,14 +11,14 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+from forgepool.workers.policy.document import make_rules, mistakes_in, parse_policy, read_policy
 from forgepool.workers.policy.layers import Policy
 from forgepool.workers.policy.network import grant_hosts, require_hosts
-from forgepool.workers.policy.rules.document import make_rules, mistakes_in, parse_policy, read_policy
-from forgepool.workers.policy.rules.rule import PolicyRule
+from forgepool.workers.policy.rule import PolicyRule
 from forgepool.workers.sandbox.network.package_access import PackageAccess
+from forgepool.workers.schema.documents import read, validate
+from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.policy_rules import RuleEntry
-from forgepool.workers.schema.yaml.documents import read, validate
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 
 REPOSITORY_FILE = "forgepool.yaml"
 

@@ -4,7 +4,9 @@ the warnings alone, in words.
 """
 
 import logging
+import re
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TextIO
 
@@ -46,3 +48,16 @@ def _in_words(logger: object, method: str, event: structlog.typing.EventDict) ->
     rest = ", ".join(f"{key} {value}" for key, value in event.items() if key not in hidden)
     line = f"forgepool: {name}{f': {why}' if why else ''}{f' ({rest})' if rest else ''}"
     return "".join(each if each.isprintable() else " " for each in line)
+
+
+_SHORTEST = 6
+"""Characters: a shorter value would be found in many an innocent word."""
+
+
+def hider(secrets: Iterable[str]) -> Callable[[str], str]:
+    """Puts `[key hidden]` in the place of each of the secrets, wherever it stands in a text."""
+    known = sorted({one for one in secrets if len(one) >= _SHORTEST}, key=len, reverse=True)
+    if not known:
+        return str
+    pattern = re.compile("|".join(map(re.escape, known)))
+    return lambda text: pattern.sub("[key hidden]", text)

@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from forgepool.workers.schema.confinement import Level
+from forgepool.workers.schema.mistakes import RelativePath
 from forgepool.workers.schema.policy_rules import RuleEntry
-from forgepool.workers.schema.yaml.scalars import RelativePath
 
 
 class Message(BaseModel):

@@ -21,10 +21,9 @@ from forgepool.workers.sandbox.order.layers import NoSandbox
 from forgepool.workers.sandbox.order.private_dirs import Private, let_out, private
 from forgepool.workers.sandbox.order.sandbox_profile import Shelter
 from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
+from forgepool.workers.schema.documents import load
+from forgepool.workers.schema.mistakes import DocumentWrong, Duration
 from forgepool.workers.schema.orders import CachedFolder, Setup
-from forgepool.workers.schema.yaml.documents import load
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
-from forgepool.workers.schema.yaml.scalars import Duration
 from forgepool.workers.workspace.dependency_cache import bring_in, keep, lacking_keys, store_of
 from forgepool.worktrees.checkouts import slots
 from forgepool.worktrees.checkouts.checkout import Checkout

@@ -16,9 +16,9 @@ from forgepool.workers.policy.network import require_hosts
 from forgepool.workers.policy.sources import REPOSITORY_FILE, policy_of
 from forgepool.workers.sandbox.order.private_dirs import Private, private
 from forgepool.workers.sandbox.order.sandbox_profile import Shelter
+from forgepool.workers.schema.mistakes import DocumentWrong, Mistake
 from forgepool.workers.schema.orders import WorkOrder
 from forgepool.workers.schema.settings import Settings
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong, Mistake
 from forgepool.workers.tools.turns.endings import GRANTED, Permission
 from forgepool.workers.workspace.acceptance import AcceptanceFinding, accept
 from forgepool.workers.workspace.assets import VARIABLE, lay_out

@@ -25,10 +25,9 @@ from forgepool.supervisor.gate_file.document import CheckDefinition, read_gate_f
 from forgepool.supervisor.messages import CheckResult, ReviewPolicy
 from forgepool.workers.agents.families import family_said
 from forgepool.workers.llm.routing.table import read_table, unknown
-from forgepool.workers.schema.globs import parse
-from forgepool.workers.schema.segments import BadGlob
+from forgepool.workers.schema.documents import read_text
+from forgepool.workers.schema.globs import BadGlob, parse
 from forgepool.workers.schema.settings import Settings
-from forgepool.workers.schema.yaml.documents import read_text
 
 _STATUS = {"passes": 0, "nothing": 0, "refused": 1, "trouble": 3}
 _INTERRUPTED = 130

@@ -8,9 +8,8 @@ from forgepool.orchestrator.cli.output.say import printable
 from forgepool.orchestrator.cli.output.texts import prove_text
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.run.hub import CannotRun
-from forgepool.workers.schema.globs import parse
-from forgepool.workers.schema.segments import BadGlob
-from forgepool.workers.schema.yaml.mistakes import nearest
+from forgepool.workers.schema.globs import BadGlob, parse
+from forgepool.workers.schema.mistakes import nearest
 
 
 def granting(globs: tuple[str, ...], rules: tuple[str, ...], by: str) -> PersonRequest:

@@ -18,8 +18,8 @@ from forgepool.workers.llm.routing.table import read_table
 from forgepool.workers.queue import broker, presence
 from forgepool.workers.sandbox.processes import tree
 from forgepool.workers.sandbox.processes.scratch import make_scratch, scratch
+from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.settings import Settings, search_path
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 from forgepool.worktrees.git.git import MINIMUM, GitFailed, git_version
 from forgepool.worktrees.hub.hub import HubUnusable
 

@@ -8,8 +8,8 @@ from forgepool.orchestrator.launch.prerequisites import prove_agents
 from forgepool.orchestrator.plan.document import Plan, dump_plan, parse_plan, read_expanded
 from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.workers.policy.network import HostsRefused
+from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.settings import Settings
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 
 HEAD = "version: 1\nname: p\nchecks: none\n"
 

@@ -11,9 +11,9 @@ from forgepool.orchestrator.plan.document import Plan, dump_plan, parse_plan, re
 from forgepool.orchestrator.plan.entries import GateOptions, Wave
 from forgepool.orchestrator.plan.review_options import PlanReview
 from forgepool.supervisor.gate_file.rules import RULES
+from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.orders import Limits
 from forgepool.workers.schema.settings import Settings
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 
 HEAD = "version: 1\nname: p\nchecks: none\n"
 TASKS = "tasks: [{id: one, agent: {builtin: {}}}]\n"

@@ -11,9 +11,9 @@ from forgepool.supervisor.gate_file.document import (
     read_gate_file,
     unknown_uses,
 )
+from forgepool.workers.schema.documents import read
+from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.orders import CachedFolder
-from forgepool.workers.schema.yaml.documents import read
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 
 LIST = """\
 version: 1

@@ -15,8 +15,7 @@ from forgepool.workers.agents.briefing.skills.role import Skill
 from forgepool.workers.agents.builtin.phases import facts
 from forgepool.workers.context.edits.masks import FILES_TITLE
 from forgepool.workers.context.transcript.entries import Entry, PlanCommitted
-from forgepool.workers.context.transcript.excerpts import excerpts
-from forgepool.workers.context.transcript.summary import render_summary, summarise_entries
+from forgepool.workers.context.transcript.summary import excerpts, render_summary, summarise_entries
 from forgepool.workers.schema.orders import PhaseName
 
 _OVERFLOWED = (

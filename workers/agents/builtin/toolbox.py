@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 
 from forgepool.workers.agents.briefing.skills.narrowing import narrow_tools
 from forgepool.workers.agents.briefing.skills.role import Skill
-from forgepool.workers.policy.layers import Policy
-from forgepool.workers.policy.offering import offerable
+from forgepool.workers.policy.layers import Policy, offerable
 from forgepool.workers.sandbox.run.background import Background
 from forgepool.workers.schema.orders import PhaseName
 from forgepool.workers.tools.commands.red_phase import RedPhase, confirm_red_phase_tool

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from pydantic import JsonValue
 
 from forgepool.workers.context.edits.state import ContextState
-from forgepool.workers.context.history.actions import Deed
-from forgepool.workers.context.history.token_estimate import lengths
 from forgepool.workers.context.shorten.new_results import bases, mend_edit
+from forgepool.workers.context.transcript.actions import Deed
 from forgepool.workers.context.transcript.edit import Edit, show_turns
+from forgepool.workers.context.transcript.usage import lengths
 from forgepool.workers.llm.messages import Text, Turn, user
 
 HARNESS = "[the harness]"

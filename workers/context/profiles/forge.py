@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from forgepool.workers.context.edits.facts import failures, files, find_said, outcomes
+from forgepool.workers.context.edits.ledger import failures, files, find_said, outcomes
 from forgepool.workers.context.edits.masks import (
     HARNESS,
     before,
@@ -24,12 +24,12 @@ from forgepool.workers.context.edits.masks import (
     size,
     text_of,
 )
-from forgepool.workers.context.edits.pressure import Ladder, Pressure
-from forgepool.workers.context.edits.state import ContextState, EditProposal, Moment
-from forgepool.workers.context.history.actions import Deed, Read
-from forgepool.workers.context.history.names import find_definitions
+from forgepool.workers.context.edits.state import ContextState, EditProposal, Ladder, Moment, Pressure
+from forgepool.workers.context.transcript.actions import Deed
 from forgepool.workers.context.transcript.edit import Edit
+from forgepool.workers.context.transcript.names import find_definitions
 from forgepool.workers.llm.messages import Text
+from forgepool.workers.shell.purpose.file_access import Read
 
 _MARK = re.compile(r"\[forge: (gentle|moderate|aggressive), (\d+)% left\]\Z")
 _MARK_END = "% left]"

@@ -9,19 +9,27 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from forgepool.workers.context.edits.state import Profile
+from forgepool.workers.context.edits.state import ContextState, Moment, Profile
 from forgepool.workers.context.profiles.advisory import Advisory
-from forgepool.workers.context.profiles.comparators.clear import Clear
-from forgepool.workers.context.profiles.comparators.compact import Compact
-from forgepool.workers.context.profiles.comparators.condenser import Condenser
+from forgepool.workers.context.profiles.comparators import Clear, Compact, Condenser
 from forgepool.workers.context.profiles.forge import ForgeProfile
 from forgepool.workers.context.profiles.ghost import Ghost
-from forgepool.workers.context.profiles.ledger.ledger import variant
-from forgepool.workers.context.profiles.off import Off
-from forgepool.workers.context.profiles.pace.pace import Pace
-from forgepool.workers.context.profiles.soulforge.soulforge import SoulforgeV1, SoulforgeV2
+from forgepool.workers.context.profiles.ledger import variant
+from forgepool.workers.context.profiles.pace import Pace
+from forgepool.workers.context.profiles.soulforge import SoulforgeV1, SoulforgeV2
 from forgepool.workers.context.shorten.new_results import Birth
 from forgepool.worktrees.errors import UserError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Off:
+    @property
+    def name(self) -> str:
+        return "off"
+
+    def propose(self, state: ContextState, moment: Moment) -> None:
+        """Nothing, whatever happens."""
+
 
 DEFAULT = "ledger"
 

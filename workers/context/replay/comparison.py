@@ -3,17 +3,235 @@ Recordings under every profile: one row for each, beside what they cost when not
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil, inf
 from typing import TypedDict
 
 from forgepool.workers.context.profiles import registry
-from forgepool.workers.context.profiles.off import Off
-from forgepool.workers.context.replay.cost import ReplayBill, total
-from forgepool.workers.context.replay.needs import Needs, general, needs
-from forgepool.workers.context.replay.oracle import floor, oracle
+from forgepool.workers.context.profiles.registry import Off
+from forgepool.workers.context.replay.cost import Prices, ReplayBill, tokens, total
+from forgepool.workers.context.replay.needs import Needs, general, needs, words
 from forgepool.workers.context.replay.recording import Recording
-from forgepool.workers.context.replay.simulation import ReplayOutcome, ReplayTerms, simulate
+from forgepool.workers.context.replay.simulation import ReplayOutcome, ReplayTerms, simulate, system_characters
+from forgepool.workers.context.transcript.usage import length, turn_length
+from forgepool.workers.llm.messages import Part, ToolCall, ToolResult
+
+SIZES = (0.0, 50.0, 200.0, 800.0, 3_000.0)
+"""Tokens: what is smaller is left, for each of the schedules tried."""
+_MOST_EVENTS = 400
+"""Places that are tried for events; of longer recordings every second, third... call."""
+_INPUT_CHARACTERS = 200
+"""Inputs smaller than this are part of the call."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    tokens: float
+    born: int
+    """The number of the first call that is shown it, from 0."""
+    dead: float
+    """The number of the first call that may do without it; infinite where it is never taken away."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Life:
+    """A recording as pieces in their order, and what its calls answered."""
+
+    system: float
+    pieces: list[_Piece] = field(default_factory=list)
+    outputs: list[float] = field(default_factory=list)
+
+    @property
+    def calls(self) -> int:
+        return len(self.outputs)
+
+
+def floor(recording: Recording, wanted: Mapping[int, Needs], prices: Prices, *, inputs: bool) -> ReplayOutcome:
+    life = _life(recording, wanted, inputs=inputs)
+    bill = ReplayBill(calls=life.calls, output=sum(life.outputs))
+    new, gone = _by_call(life, 0.0)
+    held = 0.0
+    for call in range(life.calls):
+        held -= gone[call]
+        system = life.system
+        bill.cached += held + (system if call else 0.0)
+        bill.written += new[call] + (0.0 if call else system)
+        held += new[call]
+        bill.prompts += held + system
+        bill.peak = max(bill.peak, held + system)
+    return ReplayOutcome(bill=bill)
+
+
+def oracle(recording: Recording, wanted: Mapping[int, Needs], prices: Prices, *, inputs: bool) -> ReplayOutcome:
+    life = _life(recording, wanted, inputs=inputs)
+    found = [_scheduled(life, size, prices) for size in SIZES]
+    return min(found, key=lambda outcome: outcome.bill.cost_usd(prices))
+
+
+def _life(recording: Recording, wanted: Mapping[int, Needs], *, inputs: bool) -> _Life:
+    """
+    What a call needs keeps alive the newest piece that shows it, but for what is shown by something that stays anyway.
+    """
+    life, last_use = _Life(system=tokens(system_characters(recording))), _Uses()
+    parts: list[tuple[Part, int]] = []
+    for place, turn in enumerate(recording.turns):
+        if turn.role == "assistant":
+            last_use.need(wanted.get(place, Needs()), life.calls)
+            life.outputs.append(tokens(turn_length(turn)))
+        for part in turn.parts:
+            goes = isinstance(part, ToolResult) or (inputs and isinstance(part, ToolCall) and _is_large(part))
+            last_use.show(part, len(parts) if goes else None)
+            parts.append((part, life.calls))
+    for number, (part, born) in enumerate(parts):
+        dead = last_use.dead(number, born)
+        life.pieces.append(_Piece(tokens(length(part)), born, dead))
+    return life
+
+
+@dataclass(slots=True)
+class _Uses:
+    """Which pieces are needed, and by which call last."""
+
+    _newest: dict[str, int] = field(default_factory=dict)
+    """By name or line: the number of the newest piece that shows it and may go."""
+    _stays: set[str] = field(default_factory=set)
+    _last: dict[int, int] = field(default_factory=dict)
+
+    def show(self, part: Part, number: int | None) -> None:
+        """`number` is None of what stays."""
+        text = words(part)
+        shown = {*(f"n {name}" for name in text.names), *(f"l {line}" for line in text.lines)}
+        if number is None:
+            self._stays |= shown
+        else:
+            self._last[number] = -1
+            self._newest.update(dict.fromkeys(shown, number))
+
+    def need(self, wanted: Needs, call: int) -> None:
+        words_needed = [f"n {need.name}" for need in wanted.names]
+        words_needed += [f"l {line}" for anchor in wanted.anchors for line in anchor.lines]
+        for word in words_needed:
+            if word not in self._stays and word in self._newest:
+                self._last[self._newest[word]] = call
+
+    def dead(self, number: int, born: int) -> float:
+        return max(self._last[number], born) + 1 if number in self._last else inf
+
+
+def _is_large(call: ToolCall) -> bool:
+    return length(call) >= _INPUT_CHARACTERS
+
+
+def _by_call(life: _Life, size: float) -> tuple[list[float], list[float]]:
+    """Tokens that are new at each call, and those that may go from each call on."""
+    new, gone = [0.0] * (life.calls + 1), [0.0] * (life.calls + 1)
+    for piece in life.pieces:
+        new[min(piece.born, life.calls)] += piece.tokens
+        if piece.dead < life.calls and piece.tokens >= size:
+            gone[int(piece.dead)] += piece.tokens
+    return new, gone
+
+
+def _scheduled(life: _Life, size: float, prices: Prices) -> ReplayOutcome:
+    """The cheapest schedule for one size."""
+    tables = _Tables.of(life, size)
+    step = max(1, ceil(life.calls / _MOST_EVENTS))
+    places = [0, *range(1, life.calls, step)]
+    best: dict[int, tuple[float, int]] = {0: (0.0, 0)}
+    for at in places[1:]:
+        best[at] = min(_arrivals(tables, places, best, at, prices), default=(inf, 0))
+    last = min(places, key=lambda place: best[place][0] + prices.cached * tables.read(place, life.calls))
+    events = []
+    while last:
+        events.append(last)
+        last = best[last][1]
+    return _paid(life, tables, events[::-1])
+
+
+def _arrivals(
+    tables: "_Tables", places: Sequence[int], best: Mapping[int, tuple[float, int]], at: int, prices: Prices
+) -> Iterable[tuple[float, int]]:
+    """What an event costs by then, by the event before it."""
+    rewritten = tables.rewritten(at)
+    dearer = prices.written - prices.cached
+    for before in places:
+        if before >= at:
+            break
+        cost = prices.cached * (tables.read(before, at) + tables.left[at]) + dearer * rewritten[before]
+        yield best[before][0] + cost, before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tables:
+    """Sums over a life, for one size. Reading the system prompt is the same in all schedules, and left out."""
+
+    pieces: Sequence[_Piece]
+    """Those that go, and those that stay."""
+    new: Sequence[float]
+    left: Sequence[float]
+    """At each call: tokens of what came before it and is not dead by then."""
+    grown: Sequence[float]
+    """All that is new before each call."""
+    area: Sequence[float]
+    """`grown` summed up to each call."""
+
+    @classmethod
+    def of(cls, life: _Life, size: float) -> "_Tables":
+        new, gone = _by_call(life, size)
+        pieces = [piece if piece.tokens >= size else _Piece(piece.tokens, piece.born, inf) for piece in life.pieces]
+        left, grown, area = [0.0], [0.0], [0.0]
+        for call in range(life.calls):
+            left.append(left[-1] + new[call] - gone[call + 1])
+            grown.append(grown[-1] + new[call])
+            area.append(area[-1] + grown[-1])
+        return cls(pieces=pieces, new=new, left=left, grown=grown, area=area)
+
+    def read(self, event: int, until: int) -> float:
+        """Tokens read from the cache by the calls after an event and before another."""
+        calls = until - event - 1
+        if calls <= 0:
+            return 0.0
+        return calls * (self.left[event] - self.grown[event]) + self.area[until - 1] - self.area[event]
+
+    def rewritten(self, at: int) -> list[float]:
+        """By the event before: tokens behind the first piece that an event takes away, of those that stay."""
+        behind, kept = [0.0] * len(self.pieces), 0.0
+        first = [inf] * (at + 1)
+        for place in range(len(self.pieces) - 1, -1, -1):
+            piece = self.pieces[place]
+            if piece.born >= at:
+                continue
+            if piece.dead <= at:
+                first[int(piece.dead)] = place
+            else:
+                kept += piece.tokens
+            behind[place] = kept
+        found, earliest = [0.0] * at, inf
+        for before in range(at - 1, -1, -1):
+            earliest = min(earliest, first[before + 1])
+            found[before] = behind[int(earliest)] if earliest < inf else 0.0
+        return found
+
+
+def _paid(life: _Life, tables: _Tables, events: Sequence[int]) -> ReplayOutcome:
+    """What a schedule comes to."""
+    bill = ReplayBill(calls=life.calls, output=sum(life.outputs))
+    outcome = ReplayOutcome(bill=bill)
+    before, held = 0, 0.0
+    for call in range(life.calls):
+        rewritten = 0.0
+        if call in events:
+            outcome.rebuilds += tables.left[call] < held - 0.01
+            rewritten, held, before = tables.rewritten(call)[before], tables.left[call], call
+        system = life.system
+        bill.cached += held - rewritten + (system if call else 0.0)
+        bill.written += tables.new[call] + rewritten + (0.0 if call else system)
+        held += tables.new[call]
+        bill.prompts += held + system
+        bill.peak = max(bill.peak, held + system)
+    return outcome
+
 
 APPEND_ONLY, UNCACHED = "append-only", "uncached"
 _BOUNDS = {

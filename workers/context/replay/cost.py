@@ -8,6 +8,12 @@ every prefix. Marks of the vendor that reach back so many blocks, and the least 
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import Field
+
+from forgepool.workers.schema.documents import load, read_text
+from forgepool.workers.schema.orders import Message
 
 CHARACTERS_PER_TOKEN = 4.0
 PER_MILLION = 1_000_000
@@ -175,3 +181,37 @@ class Cashier:
 
 def tokens(characters: float) -> float:
     return characters / CHARACTERS_PER_TOKEN
+
+
+_MOST = 1_000_000
+LISTS = {each.name: each for each in (ANTHROPIC, OPENAI)}
+
+
+class _File(Message):
+    """USD per million tokens."""
+
+    fresh: float = Field(gt=0, le=_MOST)
+    written: float = Field(gt=0, le=_MOST)
+    cached: float = Field(ge=0, le=_MOST)
+    output: float = Field(gt=0, le=_MOST)
+    automatic: bool = False
+
+
+def prices(name: str) -> Prices:
+    """
+    The list of that name, else that of the file of that name: YAML with `fresh`, `written`, `cached` and `output`.
+
+    Raises:
+        DocumentWrong: there is no such file, or it is no list of prices.
+    """
+    if name in LISTS:
+        return LISTS[name]
+    found = load(read_text(Path(name), name), name, _File)
+    return Prices(
+        name=name,
+        fresh=found.fresh,
+        written=found.written,
+        cached=found.cached,
+        output=found.output,
+        automatic=found.automatic,
+    )

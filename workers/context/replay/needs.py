@@ -13,8 +13,8 @@ from functools import lru_cache
 
 from pydantic import JsonValue
 
-from forgepool.workers.context.history.names import input_text, names, part_text
-from forgepool.workers.context.history.token_estimate import length
+from forgepool.workers.context.transcript.names import input_text, names, part_text
+from forgepool.workers.context.transcript.usage import length
 from forgepool.workers.llm.messages import Part, ToolCall, ToolResult, Turn
 
 _NUMBERED = re.compile(r"^\s*\d+\s*(?:[\t|:→-]|\s)\s?")

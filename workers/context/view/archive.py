@@ -4,11 +4,12 @@ Where what a view drops can be read again: files in the agent's own folder of ou
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from forgepool.workers.context.history.actions import Deed
+from forgepool.workers.context.transcript.actions import Deed
 from forgepool.workers.context.transcript.edit import Edit
+from forgepool.workers.tools.refusal import ToolRefused
 from forgepool.workers.tools.workplace import Workplace
 
 _FOLDER = "steps"
@@ -57,3 +58,33 @@ def describe_call(deed: Deed) -> str:
 def find_dropped(deeds: Iterable[Deed], edit: Edit) -> list[Deed]:
     """Those whose call or result is not shown as it was."""
     return [deed for deed in deeds if deed.turn < edit.cut or deed.step in edit.results or deed.step in edit.inputs]
+
+
+@dataclass(slots=True)
+class Storage:
+    archive: Archive
+    _stored: set[int] = field(default_factory=set)
+    """Steps of the conversation under way that this process has written."""
+
+    def store(self, deeds: Iterable[Deed]) -> str | None:
+        """Why they cannot be kept, so that nothing may be dropped; None where they are."""
+        new = [deed for deed in deeds if deed.step not in self._stored]
+        try:
+            self.archive.write(new)
+        except (ToolRefused, OSError) as trouble:
+            return str(trouble)
+        self._stored.update(deed.step for deed in new)
+        return None
+
+    def restore(self, deeds: Iterable[Deed], edit: Edit) -> str | None:
+        """All that is not shown as it was, or was shortened when it entered; as `store`."""
+        found = list(deeds)
+        shortened = [deed for deed in found if deed.result.text != deed.whole]
+        return self.store([*find_dropped(found, edit), *shortened])
+
+    def spill(self, step: int, text: str) -> str | None:
+        """Where the whole text of a result is that is about to enter shortened; None where it could not be kept."""
+        try:
+            return str(self.archive.result(step, text))
+        except (ToolRefused, OSError):
+            return None

@@ -6,26 +6,135 @@ the same entries, and shows the same.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from forgepool.workers.context.edits.state import Cause, Moment, Profile, unknown
-from forgepool.workers.context.history.calls import read_tool_call
+from forgepool.workers.context.edits.state import (
+    Cause,
+    EditProposal,
+    Moment,
+    Profile,
+    SummaryQuestion,
+    SummaryReply,
+    nobody,
+    unknown,
+)
 from forgepool.workers.context.profiles.advisory import Advisory
 from forgepool.workers.context.profiles.registry import UnknownProfile, profile
 from forgepool.workers.context.shorten.new_results import Entering
+from forgepool.workers.context.transcript.actions import Deed
+from forgepool.workers.context.transcript.calls import read_tool_call
 from forgepool.workers.context.transcript.entries import Noted, Profiled, Rebuilt, Summoned, Transcript, TurnSaid, now
-from forgepool.workers.context.transcript.usage import count_fixed_characters
-from forgepool.workers.context.view.archive import Archive
+from forgepool.workers.context.transcript.usage import count_fixed_characters, sum_usages
+from forgepool.workers.context.view.archive import Archive, Storage, find_dropped
 from forgepool.workers.context.view.choice import A_PERSON
 from forgepool.workers.context.view.fold import Fold
-from forgepool.workers.context.view.questions import Ask, Questions, no_one
-from forgepool.workers.context.view.rebuilding import Rebuilding
-from forgepool.workers.context.view.storage import Storage
 from forgepool.workers.context.view.view import ContextView
-from forgepool.workers.llm.messages import Text, ToolCall, user
+from forgepool.workers.llm.messages import Text, ToolCall, Usage, user
 from forgepool.workers.llm.provider import ModelRequest
 from forgepool.workers.tools.turns.compact import COMPACT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebuilding:
+    fold: Fold
+    storage: Storage
+    cause: Cause
+    usages: list[Usage]
+    """Of the models that were asked for it."""
+
+    def entry(self, proposal: EditProposal | str | None) -> Rebuilt | None:
+        """
+        What it drops is stored then. None where there is nothing to tell: nothing changes, and nobody asked or was
+        asked.
+
+        A sentence stands for a proposal that cannot be shown.
+        """
+        if isinstance(proposal, EditProposal) and proposal.edit != self.fold.view.edit:
+            return self._changed(proposal)
+        if isinstance(proposal, EditProposal):
+            told = self.usages or proposal.once or self.cause == "wish"
+            return self._entry(proposal.why, once=proposal.once) if told else None
+        if proposal is None and not self.usages:
+            return None
+        return self._entry(proposal or "a model was asked, and nothing was proposed")
+
+    def _changed(self, proposal: EditProposal) -> Rebuilt:
+        view = self.fold.view
+        gone = find_dropped(view.deeds, proposal.edit)
+        if (trouble := self.storage.store(gone)) is not None:
+            why = f"nothing is dropped, because it could not be kept: {trouble}"
+            return self._entry(why, once=proposal.once)
+        new = self._not_before(gone)
+        return self._entry(
+            proposal.why,
+            once=proposal.once,
+            edit=proposal.edit,
+            after_tokens=self.fold.tokens_of(view.characters_with(proposal.edit)),
+            dropped=new,
+            archive=self.storage.archive.folder if new else "",
+        )
+
+    def _not_before(self, gone: list[Deed]) -> tuple[int, ...]:
+        """The steps among them that are shown as they were until now."""
+        view = self.fold.view
+        before = {deed.step for deed in find_dropped(view.deeds, view.edit)}
+        return tuple(deed.step for deed in gone if deed.step not in before)
+
+    def _entry(self, why: str, **changes: Any) -> Rebuilt:
+        tokens = self.fold.tokens
+        usual: dict[str, Any] = {
+            "at": now(),
+            "profile": self.fold.profile.name,
+            "cause": self.cause,
+            "why": why,
+            "edit": None,
+            "before_tokens": tokens,
+            "after_tokens": tokens,
+            "window_tokens": self.fold.window_tokens,
+            "calls": len(self.usages),
+            "usage": sum_usages(self.usages),
+        }
+        return Rebuilt(**(usual | changes))
+
+
+Before = Callable[[], bool]
+"""Called when it is certain that a model will be asked, and before it is; where it says no, none is."""
+Ask = Callable[[SummaryQuestion, ModelRequest, Before], SummaryReply | str]
+"""
+Asks a model about a conversation, which the request has as its own model is to be asked next. A sentence where nobody
+was asked.
+"""
+
+
+def no_one(question: SummaryQuestion, request: ModelRequest, before: Before) -> str:
+    """There is nobody to be asked."""
+    return nobody(question).why_not
+
+
+@dataclass(slots=True, kw_only=True)
+class Questions:
+    ask: Ask
+    request: ModelRequest
+    fired: Collection[str]
+    """What was asked in this task already, of that which is asked once."""
+    write_down: Callable[[str], bool]
+    """That this is about to be asked, for whoever goes on with the task; whether that is where he finds it."""
+    usages: list[Usage] = field(default_factory=list)
+    """Of each that a model was asked."""
+
+    def put(self, question: SummaryQuestion) -> SummaryReply:
+        if question.once and question.once in self.fired:
+            return SummaryReply(why_not="a model was asked before, and nothing came of that")
+        answer = self.ask(question, self.request, lambda: self._before(question))
+        if isinstance(answer, str):
+            return SummaryReply(why_not=answer)
+        self.usages.append(answer.usage)
+        return answer
+
+    def _before(self, question: SummaryQuestion) -> bool:
+        return not question.once or self.write_down(question.once)
 
 
 def nobody_wants() -> str | None:

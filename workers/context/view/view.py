@@ -5,17 +5,66 @@ Rebuilds are entries too: proposed here by the profile, put in force when the tr
 process that folds the same entries shows the same view.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from forgepool.workers.context.edits.state import ContextState, EditProposal, Moment, Profile
-from forgepool.workers.context.history.actions import Deed, Deeds
-from forgepool.workers.context.history.misses import Losses
-from forgepool.workers.context.history.token_estimate import Gauge, lengths, turn_length
 from forgepool.workers.context.shorten.new_results import mend_edit
+from forgepool.workers.context.transcript.actions import Deed, Deeds
 from forgepool.workers.context.transcript.edit import Edit, replace_turn, show_turns
-from forgepool.workers.context.view.validity import wrong
+from forgepool.workers.context.transcript.names import Losses
+from forgepool.workers.context.transcript.usage import Gauge, lengths, turn_length
 from forgepool.workers.llm.messages import Part, ToolResult, Turn
+
+
+def wrong(turns: Sequence[Turn], edit: Edit, lengthened: frozenset[int] = frozenset()) -> str | None:
+    """
+    Why the conversation cannot be shown with this edit, in a sentence; None where it can.
+
+    `lengthened`: steps whose results are shown whole instead of as they were born, which hides nothing from anybody.
+    """
+    return next(_faults(turns, edit, lengthened), None)
+
+
+def _faults(turns: Sequence[Turn], edit: Edit, lengthened: frozenset[int]) -> Iterator[str]:
+    last = _last_of_model(turns)
+    if not 1 <= edit.cut <= max(1, last):
+        yield "it would cut away the model's last turn, or the task"
+        return
+    if edit.cut > 1 and turns[edit.cut].role != "assistant":
+        yield "what follows the cut does not begin with a turn of the model"
+    view = show_turns(turns, edit)
+    if view[0].role != "user" or view[0].parts[:1] != turns[0].parts[:1]:
+        yield "it does not begin with the task card"
+    seen = sum(len(turn.calls) for turn in turns[:last])
+    changed = {*edit.results.keys() - lengthened, *edit.inputs}
+    if any(step > seen for step in changed) or (not last and not edit.empty):
+        yield "it would change what the model has not yet seen"
+    yield from _unpaired(view)
+
+
+def _unpaired(view: Sequence[Turn]) -> Iterator[str]:
+    waiting: list[str] = []
+    for turn in view:
+        if turn.role == "assistant":
+            yield from _unanswered(waiting)
+            waiting = [call.id for call in turn.calls]
+            continue
+        for result in turn.results:
+            if result.call_id not in waiting:
+                yield f"the result of {result.call_id} has no call before it"
+            else:
+                waiting.remove(result.call_id)
+    yield from _unanswered(waiting)
+
+
+def _unanswered(calls: Sequence[str]) -> Iterator[str]:
+    if calls:
+        yield f"the call {calls[0]} has no result"
+
+
+def _last_of_model(turns: Sequence[Turn]) -> int:
+    return next((place for place in range(len(turns) - 1, -1, -1) if turns[place].role == "assistant"), 0)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from forgepool.workers.agents.briefing.prompts.blocks import system_blocks
 from forgepool.workers.agents.briefing.skills.library import builtin_skill, builtin_skills, find_skill
 from forgepool.workers.agents.briefing.skills.narrowing import narrow_tools
 from forgepool.workers.agents.briefing.skills.role import Skill, parse_skill
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
+from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.tools.commands.run import BASH
 from forgepool.workers.tools.files.edit import EDIT_FILE
 from forgepool.workers.tools.files.read import READ_FILE

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from peers import ROUNDS, Did, Round, Talk, endure, ran, read, replying, wrote
 
 from forgepool.workers.context.edits.state import Cause, SummaryQuestion, SummaryReply
-from forgepool.workers.context.history.actions import Read, Write
 from forgepool.workers.context.profiles.advisory import Advisory
 from forgepool.workers.context.transcript.edit import Edit
 from forgepool.workers.llm.messages import ToolCall
 from forgepool.workers.schema.confinement import OPEN
+from forgepool.workers.shell.purpose.file_access import Read, Write
 from forgepool.workers.tools.tool import carry_out
 from forgepool.workers.tools.turns.compact import COMPACT, COMPACT_TOOL
 from forgepool.workers.tools.workplace import Workplace

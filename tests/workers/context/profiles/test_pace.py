@@ -19,13 +19,12 @@ from forgepool.workers.context.edits.state import (
     SummaryReply,
     nobody,
 )
-from forgepool.workers.context.history.actions import Write
-from forgepool.workers.context.profiles.pace.pace import Pace, fork_history
-from forgepool.workers.context.profiles.pace.pace_noise import is_receipt
+from forgepool.workers.context.profiles.pace import Pace, fork_history, is_receipt
 from forgepool.workers.context.transcript.edit import Edit, show_turns
-from forgepool.workers.context.view.validity import wrong
+from forgepool.workers.context.view.view import wrong
 from forgepool.workers.llm.messages import Opaque, Text, ToolCall, Usage, user
 from forgepool.workers.llm.wires.common.alternation import alternating
+from forgepool.workers.shell.purpose.file_access import Write
 from forgepool.workers.tools.files.write import receipt
 
 CALL = Moment(cause="call")

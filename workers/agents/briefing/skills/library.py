@@ -6,7 +6,7 @@ from functools import cache
 from importlib import resources
 
 from forgepool.workers.agents.briefing.skills.role import Skill, parse_skill
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong, Mistake, nearest
+from forgepool.workers.schema.mistakes import DocumentWrong, Mistake, nearest
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file
 from forgepool.worktrees.git.git import CommitId, Git
 

@@ -6,8 +6,10 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from forgepool.workers.context.replay.formats import claude_code, mini_swe, normal, own, swe_agent
+from forgepool.workers.context.replay.formats.claude_code import read_claude_code
 from forgepool.workers.context.replay.formats.forms import File, parse_json
+from forgepool.workers.context.replay.formats.mini_swe import read_mini_swe, read_swe_agent
+from forgepool.workers.context.replay.formats.normal import read_normal, read_own
 from forgepool.workers.context.replay.recording import BadRecording, Recording
 
 _RIGHT = (
@@ -45,9 +47,9 @@ def _read(file: File) -> list[Recording]:
         return _read_document(file, _document(file))
     match first:
         case {"kind": str(), "at": int() | float()}:
-            return own.read(file)
+            return read_own(file)
         case {"type": str()}:
-            return claude_code.read(file)
+            return read_claude_code(file)
         case _ if rest.strip():
             raise BadRecording(f"{file.path}:2: more than one value; right would be {_RIGHT}")
         case _:
@@ -69,11 +71,11 @@ def _read_document(file: File, value: object) -> list[Recording]:
     reader: Callable[[File, object], list[Recording]]
     match value:
         case {"task": _, "steps": _}:
-            reader = normal.read
+            reader = read_normal
         case {"messages": _, "trajectory_format": _} | {"messages": _, "info": _}:
-            reader = mini_swe.read
+            reader = read_mini_swe
         case {"trajectory": _} | {"history": _} | {"attempts": _}:
-            reader = swe_agent.read
+            reader = read_swe_agent
         case _:
             keys = ", ".join(sorted(map(str, value))[:5]) if isinstance(value, Mapping) else type(value).__name__
             raise BadRecording(f"{file.path}: of no form known here ({keys}); right would be {_RIGHT}")

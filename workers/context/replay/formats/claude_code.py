@@ -12,7 +12,6 @@ from datetime import datetime
 
 from pydantic import Field, JsonValue
 
-from forgepool.workers.context.replay.assembly import Assembly
 from forgepool.workers.context.replay.formats.forms import (
     Content,
     File,
@@ -22,7 +21,7 @@ from forgepool.workers.context.replay.formats.forms import (
     parse_json,
     text_of,
 )
-from forgepool.workers.context.replay.recording import BadRecording, Recording, number_name, project_named
+from forgepool.workers.context.replay.recording import Assembly, BadRecording, Recording, number_name, project_named
 from forgepool.workers.llm.messages import Part, Text, Turn, Usage
 
 _TOLD = ("user", "assistant", "system", "attachment")
@@ -134,7 +133,7 @@ class _Thread:
     records: list[_Record]
 
 
-def read(file: File) -> list[Recording]:
+def read_claude_code(file: File) -> list[Recording]:
     """
     A last line without its end that is not whole is left out.
 

@@ -7,10 +7,10 @@ Answers that mini-swe-agent refused for their form, and keeps out of the convers
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pydantic import Field, JsonValue
 
-from forgepool.workers.context.replay.assembly import Assembly
 from forgepool.workers.context.replay.formats.forms import (
     Content,
     File,
@@ -23,7 +23,7 @@ from forgepool.workers.context.replay.formats.forms import (
     read_call,
     text_of,
 )
-from forgepool.workers.context.replay.recording import Recording, project_named
+from forgepool.workers.context.replay.recording import Assembly, Recording, number_name, project_named
 from forgepool.workers.llm.messages import Part, Text, ToolCall, Turn, Usage
 
 _BLOCK = re.compile(r"```(?:bash|sh|mswea_bash_command)[ \t]*\n(.*?)\n```", re.DOTALL)
@@ -101,7 +101,7 @@ class _Run(Form):
     instance_id: str | None = None
 
 
-def read(file: File, value: object) -> list[Recording]:
+def read_mini_swe(file: File, value: object) -> list[Recording]:
     """
     Raises:
         BadRecording: `value` is not of the form.
@@ -184,3 +184,104 @@ def _usage(usage: WireUsage) -> Usage:
         reasoning_tokens=(thought.reasoning_tokens or 0) if thought else 0,
         cost_usd=None,
     )
+
+
+_FEWEST = 0.5
+"""Of the trajectory's steps, the share that a history must have to be taken for whole: requeries are never in it."""
+
+
+class _Said(Form):
+    """An entry of a history, or of what a step's model was sent."""
+
+    role: str
+    content: Content = None
+    thought: str | None = None
+    action: str | None = None
+    is_demo: bool | None = None
+    tool_calls: Sequence[WireCall] | None = None
+    tool_call_ids: Sequence[str] | None = None
+
+
+class _AgentStep(Form):
+    action: str | None = None
+    observation: Content = None
+    response: str | None = None
+    thought: str | None = None
+    tool_calls: Sequence[WireCall] | None = None
+    query: Sequence[_Said] | None = None
+    messages: Sequence[_Said] | None = None
+
+
+class _Attempt(Form):
+    history: Sequence[_Said] | None = None
+    trajectory: Sequence[_AgentStep] | None = None
+
+
+class _AgentRun(_Attempt):
+    attempts: Sequence[_Attempt] | None = None
+
+
+def read_swe_agent(file: File, value: object) -> list[Recording]:
+    """
+    Raises:
+        BadRecording: `value` is not of the form.
+    """
+    run = fit_form(_AgentRun, value, str(file.path), "a trajectory of SWE-agent")
+    found = [_recording(attempt, file.name) for attempt in run.attempts or [run]]
+    kept = [recording for recording in found if recording is not None]
+    return [replace(recording, name=number_name(file.name, number)) for number, recording in enumerate(kept)]
+
+
+def _recording(attempt: _Attempt, name: str) -> Recording | None:
+    assembly = Assembly()
+    history = [said for said in attempt.history or () if not said.is_demo]
+    steps = attempt.trajectory or ()
+    if sum(said.role == "assistant" for said in history) >= max(1, _FEWEST * len(steps)):
+        opening: Sequence[_Said] = history
+        for said in history:
+            _take_said(assembly, said)
+    else:
+        opening = _opening(steps)
+        for said in opening:
+            _take_said(assembly, said)
+        for step in steps:
+            _step(assembly, step)
+    if not assembly.answered:
+        return None
+    system = "\n\n".join(text_of(said.content) for said in opening if said.role == "system")
+    return assembly.recording(name=name, format="swe-agent", project=project_named(name), system=system)
+
+
+def _opening(steps: Sequence[_AgentStep]) -> list[_Said]:
+    """What the model was sent with the first step, before it said anything."""
+    sent = (steps[0].query or steps[0].messages or ()) if steps else ()
+    first = next((place for place, said in enumerate(sent) if said.role == "assistant" and not said.is_demo), len(sent))
+    return [said for said in sent[:first] if not said.is_demo]
+
+
+def _take_said(assembly: Assembly, said: _Said) -> None:
+    text = text_of(said.content)
+    if said.role == "assistant":
+        assembly.answer(_agent_turn(text, said.thought, said.action, said.tool_calls))
+    elif said.role != "system" and not assembly.answered:
+        assembly.hear(text)
+    elif said.role != "system":
+        for call_id in said.tool_call_ids or [""]:
+            assembly.result(text, call_id=call_id)
+
+
+def _step(assembly: Assembly, step: _AgentStep) -> None:
+    assembly.answer(_agent_turn(step.response or "", step.thought, step.action, step.tool_calls))
+    assembly.result(text_of(step.observation))
+
+
+def _agent_turn(content: str, thought: str | None, action: str | None, calls: Sequence[WireCall] | None) -> Turn:
+    """Text and action: a call over the wire where there is one, else a command, which `content` then repeats."""
+    parts: list[Part] = []
+    if calls:
+        parts = list(map(read_call, calls))
+    elif action and action.strip():
+        content = thought if thought is not None else content
+        parts = [ToolCall(id="", name="bash", arguments={"command": action})]
+    said = [Text(text=content)] if content.strip() else []
+    return Turn(role="assistant", parts=(*said, *parts))

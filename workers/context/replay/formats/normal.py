@@ -3,14 +3,22 @@ The normal form: one JSON object with a task and its steps, a step being one too
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 from pydantic import JsonValue
 
-from forgepool.workers.context.replay.assembly import Assembly
 from forgepool.workers.context.replay.formats.forms import File, Form, fit_form, moment
-from forgepool.workers.context.replay.recording import Recording, project_named
-from forgepool.workers.llm.messages import Text, ToolCall, Turn, Usage
+from forgepool.workers.context.replay.recording import Assembly, BadRecording, Recording, number_name, project_named
+from forgepool.workers.context.transcript.entries import (
+    Answered,
+    ConversationStarted,
+    Entry,
+    TranscriptWrong,
+    TurnSaid,
+    parse_transcript,
+)
+from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, Usage
 
 
 class _Usage(Form):
@@ -55,7 +63,7 @@ class _Run(Form):
     steps: Sequence[_Step]
 
 
-def read(file: File, value: object) -> list[Recording]:
+def read_normal(file: File, value: object) -> list[Recording]:
     """
     Raises:
         BadRecording: `value` is not of the form.
@@ -106,3 +114,61 @@ def _usage(usage: _Usage) -> Usage:
         output_tokens=usage.completion or 0,
         cost_usd=None,
     )
+
+
+def read_own(file: File) -> list[Recording]:
+    """
+    A last line without its end is left out, as `read_transcript` does.
+
+    Raises:
+        BadRecording: another line is not an entry.
+    """
+    try:
+        entries = parse_transcript(file.data, str(file.path))
+    except TranscriptWrong as wrong:
+        raise BadRecording(str(wrong)) from wrong
+    found = [
+        recording for talk in _conversations(entries) if (recording := _own_recording(talk, file.name)) is not None
+    ]
+    return [replace(recording, name=number_name(file.name, number)) for number, recording in enumerate(found)]
+
+
+def _conversations(entries: list[Entry]) -> list[list[Entry]]:
+    found: list[list[Entry]] = [[]]
+    for entry in entries:
+        if isinstance(entry, ConversationStarted):
+            found.append([])
+        found[-1].append(entry)
+    return found
+
+
+def _own_recording(entries: list[Entry], name: str) -> Recording | None:
+    """None where the model never answered."""
+    assembly, system = Assembly(), ""
+    for entry in entries:
+        match entry:
+            case ConversationStarted():
+                system = "\n\n".join(text for text in entry.system if text.strip())
+            case TurnSaid(turn=turn) if turn.role == "assistant":
+                assembly.answer(turn, moment(entry.at))
+            case TurnSaid(turn=turn):
+                _hear(assembly, turn, moment(entry.at))
+            case Answered(result=result, whole=whole):
+                text = whole or result.text
+                assembly.result(text, call_id=result.call_id, is_error=result.is_error, at=moment(entry.at))
+            case _:
+                pass
+    if not assembly.answered:
+        return None
+    return assembly.recording(name=name, format="own", project=project_named(name), system=system)
+
+
+def _hear(assembly: Assembly, turn: Turn, at: float | None) -> None:
+    for part in turn.parts:
+        match part:
+            case Text(text=text):
+                assembly.hear(text, at)
+            case ToolResult():
+                assembly.result(part.text, call_id=part.call_id, is_error=part.is_error, at=at)
+            case _:
+                pass

@@ -1,0 +1,231 @@
+"""
+What the profile `ledger` shows of the turns it drops: the ledger, in one block for each rebuild, and the hot files.
+
+The blocks of one rebuild are the same bytes in the next, so that a provider's cache keeps them; only where they have
+outgrown their share of the window are they written anew, condensed.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+from forgepool.workers.context.edits.ledger import condense_lines, lines
+from forgepool.workers.context.edits.masks import FILES_TITLE, HARNESS
+from forgepool.workers.context.edits.state import ContextState, Moment
+from forgepool.workers.context.transcript.actions import Deed
+from forgepool.workers.context.transcript.edit import Edit
+from forgepool.workers.llm.messages import Text, user
+from forgepool.workers.shell.purpose.file_access import Read, Write, touches
+
+_TEXTS = ("content", "command", "file_text")
+"""Arguments that hold a file's whole text: a tool's, or a shell command's that feeds it to the file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carrier:
+    step: int
+    path: str
+    label: str
+    text: str
+
+
+def hot(
+    deeds: Sequence[Deed],
+    *,
+    dropped: int,
+    touched_since: int,
+    also: Iterable[str] = (),
+    room: int,
+    current: Callable[[str], str | None],
+) -> list[Carrier]:
+    """
+    What of the first `dropped` deeds is to stay, oldest first, of at most `room` characters together.
+
+    Of files touched by a deed of a turn from the place `touched_since` on, and of the paths in `also`. A carrier is
+    left out where a later one shows the same lines. Of files that nothing fresh is shown of, `current` has the text.
+    """
+    touched = _touched(deeds, touched_since) | set(also)
+    found: list[Carrier] = []
+    shown: dict[str, list[Read]] = {}
+    written: dict[str, Write] = {}
+    for deed in reversed(deeds):
+        for read, text in _carried(deed):
+            covered = shown.get(read.path, [])
+            if read.path not in touched or _covers(covered, read):
+                continue
+            if any(touches(write, read.path) for write in written.values()):
+                continue
+            shown[read.path] = [*covered, read]
+            if deed.step <= dropped:
+                found.append(Carrier(step=deed.step, path=read.path, label=_label(read), text=text))
+        # Of a command that failed it is not known how far it came.
+        written |= {write.path: write for write in deed.writes}
+    found += _as_they_are(touched - shown.keys(), deeds, current)
+    return sorted(_fitting(found, room), key=_step)
+
+
+def _touched(deeds: Sequence[Deed], since: int) -> set[str]:
+    paths: set[str] = set()
+    for deed in reversed(deeds):
+        if deed.turn < since:
+            break
+        paths.update(_paths(deed))
+    return paths
+
+
+def _as_they_are(
+    paths: Iterable[str], deeds: Sequence[Deed], current: Callable[[str], str | None]
+) -> Iterator[Carrier]:
+    steps = {path: deed.step for deed in deeds for path in _paths(deed)}
+    for path in sorted(paths):
+        text = current(path)
+        if text is not None:
+            yield Carrier(step=steps.get(path, 0), path=path, label=f"{path}, as it is now", text=text)
+
+
+def _fitting(found: Iterable[Carrier], room: int) -> Iterator[Carrier]:
+    """The newest first; one that does not fit does not keep out a smaller one."""
+    for each in sorted(found, key=_step, reverse=True):
+        if len(each.text) <= room:
+            room -= len(each.text)
+            yield each
+
+
+def _carried(deed: Deed) -> Iterator[tuple[Read, str]]:
+    """The text of a file, where the call holds it or its result does, and not only what makes it."""
+    if deed.failed:
+        return
+    if deed.action == "read" and len(deed.reads) == 1:
+        yield deed.reads[0], deed.whole
+    text = next((value for name in _TEXTS if isinstance(value := deed.call.arguments.get(name), str)), None)
+    whole = [write for write in deed.writes if write.how == "create" and write.characters is not None]
+    others = [write for write in deed.writes if write not in whole]
+    if text is not None and len(whole) == 1 and not any(touches(write, whole[0].path) for write in others):
+        yield Read(path=whole[0].path), text
+
+
+def _paths(deed: Deed) -> Iterator[str]:
+    yield from (read.path for read in deed.reads)
+    yield from (write.path for write in deed.writes)
+
+
+def _covers(shown: Iterable[Read], read: Read) -> bool:
+    return any(one.whole or _within(read, one) for one in shown)
+
+
+def _within(read: Read, other: Read) -> bool:
+    if read.part or other.part or read.whole or (read.last is None and other.last is not None):
+        return False
+    return (other.first or 1) <= (read.first or 1) and (other.last is None or (read.last or 0) <= other.last)
+
+
+def _label(read: Read) -> str:
+    if read.whole:
+        return read.path
+    return f"part of {read.path}" if read.part else f"{read.path}, lines {read.first or 1} to {read.last or 'the end'}"
+
+
+def _step(carrier: Carrier) -> int:
+    return carrier.step
+
+
+CHARACTERS = 4
+"""A token, where budgets are given in tokens."""
+_TITLE = f"{HARNESS} What happened so far"
+_CONDENSED = f"{_TITLE}, in short"
+_FILES = f"{HARNESS} Files you worked on lately, as you last saw them"
+_OPENING = 2
+_MOST_HOT = 0.10
+"""Of the window."""
+_LEAST_LEDGER = 1_200
+"""Tokens, however small the window is."""
+_SHORT, _NEW = 0.6, 0.2
+"""Of the ledger's room: what a condensed one takes, and the most that new lines beside it do."""
+
+
+def rebuilt(
+    state: ContextState, moment: Moment, *, cut: int, hot_since: int, hot_tokens: int, ledger_share: float
+) -> Edit:
+    """
+    The edit that shows the turns from the place `cut` on, after a ledger of about so much of the window at most; and,
+    of files touched from the place `hot_since` on, texts of at most so many tokens.
+    """
+    room = max(_LEAST_LEDGER, int(ledger_share * state.gauge.window_tokens))
+    blocks = _ledger(state, cut, room)
+    carriers = _hot(state, moment, cut, hot_since, hot_tokens)
+    texts = [f"=== {each.label} (step {each.step})\n{each.text}" for each in carriers]
+    parts = [*blocks, Text(text="\n\n".join([f"{_FILES}:", *texts]))] if texts else blocks
+    head = (user(*parts),) if parts else ()
+    return Edit(cut=cut, opening=_opening(state), head=head, lasting=len(blocks))
+
+
+def _opening(state: ContextState) -> int | None:
+    """The card and the plan. Texts of files behind them, where nothing else is, are old by now: what matters is hot."""
+    parts = state.turns[0].parts
+    texts = parts[_OPENING] if len(parts) == _OPENING + 1 else None
+    if state.planned and isinstance(texts, Text) and texts.text.startswith(FILES_TITLE):
+        return _OPENING
+    return state.edit.opening
+
+
+def _ledger(state: ContextState, cut: int, room: int) -> list[Text]:
+    """The blocks there are, and one for what has been cut since; condensed where they have more than so many tokens."""
+    blocks = _blocks(state.edit)
+    before = state.edit.cut if blocks else 1
+    new = _of_turns(state.deeds, before, cut)
+    told = _block(_title(state, _TITLE, new), lines(state.turns, new, before, cut))
+    if state.gauge.tokens(_size([*blocks, *told])) <= room:
+        return [*blocks, *told]
+    # What is new stays as it is, where that is not too long by itself; what is condensed leaves room for more lines,
+    # or it would be written anew at each rebuild.
+    last, rest = (before, told) if blocks and state.gauge.tokens(_size(told)) <= room * _NEW else (cut, [])
+    old = _of_turns(state.deeds, 1, last)
+    short = int(room * _SHORT * state.gauge.characters_a_token)
+    return [*_block(_title(state, _CONDENSED, old), condense_lines(state.turns, old, last, room=short)), *rest]
+
+
+def _size(blocks: Sequence[Text]) -> int:
+    return sum(len(block.text) for block in blocks)
+
+
+def _block(title: str, told: Iterable[str]) -> list[Text]:
+    found = list(told)
+    return [Text(text="\n".join([title, *found]))] if found else []
+
+
+def _title(state: ContextState, title: str, deeds: Sequence[Deed]) -> str:
+    steps = f", steps {deeds[0].step} to {deeds[-1].step}" if deeds else ""
+    where = f" (the whole result of each step: {state.archive}/step-N.txt)" if state.archive else ""
+    return f"{title}{steps}{where}:"
+
+
+def _blocks(edit: Edit) -> list[Text]:
+    parts = edit.head[0].parts if edit.head else ()
+    return [part for part in parts if isinstance(part, Text) and part.text.startswith(_TITLE)]
+
+
+def count_cached(before: Edit, after: Edit) -> int:
+    """Characters of the ledger that stay the same bytes."""
+    pairs = zip(_blocks(before), _blocks(after), strict=False)
+    return _size([one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)])
+
+
+def _of_turns(deeds: Sequence[Deed], first: int, last: int) -> Sequence[Deed]:
+    """Those of the turns at places `first` up to, not including, `last`."""
+    return deeds[bisect_left(deeds, first, key=_turn) : bisect_left(deeds, last, key=_turn)]
+
+
+def _turn(deed: Deed) -> int:
+    return deed.turn
+
+
+def _hot(state: ContextState, moment: Moment, cut: int, since: int, tokens: int) -> list[Carrier]:
+    return hot(
+        state.deeds,
+        dropped=bisect_left(state.deeds, cut, key=_turn),
+        touched_since=since,
+        also=state.planned,
+        room=min(tokens, int(_MOST_HOT * state.gauge.window_tokens)) * CHARACTERS,
+        current=moment.current,
+    )
