@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Protocol, assert_never
 
-from forgepool.workers.agents.briefing.hints.hint import render_hints
-from forgepool.workers.agents.briefing.hints.model import Guess
+from forgepool.workers.agents.briefing.hints import render_hints
+from forgepool.workers.agents.briefing.model_hints import Guess
 from forgepool.workers.agents.builtin.loop import ConversationBrief, ConversationOutcome, Talk
 from forgepool.workers.agents.builtin.permission import Rulings
 from forgepool.workers.agents.builtin.phases import (
@@ -54,10 +54,9 @@ from forgepool.workers.tools.refusal import ToolRefused
 from forgepool.workers.tools.turns.compact import COMPACT
 from forgepool.workers.tools.turns.endings import FINISH
 from forgepool.workers.tools.workplace import Workplace
-from forgepool.workers.workspace.acceptance import AcceptanceFinding
 from forgepool.workers.workspace.checkpoints import HubKeeper
 from forgepool.workers.workspace.resume import attempts_in
-from forgepool.workers.workspace.workspace import Workspace
+from forgepool.workers.workspace.workspace import AcceptanceFinding, Workspace
 
 _FLUSH_S = 60.0
 _SECURE_S = 15.0
