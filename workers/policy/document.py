@@ -16,8 +16,9 @@ from forgepool.workers.schema.documents import Located, read, read_text, validat
 from forgepool.workers.schema.mistakes import DocumentWrong, Mistake
 from forgepool.workers.schema.orders import Message
 from forgepool.workers.schema.policy_rules import MatchEntry, RuleEntry
-from forgepool.workers.shell.interpret.read_script import ShellScript, read_script
-from forgepool.workers.tools.refusal import ToolRefused
+from forgepool.workers.shell.language.script import ShellScript
+from forgepool.workers.shell.read_script import read_script
+from forgepool.workers.tools.workplace import ToolRefused
 
 _NOWHERE = Ground(root=Path("/nonexistent/worktree"), home=Path("/nonexistent/home"))
 """Where paths of examples lie: nothing on the disk says what they are."""

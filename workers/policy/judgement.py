@@ -39,8 +39,7 @@ from forgepool.workers.policy.rule import (
     unknown,
 )
 from forgepool.workers.schema.policy_rules import Decision
-from forgepool.workers.shell.interpret.known_programs import find_written
-from forgepool.workers.shell.interpret.read_script import (
+from forgepool.workers.shell.language.script import (
     Execution,
     Fact,
     Redirect,
@@ -48,10 +47,11 @@ from forgepool.workers.shell.interpret.read_script import (
     ShellWord,
     Unparseable,
     VariableAssignment,
-    read_script,
 )
-from forgepool.workers.tools.files.patches.patch import Add, Delete, Update, read_patch
-from forgepool.workers.tools.refusal import ToolRefused
+from forgepool.workers.shell.programs.known_programs import find_written
+from forgepool.workers.shell.read_script import read_script
+from forgepool.workers.tools.files.patch import Add, Delete, Update, read_patch
+from forgepool.workers.tools.workplace import ToolRefused
 
 _MOST_SCRIPT_BYTES = 32 * 1024
 _STREAMS = ("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/zero", "/dev/full")

@@ -17,7 +17,7 @@ from forgepool.workers.policy.command import CommandPattern
 from forgepool.workers.sandbox.network.hosts import BadHost, host_name, split_port
 from forgepool.workers.schema.orders import PhaseName
 from forgepool.workers.schema.policy_rules import Decision
-from forgepool.workers.tools.files.search.globs import Glob, glob_pattern
+from forgepool.workers.tools.files.listing import Glob, glob_pattern
 
 UNKNOWN = "<unknown>"
 """The one pattern for paths that only the shell will know."""

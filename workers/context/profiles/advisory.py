@@ -28,7 +28,7 @@ from forgepool.workers.context.transcript.edit import Edit
 from forgepool.workers.context.transcript.exchanges import text_argument
 from forgepool.workers.llm.messages import Text, Turn, user
 from forgepool.workers.shell.purpose.file_access import Read
-from forgepool.workers.tools.turns.compact import COMPACT
+from forgepool.workers.tools.endings import COMPACT
 
 _DONE = "[done]"
 _OUTDATED = "[a listing; files were created, moved or deleted since]"

@@ -25,7 +25,7 @@ from forgepool.workers.context.transcript.usage import Gauge, length, turn_lengt
 from forgepool.workers.context.view.view import ContextView
 from forgepool.workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn, Usage
 from forgepool.workers.tools.commands.red_phase import CONFIRM
-from forgepool.workers.tools.turns.compact import COMPACT
+from forgepool.workers.tools.endings import COMPACT
 
 PROSE_TOKENS = 4_500
 _BRIEF_WORDS = 100

@@ -19,7 +19,7 @@ from forgepool.workers.context.transcript.actions import Deed
 from forgepool.workers.context.transcript.edit import Edit
 from forgepool.workers.llm.messages import ToolCall
 from forgepool.workers.shell.purpose.file_access import Action, Read, Write
-from forgepool.workers.tools.files.write import receipt
+from forgepool.workers.tools.files.text_file import receipt
 
 CONTEXT = 2
 """Unchanged lines around a change."""

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from forgepool.workers.context.transcript.actions import Deed
 from forgepool.workers.context.transcript.edit import Edit
-from forgepool.workers.tools.refusal import ToolRefused
-from forgepool.workers.tools.workplace import Workplace
+from forgepool.workers.tools.workplace import ToolRefused, Workplace
 
 _FOLDER = "steps"
 

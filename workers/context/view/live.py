@@ -33,7 +33,7 @@ from forgepool.workers.context.view.fold import Fold
 from forgepool.workers.context.view.view import ContextView
 from forgepool.workers.llm.messages import Text, ToolCall, Usage, user
 from forgepool.workers.llm.provider import ModelRequest
-from forgepool.workers.tools.turns.compact import COMPACT
+from forgepool.workers.tools.endings import COMPACT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

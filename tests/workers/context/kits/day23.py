@@ -25,7 +25,7 @@ from forgepool.workers.context.transcript.edit import Edit, show_turns
 from forgepool.workers.context.transcript.usage import USUAL, Gauge, length, lengths, turn_length
 from forgepool.workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn, user
 from forgepool.workers.shell.purpose.file_access import Action, Read, Write
-from forgepool.workers.tools.files.write import receipt
+from forgepool.workers.tools.files.text_file import receipt
 
 TEST = "pytest -v --tb=short"
 SIZES = {

@@ -22,7 +22,7 @@ from forgepool.workers.context.transcript.edit import Edit, show_turns
 from forgepool.workers.context.transcript.usage import Gauge, turn_length
 from forgepool.workers.context.view.view import wrong
 from forgepool.workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn, user
-from forgepool.workers.llm.wires.common.alternation import alternating
+from forgepool.workers.llm.wires.normal_forms import alternating
 from forgepool.workers.shell.purpose.file_access import Action, Read, Write
 
 CARD = "Task: make the sessions expire.\nAcceptance: pytest exits 0."

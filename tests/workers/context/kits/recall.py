@@ -14,7 +14,7 @@ from forgepool.workers.context.profiles.advisory import Advisory
 from forgepool.workers.context.profiles.comparators import Clear, Compact, Condenser
 from forgepool.workers.context.profiles.ledger import LedgerProfile
 from forgepool.workers.context.replay.simulation import summary
-from forgepool.workers.tools.turns.compact import COMPACT
+from forgepool.workers.tools.endings import COMPACT
 
 READ = tuple(f"src/planted/read_{name}.py" for name in ("alpha", "beta", "gamma"))
 WRITTEN = tuple(f"src/planted/written_{name}.py" for name in ("delta", "epsilon"))

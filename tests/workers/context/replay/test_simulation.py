@@ -30,7 +30,7 @@ from forgepool.workers.context.transcript.names import part_text
 from forgepool.workers.context.transcript.usage import lengths, turn_length
 from forgepool.workers.context.view.view import ContextView
 from forgepool.workers.llm.messages import Text, ToolCall, Turn, Usage
-from forgepool.workers.tools.turns.compact import COMPACT
+from forgepool.workers.tools.endings import COMPACT
 
 TERMS = ReplayTerms(prices=ANTHROPIC)
 

@@ -24,7 +24,7 @@ from forgepool.workers.context.shorten.new_results import (
 from forgepool.workers.context.transcript.actions import Deed
 from forgepool.workers.llm.messages import ToolCall, ToolResult
 from forgepool.workers.shell.purpose.file_access import Action, Read, Write
-from forgepool.workers.tools.files.write import receipt
+from forgepool.workers.tools.files.text_file import receipt
 
 ENDED = re.compile(r"(?:\[(?:exit status|ended by|killed|not started)[^\n]*\]|<returncode>-?\d+</returncode>)\n")
 
