@@ -85,18 +85,21 @@ class Policy:
 
     def during(self, phase: PhaseName) -> "Policy":
         """The same policy without the rules of other phases."""
-        kept = [tuple(rule for rule in layer if rule.phase in (None, phase)) for layer in self._layers]
-        return Policy(built_in=kept[0], person=kept[1], repository=kept[2], plan=kept[3], phase=kept[4])
+        return self._with(lambda layer: tuple(rule for rule in layer if rule.phase in (None, phase)))
 
     def about(self, call: ProgramCall) -> "Policy":
         """The same policy without the rules that name other programs: what is asked of it is a command of this one."""
         if call.names not in self._about:
             if len(self._about) >= _MOST_KNOWN:
                 self._about.clear()
-            kept = [tuple(_about(rule, call) for rule in layer if _may_name(rule, call)) for layer in self._layers]
-            made = Policy(built_in=kept[0], person=kept[1], repository=kept[2], plan=kept[3], phase=kept[4])
-            self._about[call.names] = made
+            self._about[call.names] = self._with(
+                lambda layer: tuple(_about(rule, call) for rule in layer if _may_name(rule, call))
+            )
         return self._about[call.names]
+
+    def _with(self, change: Callable[[tuple[PolicyRule, ...]], tuple[PolicyRule, ...]]) -> "Policy":
+        built_in, person, repository, plan, phase = map(change, self._layers)
+        return Policy(built_in=built_in, person=person, repository=repository, plan=plan, phase=phase)
 
     @property
     def _layers(self) -> tuple[tuple[PolicyRule, ...], ...]:

@@ -20,6 +20,11 @@ def _xdg(variable: str, fallback: str) -> Path:
     return Path(found) if Path(found).is_absolute() else Path.home() / fallback
 
 
+def _own_file(name: str) -> Path | None:
+    own = _xdg("XDG_CONFIG_HOME", ".config") / "forgepool" / name
+    return own if own.is_file() else None
+
+
 class Settings(BaseModel):
     """Where this host keeps things, and which Redis it talks to."""
 
@@ -83,14 +88,12 @@ class Settings(BaseModel):
     @property
     def tools_file(self) -> Path | None:
         """The file named, or the user's own `tools.yaml` where there is one."""
-        own = _xdg("XDG_CONFIG_HOME", ".config") / "forgepool" / "tools.yaml"
-        return self.tools or (own if own.is_file() else None)
+        return self.tools or _own_file("tools.yaml")
 
     @property
     def models_file(self) -> Path | None:
         """The file named, or the user's own `models.yaml` where there is one."""
-        own = _xdg("XDG_CONFIG_HOME", ".config") / "forgepool" / "models.yaml"
-        return self.models or (own if own.is_file() else None)
+        return self.models or _own_file("models.yaml")
 
 
 def mistake_in_settings(wrong: ValidationError) -> str | None:

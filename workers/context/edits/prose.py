@@ -1,6 +1,4 @@
-"""
-A conversation written out for a model that summarises it, and what is said against its answer.
-"""
+"""Conversations as text for a model that summarises them, and the checks of its summary."""
 
 import json
 import re
@@ -31,11 +29,11 @@ _NAMED = re.compile(
     r"|not ok \d|[✗✕×●][ \t]+\S).*",
     re.MULTILINE,
 )
-"""Lines in which runners of tests name what failed."""
+"""Lines in which test runners name failures."""
 
 
 def outline(text: str) -> str:
-    """How many lines, and what is defined in them at the outermost level."""
+    """Describe a file by its lines and its top-level definitions."""
     lines = text.count("\n") + (not text.endswith("\n"))
     plain = _NUMBERED.sub("", text[:OUTLINED_CHARACTERS])
     names = list(dict.fromkeys(next(filter(None, found)) for found in _SYMBOL.findall(plain)))
@@ -46,10 +44,7 @@ def outline(text: str) -> str:
 
 
 def error_lines(text: str) -> str:
-    """
-    Of the output of what is known to have failed: the tests it names, else the first line that speaks of an error, else
-    its last line.
-    """
+    """Return the failed tests that an output names, else its first line about an error, else its last line."""
     named = [match.group().strip() for match in _NAMED.finditer(text)]
     if named:
         return beginning(" | ".join(dict.fromkeys(named)), ERROR_CHARACTERS)
@@ -63,7 +58,7 @@ def beginning(text: str, most: int) -> str:
 
 
 def ends(text: str, most: int) -> str:
-    """A third from its beginning, the rest from its end, which is where programs say what failed."""
+    """Keep a third from the beginning and the rest from the end, where programs report failures."""
     text = text.strip()
     if len(text) <= most:
         return text
@@ -87,7 +82,7 @@ _ENDINGS = re.compile(
     r"|xml|ya?ml|zig",
     re.IGNORECASE,
 )
-"""Of names without a slash: most other words with a dot in them are attributes."""
+"""File endings of names without a slash; most other words with a dot are attributes."""
 _NO_FILES = frozenset({"d3.js", "express.js", "next.js", "node.js", "nuxt.js", "react.js", "three.js", "vue.js"})
 _BEFORE = r"(?:(?<![\w.-])|(?<=\\[nrt]))"
 _ALONE = r"(?:(?<![\w./-])|(?<=\\[nrt])|(?<=\s\./))"
@@ -98,13 +93,13 @@ _MOST_NAMED = 5
 _SAW = "the harness saw"
 OVERRIDES = "## What the harness saw; it overrides the summary"
 _SAID_TOKENS = 20_000
-"""Of the users' own words, as in Codex."""
+"""Tokens of the users' own words that are kept, as in Codex."""
 _ROUGHLY = 1.5
-"""How much longer than asked for an answer may be: tokens are estimated here."""
+"""The factor by which a summary may exceed its limit, since its tokens are only estimated."""
 
 
 def transcribe_turns(turns: Sequence[Turn], *, most: int, each: int, result: int) -> str:
-    """From the oldest, until `most` characters are full: at most `each` of a turn, `result` of a tool's result."""
+    """Write out turns from the oldest on: `most` characters in all, `each` of a turn, `result` of a tool's result."""
     found: list[str] = []
     room = most
     for turn in turns:
@@ -117,7 +112,7 @@ def transcribe_turns(turns: Sequence[Turn], *, most: int, each: int, result: int
 
 
 def whole(turns: Sequence[Turn], room: int) -> str:
-    """Every turn; where `room` characters are too little, long ones lose their middle."""
+    """Write out every turn. Long ones lose their middle where `room` characters are too few."""
     for each in (room, *_TIGHTER):
         text = transcribe_turns(turns, most=room + 3, each=each, result=each)
         if len(text) <= room:
@@ -140,8 +135,7 @@ def refusal(
     reply: SummaryReply, question: SummaryQuestion, state: ContextState, *, shortest: int = SHORTEST_SUMMARY
 ) -> str | None:
     """
-    Why a summary is not used, as a clause: it is missing, hardly one, longer than it may be, or speaks of files that
-    the conversation does not know.
+    Return why a summary is not used: it is missing, too short, too long, or names files that the conversation does not.
     """
     text = reply.text.strip()
     if not text:
@@ -154,37 +148,33 @@ def refusal(
 
 
 def strange(text: str, state: ContextState) -> str | None:
-    """Why a model's text, whatever its form, is not used at all: a clause."""
+    """Return why a model's text is not used: it names unknown files."""
     names = find_invented(text, state)
     return f"the summary speaks of files that are nowhere in the conversation: {', '.join(names)}" if names else None
 
 
 def with_facts(summary: str, state: ContextState, cut: int) -> str:
-    """A model's summary of what comes before the cut, and beside it what the harness knows, which overrides it."""
+    """Combine a model's summary of everything before the cut with the facts, which override it."""
     known = [files(state.deeds[: before(state, cut)]), *list_endings(state, cut), *words(state, cut)]
     return "\n".join([f"{honest(summary).strip()}\n", OVERRIDES, *known])
 
 
 def honest(text: str) -> str:
-    """A model's, without lines that pass for the harness'."""
+    """Remove lines that imitate the harness from a model's text."""
     return "\n".join(line for line in text.splitlines() if HARNESS not in line and _SAW not in line.casefold())
 
 
 def list_endings(state: ContextState, cut: int) -> list[str]:
-    """How tests and builds ended, and what else failed, before the cut."""
+    """Return how tests and builds ended, and what else failed, before the cut."""
     deeds = state.deeds[: before(state, cut)]
     return [*(f"Ran: {line}" for line in outcomes(deeds)), *(f"Failed: {line}" for line in failures(deeds))]
 
 
 def words(state: ContextState, cut: int) -> list[str]:
-    """What persons said before the cut, the card apart."""
-    return _words(state.turns[1:cut], characters(state.gauge, _SAID_TOKENS))
-
-
-def _words(turns: Sequence[Turn], room: int) -> list[str]:
-    """What persons said, the newest of it that there is room for."""
+    """Return what persons wrote before the cut, after the task card, as far as it fits."""
+    room = characters(state.gauge, _SAID_TOKENS)
     found: list[str] = []
-    for text in reversed(list(find_said(turns))):
+    for text in reversed(list(find_said(state.turns[1:cut]))):
         room -= len(text)
         if room < 0:
             break
@@ -194,9 +184,10 @@ def _words(turns: Sequence[Turn], room: int) -> list[str]:
 
 def find_invented(text: str, state: ContextState) -> list[str]:
     """
-    The first few paths in a model's text that occur nowhere in the conversation. A path is known where it stands as it
-    is or as the end of a longer one; a file that was listed, as what was listed with its folder before it. Addresses on
-    the web are none, and two plain words with a slash between them are one where the first is a known folder.
+    Return the first few paths in a model's text that occur nowhere in the conversation.
+
+    A path is known as it stands, as the end of a longer path, or as a listed file below the listed folder. Web
+    addresses are no paths. Two words with a slash between them are a path where the first is a known folder.
     """
     known = "\n".join(_everything(state))
     found: list[str] = []
@@ -237,13 +228,13 @@ def _normal(name: str, root: str) -> str:
 
 
 def _occurs(path: str, text: str, before: str = _BEFORE) -> bool:
-    """In whole parts; a name with an ending is not the beginning of a longer one."""
+    """Report whether a path occurs in whole parts; a file name is not the beginning of a longer one."""
     after = "" if path.endswith("/") else _AFTER_FILE if _ENDING.search(path) else _AFTER
     return _stands(path, text, before, after)
 
 
 def _stands(path: str, text: str, before: str, after: str) -> bool:
-    """Found as plain text first: an expression that begins with what stands before would be tried at every place."""
+    """Report whether a path occurs in this surrounding. Searching for the plain text first is much faster."""
     pattern = re.compile(before + re.escape(path) + after)
     at = text.find(path)
     while at >= 0:
@@ -258,7 +249,7 @@ def _archived(name: str, state: ContextState) -> bool:
 
 
 def _listed(path: str, deeds: Sequence[Deed]) -> bool:
-    """Whether one call names its folder, and its result, or the call itself, the rest of it."""
+    """Report whether one call names a path's folder, and the call or its result the rest of the path."""
     parts = path.split("/")
     splits = [("/".join(parts[:at]), "/".join(parts[at:])) for at in range(1, len(parts))]
     for deed in deeds:
@@ -272,7 +263,7 @@ def _listed(path: str, deeds: Sequence[Deed]) -> bool:
 
 
 def _everything(state: ContextState) -> Iterator[str]:
-    """That was said, called and answered; what the harness put in its place, too."""
+    """Yield all texts of a conversation, including the harness's replacements."""
     yield from (state.root, state.plan, *state.planned, *state.edit.results.values())
     for turn in (*state.turns, *state.edit.head):
         for part in turn.parts:

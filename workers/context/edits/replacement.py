@@ -1,9 +1,8 @@
 """
-When a conversation's beginning is to be replaced by a summary, and the edit that does it.
+The replacement of a conversation's beginning by a summary: when it is due, and its edit.
 
-Shared by the profiles that replace all that is old at once. The summary is the harness' own message after the task
-card, and what is kept begins with an assistant's turn: the sides alternate as they are, so that SoulForge's
-acknowledgement ("Continuing.") is not needed, and no call stands without its result.
+The summary is the harness's message after the task card, and what remains begins with an assistant's turn. So the sides
+alternate, and no call loses its result.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,26 +26,27 @@ LEAST_MESSAGES = 6
 _LEAST_HIDDEN = 2
 _FORCED = frozenset({"overflow", "wish"})
 _KEPT_IN_NEED = 2
-"""Turns, after an overflow: the last calls and their results."""
+"""Turns kept after an overflow: the last calls and their results."""
 _STEPS = 20
-"""Of the trigger: so much more must be in the view before what came to nothing is tried again."""
+"""The fraction of the trigger by which the view must grow before a fruitless attempt is repeated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
     cut: int
     why: str
-    """A clause."""
+    """The reason as a clause."""
     attempt: str
-    """A name for `Proposal.once`, where nothing comes of it; another one when the view has grown by a twentieth."""
+    """A name for `EditProposal.once` after a fruitless attempt. It changes once the view has grown by a twentieth."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Threshold:
     """
-    In tokens of all that a request takes. After a rebuild as much must have been added as lies between `reset` and
-    `trigger`, or half of what was left of the window: a rebuild that led below the reset is armed again by reaching the
-    trigger, and one that did not, because the card alone is larger, does not act before every call.
+    A threshold in tokens of the whole request.
+
+    After a rebuild it acts again once so much was added as lies between `reset` and `trigger`, or half of the free
+    window. So a rebuild that could not get below `reset` does not repeat before every call.
     """
 
     name: str
@@ -56,9 +56,9 @@ class Threshold:
 
     def due(self, state: ContextState, moment: Moment) -> Due | None:
         """
-        What to replace now. An overflow, and the agent's own wish, need no threshold.
+        Return the replacement now due. An overflow and the agent's own request need no threshold.
 
-        It follows from the sizes in the state alone, so that another process comes to the same.
+        It follows from the sizes in the state alone, so that another process decides the same.
         """
         forced = moment.cause in _FORCED
         taken = count_taken_tokens(state, state.shown_characters)
@@ -102,25 +102,26 @@ class Threshold:
 def of_window(
     name: str, state: ContextState, *, trigger: float, reset: float, keep: int, trigger_tokens: int | None = None
 ) -> Threshold:
-    """Trigger and reset as shares of the window; `trigger_tokens` moves both, and keeps their proportion."""
+    """Return a threshold from shares of the window; `trigger_tokens` moves both in proportion."""
     above = float(trigger_tokens) if trigger_tokens is not None else trigger * state.gauge.window_tokens
     return Threshold(name=name, trigger=above, reset=above * reset / trigger, keep=keep)
 
 
 def characters(gauge: Gauge, tokens: float) -> int:
-    """About as many as so many tokens have."""
+    """Return about how many characters so many tokens have."""
     return int(tokens * 1_000_000 / max(1, gauge.tokens(1_000_000)))
 
 
 def count_taken_tokens(state: ContextState, characters: int) -> int:
-    """Of a request with so many characters of history."""
+    """Estimate the tokens of a request with so many characters of history."""
     return state.gauge.tokens(state.gauge.fixed_characters + characters)
 
 
 def boundary(turns: Sequence[Turn], keep: int) -> int:
     """
-    The place of the assistant's turn from which on all is kept: the last `keep` turns or, where those begin with
-    results, the calls they belong to as well. At most 1 where there is nothing before it.
+    Return the index of the assistant's turn from which everything is kept; at most 1 where nothing comes before it.
+
+    These are the last `keep` turns, and the calls whose results they begin with.
     """
     place = len(turns) - max(keep, _KEPT_IN_NEED)
     while place > 1 and turns[place - 1].role == "assistant":
@@ -129,7 +130,7 @@ def boundary(turns: Sequence[Turn], keep: int) -> int:
 
 
 def label_text(state: ContextState, text: str) -> str:
-    """What the harness says in place of what is cut, and where that can be read again."""
+    """Return the harness's message in place of what is cut, with the folder of the whole results."""
     where = f" The whole result of step N: {state.archive}/step-N.txt." if state.archive else ""
     return f"{LABEL}{where}\n\n{text}"
 
@@ -143,7 +144,7 @@ def settle_replacement(
     replies: tuple[SummaryReply, ...] = (),
     first: tuple[Turn, ...] = (),
 ) -> EditProposal:
-    """The replacement, after the turns of `first`; nothing of it where it would not make the view smaller."""
+    """Propose the replacement after the turns `first`, or no change where it would not shorten the view."""
     edit = cut(state, due.cut, label_text(state, text))
     edit = edit.model_copy(update={"head": (*first, *edit.head)})
     if lengths(show_turns(state.turns, edit)) >= state.shown_characters:
@@ -158,6 +159,6 @@ def keep_unchanged(state: ContextState, due: Due, why: str, replies: tuple[Summa
 
 
 def find_given_replies(replies: Iterable[SummaryReply]) -> tuple[SummaryReply, ...]:
-    """Those of models: where no model is set, none was called."""
+    """Return the replies of models, leaving out those for which no model was set."""
     absent = nobody(SummaryQuestion(kind="prose", instruction=""))
     return tuple(reply for reply in replies if reply != absent)

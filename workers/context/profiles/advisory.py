@@ -1,9 +1,8 @@
 """
-`advisory`: nothing is removed unless the agent asks for it with the tool `compact`; and then only noise.
+`advisory`: removes only noise, and only when the agent asks for it with the tool `compact`.
 
-Noise is what nobody needs to read again: confirmations, results that a later one has replaced, listings of what has
-changed since. Data in use is none, however much of it there is. At a certain share of the window the agent is told how
-full it is (`nudge`), and does what it thinks right.
+Noise is confirmations, results that a later one replaces, and outdated listings; never data in use, however large. From
+a certain share of the window on, the agent is told how full it is (`nudge`).
 """
 
 import json
@@ -35,21 +34,21 @@ _OUTDATED = "[a listing; files were created, moved or deleted since]"
 _LISTINGS = {"glob", "list", "ls", "list_dir", "list_files"}
 _LISTING_COMMAND = re.compile(r"(?:ls|tree|find|fd|git ls-files)\b[^|;&<>$`\n]*")
 _ASIDE = {"description", "timeout", "timeout_s"}
-"""Arguments that change nothing of what is done."""
+"""Arguments that do not change what a call does."""
 _ENDING_EITHER_WAY = ("test", "build", "run")
-"""Of these a failure is an outcome too, and replaces the one before."""
+"""Actions whose failure is an outcome as well, and replaces an earlier one."""
 
 
 @dataclass(slots=True)
 class _Later:
-    """What came after a deed, and has made it noise. Deeds are taken newest first."""
+    """The deeds after a deed, which may have made it noise. Deeds are taken newest first."""
 
     calls: dict[str, int] = field(default_factory=dict)
-    """By what was called: the newest step."""
+    """The newest step of each call."""
     reads: dict[str, list[tuple[Read, int]]] = field(default_factory=dict)
-    """By path, newest first."""
+    """Reads of each path, newest first."""
     moved: bool = False
-    """Whether files have come or gone."""
+    """Files were created, moved or deleted."""
 
     def take(self, deed: Deed, *, in_full: bool) -> None:
         self.moved = self.moved or any(write.how != "edit" for write in deed.writes)
@@ -61,7 +60,7 @@ class _Later:
                 self.reads.setdefault(read.path, []).append((read, deed.step))
 
     def replaces(self, deed: Deed) -> str:
-        """What is to be shown of it; empty where it is no noise."""
+        """Return the text to show for a deed; empty where it is no noise."""
         if _confirms(deed):
             return _DONE
         if deed.action in ("write", "end"):
@@ -72,7 +71,7 @@ class _Later:
         return _OUTDATED if self.moved and _lists(deed) else ""
 
     def _read_again(self, deed: Deed) -> int | None:
-        """The newest step by which all that it read was read again."""
+        """Return the newest of the steps that together read again all it read."""
         if deed.action != "read" or not deed.reads:
             return None
         steps = [self._covering(read) for read in deed.reads]
@@ -83,7 +82,7 @@ class _Later:
 
 
 def noise(state: ContextState) -> dict[int, str]:
-    """By step, what is to be shown in place of a result that is noise; none that is longer than what is shown now."""
+    """Return the texts, by step, to show in place of noise, each shorter than the text shown now."""
     spared = {step for deed in state.deeds for step in bases(deed)}
     candidates = {deed.step for deed in find_seen(state)} - spared
     later = _Later()
@@ -97,14 +96,14 @@ def noise(state: ContextState) -> dict[int, str]:
 
 
 def _confirms(deed: Deed) -> bool:
-    """A tool's word that it has done what it was called for. What a command printed is data, whatever it wrote."""
+    """Report whether a result only confirms the call. The output of a command is data, whatever it says."""
     if deed.failed or deed.result.is_error:
         return False
     return deed.call.name == COMPACT or (deed.action == "write" and not deed.command and not deed.reads)
 
 
 def _told_nothing(deed: Deed) -> bool:
-    """It was refused, or never run: what the same call showed before still stands."""
+    """Report whether a call was refused or never run, so that an earlier result of it still holds."""
     return deed.result.is_error and deed.status is None
 
 
@@ -115,7 +114,7 @@ def _lists(deed: Deed) -> bool:
 
 
 def _covers(other: Read, read: Read) -> bool:
-    """What is asked for without lines may be a page of it only: it covers no more than the like."""
+    """Report whether one read covers another. A read without lines may show one page only."""
     if read.part or other.part:
         return False
     if read.whole or other.whole:
@@ -145,18 +144,21 @@ class Advisory:
     threshold: float = 0.50
     """The share of the window from which the agent is told."""
     reset: float = 0.40
-    """Once told, it is told again only after the share was below this."""
+    """The share below which the agent may be told again."""
     least: float = 0.05
-    """Of what is shown: noise that is not worth the rewriting of what follows it."""
+    """The smallest share of noise that is worth rewriting what follows it."""
     brief: bool = False
-    """Whether a model is asked for a short account of where the work stands, too."""
+    """Ask a model for a short account of the work as well."""
 
     @property
     def name(self) -> str:
         return "advisory"
 
     def nudge(self, state: ContextState) -> str | None:
-        """What is to be said to the agent now, once on the way up. That it was said is read from the conversation."""
+        """
+        Return the message to send now, if any: one each time the share rises. The conversation tells whether it was
+        sent.
+        """
         share = state.share
         if share < self.threshold:
             return None
@@ -192,7 +194,7 @@ class Advisory:
         return EditProposal(edit=_with_brief(edit, told), why=f"{why}; with a brief", replies=(reply,))
 
     def _before(self, state: ContextState) -> Pressure:
-        """A nudge that is still shown holds until a rebuild has made what led up to it small."""
+        """Return the pressure before this call: a shown nudge holds until a rebuild shrinks what came before it."""
         place = _nudged(state.turns, state.edit.cut)
         if place is None:
             return Pressure()
@@ -202,7 +204,7 @@ class Advisory:
 
 
 def _nudged(turns: Sequence[Turn], cut: int) -> int | None:
-    """The place of the newest turn still shown in which the agent was told."""
+    """Return the index of the newest shown turn with a nudge."""
     places: list[int] = [*range(len(turns) - 1, cut - 1, -1), 0]
     for place in places:
         turn = turns[place]
@@ -228,7 +230,7 @@ def _question(state: ContextState) -> SummaryQuestion:
 
 
 def _brief(reply: SummaryReply) -> tuple[str, str]:
-    """The brief, cut after a whole sentence where it is too long; or nothing, and what is wrong with the reply."""
+    """Return the brief, cut to whole sentences, or nothing and the fault of the reply."""
     kept: list[str] = []
     for sentence in _SENTENCE_END.split(reply.text.strip()):
         if sum(len(each.split()) for each in [*kept, sentence]) > _BRIEF_WORDS:
@@ -241,6 +243,6 @@ def _brief(reply: SummaryReply) -> tuple[str, str]:
 
 
 def _with_brief(edit: Edit, told: str) -> Edit:
-    """At the end of what is told at the beginning, in place of an earlier brief."""
+    """Put the brief at the end of the head, in place of an earlier one."""
     kept = [turn for turn in edit.head if not turn.text.startswith(_BRIEF)]
     return edit.model_copy(update={"head": (*kept, user(Text(text=f"{_BRIEF}\n{told}")))})

@@ -1,9 +1,9 @@
 """
-OpenHands' condenser: beyond 80 items the middle is forgotten, down to half as many, and one summary stands for it.
+Comparators: `clear`, `compact` and `condenser`, the published strategies of other agents.
 
-An item is a call, a result or a say. The first ones are kept as they are; here the task card is the first, and what is
-kept of the others ends with all the results of its calls. A summary in force is summed up into the next one. After an
-overflow all is forgotten but the card and the last exchange.
+`clear` blanks old results in batches. `compact` has a model summarise all but the last turns. `condenser` (OpenHands)
+replaces the middle by one summary beyond 80 items, which are calls, results and messages. Here the task card is its
+first item, and results stay with their calls. After an overflow only the card and the last exchange remain.
 """
 
 from collections.abc import Sequence
@@ -32,13 +32,13 @@ from forgepool.workers.llm.messages import ToolCall, Turn
 
 _OUTPUT_TOKENS = 4_096
 _TEXT_SHARE = 0.9
-"""Of the window."""
+"""The share of the window that a model is given to summarise."""
 _TRIES = 5
 _SMALLER = 0.8
-"""What each further try after an overflow is given of what the one before was given."""
+"""The size of each further attempt after an overflow, relative to the one before."""
 _WHY = {"overflow": "the conversation did not fit into the model's window", "wish": "the agent wished it"}
 _APART = 8
-"""Items between two tries that came to nothing."""
+"""Items between two fruitless attempts."""
 _FORGET = (
     "Below are messages of an agent's conversation, which will be forgotten; an earlier summary may be among them, and "
     "is to be carried on. Sum them up under these headings, leaving out those with nothing to say: USER_CONTEXT (what "
@@ -51,7 +51,7 @@ _FORGET = (
 class Condenser:
     max_items: int = 80
     keep_first: int = 3
-    """OpenHands' four, without the system prompt, which is no item here."""
+    """OpenHands keeps four, including the system prompt, which is no item here."""
 
     @property
     def name(self) -> str:
@@ -89,7 +89,10 @@ class Condenser:
         )
 
     def _place(self, state: ContextState, cause: Cause) -> int:
-        """As much stays as half the limit has room for beside the first ones and the summary; by wish, half of all."""
+        """
+        Return the first turn to keep: half the limit remains, less the first items and the summary; by request half of
+        all.
+        """
         half = (_view_items(state) if cause == "wish" else self.max_items) // 2
         room = 0 if cause == "overflow" else half - self.keep_first - 1
         place = len(state.turns)
@@ -99,14 +102,14 @@ class Condenser:
 
 
 def items(turn: Turn) -> int:
-    """Calls of the model's turn, its text being their thought; results and texts of the user's."""
+    """Count a turn's items: the calls of the model, or the results and texts of the user's side."""
     if turn.role == "assistant":
         return sum(isinstance(part, ToolCall) for part in turn.parts) or 1
     return len(turn.parts) or 1
 
 
 def _first_kept(turns: Sequence[Turn], most: int) -> tuple[Turn, ...]:
-    """What follows the first turn, in whole exchanges, as far as `most` items go; the first turn is one of them."""
+    """Return the exchanges after the first turn that fit into `most` items, which include that turn."""
     end, left = 1, most - 1
     while end + 1 < len(turns) and (turns[end].role, turns[end + 1].role) == ("assistant", "user"):
         left -= items(turns[end]) + items(turns[end + 1])
@@ -119,7 +122,7 @@ def _first_kept(turns: Sequence[Turn], most: int) -> tuple[Turn, ...]:
 def _asked(
     state: ContextState, moment: Moment, due: Due, forgotten: Sequence[Turn]
 ) -> tuple[tuple[SummaryReply, ...], str | None]:
-    """What a model answered, and what is wrong with it; after an overflow it is tried with less and less."""
+    """Ask a model for the summary and judge its replies. After an overflow it retries with less text."""
     room = characters(state.gauge, _TEXT_SHARE * state.gauge.window_tokens)
     replies: tuple[SummaryReply, ...] = ()
     fault: str | None = None
@@ -149,18 +152,18 @@ CLEARED = "[Old tool result content cleared]"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clear:
     trigger_tokens: int = 100_000
-    """Of all of the next request."""
+    """Tokens of the whole next request."""
     keep: int = 3
-    """The newest results, seen or not."""
+    """The newest results, which stay."""
     at_least_tokens: int = 5_000
-    """What has to be freed at once; nothing is cleared where there is less."""
+    """The fewest tokens worth clearing."""
 
     @property
     def name(self) -> str:
         return "clear"
 
     def propose(self, state: ContextState, moment: Moment) -> EditProposal | None:
-        """Whyever it is asked, it looks at tokens only; on an overflow too."""
+        """Clear old results above the token limit, on any occasion."""
         tokens = state.gauge.tokens(state.gauge.fixed_characters + state.shown_characters)
         if tokens <= self.trigger_tokens:
             return None
@@ -181,7 +184,7 @@ class Clear:
 
 _COMPACT_TOKENS = 8_192
 _RESET = 0.5
-"""Of the trigger."""
+"""The share of the trigger below which it may act again."""
 _COMPACT = (
     "The harness asks, not the user: write a summary of this conversation for whoever goes on with the task from the "
     "task card, your summary and the last messages alone. What is done, to which files; what was decided and why; what "
@@ -193,7 +196,7 @@ _COMPACT = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compact:
     trigger_tokens: int = 100_000
-    """Of all that a request takes."""
+    """Tokens of the whole request."""
     keep_turns: int = 4
 
     @property

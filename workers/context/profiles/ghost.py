@@ -1,10 +1,9 @@
 """
-`ghost`: at a high share of the window what was done before the current turn is masked; where that is not enough, a
-model sums it up under five headings.
+`ghost`: masks everything before the current turn when the window is nearly full. If that is not enough, a model
+summarises it under five headings.
 
-Differs from what was published where that was wrong or leaves an autonomous agent without help: a placeholder that is
-no shorter than the result is not used; the current turn of an agent that works alone is its latest exchanges, since the
-last word of a person is the first of all; a failed summary is not asked for again before every call.
+It differs from the publication where that fails: no placeholder is longer than its result, the current turn of an agent
+working alone is its latest exchanges, and a failed summary is not requested again before every call.
 """
 
 import re
@@ -59,11 +58,11 @@ class Sections:
 
     @property
     def used(self) -> str:
-        """All that is taken of the model's answer."""
+        """Return the parts of the model's answer that are used."""
         return "\n".join((self.task, self.decisions, self.state, self.context))
 
     def render_sections(self, state: ContextState, place: int) -> str:
-        """For the conversation's head, in place of what came before a turn. The model's list of files is not used."""
+        """Render the head that replaces everything before a turn. The model's list of files is not used."""
         deeds = state.deeds[: before(state, place)]
         claimed = map(honest, (self.task, self.decisions, self.state, self.context))
         bodies = [*claimed]
@@ -88,7 +87,7 @@ def instruction(more: str) -> str:
 
 
 def sections(text: str) -> Sections | str:
-    """The five of them; or what is wrong, as what follows "the summary"."""
+    """Read the five sections; or return the fault, as the end of a sentence about the summary."""
     pieces = _HEADING.split(text)
     found = {name.lower(): body.strip() for name, body in zip(pieces[1::2], pieces[2::2], strict=True)}
     if len(pieces) > 1 + 2 * len(found):
@@ -104,9 +103,9 @@ _INPUT_CHARACTERS = 50_000
 _OUTPUT_TOKENS = 2_048
 _OUTPUT_CHARACTERS = 8 * _OUTPUT_TOKENS
 _LEAST_CHARACTERS = 1_000
-"""Of what a summary would replace; less is not worth a question."""
+"""Characters below which a summary is not worth a request."""
 _APART = 16
-"""Turns between two questions, answered or not; an overflow does not wait."""
+"""Turns between two requests, whatever their result; an overflow does not wait."""
 _ASKED = re.compile(r"ghost: summary at turn (\d+)")
 
 
@@ -114,13 +113,13 @@ _ASKED = re.compile(r"ghost: summary at turn (\d+)")
 class Ghost:
     threshold: float = 0.85
     mask_preview_chars: int = 100
-    """In bytes, whatever its published name; no character is cut in two."""
+    """Bytes of the preview, in spite of the published name; no character is cut in two."""
     instructions: str = ""
-    """Added to what the model is told of the summary."""
+    """Text added to the model's instruction."""
     boundary: Literal["loop", "turn"] = "loop"
-    """What is never touched: the latest exchanges, or all since the last word of a person."""
+    """The part never touched: the latest exchanges, or everything since a person's last message."""
     keep: int = 4
-    """The exchanges of `loop`."""
+    """Exchanges kept by `loop`."""
 
     @property
     def name(self) -> str:
@@ -147,8 +146,7 @@ class Ghost:
 
     def _place(self, state: ContextState) -> int:
         """
-        Of the first turn of the model's that stays as it is; what a person says with or after results keeps them. It
-        is the later of the two bounds, as R-4 has it.
+        Return the index of the first turn of the model that stays; a message of a person keeps the results before it.
         """
         last = find_answered_turn(state.turns)
         kept = 1
@@ -158,7 +156,7 @@ class Ghost:
         return max(1, kept, min(last, next(spoken, 1) - 1))
 
     def _masked(self, state: ContextState, place: int) -> tuple[Edit, int]:
-        """Phase 1, and the characters it frees."""
+        """Mask old results and arguments. Return the edit and the characters it frees."""
         old = _old(state, place)
         spared = find_needed(state, old)
         texts = {deed.step: text for deed in old if deed.step not in spared and (text := self._shorter(state, deed))}
@@ -170,7 +168,7 @@ class Ghost:
         return mask_steps(state, texts, {step: {} for step in steps}), gain
 
     def _shorter(self, state: ContextState, deed: Deed) -> str:
-        """The placeholder; empty where it would be none."""
+        """Return the placeholder of a result; empty where it would not be shorter."""
         shown_now = text_of(state, deed)
         if len(shown_now) <= len(_MASK) or (deed.step in state.edit.results and shown_now.startswith(_MASK)):
             return ""
@@ -201,7 +199,7 @@ def _old(state: ContextState, place: int) -> Sequence[Deed]:
 
 
 def _name(moment: Moment, place: int) -> str:
-    """Of a question about what comes before a turn; empty where one was asked a little before."""
+    """Name the request for a summary up to a turn; empty where one was made shortly before."""
     if moment.cause == "overflow":
         name = f"ghost: summary at turn {place}, overflow"
         return "" if name in moment.fired else name
@@ -210,12 +208,12 @@ def _name(moment: Moment, place: int) -> str:
 
 
 def _worth_asking(state: ContextState, edit: Edit, place: int) -> bool:
-    """Whether there is enough that a summary would take the place of, as masked."""
+    """Report whether a summary would replace enough text."""
     return place > edit.cut and lengths(show_turns(state.turns[:place], edit)[1:]) >= _LEAST_CHARACTERS
 
 
 def _read(state: ContextState, edit: Edit, place: int, reply: SummaryReply) -> tuple[Edit | None, str]:
-    """The edit that a reply makes; or None, and what is wrong with it."""
+    """Return the edit made from a reply, or None and its fault."""
     if not reply.text.strip():
         return None, reply.why_not or "the model gave an empty answer"
     found = sections(reply.text)

@@ -1,12 +1,11 @@
 """
-`ledger`: the task card, a ledger of what happened, the text of hot files, the latest turns; rebuilt wholesale, rarely.
+`ledger`: shows the task card, a ledger of events, the text of hot files and the latest turns; it rebuilds rarely.
 
-A rebuild costs what is kept, at the price of writing it, and saves the reading of what is dropped in every later call:
-so it waits until what would be dropped is so many times what would be kept. It does not wait where it is free, with a
-cold cache, or where there is no choice, near the end of the window.
+A rebuild costs the writing of what is kept and saves the reading of what is dropped at every later call. So it waits
+until it drops a multiple of what it keeps. It does not wait with a cold cache, or near the end of the window.
 
-How much is kept follows from the conversation: an agent that often needs what it is no longer shown is left more, and
-in the end everything; one that does not, less. The variants differ in how much loss they let happen.
+The conversation decides how much is kept: an agent that often needs hidden text is left more, in the end everything.
+The variants differ in the loss they allow.
 """
 
 from collections.abc import Sequence
@@ -18,26 +17,26 @@ from forgepool.workers.context.transcript.edit import Edit
 from forgepool.workers.context.transcript.usage import length, lengths
 
 _GUARD, _EMERGENCY = 0.70, 0.90
-"""Shares of the window: from the first on a rebuild does not wait for its price, from the second on little is kept."""
+"""Shares of the window: from the first on a rebuild ignores its price, from the second on little is kept."""
 _LEAST_GAIN = 0.10
-"""Of what is kept: what a rebuild that does not wait has to drop, save after an overflow."""
+"""The share of the kept text that a forced rebuild must drop, except after an overflow."""
 _FREE = frozenset({"cold", "switch", "wish", "overflow"})
-"""Causes for which a rebuild costs nothing that is not spent anyway, or has to be."""
+"""Occasions on which a rebuild is free or unavoidable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keep:
-    """How much of a conversation a rebuild leaves."""
+    """The amount of a conversation that a rebuild keeps."""
 
     turns: int
-    """Of the model, with their results."""
+    """Turns of the model, with their results."""
     hot_turns: int
-    """Files are hot that were touched in so many turns."""
+    """Turns in which a touched file counts as hot."""
     hot_tokens: int
     ratio: float
-    """A rebuild waits until what it drops is so many times what it keeps."""
+    """The multiple of the kept text that a rebuild must drop."""
     ledger_share: float = 0.25
-    """Of the window: a longer ledger is condensed."""
+    """The share of the window above which the ledger is condensed."""
 
 
 KEEPS = (
@@ -48,7 +47,7 @@ KEEPS = (
     Keep(turns=6, hot_turns=30, hot_tokens=8_000, ratio=2.5),
     Keep(turns=10, hot_turns=30, hot_tokens=20_000, ratio=3.0),
 )
-"""From the tightest to the widest."""
+"""From the tightest to the most generous."""
 _LEAST = (
     Keep(turns=2, hot_turns=4, hot_tokens=2_000, ratio=0.0, ledger_share=0.15),
     Keep(turns=1, hot_turns=4, hot_tokens=0, ratio=0.0, ledger_share=0.08),
@@ -59,16 +58,17 @@ _LEAST = (
 class LedgerProfile:
     name: str = "ledger"
     most_lost: float = 0.08
-    """The share of calls that may need something they are not shown; it steers how much is kept."""
+    """The share of calls that may need hidden text; it steers how much is kept."""
     least_tokens: int = 4_000
-    """A view smaller than this, without system prompt and tools, is not rebuilt: it would gain little."""
+    """The smallest view worth rebuilding, without system prompt and tools."""
     keeps: Sequence[Keep] = KEEPS
     first: int = 1
-    """Where the agent has not shown yet how far back it reaches."""
+    """The index among `keeps` before the first rebuild."""
     _waits: tuple[Edit, Keep, bool, int] | None = field(default=None, repr=False)
     """
-    With that edit in force, so much kept, forced or not, nothing was worth doing before the view has so many
-    characters. Without this memory the same is found out anew before each call.
+    The edit, keep and occasion for which nothing was worth doing below so many characters.
+
+    It only saves time: without it, each call would find out again.
     """
 
     def propose(self, state: ContextState, moment: Moment) -> EditProposal | None:
@@ -106,7 +106,7 @@ class LedgerProfile:
         return edit is state.edit and known == [keep, is_forced] and size < least
 
     def _keep(self, state: ContextState, moment: Moment) -> Keep | None:
-        """None where nothing is to be dropped any more: more was lost than may be."""
+        """Return how much to keep; None to drop nothing, because too much was missed."""
         if moment.cause == "overflow" or state.share >= _EMERGENCY:
             recent = sum(state.sizes[_cut(state, _LEAST[0].turns) :])
             return _LEAST[0] if state.gauge.share(state.sizes[0] + recent) < _GUARD else _LEAST[1]
@@ -116,7 +116,7 @@ class LedgerProfile:
         return self.keeps[-1] if state.share >= _GUARD else None
 
     def _place(self, state: ContextState) -> int:
-        """Among the keeps; beyond the last where too much was lost."""
+        """Return the index among `keeps`, beyond the last where too much was missed."""
         if not state.rebuilds:
             return self.first
         used = state.losses.hit / max(1.0, self.most_lost * state.losses.calls)
@@ -124,7 +124,7 @@ class LedgerProfile:
 
 
 def _cut(state: ContextState, turns: int) -> int:
-    """The place of the model's turn from which so many of its turns are shown."""
+    """Return the index of the first of the model's last turns to show."""
     for place in range(len(state.turns) - 1, 0, -1):
         if state.turns[place].role == "assistant":
             turns -= 1
@@ -146,7 +146,7 @@ def _why(state: ContextState, moment: Moment, freed: int) -> str:
 
 
 def variant(name: str) -> LedgerProfile:
-    """`ledger` is `ledger-balanced`."""
+    """Return a variant by its name."""
     match name:
         case "ledger-cheap":
             return LedgerProfile(name=name, most_lost=0.16, first=0)

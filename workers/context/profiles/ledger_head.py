@@ -1,8 +1,8 @@
 """
-What the profile `ledger` shows of the turns it drops: the ledger, in one block for each rebuild, and the hot files.
+The head of the profile `ledger`: its ledger in one block for each rebuild, and the hot files.
 
-The blocks of one rebuild are the same bytes in the next, so that a provider's cache keeps them; only where they have
-outgrown their share of the window are they written anew, condensed.
+A block stays the same bytes in later rebuilds, so that a provider's cache keeps it, until the ledger outgrows its share
+of the window and is condensed. Hot files are shown as the agent last saw them, or as they are now where that is stale.
 """
 
 from bisect import bisect_left
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from forgepool.workers.context.edits.ledger import condense_lines, lines
-from forgepool.workers.context.edits.masks import FILES_TITLE, HARNESS
+from forgepool.workers.context.edits.masks import FILES_TITLE, HARNESS, before
 from forgepool.workers.context.edits.state import ContextState, Moment
 from forgepool.workers.context.transcript.actions import Deed
 from forgepool.workers.context.transcript.edit import Edit
@@ -19,7 +19,7 @@ from forgepool.workers.llm.messages import Text, user
 from forgepool.workers.shell.purpose.file_access import Read, Write, touches
 
 _TEXTS = ("content", "command", "file_text")
-"""Arguments that hold a file's whole text: a tool's, or a shell command's that feeds it to the file."""
+"""Arguments that hold a file's whole text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,10 +40,10 @@ def hot(
     current: Callable[[str], str | None],
 ) -> list[Carrier]:
     """
-    What of the first `dropped` deeds is to stay, oldest first, of at most `room` characters together.
+    Return the texts of hot files among the first `dropped` deeds, oldest first, within `room` characters.
 
-    Of files touched by a deed of a turn from the place `touched_since` on, and of the paths in `also`. A carrier is
-    left out where a later one shows the same lines. Of files that nothing fresh is shown of, `current` has the text.
+    Hot are files touched from the turn `touched_since` on, and those in `also`. A later text replaces an earlier one of
+    the same lines. `current` supplies the text of files for which nothing fresh was shown.
     """
     touched = _touched(deeds, touched_since) | set(also)
     found: list[Carrier] = []
@@ -85,7 +85,7 @@ def _as_they_are(
 
 
 def _fitting(found: Iterable[Carrier], room: int) -> Iterator[Carrier]:
-    """The newest first; one that does not fit does not keep out a smaller one."""
+    """Yield the newest texts that fit; one that does not fit leaves room for smaller ones."""
     for each in sorted(found, key=_step, reverse=True):
         if len(each.text) <= room:
             room -= len(each.text)
@@ -93,7 +93,7 @@ def _fitting(found: Iterable[Carrier], room: int) -> Iterator[Carrier]:
 
 
 def _carried(deed: Deed) -> Iterator[tuple[Read, str]]:
-    """The text of a file, where the call holds it or its result does, and not only what makes it."""
+    """Yield the text of a file where the call or its result holds it."""
     if deed.failed:
         return
     if deed.action == "read" and len(deed.reads) == 1:
@@ -131,25 +131,25 @@ def _step(carrier: Carrier) -> int:
 
 
 CHARACTERS = 4
-"""A token, where budgets are given in tokens."""
+"""Characters per token of a budget."""
 _TITLE = f"{HARNESS} What happened so far"
 _CONDENSED = f"{_TITLE}, in short"
 _FILES = f"{HARNESS} Files you worked on lately, as you last saw them"
 _OPENING = 2
 _MOST_HOT = 0.10
-"""Of the window."""
+"""The share of the window for hot files."""
 _LEAST_LEDGER = 1_200
-"""Tokens, however small the window is."""
+"""The smallest room of a ledger in tokens, in any window."""
 _SHORT, _NEW = 0.6, 0.2
-"""Of the ledger's room: what a condensed one takes, and the most that new lines beside it do."""
+"""Shares of the ledger's room for a condensed ledger, and for new lines beside it."""
 
 
 def rebuilt(
     state: ContextState, moment: Moment, *, cut: int, hot_since: int, hot_tokens: int, ledger_share: float
 ) -> Edit:
     """
-    The edit that shows the turns from the place `cut` on, after a ledger of about so much of the window at most; and,
-    of files touched from the place `hot_since` on, texts of at most so many tokens.
+    Return the edit that shows the turns from `cut` on, after a ledger of about `ledger_share` of the window, and at
+    most `hot_tokens` of files touched from the turn `hot_since` on.
     """
     room = max(_LEAST_LEDGER, int(ledger_share * state.gauge.window_tokens))
     blocks = _ledger(state, cut, room)
@@ -161,7 +161,7 @@ def rebuilt(
 
 
 def _opening(state: ContextState) -> int | None:
-    """The card and the plan. Texts of files behind them, where nothing else is, are old by now: what matters is hot."""
+    """Return how many opening parts stay: card and plan. Files shown after them are outdated by now."""
     parts = state.turns[0].parts
     texts = parts[_OPENING] if len(parts) == _OPENING + 1 else None
     if state.planned and isinstance(texts, Text) and texts.text.startswith(FILES_TITLE):
@@ -170,16 +170,16 @@ def _opening(state: ContextState) -> int | None:
 
 
 def _ledger(state: ContextState, cut: int, room: int) -> list[Text]:
-    """The blocks there are, and one for what has been cut since; condensed where they have more than so many tokens."""
+    """Return the ledger's blocks with one for the newly cut turns, condensed where they exceed the room."""
     blocks = _blocks(state.edit)
-    before = state.edit.cut if blocks else 1
-    new = _of_turns(state.deeds, before, cut)
-    told = _block(_title(state, _TITLE, new), lines(state.turns, new, before, cut))
+    first = state.edit.cut if blocks else 1
+    new = _of_turns(state.deeds, first, cut)
+    told = _block(_title(state, _TITLE, new), lines(state.turns, new, first, cut))
     if state.gauge.tokens(_size([*blocks, *told])) <= room:
         return [*blocks, *told]
     # What is new stays as it is, where that is not too long by itself; what is condensed leaves room for more lines,
     # or it would be written anew at each rebuild.
-    last, rest = (before, told) if blocks and state.gauge.tokens(_size(told)) <= room * _NEW else (cut, [])
+    last, rest = (first, told) if blocks and state.gauge.tokens(_size(told)) <= room * _NEW else (cut, [])
     old = _of_turns(state.deeds, 1, last)
     short = int(room * _SHORT * state.gauge.characters_a_token)
     return [*_block(_title(state, _CONDENSED, old), condense_lines(state.turns, old, last, room=short)), *rest]
@@ -205,25 +205,22 @@ def _blocks(edit: Edit) -> list[Text]:
     return [part for part in parts if isinstance(part, Text) and part.text.startswith(_TITLE)]
 
 
-def count_cached(before: Edit, after: Edit) -> int:
-    """Characters of the ledger that stay the same bytes."""
-    pairs = zip(_blocks(before), _blocks(after), strict=False)
+def count_cached(old: Edit, new: Edit) -> int:
+    """Count the characters of the ledger that stay the same bytes."""
+    pairs = zip(_blocks(old), _blocks(new), strict=False)
     return _size([one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)])
 
 
 def _of_turns(deeds: Sequence[Deed], first: int, last: int) -> Sequence[Deed]:
-    """Those of the turns at places `first` up to, not including, `last`."""
-    return deeds[bisect_left(deeds, first, key=_turn) : bisect_left(deeds, last, key=_turn)]
-
-
-def _turn(deed: Deed) -> int:
-    return deed.turn
+    """Return the deeds of the turns from `first` up to, not including, `last`."""
+    start, end = (bisect_left(deeds, place, key=lambda deed: deed.turn) for place in (first, last))
+    return deeds[start:end]
 
 
 def _hot(state: ContextState, moment: Moment, cut: int, since: int, tokens: int) -> list[Carrier]:
     return hot(
         state.deeds,
-        dropped=bisect_left(state.deeds, cut, key=_turn),
+        dropped=before(state, cut),
         touched_since=since,
         also=state.planned,
         room=min(tokens, int(_MOST_HOT * state.gauge.window_tokens)) * CHARACTERS,

@@ -1,18 +1,16 @@
 """
-PACE, in four stages. The first, before every call: what was read before it was written, and earlier runs of a command,
-give way to one line each (`pace_noise`). The second, once a task and at the first test seen to fail: a cheap model sums
-up what was done, and the conversation goes on from that (`pace_summary`). The third, hints at files before anything is
-read, is `workers.agents.briefing.hints`. The fourth begins anew from the card, a summary and the plan: `fork_history`.
+`pace`: PACE in four stages.
 
-Of the fourth stage's phases, A is `fork` here and, for our own agents, the end of PLAN; B (nothing shared, twenty
-turns of exploration at most, then a plan made by rules) and C (exploration that finds nothing new ends) are
-`workers.context.transcript.loop_detection` and `workers.agents.builtin.prompts`: EXECUTE always begins anew.
+The first acts before every call: outdated reads and earlier runs of a command become one line each (`Noise`). The
+second acts once in a task, at the first test seen to fail: a cheap model summarises the work (`pace_summary`). The
+third is `workers.agents.briefing.hints`. The fourth starts again from card, summary and plan (`fork_history`).
 
-The published first stage rewrites what was sent at almost every call, which providers' caches charge for;
-`batch_tokens` does it seldom, all at once.
+Our own agents do most of the fourth stage elsewhere: EXECUTE always starts a new conversation, and
+`workers.context.transcript.loop_detection` ends an exploration without progress.
+
+The published first stage rewrites sent text at almost every call, which caches charge for; `batch_tokens` limits that.
 """
 
-import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,10 +32,9 @@ from forgepool.workers.shell.purpose.file_access import Read, Write, touches
 from forgepool.workers.tools.commands.red_phase import CONFIRM
 
 _YOUNG = 4
-"""Exchanges that follow a write before its text counts as old."""
+"""Exchanges after a write until its text counts as old."""
 _ROOM = 200
-"""Characters a placeholder may always have; a longer one must be shorter than what it stands for."""
-_RECEIPT = re.compile(r"OK: wrote \d[\d,]* bytes to .+ \(iter \d+\)")
+"""Characters a placeholder may always have; a longer one must be shorter than its text."""
 
 
 def make_evicted_text(path: str) -> str:
@@ -52,49 +49,42 @@ def make_elided_text(characters: int, path: str) -> str:
     return f"[elided: {characters:,} characters, written to {path} — see current version on disk]"
 
 
-def is_receipt(text: str) -> bool:
-    """
-    Whether the answer to a write is `workers.tools.files.write.receipt`, and so repeats nothing of what was written.
-    """
-    return _RECEIPT.fullmatch(text.strip()) is not None
-
-
 @dataclass(slots=True, kw_only=True)
 class Noise:
-    """Grows with what it is given to learn; begins anew where that is another conversation's."""
+    """The outdated results of a conversation, learned deed by deed. Another conversation starts it over."""
 
     order_aware: bool = True
     write_bodies: bool = True
     superseded_reads: bool = False
     results: dict[int, str] = field(default_factory=dict)
-    """By step: what may stand in place of a result."""
+    """Replacements of results, by step."""
     inputs: dict[int, Mapping[str, JsonValue]] = field(default_factory=dict)
-    """By step: what may stand in place of a call's arguments."""
+    """Replacements of calls' arguments, by step."""
     referred: dict[int, list[int]] = field(default_factory=dict)
-    """By step: the later steps whose results refer to it."""
+    """The later steps whose results refer to a step."""
     planned: Deed | None = None
-    """Where a plan was committed last."""
+    """The newest commit of a plan."""
     _learned: list[Deed] = field(default_factory=list)
     _reads: dict[str, list[tuple[Deed, Read]]] = field(default_factory=dict)
-    """By path: what was read of it since it was last written."""
+    """Reads of each path since it was last written."""
     _so: dict[int, set[str]] = field(default_factory=dict)
-    """By step of a read: the paths that were not written since."""
+    """The paths of each read that were not written since."""
     _written: set[str] = field(default_factory=set)
     _runs: dict[str, Deed] = field(default_factory=dict)
-    """By command: its newest run."""
+    """The newest run of each command."""
     _bodies: dict[str, Deed] = field(default_factory=dict)
-    """By path: the newest call that wrote all of it."""
+    """The newest call that wrote all of each path."""
     _young: deque[Deed] = field(default_factory=deque)
 
     def learn(self, deeds: Sequence[Deed]) -> None:
-        """Linear in what is new; what is known is compared, mostly by identity."""
+        """Learn new deeds, in time linear in their number."""
         if list(deeds[: len(self._learned)]) != self._learned:
             self._forget()
         for deed in deeds[len(self._learned) :]:
             self._take(deed)
 
     def find_hidden(self, start: int, end: int) -> dict[int, str]:
-        """Of results to calls in the turns from `start` to before `end`."""
+        """Return the replacements of results to calls in the turns from `start` up to, not including, `end`."""
         found = {step: text for step, text in self.results.items() if start <= self._turn(step) < end}
         for step in sorted(found.keys() & self.referred.keys(), reverse=True):
             if any(later not in found for later in self.referred[step]):
@@ -154,7 +144,7 @@ class Noise:
         self._written.add(write.path)
 
     def _met(self, write: Write) -> list[str]:
-        """The known paths that a write concerns."""
+        """Return the known paths that a write changes."""
         if write.how in ("create", "edit"):
             return [write.path]
         return [path for path in {**self._reads, **self._bodies} if touches(write, path)]
@@ -177,7 +167,7 @@ class Noise:
                 self._written_since(deed, read.path)
 
     def _supersede(self, read: Read) -> None:
-        """What an earlier call read and this one reads again, all of it."""
+        """Replace an earlier read that this one covers."""
         for before, part in self._reads.get(read.path, ()):
             if len(before.reads) == 1 and _covers(read, part):
                 self.results.setdefault(before.step, make_repeated_text(f"read {part.path}"))
@@ -188,7 +178,7 @@ class Noise:
             self._young.append(deed)
 
     def _elide(self, deed: Deed) -> None:
-        """The longest text of the call, where it is longer than what would stand for it."""
+        """Replace the longest argument of a call, if that shortens it."""
         texts = {name: value for name, value in deed.call.arguments.items() if isinstance(value, str)}
         name = max(texts, key=lambda each: len(texts[each]), default="")
         placeholder = make_elided_text(len(texts.get(name, "")), deed.writes[0].path)
@@ -197,7 +187,7 @@ class Noise:
 
 
 def _in_background(deed: Deed) -> bool:
-    """Its answer names what runs on, and each run is another."""
+    """Report whether a command runs on in the background, where each run is another."""
     return deed.call.name == "bash_background" or deed.call.arguments.get("run_in_background") is True
 
 
@@ -220,18 +210,20 @@ _GO_ON = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
     order_aware: bool = True
-    """False takes away what was read of a path ever written, before the model saw it too: as the published code does,
-    for comparison only."""
+    """
+    With False, reads of any written path go, even those the model has not seen: as published, for comparison only.
+    """
     write_bodies: bool = True
-    """Whether the texts of files are taken out of the calls that wrote them, once they are old. Not in the original,
-    which looks for them in the answers, where they never were."""
+    """
+    Remove old file texts from the calls that wrote them. The original looks for them in results, where they never are.
+    """
     superseded_reads: bool = False
-    """Whether what was read gives way to a later read of the same lines. Not in the original either."""
+    """Replace reads by later reads of the same lines, which the original does not."""
     batch_tokens: int | None = None
-    """The first stage acts only where the next request is larger than this; None is before every call, as published."""
+    """Tokens of a request below which the first stage waits; None acts before every call, as published."""
     compress: bool = True
     fork: bool = False
-    """Whether a conversation goes on as a forked one when a plan was committed in it."""
+    """Start again with a forked history once a plan is committed."""
     _noise: Noise = field(init=False, compare=False, repr=False, hash=False)
 
     def __post_init__(self) -> None:
@@ -274,7 +266,7 @@ class Pace:
         return EditProposal(edit=edit.model_copy(update=changes), why=why)
 
     def _wanted_back(self, edit: Edit, hidden: Mapping[int, str]) -> set[int]:
-        """What this profile hid, and a result that came since refers to."""
+        """Return the hidden results that a newer result refers to."""
         return {
             step
             for step in self._noise.referred.keys() - hidden.keys()
@@ -282,7 +274,7 @@ class Pace:
         }
 
     def _forked(self, state: ContextState, last: int) -> EditProposal | None:
-        """Where a plan was committed just now, in the model's last turn, and there is anything to leave behind."""
+        """Propose a forked history if the model's last turn committed a plan."""
         planned = self._noise.planned
         if planned is None or planned.turn < last:
             return None
@@ -295,10 +287,9 @@ class Pace:
 
 def fork_history(state: ContextState, summary: str, plan: str) -> tuple[Turn, ...]:
     """
-    How EXECUTE begins: the card, what was learned, and the plan last (P-073 to P-076).
+    Return the start of EXECUTE: the card, a summary and the plan.
 
-    `summary` is YAML; where it is empty, one is made by rules from what was done. However long the exploration was,
-    the size is that of the three.
+    `summary` is YAML; an empty one is replaced by a summary made by rules.
     """
     if not state.turns:
         return ()
@@ -327,15 +318,16 @@ def _unchanged(state: ContextState, reply: SummaryReply, why: str) -> EditPropos
 
 def _from(state: ContextState, last: int, summary: Turn, *told: str) -> Edit:
     """
-    The model's last answer and what came of it stay as they are: nobody has seen that yet. The head ends with a turn of
-    the user's side, since an answer that begins with a signed thought takes no text before it.
+    Cut before the model's last turn, whose results it has not seen, and put a summary in place.
+
+    The head ends with a turn of the user's side: an answer that begins with a signed thought takes no text before it.
     """
     edit = cut(state, last, *told)
     return edit.model_copy(update={"head": (summary, *edit.head)})
 
 
 def _is_shorter(state: ContextState, edit: Edit) -> bool:
-    """Than what is shown now."""
+    """Report whether an edit shortens the view."""
     return state.shown_sizes[0] + lengths(edit.head) + sum(state.sizes[edit.cut :]) < state.shown_characters
 
 

@@ -1,9 +1,8 @@
 """
-PACE's second stage: what a cheap model is asked to sum up, and what is believed of its answer.
+PACE's second stage: the request for a summary from a cheap model, and the check of its answer.
 
-The answer is YAML with six fields. What the harness knows it does not take from a model: the files, the last test's
-output and both facts are its own, whatever the model says. Of the model's are the key decisions alone. An answer that
-is not all there, is no plain YAML, or denies a fact it was told, counts for nothing.
+The answer is YAML with six fields, of which only the key decisions are used. The harness fills in files, test output
+and the two facts itself. An answer that is incomplete, is not plain YAML, or contradicts a fact is rejected.
 """
 
 import re
@@ -29,7 +28,7 @@ _RESULT_CHARACTERS = 300
 _CARD_CHARACTERS = 4_000
 _OUTPUT_TOKENS = 1024
 _MOST_CHARACTERS = 16_000
-"""Of an answer; four times what it may take."""
+"""The longest answer read, four times its limit."""
 _TEST_CHARACTERS = 2_000
 _FENCED = re.compile(r"```(?:ya?ml)?[ \t]*\n(.*)\n[ \t]*```", re.DOTALL | re.IGNORECASE)
 
@@ -49,7 +48,7 @@ No anchors, no aliases. Put texts in quotes that hold a colon. Invent nothing. W
 
 
 class _Claimed(Message, extra="ignore"):
-    """All six, or nothing is believed. More than six is no harm."""
+    """The answer of the model: all six fields are required, others are ignored."""
 
     files_read: tuple[str, ...]
     files_written: tuple[str, ...]
@@ -60,7 +59,7 @@ class _Claimed(Message, extra="ignore"):
 
 
 def collect_known(state: ContextState, *, red: bool = False) -> Summary:
-    """What the harness knows, by itself; no decisions. `red` says that a failing test was confirmed just now."""
+    """Collect the known facts, without decisions. `red` says that a failing test was just confirmed."""
     done = [deed for deed in state.deeds if not deed.failed]
     return Summary(
         files_read=tuple(
@@ -89,7 +88,7 @@ def question(state: ContextState, truth: Summary) -> SummaryQuestion:
 
 
 def check_summary(reply: SummaryReply, truth: Summary, state: ContextState) -> Summary | str:
-    """The summary that the history may give way to, or one sentence: why it may not."""
+    """Return the checked summary, or a sentence that says why it is rejected."""
     answer = reply.text
     if not answer.strip():
         return reply.why_not or "the answer is empty"
@@ -120,14 +119,14 @@ def _read(text: str) -> _Claimed | str:
 
 
 def _written(deeds: Sequence[Deed]) -> Iterator[str]:
-    """Of a command that failed at one of its parts, what the others were to write; not a whole worktree."""
+    """Yield the written paths, including those of failed commands of several parts."""
     for deed in deeds:
         if not deed.failed or deed.command:
             yield from (write.path for write in deed.writes if write.path != ".")
 
 
 def _last_test_output(deeds: Sequence[Deed]) -> str:
-    """The end of it: that is where it says what failed."""
+    """Return the end of the last test run, which names the failures."""
     tests = (deed for deed in reversed(deeds) if "test" in {deed.action, *deed.does} or deed.call.name == CONFIRM)
     last = next(tests, None)
     return last.whole.strip()[-_TEST_CHARACTERS:] if last else ""
@@ -147,7 +146,7 @@ def _line(role: str, part: Part) -> str:
 
 
 def _short(text: str, most: int) -> str:
-    """In one line, with both ends."""
+    """Shorten a text to one line with both ends."""
     # A long text is cut before its blanks are looked at: a file may have megabytes.
     near = text if len(text) <= 20 * most else f"{text[: 10 * most]} {text[-10 * most :]}"
     line = " ".join(near.split())

@@ -1,8 +1,4 @@
-"""
-Profiles by the names that people choose them by, in a configuration, a plan, a task, or a replay.
-
-Which settings a profile has beside its published ones is its own module's matter.
-"""
+"""The profiles by the names that people use in settings, plans, tasks and replays."""
 
 import difflib
 from collections.abc import Callable
@@ -23,19 +19,21 @@ from forgepool.worktrees.errors import UserError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Off:
+    """The profile `off`, which never removes anything."""
+
     @property
     def name(self) -> str:
         return "off"
 
     def propose(self, state: ContextState, moment: Moment) -> None:
-        """Nothing, whatever happens."""
+        """Propose nothing."""
 
 
 DEFAULT = "ledger"
 
 
 class UnknownProfile(UserError):
-    """There is no profile of that name; the text is one sentence for the user."""
+    """An unknown profile name; the message is one sentence for the user."""
 
     def __init__(self, name: str) -> None:
         near = difflib.get_close_matches(name, names(), n=1, cutoff=0.5)
@@ -48,13 +46,13 @@ class UnknownProfile(UserError):
 class ProfileEntry:
     make: Callable[[], Profile]
     told: str
-    """What it does, in one sentence."""
+    """Its behaviour in one sentence."""
     birth: Birth | None = None
-    """How results are shortened when they enter; None: they enter as they are."""
+    """The shortening of results when they enter; None for none."""
 
 
 class _Lossless(Off):
-    """`off`, under the name of the variant that shortens results without loss when they enter, and nothing later."""
+    """The variant `ledger-lossless`, which shortens results only when they enter, and without loss."""
 
     @property
     def name(self) -> str:
@@ -62,7 +60,7 @@ class _Lossless(Off):
 
 
 def names() -> tuple[str, ...]:
-    """Of all profiles, the default first."""
+    """Return the names of all profiles, the default first."""
     return tuple(_entries())
 
 
@@ -79,7 +77,7 @@ def find_profile(name: str) -> ProfileEntry:
 
 def profile(name: str) -> Profile:
     """
-    A new one, with the settings it was published with.
+    Return a new profile with its published settings.
 
     Raises:
         UnknownProfile: there is none of that name.
@@ -97,12 +95,12 @@ def _entries() -> dict[str, ProfileEntry]:
         ),
         "ledger-cheap": ProfileEntry(
             make=lambda: variant("ledger-cheap"),
-            told="As ledger, and leaves less: the cheapest, with more that has to be fetched again.",
+            told="Like ledger, but keeps less: the cheapest; more has to be read again.",
             birth=Birth(),
         ),
         "ledger-safe": ProfileEntry(
             make=lambda: variant("ledger-safe"),
-            told="As ledger, and leaves more: hardly anything has to be fetched again.",
+            told="Like ledger, but keeps more: hardly anything has to be read again.",
             birth=Birth(),
         ),
         "ledger-lossless": ProfileEntry(

@@ -1,12 +1,11 @@
 """
-SoulForge's two compactions: all but the last messages is replaced at once by what is known of it.
+SoulForge's two compactions, which replace all but the last messages at once.
 
-`v2` knows it by rule (`working_state`), and asks a small model only for what is missing, and only where the rules found
-little. `v1` has a model write all of it. Both fire above the trigger and are armed again below the reset.
+`v2` keeps a state found by rules (`working_state`), and asks a small model for what is missing where the rules find
+little. `v1` has a model write everything. Both act above `trigger`, and again only after the share was below `reset`.
 
-Where the originals lose something, these do not: the card stays as it is, instead of 400 characters of it; the state
-is extracted from all of the conversation each time, instead of being emptied by every compaction, failed or not; what
-a model added once is carried on; failures are told by how a command ended.
+Unlike the originals they keep the whole card, extract the state from the whole conversation each time, carry on what a
+model added, and take failures from exit statuses.
 """
 
 import re
@@ -80,7 +79,7 @@ _SETTING_UP = re.compile(
 def extract_state(
     turns: Sequence[Turn], deeds: Sequence[Deed], *, plan: str = "", most_tool_results: int = TOOL_RESULTS
 ) -> WorkingState:
-    """The state after these turns, the first of which holds the task card, and these of their deeds."""
+    """Return the state after these turns and their deeds. The first turn holds the task card."""
     state = WorkingState(most_tool_results=most_tool_results, plan=plan)
     for turn in turns[1:]:
         take_turn(state, turn)
@@ -90,7 +89,7 @@ def extract_state(
 
 
 def take_turn(state: WorkingState, turn: Turn) -> None:
-    """A turn after the first: what a person says in it is required, what the model says is remarked."""
+    """Take a turn after the first: a person's text is a requirement, a model's text holds remarks."""
     if turn.role == "assistant":
         _remark(state, turn.text)
         return
@@ -138,7 +137,7 @@ def _subject(deed: Deed) -> str:
 
 
 def _touch(state: WorkingState, deed: Deed) -> None:
-    """What failed has no reads and writes, save a command of several parts: some may have worked, and it is told so."""
+    """Note the files a deed touched, including those that a failed command of several parts may have touched."""
     for read in deed.reads:
         note = state.touch(read.path)
         note.add("read")
@@ -151,7 +150,7 @@ def _touch(state: WorkingState, deed: Deed) -> None:
 
 
 def _written(write: Write, deed: Deed) -> tuple[str, str]:
-    """The kind of an action, and its detail."""
+    """Return the kind of a write and its detail."""
     match write.how:
         case "create":
             lines = len(text_argument(deed.call.arguments, "content").splitlines())
@@ -176,7 +175,7 @@ def _edit(arguments: Mapping[str, object]) -> str:
 
 
 def _result(deed: Deed) -> str | None:
-    """What is told of a result; None where the files or nothing at all tell it."""
+    """Return the text kept of a result; None where the files tell it, or nothing."""
     if deed.action == "end" or (deed.reads and deed.action == "read" and not deed.failed):
         return None
     if deed.action == "write" and not deed.command:
@@ -195,7 +194,7 @@ def _surroundings(state: WorkingState, deed: Deed) -> None:
 
 
 def _steps(arguments: Mapping[str, object]) -> tuple[PlanStep, ...]:
-    """Of the lists that agents keep of what is to be done, as their tools take them."""
+    """Read an agent's list of things to do, in the forms that tools use."""
     items = next((value for key in ("todos", "plan") if isinstance(value := arguments.get(key), list)), [])
     found = []
     for item in items:
@@ -215,7 +214,7 @@ _SHORTEST_GAP = 20
 _DETAILS_CHARACTERS = 8_192
 _SUMMARY_TOKENS = 8_192
 _WHOLE_SHARE = 0.9
-"""Of the window: what a model that is to summarise is given at most."""
+"""The share of the window that a model is given to summarise."""
 
 _GAPS = (
     "Below is what the harness recorded of an agent's work, and the beginning of the conversation it recorded it from. "
@@ -230,28 +229,29 @@ _PROSE = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SoulforgeV2:
+class _Compaction:
     trigger: float = 0.7
     reset: float = 0.4
     keep_recent: int = 4
+    trigger_tokens: int | None = None
+    """Tokens in place of the share `trigger`; `reset` keeps its proportion."""
+
+    def threshold(self, name: str, state: ContextState) -> Threshold:
+        shares = {"trigger": self.trigger, "reset": self.reset}
+        return of_window(name, state, **shares, keep=self.keep_recent, trigger_tokens=self.trigger_tokens)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoulforgeV2(_Compaction):
     max_tool_results: int = 30
     llm_extraction: bool = True
-    trigger_tokens: int | None = None
-    """In place of `trigger`, which is a share of the window; the reset keeps its proportion to it."""
 
     @property
     def name(self) -> str:
         return "soulforge-v2"
 
     def propose(self, state: ContextState, moment: Moment) -> EditProposal | None:
-        threshold = of_window(
-            self.name,
-            state,
-            trigger=self.trigger,
-            reset=self.reset,
-            keep=self.keep_recent,
-            trigger_tokens=self.trigger_tokens,
-        )
+        threshold = self.threshold(self.name, state)
         due = threshold.due(state, moment)
         if due is None:
             return None
@@ -265,25 +265,13 @@ class SoulforgeV2:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SoulforgeV1:
-    trigger: float = 0.7
-    reset: float = 0.4
-    keep_recent: int = 4
-    trigger_tokens: int | None = None
-
+class SoulforgeV1(_Compaction):
     @property
     def name(self) -> str:
         return "soulforge-v1"
 
     def propose(self, state: ContextState, moment: Moment) -> EditProposal | None:
-        due = of_window(
-            self.name,
-            state,
-            trigger=self.trigger,
-            reset=self.reset,
-            keep=self.keep_recent,
-            trigger_tokens=self.trigger_tokens,
-        ).due(state, moment)
+        due = self.threshold(self.name, state).due(state, moment)
         if due is None:
             return None
         older = show_turns(state.turns[: due.cut], state.edit)
@@ -300,7 +288,7 @@ class SoulforgeV1:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Gaps:
-    """What a model found missing in the state, and whether it was asked at all."""
+    """The details a model added to the state, and a note whether one was asked."""
 
     text: str = ""
     told: str = "no model was asked"
@@ -308,7 +296,7 @@ class _Gaps:
 
 
 def _gaps(state: ContextState, moment: Moment, due: Due, found: WorkingState) -> _Gaps:
-    """It is shown what is about to go, from the oldest on. Where it says nothing of use, the state stands alone."""
+    """Ask a model what the state misses of the turns about to go. Without a useful reply the state stands alone."""
     if found.slots >= RICH_SLOTS:
         return _Gaps()
     conversation = transcribe_turns(
@@ -335,7 +323,7 @@ def _gaps(state: ContextState, moment: Moment, due: Due, found: WorkingState) ->
 
 
 def _carried(edit: Edit, added: str) -> str:
-    """What models added to the state at this rebuild and those before; the newest, where it gets too much."""
+    """Return the details that models added so far, the newest where there are too many."""
     texts = (part.text for turn in edit.head for part in turn.parts if isinstance(part, Text))
     earlier = next((found for text in texts if (found := _details(text))), "")
     return "\n".join(filter(None, (earlier, added)))[-_DETAILS_CHARACTERS:]
@@ -346,13 +334,15 @@ def _details(text: str) -> str:
 
 
 def _found(state: ContextState, due: Due, most_tool_results: int = TOOL_RESULTS) -> WorkingState:
-    """The state at the cut: what comes after it is shown as it is."""
+    """Return the state before the cut."""
     deeds = state.deeds[: before(state, due.cut)]
     return extract_state(state.turns[: due.cut], deeds, plan=state.plan, most_tool_results=most_tool_results)
 
 
 def _room(state: ContextState, due: Due, threshold: Threshold) -> int:
-    """For the state: what the card and the kept messages leave of the reset, or half of it where that is more."""
+    """
+    Return the room for the state: what the card and the kept messages leave of `reset`, or half of it if that is more.
+    """
     reset = characters(state.gauge, threshold.reset)
     kept = 1 + len(state.edit.head) + due.cut - state.edit.cut
     stays = state.gauge.fixed_characters + state.shown_sizes[0] + sum(state.shown_sizes[kept:])

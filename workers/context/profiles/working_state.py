@@ -1,8 +1,8 @@
 """
-The working state of a conversation: slots that rules fill as it goes on, and the markdown they are written as.
+The working state of a conversation: slots that rules fill, written as markdown.
 
-A fold of all that happened, so no rebuild, failed or not, can lose it. Which rule fills which slot is `extraction`'s
-affair. The task is not in it: its card is never cut out of a view.
+It is a fold of the whole conversation, so that no rebuild can lose it. `soulforge` fills most slots, `remarks` those
+from the model's sentences. The task is no slot, since its card is never cut.
 """
 
 import re
@@ -15,14 +15,14 @@ from forgepool.workers.context.edits.prose import beginning, outline
 LIST_LIMIT = 25
 TOOL_RESULTS = 30
 FILES = 100
-"""Paths that are kept; beyond them the one goes that was longest untouched, those only read first."""
+"""Paths that are kept. Beyond them the longest untouched goes, files only read first."""
 FILE_ACTIONS = 10
 DETAIL_CHARACTERS = 12_000
-"""For what was done to files, newest first; files beyond are told by counts alone."""
+"""Characters for details of files, newest first; further files get counts alone."""
 _MARKS = {"done": "✓", "active": "▸", "skipped": "⊘", "pending": "○"}
 _SHORTEST = 0.05
 _LASTING = 4
-"""How much more of decisions, failures, discoveries and paths is kept than of the rest, where room is short."""
+"""The factor by which decisions, failures, discoveries and paths are kept longer than the rest."""
 
 Status = Literal["pending", "active", "done", "skipped"]
 
@@ -35,12 +35,12 @@ class PlanStep:
 
 @dataclass(slots=True, kw_only=True)
 class FileNote:
-    """What was done to one file: kinds and details, each with how often, the oldest left out beyond ten."""
+    """The actions on one file with their counts; beyond ten, the oldest lose their details."""
 
     actions: dict[tuple[str, str], int] = field(default_factory=dict)
     written: bool = False
     text: str = ""
-    """Of its newest read, whole."""
+    """The text of its newest read."""
 
     def add(self, kind: str, detail: str = "") -> None:
         self.actions[kind, detail] = self.actions.get((kind, detail), 0) + 1
@@ -48,7 +48,7 @@ class FileNote:
             self._merge_oldest()
 
     def _merge_oldest(self) -> None:
-        """Its detail goes, its count stays."""
+        """Drop the detail of the oldest action and keep its count."""
         kind, detail = next(((kind, detail) for kind, detail in self.actions if detail), next(iter(self.actions)))
         count = self.actions.pop((kind, detail))
         self.actions[kind, ""] = self.actions.get((kind, ""), 0) + count
@@ -65,14 +65,14 @@ class SeenFailure:
 class WorkingState:
     most_tool_results: int = TOOL_RESULTS
     plan: str = ""
-    """As it was committed."""
+    """The committed plan."""
     steps: tuple[PlanStep, ...] = ()
-    """Of the agent's own list of things to do, the newest."""
+    """The newest version of the agent's own list of things to do."""
     files: dict[str, FileNote] = field(default_factory=dict)
-    """Longest untouched first."""
+    """Files by path, the longest untouched first."""
     decisions: list[str] = field(default_factory=list)
     failures: dict[tuple[str, str], SeenFailure] = field(default_factory=dict)
-    """By what failed and how."""
+    """Failures by subject and message."""
     discoveries: list[str] = field(default_factory=list)
     environment: list[str] = field(default_factory=list)
     tool_results: list[str] = field(default_factory=list)
@@ -81,13 +81,13 @@ class WorkingState:
 
     @property
     def slots(self) -> int:
-        """How many are filled; the task is one, and a committed plan is one beside the steps."""
+        """Count the filled slots, including the task and a committed plan."""
         lists = (self.decisions, self.discoveries, self.environment, self.tool_results, self.requirements, self.notes)
         filled = sum(map(len, lists)) + len(self.files) + len(self.failures) + len(self.steps)
         return 1 + bool(self.plan) + filled
 
     def touch(self, path: str) -> FileNote:
-        """The file's note, which counts as the newest from now on."""
+        """Return a file's note and make it the newest."""
         note = self.files.pop(path, None) or FileNote()
         self.files[path] = note
         if len(self.files) > FILES:
@@ -102,7 +102,7 @@ class WorkingState:
             self.failures.pop(next(iter(self.failures)))
 
     def succeed(self, subject: str) -> None:
-        """What failed before and works now is told so, not forgotten."""
+        """Mark earlier failures of a subject as solved."""
         for (known, _), failure in self.failures.items():
             if known == subject:
                 failure.passed_since = True
@@ -112,7 +112,7 @@ class WorkingState:
 
 
 def remember(items: list[str], text: str) -> None:
-    """Once, and the oldest goes beyond 25."""
+    """Add a text once; beyond 25 the oldest goes."""
     if text not in items:
         items.append(text)
         del items[:-LIST_LIMIT]
@@ -120,8 +120,9 @@ def remember(items: list[str], text: str) -> None:
 
 def serialise_state(state: WorkingState, *, plan_above: bool = False, room: float = float("inf")) -> str:
     """
-    The slots as markdown, in SoulForge's order, within `room` characters: where that is too little, the oldest of each
-    list is left out, what fills most of it first. What the user required is not.
+    Write the slots as markdown within `room` characters, in SoulForge's order.
+
+    Where that is too little, the oldest items of each list go, but never a requirement.
     """
     share = 1.0
     while len(text := _serialised(state, share, plan_above)) > room and share > _SHORTEST:
@@ -153,7 +154,7 @@ def _plan(state: WorkingState, above: bool) -> list[str]:
 
 
 def _files(files: dict[str, FileNote], share: float) -> list[str]:
-    """The newest last; details from the newest on, as far as the room for them goes."""
+    """List files, the newest last, with details for the newest as far as these fit."""
     lines: list[str] = []
     room = DETAIL_CHARACTERS * share
     for path, note in list(files.items())[: -max(1, int(FILES * min(1.0, _LASTING * share))) - 1 : -1]:
@@ -210,7 +211,7 @@ _LOOKS = re.compile(
     r"|inspect|open|try|start by)\b",
     re.IGNORECASE,
 )
-"""Announces a step that the tools' results tell of."""
+"""Announcements of a step whose result is recorded anyway."""
 _REASON_CHARACTERS = 240
 _NOTE_CHARACTERS = 300
 _LONG_NOTE_CHARACTERS = 500
@@ -224,7 +225,7 @@ class Remarks:
     decisions: tuple[str, ...] = ()
     discoveries: tuple[str, ...] = ()
     note: str = ""
-    """What is neither, within 300 characters, or five sentences within 500."""
+    """All other text, within 300 characters, or five sentences within 500."""
 
 
 def remarks(text: str) -> Remarks:

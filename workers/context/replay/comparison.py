@@ -1,5 +1,8 @@
 """
-Recordings under every profile: one row for each, beside what they cost when nothing is ever removed.
+The comparison of profiles on recordings: a row for each, relative to the cost of never removing anything.
+
+Two bounds stand beside them. The oracle removes each piece when it is last needed, on the cheapest schedule of
+rewrites; the floor does so without paying for rewrites.
 """
 
 from collections import defaultdict
@@ -18,25 +21,25 @@ from forgepool.workers.context.transcript.usage import length, turn_length
 from forgepool.workers.llm.messages import Part, ToolCall, ToolResult
 
 SIZES = (0.0, 50.0, 200.0, 800.0, 3_000.0)
-"""Tokens: what is smaller is left, for each of the schedules tried."""
+"""Tokens below which a piece is never removed, one value for each schedule tried."""
 _MOST_EVENTS = 400
-"""Places that are tried for events; of longer recordings every second, third... call."""
+"""The number of calls tried as events; in longer recordings every second, third... call."""
 _INPUT_CHARACTERS = 200
-"""Inputs smaller than this are part of the call."""
+"""Characters from which a call's arguments count as a piece of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
     tokens: float
     born: int
-    """The number of the first call that is shown it, from 0."""
+    """The number of the first call that sees it, from 0."""
     dead: float
-    """The number of the first call that may do without it; infinite where it is never taken away."""
+    """The number of the first call that does not need it; infinite where it never goes."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _Life:
-    """A recording as pieces in their order, and what its calls answered."""
+    """A recording as pieces in order, with the size of each answer."""
 
     system: float
     pieces: list[_Piece] = field(default_factory=list)
@@ -70,9 +73,7 @@ def oracle(recording: Recording, wanted: Mapping[int, Needs], prices: Prices, *,
 
 
 def _life(recording: Recording, wanted: Mapping[int, Needs], *, inputs: bool) -> _Life:
-    """
-    What a call needs keeps alive the newest piece that shows it, but for what is shown by something that stays anyway.
-    """
+    """Divide a recording into pieces. A need keeps its newest source alive, unless something permanent shows it."""
     life, last_use = _Life(system=tokens(system_characters(recording))), _Uses()
     parts: list[tuple[Part, int]] = []
     for place, turn in enumerate(recording.turns):
@@ -91,15 +92,15 @@ def _life(recording: Recording, wanted: Mapping[int, Needs], *, inputs: bool) ->
 
 @dataclass(slots=True)
 class _Uses:
-    """Which pieces are needed, and by which call last."""
+    """The last call that needs each piece."""
 
     _newest: dict[str, int] = field(default_factory=dict)
-    """By name or line: the number of the newest piece that shows it and may go."""
+    """The newest removable piece that shows each name or line."""
     _stays: set[str] = field(default_factory=set)
     _last: dict[int, int] = field(default_factory=dict)
 
     def show(self, part: Part, number: int | None) -> None:
-        """`number` is None of what stays."""
+        """Take a part; `number` is None for one that stays."""
         text = words(part)
         shown = {*(f"n {name}" for name in text.names), *(f"l {line}" for line in text.lines)}
         if number is None:
@@ -124,7 +125,7 @@ def _is_large(call: ToolCall) -> bool:
 
 
 def _by_call(life: _Life, size: float) -> tuple[list[float], list[float]]:
-    """Tokens that are new at each call, and those that may go from each call on."""
+    """Return the new tokens at each call, and those that may go from each call on."""
     new, gone = [0.0] * (life.calls + 1), [0.0] * (life.calls + 1)
     for piece in life.pieces:
         new[min(piece.born, life.calls)] += piece.tokens
@@ -134,7 +135,7 @@ def _by_call(life: _Life, size: float) -> tuple[list[float], list[float]]:
 
 
 def _scheduled(life: _Life, size: float, prices: Prices) -> ReplayOutcome:
-    """The cheapest schedule for one size."""
+    """Find the cheapest schedule for one size."""
     tables = _Tables.of(life, size)
     step = max(1, ceil(life.calls / _MOST_EVENTS))
     places = [0, *range(1, life.calls, step)]
@@ -152,7 +153,7 @@ def _scheduled(life: _Life, size: float, prices: Prices) -> ReplayOutcome:
 def _arrivals(
     tables: "_Tables", places: Sequence[int], best: Mapping[int, tuple[float, int]], at: int, prices: Prices
 ) -> Iterable[tuple[float, int]]:
-    """What an event costs by then, by the event before it."""
+    """Yield the cost of an event after each earlier one."""
     rewritten = tables.rewritten(at)
     dearer = prices.written - prices.cached
     for before in places:
@@ -164,17 +165,17 @@ def _arrivals(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tables:
-    """Sums over a life, for one size. Reading the system prompt is the same in all schedules, and left out."""
+    """Sums over a recording, for one size, without the system prompt, which costs the same in all schedules."""
 
     pieces: Sequence[_Piece]
-    """Those that go, and those that stay."""
+    """All pieces."""
     new: Sequence[float]
     left: Sequence[float]
-    """At each call: tokens of what came before it and is not dead by then."""
+    """The tokens before each call that are still needed."""
     grown: Sequence[float]
-    """All that is new before each call."""
+    """All tokens before each call."""
     area: Sequence[float]
-    """`grown` summed up to each call."""
+    """The sum of `grown` up to each call."""
 
     @classmethod
     def of(cls, life: _Life, size: float) -> "_Tables":
@@ -188,14 +189,14 @@ class _Tables:
         return cls(pieces=pieces, new=new, left=left, grown=grown, area=area)
 
     def read(self, event: int, until: int) -> float:
-        """Tokens read from the cache by the calls after an event and before another."""
+        """Return the tokens that the calls between two events read from the cache."""
         calls = until - event - 1
         if calls <= 0:
             return 0.0
         return calls * (self.left[event] - self.grown[event]) + self.area[until - 1] - self.area[event]
 
     def rewritten(self, at: int) -> list[float]:
-        """By the event before: tokens behind the first piece that an event takes away, of those that stay."""
+        """Return the kept tokens behind the first removed piece, for each earlier event."""
         behind, kept = [0.0] * len(self.pieces), 0.0
         first = [inf] * (at + 1)
         for place in range(len(self.pieces) - 1, -1, -1):
@@ -215,7 +216,7 @@ class _Tables:
 
 
 def _paid(life: _Life, tables: _Tables, events: Sequence[int]) -> ReplayOutcome:
-    """What a schedule comes to."""
+    """Bill a schedule."""
     bill = ReplayBill(calls=life.calls, output=sum(life.outputs))
     outcome = ReplayOutcome(bill=bill)
     before, held = 0, 0.0
@@ -243,7 +244,7 @@ _BOUNDS = {
 
 
 class Columns(TypedDict):
-    """A row, as programs are given it. A share is None where there is nothing to be a share of, or it means nothing."""
+    """A row for programs. A share is None where it has no meaning."""
 
     profile: str
     cost_usd: float
@@ -264,7 +265,7 @@ class Columns(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class ReplayCase:
-    """A recording, and what its calls needed."""
+    """A recording with the needs of its calls."""
 
     recording: Recording
     needs: dict[int, Needs]
@@ -274,7 +275,7 @@ class ReplayCase:
 class Row:
     name: str
     outcomes: Sequence[ReplayOutcome]
-    """By recording."""
+    """The outcome on each recording."""
     terms: ReplayTerms
     append_usd: float
     bill: ReplayBill = field(init=False)
@@ -295,7 +296,7 @@ class Row:
         return self.cost_usd + sum(outcome.refetch_usd for outcome in self.outcomes)
 
     def share(self, part: Callable[[ReplayOutcome], int], whole: Callable[[ReplayOutcome], int]) -> float:
-        """In percent; 0 where there is nothing."""
+        """Return a share in percent; 0 where there is nothing."""
         of = sum(map(whole, self.outcomes))
         return 100 * sum(map(part, self.outcomes)) / of if of else 0.0
 
@@ -328,12 +329,12 @@ class Row:
 
 
 def row_names() -> tuple[str, ...]:
-    """All there can be, in the order of the whole table."""
+    """Return the names of all rows, in order."""
     return (APPEND_ONLY, UNCACHED, *registry.names(), *_BOUNDS)
 
 
 def cases(recordings: Sequence[Recording]) -> list[ReplayCase]:
-    """With the needs of all; what the recordings of three projects name is needed by none."""
+    """Find the needs of all recordings, except for names common to three projects."""
     texts: dict[str, list[str]] = defaultdict(list)
     for recording in recordings:
         texts[recording.project] += (result.text for turn in recording.turns for result in turn.results)
@@ -343,7 +344,7 @@ def cases(recordings: Sequence[Recording]) -> list[ReplayCase]:
 
 def compare(found: Sequence[ReplayCase], names: Sequence[str], terms: ReplayTerms) -> Iterator[Row]:
     """
-    A row for each name, in that order.
+    Yield a row for each name, in order.
 
     Raises:
         UnknownProfile: one of the names is none of `row_names`; before there is any row.
@@ -359,7 +360,7 @@ def compare(found: Sequence[ReplayCase], names: Sequence[str], terms: ReplayTerm
 
 
 def outcome_of(name: str, case: ReplayCase, terms: ReplayTerms) -> ReplayOutcome:
-    """One recording in one row."""
+    """Replay one recording for one row."""
     if name in _BOUNDS:
         bound, inputs = _BOUNDS[name]
         return bound(case.recording, case.needs, terms.prices, inputs=inputs)

@@ -1,6 +1,4 @@
-"""
-One recorded conversation, in the form all readers give.
-"""
+"""Recordings: one recorded conversation in the form all readers give, and its assembly."""
 
 import re
 from dataclasses import dataclass, field
@@ -17,30 +15,30 @@ _INSTANCE = re.compile(r"(?P<project>[^/]+__[^/]+?)-\d+(?:\.[^/]*)?")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
     name: str
-    """The file's, without folders; with `#2`, `#3` or `#side1` where it holds several conversations."""
+    """The file's name, with `#2`, `#3` or `#side1` where it holds several conversations."""
     format: Format
     project: str
-    """The repository worked on, as far as it can be told; else after the file's name."""
+    """The repository the agent worked on, or else a name from the file's name."""
     system: str
-    """The system prompt; empty where it was not recorded."""
+    """The system prompt; empty where it is unknown."""
     turns: tuple[Turn, ...]
     """
-    Sides alternate; the first is the user's and begins with the task. Call ids are unique, and each call has its one
-    result in the turn after it. At least one turn is the model's. `usage` is zero, and its cost None, where the
-    recording has none.
+    Alternating turns. The first is the user's and begins with the task; at least one is the model's.
+
+    Call ids are unique, and each call has its one result in the next turn. Unknown usage is zero and its cost None.
     """
     times: tuple[float | None, ...]
-    """Unix seconds by turn, when it was complete; None where that was not recorded."""
+    """Unix seconds at which each turn was complete; None where unknown."""
 
 
 class BadRecording(UserError):
-    """A file that holds no recording that can be read; the text is one sentence for the user."""
+    """A file without a readable recording; the message is one sentence for the user."""
 
 
 def project_named(*names: str) -> str:
     """
-    The repository of the first of `names` that ends in an instance of a benchmark: of `x/django__django-11138.json`,
-    `django__django`. Else the last name up to its first dot.
+    Return the repository of the first benchmark instance among the names (`django__django` for
+    `x/django__django-11138.json`), or else the last name up to its first dot.
     """
     for name in names:
         if found := _INSTANCE.fullmatch(name.rpartition("/")[2]):
@@ -49,14 +47,14 @@ def project_named(*names: str) -> str:
 
 
 def number_name(name: str, number: int) -> str:
-    """The name of a file's conversation by its number, from 0."""
+    """Return the name of a file's conversation by its number, from 0."""
     return name if number == 0 else f"{name}#{number + 1}"
 
 
 NO_TASK = "(the task was not recorded)"
 NO_RESULT = "(no result was recorded)"
 NOTHING = "(nothing was recorded)"
-"""What a side says that must have said something, and of which the file has nothing."""
+"""The text of a turn for which the file has none."""
 
 
 @dataclass(slots=True)
@@ -65,7 +63,7 @@ class _Side:
     parts: list[Part] = field(default_factory=list)
     at: float | None = None
     recorded: set[str] = field(default_factory=set)
-    """Call ids as the file has them."""
+    """Call ids in the file."""
 
     @property
     def whole(self) -> Turn:
@@ -81,22 +79,22 @@ class _Outcome:
 
 
 class Assembly:
-    """Takes what happened in the order in which it did; results may come late, once each."""
+    """Assembles a recording from events in order; results may come late."""
 
     def __init__(self) -> None:
         self._sides: list[_Side] = []
         self._newest: dict[str, str] = {}
-        """By the id the file has: the id of the newest call of it."""
+        """The newest call of each id in the file."""
         self._called: set[str] = set()
         self._outcomes: dict[str, _Outcome] = {}
 
     @property
     def answered(self) -> bool:
-        """Whether the model said anything yet."""
+        """Report whether the model has answered."""
         return any(side.turn.role == "assistant" for side in self._sides)
 
     def hear(self, text: str, at: float | None = None) -> None:
-        """What the user, or the harness in the user's place, said. Blank texts are left out."""
+        """Take a text of the user's side. Blank texts are left out."""
         if not text.strip():
             return
         if not self._sides or self._sides[-1].turn.role != "user":
@@ -106,9 +104,10 @@ class Assembly:
 
     def answer(self, turn: Turn, at: float | None = None, *, more: bool = False) -> None:
         """
-        What the model said; with `more`, a further piece of its newest answer, whatever came in between. What a piece
-        repeats of earlier ones is left out, and the usage is the one with most output: a streamed answer's first
-        pieces have too little.
+        Take an answer of the model, or with `more` another piece of its newest answer.
+
+        Repeated parts of pieces are left out. The usage with the most output counts, since early pieces of a stream
+        lack some.
         """
         side = self._newest_answer() if more else None
         if side is None:
@@ -122,9 +121,11 @@ class Assembly:
 
     def result(self, text: str, *, call_id: str = "", is_error: bool = False, at: float | None = None) -> None:
         """
-        What came of the newest call that the file names so; without a name, of the oldest call of the newest answer
-        that has no result. A second result of a call, and one of a call that is not there, are left out; without a
-        name, and with no call that waits, it is something the user said.
+        Take the result of the newest call with this id; without an id, of the oldest call of the newest answer without
+        a result.
+
+        A second result, and one of an unknown call, are left out. Without an id and a waiting call it is a text of the
+        user.
         """
         ours = self._newest.get(call_id) if call_id else next(iter(self._waiting()), None)
         if ours is not None:
@@ -182,7 +183,7 @@ class Assembly:
         return [call.id for call in calls if call.id not in self._outcomes]
 
     def _reply(self, turns: list[Turn], side: _Side) -> tuple[Turn, float | None]:
-        """The user's side of what was said to the last of `turns`: results in the order of its calls, then texts."""
+        """Return the user's turn after the last of `turns`: results in the order of its calls, then texts."""
         at, results = side.at, []
         for call in turns[-1].calls if turns else ():
             missing = _Outcome(result=ToolResult(call_id=call.id, text=NO_RESULT, is_error=True))

@@ -1,10 +1,11 @@
 """
-A conversation and what a model is shown of it: a fold over the transcript's entries, and nothing else.
+The view: a conversation and what a model is shown of it, as a fold over the transcript's entries.
 
-Rebuilds are entries too: proposed here by the profile, put in force when the transcript has taken them. So another
-process that folds the same entries shows the same view.
+Rebuilds are entries too: the profile proposes one, and it takes effect when the transcript holds it. So every process
+that folds the same entries shows the same view.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -19,9 +20,9 @@ from forgepool.workers.llm.messages import Part, ToolResult, Turn
 
 def wrong(turns: Sequence[Turn], edit: Edit, lengthened: frozenset[int] = frozenset()) -> str | None:
     """
-    Why the conversation cannot be shown with this edit, in a sentence; None where it can.
+    Return why the conversation cannot be shown with an edit; None where it can.
 
-    `lengthened`: steps whose results are shown whole instead of as they were born, which hides nothing from anybody.
+    `lengthened` are steps whose results are shown whole where they were shortened, which hides nothing.
     """
     return next(_faults(turns, edit, lengthened), None)
 
@@ -41,6 +42,12 @@ def _faults(turns: Sequence[Turn], edit: Edit, lengthened: frozenset[int]) -> It
     if any(step > seen for step in changed) or (not last and not edit.empty):
         yield "it would change what the model has not yet seen"
     yield from _unpaired(view)
+
+
+def find_shown_from(edit: Edit, deeds: Sequence[Deed]) -> int:
+    """Return the step from which an edit shows every result as it entered."""
+    masked = max(edit.results, default=0)
+    return max(masked, bisect_left(deeds, edit.cut, key=lambda deed: deed.turn)) + 1
 
 
 def _unpaired(view: Sequence[Turn]) -> Iterator[str]:
@@ -76,7 +83,7 @@ class ContextView:
     plan: str = ""
     planned: tuple[str, ...] = ()
     turns: list[Turn] = field(default_factory=list)
-    """The conversation, as it happened."""
+    """The whole conversation."""
     edit: Edit = field(default_factory=Edit)
     rebuilds: int = 0
     losses: Losses = field(default_factory=Losses)
@@ -96,7 +103,7 @@ class ContextView:
 
     @property
     def characters(self) -> int:
-        """Of what is shown."""
+        """Return the number of characters shown."""
         return sum(self._shown_sizes)
 
     def characters_with(self, edit: Edit) -> int:
@@ -104,7 +111,7 @@ class ContextView:
 
     @property
     def lasting(self) -> int | None:
-        """How many parts at the beginning of what is shown outlast the next rebuild; None: all of the first turn."""
+        """Return how many leading parts of the view outlast the next rebuild; None means those of the first turn."""
         return len(self._shown[0].parts) + self.edit.lasting if self.edit.lasting else None
 
     @property
@@ -112,7 +119,7 @@ class ContextView:
         return self._deeds.all
 
     def say(self, turn: Turn) -> None:
-        """A turn of either side; what the user's side says in a row is one turn."""
+        """Take a turn of either side. Consecutive messages of the user's side form one turn."""
         if turn.role == "user":
             self._add(turn.parts)
             return
@@ -126,12 +133,12 @@ class ContextView:
         self._append(turn)
 
     def answer(self, result: ToolResult, whole: str = "") -> None:
-        """A tool's result, and its text before it was shortened at birth."""
+        """Take a tool's result, and its whole text where that was shortened."""
         self._deeds.take_result(result, whole)
         self._add((result,))
 
     def use(self, edit: Edit) -> None:
-        """Puts an edit in force."""
+        """Apply an edit."""
         self.edit = edit
         self.rebuilds += 1
         self.losses.take_edit(edit, self.turns)
@@ -155,7 +162,7 @@ class ContextView:
         )
 
     def propose(self, profile: Profile, moment: Moment) -> EditProposal | str | None:
-        """What the profile proposes; a sentence where that cannot be shown, and changes nothing; None for nothing."""
+        """Return the profile's proposal, None where it has none, or a sentence where the proposal cannot be shown."""
         if not self.turns:
             return None
         proposal = profile.propose(self.state(), moment)
@@ -166,7 +173,7 @@ class ContextView:
         return replace(proposal, edit=edit) if why is None else f"{profile.name} proposed what cannot be shown: {why}"
 
     def _lengthened(self, edit: Edit) -> frozenset[int]:
-        """Steps that are shown whole: their results were shortened when they entered, and are told in full instead."""
+        """Return the steps whose shortened results an edit shows in full."""
         deeds = ((step, self.deeds[step - 1]) for step in edit.results if 0 < step <= len(self.deeds))
         return frozenset(step for step, deed in deeds if edit.results[step] == deed.whole)
 

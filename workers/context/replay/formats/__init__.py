@@ -1,6 +1,4 @@
-"""
-Files of recorded runs, whoever wrote them: what they are is told by what is in them, not by their names.
-"""
+"""Files of recorded runs by several agents, recognised by their contents."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -20,7 +18,7 @@ _RIGHT = (
 
 def read_recordings(path: Path) -> list[Recording]:
     """
-    The conversations of a file, each with at least one answer of the model; never none.
+    Read the conversations of a file, at least one, each with an answer of the model.
 
     Raises:
         BadRecording: it cannot be read, is of no form known here, is broken, or holds no such conversation.
@@ -39,7 +37,7 @@ def read_recordings(path: Path) -> list[Recording]:
 
 
 def _read(file: File) -> list[Recording]:
-    """By the first line, where that is a value of its own: of JSON lines, or a document on one line."""
+    """Choose the format by the first line, or by the whole document where the line is no JSON value."""
     head, _, rest = file.data.lstrip().partition(b"\n")
     try:
         first = parse_json(head)

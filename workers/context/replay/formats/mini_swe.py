@@ -1,8 +1,9 @@
 """
-mini-swe-agent's `.traj.json`, of both generations: commands in a fenced block of the text, and native tool calls of
-either OpenAI wire.
+The trajectories of mini-swe-agent (`.traj.json`, both generations) and SWE-agent (`.traj`).
 
-Answers that mini-swe-agent refused for their form, and keeps out of the conversation, are left out here too.
+mini-swe-agent has commands in a fenced block or native tool calls; answers it refused for their form are left out. For
+SWE-agent the recorded history is read where there is one, else the steps; demonstrations are left out, and it records
+neither tokens nor times nor failed commands.
 """
 
 import re
@@ -50,7 +51,7 @@ class _Extra(Form):
 
 
 class _Item(Form):
-    """Of an answer over OpenAI's responses wire."""
+    """An item of an answer over OpenAI's responses wire."""
 
     type: str = ""
     content: Content = None
@@ -160,7 +161,7 @@ def _item_parts(item: _Item) -> list[Part]:
 
 
 def _fenced(text: str, actions: Sequence[str]) -> list[Part]:
-    """A command in its one block; what ran according to the file, where that says so."""
+    """Return a command in its single fenced block, or the commands the file says were run."""
     blocks = [found for found in _BLOCK.finditer(text) if not actions or found[1].strip() in actions]
     commands = actions or ([blocks[0][1].strip()] if len(blocks) == 1 else [])
     if not commands:
@@ -187,11 +188,11 @@ def _usage(usage: WireUsage) -> Usage:
 
 
 _FEWEST = 0.5
-"""Of the trajectory's steps, the share that a history must have to be taken for whole: requeries are never in it."""
+"""The share of the steps that a complete history has at least; requeries are never in it."""
 
 
 class _Said(Form):
-    """An entry of a history, or of what a step's model was sent."""
+    """An entry of a history or of a request."""
 
     role: str
     content: Content = None
@@ -253,7 +254,7 @@ def _recording(attempt: _Attempt, name: str) -> Recording | None:
 
 
 def _opening(steps: Sequence[_AgentStep]) -> list[_Said]:
-    """What the model was sent with the first step, before it said anything."""
+    """Return what the model was sent before its first answer."""
     sent = (steps[0].query or steps[0].messages or ()) if steps else ()
     first = next((place for place, said in enumerate(sent) if said.role == "assistant" and not said.is_demo), len(sent))
     return [said for said in sent[:first] if not said.is_demo]
@@ -276,7 +277,7 @@ def _step(assembly: Assembly, step: _AgentStep) -> None:
 
 
 def _agent_turn(content: str, thought: str | None, action: str | None, calls: Sequence[WireCall] | None) -> Turn:
-    """Text and action: a call over the wire where there is one, else a command, which `content` then repeats."""
+    """Return a turn of text and action: native calls, or a command that `content` then repeats."""
     parts: list[Part] = []
     if calls:
         parts = list(map(read_call, calls))

@@ -1,5 +1,5 @@
 """
-The normal form: one JSON object with a task and its steps, a step being one tool call and what came of it.
+The normal form, one JSON object with a task and its steps (a step is a call and its result), and our own transcripts.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,14 +35,14 @@ class _Step(Form):
     output: str | None = None
     is_error: bool | None = None
     turn: int | None = None
-    """Steps of one turn were called together; of each its own where there is none."""
+    """The number of the turn; None is a turn of its own."""
     user_text: str | None = None
     ts: float | None = None
     usage: _Usage | None = None
 
     @property
     def name(self) -> str:
-        """Of the tool; empty where the step is no call."""
+        """Return the tool's name; empty where the step is no call."""
         return (self.tool or "") if self.raw_tool is None else self.raw_tool
 
     @property
@@ -82,7 +82,7 @@ def read_normal(file: File, value: object) -> list[Recording]:
 
 
 def _turns(steps: Sequence[_Step]) -> Iterator[dict[str, _Step]]:
-    """Steps by the id of their call."""
+    """Yield the steps of each turn by the id of their call."""
     for _, group in groupby(enumerate(steps), key=lambda each: (each[1].turn is None, each[1].turn or 0, _own(each))):
         yield {f"step-{number}": step for number, step in group}
 
@@ -118,7 +118,8 @@ def _usage(usage: _Usage) -> Usage:
 
 def read_own(file: File) -> list[Recording]:
     """
-    A last line without its end is left out, as `read_transcript` does.
+    Read our own transcript, one recording for each conversation, with whole results. An incomplete last line is left
+    out.
 
     Raises:
         BadRecording: another line is not an entry.
@@ -143,7 +144,7 @@ def _conversations(entries: list[Entry]) -> list[list[Entry]]:
 
 
 def _own_recording(entries: list[Entry], name: str) -> Recording | None:
-    """None where the model never answered."""
+    """Assemble a recording; None where the model never answered."""
     assembly, system = Assembly(), ""
     for entry in entries:
         match entry:
