@@ -1,9 +1,8 @@
 """
-Commands as rules name them: a program, the words that follow, and options in whatever spelling.
+Commands as rules name them: a program, the words that follow, and options in any spelling.
 
-Two questions, and they are not each other's opposite. Does a command *begin just as* a rule says that permits? And
-could it *amount to* what a rule says that restrains: options bundled, spelled out, cut short or said last, words that
-only the shell will know?
+`begins` is the strict question, for rules that permit: the command starts exactly as written. `amounts` is the wide
+one, for rules that restrain: options may be bundled, shortened or last, and words may be unknown.
 """
 
 import fnmatch
@@ -18,26 +17,28 @@ from forgepool.workers.shell.language.script import Execution, ShellWord
 from forgepool.workers.shell.programs.known_programs import ALIKE, ONE_DASH, TAKES_NUMBERS, TRUSTED, git_words
 
 _MOST_VALUES = 16
-"""Options whose next word is looked at both ways; with more of them, anything may be."""
+"""Options that may or may not take the next word as their value; beyond so many, any reading is possible."""
 Likeness = Literal["no", "maybe", "yes"]
-"""`maybe`: a word that cannot be known beforehand stands where the rule looks."""
+"""`maybe` means that a word unknown before the run stands where the rule looks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramCall:
-    """A program with its words, as rules look at them."""
+    """A program and its words, as rules see them."""
 
     names: tuple[str, ...]
-    """What the program may be called: its base name, that of the file it leads to, its path; in small letters."""
+    """Possible names of the program in small letters: its base name, the base name and path it resolves to."""
     trusted: str
-    """What it surely is: a name that is looked up, or where a path leads, `./` before one of the worktree's own."""
+    """
+    The certain name: the name looked up on the PATH, or the resolved path, with `./` for a program of the worktree.
+    """
     words: tuple[ShellWord, ...]
-    """Without the program; of git, without the options before the subcommand."""
+    """The words after the program, for git without the options before the subcommand."""
     all_words: tuple[ShellWord, ...]
     wrong: str = ""
-    """Why it is refused, whatever the rules say: an option that could make it another program's command."""
+    """The reason to refuse it under any rules: an option that could make it another program's command."""
     inside: bool = False
-    """The program is a file of the worktree."""
+    """The program is a file in the worktree."""
 
     @property
     def is_static(self) -> bool:
@@ -46,11 +47,11 @@ class ProgramCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandPattern:
-    """The beginning of a command: `git push`, `rm -rf`, `python -m pytest`."""
+    """The beginning of a command, such as `git push`, `rm -rf` or `python -m pytest`."""
 
     tokens: tuple[str, ...]
     without: tuple[str, ...] = ()
-    """Options with which a rule that permits does not."""
+    """Options that exclude a command from a rule that permits it."""
     _words: tuple[str, ...] = field(default=(), repr=False)
     _options: tuple[str, ...] = field(default=(), repr=False)
 
@@ -72,7 +73,7 @@ class CommandPattern:
 
     @property
     def rank(self) -> int:
-        """How much it says."""
+        """Return how specific the pattern is."""
         return 1 + len(self._words) + len(self._options) - (self.program == "*")
 
     @property
@@ -87,7 +88,7 @@ class CommandPattern:
         return folded in call.names
 
     def begins(self, call: ProgramCall) -> bool:
-        """The command begins just as it is written here, with words that are known; nothing in `without` follows."""
+        """Report whether the command begins exactly like this in known words and has no option of `without`."""
         if call.trusted != self._surely and not (
             "*" in self.program and fnmatch.fnmatchcase(call.trusted, self._surely)
         ):
@@ -98,7 +99,7 @@ class CommandPattern:
         return all(_has_option(option, call) == "no" for each in self.without for option in _each(each, self.program))
 
     def amounts(self, call: ProgramCall) -> Likeness:
-        """Whether the command is, or might be, what is written here, in whatever spelling."""
+        """Report whether the command is, or might be, this one in any spelling."""
         if not self.names_program(call):
             return "no"
         found = [_leads(self._words, call.words)] if self._words else []
@@ -107,7 +108,7 @@ class CommandPattern:
 
 
 def make_call(execution: Execution, root: Path) -> ProgramCall:
-    """How rules look at an execution. `root` is the worktree, resolved."""
+    """Describe an execution as rules see it. `root` is the resolved worktree."""
     program = execution.argv[0].text
     names, trusted, inside = _names(program, execution.cwd, root)
     words, wrong = execution.argv[1:], ""
@@ -148,9 +149,9 @@ def _names_of_path(program: str, cwd: Path, root: Path) -> tuple[tuple[str, ...]
 
 
 def _leads(wanted: tuple[str, ...], words: tuple[ShellWord, ...]) -> Likeness:
-    """Whether the first words that are no options are these; each option may have taken one word for its value."""
+    """Report whether the first words other than options are these. Each option may take one word as its value."""
     places = {(0, 0)}
-    """How many are found, and how many were values, in each way to read the words so far."""
+    """Pairs of wanted words found and words taken as values, one for each reading of the words so far."""
     options, found, ended = 0, "no", False
     for word in words:
         if word.static and not ended and word.text.startswith("-"):
@@ -175,7 +176,7 @@ def _after(
 
 
 def _may_be(word: ShellWord, text: str) -> bool:
-    """It may be that word, several words with it, or an option before it."""
+    """Report whether an unknown word may become this word, several words that include it, or an option before it."""
     return text.startswith(word.text) or word.text.startswith("-")
 
 
@@ -184,14 +185,14 @@ def _is_option(text: str) -> bool:
 
 
 def _each(token: str, program: str) -> tuple[str, ...]:
-    """The options that one word says: `-rf` is two of them."""
+    """Return the options in a word; `-rf` holds two."""
     if token.startswith("--") or program in ONE_DASH or len(token) == 2:
         return (token,)
     return tuple(f"-{letter}" for letter in token[1:])
 
 
 def _has_option(option: str, call: ProgramCall) -> Likeness:
-    """Whether an option is said: bundled with others, in full, cut short, or behind what it is not about."""
+    """Report whether a command has an option: bundled, in full, shortened, or after `--`."""
     wanted = {option, *_alike(option, call.names)}
     bundles = not any(name in ONE_DASH for name in call.names)
     found: Likeness = "no"
@@ -211,7 +212,7 @@ def _has_option(option: str, call: ProgramCall) -> Likeness:
 
 
 def _alike(option: str, names: Iterable[str]) -> set[str]:
-    """The same option's other spellings."""
+    """Return the other spellings of an option."""
     return {one for name in names for group in ALIKE.get(name, ()) if option in group for one in group}
 
 

@@ -1,8 +1,8 @@
 """
-A policy as people write it: a list of rules in YAML, each with its own examples, checked when it is read.
+A policy as people write it: a list of rules in YAML, each with its own examples.
 
-An example that does not come out as it says is a mistake of the document, told with its line. So a rule that never
-fires is found by whoever writes it.
+An example that does not come out as stated is a mistake with its line, so that an author notices a rule that never
+matches.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,12 +21,12 @@ from forgepool.workers.shell.read_script import read_script
 from forgepool.workers.tools.workplace import ToolRefused
 
 _NOWHERE = Ground(root=Path("/nonexistent/worktree"), home=Path("/nonexistent/home"))
-"""Where paths of examples lie: nothing on the disk says what they are."""
+"""The worktree of examples, which does not exist, so that no file on disk changes their meaning."""
 _EACH_ACCESS: tuple[tuple[str, Access], ...] = (("write_file", "write"), ("bash", "write"), ("read_file", "read"))
 
 
 def examples_wrong(entry: RuleEntry, rule: PolicyRule) -> Iterator[tuple[str, int, str]]:
-    """Those that do not come out as they should: the key, the place in its list, and the rest of a sentence."""
+    """Yield the examples that do not come out as stated: key, index, and the rest of a sentence."""
     fits = None if rule.subject == "files" and rule.commands is not None else _FITS.get(rule.subject)
     for key, examples, should in (
         ("match_examples", entry.match_examples, True),
@@ -78,10 +78,6 @@ _FITS: Mapping[str, Callable[[PolicyRule, str], bool]] = {
 }
 
 
-_NO_WORKTREE = Path("/nonexistent/worktree")
-"""Where paths of examples lie: nothing on the disk says what they are."""
-
-
 class PolicyEntry(Message):
     version: Literal[1]
     rules: tuple[RuleEntry, ...]
@@ -89,7 +85,7 @@ class PolicyEntry(Message):
 
 def read_policy(path: Path, name: str, layer: LayerName, *, home: Path | None = None) -> tuple[PolicyRule, ...]:
     """
-    The rules of a file.
+    Read the rules of a file.
 
     Raises:
         DocumentWrong: with every mistake found, or because the file cannot be read.
@@ -99,7 +95,7 @@ def read_policy(path: Path, name: str, layer: LayerName, *, home: Path | None = 
 
 def parse_policy(text: str, name: str, layer: LayerName, *, home: Path | None = None) -> tuple[PolicyRule, ...]:
     """
-    The rules of a text.
+    Read the rules of a text.
 
     Raises:
         DocumentWrong: with every mistake found.
@@ -116,9 +112,7 @@ def parse_policy(text: str, name: str, layer: LayerName, *, home: Path | None = 
 def make_rules(
     entries: Sequence[RuleEntry], layer: LayerName, places: Sequence[str], *, home: Path | None = None
 ) -> tuple[PolicyRule, ...]:
-    """
-    Rules of entries in which no mistake was found; `places` are where each was written, for those without a name.
-    """
+    """Make rules of correct entries; `places` name the rules that have no name."""
     at_home = home or Path.home()
     return tuple(
         _rule(entry, layer, f"{layer}: {entry.name or place}", at_home)
@@ -127,7 +121,7 @@ def make_rules(
 
 
 def mistakes_in(document: Located, entries: Sequence[RuleEntry], where: Sequence[str | int]) -> list[Mistake]:
-    """What is wrong with rules that have the right form: their globs, commands and hosts, and their examples."""
+    """Return the mistakes in well-formed rules: in their globs, commands, hosts and examples."""
     wrong: list[Mistake] = []
     names: dict[str, int] = {}
     for at, entry in enumerate(entries):
@@ -148,7 +142,7 @@ def mistakes_in(document: Located, entries: Sequence[RuleEntry], where: Sequence
 
 
 def _problem(entry: RuleEntry) -> tuple[str, str] | None:
-    """The key of `match` that is wrong, and the rest of a sentence."""
+    """Return the wrong key of `match` and the rest of a sentence."""
     match = entry.match
     said = [name for name in MatchEntry.model_fields if name != "phase" and getattr(match, name) is not None]
     if not said:
@@ -168,7 +162,7 @@ def _problem(entry: RuleEntry) -> tuple[str, str] | None:
 
 def _unreadable(match: MatchEntry) -> tuple[str, str] | None:
     for key, texts, reading in (
-        ("path", match.path, lambda text: PathPattern.of(text, _NO_WORKTREE)),
+        ("path", match.path, lambda text: PathPattern.of(text, _NOWHERE.root)),
         ("network", match.network, HostPattern.of),
     ):
         for text in texts or ():

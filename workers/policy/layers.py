@@ -1,14 +1,4 @@
-"""
-Which rule decides: the layers of a policy, and what each may do to the ones below it.
-
-    built-in, person   the most specific rule of both; at equal rank the person's, and within one layer the strictest.
-                       What a person restrains, no built-in rule permits again, however specific it is.
-    repository         can only tighten.
-    plan               can tighten, and can decide what stands at `prompt`; never lifts a deny.
-    phase              can only tighten.
-
-Where no rule speaks, it is `prompt`.
-"""
+"""The layers of a policy, the matching of rules, and which rule decides."""
 
 import fnmatch
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -37,7 +27,7 @@ _MOST_KNOWN = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """A rule that bears on what is judged."""
+    """A rule that matches the thing judged."""
 
     rule: PolicyRule
     rank: Rank
@@ -46,20 +36,18 @@ class Match:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What is decided of one thing, and by which rule; None where there was none."""
+    """The decision on one thing, and the match that made it, if any."""
 
     decision: Decision
     match: Match | None = None
 
 
 Find = Callable[[Sequence[PolicyRule]], Iterable[Match]]
-"""Those of some rules that bear on one thing."""
+"""Finds the rules of a layer that match one thing."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """All rules in force, by layer."""
-
     built_in: tuple[PolicyRule, ...] = ()
     person: tuple[PolicyRule, ...] = ()
     repository: tuple[PolicyRule, ...] = ()
@@ -69,7 +57,7 @@ class Policy:
 
     @cached_property
     def restrains_reading(self) -> bool:
-        """Whether it matters which files a command may read."""
+        """Report whether any rule restrains which files a command may read."""
         return any(
             rule.restrains and rule.paths is not None and (rule.tools is None or not READERS.isdisjoint(rule.tools))
             for rule in self.rules
@@ -84,11 +72,11 @@ class Policy:
         return tuple(rule for layer in self._layers for rule in layer)
 
     def during(self, phase: PhaseName) -> "Policy":
-        """The same policy without the rules of other phases."""
+        """Return the policy without the rules of other phases."""
         return self._with(lambda layer: tuple(rule for rule in layer if rule.phase in (None, phase)))
 
     def about(self, call: ProgramCall) -> "Policy":
-        """The same policy without the rules that name other programs: what is asked of it is a command of this one."""
+        """Return the policy for commands of this program, without the rules that name only other programs."""
         if call.names not in self._about:
             if len(self._about) >= _MOST_KNOWN:
                 self._about.clear()
@@ -106,9 +94,7 @@ class Policy:
         return self.built_in, self.person, self.repository, self.plan, self.phase
 
     def decide(self, find: Find, *, silent: Decision | None = "prompt") -> Verdict | None:
-        """
-        The decision on one thing. `silent`: what it is where no rule speaks; None where that is no matter.
-        """
+        """Return the decision on one thing. `silent` is the decision where no rule matches; None returns None."""
         verdict = _lowest(_best(find(self.built_in)), _best(find(self.person)))
         if verdict is None and silent is not None:
             verdict = Verdict(decision=silent)
@@ -132,7 +118,7 @@ def _about(rule: PolicyRule, call: ProgramCall) -> PolicyRule:
 
 
 def _best(matches: Iterable[Match]) -> Match | None:
-    """The most specific; the strictest of those at one rank, and of these the first."""
+    """Return the most specific match; at equal rank the strictest, and of these the first."""
     best: Match | None = None
     for each in matches:
         if best is None or _weight(each) > _weight(best):
@@ -166,17 +152,17 @@ Access = Literal["read", "write"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Touch:
-    """A file or folder that a tool reads or writes; for the shell's, the command that does, if one does."""
+    """A file or folder that a tool, or a command in the shell, reads or writes."""
 
     access: Access
     place: ResolvedPath
     call: ProgramCall | None = None
     by_operand: bool = False
-    """It is a word of a command: whether the command may run at all is judged besides."""
+    """The path is a word of a command, which is judged separately."""
 
 
 def on_tool(rules: Sequence[PolicyRule], tool: str) -> Iterator[Match]:
-    """A tool as such."""
+    """Find the rules about a tool as such."""
     for rule in rules:
         if rule.subject == "tools" and _names(rule, tool):
             yield Match(rule=rule, rank=_rank(rule))
@@ -205,7 +191,9 @@ def _on_place(rule: PolicyRule, touch: Touch) -> Iterator[Match]:
 
 
 def _fitting(rule: PolicyRule, place: ResolvedPath) -> tuple[bool, tuple[int, int] | None]:
-    """Whether it fits for sure, and its rank if it may. A path that cannot be known may be any that is denied."""
+    """
+    Return whether a rule certainly fits a place, and its rank if it may fit. An unknown path may be any denied one.
+    """
     patterns = rule.paths or ()
     if not place.is_known:
         if any(pattern.text == UNKNOWN for pattern in patterns):
@@ -216,7 +204,10 @@ def _fitting(rule: PolicyRule, place: ResolvedPath) -> tuple[bool, tuple[int, in
 
 
 def on_call(rules: Sequence[PolicyRule], tool: str, call: ProgramCall, *, by_name_alone: bool) -> Iterator[Match]:
-    """A command. `by_name_alone`: only rules that name its program, because what it runs is judged besides."""
+    """
+    Find the rules about a command. With `by_name_alone` they must name its program: a wrapper's command is judged
+    apart.
+    """
     for rule in rules:
         if rule.subject == "tools":
             if not by_name_alone and _names(rule, tool):
@@ -248,7 +239,7 @@ def on_variable(rules: Sequence[PolicyRule], tool: str, name: str, *, by_name_al
 
 
 def on_host(rules: Sequence[PolicyRule], host: HostPattern) -> Iterator[Match]:
-    """A host, or all hosts of a pattern: what restrains one of them restrains all."""
+    """Find the rules about a host or a pattern of hosts. A rule that restrains one host restrains the pattern."""
     for rule in rules:
         ranks = [each.rank for each in rule.hosts or () if (each.meets(host) if rule.restrains else each.covers(host))]
         if ranks:
@@ -263,7 +254,9 @@ def _names(rule: PolicyRule, tool: str) -> bool:
 
 
 def _reaches(rule: PolicyRule, tool: str, access: Access) -> bool:
-    """What is said of files for one tool that writes holds for all that write, the shell's commands too."""
+    """
+    Report whether a rule covers this access. A rule for one tool that writes covers all of them, and commands too.
+    """
     if rule.tools is None:
         return True
     family = WRITERS if access == "write" else READERS
@@ -273,12 +266,12 @@ def _reaches(rule: PolicyRule, tool: str, access: Access) -> bool:
 
 
 def _rank(rule: PolicyRule, *, command: int = 0, path: tuple[int, int] = (-1, 0)) -> Rank:
-    """How specific: by its command, its path, and whether it names its tool and its phase."""
+    """Return how specific a rule is, by its command, its path, its tool and its phase."""
     return (command, *path, 0 if rule.tools is None or "*" in rule.tools else 1, 0 if rule.phase is None else 1)
 
 
 def may_permit(rule: PolicyRule, tool: str) -> bool:
-    """Whether a rule lets some of a tool's calls through, though not all."""
+    """Report whether a rule permits some, though not all, of a tool's calls."""
     return (
         not rule.restrains and rule.subject in ("files", "commands") and rule.tools is not None and _names(rule, tool)
     )
@@ -286,13 +279,13 @@ def may_permit(rule: PolicyRule, tool: str) -> bool:
 
 def offerable(tools: Sequence[Tool], policy: Policy) -> tuple[Tool, ...]:
     """
-    In their order. `policy` is that of a phase. Tools that end a conversation always are: it has to end.
+    Return the tools that a phase's policy lets a model see, in order. Tools that end a conversation always remain.
     """
     return tuple(tool for tool in tools if tool.kind == "end" or not is_denied_outright(policy, tool.name))
 
 
 def is_denied_outright(policy: Policy, tool: str) -> bool:
-    """A layer denies the tool as such, and nothing in that layer permits some of what it does."""
+    """Report whether a layer denies a tool as such and permits none of its calls."""
     person = policy.person if any(True for _ in on_tool(policy.person, tool)) else (*policy.person, *policy.built_in)
     layers = (person, policy.repository, policy.plan, policy.phase)
     return any(_denies(layer, tool) for layer in layers)

@@ -1,7 +1,7 @@
 """
-A rule of a policy, as it is matched: on what it bears, what it decides, and why.
+A policy rule as it is matched, with its patterns for paths and hosts.
 
-Values only. How a rule is written is in `document`, which of several decides in `layers`.
+`document` reads rules and `layers` decides among them.
 """
 
 import os
@@ -20,21 +20,21 @@ from forgepool.workers.schema.policy_rules import Decision
 from forgepool.workers.tools.files.listing import Glob, glob_pattern
 
 UNKNOWN = "<unknown>"
-"""The one pattern for paths that only the shell will know."""
+"""The pattern for paths that only the shell will know."""
 _WILD = re.compile(r"[*?\[{]")
 _MOST_LOOKED_AT = 20_000
-"""Files of the worktree, in search of the other names of one."""
+"""Files of the worktree looked at in search of another name of one file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedPath:
-    """A path, resolved. Names below the worktree are relative to it, `.` is the worktree; others are absolute."""
+    """A resolved path. Names in the worktree are relative to it (`.` is the worktree), others are absolute."""
 
     shown: str
     names: tuple[str, ...]
-    """Where it leads first, then what it was written as where that differs; empty where it cannot be known."""
+    """The path it leads to, then the path as written where that differs; empty where it cannot be known."""
     whole: bool = False
-    """All that is below it is meant too."""
+    """It stands for everything below it as well."""
 
     @property
     def is_known(self) -> bool:
@@ -43,7 +43,7 @@ class ResolvedPath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unresolved:
-    """A path that leads nowhere that could be judged."""
+    """A path that leads nowhere that can be judged."""
 
     shown: str
     why: str
@@ -51,11 +51,11 @@ class Unresolved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathPattern:
-    """A glob as a rule has it; a plain name means what is below it too."""
+    """A rule's glob. A plain name covers what lies below it as well."""
 
     text: str
     rank: tuple[int, int]
-    """Whole paths before globs, then by how much of it is literal."""
+    """Literal paths rank above globs, then longer literal text above shorter."""
     _exact: tuple[Glob, ...] = field(default=(), repr=False)
     _folded: tuple[Glob, ...] = field(default=(), repr=False)
 
@@ -78,11 +78,13 @@ class PathPattern:
         return cls(text=text, rank=(0 if _WILD.search(whole) else 1, literal), _exact=globs, _folded=folded)
 
     def permits(self, place: ResolvedPath) -> bool:
-        """It fits where the path leads."""
+        """Report whether the pattern covers the place that the path leads to."""
         return place.is_known and _fits(self._exact, place.names[0])
 
     def restrains(self, place: ResolvedPath) -> bool:
-        """It fits where the path leads, or as what it was written; or something below, where all of that is meant."""
+        """
+        Report whether the pattern covers the path as resolved or as written, or anything below that is meant as well.
+        """
         return any(_fits(self._folded, fold(name)) or (place.whole and self._lies_below(name)) for name in place.names)
 
     def _lies_below(self, name: str) -> bool:
@@ -94,19 +96,19 @@ class PathPattern:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """The worktree that paths are judged in, and the home that `~` means."""
+    """The worktree that paths are judged in, and the folder that `~` stands for."""
 
     root: Path
-    """Resolved."""
+    """The resolved path of the worktree."""
     home: Path
 
     def place(
         self, text: str, *, folder: Path | None = None, writes: bool = False, follow: bool = True, whole: bool = False
     ) -> ResolvedPath | Unresolved:
         """
-        Where a path leads, said in `folder` (the worktree itself where that is None).
+        Resolve a path relative to `folder`, by default the worktree.
 
-        `follow` is False for what acts on a link and not on what it leads to; `whole`, where all below is meant.
+        `follow` is False for an action on a link itself. `whole` includes everything below the path.
         """
         if not text or "\0" in text:
             return Unresolved(shown=text, why="it is empty, or holds a NUL")
@@ -128,7 +130,7 @@ class Ground:
         return path[len(root) + 1 :] if path.startswith(f"{root}/") else path
 
     def _also_elsewhere(self, real: Path) -> str | None:
-        """Why a file of several names is not to be written: not all of them are in the worktree."""
+        """Return why a file with several names must not be written: a name may lie outside the worktree."""
         try:
             found = real.lstat()
         except FileNotFoundError:
@@ -140,7 +142,7 @@ class Ground:
 
 
 def unknown(shown: str) -> ResolvedPath:
-    """A path that only the shell will know."""
+    """Return a path that only the shell will know."""
     return ResolvedPath(shown=shown, names=())
 
 
@@ -156,7 +158,7 @@ def _expanded(text: str, home: Path) -> str:
 
 
 def _ways(text: str) -> list[str]:
-    """The pattern, and those by which it reaches below what it names, or names the folder itself."""
+    """Return the globs for a pattern: itself, what lies below it, and the folder it names."""
     plain = text.rstrip("/") or "/"
     if text.endswith("/"):
         return [plain, f"{plain.rstrip('/')}/**"]
@@ -166,12 +168,12 @@ def _ways(text: str) -> list[str]:
 
 
 def _fits(globs: tuple[Glob, ...], name: str) -> bool:
-    """What is inside is fitted by relative globs alone, what is outside by absolute ones."""
+    """Report whether a glob matches: relative globs match paths inside the worktree, absolute ones those outside."""
     return any(glob.matches(name) for glob in globs if glob.ways[0][:1] == ("/",) or not name.startswith("/"))
 
 
 def _names_of(root: Path, identity: tuple[int, int]) -> int:
-    """How many names a file has in the worktree, as far as there is time to look."""
+    """Count the names of a file in the worktree, as far as the search goes."""
     found = looked = 0
     waiting = [str(root)]
     while waiting and looked < _MOST_LOOKED_AT:
@@ -188,11 +190,11 @@ def _names_of(root: Path, identity: tuple[int, int]) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostPattern:
-    """`packages.example.org`, `*.example.org` (hosts below it, not itself), `*`; a port where one is written."""
+    """A host (`packages.example.org`), the hosts below one (`*.example.org`) or all (`*`), with or without a port."""
 
     text: str
     name: str
-    """Without `*.`, as it is normalised for the network; empty for every host."""
+    """The normalised name without `*.`; empty for every host."""
     below: bool
     port: int | None
 
@@ -213,15 +215,15 @@ class HostPattern:
 
     @property
     def rank(self) -> tuple[int, int, int]:
-        """Exact before glob, longer before shorter, with a port before without."""
+        """Return how specific it is: exact above glob, longer above shorter, with a port above without."""
         return (0 if self.below else 1, len(self.name), 0 if self.port is None else 1)
 
     def covers(self, other: "HostPattern") -> bool:
-        """Every host the other means is meant by this one."""
+        """Report whether this pattern includes every host of the other."""
         return self._covers_name(other) and self.port in (None, other.port)
 
     def meets(self, other: "HostPattern") -> bool:
-        """Some host is meant by both."""
+        """Report whether both patterns include some host."""
         ports = self.port is None or other.port is None or self.port == other.port
         return ports and (self._covers_name(other) or other._covers_name(self))
 
@@ -237,7 +239,7 @@ LayerName = Literal["built-in", "person", "repository", "plan", "phase"]
 
 STRICTNESS: dict[Decision, int] = {"allow": 0, "audit": 1, "prompt": 2, "deny": 3}
 SHELLS = frozenset({"bash", "bash_background", "confirm_red_phase"})
-"""Tools that run what a shell is given. To a rule all of them are `bash` too."""
+"""Tools that run shell commands. Rules for `bash` cover all of them."""
 WRITERS = frozenset({"write_file", "edit_file", "apply_patch", "rename_symbol"})
 READERS = frozenset({"read_file", "grep", "glob", "find_symbol", "find_references", "diagnostics"})
 
@@ -245,24 +247,24 @@ READERS = frozenset({"read_file", "grep", "glob", "find_symbol", "find_reference
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyRule:
     """
-    What is None matches anything; what is empty matches nothing.
+    A rule. None matches anything; an empty value matches nothing.
 
-    A rule with paths is about files and no more, one with commands and paths about the files such commands name.
+    A rule with paths is about files only. With commands as well, it is about the files that such commands name.
     """
 
     layer: LayerName
     id: str
-    """By which reports name it: the layer, then its own name or its file and line."""
+    """The name used in reports: the layer, then the rule's name or its file and line."""
     decision: Decision
     reason: str = ""
     phase: PhaseName | None = None
     tools: tuple[str, ...] | None = None
-    """Names, or globs over names."""
+    """Names of tools, or globs over names."""
     paths: tuple[PathPattern, ...] | None = None
     commands: tuple[CommandPattern, ...] | None = None
     hosts: tuple[HostPattern, ...] | None = None
     variables: tuple[str, ...] | None = None
-    """Globs over the names of variables that a command sets."""
+    """Globs over names of variables that a command sets."""
 
     @property
     def restrains(self) -> bool:
@@ -270,7 +272,7 @@ class PolicyRule:
 
     @property
     def subject(self) -> Literal["tools", "commands", "files", "hosts", "variables"]:
-        """What kind of thing it is about. One about tools alone holds for all that they do."""
+        """Return the kind of thing it is about. A rule about tools alone covers all they do."""
         if self.hosts is not None:
             return "hosts"
         if self.variables is not None:

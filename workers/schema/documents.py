@@ -1,9 +1,8 @@
 """
-The door to YAML documents written by people: text becomes a pydantic model, or sentences with file and line.
+YAML documents that people write, read into a pydantic model or refused with file and line.
 
-Which keys a document has is said by its model; what its values mean together is checked by the model's owner,
-with `Located.line` for the lines. What words such as durations mean is told in `scalars`, how what is wrong is said,
-in `mistakes`. Nothing here writes YAML or looks at git.
+A document's model defines its keys. The model's owner checks how values fit together and takes the lines from
+`Located.line`. `mistakes` words the errors.
 """
 
 import json
@@ -30,7 +29,7 @@ MAX_DEPTH = 64
 
 _TAG = "tag:yaml.org,2002:"
 _PLAIN = "unquoted"
-"""The tag of a word whose meaning `_plain` tells; what is in quotes or tagged `!!str` is text."""
+"""The tag of an unquoted word, whose meaning `_plain` decides; words in quotes or tagged `!!str` are text."""
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})")
 _FLOAT = re.compile(r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*|(?=[eE]))|\.[0-9]+)([eE][-+]?[0-9]+)?")
 _WORDS: dict[str, Plain] = {"": None, "~": None, "null": None, "true": True, "false": False}
@@ -38,7 +37,7 @@ _UNUSABLE = re.compile("[\0\ud800-\udfff]")
 
 
 class DocumentTooLarge(Exception):
-    """The document is nested too deeply, or it or its aliases hold too much."""
+    """A document that is nested too deeply or holds too much, including what its aliases stand for."""
 
     def __init__(self, mistake: Mistake) -> None:
         self.mistake = mistake
@@ -50,23 +49,23 @@ class Loader(_YamlLoader):
     _nodes = 0
 
     def descend_resolver(self, current_node: object, current_index: object) -> None:
-        """Called once for every node."""
+        """Count a node; PyYAML calls this once for each."""
         self._nodes += 1
         if self._nodes > 2 * MAX_VALUES:
             raise DocumentTooLarge(Mistake(1, f"holds more than {MAX_VALUES:,} values; split it"))
 
     def ascend_resolver(self) -> None:
-        """There is nothing to go back from."""
+        """Do nothing: `descend_resolver` keeps no path."""
 
     def resolve(self, kind: type[yaml.Node], value: object, implicit: object) -> str:
-        """The tag of a node that was written without one."""
+        """Return the tag of a node that has none."""
         if kind is yaml.ScalarNode:
             return _PLAIN if isinstance(implicit, tuple) and implicit[0] else _TAG + "str"
         return _TAG + ("seq" if kind is yaml.SequenceNode else "map")
 
 
 class NodeWalk:
-    """One walk over the nodes of a document; what an alias stands for counts each time it is used."""
+    """A walk over the nodes of a document. An alias counts again at each use."""
 
     def __init__(self) -> None:
         self.mistakes: list[Mistake] = []
@@ -74,7 +73,12 @@ class NodeWalk:
         self._characters = 0
 
     def value(self, node: yaml.Node, depth: int = 0) -> Plain:
-        """What a node stands for. Raises TooMuch."""
+        """
+        Return the value of a node.
+
+        Raises:
+            DocumentTooLarge: the document exceeds a limit.
+        """
         self._values += 1
         if self._values > MAX_VALUES or self._characters > MAX_CHARACTERS:
             raise DocumentTooLarge(
@@ -131,7 +135,7 @@ def _at(node: yaml.Node, sentence: str) -> Mistake:
 
 
 def _plain(text: str) -> Plain:
-    """An unquoted word as YAML 1.2 means it, so that `no`, `on`, `1:30` and `007` stay text."""
+    """Read an unquoted word as YAML 1.2 does, so that `no`, `on`, `1:30` and `007` stay text."""
     lowered = text.lower()
     if lowered in _WORDS:
         return _WORDS[lowered]
@@ -149,16 +153,16 @@ MAX_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Located:
-    """A document's values, and the line each was written on."""
+    """The values of a document with their lines."""
 
     name: str
     data: Plain
     root: yaml.Node
     mistakes: tuple[Mistake, ...] = ()
-    """Found while reading, such as a key written twice. `validate` refuses a document that has any."""
+    """Mistakes found while reading, such as a duplicate key. `validate` refuses a document that has any."""
 
     def line(self, where: Sequence[str | int]) -> int:
-        """The line of a value (in a mapping: of its key), else of the nearest thing around it."""
+        """Return the line of a value (in a mapping, of its key), or of the nearest value around it."""
         node, line = self.root, self.root.start_mark.line
         for part in where:
             if isinstance(node, yaml.MappingNode):
@@ -173,7 +177,7 @@ class Located:
 
 def load(text: str, name: str, model: type[M]) -> M:
     """
-    The document as a model. Validation is strict: no text is taken for a number, no number for text.
+    Read a document into a model. Validation is strict: text is not converted to numbers, nor numbers to text.
 
     Raises:
         DocumentWrong: with every mistake found.
@@ -183,7 +187,7 @@ def load(text: str, name: str, model: type[M]) -> M:
 
 def read_text(path: Path, name: str) -> str:
     """
-    The text of a file.
+    Read a file.
 
     Raises:
         DocumentWrong: the file is not there, cannot be read, is larger than 16 MB, or is not UTF-8.
@@ -206,7 +210,7 @@ def read_text(path: Path, name: str) -> str:
 
 def read(text: str, name: str) -> Located:
     """
-    The document as plain values, each with its line. `yes`, `on` and dates stay text, as in YAML 1.2.
+    Read a document into plain values with their lines. `yes`, `on` and dates stay text, as in YAML 1.2.
 
     Raises:
         DocumentWrong: the text is empty, too large, or not YAML.
@@ -237,7 +241,7 @@ def read(text: str, name: str) -> Located:
 
 def validate(document: Located, model: type[M]) -> M:
     """
-    The document's values as a model.
+    Return the document's values as a model.
 
     Raises:
         DocumentWrong: with every mistake found.
@@ -278,7 +282,7 @@ _SYNTAX = (
 
 
 def _syntax(error: yaml.MarkedYAMLError, text: str) -> Mistake:
-    """A mistake of YAML itself, in plain words where its usual causes are known."""
+    """Describe a syntax error, in plain words where its usual cause is known."""
     mark = error.problem_mark or error.context_mark
     line = mark.line if mark else 0
     written = text.splitlines()[line : line + 1]

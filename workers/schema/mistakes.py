@@ -1,8 +1,4 @@
-"""
-What is wrong in a document, as sentences that a person can act on: each one line, with its place.
-
-The lines of places are known to `documents`, which reads.
-"""
+"""Mistakes in documents as one-line sentences with their places, and the types of the words they hold."""
 
 import difflib
 import json
@@ -18,7 +14,7 @@ from forgepool.worktrees.errors import UserError
 
 Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
 Where = tuple[str | int, ...]
-"""Keys and indexes from the root of a document to a value in it."""
+"""The keys and indexes from a document's root to a value."""
 
 MAX_MISTAKES = 20
 
@@ -38,14 +34,14 @@ _BOUND_WORDS = {"gt": "greater than", "ge": "at least", "lt": "less than", "le":
 
 
 class Mistake(NamedTuple):
-    """What is wrong in a document, without its name; line 0 is for a document that has no lines."""
+    """A mistake in a document. Line 0 is for documents without lines."""
 
     line: int
     sentence: str
 
 
 class DocumentWrong(UserError):
-    """A document that cannot be used; `mistakes` has one sentence each, by line, the first twenty."""
+    """A document that cannot be used. `mistakes` holds the first twenty sentences by line."""
 
     def __init__(self, name: str, found: Iterable[Mistake]) -> None:
         ordered = sorted(dict.fromkeys(found), key=lambda mistake: mistake.line)
@@ -59,7 +55,7 @@ class DocumentWrong(UserError):
 
 
 def explain_errors(data: Plain, model: type[BaseModel], wrong: ValidationError) -> list[tuple[Where, str]]:
-    """Each thing that kept a document's values from being a model: its place, and a sentence for a person."""
+    """Return each validation error as its place and a sentence for a person."""
     errors = wrong.errors()
     around = {each["loc"][:end] for each in errors for end in range(len(each["loc"]))}
     return [
@@ -71,12 +67,12 @@ def explain_errors(data: Plain, model: type[BaseModel], wrong: ValidationError) 
 
 
 def nearest(word: str, known: Iterable[str], count: int = 1) -> list[str]:
-    """The known words most like one that is not known, the nearest first; those unlike it are left out."""
+    """Return the known words most similar to an unknown one, the nearest first."""
     return difflib.get_close_matches(word, list(known), n=count)
 
 
 def show_value(value: object) -> str:
-    """A value as a sentence names it."""
+    """Return a value as a sentence names it."""
     if value is None:
         return "empty"
     if isinstance(value, list | dict):
@@ -109,7 +105,7 @@ def _sentence(data: Plain, model: type[BaseModel], error: ErrorDetails) -> str:
 
 
 def _written(data: Plain, loc: Sequence[str | int]) -> Where:
-    """The part of pydantic's path that is in the document: without the names of its union members."""
+    """Return pydantic's path to a value without the names of union members, which are not in the document."""
     found: list[str | int] = []
     for part in loc:
         inside = _inside(data, part)
@@ -128,7 +124,7 @@ def _inside(data: Plain, part: str | int) -> tuple[Plain] | None:
 
 
 def _place(data: Plain, where: Where) -> str:
-    """What a person would call a place: `task 'deploy'`, `'wall_s' of 'limits' of task 'deploy'`."""
+    """Name a place as a person does: `task 'deploy'`, `'wall_s' of 'limits' of task 'deploy'`."""
     if not where:
         return "the file"
     value = data
@@ -146,7 +142,7 @@ def _place(data: Plain, where: Where) -> str:
 
 
 def _known(model: type[BaseModel], loc: Sequence[str | int]) -> str:
-    """What a person may have meant by the unknown key at the end of a path."""
+    """Suggest a key for the unknown one at the end of a path."""
     models = {model}
     for part in loc[:-1]:
         fields = [each.model_fields[part] for each in models if part in each.model_fields]
@@ -163,7 +159,7 @@ def _models_in(annotation: object) -> set[type[BaseModel]]:
 
 
 def _one_line(text: str) -> str:
-    """What was written may hold line ends and a terminal's control characters; a sentence holds neither."""
+    """Replace line ends and control characters, which a quoted value may hold."""
     return text if text.isprintable() else "".join(each if each.isprintable() else "?" for each in text)
 
 
@@ -174,7 +170,7 @@ _SLUG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 
 
 def _duration(value: object) -> object:
-    """Seconds from `90`, `"90s"`, `"15m"`, `"1h"`, `"1d"`."""
+    """Convert `90`, `"90s"`, `"15m"`, `"1h"` or `"1d"` to seconds."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         seconds = float(value)
     elif isinstance(value, str) and (match := _DURATION.fullmatch(value.strip())):
@@ -188,7 +184,7 @@ def _duration(value: object) -> object:
 
 def slug(text: str) -> str:
     """
-    The text, if it can be part of a git ref and of a file's name.
+    Return the text if it can be part of a git ref and of a file name.
 
     Raises:
         ValueError: with the rest of a sentence whose beginning names the text's place.
@@ -207,6 +203,6 @@ def _relative(text: str) -> str:
 Duration = Annotated[float, BeforeValidator(_duration)]
 """Seconds; written as a number or with a unit: `90`, `"90s"`, `"15m"`, `"1h"`, `"1d"`."""
 Slug = Annotated[str, AfterValidator(slug)]
-"""A short name that can be part of a git ref, of a path and of a message's id."""
+"""A short name that fits in a git ref, a path and a message's id."""
 RelativePath = Annotated[str, AfterValidator(_relative)]
 """A path inside the repository, with `/` between its parts."""

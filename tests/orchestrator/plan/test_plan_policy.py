@@ -73,7 +73,7 @@ def test_a_host_that_the_person_denies_is_refused_before_the_run(tmp_path: Path)
     settings = Settings(policy=own, home=tmp_path, cache=tmp_path)
     for host in ("evil.example.org", "'*.example.org'"):
         asking = plan(f"tasks: [{{id: one, agent: {{command: make}}, network: [{host}]}}]")
-        with pytest.raises(HostsRefused, match=r"task 'one' wants the host .*, which is not to be had: .*not there"):
+        with pytest.raises(HostsRefused, match=r"task 'one' wants the host .*, which is not allowed: .*not there"):
             prove_agents(asking, settings)
     prove_agents(plan("tasks: [{id: one, agent: {command: make}, network: [good.example.org]}]"), settings)
 

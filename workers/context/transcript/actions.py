@@ -1,8 +1,8 @@
 """
-What an agent did, exchange by exchange: what was read, written, searched and run, and how it ended.
+The actions of an agent, exchange by exchange: what it read, wrote, searched and ran, and how that ended.
 
-By rules and from the call and its result alone. `calls` knows the tools, `commands` shell commands, by the policy's own
-grammar. Success is an exit status or a tool's own word, never a word in the output: "0 failed" is no failure.
+They follow from the call and its result alone. `calls` knows the tools, `workers.shell` the commands. Success is an
+exit status or the tool's own statement, never a word of the output: "0 failed" is no failure.
 """
 
 import re
@@ -26,7 +26,11 @@ _NEAR_END = 600
 
 
 def exit_status(text: str, *, is_error: bool = False) -> int | None:
-    """None where none is told; a signal's number is negative."""
+    """
+    Return a command's exit status as its tool reports it, a signal as a negative number; None where it does not.
+
+    Only the beginning and the end of a result count, since a program may print the same words anywhere.
+    """
     if found := _BEGINNING.match(text):
         return int(next(group for group in found.groups() if group is not None))
     if found := _SIGNAL.match(text):
@@ -41,36 +45,37 @@ def exit_status(text: str, *, is_error: bool = False) -> int | None:
 
 
 _FOLDER_SHOWN = "Here's the files and directories"
-"""How the editor tools of others begin, where the path that is viewed is a folder's."""
+"""The first words of foreign editor tools that view a folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deed:
     step: int
-    """The number of the call in the conversation, from 1."""
+    """The number of the call in the conversation, counted from 1."""
     turn: int
-    """The place of the turn that holds the call."""
+    """The index of the turn that holds the call."""
     call: ToolCall
     result: ToolResult
-    """As it entered: after the birth transforms."""
+    """The result as it entered, after the birth transforms."""
     whole: str
-    """Its text before them."""
+    """The text of the result before the birth transforms."""
     action: Action
     does: frozenset[Action] = frozenset()
-    """Of a command, what each of its parts is for: one that edits a file and runs tests is a write, and does both."""
+    """The actions of all parts of a command: one that edits a file and runs tests is a `write`, and does both."""
     reads: tuple[Read, ...] = ()
     writes: tuple[Write, ...] = ()
     failed: bool = False
     """
-    By exit status, or because the tool said so. What failed has no reads and writes, save a command of several parts:
-    which of them failed is not known, so it has those of all.
+    The exit status or the tool reports a failure.
+
+    Failed calls have no reads and writes, except commands of several parts: any of these may have succeeded.
     """
     status: int | None = None
-    """The exit status of a command, where one is told."""
+    """The exit status of a command, where the tool reports it."""
     command: str = ""
-    """Of a shell command, its text, without what it feeds to a file."""
+    """The text of a shell command, without what it feeds to a file."""
     said: str = ""
-    """What the model said with the first call of its turn; empty for the others."""
+    """The model's text before the first call of a turn; empty for the other calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,10 +89,10 @@ class _Call:
 
 class Deeds:
     """
-    A conversation's deeds, as it goes on.
+    The growing list of a conversation's deeds.
 
-    Steps count every call of every turn, as an `Edit` does: where each has its one result, `all[n].step == n + 1` once
-    a turn's calls are all answered, in whichever order.
+    Steps count every call of every turn, as in an `Edit`. Once each call of a turn has its result,
+    `all[n].step == n + 1`.
     """
 
     def __init__(self, root: str = "", tests: Sequence[str] = ()) -> None:
@@ -97,16 +102,16 @@ class Deeds:
         self._waiting: dict[str, _Call] = {}
         self._calls = 0
         self._texts: dict[str, str] = {}
-        """Of files that were written whole, by path: they may be run."""
+        """The texts of files written whole, by path, since a later command may run them."""
         self._opened = ""
 
     @property
     def all(self) -> Sequence[Deed]:
-        """Oldest first."""
+        """All deeds, oldest first."""
         return self._all
 
     def take_calls(self, place: int, turn: Turn) -> None:
-        """A turn of the model's, at that place in the conversation. Calls before it can no longer be answered."""
+        """Take a turn of the model. Calls of earlier turns can no longer be answered."""
         self._waiting = {}
         for number, call in enumerate(turn.calls):
             self._calls += 1
@@ -115,7 +120,9 @@ class Deeds:
             self._waiting[call.id] = _Call(step=self._calls, turn=place, call=call, told=told, said=said)
 
     def take_result(self, result: ToolResult, whole: str = "") -> Deed | None:
-        """`whole` is the result's text before the birth transforms, where they changed it. None: nobody asked."""
+        """
+        Take a result, and its whole text where a birth transform changed it. Return None where no call waits for it.
+        """
         one = self._waiting.pop(result.call_id, None)
         if one is None:
             return None
@@ -158,7 +165,7 @@ class Deeds:
             self._texts[each.path] = before + each.text
 
     def _reads(self, told: CommandActions) -> tuple[Read, ...]:
-        """And the file that was opened last, where the tool shows that."""
+        """Return the paths read, including the open file where the tool shows it."""
         if told.action == "read" and len(told.reads) == 1:
             self._opened = told.reads[0].path
         if told.window == "read" and self._opened:
@@ -166,7 +173,9 @@ class Deeds:
         return told.reads
 
     def _writes(self, told: CommandActions) -> tuple[Write, ...]:
-        """And what scripts do that were written earlier in the conversation and are run now."""
+        """
+        Return the paths written, including those written by scripts that the conversation wrote earlier and runs now.
+        """
         if told.action == "write" and len(told.writes) == 1 and told.writes[0].how == "create":
             self._opened = told.writes[0].path
         own = {each.path for each in told.written}
@@ -178,7 +187,7 @@ class Deeds:
 
 
 def deeds(turns: Iterable[Turn], *, root: str = "", tests: Sequence[str] = ()) -> list[Deed]:
-    """Of a whole conversation, whose results stand in the user's turns."""
+    """Return the deeds of a whole conversation."""
     fold = Deeds(root, tests)
     for place, turn in enumerate(turns):
         if turn.role == "assistant":

@@ -1,7 +1,7 @@
 """
-What a tool's call asks for, from its name and arguments: our tools, and those of the agents whose recordings are read.
+The meaning of a tool's call, from its name and arguments: our tools and those of agents whose recordings are read.
 
-Names are compared without capitals and marks: `Read`, `read_file` and `readFile` are three spellings of two names.
+Names are compared without capitals and marks, so `Read`, `read_file` and `readFile` are known alike.
 """
 
 import re
@@ -32,16 +32,8 @@ _SHELLS = _names(
     runshellcommand executecommand terminal
     """
 )
-_READERS = _names(
-    """
-    read readfile view viewfile cat open openfile notebookread viewcode goto scrollup scrolldown
-    """
-)
-_CREATORS = _names(
-    """
-    write writefile writetofile create createfile createnewfile savefile
-    """
-)
+_READERS = _names("read readfile view viewfile cat open openfile notebookread viewcode goto scrollup scrolldown")
+_CREATORS = _names("write writefile writetofile create createfile createnewfile savefile")
 _EDITORS = _names(
     """
     edit editfile multiedit notebookedit strreplace replaceinfile searchreplace replace insert insertintofile
@@ -70,10 +62,10 @@ _DEEDS_OF_EDITORS: Mapping[str, How] = {
 
 
 def read_tool_call(call: ToolCall, *, root: str = "", tests: Sequence[str] = ()) -> CommandActions:
-    """As of a command; `bare` is empty for what is none."""
+    """Return what a call does. `bare` is empty where the call is no shell command."""
     name, arguments = re.sub(r"[^a-z]", "", call.name.casefold()), call.arguments
     if name in _SHELLS and (command := command_of(arguments)):
-        return _of_command(command, arguments, root, tests)
+        return read_command(command, root=root, tests=tests, folder=_first(arguments, _FOLDERS))
     verb = text_argument(arguments, "command")
     if verb == "view" or verb in _DEEDS_OF_EDITORS:
         return _edited(verb, arguments, root)
@@ -92,7 +84,7 @@ def read_tool_call(call: ToolCall, *, root: str = "", tests: Sequence[str] = ())
 
 
 def command_of(arguments: Mapping[str, JsonValue]) -> str:
-    """A shell's script, given as such or as words; `bash -lc SCRIPT` is the script."""
+    """Return the script of a shell call, given as text or as words; `bash -lc SCRIPT` is the script."""
     for key in _COMMANDS:
         match arguments.get(key):
             case str(text):
@@ -104,10 +96,6 @@ def command_of(arguments: Mapping[str, JsonValue]) -> str:
             case [*words] if words and all(isinstance(word, str) for word in words):
                 return shlex.join(map(str, words))
     return ""
-
-
-def _of_command(command: str, arguments: Mapping[str, JsonValue], root: str, tests: Sequence[str]) -> CommandActions:
-    return read_command(command, root=root, tests=tests, folder=_first(arguments, _FOLDERS))
 
 
 def _by_name(name: str) -> CommandActions:
@@ -123,12 +111,9 @@ def _by_name(name: str) -> CommandActions:
 def _edited(verb: str, arguments: Mapping[str, JsonValue], root: str) -> CommandActions:
     if verb == "view":
         return CommandActions(action="read", reads=_read(arguments, root))
-    how = _DEEDS_OF_EDITORS[verb]
-    return (
-        _created(arguments, root)
-        if how == "create"
-        else CommandActions(action="write", writes=_written(arguments, root, how))
-    )
+    if (how := _DEEDS_OF_EDITORS[verb]) == "create":
+        return _created(arguments, root)
+    return CommandActions(action="write", writes=_written(arguments, root, how))
 
 
 def _created(arguments: Mapping[str, JsonValue], root: str) -> CommandActions:
@@ -156,7 +141,7 @@ def _read(arguments: Mapping[str, JsonValue], root: str) -> tuple[Read, ...]:
 
 
 def _lines(arguments: Mapping[str, JsonValue]) -> tuple[int | None, int | None]:
-    """The lines asked for, by whichever of the usual ways."""
+    """Return the first and last line a call asks for, under any of the usual names."""
     match arguments.get("view_range"):
         case [int(start), int(end)]:
             return start, end if end > 0 else None

@@ -1,8 +1,7 @@
 """
-A transcript as what was asked for and what came of it: each tool call beside its one result.
+The exchanges of a transcript, each tool call with its one result, and the transcript as a script to replay.
 
-Facts for whoever judges a conversation. Nothing here says what they mean, and nothing of it is taken from a view: what
-a model is shown may lack half of it.
+They come from the transcript, not from a view: a model may be shown only a part of it.
 """
 
 import re
@@ -18,10 +17,10 @@ from forgepool.workers.llm.messages import ToolCall, ToolResult, Turn
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolExchange:
     iteration: int
-    """The number of the model's turn it belongs to, from 1, counted over the entries given."""
+    """The number of the model's turn among the given entries, from 1."""
     call: ToolCall
     result: ToolResult
-    """As the tool gave it, whatever shorter the model was told."""
+    """The result as the tool gave it, not as the model may see it."""
 
     @property
     def worked(self) -> bool:
@@ -29,7 +28,7 @@ class ToolExchange:
 
 
 def exchanges(entries: Iterable[Entry]) -> list[ToolExchange]:
-    """Oldest first. A call that was never answered, because the worker was killed, is none."""
+    """Return the exchanges, oldest first, without calls that a killed worker left unanswered."""
     found: list[ToolExchange] = []
     iteration = 0
     waiting: dict[str, ToolCall] = {}
@@ -47,12 +46,12 @@ def _whole(entry: Answered) -> ToolResult:
 
 
 def iterations(entries: Iterable[Entry]) -> int:
-    """How often the model has answered."""
+    """Return how often the model has answered."""
     return sum(isinstance(entry, TurnSaid) and entry.turn.role == "assistant" for entry in entries)
 
 
 def under_way(entries: Sequence[Entry]) -> Sequence[Entry]:
-    """What was said since the conversation under way began."""
+    """Return the entries of the current conversation."""
     for at in range(len(entries) - 1, -1, -1):
         if isinstance(entries[at], ConversationStarted):
             return entries[at:]
@@ -60,7 +59,7 @@ def under_way(entries: Sequence[Entry]) -> Sequence[Entry]:
 
 
 def text_argument(arguments: Mapping[str, object], name: str) -> str:
-    """An argument as text; empty where the model sent none, or something else."""
+    """Return an argument as text; empty where the model sent none, or something else."""
     value = arguments.get(name)
     return value if isinstance(value, str) else ""
 
@@ -75,7 +74,12 @@ _HEADER = """\
 
 
 def as_script(entries: Iterable[Entry]) -> str:
-    """The script as YAML, for `agent: {scripted: FILE}`. Of a conversation without a turn, one that says nothing."""
+    """
+    Return the conversation as the YAML of `agent: {scripted: FILE}`. Without turns the script says nothing.
+
+    It holds the last EXECUTE, since a scripted model goes through that phase alone. Reasoning only a vendor can read,
+    usage, prices and the tools' results are left out.
+    """
     started, turns = _last_conversation(entries)
     models = dict.fromkeys(turn.model for turn in turns if turn.model)
     malformed = sum(call.malformed is not None for turn in turns for call in turn.calls)
@@ -90,7 +94,7 @@ def as_script(entries: Iterable[Entry]) -> str:
 
 
 def _last_conversation(entries: Iterable[Entry]) -> tuple[ConversationStarted | None, list[Turn]]:
-    """The model's turns since the last EXECUTE began; since the last beginning, where there is no EXECUTE."""
+    """Return the model's turns since the last EXECUTE began, or since the last start where there is none."""
     begun: list[tuple[ConversationStarted, list[Turn]]] = []
     for entry in entries:
         if isinstance(entry, ConversationStarted):
@@ -114,7 +118,7 @@ def _call(call: ToolCall) -> dict[str, object]:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Texts of several lines as they read, where YAML can say them so."""
+    """A dumper that writes text of several lines as it reads, where YAML can."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True
@@ -122,9 +126,9 @@ class _Dumper(yaml.SafeDumper):
 
 def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
     """
-    Quoted, unless it is a plain word or lines that lose nothing by being written as they are.
+    Quote a text, unless it is a plain word or lines that YAML can hold unchanged.
 
-    A script cannot have the character 0, as no file and no command can.
+    The character 0 is replaced: no file and no command can hold it.
     """
     text = text.replace("\0", "\ufffd")
     lines = text.split("\n")

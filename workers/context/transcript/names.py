@@ -1,6 +1,4 @@
-"""
-The names in a text, identifiers and paths: what a result showed, what a call needed, what a ledger line is to hold.
-"""
+"""The names in a text, identifiers and paths, and the count of needed names that a view did not show."""
 
 import builtins
 import json
@@ -29,8 +27,8 @@ _LANGUAGES = frozenset([*keyword.kwlist, *dir(builtins), "self", "args", "kwargs
 @cache
 def general_names() -> frozenset[str]:
     """
-    Names that say nothing of where they come from: of the languages themselves, and those that occur in the results of
-    recorded runs on three unlike projects (django, pytest, sphinx).
+    Return names that say nothing about their origin: keywords, built-ins, and names that are common in the recorded
+    runs of three unrelated projects (django, pytest, sphinx).
     """
     listed = resources.files("forgepool.workers.context").joinpath("general_names.txt").read_text(encoding="utf-8")
     return _LANGUAGES | frozenset(listed.split())
@@ -38,23 +36,23 @@ def general_names() -> frozenset[str]:
 
 @lru_cache(maxsize=20_000)
 def names(text: str) -> frozenset[str]:
-    """Identifiers of four characters and more, and paths in one spelling."""
+    """Return the identifiers of four or more characters and the paths in a text."""
     paths = (path.removeprefix("./").rstrip("/.") for path in _PATH.findall(text))
     return frozenset([*_NAME.findall(text), *(path for path in paths if "/" in path)]) - general_names()
 
 
 def find_definitions(text: str) -> list[str]:
-    """Names of the functions, classes and types whose definitions begin in a piece of code, in order, each once."""
+    """Return the names of the functions, classes and types defined in a piece of code, in order."""
     return list(dict.fromkeys(_DEFINED.findall(text)))
 
 
 def input_text(call: ToolCall) -> str:
-    """A call's arguments as text, without the marks of JSON."""
+    """Return a call's arguments as text, without JSON syntax."""
     return "\n".join(value if isinstance(value, str) else json.dumps(value) for value in call.arguments.values())
 
 
 def part_text(part: Part) -> str:
-    """What a part says; nothing of blocks only their vendor understands."""
+    """Return the text of a part; empty for blocks only their vendor understands."""
     match part:
         case Text(text=text) | ToolResult(text=text):
             return text
@@ -67,17 +65,17 @@ def part_text(part: Part) -> str:
 @dataclass(slots=True)
 class Losses:
     calls: int = 0
-    """Turns of the model that needed something an earlier result had shown."""
+    """Model turns that needed a name from an earlier result."""
     hit: int = 0
-    """Of these, those that needed something the view did not show."""
+    """The number of those turns that needed a name the view did not show."""
     _sources: set[str] = field(default_factory=set)
     _newest: dict[str, int] = field(default_factory=dict)
-    """By name: the place of the newest turn that holds it."""
+    """The index of the newest turn that holds each name."""
     _head: frozenset[str] = frozenset()
     _cut: int = 1
 
     def take(self, place: int, turn: Turn) -> None:
-        """A turn as it came; of a user's turn in pieces, each piece."""
+        """Take a turn, or a piece of a user's turn."""
         if turn.role == "assistant":
             self._judge(turn)
         for part in turn.parts:
@@ -87,7 +85,7 @@ class Losses:
             self._sources |= names(result.text)
 
     def take_edit(self, edit: Edit, turns: Sequence[Turn]) -> None:
-        """From here on another edit is in force. Masks inside what is shown are overlooked."""
+        """Take a new edit. Masked results count as shown."""
         opening = turns[0].parts[: edit.opening] if turns else ()
         shown = [*opening, *(part for turn in edit.head for part in turn.parts)]
         self._head = frozenset().union(*(names(part_text(part)) for part in shown))
