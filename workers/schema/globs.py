@@ -3,16 +3,15 @@ The globs of plans, gate files and policies: which paths a glob covers. `orchest
 
 Paths are relative to the repository's root, separated by `/`; case matters, as it does to git. In a glob
 
-    *  ?          any run of characters, one character, never `/`; hidden files are not special
-    **            as a whole segment: any number of segments, also none
-    [a-z] [!a-z]  one character of these, or none of these, never `/`
-    {a,b/c}       one of these, nested if need be
-    src/          everything below `src`
+    *  ?          any run of characters, one character, never `/`; hidden files are not special.
+    **            as a whole segment: any number of segments, also none.
+    [a-z] [!a-z]  one character of these, or none of these, never `/`.
+    {a,b/c}       one of these, nested if need be.
+    src/          everything below `src`.
 
-A glob also covers what lies below the things it matches, as in a .gitignore, unless its last segment reads
-as the name of a file: it has an extension, or is one of a few known names. So `src` covers `src/a.py`, while
-`src/a.py` covers nothing below a folder of that name. `Tree` tells files from folders where the tree is known;
-a trailing slash always means a folder.
+A glob also covers everything below its matches, as in a .gitignore, unless its last segment looks like a file: it has
+an extension, or is one of a few known names. So `src` covers `src/a.py`. `Tree` tells files from folders where the
+tree is known. A trailing slash always means a folder.
 """
 
 import re
@@ -105,7 +104,7 @@ def has_extension(name: Segment) -> bool:
 
 
 def names_meet(a: Segment, b: Segment) -> bool:
-    """Report whether one name can match both segments, neither of which is `**`."""
+    """Report whether one name can match both segments. Neither of them is `**`."""
     if isinstance(a, str):
         return a == b if isinstance(b, str) else b.names.fullmatch(a) is not None
     if isinstance(b, str):

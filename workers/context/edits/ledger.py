@@ -2,8 +2,8 @@
 The facts of a conversation in sentences, and the ledger: a line for each event, which outlives every rebuild.
 
 Rules derive all of it from the deeds, and it overrides a model's summary. The ledger only grows, so its beginning stays
-the same bytes. A ledger that outgrows its room is condensed to paths, decisions, requirements, the last result of each
-test and build, the last failures, and a count of other commands.
+the same bytes. A ledger that outgrows its room is condensed to paths, decisions and requirements. The last result of
+each test and build, the last failures, and a count of other commands follow them.
 """
 
 import re

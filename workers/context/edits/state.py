@@ -159,7 +159,7 @@ class Pressure:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ladder:
     """
-    Rungs of pressure, each of which acts once while the window fills.
+    Rungs of pressure. Each rung acts once while the window fills.
 
     Raises:
         ValueError: the rungs do not rise, or one of them is below `reset`.

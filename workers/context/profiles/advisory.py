@@ -177,7 +177,7 @@ class Advisory:
         gain, size = count_freed(state, texts), state.shown_characters
         if gain <= self.least * size:
             return EditProposal(
-                edit=state.edit, why=f"nothing is removed: {gain / max(1, size):.0%} of what is shown is noise"
+                edit=state.edit, why=f"nothing is removed: {gain / max(1, size):.0%} of the view is noise"
             )
         edit = mask_steps(state, texts)
         why = f"{len(texts)} results that were noise are removed, {gain / size:.0%} of what was shown"

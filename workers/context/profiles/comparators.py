@@ -186,7 +186,7 @@ _COMPACT_TOKENS = 8_192
 _RESET = 0.5
 """The share of the trigger below which it may act again."""
 _COMPACT = (
-    "The harness asks, not the user: write a summary of this conversation for whoever goes on with the task from the "
+    "The harness asks, not the user: write a summary of this conversation for the agent that continues from the "
     "task card, your summary and the last messages alone. What is done, to which files; what was decided and why; what "
     "the user wants beyond the card; what failed and how; what remains, next step first. Exact paths, names and "
     "messages. Call no tool."

@@ -2,8 +2,8 @@
 `ghost`: masks everything before the current turn when the window is nearly full. If that is not enough, a model
 summarises it under five headings.
 
-It differs from the publication where that fails: no placeholder is longer than its result, the current turn of an agent
-working alone is its latest exchanges, and a failed summary is not requested again before every call.
+It differs from the publication where that fails. No placeholder is longer than its result. The current turn of an agent
+working alone is its latest exchanges. A failed summary is not requested again before every call.
 """
 
 import re

@@ -1,8 +1,8 @@
 """
 The head of the profile `ledger`: its ledger in one block for each rebuild, and the hot files.
 
-A block stays the same bytes in later rebuilds, so that a provider's cache keeps it, until the ledger outgrows its share
-of the window and is condensed. Hot files are shown as the agent last saw them, or as they are now where that is stale.
+A block stays the same bytes in later rebuilds, so that a provider's cache keeps it, until the ledger is condensed. Hot
+files are shown as the agent last saw them, or as they are now where that is outdated.
 """
 
 from bisect import bisect_left
@@ -148,8 +148,10 @@ def rebuilt(
     state: ContextState, moment: Moment, *, cut: int, hot_since: int, hot_tokens: int, ledger_share: float
 ) -> Edit:
     """
-    Return the edit that shows the turns from `cut` on, after a ledger of about `ledger_share` of the window, and at
-    most `hot_tokens` of files touched from the turn `hot_since` on.
+    Return the edit that shows a ledger, hot files, and the turns from `cut` on.
+
+    The ledger takes about `ledger_share` of the window. Files touched from the turn `hot_since` on take at most
+    `hot_tokens`.
     """
     room = max(_LEAST_LEDGER, int(ledger_share * state.gauge.window_tokens))
     blocks = _ledger(state, cut, room)

@@ -1,8 +1,8 @@
 """
 PACE's second stage: the request for a summary from a cheap model, and the check of its answer.
 
-The answer is YAML with six fields, of which only the key decisions are used. The harness fills in files, test output
-and the two facts itself. An answer that is incomplete, is not plain YAML, or contradicts a fact is rejected.
+The answer is YAML with six fields. Only its key decisions are used; the harness fills in the rest. An answer that is
+incomplete, is not plain YAML, or contradicts a fact is rejected.
 """
 
 import re

@@ -111,7 +111,7 @@ def _entries() -> dict[str, ProfileEntry]:
         "off": ProfileEntry(make=Off, told="Nothing is ever removed; a conversation that no longer fits ends."),
         "pace": ProfileEntry(make=Pace, told="Stale reads and earlier runs give way to one line before every call."),
         "ghost": ProfileEntry(
-            make=Ghost, told="At 85% of the window what is old is masked, then summed up by a model."
+            make=Ghost, told="At 85% of the window old results are masked, then summarised by a model."
         ),
         "soulforge-v2": ProfileEntry(
             make=SoulforgeV2,

@@ -1,11 +1,11 @@
 """
 SoulForge's two compactions, which replace all but the last messages at once.
 
-`v2` keeps a state found by rules (`working_state`), and asks a small model for what is missing where the rules find
-little. `v1` has a model write everything. Both act above `trigger`, and again only after the share was below `reset`.
+`v2` keeps a state found by rules (`working_state`), and asks a small model for the rest where the rules find little.
+`v1` has a model write everything. Both act above `trigger`, and again only after the share was below `reset`.
 
-Unlike the originals they keep the whole card, extract the state from the whole conversation each time, carry on what a
-model added, and take failures from exit statuses.
+Unlike the originals they keep the whole card and what a model added once. They extract the state from the whole
+conversation each time, and take failures from exit statuses.
 """
 
 import re

@@ -2,8 +2,8 @@
 Test logs without passed tests, and reads without lines that are already shown.
 
 Every failure stays as it is. Known are pytest, unittest (also Django's runner), jest, vitest, go test, cargo test and
-TAP; a log that looks like none or several of them is left alone. Only known noise goes, and never between the first
-failure and the last line that can belong to one, since a failing test may print a test run of its own.
+TAP. A log that looks like none or several of them is left alone. Only known noise goes. Everything between the first
+failure and the last line that can belong to one stays: a failing test may print a test run of its own.
 """
 
 import re
@@ -248,7 +248,7 @@ class Readings:
 
 
 def refers_to_lines(text: str) -> bool:
-    """Whether some line of it is a mark."""
+    """Report whether a line of the text is a mark."""
     return any(_MARK.fullmatch(line) for line in text.split("\n"))
 
 

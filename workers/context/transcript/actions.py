@@ -83,7 +83,7 @@ class _Call:
     step: int
     turn: int
     call: ToolCall
-    told: CommandActions
+    actions: CommandActions
     said: str
 
 
@@ -115,73 +115,73 @@ class Deeds:
         self._waiting = {}
         for number, call in enumerate(turn.calls):
             self._calls += 1
-            told = read_tool_call(call, root=self._root, tests=self._tests)
+            actions = read_tool_call(call, root=self._root, tests=self._tests)
             said = "" if number else turn.text
-            self._waiting[call.id] = _Call(step=self._calls, turn=place, call=call, told=told, said=said)
+            self._waiting[call.id] = _Call(step=self._calls, turn=place, call=call, actions=actions, said=said)
 
     def take_result(self, result: ToolResult, whole: str = "") -> Deed | None:
         """
         Take a result, and its whole text where a birth transform changed it. Return None where no call waits for it.
         """
-        one = self._waiting.pop(result.call_id, None)
-        if one is None:
+        waiting = self._waiting.pop(result.call_id, None)
+        if waiting is None:
             return None
-        deed = self._deed(one, result, whole or result.text)
+        deed = self._deed(waiting, result, whole or result.text)
         at = len(self._all)
         while at and self._all[at - 1].step > deed.step:
             at -= 1
         self._all.insert(at, deed)
         return deed
 
-    def _deed(self, one: _Call, result: ToolResult, whole: str) -> Deed:
-        told = one.told
-        status = exit_status(whole, is_error=result.is_error) if told.bare else None
-        failed = (result.is_error or bool(status)) and not (told.asks and status == 1)
-        undone = failed and (told.alone or not told.bare)
-        is_folder = told.action == "read" and whole.startswith(_FOLDER_SHOWN)
-        reads = () if undone or is_folder else self._reads(told)
-        writes = () if undone else self._writes(told)
+    def _deed(self, waiting: _Call, result: ToolResult, whole: str) -> Deed:
+        actions = waiting.actions
+        status = exit_status(whole, is_error=result.is_error) if actions.bare else None
+        failed = (result.is_error or bool(status)) and not (actions.asks and status == 1)
+        undone = failed and (actions.alone or not actions.bare)
+        is_folder = actions.action == "read" and whole.startswith(_FOLDER_SHOWN)
+        reads = () if undone or is_folder else self._reads(actions)
+        writes = () if undone else self._writes(actions)
         if not undone:
-            self._keep(told)
+            self._keep(actions)
         return Deed(
-            step=one.step,
-            turn=one.turn,
-            call=one.call,
+            step=waiting.step,
+            turn=waiting.turn,
+            call=waiting.call,
             result=result,
             whole=whole,
-            action="search" if is_folder else "write" if writes and told.action == "run" else told.action,
-            does=told.does,
+            action="search" if is_folder else "write" if writes and actions.action == "run" else actions.action,
+            does=actions.does,
             reads=reads,
             writes=writes,
             failed=failed,
             status=status,
-            command=told.bare,
-            said=one.said,
+            command=actions.bare,
+            said=waiting.said,
         )
 
-    def _keep(self, told: CommandActions) -> None:
-        for each in told.written:
+    def _keep(self, actions: CommandActions) -> None:
+        for each in actions.written:
             before = self._texts.get(each.path, "") if each.kind == "more" else ""
             self._texts[each.path] = before + each.text
 
-    def _reads(self, told: CommandActions) -> tuple[Read, ...]:
+    def _reads(self, actions: CommandActions) -> tuple[Read, ...]:
         """Return the paths read, including the open file where the tool shows it."""
-        if told.action == "read" and len(told.reads) == 1:
-            self._opened = told.reads[0].path
-        if told.window == "read" and self._opened:
-            return (*told.reads, Read(path=self._opened, part=True))
-        return told.reads
+        if actions.action == "read" and len(actions.reads) == 1:
+            self._opened = actions.reads[0].path
+        if actions.window == "read" and self._opened:
+            return (*actions.reads, Read(path=self._opened, part=True))
+        return actions.reads
 
-    def _writes(self, told: CommandActions) -> tuple[Write, ...]:
+    def _writes(self, actions: CommandActions) -> tuple[Write, ...]:
         """
         Return the paths written, including those written by scripts that the conversation wrote earlier and runs now.
         """
-        if told.action == "write" and len(told.writes) == 1 and told.writes[0].how == "create":
-            self._opened = told.writes[0].path
-        own = {each.path for each in told.written}
-        earlier = [each for each in told.carried if each.path not in own]
-        found = with_carried(told.writes, earlier, self._texts, self._root)
-        if told.window == "write" and self._opened:
+        if actions.action == "write" and len(actions.writes) == 1 and actions.writes[0].how == "create":
+            self._opened = actions.writes[0].path
+        own = {each.path for each in actions.written}
+        earlier = [each for each in actions.carried if each.path not in own]
+        found = with_carried(actions.writes, earlier, self._texts, self._root)
+        if actions.window == "write" and self._opened:
             found.append(Write(path=self._opened, how="edit"))
         return tuple(dict.fromkeys(found))
 

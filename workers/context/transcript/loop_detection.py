@@ -44,15 +44,15 @@ def find_exploration_end(entries: Sequence[Entry], *, most: int = MOST_EXPLORING
     if asked < _QUIET:
         return None
     done = exchanges(entries)
-    before = [one for one in done if one.iteration <= asked - _QUIET]
-    lately = [one for one in done if one.iteration > asked - _QUIET]
+    before = [exchange for exchange in done if exchange.iteration <= asked - _QUIET]
+    lately = [exchange for exchange in done if exchange.iteration > asked - _QUIET]
     if _files_read(lately) - _files_read(before) or not lately:
         return None
-    known = {_asked(one) for one in before}
+    known = {_asked(exchange) for exchange in before}
     repeats = 0
-    for one in lately:
-        repeats += _asked(one) in known
-        known.add(_asked(one))
+    for exchange in lately:
+        repeats += _asked(exchange) in known
+        known.add(_asked(exchange))
     if repeats * 2 < len(lately):
         return None
     return f"{_QUIET} turns in a row read no new file and repeated {repeats} of {len(lately)} calls"
@@ -92,37 +92,37 @@ def _is_warning(entry: Entry) -> bool:
 
 def _files_read(done: Sequence[ToolExchange]) -> set[str]:
     return {
-        normal_path(text_argument(one.call.arguments, "path"))
-        for one in done
-        if one.call.name == "read_file" and one.worked
+        normal_path(text_argument(exchange.call.arguments, "path"))
+        for exchange in done
+        if exchange.call.name == "read_file" and exchange.worked
     }
 
 
-def _asked(one: ToolExchange) -> tuple[str, str]:
+def _asked(exchange: ToolExchange) -> tuple[str, str]:
     """Return a call with its path in one spelling."""
-    arguments = dict(one.call.arguments)
+    arguments = dict(exchange.call.arguments)
     if isinstance(path := arguments.get("path"), str):
         arguments["path"] = normal_path(path)
-    return one.call.name, json.dumps(arguments, sort_keys=True)
+    return exchange.call.name, json.dumps(arguments, sort_keys=True)
 
 
-def _answered(one: ToolExchange) -> str:
+def _answered(exchange: ToolExchange) -> str:
     """Return the text of a result, for a command without times."""
-    return _without_times(one.result.text) if one.call.name == "bash" else one.result.text
+    return _without_times(exchange.result.text) if exchange.call.name == "bash" else exchange.result.text
 
 
 def _repeated(done: Sequence[ToolExchange]) -> str | None:
     """Report the last call if the same call gave the same result twice before, and nothing was written since."""
     seen: dict[tuple[tuple[str, str], str], int] = {}
-    for one in reversed(done):
-        if one.call.name in _WRITING and one.worked:
+    for exchange in reversed(done):
+        if exchange.call.name in _WRITING and exchange.worked:
             return None
-        if one.call.name in _WAITING:
+        if exchange.call.name in _WAITING:
             continue
-        key = (_asked(one), _answered(one))
+        key = (_asked(exchange), _answered(exchange))
         seen[key] = seen.get(key, 0) + 1
         if seen[key] == _REPEATS:
-            return f"the same call of {one.call.name} gave the same answer {_REPEATS} times: {_shown(key[0][1])}"
+            return f"the same call of {exchange.call.name} gave the same answer {_REPEATS} times: {_shown(key[0][1])}"
     return None
 
 
@@ -131,27 +131,27 @@ def _failing(done: Sequence[ToolExchange]) -> str | None:
     if not done:
         return None
     tool = done[-1].call.name
-    last = [one for one in done if one.call.name == tool][-_FAILURES:]
-    if len(last) < _FAILURES or any(one.worked for one in last):
+    last = [exchange for exchange in done if exchange.call.name == tool][-_FAILURES:]
+    if len(last) < _FAILURES or any(exchange.worked for exchange in last):
         return None
-    if len({_kind(one.result.text) for one in last}) > 1:
+    if len({_kind(exchange.result.text) for exchange in last}) > 1:
         return None
     return f"{tool} failed {_FAILURES} times in a row in the same way: {_shown(_sentence(last[-1].result.text))}"
 
 
 def _only_reading(done: Sequence[ToolExchange]) -> str | None:
-    newest = sorted({one.iteration for one in done}, reverse=True)[:_ONLY_READING]
+    newest = sorted({exchange.iteration for exchange in done}, reverse=True)[:_ONLY_READING]
     if len(newest) < _ONLY_READING:
         return None
-    if not all(_is_reading(one) for one in done if one.iteration >= newest[-1]):
+    if not all(_is_reading(exchange) for exchange in done if exchange.iteration >= newest[-1]):
         return None
     return f"{_ONLY_READING} turns in a row only read, and nothing was written"
 
 
-def _is_reading(one: ToolExchange) -> bool:
-    if one.call.name == "bash":
-        return reads_only(text_argument(one.call.arguments, "command"))
-    return one.call.name in _READING_TOOLS
+def _is_reading(exchange: ToolExchange) -> bool:
+    if exchange.call.name == "bash":
+        return reads_only(text_argument(exchange.call.arguments, "command"))
+    return exchange.call.name in _READING_TOOLS
 
 
 def _kind(text: str) -> str:

@@ -107,14 +107,14 @@ def stretches(numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
-def paths_written(one: ToolExchange, root: str) -> tuple[str, ...]:
+def paths_written(exchange: ToolExchange, root: str) -> tuple[str, ...]:
     """Return the files a call names and wrote; none where it failed."""
-    if not one.worked:
+    if not exchange.worked:
         return ()
-    if one.call.name in ("write_file", "edit_file"):
-        return tuple(filter(None, [normal_path(text_argument(one.call.arguments, "path"), root)]))
-    if one.call.name == "apply_patch":
-        patches = (value for value in one.call.arguments.values() if isinstance(value, str))
+    if exchange.call.name in ("write_file", "edit_file"):
+        return tuple(filter(None, [normal_path(text_argument(exchange.call.arguments, "path"), root)]))
+    if exchange.call.name == "apply_patch":
+        patches = (value for value in exchange.call.arguments.values() if isinstance(value, str))
         return tuple(normal_path(path, root) for patch in patches for path in _patched(patch))
     return ()
 
@@ -127,15 +127,15 @@ def _patched(patch: str) -> list[str]:
 
 def _files_read(done: Sequence[ToolExchange], root: str) -> tuple[FileRead, ...]:
     lines: dict[str, set[int]] = {}
-    for one in done:
-        if one.call.name == "read_file" and one.worked:
-            path = normal_path(text_argument(one.call.arguments, "path"), root)
-            lines.setdefault(path, set()).update(map(int, _NUMBERED.findall(one.result.text)))
+    for exchange in done:
+        if exchange.call.name == "read_file" and exchange.worked:
+            path = normal_path(text_argument(exchange.call.arguments, "path"), root)
+            lines.setdefault(path, set()).update(map(int, _NUMBERED.findall(exchange.result.text)))
     return tuple(FileRead(path=path, lines=stretches(numbers)) for path, numbers in lines.items())
 
 
 def _files_written(done: Sequence[ToolExchange], root: str) -> list[str]:
-    return [path for one in done for path in paths_written(one, root)]
+    return [path for exchange in done for path in paths_written(exchange, root)]
 
 
 def _has_plan(entry: Entry) -> bool:
@@ -143,7 +143,7 @@ def _has_plan(entry: Entry) -> bool:
 
 
 def _worked(done: Sequence[ToolExchange], tool: str) -> bool:
-    return any(one.call.name == tool and one.worked for one in done)
+    return any(exchange.call.name == tool and exchange.worked for exchange in done)
 
 
 def _decisions(entries: Iterable[Entry]) -> tuple[str, ...]:
@@ -163,15 +163,15 @@ def _plain(sentence: str) -> str:
 
 def _last_test_output(done: Sequence[ToolExchange], tests: Sequence[str]) -> str:
     """Return the end of the last test run's output, or of the last failed command's where no test ran."""
-    runs = [one for one in done if one.call.name == "confirm_red_phase" or _ran_tests(one, tests)]
-    failed = [one for one in done if one.call.name == "bash" and not one.worked]
+    runs = [exchange for exchange in done if exchange.call.name == "confirm_red_phase" or _ran_tests(exchange, tests)]
+    failed = [exchange for exchange in done if exchange.call.name == "bash" and not exchange.worked]
     last = (runs or failed)[-1:]
     return last[0].result.text.strip()[-_OUTPUT_CHARACTERS:] if last else ""
 
 
-def _ran_tests(one: ToolExchange, tests: Sequence[str]) -> bool:
-    command = text_argument(one.call.arguments, "command")
-    return one.call.name == "bash" and (is_test(command) or any(test in command for test in tests if test.strip()))
+def _ran_tests(exchange: ToolExchange, tests: Sequence[str]) -> bool:
+    command = text_argument(exchange.call.arguments, "command")
+    return exchange.call.name == "bash" and (is_test(command) or any(test in command for test in tests if test.strip()))
 
 
 def _yaml(summary: Summary, share: float) -> str:
@@ -253,23 +253,23 @@ def excerpts(
 
 def _known(done: Sequence[ToolExchange], root: str) -> dict[str, dict[int, str]]:
     known: dict[str, dict[int, str]] = {}
-    for one in done:
-        if one.call.name == "read_file" and one.worked:
-            path = normal_path(text_argument(one.call.arguments, "path"), root)
-            known.setdefault(path, {}).update(_lines(one.result.text))
-        elif _may_write_anything(one):
+    for exchange in done:
+        if exchange.call.name == "read_file" and exchange.worked:
+            path = normal_path(text_argument(exchange.call.arguments, "path"), root)
+            known.setdefault(path, {}).update(_lines(exchange.result.text))
+        elif _may_write_anything(exchange):
             known.clear()
-        for path in paths_written(one, root):
+        for path in paths_written(exchange, root):
             known.pop(path, None)
     return {path: lines for path, lines in known.items() if lines}
 
 
-def _may_write_anything(one: ToolExchange) -> bool:
-    if one.call.name in _COMMANDS:
-        return not reads_only(text_argument(one.call.arguments, "command"))
-    if one.call.name in _NAMING_WHAT_IT_WRITES:
+def _may_write_anything(exchange: ToolExchange) -> bool:
+    if exchange.call.name in _COMMANDS:
+        return not reads_only(text_argument(exchange.call.arguments, "command"))
+    if exchange.call.name in _NAMING_WHAT_IT_WRITES:
         return False
-    return one.call.name not in _CHANGING_NOTHING
+    return exchange.call.name not in _CHANGING_NOTHING
 
 
 def _still_so(lines: Lines, text: str | None) -> dict[int, str]:

@@ -180,7 +180,7 @@ class Fold:
         self._renew_births()
 
     def _renew_births(self) -> None:
-        """Start shortening anew. Later results may refer to all that is shown, under any profile."""
+        """Start over with shortening. Later results may refer to all that is shown, under any profile."""
         birth = find_profile(self.profile.name).birth
         self.births = None
         if birth is not None:

@@ -1,7 +1,7 @@
 """
-The context of a working agent: its transcript folded into a view and rebuilt as its profile asks.
+The context of a working agent: its transcript folded into a view, which is rebuilt as the profile asks.
 
-Every decision on what is shown is in the transcript before it takes effect, so that another host shows the same view.
+The transcript holds every decision before it takes effect, so that another host shows the same view.
 """
 
 import time

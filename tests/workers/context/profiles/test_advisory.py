@@ -141,7 +141,7 @@ def test_a_wish_is_refused_where_there_is_too_little_noise() -> None:
     proposal = made.ask(Advisory(brief=True), "wish")
     assert proposal is not None
     assert proposal.edit == made.edit and proposal.replies == ()
-    assert proposal.why == "nothing is removed: 1% of what is shown is noise"
+    assert proposal.why == "nothing is removed: 1% of the view is noise"
 
 
 def briefed(answer: str) -> tuple[Talk, list[SummaryQuestion], str]:

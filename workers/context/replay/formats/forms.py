@@ -87,8 +87,10 @@ def parse_json(data: bytes) -> object:
 
 def fit_form(form: type[F], value: object, where: str, format: str) -> F:
     """
+    Read a value as a form. `where` and `format` name it in errors.
+
     Raises:
-        BadRecording: `value` is not of the form; says where, in a file of which `format`, and what is expected there.
+        BadRecording: `value` is not of the form.
     """
     try:
         return form.model_validate(value)

@@ -235,39 +235,41 @@ def read_swe_agent(file: File, value: object) -> list[Recording]:
 
 def _recording(attempt: _Attempt, name: str) -> Recording | None:
     assembly = Assembly()
-    history = [said for said in attempt.history or () if not said.is_demo]
+    history = [entry for entry in attempt.history or () if not entry.is_demo]
     steps = attempt.trajectory or ()
-    if sum(said.role == "assistant" for said in history) >= max(1, _FEWEST * len(steps)):
+    if sum(entry.role == "assistant" for entry in history) >= max(1, _FEWEST * len(steps)):
         opening: Sequence[_Said] = history
-        for said in history:
-            _take_said(assembly, said)
+        for entry in history:
+            _take_said(assembly, entry)
     else:
         opening = _opening(steps)
-        for said in opening:
-            _take_said(assembly, said)
+        for entry in opening:
+            _take_said(assembly, entry)
         for step in steps:
             _step(assembly, step)
     if not assembly.answered:
         return None
-    system = "\n\n".join(text_of(said.content) for said in opening if said.role == "system")
+    system = "\n\n".join(text_of(entry.content) for entry in opening if entry.role == "system")
     return assembly.recording(name=name, format="swe-agent", project=project_named(name), system=system)
 
 
 def _opening(steps: Sequence[_AgentStep]) -> list[_Said]:
     """Return what the model was sent before its first answer."""
     sent = (steps[0].query or steps[0].messages or ()) if steps else ()
-    first = next((place for place, said in enumerate(sent) if said.role == "assistant" and not said.is_demo), len(sent))
-    return [said for said in sent[:first] if not said.is_demo]
+    first = next(
+        (place for place, entry in enumerate(sent) if entry.role == "assistant" and not entry.is_demo), len(sent)
+    )
+    return [entry for entry in sent[:first] if not entry.is_demo]
 
 
-def _take_said(assembly: Assembly, said: _Said) -> None:
-    text = text_of(said.content)
-    if said.role == "assistant":
-        assembly.answer(_agent_turn(text, said.thought, said.action, said.tool_calls))
-    elif said.role != "system" and not assembly.answered:
+def _take_said(assembly: Assembly, entry: _Said) -> None:
+    text = text_of(entry.content)
+    if entry.role == "assistant":
+        assembly.answer(_agent_turn(text, entry.thought, entry.action, entry.tool_calls))
+    elif entry.role != "system" and not assembly.answered:
         assembly.hear(text)
-    elif said.role != "system":
-        for call_id in said.tool_call_ids or [""]:
+    elif entry.role != "system":
+        for call_id in entry.tool_call_ids or [""]:
             assembly.result(text, call_id=call_id)
 
 
@@ -284,5 +286,5 @@ def _agent_turn(content: str, thought: str | None, action: str | None, calls: Se
     elif action and action.strip():
         content = thought if thought is not None else content
         parts = [ToolCall(id="", name="bash", arguments={"command": action})]
-    said = [Text(text=content)] if content.strip() else []
-    return Turn(role="assistant", parts=(*said, *parts))
+    entry = [Text(text=content)] if content.strip() else []
+    return Turn(role="assistant", parts=(*entry, *parts))
