@@ -4,35 +4,82 @@ What a check is, and `forgepool.yaml`, the file in which a repository says what 
 How a check is run lies elsewhere; here is only what a person can say about one.
 """
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
-from forgepool.supervisor.gate_file.rules import RULES
-from forgepool.supervisor.gate_file.scopes import Scope, Scopes, inside, outside, unknown
-from forgepool.workers.policy.rules.document import mistakes_in
-from forgepool.workers.sandbox.network.hosts import BadHost, read_rule
-from forgepool.workers.schema.globs import parse
 from forgepool.workers.schema.orders import CachedFolder, Message, Setup
 from forgepool.workers.schema.policy_rules import RuleEntry
-from forgepool.workers.schema.segments import BadGlob
-from forgepool.workers.schema.yaml.documents import Located, read, validate
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong, Mistake, nearest
 from forgepool.workers.schema.yaml.scalars import Duration, Slug
 
-_TOOLS = re.compile(
-    r"(?:(?<![\w./-])|(?<=bin/))(ruff(?: format)?|mypy|eslint|tsc|flake8|pylint|pyright|pytest)(?![\w./=-])"
-)
-"""Programs that find something, in a command."""
-_SAID = re.compile(r"\\(?P<joined>\n)|\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"|(?<![^\s;&|()])#[^\n]*", re.DOTALL)
-"""Text of a shell in which nothing separates commands."""
-_REDIRECTED = re.compile(r"[<>]&|>\|")
-_SHELL = re.compile(r"`|\$\(|(?:^|[\s/;&|(])(?:(?:ba|da|k|z)?sh\s(?:.*\s)?-[a-z]*c\b|eval\s)")
-"""In a command with this, what stands in quotes may be commands, too."""
-_SEPARATOR = re.compile(r"(&&|\|\|?|[;&\n])")
-_PREPARES = re.compile(r"(?:cd|export|set)(?: [^`(]*)?|(?:\w+=[^\s`(]*\s*)+")
+
+class Scope(Message):
+    """One part of a repository."""
+
+    paths: tuple[str, ...] = Field(min_length=1)
+    """Globs of what belongs to it."""
+    needs: tuple[Slug, ...] = ()
+    """Scopes without which it does not work: what changes one of them changes it as well."""
+
+
+Scopes = Mapping[str, Scope]
+
+
+def closure(names: Sequence[str], scopes: Scopes) -> frozenset[str]:
+    """These, and all they need; names that are none are left out."""
+    found, left = set[str](), list(names)
+    while left:
+        one = left.pop()
+        if one in scopes and one not in found:
+            found.add(one)
+            left.extend(scopes[one].needs)
+    return frozenset(found)
+
+
+def inside(names: Sequence[str], scopes: Scopes) -> tuple[str, ...]:
+    """Globs of all that these depend on."""
+    mine = closure(names, scopes)
+    return tuple(dict.fromkeys(glob for name in sorted(mine) for glob in scopes[name].paths))
+
+
+def outside(globs: Sequence[str], scopes: Scopes) -> tuple[str, ...]:
+    """Globs of the scopes that are not among these: what they cover has been thought of, and counts elsewhere."""
+    return tuple(sorted({glob for scope in scopes.values() for glob in scope.paths} - set(globs)))
+
+
+OF_CONTENT: dict[str, str] = {
+    "letters": "Added text or a name reads otherwise than it runs: direction marks, invisible or look-alike letters.",
+    "unreadable": "Code that nobody sees in a diff: binary, too large, too much for its grammar, or far behind blanks.",
+    "secret": "An added line holds what looks like a key, a token or a password. It is told without showing it.",
+    "conflict-marker": "An added line is a marker that a merge with conflicts leaves behind.",
+    "reviewer-instructions": "Added text orders a reviewer to ignore its instructions, to approve, to be silent.",
+    "placeholder": "Added code stands in for work still to be done: TODO comments, 'not implemented', stub bodies.",
+    "type-bypass": "An added line silences a type checker or a linter: `# type: ignore`, `as any`, `@ts-ignore`, ...",
+}
+"""Rules about added lines."""
+OF_THE_GATE: dict[str, str] = {
+    "shrinkage": "The tree lost a twentieth of its files, or they were emptied.",
+    "outside-lock": "A path is changed that the task does not hold.",
+    "mode-change": "A file became executable, a link or a submodule, or a link leads out of the tree.",
+    "claimed-unchanged": "A path that was to be changed is not.",
+    "empty-change": "Nothing differs from the target.",
+    "claimed-commit": "The agent names a commit that is not there.",
+    "claimed-work": "A commit's message says that a plan's task has landed with it.",
+    "file-size": "A file is larger than `max_file_mb` allows.",
+    "protected-path": "A path is changed that runs or judges changes, or pins what is installed.",
+    "gate-settings": "A setting is changed that says how tests or linters are run, or a hook of pytest.",
+    "test-removed": "A test is gone: deleted, emptied of its name, or moved to where no runner finds it.",
+    "test-skipped": "A test is skipped, expected to fail, deselected, or others are skipped for its sake.",
+    "test-tautology": "An assertion holds in any case, or what it raises is caught, or a test has none left.",
+    "assertion-removed": "A test asserts less than before, or less exactly, or is run with fewer cases.",
+    "expected-edited": "What a test expects was changed.",
+    "test-outside": "A test that was there is edited by a task that does not declare it.",
+    "test-unread": "Tests were changed that are too large, or nested too deeply, to be compared.",
+    "harness": "Code knows that it is being checked, ends or changes what checks it, or stands in for it.",
+}
+"""Rules about tests, about paths, and about what runs and judges a change."""
+RULES = OF_CONTENT | OF_THE_GATE
 
 
 def _one_or_more(value: object) -> object:
@@ -45,7 +92,7 @@ class NotConfigured(Exception):
     """What is demanded is missing or proves nothing, and nobody has said that this shall be so; one sentence."""
 
 
-class _CheckBody(Message):
+class CheckBody(Message):
     """What a check is, without its name."""
 
     run: str = Field(min_length=1)
@@ -74,7 +121,7 @@ class _CheckBody(Message):
     """Without a vote it is run and told, and keeps nothing out."""
 
 
-class WrittenCheck(_CheckBody):
+class WrittenCheck(CheckBody):
     """A check as it is written in a list."""
 
     name: Slug
@@ -106,7 +153,7 @@ def _checks_form(value: object) -> str:
 
 _Command = Annotated[str, Field(min_length=1)]
 _NamedBody = Annotated[
-    Annotated[_Command, Tag("a command")] | Annotated[_CheckBody, Tag("a body")], Discriminator(_body_form)
+    Annotated[_Command, Tag("a command")] | Annotated[CheckBody, Tag("a body")], Discriminator(_body_form)
 ]
 _CheckList = Annotated[tuple[WrittenCheck, ...], Tag("a list")]
 _CheckMapping = Annotated[dict[Slug, _NamedBody], Tag("a mapping")]
@@ -164,7 +211,7 @@ Who reviews candidates of models in place of another family: another model of th
 """
 
 
-class _Demands(Message):
+class GateDemands(Message):
     """What a gate file says besides its checks."""
 
     scopes: dict[Slug, Scope] = Field(default_factory=dict)
@@ -182,47 +229,11 @@ class _Demands(Message):
     """
 
 
-class GateFile(_Demands):
+class GateFile(GateDemands):
     """What a repository demands: the checks for whatever lands on the branch that holds the file, rules for agents."""
 
     version: Literal[1] = 1
     checks: tuple[CheckDefinition, ...]
-
-
-class _GateSource(_Demands):
-    version: Literal[1]
-    checks: WrittenChecks
-
-
-def read_gate_file(text: str, name: str = "forgepool.yaml") -> GateFile:
-    """
-    The checks and rules of a `forgepool.yaml`.
-
-    Raises:
-        DocumentWrong: with every mistake found.
-    """
-    document = read(text, name)
-    source = validate(document, _GateSource)
-    checks = definitions(source.checks)
-    wrong = (
-        *check_mistakes(document, source.checks),
-        *(Mistake(_line(document, check, "uses"), said) for check, said in unknown_uses(checks)),
-        *mistakes_in(document, source.policy, ("policy",)),
-        *_scans_wrong(document, source.scans),
-        *_scopes_wrong(document, source.scopes),
-        *(Mistake(_line(document, check, "scope"), said) for check, said in unknown_scopes(checks, source.scopes)),
-        *_regenerate_wrong(document, source.regenerate),
-    )
-    if wrong:
-        raise DocumentWrong(name, wrong)
-    return GateFile(
-        checks=apply_scopes(checks, source.scopes),
-        scopes=source.scopes,
-        policy=source.policy,
-        scans=source.scans,
-        regenerate=source.regenerate,
-        review=source.review,
-    )
 
 
 def apply_scopes(checks: Sequence[CheckDefinition], scopes: Scopes) -> tuple[CheckDefinition, ...]:
@@ -237,15 +248,8 @@ def _scoped(check: CheckDefinition, scopes: Scopes) -> CheckDefinition:
     return check.model_copy(update={"paths": paths, "elsewhere": outside(paths, scopes)})
 
 
-def unknown_scopes(checks: Sequence[CheckDefinition], scopes: Scopes) -> Iterator[tuple[CheckDefinition, str]]:
-    """Each check that is about a scope which is none, and a sentence about it."""
-    for check in checks:
-        for name, mend in unknown(check.scope, scopes):
-            yield check, f"check '{check.name}' is about scope '{name}', which is none; {mend}"
-
-
 def definitions(
-    written: tuple[WrittenCheck, ...] | dict[str, str | _CheckBody],
+    written: tuple[WrittenCheck, ...] | dict[str, str | CheckBody],
 ) -> tuple[CheckDefinition, ...]:
     """Both forms in which checks are written, as the one that is used."""
     if isinstance(written, tuple):
@@ -256,187 +260,9 @@ def definitions(
     )
 
 
-def check_mistakes(
-    document: Located, written: tuple[WrittenCheck, ...] | dict[str, str | _CheckBody]
-) -> tuple[Mistake, ...]:
-    """
-    What is wrong with the document's `checks` beside their forms: none at all, one name for two, hosts, globs, circles.
-
-    That a check uses one of another document is no mistake; see `unknown_uses`.
-    """
-    if not written:
-        return (Mistake(document.line(("checks",)), "'checks' is empty; name at least one command that must pass"),)
-    first: dict[str, int] = {}
-    wrong: list[Mistake] = []
-    checks = definitions(written)
-    for index, check in enumerate(checks):
-        wrong += _hosts_wrong(document, check)
-        wrong += _globs_wrong(document, check)
-        wrong += _baseline_wrong(document, check)
-        line = document.line(("checks", index, "name"))
-        if check.name in first:
-            before = f"first on line {first[check.name]}"
-            wrong.append(Mistake(line, f"check '{check.name}' is defined twice ({before}); give it another name"))
-        first.setdefault(check.name, line)
-    wrong += [Mistake(_line(document, check, "uses"), said) for check, said in _circles(checks)]
-    return tuple(wrong)
-
-
 def voting(checks: Sequence[CheckDefinition]) -> tuple[CheckDefinition, ...]:
     """Those that must be green."""
     return tuple(check for check in checks if check.voting)
-
-
-def unknown_uses(checks: Sequence[CheckDefinition]) -> Iterator[tuple[CheckDefinition, str]]:
-    """Each check that uses one that is not among them, or that has no vote where it has one; a sentence about it."""
-    known = [check.name for check in checks]
-    voteless = {check.name for check in checks if not check.voting}
-    for check in checks:
-        for name in check.uses:
-            if name in voteless and check.voting:
-                mend = f"let '{name}' vote, or take the vote from '{check.name}'"
-                yield (
-                    check,
-                    f"check '{check.name}' uses '{name}', which has no vote and could keep it from running; {mend}",
-                )
-            if name not in known:
-                meant = nearest(name, known)
-                mend = f"did you mean '{meant[0]}'?" if meant else f"checks are: {', '.join(known)}"
-                yield check, f"check '{check.name}' uses '{name}', which is no check; {mend}"
-
-
-def _circles(checks: Sequence[CheckDefinition]) -> Iterator[tuple[CheckDefinition, str]]:
-    """Each check that would have to run before itself; of a circle, the one that is written first."""
-    uses = {check.name: check.uses for check in checks}
-    told: set[str] = set()
-    for check in checks:
-        if check.name in check.uses:
-            yield check, f"check '{check.name}' uses itself; take it out of its 'uses'"
-        elif check.name not in told and (way := _way_back(check.name, uses)):
-            told.update(way)
-            named = ", ".join(f"'{name}'" for name in way)
-            yield check, f"checks {named} use each other in a circle; take one of them out of the others' 'uses'"
-
-
-def _way_back(name: str, uses: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """The checks through which it leads back to itself, itself first; none where it does not."""
-    waiting: list[tuple[str, ...]] = [(name,)]
-    seen: set[str] = set()
-    while waiting:
-        way = waiting.pop()
-        for used in uses.get(way[-1], ()):
-            if used == name:
-                return way
-            if used not in seen:
-                seen.add(used)
-                waiting.append((*way, used))
-    return ()
-
-
-def _hosts_wrong(document: Located, check: CheckDefinition) -> Iterator[Mistake]:
-    for host in check.network:
-        try:
-            read_rule(host)
-        except BadHost as bad:
-            yield Mistake(_line(document, check, "network"), f"'network' of check '{check.name}' has the {bad}")
-
-
-def _globs_wrong(document: Located, check: CheckDefinition) -> Iterator[Mistake]:
-    for key, globs in (("paths", check.paths), ("reports", check.reports)):
-        for glob in globs:
-            if wrong := _glob_wrong(glob):
-                yield Mistake(_line(document, check, key), f"'{key}' of check '{check.name}' has the {wrong}")
-
-
-def _baseline_wrong(document: Located, check: CheckDefinition) -> Iterator[Mistake]:
-    """Of two tools in one command the second may not run while the first is red, and nobody would see what it finds."""
-    if check.baseline is None:
-        return
-    tools = tuple(dict.fromkeys(_TOOLS.findall(check.run)))
-    if len(tools) > 1:
-        named = " and ".join(tools)
-        said = f"check '{check.name}' with a 'baseline' runs {named}; give each of them a check of its own"
-        yield Mistake(_line(document, check, "run"), said)
-    elif _runs_several(check.run):
-        mend = "give each of them a check of its own, and let 'setup' do what only prepares"
-        said = f"check '{check.name}' with a 'baseline' runs more than one command; {mend}"
-        yield Mistake(_line(document, check, "run"), said)
-
-
-def _runs_several(command: str) -> bool:
-    """Tell whether a shell runs more of it than one command behind `cd`, `export`, `set` and assignments."""
-    text = command if _SHELL.search(command) else _SAID.sub(_without_separators, command)
-    parts = [part.strip() for part in _SEPARATOR.split(_REDIRECTED.sub("_", text).strip("; \t\n"))]
-    while len(parts) > 2 and parts[1] in ("&&", ";", "") and (not parts[0] or _PREPARES.fullmatch(parts[0])):
-        parts = parts[2:]
-    return any(parts[1:])
-
-
-def _without_separators(said: re.Match[str]) -> str:
-    return "" if said["joined"] or said[0].startswith("#") else "_"
-
-
-def _scans_wrong(document: Located, scans: ScanRules) -> Iterator[Mistake]:
-    for at, glob in enumerate(scans.protect):
-        if wrong := _glob_wrong(glob):
-            yield Mistake(document.line(("scans", "protect", at)), f"'protect' of 'scans' has the {wrong}")
-    if not scans.waive:
-        return
-    for at, rule in enumerate(scans.waive):
-        if rule not in RULES:
-            meant = nearest(rule, RULES)
-            mend = f"did you mean '{meant[0]}'?" if meant else f"rules are: {', '.join(sorted(RULES))}"
-            yield Mistake(document.line(("scans", "waive", at)), f"'waive' of 'scans' has no rule '{rule}'; {mend}")
-
-
-def _scopes_wrong(document: Located, scopes: Scopes) -> Iterator[Mistake]:
-    for name, scope in scopes.items():
-        for at, glob in enumerate(scope.paths):
-            if wrong := _glob_wrong(glob):
-                yield Mistake(document.line(("scopes", name, "paths", at)), f"scope '{name}' has the {wrong}")
-        for need, mend in unknown(scope.needs, scopes):
-            line = document.line(("scopes", name, "needs"))
-            yield Mistake(line, f"scope '{name}' needs '{need}', which is none; {mend}")
-
-
-def _regenerate_wrong(document: Located, regenerate: Sequence[RegenerateDefinition]) -> Iterator[Mistake]:
-    for index, one in enumerate(regenerate):
-        for key, globs in (("paths", one.paths), ("from", one.of)):
-            for at, glob in enumerate(globs):
-                if wrong := _glob_wrong(glob) or (_covers_gate(glob) if key == "paths" else None):
-                    line = document.line(("regenerate", index, key, at))
-                    yield Mistake(line, f"'{key}' of regenerate {index + 1} has the {wrong}")
-        for at, host in enumerate(one.network):
-            try:
-                read_rule(host)
-            except BadHost as bad:
-                line = document.line(("regenerate", index, "network", at))
-                yield Mistake(line, f"'network' of regenerate {index + 1} has the {bad}")
-
-
-def _covers_gate(glob: str) -> str | None:
-    """No command writes what says which commands there are."""
-    own = next((name for name in ("forgepool.yaml", ".gitattributes") if parse(glob).matches(name)), None)
-    return f"glob '{glob}', which covers {own}; name only what the command makes" if own else None
-
-
-def _glob_wrong(glob: str) -> str | None:
-    if glob.startswith("/"):
-        return f"glob '{glob}': it begins at the root of the disk; write it relative to the repository's root"
-    try:
-        parse(glob)
-    except BadGlob as bad:
-        return str(bad)
-    return None
-
-
-def _line(document: Located, check: CheckDefinition, key: str) -> int:
-    """Where a check's key is written, in either form; of two checks of one name, the first one's."""
-    written = document.data["checks"] if isinstance(document.data, dict) else None
-    if not isinstance(written, list):
-        return document.line(("checks", check.name, key))
-    named = (at for at, each in enumerate(written) if isinstance(each, dict) and each.get("name") == check.name)
-    return document.line(("checks", next(named, 0), key))
 
 
 def effective_checks(

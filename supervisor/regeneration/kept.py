@@ -8,14 +8,79 @@ what is gone is made again, and what was tested with it is tested again.
 Who asks for no landing (`private`) keeps what was made on this host alone, and writes nothing to the hub.
 """
 
+import hashlib
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from forgepool.supervisor.gate_file.document import RegenerateDefinition
+from forgepool.workers.schema.globs import parse
 from forgepool.workers.workspace.refs import overlay_ref
 from forgepool.worktrees.commits.candidate import write_commit
-from forgepool.worktrees.git.git import CommitId, TreeId
+from forgepool.worktrees.commits.compose import ComposedStep
+from forgepool.worktrees.commits.diff import patch_id
+from forgepool.worktrees.commits.overlay import files_of, with_files
+from forgepool.worktrees.git.git import CommitId, Git, TreeId
 from forgepool.worktrees.hub.mirror import Mirror
 from forgepool.worktrees.hub.push import Pushed, PushRefused, RefUpdate, Stale
+
+_FORM = b"regenerate-2\0"
+
+
+def is_made(definition: RegenerateDefinition, path: str) -> bool:
+    """Does the command make it?"""
+    return any(parse(glob).matches(path) for glob in definition.paths)
+
+
+def is_source(definition: RegenerateDefinition, path: str) -> bool:
+    """Is something made of it?"""
+    if not definition.of:
+        return not is_made(definition, path)
+    return any(parse(glob).matches(path) for glob in definition.of)
+
+
+def counts(definition: RegenerateDefinition, path: str) -> bool:
+    """The files themselves count as well: commands go by what is there, and leave as it is what need not change."""
+    return is_made(definition, path) or is_source(definition, path)
+
+
+def make_files(definition: RegenerateDefinition, git: Git, tree: CommitId | TreeId) -> dict[str, str]:
+    """What of a tree the command makes, as `worktrees.commits.overlay` has files."""
+    below = _begin(definition.paths)
+    return {path: facts for path, facts in files_of(git, tree, below).items() if is_made(definition, path)}
+
+
+def _begin(globs: Sequence[str]) -> tuple[str, ...] | None:
+    """Folders and files in which all lies that they cover; None where it may lie anywhere."""
+    heads = {"/".join(way.head) for glob in globs for way in parse(glob).ways}
+    return None if "" in heads else tuple(sorted(heads))
+
+
+def key_of(definition: RegenerateDefinition, tree: TreeId) -> str:
+    """
+    Equal for equal commands and equal trees, whoever asks.
+
+    Whole trees, whatever the definition says that the files are made of: a command reads what it likes, its own scripts
+    among it, and what it made for one entry must not be another's that lacks what the first had brought.
+    """
+    return hashlib.sha256(_FORM + definition.encode().encode() + b"\0" + tree.encode()).hexdigest()
+
+
+def own_patch_id(git: Git, on: CommitId, step: ComposedStep) -> str:
+    """
+    An approval holds for it wherever the entry comes to stand: what was made follows from what was approved.
+
+    Where the entry's own version of such files stands, it is part of it.
+    """
+    if step.made is None:
+        return patch_id(git, on, step.tree)
+    return patch_id(git, on, with_files(git, step.tree, step.made.paths, files_of(git, on, step.made.paths)))
+
+
+def joint_patch_id(git: Git, on: CommitId, steps: Sequence[ComposedStep], tree: TreeId) -> str:
+    """Of several, or of a tree that was put together by others, that of all that is changed together."""
+    return own_patch_id(git, on, steps[0]) if len(steps) == 1 else patch_id(git, on, tree)
+
 
 OWN_KEPT_S = 3 * 24 * 3600.0
 """How long a host keeps what was made for who lands nothing."""

@@ -12,6 +12,7 @@ Why not where the entry has changed the files alone, and nothing that they are m
 newer release of what is locked, say) that the command would not find out. It merges like any file, or is in conflict.
 """
 
+import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
@@ -22,15 +23,29 @@ from forgepool.supervisor.checks.running import CheckPlace
 from forgepool.supervisor.checks.runs import Untold
 from forgepool.supervisor.gate_file.document import NotConfigured, RegenerateDefinition
 from forgepool.supervisor.messages import CheckFailure, TrainRequest
-from forgepool.supervisor.regeneration.kept import KeptFiles
-from forgepool.supervisor.regeneration.keys import counts, is_made, is_source, key_of, make_files
-from forgepool.supervisor.regeneration.network import network_trouble
+from forgepool.supervisor.regeneration.kept import KeptFiles, counts, is_made, is_source, key_of, make_files
 from forgepool.supervisor.regeneration.running import as_check, make
-from forgepool.supervisor.scans.paths.commands import run_by
+from forgepool.supervisor.scans.protection import run_by
 from forgepool.worktrees.commits.compose import Made, Merged, Unmade, tree_of
 from forgepool.worktrees.commits.overlay import differing, files_of, with_files
 from forgepool.worktrees.git.git import CommitId, Git, TreeId
 from forgepool.worktrees.hub.mirror import Mirror
+
+_WORDS = re.compile(
+    r"\b(ENOTFOUND|ETIMEDOUT|ECONNRESET|ECONNREFUSED|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|"
+    r"could not resolve host|temporary failure in name resolution|name or service not known|network is unreachable|"
+    r"no route to host|connection (?:refused|reset|timed out)|operation timed out|tls handshake timeout|"
+    r"(?:502 bad gateway|503 service (?:temporarily )?unavailable|504 gateway time-?out|429 too many requests))\b",
+    re.IGNORECASE,
+)
+_SHOWN = 300
+
+
+def network_trouble(tail: str) -> str | None:
+    """The last line of an output that speaks of it; None where none does."""
+    lines = [line.strip() for line in tail.splitlines() if _WORDS.search(line)]
+    return lines[-1][:_SHOWN] if lines else None
+
 
 _SLOW = ("timeout", "idle")
 

@@ -8,12 +8,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from forgepool.supervisor.findings import ScanFinding, Weight
-from forgepool.supervisor.gate_file.document import CheckDefinition, ScanRules
-from forgepool.supervisor.gate_file.rules import OF_THE_GATE
+from forgepool.supervisor.gate_file.document import OF_THE_GATE, CheckDefinition, ScanRules
 from forgepool.supervisor.messages import EntryRef
-from forgepool.supervisor.scans.content import bypasses, instructions, markers, placeholders, secrets, sizes, unicode
-from forgepool.supervisor.scans.evasion import harness
-from forgepool.supervisor.scans.paths import gate_settings, protection, shape
+from forgepool.supervisor.scans import gate_settings, protection, shape
+from forgepool.supervisor.scans.content import bypasses, evasion, instructions, placeholders, secrets, unicode
 from forgepool.supervisor.scans.source.grammar import sources
 from forgepool.supervisor.scans.source.layout import may_be_layout, without_layout
 from forgepool.supervisor.scans.subject import Subject, find_moved_lines, finding, printable
@@ -26,7 +24,7 @@ MOST_OF_A_RULE = 20
 
 OF_PATHS = ("protected-path", "outside-lock")
 """Rules about files as such, whatever is in them."""
-LIMITS = ("empty-change", sizes.RULE)
+LIMITS = ("empty-change", shape.SIZE_RULE)
 """Rules that hold for every change, also where findings of a person's change are only reported."""
 _NO_RULES = ScanRules()
 _WORST_FIRST: dict[Weight, int] = {"blocks": 0, "attention": 1, "note": 2}
@@ -92,7 +90,7 @@ def scan(subject: Subject) -> tuple[ScanFinding, ...]:
     """
     if subject.people == "off":
         return tuple(
-            each for each in (*shape.scan_empty(subject), *sizes.scan_sizes(subject)) if _counts(subject, each)
+            each for each in (*shape.scan_empty(subject), *shape.scan_sizes(subject)) if _counts(subject, each)
         )
     hidden = secrets.find_secrets(subject)
     values = [each.value for each in hidden]
@@ -126,16 +124,16 @@ def _found(subject: Subject, hidden: tuple[secrets.Secret, ...]) -> Iterator[Sca
     yield from _not_read(subject)
     yield from unicode.scan_letters(subject)
     yield from unicode.scan_readability(subject, read)
-    yield from markers.scan_markers(subject, read)
+    yield from shape.scan_markers(subject, read)
     yield from instructions.scan_instructions(subject, read)
     yield from placeholders.scan_placeholders(read, moved)
     yield from bypasses.scan_bypasses(read, moved)
     yield from shape.scan_shape(subject)
-    yield from sizes.scan_sizes(subject)
+    yield from shape.scan_sizes(subject)
     yield from protection.scan_protection(subject)
     yield from gate_settings.scan_gate_settings(subject)
     yield from tampering.scan_tests(subject)
-    yield from harness.scan_harness(subject)
+    yield from evasion.scan_harness(subject)
 
 
 def _not_read(subject: Subject) -> Iterator[ScanFinding]:

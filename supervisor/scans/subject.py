@@ -1,9 +1,11 @@
 """What scans look at: the composed diff, both trees, and what a person said may be changed."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from forgepool.supervisor.findings import ScanFinding, Weight
 from forgepool.supervisor.gate_file.document import CheckDefinition, PeoplesScans
+from forgepool.workers.schema.globs import parse
 from forgepool.worktrees.commits.diff import FileDiff
 from forgepool.worktrees.git.git import CommitId, Git, TreeId
 
@@ -85,3 +87,21 @@ def find_moved_lines(subject: Subject) -> frozenset[str]:
 def lighter(weight: Weight) -> Weight:
     """The next lesser weight: what is wrong in code may be usual in its tests."""
     return _LESS[weight]
+
+
+LEAVE = "; it lands only if a person grants it"
+"""What is said of a change that a grant would let in."""
+
+
+def is_covered(globs: Iterable[str], path: str) -> bool:
+    return any(parse(glob).matches(path) for glob in globs)
+
+
+def is_granted(subject: Subject, *paths: str | None) -> bool:
+    """Does a person let the task change these, each of them?"""
+    return all(is_covered(subject.grants, path) for path in paths if path is not None)
+
+
+def is_held(subject: Subject, path: str) -> bool:
+    """Is it among what the task may write? Where it declares nothing, it may write anything."""
+    return subject.holds is None or is_covered(subject.holds, path)

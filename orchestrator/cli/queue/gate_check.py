@@ -21,7 +21,8 @@ from forgepool.orchestrator.cli.queue.verdicts import (
 from forgepool.orchestrator.cli.run.running import Sandbox, settings_with
 from forgepool.orchestrator.cli.run.target_check import interruptible
 from forgepool.orchestrator.launch.gate_check import NOBODY, UNKNOWN, GateCheckQuestion, Reviewing, ask, prepare
-from forgepool.supervisor.gate_file.document import CheckDefinition, read_gate_file
+from forgepool.supervisor.gate_file.document import CheckDefinition
+from forgepool.supervisor.gate_file.reading import read_gate_file
 from forgepool.supervisor.messages import CheckResult, ReviewPolicy
 from forgepool.workers.agents.families import family_said
 from forgepool.workers.llm.routing.table import read_table, unknown
@@ -162,7 +163,7 @@ def _globs(option: str, written: Globs) -> tuple[str, ...]:
 def _rules(written: Globs) -> tuple[str, ...]:
     if not written:
         return ()
-    from forgepool.supervisor.gate_file.rules import RULES
+    from forgepool.supervisor.gate_file.document import RULES
 
     for rule in written:
         if rule not in RULES:

@@ -17,9 +17,8 @@ from itertools import islice
 from forgepool.supervisor.findings import ScanFinding, Weight
 from forgepool.supervisor.gate_file.test_paths import is_test_path
 from forgepool.supervisor.scans.content.secrets import is_listing
-from forgepool.supervisor.scans.source.bounded_parse import language_of
-from forgepool.supervisor.scans.source.grammar import SourceText, sources
-from forgepool.supervisor.scans.source.lexicon import is_code
+from forgepool.supervisor.scans.languages.syntax import language_of
+from forgepool.supervisor.scans.source.grammar import SourceText, is_code, sources
 from forgepool.supervisor.scans.subject import Subject, finding
 from forgepool.worktrees.commits.diff import DiffLine, FileDiff
 

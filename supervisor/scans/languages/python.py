@@ -5,7 +5,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from forgepool.supervisor.scans.languages.building import Draft, build, mark_kind, value_of, without_empty_helpers
+from forgepool.supervisor.scans.languages.building import (
+    Draft,
+    build,
+    is_false,
+    mark_kind,
+    value_of,
+    without_empty_helpers,
+)
 from forgepool.supervisor.scans.languages.conditions import (
     JudgedCondition,
     compare,
@@ -14,7 +21,6 @@ from forgepool.supervisor.scans.languages.conditions import (
     relation_of,
     tolerance_of,
 )
-from forgepool.supervisor.scans.languages.flow import is_false
 from forgepool.supervisor.scans.languages.suite import Assertion, Mark, Strength, Suite, SuiteCase, Value, name_set
 from forgepool.supervisor.scans.languages.syntax import first_line, line_of, text_of, walk, words
 

@@ -146,7 +146,7 @@ def _arguments(macro: "Node") -> "list[Node]":
     if tokens is None:
         return []
     source = f"fn f() {{ g({text_of(tokens)[1:-1]}) }}".encode()
-    root = parse("rust", source)
+    root = parse("rust", source, texts=True)
     for node in walk(root) if root is not None else ():
         if node.type == "arguments":
             return [one for one in node.named_children if "comment" not in one.type]

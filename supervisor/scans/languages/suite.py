@@ -1,7 +1,9 @@
 """What a file of tests holds, whatever its language. Values only."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 Relation = Literal[
@@ -127,3 +129,112 @@ class Suite:
     values: tuple[Value, ...] = ()
     imports: Mapping[str, str] = field(default_factory=dict)
     """By the names that the file knows them by: modules, and what is imported of modules, with dots between."""
+
+
+_COLLECTED: dict[str, tuple[str, ...]] = {
+    # The stricter ones first: what moves from one to a later one may be lost to a runner.
+    "py": (r"(test_.*|.*_test)\.py", r"(tests?|test[A-Z0-9].*|.*_tests)\.py"),
+    "js": (r".*[.\-_](test|spec|cy|e2e)\.[cm]?[jt]sx?",),
+    "go": (r".*_test\.go",),
+    "java": (r"(Test.*|.*(Test|Tests|TestCase|IT))\.(java|kt|groovy|scala)", r".*(Spec|Suite)\.(kt|groovy|scala)"),
+    "rb": (r".*_(spec|test)\.rb", r"test_.*\.rb"),
+    "php": (r".*Test\.php",),
+    "cs": (r".*Tests?\.cs",),
+    "c": (r"(test_.*|.*(_test|_unittest|Test|Tests))\.(c|cc|cpp|cxx|m|mm|swift)",),
+    "ex": (r".*_test\.exs",),
+    "sh": (r".*\.bats|test.*\.(sh|t)|.*[_-]test\.sh",),
+}
+_FAMILIES = {
+    **dict.fromkeys(("js", "jsx", "ts", "tsx", "mjs", "cjs", "mts", "cts"), "js"),
+    **dict.fromkeys(("java", "kt", "groovy", "scala"), "java"),
+    **dict.fromkeys(("c", "cc", "cpp", "cxx", "m", "mm", "swift"), "c"),
+    **dict.fromkeys(("sh", "bats", "t"), "sh"),
+    "exs": "ex",
+    "py": "py",
+    "go": "go",
+    "rb": "rb",
+    "php": "php",
+    "cs": "cs",
+    "rs": "rs",
+}
+_FOLDERS = name_set("tests test __tests__ spec specs e2e testing __snapshots__ testdata integration-tests")
+_UNSEEN = name_set("node_modules build dist venv .venv vendor third_party __pycache__ CVS _darcs")
+_PROSE = frozenset(["md", "rst", "txt", "adoc"])
+_SYSTEMS = "aix android darwin dragonfly freebsd illumos ios js netbsd openbsd plan9 solaris wasip1 windows"
+_ARCHITECTURES = "386 arm loong64 mips mips64 mipsle ppc64 ppc64le riscv64 s390x wasm"
+_ELSEWHERE = re.compile(rf"_({'|'.join((*_SYSTEMS.split(), *_ARCHITECTURES.split()))})_test\.go$")
+
+
+@lru_cache(maxsize=65536)
+def rank(path: str) -> int:
+    """How surely runners collect the file: 2 by every habit, 1 by some, 0 by none."""
+    folders, name = path.split("/")[:-1], path.rpartition("/")[2]
+    family = _FAMILIES.get(name.rpartition(".")[2], "")
+    if any(folder in _UNSEEN or folder.startswith(".") for folder in folders):
+        return 0
+    if family == "go" and (
+        _ELSEWHERE.search(name) or any(one == "testdata" or one[0] == "_" for one in path.split("/"))
+    ):
+        return 0
+    for at, pattern in enumerate(_COLLECTED.get(family, ())):
+        if re.fullmatch(pattern, name):
+            return 2 - at
+    if family == "js" and "__tests__" in folders:
+        return 2
+    # mocha takes whatever lies in `test`, cargo what lies directly in `tests`.
+    loose = (family == "js" and "test" in folders) or (family == "rs" and folders[-1:] == ["tests"])
+    return 1 if loose else 0
+
+
+def is_test(path: str) -> bool:
+    """Is it a file that holds tests?"""
+    return rank(path) > 0
+
+
+def beside_tests(path: str) -> bool:
+    """Does it lie where tests do, though it may hold none: their data, their helpers?"""
+    *folders, name = path.split("/")
+    return is_test(path) or name == "conftest.py" or any(folder in _FOLDERS for folder in folders)
+
+
+def is_code(path: str) -> bool:
+    """Is it part of what is tested, and neither a test nor prose?"""
+    return not beside_tests(path) and path.rpartition(".")[2] not in _PROSE
+
+
+_ASSERTING_LINE = re.compile(
+    r"\b(assert\w*|ASSERT_\w+|EXPECT_\w+|REQUIRE\w*|CHECK\w*|XCTAssert\w*|refute\w*|must_\w+|should(Be)?\w*|expect|"
+    r"Assert\.\w+|Should\(\)|verify)\b"
+)
+_SKIPPING_LINE = re.compile(
+    r"^\s*(xit|xdescribe|xcontext|xspecify|skip|pending)\b|\bmarkTestSkipped\b|\bmarkTestIncomplete\b|@Ignore\b|@Disabled\b|"
+    r"\[(Ignore|Explicit)\b|\bSkip\s*=\s*\"|\bXCTSkip\b|@tag\s+:skip|\bGTEST_SKIP\b|\bDISABLED_\w+|Assert\.(Ignore|Inconclusive)"
+)
+_CONSTANT_LINE = re.compile(
+    r"\b(assert(?:_?[Tt]rue)?|Assert\.(?:Is)?True|XCTAssertTrue|EXPECT_TRUE|ASSERT_TRUE)\s*\(?\s*true\s*\)?\s*;?$"
+)
+_WORD = re.compile(r"\"[^\"]*\"|'[^']*'|-?\b\d[\w.]*|\b[A-Za-z_]\w*|[^\s\w()\[\],;]+")
+
+
+def read_lines(text: str) -> Suite:
+    """The file as one single case."""
+    lines = [(at, line.strip()) for at, line in enumerate(text.split("\n"), 1)]
+    code = [(at, line) for at, line in lines if line and not line.startswith(("#", "//", "*", "/*"))]
+    assertions = tuple(
+        Assertion(line=at, text=line[:120], words=tuple(_words(line)), strength=0 if _CONSTANT_LINE.search(line) else 2)
+        for at, line in code
+        if _ASSERTING_LINE.search(line)
+        and not line.startswith(("use ", "using ", "import ", "require ", "def ", "fun "))
+    )
+    marks = tuple(Mark(line=at, text=line[:120], kind="skip") for at, line in code if _SKIPPING_LINE.search(line))
+    if not code:
+        return Suite()
+    whole = SuiteCase(name="", line=1, text=code[0][1][:120], words=(), assertions=assertions, marks=marks)
+    return Suite(cases={"": whole})
+
+
+def _words(line: str) -> Iterator[CodeToken]:
+    for text in _WORD.findall(line):
+        literal = text[0] in "\"'-0123456789" and text != "-"
+        name = text[0].isalpha() or text[0] == "_"
+        yield CodeToken(kind="literal" if literal else "name" if name else "sign", text=text)

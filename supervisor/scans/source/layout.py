@@ -12,9 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from forgepool.supervisor.scans.languages.syntax import parse, text_of, walk, words
-from forgepool.supervisor.scans.source.bounded_parse import language_of
-from forgepool.supervisor.scans.source.bounded_parse import parse as parse_without_texts
+from forgepool.supervisor.scans.languages.syntax import language_of, parse, text_of, walk, words
 from forgepool.supervisor.scans.source.grammar import lines_of_new_comments, whole_source
 from forgepool.supervisor.scans.source.spelling import is_same_code
 from forgepool.worktrees.commits.diff import DiffLine, FileDiff
@@ -78,7 +76,7 @@ def without_layout(
 
 
 def _without_old_statements(file: FileDiff, old: bytes, new: bytes) -> FileDiff:
-    before, after = parse("python", old), parse("python", new)
+    before, after = parse("python", old, texts=True), parse("python", new, texts=True)
     if before is None or after is None or before.has_error or after.has_error:
         return file
     ids: dict[_Key, int] = {}
@@ -139,7 +137,7 @@ def _imported(node: "Node", around: int) -> Iterator[_Unit]:
 
 
 def _is_same_tree(language: str, old: bytes, new: bytes) -> bool:
-    before, after = parse_without_texts(language, old), parse_without_texts(language, new)
+    before, after = parse(language, old), parse(language, new)
     if before is None or after is None or before.has_error or after.has_error:
         return False
     return _shape(language, before, old) == _shape(language, after, new)

@@ -4,11 +4,13 @@ Which case of the old tests is which of the new ones, whatever became of its fil
 A case is looked for where it was, then by its name elsewhere, then by what it says; one that is found nowhere is gone.
 """
 
+import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from forgepool.supervisor.scans.languages.suite import CodeToken, Suite, SuiteCase
+from forgepool.supervisor.scans.languages.suite import Assertion, CodeToken, Suite, SuiteCase, is_code
+from forgepool.worktrees.commits.diff import FileDiff
 
 _ALIKE = 0.6
 _SAME_NAME = 0.3
@@ -144,3 +146,112 @@ def _simple(name: str) -> str:
     for mark in ("::", " > ", "."):
         name = name.rpartition(mark)[2]
     return name
+
+
+_MOST_GUESSED = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matched:
+    """What is still there, in whatever form; what is not; and what is new."""
+
+    met: tuple[tuple[Assertion, Assertion], ...]
+    lost: tuple[Assertion, ...]
+    gained: tuple[Assertion, ...]
+
+
+def match(before: Sequence[Assertion], after: Sequence[Assertion]) -> Matched:
+    """The same words first, then the same but for names, then whatever is likest: an edit and no loss."""
+    met: list[tuple[Assertion, Assertion]] = []
+    lost, gained = list(before), list(after)
+    for key in (_exactly, _but_for_names):
+        lost = _join(lost, gained, met, key)
+    for at, to in _guesses(lost, gained):
+        met.append((lost[at], gained[to]))
+    taken, given = {id(one) for one, _ in met}, {id(one) for _, one in met}
+    return Matched(
+        met=tuple(met),
+        lost=tuple(one for one in lost if id(one) not in taken),
+        gained=tuple(one for one in gained if id(one) not in given),
+    )
+
+
+def _exactly(one: Assertion) -> Hashable:
+    return one.words, one.relation
+
+
+def _but_for_names(one: Assertion) -> Hashable:
+    return alpha(one.words), one.relation
+
+
+def _join(
+    lost: list[Assertion],
+    gained: list[Assertion],
+    met: list[tuple[Assertion, Assertion]],
+    key: Callable[[Assertion], Hashable],
+) -> list[Assertion]:
+    waiting: dict[Hashable, list[Assertion]] = {}
+    for one in gained:
+        waiting.setdefault(key(one), []).append(one)
+    rest: list[Assertion] = []
+    for one in lost:
+        if others := waiting.get(key(one)):
+            met.append((one, others.pop(0)))
+        else:
+            rest.append(one)
+    gained[:] = [one for others in waiting.values() for one in others]
+    return rest
+
+
+def _guesses(lost: Sequence[Assertion], gained: Sequence[Assertion]) -> list[tuple[int, int]]:
+    if len(lost) * len(gained) > _MOST_GUESSED:
+        return list(zip(range(len(lost)), range(len(gained)), strict=False))
+    alike = (
+        (-likeness(one.words, other.words), at, to) for at, one in enumerate(lost) for to, other in enumerate(gained)
+    )
+    found: dict[int, int] = {}
+    for _, at, to in sorted(alike):
+        if at not in found and to not in found.values():
+            found[at] = to
+    return list(found.items())
+
+
+_WORD = re.compile(r"[^\W\d]\w*")
+_DEFINES = re.compile(
+    r"\b(?:def|class|function|func|fn|const|let|var|type|interface|struct|enum|trait|static|void|int|String|boolean)"
+    r"\s+(?:\([^)]*\)\s*)?([^\W\d]\w*)|^\s*([A-Z][A-Z0-9_]+)\s*[:=]"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Renames:
+    """Words of the lines that the change takes from code and adds to it, tests apart."""
+
+    removed: frozenset[str]
+    added: frozenset[str]
+    retired: frozenset[str]
+    """Names whose definitions are gone, with none in their place."""
+
+    def are_renames(self, old: str, new: str) -> bool:
+        """Did the code itself drop the one name and take up the other?"""
+        return old in self.removed and new in self.added
+
+
+def renames_in(files: Iterable[FileDiff]) -> Renames:
+    """What a change's code says of names."""
+    code = [file for file in files if is_code(file.old_path or file.path) or is_code(file.path)]
+    removed = [line.text for file in code for line in file.removed]
+    added = [line.text for file in code for line in file.added]
+    return Renames(
+        removed=_words(removed),
+        added=_words(added),
+        retired=_defined(removed) - _defined(added),
+    )
+
+
+def _words(lines: Iterable[str]) -> frozenset[str]:
+    return frozenset(word for line in lines for word in _WORD.findall(line))
+
+
+def _defined(lines: Iterable[str]) -> frozenset[str]:
+    return frozenset(found[1] or found[2] for line in lines for found in _DEFINES.finditer(line))

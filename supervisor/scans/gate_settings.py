@@ -6,17 +6,68 @@ the former every change counts, of the latter hooks and what applies to every te
 looked at line by line. Labels for tests and further rules for linters may be added by anybody.
 """
 
+import configparser
+import json
 import re
-from collections.abc import Callable, Iterator
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
 
 from forgepool.supervisor.findings import ScanFinding, Weight
-from forgepool.supervisor.scans.grants import LEAVE, is_granted
 from forgepool.supervisor.scans.languages.suite import SuiteCase
 from forgepool.supervisor.scans.languages.syntax import parse, text_of, walk
-from forgepool.supervisor.scans.paths.sections import Sections, find_changed, read_ini, read_json, read_toml
-from forgepool.supervisor.scans.subject import Subject, finding
+from forgepool.supervisor.scans.subject import LEAVE, Subject, finding, is_granted
 from forgepool.supervisor.scans.tests.reading import SuiteTooLarge, read_suite
 from forgepool.worktrees.commits.diff import FileDiff, contents
+
+Sections = Mapping[str, object]
+# What is not closed runs to the end: no piece is begun anew within another.
+_JSON_PIECES = re.compile(
+    r'"(?:[^"\\]|\\.)*+(?:"|\Z)|//[^\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z)|,(?=\s*[}\]])', re.DOTALL
+)
+
+
+def read_toml(text: str) -> Sections | None:
+    """Every table by its dotted name, as deep as two levels below `tool`, and every value by that of its table."""
+    try:
+        return dict(_flat(tomllib.loads(text), ()))
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return None
+
+
+def read_json(text: str) -> Sections | None:
+    """Keys by their dotted names, two levels deep; comments and commas at the end are what editors write, and read."""
+    try:
+        data = json.loads(_JSON_PIECES.sub(lambda found: found[0] if found[0][0] == '"' else "", text))
+    except (ValueError, RecursionError):
+        return None
+    return dict(_flat(data, ())) if isinstance(data, dict) else None
+
+
+def read_ini(text: str) -> Sections | None:
+    """Every value by `section.key`."""
+    parser = configparser.RawConfigParser(strict=False, allow_no_value=True)
+    try:
+        parser.read_string(text)
+    except configparser.Error:
+        return None
+    return {f"{section}.{key}": value for section in parser.sections() for key, value in parser.items(section)}
+
+
+def find_changed(before: Sections, after: Sections) -> Iterator[tuple[str, object, object]]:
+    """Every name that says something else, with what it said and says; None where it says nothing."""
+    for name in sorted({*before, *after}):
+        if before.get(name) != after.get(name):
+            yield name, before.get(name), after.get(name)
+
+
+def _flat(data: Mapping[str, object], path: tuple[str, ...]) -> Iterator[tuple[str, object]]:
+    for key, value in data.items():
+        here = (*path, str(key))
+        if isinstance(value, dict) and len(here) < 6:
+            yield from _flat(value, here)
+        else:
+            yield ".".join(here), value
+
 
 _RULE = "gate-settings"
 _WHOLE = re.compile(
@@ -191,7 +242,7 @@ def _of_plugins(file: FileDiff) -> Iterator[ScanFinding]:
 
 def _of_fixtures(file: FileDiff, texts: dict[str, bytes], before: dict[str, SuiteCase]) -> Iterator[ScanFinding]:
     """Fixtures that apply to every test unasked, and reach into how tests are run."""
-    root = parse("python", texts.get(file.id, b""))
+    root = parse("python", texts.get(file.id, b""), texts=True)
     for node in walk(root, into=lambda one: one.type != "function_definition") if root is not None else ():
         text = text_of(node)
         if node.type != "decorated_definition" or not re.search(r"autouse\s*=\s*True", text):

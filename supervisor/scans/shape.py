@@ -5,10 +5,10 @@ import posixpath
 import re
 from collections.abc import Iterator
 
-from forgepool.supervisor.findings import ScanFinding
+from forgepool.supervisor.findings import ScanFinding, Weight
 from forgepool.supervisor.gate_file.test_paths import is_test_path
-from forgepool.supervisor.scans.grants import is_covered, is_granted, is_held
-from forgepool.supervisor.scans.subject import Subject, finding
+from forgepool.supervisor.scans.source.grammar import SourceText
+from forgepool.supervisor.scans.subject import Subject, finding, is_covered, is_granted, is_held
 from forgepool.worktrees.commits.candidate import WORK
 from forgepool.worktrees.commits.diff import FileDiff, contents
 
@@ -145,3 +145,74 @@ def _claimed_work(subject: Subject) -> Iterator[ScanFinding]:
     for commit in subject.git.text(*asked).split()[:1]:
         said = f"the message of {commit[:12]} says that a plan's task has landed ({WORK}); take that out of it"
         yield finding("claimed-work", "blocks", said, _WHOLE)
+
+
+_MARKER = re.compile(r"(?:<{7}|>{7}|\|{7})(?: \S.*)?")
+_PROSE = (".md", ".markdown", ".rst", ".txt", ".adoc", ".patch", ".diff", ".orig")
+
+
+def scan_markers(subject: Subject, sources: tuple[SourceText, ...]) -> Iterator[ScanFinding]:
+    """In every file, whatever its language."""
+    known = {source.file.path: source for source in sources}
+    for file in subject.read:
+        source = known.get(file.path)
+        for line in file.added:
+            if line.text[:1] in "<>|" and _MARKER.fullmatch(line.text[:500]):
+                weight = _marker_weight(file.path, source, line.number)
+                said = "this is a merge conflict marker; resolve the conflict and remove its markers"
+                yield finding("conflict-marker", weight, said, file.path, line.number, line.text)
+
+
+def _marker_weight(path: str, source: SourceText | None, number: int) -> Weight:
+    if (
+        source is not None
+        and source.language is not None
+        and any(each.line == number for each in source.remarks if each.string)
+    ):
+        return "note"
+    if is_test_path(path) or path.lower().endswith(_PROSE):
+        return "attention"
+    return "blocks"
+
+
+SIZE_RULE = "file-size"
+_MEGABYTE = 1_000_000
+
+
+def scan_sizes(subject: Subject) -> Iterator[ScanFinding]:
+    """Findings `file-size`: they block, for agents and people alike."""
+    known = {file.old_id for file in subject.files}
+    here = {file.id: file.path for file in subject.files if file.id.strip("0") and file.mode != _SUBMODULE}
+    # A file that is renamed, or only changes its mode, was in the target before.
+    here = {blob: path for blob, path in here.items() if blob not in known}
+    paths = _incoming_blobs(subject) | here
+    for blob, size in _sizes(subject, paths):
+        if size > subject.max_file_mb * _MEGABYTE and not is_granted(subject, paths[blob]):
+            yield finding(
+                SIZE_RULE, "blocks", _size_message(size, subject.max_file_mb, is_there=blob in here), paths[blob]
+            )
+
+
+def _size_message(size: int, limit: float, *, is_there: bool) -> str:
+    keep_out = "keep it out of git (Git LFS, for instance)"
+    if not is_there:
+        keep_out = "an earlier commit of the branch adds it: take it out of that commit, or land by squash"
+    weight = f"the file has {size / _MEGABYTE:.1f} MB, and the limit is {limit:g} MB"
+    return f"{weight}; {keep_out}, or raise `scans: max_file_mb` in the target's forgepool.yaml"
+
+
+def _incoming_blobs(subject: Subject) -> dict[str, str]:
+    """The objects in the commits that would land, each with a path at which it lies."""
+    if subject.commit is None or not subject.commit.strip("0"):
+        return {}
+    said = subject.git.text("rev-list", "--objects", subject.commit, f"^{subject.base}").splitlines()
+    return {line[: line.index(" ")]: line[line.index(" ") + 1 :] for line in said if " " in line}
+
+
+def _sizes(subject: Subject, blobs: dict[str, str]) -> Iterator[tuple[str, int]]:
+    asked = "".join(f"{blob}\n" for blob in blobs).encode()
+    said = subject.git.text("cat-file", "--batch-check=%(objecttype) %(objectname) %(objectsize)", stdin=asked)
+    for line in said.splitlines():
+        kind, name, size = (*line.split(), "")[:3]
+        if kind == "blob":
+            yield name, int(size)

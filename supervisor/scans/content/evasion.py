@@ -1,9 +1,19 @@
-"""Code that asks whether it is being tested, or by whom, and files of results that are none of its own."""
+"""
+Code that knows that it is being checked, ends what checks it, or stands in for it.
+
+Read by grammar: where a program is ended, in Python, JavaScript, TypeScript and Go; what is imported and assigned, in
+Python. By line, comments left out: the environment, parents that are killed and results that are written, in these and
+in Rust, Java, Ruby, PHP and shell. By name, in any language: files that take the place of a tool or a library.
+What is put together from pieces at run time is not found.
+"""
 
 import re
 from collections.abc import Iterator
 
-from forgepool.supervisor.scans.evasion.program import ChangedProgram, Oddity
+from forgepool.supervisor.findings import ScanFinding, Weight
+from forgepool.supervisor.scans.content.patches import find_patched, impostor
+from forgepool.supervisor.scans.content.process_exit import ChangedProgram, Oddity, find_program_ends, programs
+from forgepool.supervisor.scans.subject import Subject, finding, is_granted
 
 _READS = (
     r"(?:environ(?:\.get)?|getenv|env::var(?:_os)?|System\.getenv|Getenv|LookupEnv|process\.env|import\.meta\.env|"
@@ -58,3 +68,43 @@ def _is_asked(program: ChangedProgram, text: str) -> bool:
 def _is_shared(program: ChangedProgram) -> bool:
     """Is it what all tests run with?"""
     return program.path.rpartition("/")[2] == "conftest.py"
+
+
+_RUN = re.compile(r"(?<![\w.])(exec|eval|compile|Function|loadstring|instance_eval)\s*\(|\|\s*(ba|z|da)?sh\b|\beval\b")
+_DECODED = re.compile(
+    r"b(16|32|64|85)decode|a85decode|unhexlify|\bfromhex\b|\bdecompress\b|marshal\.loads|codecs\.decode|\batob\(|"
+    r"fromCharCode|Buffer\.from\(|base64 (-d|--decode)|Base64\.(decode|getDecoder)|xxd -r"
+)
+_SAID = "this runs encoded code; write it as plain code"
+
+
+def find_veiled(program: ChangedProgram) -> Iterator[Oddity]:
+    """Every line that runs what it has decoded; tests and scripts are no exception."""
+    for number, text in program.lines:
+        if _RUN.search(text) and _DECODED.search(text):
+            yield Oddity(line=number, text=text, said=_SAID)
+
+
+def scan_harness(subject: Subject) -> Iterator[ScanFinding]:
+    """Findings `harness`."""
+    for file in subject.files:
+        why = impostor(subject, file)
+        if why is not None and not is_granted(subject, file.path):
+            yield finding("harness", "blocks", f"{why}; use another name", file.path)
+    told: set[tuple[str, int]] = set()
+    for program in programs(subject):
+        if is_granted(subject, program.path):
+            continue
+        for oddity in _oddities(program):
+            if (program.path, oddity.line) not in told:
+                told.add((program.path, oddity.line))
+                yield finding("harness", _weight(oddity), oddity.said, program.path, oddity.line, oddity.text)
+
+
+def _oddities(program: ChangedProgram) -> Iterator[Oddity]:
+    found = (*find_program_ends(program), *find_test_questions(program), *find_patched(program), *find_veiled(program))
+    yield from sorted(found, key=lambda one: (not one.certain, one.line))
+
+
+def _weight(oddity: Oddity) -> Weight:
+    return "blocks" if oddity.certain else "attention"
