@@ -7,8 +7,7 @@ import typer
 from forgepool.orchestrator.cli.output.say import say, say_json
 from forgepool.orchestrator.cli.output.terminal import print_table
 from forgepool.workers.llm.routing.open import keys_present
-from forgepool.workers.llm.routing.prices import tariff
-from forgepool.workers.llm.routing.router import ModelChoice, candidates
+from forgepool.workers.llm.routing.router import ModelChoice, candidates, tariff
 from forgepool.workers.llm.routing.table import ModelAccount, Route, Table, read_table
 from forgepool.workers.schema.settings import Settings, secret
 
