@@ -16,10 +16,9 @@ from dataclasses import dataclass, field
 from forgepool.supervisor.gate_file.document import RegenerateDefinition
 from forgepool.workers.schema.globs import parse
 from forgepool.workers.workspace.refs import overlay_ref
-from forgepool.worktrees.commits.candidate import write_commit
+from forgepool.worktrees.commits.candidate import files_of, with_files, write_commit
 from forgepool.worktrees.commits.compose import ComposedStep
 from forgepool.worktrees.commits.diff import patch_id
-from forgepool.worktrees.commits.overlay import files_of, with_files
 from forgepool.worktrees.git.git import CommitId, Git, TreeId
 from forgepool.worktrees.hub.mirror import Mirror
 from forgepool.worktrees.hub.push import Pushed, PushRefused, RefUpdate, Stale

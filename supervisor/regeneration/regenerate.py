@@ -26,8 +26,8 @@ from forgepool.supervisor.messages import CheckFailure, TrainRequest
 from forgepool.supervisor.regeneration.kept import KeptFiles, counts, is_made, is_source, key_of, make_files
 from forgepool.supervisor.regeneration.running import as_check, make
 from forgepool.supervisor.scans.protection import run_by
+from forgepool.worktrees.commits.candidate import differing, files_of, with_files
 from forgepool.worktrees.commits.compose import Made, Merged, Unmade, tree_of
-from forgepool.worktrees.commits.overlay import differing, files_of, with_files
 from forgepool.worktrees.git.git import CommitId, Git, TreeId
 from forgepool.worktrees.hub.mirror import Mirror
 

@@ -23,8 +23,8 @@ from forgepool.supervisor.messages import CheckResult, EntryRef, LandingStyle
 from forgepool.supervisor.regeneration.kept import KeptFiles, counts, is_made, key_of, own_patch_id
 from forgepool.supervisor.regeneration.regenerate import network_trouble, remaking
 from forgepool.workers.workspace.refs import overlay_ref
+from forgepool.worktrees.commits.candidate import files_of, tree_with
 from forgepool.worktrees.commits.compose import Composed, Conflict, compose, tree_of
-from forgepool.worktrees.commits.overlay import files_of, tree_with
 from forgepool.worktrees.git.git import CommitId
 
 CAT = "cat in/* > gen.lock"
