@@ -1,7 +1,7 @@
 """
-What a check is, and `forgepool.yaml`, the file in which a repository says what it demands.
+The models of `forgepool.yaml`, the file in which a repository says what a change must pass.
 
-How a check is run lies elsewhere; here is only what a person can say about one.
+`reading` reads the file and names its mistakes. How a check is run lies in `supervisor.checks`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,40 +18,40 @@ class Scope(Message):
     """One part of a repository."""
 
     paths: tuple[str, ...] = Field(min_length=1)
-    """Globs of what belongs to it."""
+    """Globs of the files that belong to it."""
     needs: tuple[Slug, ...] = ()
-    """Scopes without which it does not work: what changes one of them changes it as well."""
+    """Scopes that it depends on. A change in one of them affects this one too."""
 
 
 Scopes = Mapping[str, Scope]
 
 
 def closure(names: Sequence[str], scopes: Scopes) -> frozenset[str]:
-    """These, and all they need; names that are none are left out."""
+    """Return the scopes with all that they need, directly or not. Unknown names are left out."""
     found, left = set[str](), list(names)
     while left:
-        one = left.pop()
-        if one in scopes and one not in found:
-            found.add(one)
-            left.extend(scopes[one].needs)
+        name = left.pop()
+        if name in scopes and name not in found:
+            found.add(name)
+            left.extend(scopes[name].needs)
     return frozenset(found)
 
 
 def inside(names: Sequence[str], scopes: Scopes) -> tuple[str, ...]:
-    """Globs of all that these depend on."""
+    """Return the globs of every file that these scopes depend on."""
     mine = closure(names, scopes)
     return tuple(dict.fromkeys(glob for name in sorted(mine) for glob in scopes[name].paths))
 
 
 def outside(globs: Sequence[str], scopes: Scopes) -> tuple[str, ...]:
-    """Globs of the scopes that are not among these: what they cover has been thought of, and counts elsewhere."""
+    """Return the globs of all other scopes. A path in no scope at all counts for every check."""
     return tuple(sorted({glob for scope in scopes.values() for glob in scope.paths} - set(globs)))
 
 
 OF_CONTENT: dict[str, str] = {
     "letters": "Added text or a name reads otherwise than it runs: direction marks, invisible or look-alike letters.",
-    "unreadable": "Code that nobody sees in a diff: binary, too large, too much for its grammar, or far behind blanks.",
-    "secret": "An added line holds what looks like a key, a token or a password. It is told without showing it.",
+    "unreadable": "Code that no diff shows: binary, too large, too much for its grammar, or far behind blanks.",
+    "secret": "An added line seems to hold a key, a token or a password. The finding does not show it.",
     "conflict-marker": "An added line is a marker that a merge with conflicts leaves behind.",
     "reviewer-instructions": "Added text orders a reviewer to ignore its instructions, to approve, to be silent.",
     "placeholder": "Added code stands in for work still to be done: TODO comments, 'not implemented', stub bodies.",
@@ -78,7 +78,7 @@ OF_THE_GATE: dict[str, str] = {
     "test-unread": "Tests were changed that are too large, or nested too deeply, to be compared.",
     "harness": "Code knows that it is being checked, ends or changes what checks it, or stands in for it.",
 }
-"""Rules about tests, about paths, and about what runs and judges a change."""
+"""Rules about tests, about paths, and about the files that run and judge a change."""
 RULES = OF_CONTENT | OF_THE_GATE
 
 
@@ -89,53 +89,53 @@ def _one_or_more(value: object) -> object:
 
 
 class NotConfigured(Exception):
-    """What is demanded is missing or proves nothing, and nobody has said that this shall be so; one sentence."""
+    """The gate's demands are missing or prove nothing, and no setting accepts that. One sentence."""
 
 
 class CheckBody(Message):
-    """What a check is, without its name."""
+    """A check without its name."""
 
     run: str = Field(min_length=1)
-    """A shell command, run in a clean checkout; exit status 0 is green."""
+    """A shell command, run in a clean checkout. Exit status 0 is green."""
     timeout_s: Duration = 900.0
     setup: str | None = Field(default=None, min_length=1)
-    """A shell command run before, outside the check's own time and verdict."""
+    """A shell command that runs before, outside the check's own time and verdict."""
     cache: tuple[CachedFolder, ...] = ()
     network: tuple[str, ...] = ()
-    """Hosts that the check and its set-up may reach; none of them: no network."""
+    """Hosts that the check and its set-up may reach. Empty means no network."""
     reports: tuple[str, ...] = ()
-    """Globs of the JUnit XML files that it writes into the checkout. pytest's is asked for without this."""
+    """Globs of the JUnit XML files that it writes into the checkout. pytest's is requested without this."""
     paths: tuple[str, ...] = ()
-    """Globs of what its outcome depends on; none of them, and no scope: the whole tree."""
+    """Globs of the files that its result depends on. Without these and without a scope: the whole tree."""
     scope: Annotated[tuple[Slug, ...], BeforeValidator(_one_or_more)] = ()
-    """The target's scopes that it is about: with all that they need they belong to `paths`."""
+    """The target's scopes that it is about. They and all they need are added to `paths`."""
     uses: tuple[Slug, ...] = ()
-    """Checks whose leavings it needs: it runs in their checkout, after them. Any other check finds a clean one."""
+    """Checks that it runs after, in their checkout. Every other check gets a clean one."""
     cost_s: Duration | None = None
-    """Seconds it takes, about: cheaper checks run first. Without it, what it took last on this host."""
+    """Seconds it takes. Cheaper checks run first. Without this, its last time on this host counts."""
     waive: tuple[Literal["no_tests", "cannot_fail"], ...] = ()
-    """What is accepted of it: that no test runs, that its command cannot fail."""
+    """Accepted weaknesses: that it runs no test, or that its command cannot fail."""
     baseline: Literal["tip"] | None = None
-    """With `tip`, what is red on the target stays red there, and only new failures are held against a change."""
+    """With `tip`, failures of the target may stay, and only new ones count against a change."""
     voting: bool = True
-    """Without a vote it is run and told, and keeps nothing out."""
+    """Without a vote it runs and is reported, and keeps nothing out."""
 
 
 class WrittenCheck(CheckBody):
-    """A check as it is written in a list."""
+    """A check as written in a list."""
 
     name: Slug
 
 
 class CheckDefinition(WrittenCheck):
-    """One command a tree must pass before it may land."""
+    """A command that a tree must pass before it may land."""
 
     elsewhere: tuple[str, ...] = ()
-    """Globs of scopes that it is not about. Nobody writes it: it comes of the target's `scopes`."""
+    """Globs of the scopes that it is not about. They follow from the target's `scopes`."""
 
     @property
     def needs(self) -> Setup | None:
-        """What is run before."""
+        """The set-up that runs before it."""
         if self.setup is None:
             return None
         return Setup(name=self.name, run=self.setup, cache=self.cache, network=self.network, timeout_s=self.timeout_s)
@@ -159,7 +159,7 @@ _CheckList = Annotated[tuple[WrittenCheck, ...], Tag("a list")]
 _CheckMapping = Annotated[dict[Slug, _NamedBody], Tag("a mapping")]
 
 WrittenChecks = Annotated[_CheckList | _CheckMapping, Discriminator(_checks_form)]
-"""Checks as people write them: a list of mappings, or a mapping from name to command or mapping."""
+"""Checks as written: a list of mappings, or a mapping from name to command or mapping."""
 WrittenChecksOrNone = Annotated[
     _CheckList | _CheckMapping | Annotated[Literal["none"], Tag("none")], Discriminator(_checks_form)
 ]
@@ -167,20 +167,20 @@ WrittenChecksOrNone = Annotated[
 
 
 class RegenerateDefinition(Message):
-    """Files that a command makes of others: merged by running it, not line by line."""
+    """Files that a command generates from others. They merge by running it, not line by line."""
 
     paths: tuple[str, ...] = Field(min_length=1)
-    """Globs of the files that it makes; what else it touches is nobody's."""
+    """Globs of the generated files. Everything else that the command touches is discarded."""
     of: tuple[str, ...] = Field(default=(), alias="from")
-    """Globs of what it makes them of; none of them: of all the rest of the tree."""
+    """Globs of the files that they are generated from. Empty means all the rest of the tree."""
     run: str = Field(min_length=1)
     """A shell command, run in a clean checkout of the merged tree."""
     timeout_s: Duration = 900.0
     setup: str | None = Field(default=None, min_length=1)
-    """A shell command run before, outside the command's own time."""
+    """A shell command that runs before, outside the command's own time."""
     cache: tuple[CachedFolder, ...] = ()
     network: tuple[str, ...] = ()
-    """Hosts that the command and its set-up may reach; none of them: no network."""
+    """Hosts that the command and its set-up may reach. Empty means no network."""
 
     @property
     def named(self) -> str:
@@ -188,31 +188,29 @@ class RegenerateDefinition(Message):
 
 
 PeoplesScans = Literal["off", "report", "enforce"]
-"""What scans do about a change that a person made."""
+"""The effect of the scans on a person's change."""
 
 
 class ScanRules(Message):
     """The settings of a repository's scans."""
 
     people: PeoplesScans = "report"
-    """`report`: findings are shown and hold nothing up. `enforce`: they count as those of an agent do."""
+    """`report`: findings are shown and hold nothing up. `enforce`: they count as an agent's do."""
     max_file_mb: float = Field(default=50.0, gt=0)
-    """Megabytes (of 1,000,000 bytes) of the largest file that may come in, whoever adds it."""
+    """Megabytes (of 1,000,000 bytes) of the largest file that may be added, by agents and people alike."""
 
     protect: tuple[str, ...] = ()
-    """Globs of paths that no agent changes without a person's leave, in addition to those protected anyway."""
+    """Globs of paths that no agent changes without a person's permission, beyond the built-in ones."""
     waive: tuple[str, ...] = ()
     """Rules that are not applied to any change."""
 
 
 ReviewWord = Literal["self-other-model", "person", "none"]
-"""
-Who reviews candidates of models in place of another family: another model of the author's own, a person, or nobody.
-"""
+"""The reviewer that may stand in for another model family: another model of the author's own, a person, or none."""
 
 
 class GateDemands(Message):
-    """What a gate file says besides its checks."""
+    """All settings of a gate file except its checks."""
 
     scopes: dict[Slug, Scope] = Field(default_factory=dict)
     """Parts of the repository, by name."""
@@ -221,27 +219,29 @@ class GateDemands(Message):
     """The repository's own rules for agents. They tighten what a person allows, and loosen nothing."""
     scans: ScanRules = ScanRules()
     regenerate: tuple[RegenerateDefinition, ...] = ()
-    """Files that are made by commands, in the order in which they are made."""
+    """Generated files, in the order in which they are generated."""
     review: Literal["required"] | ReviewWord | None = None
     """
-    `required`: nothing lands here without an approval of another family's model or a person, whatever a plan says. The
-    other words hold for plans that say nothing of reviews.
+    The review that every plan needs here.
+
+    With `required`, nothing lands without an approval by another model family or a person, whatever a plan says. The
+    other words apply to plans that say nothing about reviews.
     """
 
 
 class GateFile(GateDemands):
-    """What a repository demands: the checks for whatever lands on the branch that holds the file, rules for agents."""
+    """The checks for every change that lands on the branch with this file, and the rules for agents."""
 
     version: Literal[1] = 1
     checks: tuple[CheckDefinition, ...]
 
 
 def apply_scopes(checks: Sequence[CheckDefinition], scopes: Scopes) -> tuple[CheckDefinition, ...]:
-    """The checks, with what their scopes make of what they depend on; again changes nothing."""
-    return tuple(_scoped(check, scopes) for check in checks)
+    """Return the checks with the paths that follow from their scopes. A second time changes nothing."""
+    return tuple(_with_scopes(check, scopes) for check in checks)
 
 
-def _scoped(check: CheckDefinition, scopes: Scopes) -> CheckDefinition:
+def _with_scopes(check: CheckDefinition, scopes: Scopes) -> CheckDefinition:
     if not scopes or not (check.scope or check.paths):
         return check
     paths = tuple(dict.fromkeys((*check.paths, *inside(check.scope, scopes))))
@@ -251,9 +251,9 @@ def _scoped(check: CheckDefinition, scopes: Scopes) -> CheckDefinition:
 def definitions(
     written: tuple[WrittenCheck, ...] | dict[str, str | CheckBody],
 ) -> tuple[CheckDefinition, ...]:
-    """Both forms in which checks are written, as the one that is used."""
+    """Return the checks in one form, whichever way they are written."""
     if isinstance(written, tuple):
-        return tuple(CheckDefinition(**dict(one)) for one in written)
+        return tuple(CheckDefinition(**dict(check)) for check in written)
     return tuple(
         CheckDefinition(name=name, run=body) if isinstance(body, str) else CheckDefinition(name=name, **dict(body))
         for name, body in written.items()
@@ -261,13 +261,13 @@ def definitions(
 
 
 def voting(checks: Sequence[CheckDefinition]) -> tuple[CheckDefinition, ...]:
-    """Those that must be green."""
+    """Return the checks that must be green."""
     return tuple(check for check in checks if check.voting)
 
 
 def effective_checks(
     target_checks: Sequence[CheckDefinition], plan_checks: Sequence[CheckDefinition]
 ) -> tuple[CheckDefinition, ...]:
-    """The target's own checks, then the plan's further ones: a plan adds to the gate, replaces nothing."""
+    """Return the target's own checks, then the plan's further ones. A plan adds checks and replaces none."""
     own = {check.name for check in target_checks}
     return (*target_checks, *(check for check in plan_checks if check.name not in own))

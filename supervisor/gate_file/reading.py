@@ -27,7 +27,7 @@ from forgepool.workers.schema.yaml.mistakes import DocumentWrong, Mistake, neare
 
 
 def unknown(names: Sequence[str], scopes: Scopes) -> Iterator[tuple[str, str]]:
-    """Each of the names that is no scope, and what to do about it."""
+    """Yield each name that is no scope, with advice."""
     for name in names:
         if name not in scopes:
             meant = nearest(name, scopes)
@@ -38,18 +38,18 @@ def unknown(names: Sequence[str], scopes: Scopes) -> Iterator[tuple[str, str]]:
 _TOOLS = re.compile(
     r"(?:(?<![\w./-])|(?<=bin/))(ruff(?: format)?|mypy|eslint|tsc|flake8|pylint|pyright|pytest)(?![\w./=-])"
 )
-"""Programs that find something, in a command."""
+"""Programs that report findings, in a command."""
 
 
 _SAID = re.compile(r"\\(?P<joined>\n)|\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"|(?<![^\s;&|()])#[^\n]*", re.DOTALL)
-"""Text of a shell in which nothing separates commands."""
+"""Quoted text, comments and escapes of a shell, where no sign separates commands."""
 
 
 _REDIRECTED = re.compile(r"[<>]&|>\|")
 
 
 _SHELL = re.compile(r"`|\$\(|(?:^|[\s/;&|(])(?:(?:ba|da|k|z)?sh\s(?:.*\s)?-[a-z]*c\b|eval\s)")
-"""In a command with this, what stands in quotes may be commands, too."""
+"""Signs that quoted text in a command may be commands as well."""
 
 
 _SEPARATOR = re.compile(r"(&&|\|\|?|[;&\n])")
@@ -65,7 +65,7 @@ class _GateSource(GateDemands):
 
 def read_gate_file(text: str, name: str = "forgepool.yaml") -> GateFile:
     """
-    The checks and rules of a `forgepool.yaml`.
+    Read the checks and rules of a `forgepool.yaml`.
 
     Raises:
         DocumentWrong: with every mistake found.
@@ -79,7 +79,10 @@ def read_gate_file(text: str, name: str = "forgepool.yaml") -> GateFile:
         *mistakes_in(document, source.policy, ("policy",)),
         *_scans_wrong(document, source.scans),
         *_scopes_wrong(document, source.scopes),
-        *(Mistake(_line(document, check, "scope"), said) for check, said in unknown_scopes(checks, source.scopes)),
+        *(
+            Mistake(_line(document, check, "scope"), message)
+            for check, message in unknown_scopes(checks, source.scopes)
+        ),
         *_regenerate_wrong(document, source.regenerate),
     )
     if wrong:
@@ -95,7 +98,7 @@ def read_gate_file(text: str, name: str = "forgepool.yaml") -> GateFile:
 
 
 def unknown_scopes(checks: Sequence[CheckDefinition], scopes: Scopes) -> Iterator[tuple[CheckDefinition, str]]:
-    """Each check that is about a scope which is none, and a sentence about it."""
+    """Yield each check that names an unknown scope, with a sentence about it."""
     for check in checks:
         for name, mend in unknown(check.scope, scopes):
             yield check, f"check '{check.name}' is about scope '{name}', which is none; {mend}"
@@ -105,9 +108,9 @@ def check_mistakes(
     document: Located, written: tuple[WrittenCheck, ...] | dict[str, str | CheckBody]
 ) -> tuple[Mistake, ...]:
     """
-    What is wrong with the document's `checks` beside their forms: none at all, one name for two, hosts, globs, circles.
+    Return the mistakes in the document's `checks`: none at all, a name used twice, hosts, globs, circles.
 
-    That a check uses one of another document is no mistake; see `unknown_uses`.
+    A check may use one of another document. `unknown_uses` reports those that exist nowhere.
     """
     if not written:
         return (Mistake(document.line(("checks",)), "'checks' is empty; name at least one command that must pass"),)
@@ -123,22 +126,22 @@ def check_mistakes(
             before = f"first on line {first[check.name]}"
             wrong.append(Mistake(line, f"check '{check.name}' is defined twice ({before}); give it another name"))
         first.setdefault(check.name, line)
-    wrong += [Mistake(_line(document, check, "uses"), said) for check, said in _circles(checks)]
+    wrong += [Mistake(_line(document, check, "uses"), message) for check, message in _circles(checks)]
     return tuple(wrong)
 
 
 def unknown_uses(checks: Sequence[CheckDefinition]) -> Iterator[tuple[CheckDefinition, str]]:
-    """Each check that uses one that is not among them, or that has no vote where it has one; a sentence about it."""
+    """Yield each check that uses an unknown one, or votes and uses one without a vote, with a sentence about it."""
     known = [check.name for check in checks]
     voteless = {check.name for check in checks if not check.voting}
     for check in checks:
         for name in check.uses:
             if name in voteless and check.voting:
                 mend = f"let '{name}' vote, or take the vote from '{check.name}'"
-                yield (
-                    check,
-                    f"check '{check.name}' uses '{name}', which has no vote and could keep it from running; {mend}",
+                message = (
+                    f"check '{check.name}' uses '{name}', which has no vote and could keep it from running; {mend}"
                 )
+                yield check, message
             if name not in known:
                 meant = nearest(name, known)
                 mend = f"did you mean '{meant[0]}'?" if meant else f"checks are: {', '.join(known)}"
@@ -146,20 +149,20 @@ def unknown_uses(checks: Sequence[CheckDefinition]) -> Iterator[tuple[CheckDefin
 
 
 def _circles(checks: Sequence[CheckDefinition]) -> Iterator[tuple[CheckDefinition, str]]:
-    """Each check that would have to run before itself; of a circle, the one that is written first."""
+    """Yield each check that would have to run before itself. Of a circle, the one written first stands for all."""
     uses = {check.name: check.uses for check in checks}
-    told: set[str] = set()
+    reported: set[str] = set()
     for check in checks:
         if check.name in check.uses:
             yield check, f"check '{check.name}' uses itself; take it out of its 'uses'"
-        elif check.name not in told and (way := _way_back(check.name, uses)):
-            told.update(way)
+        elif check.name not in reported and (way := _way_back(check.name, uses)):
+            reported.update(way)
             named = ", ".join(f"'{name}'" for name in way)
             yield check, f"checks {named} use each other in a circle; take one of them out of the others' 'uses'"
 
 
 def _way_back(name: str, uses: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """The checks through which it leads back to itself, itself first; none where it does not."""
+    """Return the checks through which it leads back to itself, starting with itself."""
     waiting: list[tuple[str, ...]] = [(name,)]
     seen: set[str] = set()
     while waiting:
@@ -173,12 +176,18 @@ def _way_back(name: str, uses: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]
     return ()
 
 
+def _host_wrong(host: str) -> str | None:
+    try:
+        read_rule(host)
+    except BadHost as bad:
+        return str(bad)
+    return None
+
+
 def _hosts_wrong(document: Located, check: CheckDefinition) -> Iterator[Mistake]:
     for host in check.network:
-        try:
-            read_rule(host)
-        except BadHost as bad:
-            yield Mistake(_line(document, check, "network"), f"'network' of check '{check.name}' has the {bad}")
+        if wrong := _host_wrong(host):
+            yield Mistake(_line(document, check, "network"), f"'network' of check '{check.name}' has the {wrong}")
 
 
 def _globs_wrong(document: Located, check: CheckDefinition) -> Iterator[Mistake]:
@@ -189,18 +198,18 @@ def _globs_wrong(document: Located, check: CheckDefinition) -> Iterator[Mistake]
 
 
 def _baseline_wrong(document: Located, check: CheckDefinition) -> Iterator[Mistake]:
-    """Of two tools in one command the second may not run while the first is red, and nobody would see what it finds."""
+    """Report several commands in one check. A red first one keeps the second from running."""
     if check.baseline is None:
         return
     tools = tuple(dict.fromkeys(_TOOLS.findall(check.run)))
     if len(tools) > 1:
         named = " and ".join(tools)
-        said = f"check '{check.name}' with a 'baseline' runs {named}; give each of them a check of its own"
-        yield Mistake(_line(document, check, "run"), said)
+        message = f"check '{check.name}' with a 'baseline' runs {named}; give each of them a check of its own"
+        yield Mistake(_line(document, check, "run"), message)
     elif _runs_several(check.run):
         mend = "give each of them a check of its own, and let 'setup' do what only prepares"
-        said = f"check '{check.name}' with a 'baseline' runs more than one command; {mend}"
-        yield Mistake(_line(document, check, "run"), said)
+        message = f"check '{check.name}' with a 'baseline' runs more than one command; {mend}"
+        yield Mistake(_line(document, check, "run"), message)
 
 
 def _runs_several(command: str) -> bool:
@@ -212,16 +221,14 @@ def _runs_several(command: str) -> bool:
     return any(parts[1:])
 
 
-def _without_separators(said: re.Match[str]) -> str:
-    return "" if said["joined"] or said[0].startswith("#") else "_"
+def _without_separators(match: re.Match[str]) -> str:
+    return "" if match["joined"] or match[0].startswith("#") else "_"
 
 
 def _scans_wrong(document: Located, scans: ScanRules) -> Iterator[Mistake]:
     for at, glob in enumerate(scans.protect):
         if wrong := _glob_wrong(glob):
             yield Mistake(document.line(("scans", "protect", at)), f"'protect' of 'scans' has the {wrong}")
-    if not scans.waive:
-        return
     for at, rule in enumerate(scans.waive):
         if rule not in RULES:
             meant = nearest(rule, RULES)
@@ -240,22 +247,20 @@ def _scopes_wrong(document: Located, scopes: Scopes) -> Iterator[Mistake]:
 
 
 def _regenerate_wrong(document: Located, regenerate: Sequence[RegenerateDefinition]) -> Iterator[Mistake]:
-    for index, one in enumerate(regenerate):
-        for key, globs in (("paths", one.paths), ("from", one.of)):
+    for index, definition in enumerate(regenerate):
+        for key, globs in (("paths", definition.paths), ("from", definition.of)):
             for at, glob in enumerate(globs):
                 if wrong := _glob_wrong(glob) or (_covers_gate(glob) if key == "paths" else None):
                     line = document.line(("regenerate", index, key, at))
                     yield Mistake(line, f"'{key}' of regenerate {index + 1} has the {wrong}")
-        for at, host in enumerate(one.network):
-            try:
-                read_rule(host)
-            except BadHost as bad:
+        for at, host in enumerate(definition.network):
+            if wrong := _host_wrong(host):
                 line = document.line(("regenerate", index, "network", at))
-                yield Mistake(line, f"'network' of regenerate {index + 1} has the {bad}")
+                yield Mistake(line, f"'network' of regenerate {index + 1} has the {wrong}")
 
 
 def _covers_gate(glob: str) -> str | None:
-    """No command writes what says which commands there are."""
+    """Return a complaint if a command would write the files that define the commands."""
     own = next((name for name in ("forgepool.yaml", ".gitattributes") if parse(glob).matches(name)), None)
     return f"glob '{glob}', which covers {own}; name only what the command makes" if own else None
 
@@ -271,7 +276,7 @@ def _glob_wrong(glob: str) -> str | None:
 
 
 def _line(document: Located, check: CheckDefinition, key: str) -> int:
-    """Where a check's key is written, in either form; of two checks of one name, the first one's."""
+    """Return the line of a check's key, in either form. If two checks share a name, the first one counts."""
     written = document.data["checks"] if isinstance(document.data, dict) else None
     if not isinstance(written, list):
         return document.line(("checks", check.name, key))

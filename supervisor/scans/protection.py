@@ -1,7 +1,8 @@
 """
-Paths that no agent changes without a person's leave: what runs and judges changes, and what pins what is installed.
+`protected-path`: paths that no agent changes without a person's permission.
 
-By name alone; of what lies in files that hold more than settings, see `gate_settings`.
+They run or judge changes, or they pin what is installed. Here they are known by their path, and by the files that
+the checks' commands run. `gate_settings` compares settings within files that hold other things too.
 """
 
 import re
@@ -31,15 +32,14 @@ _BUILDS: dict[str, tuple[str, ...]] = {
     "task": ("Taskfile.yml", "Taskfile.yaml", "Taskfile.dist.yml"),
     "tox": ("tox.ini", "tox.toml"),
     "nox": ("noxfile.py",),
-    "invoke": ("tasks.py",),
-    "inv": ("tasks.py",),
+    **dict.fromkeys(("invoke", "inv"), ("tasks.py",)),
     "rake": ("Rakefile", "rakefile"),
     "doit": ("dodo.py",),
     "mage": ("magefile.go",),
     "bazel": (".bazelrc",),
     "pre-commit": (".pre-commit-config.yaml",),
-    **dict.fromkeys(("gulp",), ("gulpfile.js", "gulpfile.mjs")),
-    **dict.fromkeys(("grunt",), ("Gruntfile.js",)),
+    "gulp": ("gulpfile.js", "gulpfile.mjs"),
+    "grunt": ("Gruntfile.js",),
 }
 _OPTIONS = frozenset(["-c", "-f", "--config", "--config-file", "--rcfile", "--file", "--makefile", "--configuration"])
 _MOST_READ = 20
@@ -48,22 +48,17 @@ _DEEPEST = 3
 
 def run_by(git: Git, base: CommitId, paths: frozenset[str], checks: Sequence[CheckDefinition]) -> frozenset[str]:
     """
-    Files that the commands run or are told to read, and those that their scripts and makefiles run in turn.
+    Return the files that the commands run or read, and those that their scripts and makefiles run in turn.
 
-    Names under which a build tool looks for its file are among them, also where there is no such file yet.
+    The default files of build tools are included even where they do not exist yet.
     """
     found: set[str] = set()
     texts = [text for check in checks for text in (check.run, check.setup or "")]
     for _ in range(_DEEPEST):
         fresh = {path for text in texts for path in _named(text, paths)} - found
         found |= fresh
-        texts = [_text(git, base, path) for path in sorted(fresh & paths) if _is_script(path)][:_MOST_READ]
+        texts = [_script_text(git, base, path) for path in sorted(fresh & paths) if _is_script(path)][:_MOST_READ]
     return frozenset(found)
-
-
-def words_of(checks: Sequence[CheckDefinition]) -> frozenset[str]:
-    """Every word of the checks' commands."""
-    return frozenset(word for check in checks for text in (check.run, check.setup or "") for word in _split(text))
 
 
 def _named(text: str, paths: frozenset[str]) -> Iterator[str]:
@@ -78,7 +73,7 @@ def _named(text: str, paths: frozenset[str]) -> Iterator[str]:
             continue
         if words[0] == "cd" and len(words) > 1:
             folder = _joined(folder, words[1])
-        yield from (path for path in _of_command(words, folder, paths))
+        yield from _of_command(words, folder, paths)
 
 
 def _of_command(words: list[str], folder: str, paths: frozenset[str]) -> Iterator[str]:
@@ -98,7 +93,7 @@ def _of_command(words: list[str], folder: str, paths: frozenset[str]) -> Iterato
 
 
 def _interpreted(words: list[str], folder: str, paths: frozenset[str]) -> Iterator[str]:
-    """The script that an interpreter is given, or what the script runs that it is given in place of one."""
+    """Yield the script that an interpreter runs, or the files named in the code behind `-c`."""
     for word, after in pairwise([*words, ""]):
         if word == "-m":
             return
@@ -136,14 +131,10 @@ def _joined(folder: str, path: str) -> str:
 
 def _is_script(path: str) -> bool:
     name = path.rpartition("/")[2]
-    return (
-        "." not in name
-        or name.endswith((".sh", ".bash", ".mk"))
-        or name.lower() in ("makefile", "gnumakefile", "justfile")
-    )
+    return "." not in name or name.endswith((".sh", ".bash", ".mk"))
 
 
-def _text(git: Git, base: CommitId, path: str) -> str:
+def _script_text(git: Git, base: CommitId, path: str) -> str:
     try:
         text = (read_file(git, base, path, cap=200_000) or b"").decode(errors="replace")
     except FileTooLarge:
@@ -161,9 +152,8 @@ _NAMES: dict[str, str] = {
     **dict.fromkeys((".gitlab-ci.yml", "jenkinsfile", "azure-pipelines.yml", ".travis.yml", "appveyor.yml"), "CI"),
     **dict.fromkeys((".appveyor.yml", "bitbucket-pipelines.yml", ".drone.yml", ".cirrus.yml", "cloudbuild.yaml"), "CI"),
     **dict.fromkeys(("buildspec.yml", ".woodpecker.yml", "wercker.yml", "dagger.json", "earthfile"), "CI"),
-    **dict.fromkeys(
-        (".pre-commit-config.yaml", ".pre-commit-hooks.yaml", "lefthook.yml", ".lefthook.yml"), "git hooks"
-    ),
+    **dict.fromkeys((".pre-commit-config.yaml", ".pre-commit-hooks.yaml"), "git hooks"),
+    **dict.fromkeys(("lefthook.yml", ".lefthook.yml"), "git hooks"),
     **dict.fromkeys((".gitattributes", ".gitmodules"), "git's own settings"),
     "codeowners": "who must agree",
 }
@@ -187,18 +177,18 @@ _LOCKS: dict[str, tuple[str, ...]] = {
     "packages.lock.json": (),
 }
 _MANIFESTS = ("pyproject.toml", "package.json", "setup.py", "setup.cfg", "requirements.in", "requirements.txt")
-"""One of these is that of a lock file nobody has heard of."""
+"""Manifests that an unknown kind of lock file may belong to."""
 _REQUIREMENTS = re.compile(r"(.*[-_.])?(requirements|constraints)([-_.].*)?\.txt")
 
 
 def scan_protection(subject: Subject) -> Iterator[ScanFinding]:
-    """Findings `protected-path`: they block, save of a lock file that is changed with its manifest."""
+    """Report `protected-path`. It blocks, except for a lock file changed with its manifest."""
     run = run_by(subject.git, subject.base, subject.old_paths, (*subject.checks, *subject.makers))
     for file in subject.files:
         for path in dict.fromkeys((file.old_path or file.path, file.path)):
-            found = _reason(subject, path, run)
-            if found is not None and path not in subject.made and not is_granted(subject, path):
-                weight, why = found
+            reason = _reason(subject, path, run)
+            if reason is not None and path not in subject.made and not is_granted(subject, path):
+                weight, why = reason
                 yield finding("protected-path", weight, f"{why}{LEAVE}", path)
 
 
@@ -207,13 +197,13 @@ def _reason(subject: Subject, path: str, run: frozenset[str]) -> tuple[Weight, s
         return "blocks", f"this is {known}"
     if is_covered(subject.protect, path):
         return "blocks", "the target's gate file protects this path"
-    if path in run or (path.endswith(".mk") and any(_is_makefile(one) for one in run)):
+    if path in run or (path.endswith(".mk") and any(_is_makefile(path_) for path_ in run)):
         return "blocks", "the checks, or what makes files, run this file or are told by it what to run"
     return _lock(subject, path)
 
 
 def is_protected(path: str) -> bool:
-    """Is it, by its name, one of those that run and judge changes?"""
+    """Tell whether a path runs or judges changes, by its name alone."""
     return _known(path) is not None
 
 
@@ -232,7 +222,7 @@ def _is_makefile(path: str) -> bool:
 
 
 def _lock(subject: Subject, path: str) -> tuple[Weight, str] | None:
-    """Versions are pinned by it: nobody reads what has changed there, and a manifest at least says why."""
+    """Judge a change of pinned versions, which no reviewer reads. A changed manifest at least says why."""
     folder, _, name = path.rpartition("/")
     manifests = _LOCKS.get(name.casefold(), _MANIFESTS if name.endswith(".lock") else None)
     if manifests is None:
@@ -247,7 +237,7 @@ def _lock(subject: Subject, path: str) -> tuple[Weight, str] | None:
 
 
 def _pinned_text(subject: Subject, path: str) -> str | None:
-    """Requirements with hashes are a lock file; without, they are a list that people write."""
+    """Return a changed line with a hash, if there is one. Requirements with hashes are a lock file."""
     lines = (line.text for file in subject.files if file.path == path for line in (*file.added, *file.removed))
     return next((line for line in lines if "--hash=" in line), None)
 

@@ -1,4 +1,4 @@
-"""What a change is as a whole: how much it takes away, where it reaches, what it turns files into, what it claims."""
+"""Rules about a change as a whole: its size, its paths, its file modes, its claims, and conflict markers left in it."""
 
 import os
 import posixpath
@@ -17,7 +17,7 @@ _EXECUTABLE = frozenset([("100644", "100755"), ("100755", "100644")])
 _EMPTY = frozenset(
     ["e69de29bb2d1d6434b8b29ae775ad8c2e48c5391", "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813"]
 )
-"""Ids of what holds nothing, by both of git's digests."""
+"""Ids of the empty file, in both of git's digests."""
 _MOST_LOST = 0.05
 _FEW = 3
 _COMMIT = re.compile(
@@ -25,15 +25,13 @@ _COMMIT = re.compile(
     r"([0-9a-f]{7,40})\b",
     re.IGNORECASE,
 )
+_LANDED = ("log", "--no-show-signature", f"--grep=^{WORK}:", "--format=%H")
 _WHOLE = "."
-"""The path of what concerns the change as a whole."""
+"""The path of a finding about the change as a whole."""
 
 
 def scan_shape(subject: Subject) -> Iterator[ScanFinding]:
-    """
-    Findings `shrinkage`, `outside-lock`, `mode-change`, `claimed-unchanged`, `empty-change`, `claimed-commit`,
-    `claimed-work`.
-    """
+    """Report `shrinkage`, `outside-lock`, `mode-change`, `claimed-unchanged`, `empty-change` and false claims."""
     yield from scan_empty(subject)
     if not subject.files:
         return
@@ -47,10 +45,10 @@ def scan_shape(subject: Subject) -> Iterator[ScanFinding]:
 
 
 def scan_empty(subject: Subject) -> Iterator[ScanFinding]:
-    """Finding `empty-change`."""
+    """Report `empty-change`."""
     if not subject.files:
-        said = "nothing differs from the target; a change must change something"
-        yield finding("empty-change", "blocks", said, _WHOLE)
+        message = "nothing differs from the target; a change must change something"
+        yield finding("empty-change", "blocks", message, _WHOLE)
 
 
 def _shrinkage(subject: Subject) -> Iterator[ScanFinding]:
@@ -59,17 +57,17 @@ def _shrinkage(subject: Subject) -> Iterator[ScanFinding]:
     lost = [path for path in (subject.old_paths - subject.new_paths) | emptied if not is_granted(subject, path)]
     if old - new + len(emptied) >= max(_FEW, _MOST_LOST * old) and len(lost) >= _FEW:
         also = f", {len(emptied)} of them emptied" if emptied else ""
-        said = f"the tree has {new} files of {old}{also}; keep the files that need not go"
-        yield finding("shrinkage", "blocks", said, _WHOLE)
+        message = f"the tree has {new} files of {old}{also}; keep the files that need not go"
+        yield finding("shrinkage", "blocks", message, _WHOLE)
 
 
 def _outside(subject: Subject) -> Iterator[ScanFinding]:
-    said = "the task does not hold this path; declare it in `files`, or leave it as it is"
+    message = "the task does not hold this path; declare it in `files`, or leave it as it is"
     for file in subject.files:
         for path in dict.fromkeys((file.old_path or file.path, file.path)):
             mine = is_held(subject, path) or path in subject.extended or path in subject.made
             if not mine and not is_granted(subject, path):
-                yield finding("outside-lock", "blocks", said, path)
+                yield finding("outside-lock", "blocks", message, path)
 
 
 def _modes(subject: Subject) -> Iterator[ScanFinding]:
@@ -77,8 +75,8 @@ def _modes(subject: Subject) -> Iterator[ScanFinding]:
         if is_granted(subject, file.path):
             continue
         if (file.old_mode, file.mode) in _EXECUTABLE:
-            said = "the file is executable now" if file.mode.endswith("755") else "the file is executable no longer"
-            yield _mode(file, f"{said}; leave its mode as it was", blocks=False)
+            message = "the file is executable now" if file.mode.endswith("755") else "the file is executable no longer"
+            yield _mode(file, f"{message}; leave its mode as it was", blocks=False)
         elif file.mode == _SUBMODULE and file.old_mode != _SUBMODULE:
             yield _mode(file, "a submodule brings in files that are not checked here; add the files themselves")
         elif file.mode != _NONE and file.old_mode != _NONE and file.mode[:3] != file.old_mode[:3]:
@@ -86,8 +84,8 @@ def _modes(subject: Subject) -> Iterator[ScanFinding]:
             yield _mode(file, f"what was {was} is {now} now; leave it {was}")
 
 
-def _mode(file: FileDiff, said: str, *, blocks: bool = True) -> ScanFinding:
-    return finding("mode-change", "blocks" if blocks else "attention", said, file.path)
+def _mode(file: FileDiff, message: str, *, blocks: bool = True) -> ScanFinding:
+    return finding("mode-change", "blocks" if blocks else "attention", message, file.path)
 
 
 def _kind(mode: str) -> str:
@@ -100,8 +98,8 @@ def _links(subject: Subject) -> Iterator[ScanFinding]:
     for file in links:
         to = os.fsdecode(texts.get(file.id, b"/"))
         if _leads_out(file.path, to) and not is_granted(subject, file.path):
-            said = "the link leads out of the tree; link to a file of the tree, by a relative path"
-            yield finding("mode-change", "blocks", said, file.path, text=to)
+            message = "the link leads out of the tree; link to a file of the tree, by a relative path"
+            yield finding("mode-change", "blocks", message, file.path, text=to)
 
 
 def _leads_out(path: str, to: str) -> bool:
@@ -113,14 +111,14 @@ def _unchanged(subject: Subject) -> Iterator[ScanFinding]:
     touched = {path for file in subject.files for path in (file.path, file.old_path) if path is not None}
     missing = [planned for planned in subject.planned if not any(is_covered((planned,), path) for path in touched)]
     if missing and len(missing) == len(subject.planned):
-        said = f"none of the paths that were to be changed is: {', '.join(missing[:5])}; change them, or plan others"
-        yield finding("claimed-unchanged", "blocks", said, missing[0])
+        message = f"none of the paths that were to be changed is: {', '.join(missing[:5])}; change them, or plan others"
+        yield finding("claimed-unchanged", "blocks", message, missing[0])
         return
     tested = any(is_test_path(path) for path in touched)
     for planned in missing:
         if is_test_path(planned) and not tested:
-            said = "this test was to be written, and no test is; write it, or let somebody look at why there is none"
-            yield finding("claimed-unchanged", "attention", said, planned)
+            message = "this test was planned, and no test was written; write it, or ask a person to accept its absence"
+            yield finding("claimed-unchanged", "attention", message, planned)
         else:
             yield finding("claimed-unchanged", "note", "the path was to be changed, and is not", planned)
 
@@ -130,21 +128,21 @@ def _unknown_commits(subject: Subject) -> Iterator[ScanFinding]:
     named = [name for name in named if re.search(r"\d", name)]
     if not named:
         return
-    asked = "".join(f"{name}^{{commit}}\n" for name in named).encode()
-    said = subject.git.text("cat-file", "--batch-check=%(objecttype)", stdin=asked).splitlines()
-    for name, answer in zip(named, said, strict=False):
+    names = "".join(f"{name}^{{commit}}\n" for name in named).encode()
+    answers = subject.git.text("cat-file", "--batch-check=%(objecttype)", stdin=names).splitlines()
+    for name, answer in zip(named, answers, strict=False):
         if answer != "commit":
             yield finding("claimed-commit", "attention", f"its agent names a commit {name}, and there is none", _WHOLE)
 
 
 def _claimed_work(subject: Subject) -> Iterator[ScanFinding]:
-    """Only who lands a task may say so: a later run of the plan leaves out what the target's history says is done."""
     if subject.commit is None or not subject.commit.strip("0"):
         return
-    asked = ("log", "--no-show-signature", f"--grep=^{WORK}:", "--format=%H", subject.commit, f"^{subject.base}", "--")
-    for commit in subject.git.text(*asked).split()[:1]:
-        said = f"the message of {commit[:12]} says that a plan's task has landed ({WORK}); take that out of it"
-        yield finding("claimed-work", "blocks", said, _WHOLE)
+    commits = (subject.commit, f"^{subject.base}", "--")
+    # A later run of the plan leaves out the tasks that the target's history names as landed.
+    for commit in subject.git.text(*_LANDED, *commits).split()[:1]:
+        message = f"the message of {commit[:12]} says that a plan's task has landed ({WORK}); take that out of it"
+        yield finding("claimed-work", "blocks", message, _WHOLE)
 
 
 _MARKER = re.compile(r"(?:<{7}|>{7}|\|{7})(?: \S.*)?")
@@ -152,23 +150,19 @@ _PROSE = (".md", ".markdown", ".rst", ".txt", ".adoc", ".patch", ".diff", ".orig
 
 
 def scan_markers(subject: Subject, sources: tuple[SourceText, ...]) -> Iterator[ScanFinding]:
-    """In every file, whatever its language."""
+    """Report `conflict-marker` in every file, whatever its language."""
     known = {source.file.path: source for source in sources}
     for file in subject.read:
         source = known.get(file.path)
         for line in file.added:
             if line.text[:1] in "<>|" and _MARKER.fullmatch(line.text[:500]):
                 weight = _marker_weight(file.path, source, line.number)
-                said = "this is a merge conflict marker; resolve the conflict and remove its markers"
-                yield finding("conflict-marker", weight, said, file.path, line.number, line.text)
+                message = "this is a merge conflict marker; resolve the conflict and remove its markers"
+                yield finding("conflict-marker", weight, message, file.path, line.number, line.text)
 
 
 def _marker_weight(path: str, source: SourceText | None, number: int) -> Weight:
-    if (
-        source is not None
-        and source.language is not None
-        and any(each.line == number for each in source.remarks if each.string)
-    ):
+    if source and source.language and any(each.line == number for each in source.remarks if each.string):
         return "note"
     if is_test_path(path) or path.lower().endswith(_PROSE):
         return "attention"
@@ -180,7 +174,11 @@ _MEGABYTE = 1_000_000
 
 
 def scan_sizes(subject: Subject) -> Iterator[ScanFinding]:
-    """Findings `file-size`: they block, for agents and people alike."""
+    """
+    Report `file-size`. It blocks agents and people alike.
+
+    A landed commit stays in every clone. So the files of all incoming commits count, even those a later commit deletes.
+    """
     known = {file.old_id for file in subject.files}
     here = {file.id: file.path for file in subject.files if file.id.strip("0") and file.mode != _SUBMODULE}
     # A file that is renamed, or only changes its mode, was in the target before.
@@ -188,9 +186,8 @@ def scan_sizes(subject: Subject) -> Iterator[ScanFinding]:
     paths = _incoming_blobs(subject) | here
     for blob, size in _sizes(subject, paths):
         if size > subject.max_file_mb * _MEGABYTE and not is_granted(subject, paths[blob]):
-            yield finding(
-                SIZE_RULE, "blocks", _size_message(size, subject.max_file_mb, is_there=blob in here), paths[blob]
-            )
+            message = _size_message(size, subject.max_file_mb, is_there=blob in here)
+            yield finding(SIZE_RULE, "blocks", message, paths[blob])
 
 
 def _size_message(size: int, limit: float, *, is_there: bool) -> str:
@@ -202,17 +199,17 @@ def _size_message(size: int, limit: float, *, is_there: bool) -> str:
 
 
 def _incoming_blobs(subject: Subject) -> dict[str, str]:
-    """The objects in the commits that would land, each with a path at which it lies."""
+    """Return the objects of the commits that would land, each with one of its paths."""
     if subject.commit is None or not subject.commit.strip("0"):
         return {}
-    said = subject.git.text("rev-list", "--objects", subject.commit, f"^{subject.base}").splitlines()
-    return {line[: line.index(" ")]: line[line.index(" ") + 1 :] for line in said if " " in line}
+    lines = subject.git.text("rev-list", "--objects", subject.commit, f"^{subject.base}").splitlines()
+    return {line[: line.index(" ")]: line[line.index(" ") + 1 :] for line in lines if " " in line}
 
 
 def _sizes(subject: Subject, blobs: dict[str, str]) -> Iterator[tuple[str, int]]:
-    asked = "".join(f"{blob}\n" for blob in blobs).encode()
-    said = subject.git.text("cat-file", "--batch-check=%(objecttype) %(objectname) %(objectsize)", stdin=asked)
-    for line in said.splitlines():
+    names = "".join(f"{blob}\n" for blob in blobs).encode()
+    answer = subject.git.text("cat-file", "--batch-check=%(objecttype) %(objectname) %(objectsize)", stdin=names)
+    for line in answer.splitlines():
         kind, name, size = (*line.split(), "")[:3]
         if kind == "blob":
             yield name, int(size)

@@ -1,17 +1,16 @@
 """
-Code that knows that it is being checked, ends what checks it, or stands in for it.
+`harness`: code that detects its test run, ends or replaces the test runner, or runs what it decodes.
 
-Read by grammar: where a program is ended, in Python, JavaScript, TypeScript and Go; what is imported and assigned, in
-Python. By line, comments left out: the environment, parents that are killed and results that are written, in these and
-in Rust, Java, Ruby, PHP and shell. By name, in any language: files that take the place of a tool or a library.
-What is put together from pieces at run time is not found.
+Exits, imports and assignments are read by grammar. Environment variables, killed parents, written reports and decoded
+code are read line by line, without comments. Files that shadow a tool or a library are found by name.
+Code that is put together at run time is not found.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from forgepool.supervisor.findings import ScanFinding, Weight
-from forgepool.supervisor.scans.content.patches import find_patched, impostor
+from forgepool.supervisor.scans.content.patches import find_disguise, find_patched
 from forgepool.supervisor.scans.content.process_exit import ChangedProgram, Oddity, find_program_ends, programs
 from forgepool.supervisor.scans.subject import Subject, finding, is_granted
 
@@ -48,7 +47,7 @@ _WRITTEN = "this writes a test report or a certificate; leave reports to the tes
 
 
 def find_test_questions(program: ChangedProgram) -> Iterator[Oddity]:
-    """Every question about who runs the code, and every report that it forges."""
+    """Yield the lines that ask who runs the code, and those that forge a test report."""
     for number, text in program.lines:
         if _is_asked(program, text):
             yield Oddity(line=number, text=text, said=_ASKED, certain=not program.in_tests)
@@ -58,7 +57,7 @@ def find_test_questions(program: ChangedProgram) -> Iterator[Oddity]:
 
 
 def _is_asked(program: ChangedProgram, text: str) -> bool:
-    """Tests may ask for what they like; what all tests run with may ask for CI, and for no more."""
+    """Tell whether a line asks who runs the code. Tests may ask anything, but a `conftest.py` only about CI."""
     if program.in_tests and not _is_shared(program):
         return False
     named = [found for found in (_ENVIRONMENT.search(text), _NAMED_FIRST.search(text)) if found is not None]
@@ -66,7 +65,7 @@ def _is_asked(program: ChangedProgram, text: str) -> bool:
 
 
 def _is_shared(program: ChangedProgram) -> bool:
-    """Is it what all tests run with?"""
+    """Tell whether all tests run with this file."""
     return program.path.rpartition("/")[2] == "conftest.py"
 
 
@@ -79,32 +78,30 @@ _SAID = "this runs encoded code; write it as plain code"
 
 
 def find_veiled(program: ChangedProgram) -> Iterator[Oddity]:
-    """Every line that runs what it has decoded; tests and scripts are no exception."""
+    """Yield every line that runs decoded code, in tests and scripts as well."""
     for number, text in program.lines:
         if _RUN.search(text) and _DECODED.search(text):
             yield Oddity(line=number, text=text, said=_SAID)
 
 
 def scan_harness(subject: Subject) -> Iterator[ScanFinding]:
-    """Findings `harness`."""
+    """Report `harness`. Lines that an honest change could hold ask for attention, all others block."""
     for file in subject.files:
-        why = impostor(subject, file)
+        why = find_disguise(subject, file)
         if why is not None and not is_granted(subject, file.path):
             yield finding("harness", "blocks", f"{why}; use another name", file.path)
-    told: set[tuple[str, int]] = set()
     for program in programs(subject):
         if is_granted(subject, program.path):
             continue
-        for oddity in _oddities(program):
-            if (program.path, oddity.line) not in told:
-                told.add((program.path, oddity.line))
-                yield finding("harness", _weight(oddity), oddity.said, program.path, oddity.line, oddity.text)
+        for oddity in _one_per_line(program):
+            weight: Weight = "blocks" if oddity.certain else "attention"
+            yield finding("harness", weight, oddity.said, program.path, oddity.line, oddity.text)
 
 
-def _oddities(program: ChangedProgram) -> Iterator[Oddity]:
+def _one_per_line(program: ChangedProgram) -> Iterable[Oddity]:
+    """Return the first oddity of each line, certain ones first."""
     found = (*find_program_ends(program), *find_test_questions(program), *find_patched(program), *find_veiled(program))
-    yield from sorted(found, key=lambda one: (not one.certain, one.line))
-
-
-def _weight(oddity: Oddity) -> Weight:
-    return "blocks" if oddity.certain else "attention"
+    by_line: dict[int, Oddity] = {}
+    for oddity in sorted(found, key=lambda each: (not each.certain, each.line)):
+        by_line.setdefault(oddity.line, oddity)
+    return by_line.values()

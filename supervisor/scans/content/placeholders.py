@@ -1,19 +1,19 @@
 """
-`placeholder`: work that is announced instead of done. Remarks that put it off, raises that say so, bodies without any.
+`placeholder`: work that is announced instead of done, in comments, in raised errors, and as functions without a body.
 
-What is meant to be empty is none: abstract methods and protocols, overloads, stub files, fakes in tests, methods that
-say that they do nothing.
+Code that is empty on purpose does not count: abstract methods, protocols, overloads, stub files, fakes in tests, and
+methods whose docstring says that they do nothing.
 """
 
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from forgepool.supervisor.findings import ScanFinding, Weight
+from forgepool.supervisor.scans.languages.syntax import SCRIPTS
 from forgepool.supervisor.scans.source.grammar import SourceText
 from forgepool.supervisor.scans.subject import finding
 
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
 _FUNCTIONS = {
     "python": ("function_definition",),
-    "javascript": ("function_declaration", "method_definition"),
-    "typescript": ("function_declaration", "method_definition"),
-    "tsx": ("function_declaration", "method_definition"),
+    **dict.fromkeys(SCRIPTS, ("function_declaration", "method_definition")),
     "go": ("function_declaration", "method_declaration"),
     "rust": ("function_item",),
     "java": ("method_declaration",),
@@ -56,18 +54,8 @@ _MADE_FROM = re.compile(rb"\bclass\s+\w+\s*\(([^()]{0,500})\)")
 _REFUSES = re.compile(rb"raise\s+NotImplementedError\b")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stub:
-    """A function that does not do what it is there for."""
-
-    line: int
-    text: str
-    weight: Weight
-    said: str
-
-
-def stubs(source: SourceText, moved: frozenset[str]) -> Iterator[Stub]:
-    """Those that an added line has a part in. Of tests, and of files that hold signatures alone, none."""
+def _stubs(source: SourceText, moved: frozenset[str]) -> Iterator[ScanFinding]:
+    """Report the changed functions without a real body, but none in tests and in files of bare signatures."""
     if source.in_test or source.file.path.endswith((".pyi", ".d.ts")) or source.language not in _FUNCTIONS:
         return
     for function in source.nodes(*_FUNCTIONS[source.language]):
@@ -77,8 +65,8 @@ def stubs(source: SourceText, moved: frozenset[str]) -> Iterator[Stub]:
             continue
         found = _judged(source, function, body)
         if found is not None:
-            weight, said = found
-            yield Stub(line=_first_added(source, function), text=head, weight=weight, said=said)
+            weight, message = found
+            yield finding(RULE, weight, message, source.file.path, _first_added(source, function), head)
 
 
 def _first_added(source: SourceText, function: "Node") -> int:
@@ -96,7 +84,7 @@ def _judged(source: SourceText, function: "Node", body: "Node") -> tuple[Weight,
         return "blocks", f"'{name}' returns a constant, and its own comment calls it a stand-in; write the body"
     if source.language == "python":
         return _of_python(source, function, name, steps, remarks)
-    if source.language in ("javascript", "typescript", "tsx") and not steps and not _is_meant(name, remarks):
+    if source.language in SCRIPTS and not steps and not _is_meant(name, remarks):
         return _less(source, "attention", function), f"'{name}' has an empty body; write it, or say why it does nothing"
     return None
 
@@ -111,13 +99,12 @@ def _of_python(
         return "blocks", f"'{name}' does nothing but raise NotImplementedError; write its body"
     if _is_meant(name, remarks) or name.encode() in _passed_on(source.text):
         return None
-    return _less(
-        source, "blocks", function
-    ), f"'{name}' has no body; write it, or say in its docstring why it does nothing"
+    message = f"'{name}' has no body; write it, or say in its docstring why it does nothing"
+    return _less(source, "blocks", function), message
 
 
 def _less(source: SourceText, weight: Weight, function: "Node") -> Weight:
-    """A method of a class that extends another may be there to do nothing."""
+    """Return a lesser weight for a method of a subclass, which may be there to do nothing."""
     return "attention" if _bases(source, _holder(function)) else weight
 
 
@@ -127,18 +114,18 @@ def _is_meant(name: str, remarks: str) -> bool:
 
 @lru_cache(maxsize=2)
 def _passed_on(text: bytes) -> frozenset[bytes]:
-    """What is given to something in this text, as a default or a callback, and not called: it may do nothing."""
+    """Return the names that the text passes on without calling them. Such a function may do nothing."""
     return frozenset(found[1] for found in _VALUE.finditer(text))
 
 
 @lru_cache(maxsize=2)
 def _extended(text: bytes) -> frozenset[bytes]:
-    """The classes that others in this text are made from."""
+    """Return the classes that have subclasses in this text."""
     return frozenset(word for found in _MADE_FROM.finditer(text) for word in re.findall(rb"\w+", found[1]))
 
 
 def _is_open(source: SourceText, function: "Node") -> bool:
-    """Is it left to others to write: abstract, of a protocol, an overload, or overridden in this very file?"""
+    """Tell whether others are to write the body: the function is abstract, an overload, or overridden in this file."""
     above = function.parent
     if above is not None and above.type == "decorated_definition":
         names = (source.text_of(each) for each in above.named_children if each.type == "decorator")
@@ -158,7 +145,7 @@ def _decorator(text: bytes) -> str:
 
 
 def _holder(function: "Node") -> "Node | None":
-    """The class it is a method of."""
+    """Return the class that the function is a method of."""
     above = function.parent
     for _ in range(4):
         if above is None or above.type.startswith("function"):
@@ -184,7 +171,7 @@ def _name(source: SourceText, node: "Node") -> str:
 
 
 def _steps(body: "Node") -> "list[Node]":
-    """What the body does, in at most three steps; a docstring is none, and neither is a comment."""
+    """Return the first three statements of the body, without its docstring and comments."""
     inner = body.named_children
     if len(inner) == 1 and inner[0].type == "statement_list":
         inner = inner[0].named_children
@@ -214,7 +201,7 @@ def _is_constant(source: SourceText, step: "Node") -> bool:
 
 
 def _comments_below(source: SourceText, function: "Node") -> str:
-    """Its comments and docstring, and the comment above it, in short."""
+    """Return its docstring and comments, including the one above it."""
     body = function.child_by_field_name("body")
     inside = [*function.named_children[:20], *(body.named_children[:50] if body is not None else ())]
     found = [each for each in inside if _is_remark(each)]
@@ -228,13 +215,10 @@ def _is_remark(node: "Node") -> bool:
     return "comment" in node.type or (node.type == "expression_statement" and _only(node) == "string")
 
 
-if TYPE_CHECKING:
-    from tree_sitter import Node
-
 RULE = "placeholder"
 
 _MOST = 200
-"""Nodes of one file that are looked at; more of them are more of the same."""
+"""Findings per file and kind."""
 _LEADER = r"^[\s#/*;%<!\-@\[(>\"'.]*"
 _PUT_OFF = re.compile(
     _LEADER + r"(?:TODO|FIXME)\b|\b(?:TODO|FIXME)\s*(?:\([^)]*\))?\s*:|\b(?:TODO|FIXME)[\s.!*/]*$"
@@ -261,18 +245,14 @@ _SAYS_ABSENT = re.compile(
 )
 _RAISES = {
     "python": ("raise_statement",),
-    "javascript": ("throw_statement",),
-    "typescript": ("throw_statement",),
-    "tsx": ("throw_statement",),
+    **dict.fromkeys(SCRIPTS, ("throw_statement",)),
     "go": ("call_expression",),
     "rust": ("macro_invocation",),
     "java": ("throw_statement",),
     "bash": ("command",),
 }
 _RAISING = {
-    "javascript": re.compile(rb"throw\b"),
-    "typescript": re.compile(rb"throw\b"),
-    "tsx": re.compile(rb"throw\b"),
+    **dict.fromkeys(SCRIPTS, re.compile(rb"throw\b")),
     "go": re.compile(rb"panic\s*\("),
     "java": re.compile(rb"throw\s+new\s+\w*(?:UnsupportedOperation|NotImplemented|IllegalState|Runtime)\w*"),
     "bash": re.compile(rb"(?:echo|printf|die|fail|error|log)\b"),
@@ -283,18 +263,17 @@ _OUT_LOUD = "this says that the work is not done; do it, or leave it to another 
 
 
 def scan_placeholders(sources: tuple[SourceText, ...], moved: frozenset[str]) -> Iterator[ScanFinding]:
-    """Of every source, remarks first; a line that was only moved is none."""
+    """Report `placeholder` in every source, comments first. Moved lines do not count."""
     for source in sources:
         yield from _remarks(source, moved)
         raised = _more(source, lambda side: (_spelled(one.text) for one in _raises(side, _NONE_MOVED)))
         yield from islice((one for one in _raises(source, moved) if raised[_spelled(one.text)]), _MOST)
-        more = _more(source, lambda side: (stub.said for stub in stubs(side, _NONE_MOVED)))
-        for stub in islice((one for one in stubs(source, moved) if more[one.said]), _MOST):
-            yield finding(RULE, stub.weight, stub.said, source.file.path, stub.line, stub.text)
+        more = _more(source, lambda side: (stub.said for stub in _stubs(side, _NONE_MOVED)))
+        yield from islice((one for one in _stubs(source, moved) if more[one.said]), _MOST)
 
 
 def _more(source: SourceText, found: Callable[[SourceText], Iterable[str]]) -> Counter[str]:
-    """What is found in the file more often than before: that alone is new."""
+    """Count what the file holds more often than before."""
     return Counter(found(source.whole)) - (Counter(found(source.before)) if source.old_text else Counter())
 
 
@@ -308,8 +287,8 @@ def _remarks(source: SourceText, moved: frozenset[str]) -> Iterator[ScanFinding]
         whole = lines[remark.line]
         weight = _put_off(remark.text)
         if weight is not None and whole.strip() not in moved:
-            said = "this comment postpones work; do the work, or remove the comment"
-            yield finding(RULE, weight, said, source.file.path, remark.line, whole)
+            message = "this comment postpones work; do the work, or remove the comment"
+            yield finding(RULE, weight, message, source.file.path, remark.line, whole)
 
 
 def _put_off(remark: str) -> Weight | None:
@@ -322,7 +301,7 @@ def _put_off(remark: str) -> Weight | None:
 
 
 def _raises(source: SourceText, moved: frozenset[str]) -> Iterator[ScanFinding]:
-    """What says at run time that something is not implemented."""
+    """Yield the statements that say at run time that something is not implemented."""
     if source.language is None or source.too_much:
         return
     for node in source.nodes(*_RAISES[source.language]):
@@ -331,12 +310,10 @@ def _raises(source: SourceText, moved: frozenset[str]) -> Iterator[ScanFinding]:
             continue
         text = source.text_of(node)[:400]
         if _is_absent(source.language, text) and text.decode(errors="replace").strip() not in moved:
-            weight: Weight = "note" if source.in_test or _in_rust_test(source, node) else _weight(source.language)
+            weight: Weight = "attention" if source.language == "bash" else "blocks"
+            if source.in_test or _in_rust_test(source, node):
+                weight = "note"
             yield finding(RULE, weight, _OUT_LOUD, source.file.path, line, text.decode(errors="replace"))
-
-
-def _weight(language: str) -> Weight:
-    return "attention" if language == "bash" else "blocks"
 
 
 def _is_absent(language: str, text: bytes) -> bool:
@@ -350,13 +327,13 @@ def _is_absent(language: str, text: bytes) -> bool:
 
 
 def _quoted(text: bytes) -> str:
-    """From the first quotation mark on: what is said, not the name of what says it."""
+    """Return the text from its first quotation mark on: the message without the name of the error."""
     found = re.search(rb"[\"'`]", text)
     return text[found.start() :].decode(errors="replace") if found else ""
 
 
 def _in_rust_test(source: SourceText, node: "Node") -> bool:
-    """Does it stand in a module that is compiled for tests alone?"""
+    """Tell whether the node lies in a module that is compiled for tests only."""
     if source.language != "rust":
         return False
     above = node.parent

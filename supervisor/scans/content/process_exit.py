@@ -1,4 +1,6 @@
-"""Ends of programs where none belongs: while a module is imported, in a test, and of whoever started the program."""
+"""
+Programs that a change touches, and the places where they end the process: at import, in a test, or by killing others.
+"""
 
 import re
 from bisect import bisect_left
@@ -26,7 +28,7 @@ _SCRIPTS = frozenset(["__main__.py", "setup.py", "manage.py", "noxfile.py", "con
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Oddity:
-    """A line that does what no part of a product has to do."""
+    """A line that product code has no reason to hold."""
 
     line: int
     text: str
@@ -37,13 +39,13 @@ class Oddity:
 
 @dataclass(frozen=True)
 class ChangedProgram:
-    """One file, its new text and the lines that are new in it."""
+    """One changed program file, its new text, and the lines that are new in it."""
 
     file: FileDiff
     text: bytes
     language: str | None
     beside_init: bool
-    """It is part of a Python package, and so imported."""
+    """It belongs to a Python package, and is therefore imported."""
 
     @property
     def path(self) -> str:
@@ -55,20 +57,20 @@ class ChangedProgram:
 
     @cached_property
     def is_script(self) -> bool:
-        """Is it run by itself, and by nobody imported?"""
+        """Tell whether the file is run directly and never imported."""
         name = self.path.rpartition("/")[2]
         run = self.text.startswith(b"#!") or self.file.mode == "100755"
         return name in _SCRIPTS or (run and not self.beside_init and not self.in_tests)
 
     @cached_property
     def is_helper(self) -> bool:
-        """Is it a program that tests start, and none of them?"""
+        """Tell whether it is a program that tests start, and no test itself."""
         name = self.path.rpartition("/")[2]
         return self.in_tests and not is_test(self.path) and name != "conftest.py" and b"__main__" in self.text
 
     @cached_property
     def lines(self) -> tuple[tuple[int, str], ...]:
-        """The new lines that are no comments, with one blank for any number of them."""
+        """The new lines without comments, with single blanks."""
         comment = _HASH if self.language in _HASHED else _SLASHES
         found = ((line.number, " ".join(line.text.split())[:_LONGEST]) for line in self.file.added)
         return tuple((number, text) for number, text in found if text and not comment.match(text))
@@ -78,7 +80,7 @@ class ChangedProgram:
         return parse(self.language, self.text, texts=True) if self.language is not None else None
 
     def nodes(self, *types: str) -> "Iterator[Node]":
-        """The nodes of these types that have a part in a new line."""
+        """Return the nodes of these types that overlap a new line."""
         return (node for node in self._new if node.type in types)
 
     @cached_property
@@ -97,7 +99,7 @@ class ChangedProgram:
 
 
 def programs(subject: Subject) -> Iterator[ChangedProgram]:
-    """Every file that is a program, save those that are CI's own, and what nobody writes by hand."""
+    """Yield every changed program, except those of CI and generated ones."""
     files = [
         file
         for file in subject.read
@@ -116,13 +118,10 @@ def programs(subject: Subject) -> Iterator[ChangedProgram]:
             yield ChangedProgram(file=file, text=text, language=language, beside_init=init in subject.new_paths)
 
 
-if TYPE_CHECKING:
-    from tree_sitter import Node
-
 _PYTHON_EXIT = re.compile(r"(sys\.exit|exit|quit|os\._exit|os\.abort|_exit)")
 _HARD_EXIT = re.compile(r"(?<![\w.])(os\.(_exit|abort)|_exit)\b")
 _FAILS = re.compile(r"\(\s*([1-9]\d*|['\"].*)\s*\)$", re.DOTALL)
-"""Ends of programs that every check would see for a failure."""
+"""Arguments that make an exit count as a failure, which every check notices."""
 _FUNCTIONS = name_set(
     "function_definition lambda function_declaration method_definition arrow_function function_expression "
     "method_declaration func_literal function_item closure_expression"
@@ -142,7 +141,7 @@ _KILLS = "this kills the process that started the program; leave other processes
 
 
 def find_program_ends(program: ChangedProgram) -> Iterator[Oddity]:
-    """Every end of a program that does not belong where it stands."""
+    """Yield the places where the program ends a process that it should not end."""
     for number, text in program.lines:
         if _PARENT.search(text):
             yield Oddity(line=number, text=text, said=_KILLS)
@@ -171,49 +170,40 @@ def _python(program: ChangedProgram) -> Iterator[Oddity]:
         if not _is_inside(node):
             if _is_on_failed_import(node) and _FAILS.search(text):
                 continue
-            yield _oddity(node, _AT_IMPORT, certain=not _FAILS.search(text) and not program.is_helper)
+            yield oddity_at(node, _AT_IMPORT, certain=not _FAILS.search(text) and not program.is_helper)
     if not program.is_script:
         yield from _hard(program)
 
 
 def _hard(program: ChangedProgram) -> Iterator[Oddity]:
-    """`os._exit` skips whatever would tell how tests came out; a child that was forked has nothing to tell."""
+    """Yield calls of `os._exit`, which hides test results. A forked child and a helper program may call it."""
     for node in program.nodes("attribute", "call", "import_from_statement"):
         text = text_of(node)
-        is_it = text in ("os._exit", "os.abort") or re.match(r"_exit\(|from os import .*\b_exit\b", text)
-        if is_it:
+        if text in ("os._exit", "os.abort") or re.match(r"_exit\(|from os import .*\b_exit\b", text):
             expected = b"os.fork(" in program.text or program.is_helper
-            yield _oddity(node, _IN_TEST if program.in_tests else _ANYWHERE, certain=not expected)
+            yield oddity_at(node, _IN_TEST if program.in_tests else _ANYWHERE, certain=not expected)
 
 
 def _is_inside(node: "Node") -> bool:
-    above = node.parent
-    while above is not None:
-        if above.type in _FUNCTIONS:
-            return True
-        above = above.parent
-    return False
+    return any(above.type in _FUNCTIONS for above in _ancestors(node))
+
+
+def _ancestors(node: "Node") -> "Iterator[Node]":
+    while (parent := node.parent) is not None:
+        yield parent
+        node = parent
 
 
 def _is_apart(node: "Node") -> bool:
-    """Below `if __name__ == "__main__"`, which no import comes to."""
-    above = node.parent
-    while above is not None:
-        condition = above.child_by_field_name("condition") if above.type == "if_statement" else None
-        if condition is not None and re.fullmatch(r"\(?__name__\s*==\s*['\"]__main__['\"]\)?", text_of(condition)):
-            return True
-        above = above.parent
-    return False
+    """Tell whether the node lies below `if __name__ == "__main__"`, which imports skip."""
+    conditions = (each.child_by_field_name("condition") for each in _ancestors(node) if each.type == "if_statement")
+    return any(re.fullmatch(r"\(?__name__\s*==\s*['\"]__main__['\"]\)?", text_of(each)) for each in conditions)
 
 
 def _is_on_failed_import(node: "Node") -> bool:
-    """`except ImportError: sys.exit("install it")`: it ends badly, and says why."""
-    above = node.parent
-    while above is not None:
-        if above.type == "except_clause":
-            return "ImportError" in text_of(above) or "ModuleNotFoundError" in text_of(above)
-        above = above.parent
-    return False
+    """Tell whether it is `except ImportError: sys.exit("install it")`, which fails with a reason."""
+    clause = text_of(next((each for each in _ancestors(node) if each.type == "except_clause"), None))
+    return "ImportError" in clause or "ModuleNotFoundError" in clause
 
 
 def _javascript(program: ChangedProgram) -> Iterator[Oddity]:
@@ -222,12 +212,12 @@ def _javascript(program: ChangedProgram) -> Iterator[Oddity]:
         if not re.fullmatch(r"(globalThis\.)?process\.(exit|reallyExit|abort|exitCode)|Deno\.exit", name):
             continue
         if program.in_tests:
-            yield _oddity(node, _IN_TEST)
+            yield oddity_at(node, _IN_TEST)
         elif name.endswith("exitCode"):
             if re.search(r"=\s*0\b", text_of(node)):
-                yield _oddity(node, _AT_IMPORT)
+                yield oddity_at(node, _AT_IMPORT)
         elif not _is_inside(node) and not program.is_script and not _FAILS.search(text_of(node)):
-            yield _oddity(node, _AT_IMPORT)
+            yield oddity_at(node, _AT_IMPORT)
 
 
 def _go(program: ChangedProgram) -> Iterator[Oddity]:
@@ -238,27 +228,25 @@ def _go(program: ChangedProgram) -> Iterator[Oddity]:
         function, arguments = _go_function(node), text_of(node.child_by_field_name("arguments"))
         if program.path.endswith("_test.go"):
             if function != "TestMain" or not re.search(r"\w+\.Run\(|\bcode\b|\bret\b|\bstatus\b|\brc\b", arguments):
-                yield _oddity(node, _IN_TEST)
+                yield oddity_at(node, _IN_TEST)
         elif function == "init":
-            yield _oddity(node, _AT_IMPORT)
+            yield oddity_at(node, _AT_IMPORT)
         elif not is_main:
-            yield _oddity(node, _ANYWHERE, certain="0" in arguments)
+            yield oddity_at(node, _ANYWHERE, certain="0" in arguments)
 
 
 def _go_function(node: "Node") -> str:
-    above = node.parent
-    while above is not None and above.type != "function_declaration":
-        above = above.parent
-    return text_of(above.child_by_field_name("name")) if above is not None else ""
+    function = next((each for each in _ancestors(node) if each.type == "function_declaration"), None)
+    return text_of(function.child_by_field_name("name")) if function is not None else ""
 
 
 def _others(program: ChangedProgram, exits: re.Pattern[str]) -> Iterator[Oddity]:
     main = re.search(rb"\bfn main\s*\(|\bstatic\s+void\s+main\s*\(", program.text) is not None
     for number, text in program.lines:
         if exits.search(text) and (program.in_tests or not main):
-            said = _IN_TEST if program.in_tests else _ANYWHERE
-            yield Oddity(line=number, text=text, said=said, certain=program.in_tests)
+            message = _IN_TEST if program.in_tests else _ANYWHERE
+            yield Oddity(line=number, text=text, said=message, certain=program.in_tests)
 
 
-def _oddity(node: "Node", said: str, *, certain: bool = True) -> Oddity:
+def oddity_at(node: "Node", said: str, *, certain: bool = True) -> Oddity:
     return Oddity(line=line_of(node), text=first_line(node), said=said, certain=certain)

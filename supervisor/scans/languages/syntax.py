@@ -1,7 +1,9 @@
 """
-What the trees of all languages have in common: tokens, texts, lines.
+Parse source files with tree-sitter's grammars, within bounds, and read tokens, texts and lines from their trees.
 
-Trees are walked without recursion: a file may be nested as deeply as whoever wrote it likes.
+Grammars are C code written for honest files. Deep nesting crashes the whole process, and a few kilobytes of nonsense
+can take minutes. Their steps are counted, not timed, so that a file has the same result on every host. Trees are
+walked without recursion, as files may nest to any depth.
 """
 
 import re
@@ -27,6 +29,7 @@ _GRAMMARS = {
     "java": ("tree_sitter_java", "language"),
     "bash": ("tree_sitter_bash", "language"),
 }
+SCRIPTS = ("javascript", "typescript", "tsx")
 _SUFFIXES = {
     **dict.fromkeys(("py", "pyi", "pyw"), "python"),
     **dict.fromkeys(("js", "jsx", "mjs", "cjs"), "javascript"),
@@ -39,23 +42,23 @@ _SUFFIXES = {
 }
 _INTERPRETERS = {b"python": "python", b"node": "javascript", b"bash": "bash", b"sh": "bash", b"deno": "typescript"}
 _DEEPEST = 10_000
-"""Brackets within each other; people nest a few dozen."""
+"""Nested brackets. Honest code has a few dozen."""
 _MOST_ANGLES = 50_000
 """Signs that open a bracket or compare."""
 _STACK = 512 << 20
-"""Bytes, reserved and not used. Eight megabytes are enough for some hundred thousand signs nested in each other."""
+"""Bytes, reserved and not used. Eight megabytes suffice for some hundred thousand nested signs."""
 _STACKS = threading.Lock()
-"""How large a thread's stack becomes is said for the whole process."""
+"""Held while threads start, as the size of their stack is set for the whole process."""
 _MOST_READ = 20
-"""Times that a text may be read in all; one that people wrote is read twice."""
+"""Times that a text may be read in all. Honest code is read twice."""
 _MOST_STEPS = 50
-"""For a thousand bytes, as a grammar counts them; what people write takes five to twenty."""
+"""Steps of a grammar per thousand bytes. Honest code takes five to twenty."""
 _LARGE = 250_000
-"""Bytes from which on a step may take far longer: all limits below are for larger texts alone."""
+"""Bytes from which a step may take far longer. All limits below only apply to larger texts."""
 _MOST_STEPS_OF_LARGE = 40
-"""For a thousand bytes."""
+"""Steps per thousand bytes."""
 _LONGEST_STRETCH = 50_000
-"""Bytes without an end of anything: an error behind so many signs nested in each other takes the square of them."""
+"""Bytes without a closing sign. An error behind that many nested signs takes their square."""
 _AT_A_TIME = 4_096
 _END = re.compile(rb"[,;)\]}]")
 _BRACKET = re.compile(rb"[()\[\]{}]")
@@ -71,7 +74,7 @@ class _Allowance:
 
 
 def language_of(path: str, text: bytes = b"") -> str | None:
-    """The grammar for a file, by its suffix, else by its first line."""
+    """Return the grammar for a file, by its suffix, else by its first line."""
     name = path.rpartition("/")[2]
     if "." in name.lstrip("."):
         return _SUFFIXES.get(name.rpartition(".")[2].lower())
@@ -82,8 +85,10 @@ def language_of(path: str, text: bytes = b"") -> str | None:
 
 def parse(language: str, text: bytes, *, texts: bool = False) -> "Node | None":
     """
-    The tree of a text; None where it is too deeply nested, or costs the grammar too much. With `texts` its nodes know
-    their own, for which it is read a second time: on this stack, as the usual one overflows then as well.
+    Return the tree of a text, or None if it nests too deeply or costs the grammar too much.
+
+    With `texts`, the nodes know their own text. For this the text is parsed again, on the large stack, which the second
+    parse needs as well.
     """
     if _is_too_deep(text):
         return None
@@ -152,9 +157,6 @@ def query(language: str, types: tuple[str, ...]) -> "Query":
     return Query(_language(language), f"[{' '.join(f'({each})' for each in types)}] @it")
 
 
-if TYPE_CHECKING:
-    from tree_sitter import Node
-
 _STRINGS = name_set(
     "string template_string string_literal raw_string_literal interpreted_string_literal "
     "char_literal character_literal rune_literal"
@@ -173,7 +175,7 @@ _LAYOUT = frozenset(["(", ")", ",", ";", "\n"])
 
 
 def walk(*roots: "Node", into: "Callable[[Node], bool]" = lambda _: True) -> "Iterator[Node]":
-    """Every named node in the order of the text; below one that `into` refuses, none."""
+    """Yield every named node in the order of the text, but none below a node that `into` refuses."""
     waiting = list(reversed(roots))
     while waiting:
         node = waiting.pop()
@@ -183,8 +185,16 @@ def walk(*roots: "Node", into: "Callable[[Node], bool]" = lambda _: True) -> "It
 
 
 def text_of(node: "Node | None") -> str:
-    """The text of a node, as it stands."""
     return "" if node is None or node.text is None else node.text.decode(errors="replace")
+
+
+def children_of(node: "Node | None") -> "list[Node]":
+    """Return the named children without comments."""
+    return [child for child in node.named_children if "comment" not in child.type] if node is not None else []
+
+
+def arguments_of(call: "Node") -> "list[Node]":
+    return children_of(call.child_by_field_name("arguments"))
 
 
 def line_of(node: "Node") -> int:
@@ -196,12 +206,12 @@ def first_line(node: "Node") -> str:
 
 
 def words(*nodes: "Node | None") -> tuple[CodeToken, ...]:
-    """The tokens of some nodes, comments, layout and quotation marks left out, numbers with their sign."""
+    """Return the tokens of some nodes: numbers with their sign, but no comments, layout and quotation marks."""
     return tuple(_words([node for node in nodes if node is not None]))
 
 
 _HOW_SHOWN = ("format_specifier", "type_conversion")
-"""Parts of an f-string that say how a value is shown: `:.5f`, `!r`."""
+"""Parts of an f-string that format a value: `:.5f`, `!r`."""
 
 
 def _words(nodes: "list[Node]") -> Iterator[CodeToken]:
@@ -244,7 +254,7 @@ def _is_number(node: "Node") -> bool:
 
 
 def _string(node: "Node") -> str:
-    """The content of a string; a prefix that changes what it is belongs to it, its quotation marks do not."""
+    """Return the content of a string with the prefix that changes its meaning, without quotes."""
     text = text_of(node)
     begin = min((at for at in (text.find(mark) for mark in "\"'`") if at >= 0), default=0)
     prefix, rest = text[:begin].lower().strip("rf#"), text[begin:].rstrip("#")

@@ -1,7 +1,7 @@
 """
-Which case of the old tests is which of the new ones, whatever became of its file and its name.
+Pair the old tests with the new ones, and the assertions of one test with each other, across moves and renames.
 
-A case is looked for where it was, then by its name elsewhere, then by what it says; one that is found nowhere is gone.
+A test is looked for in its place, then by its name elsewhere, then by its words. A test found nowhere is gone.
 """
 
 import re
@@ -19,7 +19,7 @@ _MOST_GUESSES = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Versions:
-    """A file before and after; an empty suite where it does not exist, or holds no tests."""
+    """A file before and after the change. The suite is empty if the file does not exist or holds no tests."""
 
     old_path: str
     path: str
@@ -29,7 +29,7 @@ class Versions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocatedCase:
-    """A case, and the file that it is in."""
+    """A case and its file."""
 
     file: Versions
     case: SuiteCase
@@ -37,7 +37,7 @@ class LocatedCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """The same test, before and after."""
+    """One test before and after the change."""
 
     before: LocatedCase
     after: LocatedCase
@@ -53,15 +53,15 @@ class Pairing:
 
 
 def pair(files: Sequence[Versions]) -> Pairing:
-    """Every old case with its new one, where there is one."""
+    """Pair every old case with its new one, if it has one."""
     table = _Table(
         gone=[LocatedCase(file=file, case=case) for file in files for case in file.old.cases.values()],
         fresh=[LocatedCase(file=file, case=case) for file in files for case in file.new.cases.values()],
     )
     table.join(lambda one: (one.file.path, one.case.name))
-    table.join(lambda one: (one.file.path, one.case.name.rpartition("::")[2], _said(one)))
-    table.join(_said)
-    table.join(lambda one: alpha(one.case.words) if len(one.case.words) > 3 else None)
+    table.join(lambda one: (one.file.path, one.case.name.rpartition("::")[2], _all_words(one)))
+    table.join(_all_words)
+    table.join(lambda one: alpha(one.case.words) if _all_words(one) else None)
     table.join(lambda one: _simple(one.case.name) or None, _SAME_NAME)
     table.guess(lambda one, other: one.file is other.file)
     table.guess(lambda one, other: one.file is not other.file)
@@ -69,7 +69,7 @@ def pair(files: Sequence[Versions]) -> Pairing:
 
 
 def alpha(words: tuple[CodeToken, ...]) -> tuple[str, ...]:
-    """The tokens with their names numbered in the order in which they first occur: what renaming leaves alone."""
+    """Return the tokens with their names numbered by first occurrence, so that renaming leaves them equal."""
     seen: dict[str, str] = {}
     return tuple(
         seen.setdefault(word.text, f"${len(seen)}") if word.kind == "name" else f"{word.kind}:{word.text}"
@@ -78,7 +78,7 @@ def alpha(words: tuple[CodeToken, ...]) -> tuple[str, ...]:
 
 
 def likeness(one: tuple[CodeToken, ...], other: tuple[CodeToken, ...]) -> float:
-    """From 0 to 1: how many tokens two texts share, whatever their order."""
+    """Return the share of tokens that two texts have in common, from 0 to 1, in any order."""
     return _shared(Counter(word.text for word in one), Counter(word.text for word in other))
 
 
@@ -90,7 +90,7 @@ def _shared(one: Counter[str], other: Counter[str]) -> float:
 
 
 class _Table:
-    """Cases that are still without their counterpart, and those that have one."""
+    """The cases without a counterpart so far, and the pairs found."""
 
     def __init__(self, gone: list[LocatedCase], fresh: list[LocatedCase]) -> None:
         self._gone, self._fresh = {id(one): one for one in gone}, {id(one): one for one in fresh}
@@ -105,7 +105,7 @@ class _Table:
         return list(self._fresh.values())
 
     def join(self, key: Callable[[LocatedCase], Hashable], least: float = 0.0) -> None:
-        """Pairs what has the same key; None is no key."""
+        """Pair the cases with equal keys. None is no key."""
         waiting: dict[Hashable, list[LocatedCase]] = {}
         for one in self.fresh:
             waiting.setdefault(key(one), []).append(one)
@@ -115,7 +115,7 @@ class _Table:
                 self._take(one, others.pop(0))
 
     def guess(self, may: Callable[[LocatedCase, LocatedCase], bool]) -> None:
-        """Pairs what is alike, the likest first."""
+        """Pair similar cases, the most similar first."""
         if len(self._gone) * len(self._fresh) > _MOST_GUESSES:
             return
         for _, at, to in sorted(self._guesses(may), key=lambda guess: -guess[0]):
@@ -137,8 +137,8 @@ class _Table:
         self.pairs.append(Pair(before=before, after=after))
 
 
-def _said(one: LocatedCase) -> Hashable:
-    """What the whole case says; too little of it says nothing."""
+def _all_words(one: LocatedCase) -> Hashable:
+    """Return all words of the case, or None if they are too few to identify it."""
     return one.case.words if len(one.case.words) > 3 else None
 
 
@@ -153,7 +153,7 @@ _MOST_GUESSED = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matched:
-    """What is still there, in whatever form; what is not; and what is new."""
+    """The assertions that still exist in some form, the lost ones, and the gained ones."""
 
     met: tuple[tuple[Assertion, Assertion], ...]
     lost: tuple[Assertion, ...]
@@ -161,11 +161,11 @@ class Matched:
 
 
 def match(before: Sequence[Assertion], after: Sequence[Assertion]) -> Matched:
-    """The same words first, then the same but for names, then whatever is likest: an edit and no loss."""
+    """Pair equal assertions first, then those equal but for names, then the most similar: an edit is no loss."""
     met: list[tuple[Assertion, Assertion]] = []
     lost, gained = list(before), list(after)
-    for key in (_exactly, _but_for_names):
-        lost = _join(lost, gained, met, key)
+    lost = _join(lost, gained, met, lambda each: (each.words, each.relation))
+    lost = _join(lost, gained, met, lambda each: (alpha(each.words), each.relation))
     for at, to in _guesses(lost, gained):
         met.append((lost[at], gained[to]))
     taken, given = {id(one) for one, _ in met}, {id(one) for _, one in met}
@@ -174,14 +174,6 @@ def match(before: Sequence[Assertion], after: Sequence[Assertion]) -> Matched:
         lost=tuple(one for one in lost if id(one) not in taken),
         gained=tuple(one for one in gained if id(one) not in given),
     )
-
-
-def _exactly(one: Assertion) -> Hashable:
-    return one.words, one.relation
-
-
-def _but_for_names(one: Assertion) -> Hashable:
-    return alpha(one.words), one.relation
 
 
 def _join(
@@ -225,28 +217,24 @@ _DEFINES = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Renames:
-    """Words of the lines that the change takes from code and adds to it, tests apart."""
+    """The words that a change removes from code and adds to it, without tests."""
 
     removed: frozenset[str]
     added: frozenset[str]
     retired: frozenset[str]
-    """Names whose definitions are gone, with none in their place."""
+    """Names whose definitions are gone without a replacement."""
 
     def are_renames(self, old: str, new: str) -> bool:
-        """Did the code itself drop the one name and take up the other?"""
+        """Tell whether the code itself dropped one name and took up the other."""
         return old in self.removed and new in self.added
 
 
 def renames_in(files: Iterable[FileDiff]) -> Renames:
-    """What a change's code says of names."""
+    """Return the names that a change removes, adds and retires in code."""
     code = [file for file in files if is_code(file.old_path or file.path) or is_code(file.path)]
     removed = [line.text for file in code for line in file.removed]
     added = [line.text for file in code for line in file.added]
-    return Renames(
-        removed=_words(removed),
-        added=_words(added),
-        retired=_defined(removed) - _defined(added),
-    )
+    return Renames(removed=_words(removed), added=_words(added), retired=_defined(removed) - _defined(added))
 
 
 def _words(lines: Iterable[str]) -> frozenset[str]:

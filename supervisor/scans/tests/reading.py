@@ -1,4 +1,4 @@
-"""A file read into a `Suite`, by the reader of its language."""
+"""Read a file into a `Suite` by its language, and add the assertions of the functions that a test calls."""
 
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -17,39 +17,31 @@ from forgepool.supervisor.scans.languages.suite import (
     is_test,
     read_lines,
 )
-from forgepool.supervisor.scans.languages.syntax import language_of, parse
+from forgepool.supervisor.scans.languages.syntax import SCRIPTS, language_of, parse
 from forgepool.supervisor.scans.source.spelling import in_one_spelling
 
-_READERS = {
-    "python": "python",
-    **dict.fromkeys(("javascript", "typescript", "tsx"), "javascript"),
-    "go": "go",
-    "rust": "rust",
-    "java": "java",
-}
-
-
+_READERS = {**dict.fromkeys(SCRIPTS, "javascript"), **{name: name for name in ("python", "go", "rust", "java")}}
 _Placed = TypeVar("_Placed", Assertion, Mark, Value)
 
 
 class SuiteTooLarge(ValueError):
-    """A file of tests that is too large, or nested too deeply, to be read."""
+    """A file of tests is too large, or nested too deeply, to be read."""
 
 
 def may_hold_tests(path: str) -> bool:
-    """Is there any point in reading it: a test, what lies beside tests, or a language that has them amid its code?"""
+    """Tell whether a file is worth reading: a test, a file beside tests, or code that may hold tests."""
     language = language_of(path)
     return is_test(path) or language == "rust" or (language in _READERS and beside_tests(path))
 
 
 def read_suite(path: str, source: bytes) -> Suite:
     """
-    The tests of one file, as its runner would find them.
+    Return the tests of one file as its runner would find them.
 
-    A file that no runner collects has no cases: what looks like some is support.
+    A file that no runner collects has no cases. Its tests count as support.
 
     Raises:
-        TooMuch: it cannot be read.
+        SuiteTooLarge: the file cannot be read.
     """
     language = language_of(path)
     if language not in _READERS:
@@ -70,7 +62,7 @@ def read_suite(path: str, source: bytes) -> Suite:
 
 
 def _with_lines(suite: Suite, line: Callable[[int], int]) -> Suite:
-    """The suite with the lines of its source as it was written."""
+    """Return the suite with the line numbers of the original source."""
 
     def place_lines(those: tuple[_Placed, ...]) -> tuple[_Placed, ...]:
         return tuple(replace(one, line=line(one.line)) for one in those)
@@ -99,8 +91,9 @@ _DEEPEST = 4
 
 def with_shared(path: str, suite: Suite, others: Mapping[str, Suite], paths: Collection[str]) -> Suite:
     """
-    The suite, every case with the assertions of the functions that it calls: those of the same file, and those that it
-    imports from `others`, which are some of all `paths`.
+    Return the suite, with every case holding the assertions of the functions that it calls.
+
+    The functions are those of the same file, and those imported from `others`, a part of all `paths`.
     """
     by_name = {
         **{name: case for name, case in _imported(path, suite, others, paths) if case.assertions or case.calls},
@@ -129,7 +122,7 @@ def _imported(
 
 
 def files_of(module: str, importer: str, paths: Collection[str]) -> list[str]:
-    """The files that an import may mean: of a module without dots, one beside its importer or at the top."""
+    """Return the files that an import may mean. A module without dots lies beside its importer or at the top."""
     end = f"{module.strip('.').replace('.', '/')}.py"
     if "." not in module.strip("."):
         places = {f"{importer.rpartition('/')[0]}/{end}".lstrip("/"), end, f"src/{end}"}
@@ -138,7 +131,7 @@ def files_of(module: str, importer: str, paths: Collection[str]) -> list[str]:
 
 
 def _bound(suite: Suite) -> frozenset[str]:
-    """Names to which the module itself gives a value, whatever else they were."""
+    """Return the names that the module assigns, whatever else they name."""
     return frozenset(name for value in suite.values for name in re.findall(r"\w+", value.name))
 
 
@@ -151,21 +144,20 @@ def _expanded(case: SuiteCase, by_name: dict[str, SuiteCase], imports: Mapping[s
         seen.update(level)
         below: dict[str, CallSite] = {}
         for name, call in level.items():
-            found += (
-                replace(one, shared=True, guards=one.guards + call.guards, swallowed=one.swallowed or call.swallowed)
-                for one in by_name[name].assertions
-            )
+            for each in by_name[name].assertions:
+                swallowed = each.swallowed or call.swallowed
+                found.append(replace(each, shared=True, guards=each.guards + call.guards, swallowed=swallowed))
             below = {**_called(by_name[name], by_name, imports, call), **below}
         level = below
     # A call that looks like an assertion stands for those of the function that is called.
-    own = tuple(one for one in case.assertions if not _is_call_of(one, by_name, seen))
+    own = tuple(assertion for assertion in case.assertions if not _is_call_of(assertion, by_name, seen))
     return replace(case, assertions=(*own, *found)) if found else case
 
 
 def _called(
     case: SuiteCase, by_name: dict[str, SuiteCase], imports: Mapping[str, str], above: CallSite
 ) -> dict[str, CallSite]:
-    """The functions that a case calls by a name that it gives no value to, each by the freest of its calls."""
+    """Return the functions that a case calls and does not assign to, each by its least guarded call."""
     local = {value.name for value in case.values if value.name != _simple_name(case.name)}
     calls = [
         call._replace(guards=call.guards + above.guards, swallowed=call.swallowed or above.swallowed)
@@ -178,10 +170,10 @@ def _called(
     return {call.name: call for call in sorted(calls, key=lambda one: (one.swallowed, one.guards), reverse=True)}
 
 
-def _is_call_of(one: Assertion, by_name: dict[str, SuiteCase], seen: Collection[str]) -> bool:
-    at = next((i for i, word in enumerate(one.words) if word.text == "()"), 0)
-    name = one.words[at - 1].text if at else ""
-    return one.relation == "true" and name in seen and bool(by_name[name].assertions)
+def _is_call_of(assertion: Assertion, by_name: dict[str, SuiteCase], seen: Collection[str]) -> bool:
+    at = next((i for i, word in enumerate(assertion.words) if word.text == "()"), 0)
+    name = assertion.words[at - 1].text if at else ""
+    return assertion.relation == "true" and name in seen and bool(by_name[name].assertions)
 
 
 def _simple_name(name: str) -> str:
