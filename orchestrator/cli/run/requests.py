@@ -14,10 +14,11 @@ from forgepool.orchestrator.decisions.reviews import post_merge_reviews
 from forgepool.orchestrator.journal import inbox
 from forgepool.orchestrator.journal.events import Event, RunResumed, RunStarted
 from forgepool.orchestrator.journal.inbox import PersonRequest
-from forgepool.orchestrator.journal.store import JournalBusy
+from forgepool.orchestrator.journal.store import JournalBusy, is_being_written
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions
+from forgepool.orchestrator.state.branch_names import branch_of
 from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.schema.settings import Settings
 
@@ -224,7 +225,7 @@ def ask_and_go_on(run: str, *requests: PersonRequest, wish: str = "", resume_aft
     for request in requests:
         ask(run, request, wish=wish, go_on=False)
     state = kept.state()
-    if state.finished or state.number == before.number:
+    if state.finished or state.number == before.number or is_being_written(kept.folder):
         return 0
     waited = before.finished or before.halted_by_review
     held = [one.event.sandbox for one in recorded if isinstance(one.event, RunStarted | RunResumed)][-1:]
@@ -241,7 +242,7 @@ def ask(run: str, request: PersonRequest, *, wish: str = "", go_on: bool = True)
     "to"; its name where none are given. `go_on`: name the command that goes on with the run.
     """
     kept = find_run_with(run, request.task)
-    wish = wish or f"{request.do} {request.task or 'all its tasks'}"
+    wish = wish or f"{request.do} {_named(kept, request)}"
 
     def decide(state: RunState) -> list[Event]:
         if state.finished:
@@ -260,6 +261,12 @@ def ask(run: str, request: PersonRequest, *, wish: str = "", go_on: bool = True)
         raise CannotRun(f"there is nothing to {request.do} in run {kept.options.run}: {_phases(state, request)}")
     if go_on and not state.finished:
         say(f"go on with: {_go_on(kept)}")
+
+
+def _named(kept: KeptRun, request: PersonRequest) -> str:
+    if request.task is None:
+        return "all its tasks"
+    return branch_of(kept.state(), request.task) if kept.options.gate else request.task
 
 
 def _if_it_ends(kept: KeptRun, request: PersonRequest) -> str:

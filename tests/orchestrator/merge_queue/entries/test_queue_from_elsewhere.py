@@ -12,6 +12,7 @@ from pydantic import JsonValue
 from tiny_hub import TinyHub, make_hub
 
 from forgepool.orchestrator.cli.queue.submit import _tell_reasons
+from forgepool.orchestrator.cli.run import requests
 from forgepool.orchestrator.decisions.queue.submissions import entry_name
 from forgepool.orchestrator.journal.events import CheckSent, EntryHeld, EntrySubmitted, Event
 from forgepool.orchestrator.journal.inbox import PersonRequest
@@ -22,6 +23,7 @@ from forgepool.orchestrator.merge_queue.submit import EntryProgress, Submitted, 
 from forgepool.orchestrator.reports.queue_board import BEAT_S, GONE_S, RENEWED_S, BoardEntry
 from forgepool.orchestrator.reports.queue_status import EntryStanding
 from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions
 from forgepool.orchestrator.state.run import RunState
 from forgepool.supervisor.messages import CheckRequest
 from forgepool.workers.schema.settings import Settings
@@ -297,6 +299,20 @@ def test_what_is_not_taken_in_yet_stands_before_what_has_ended(place: Place) -> 
     place.submit(BRANCH)
     board, _ = show_board(place.queue)
     assert [(one.stand.entry, one.stand.state) for one in board.entries] == [(BRANCH, "submitted"), ("first", "landed")]
+
+
+def test_a_request_left_for_a_serving_queue_has_the_branchs_own_name(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place.submit(BRANCH)
+    place.turn()
+    options = RunOptions(
+        run=RUN, hub=str(place.hub.path), target="main", workers=1, plan_file="", plan_file_digest="", gate=True
+    )
+    kept = KeptRun(place.loop.folder, options, place.loop.course.plan, place.loop.course)
+    monkeypatch.setattr(requests, "find_run_with", lambda *_: kept)
+    requests.ask(RUN, PersonRequest(do="approve", task=entry_name(BRANCH), by="Ada"))
+    assert capsys.readouterr().out.startswith(f"asked run {RUN} to approve {BRANCH}; ")
 
 
 def test_the_log_of_a_returned_branch_has_no_colours_and_what_to_do_comes_last(
