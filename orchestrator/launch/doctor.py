@@ -1,4 +1,4 @@
-"""What this machine can do: git, Redis, the hub, disk, kernel features, agents and keys. Each with its mend."""
+"""Checks what this machine can do: git, Redis, disk, kernel, sandbox, agents and model keys, each with its remedy."""
 
 import os
 import platform
@@ -31,7 +31,7 @@ from forgepool.worktrees.hub.hub import HubUnusable
 
 
 class MachineFinding(Message):
-    """`bad` stops runs; `note` is good to know."""
+    """One line of `forgepool doctor`. `bad` stops runs; `note` is good to know."""
 
     what: str
     verdict: Literal["ok", "note", "bad"]
@@ -43,7 +43,7 @@ _SWITCH = "FORGEPOOL_SANDBOX"
 
 
 def sandbox_findings(settings: Settings) -> list[MachineFinding]:
-    """First what a run here would use; then what that rests on."""
+    """Return the sandbox that a run here would use, then the layers it rests on; each is tried, not looked up."""
     if sys.platform != "linux":
         return [_in_force(settings)]
     tried = layers()
@@ -129,7 +129,7 @@ _LOW_BYTES = 2 * 1024**3
 
 
 def examine(settings: Settings, repo: str | None) -> list[MachineFinding]:
-    """One finding each; what was not asked for (a hub, a shared Redis) is left out."""
+    """Return one finding for each part; a repository or a shared Redis is only tried when it is named."""
     findings = [
         _python(),
         _git(),
@@ -173,7 +173,7 @@ def _redis_binary(settings: Settings) -> MachineFinding:
 
 
 def _embedded(settings: Settings) -> MachineFinding:
-    """Really starts one, and stops it."""
+    """Start a private Redis, and stop it."""
     what = "private Redis"
     with make_scratch() as logs:
         parts = embedded.Embedded(settings=settings, logs=logs, workers=1, place=scratch())
@@ -226,7 +226,7 @@ def _agents() -> list[MachineFinding]:
 
 
 def _keys(settings: Settings) -> MachineFinding:
-    """Of the models the table knows; without any, tasks for the built-in agent cannot be done here."""
+    """Report the model keys that are set. Without any, the built-in agent cannot work here."""
     try:
         table = read_table(settings.models_file)
     except DocumentWrong as wrong:

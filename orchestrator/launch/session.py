@@ -1,7 +1,7 @@
 """
-A run from its outside: checks that it can begin, gathers what it works with, lets the loop go, and cleans up.
+Starts or resumes a run: checks that it can begin, prepares the hub, Redis and workers, runs the loop, cleans up.
 
-Everything that can be refused is refused before anything is started (`refusals`).
+Everything that can be refused is refused before anything is started (`prerequisites`).
 """
 
 import time
@@ -58,7 +58,7 @@ Warn = Callable[[str], None]
 
 
 def _unheard(sentence: str) -> None:
-    """Nobody is told."""
+    """Ignore a warning."""
 
 
 def start_run(
@@ -77,9 +77,9 @@ def start_run(
     warn: Warn = _unheard,
 ) -> tuple[KeptRun, Ending]:
     """
-    Runs a plan from its beginning, but for what an earlier run of it has landed; `again` does that again, too.
+    Run a plan. Tasks that an earlier run of it has landed are skipped, unless `again` is set.
 
-    `warn` is told of what will stop some of it and need not stop the rest.
+    `warn` receives a sentence for problems that stop only part of the plan.
     """
     has_gate_file = refuse_unready(plan, hub)
     gate = gate_of(plan, hub, own_train=own_train)
@@ -127,10 +127,10 @@ def start_run(
 
 def gate_of(plan: Plan, hub: Hub, *, own_train: bool) -> str:
     """
-    The gate by which the plan's candidates land; empty for a train of the run's own.
+    Return the merge queue that lands the plan's candidates; empty where the run lands them itself.
 
     Raises:
-        CannotRun: somebody keeps the target, and the plan says what only a train of its own could keep to.
+        CannotRun: a queue serves the target, and the plan has options that a queue cannot keep.
         GitFailed: the hub could not be asked.
     """
     gate = "" if own_train else standing_gate(hub.mirror, plan.target)
@@ -150,8 +150,8 @@ def _gate_again(kept: KeptRun, hub: Hub, *, own_train: bool) -> str:
     if own_train and given:
         names = ", ".join(task.id for task in given[:5])
         raise CannotRun(
-            f"{state.gate} has {names} of run {state.run}, and may land it whenever it is up; cancel that first, or "
-            f"keep the gate: forgepool queue serve --repo {state.hub} --target {state.target}"
+            f"{state.gate} has {names} of run {state.run}, and may land them; cancel them first, or "
+            f"serve the queue: forgepool queue serve --repo {state.hub} --target {state.target}"
         )
     return "" if own_train else gate_of(kept.plan, hub, own_train=False) or state.gate
 
@@ -166,10 +166,10 @@ def resume_run(
     listener: Listener,
     warn: Warn = _unheard,
 ) -> Ending:
-    """Goes on with a run where its journal ends."""
+    """Resume a run where its journal ends."""
     if kept.options.gate:
         where = f"--repo {kept.options.hub} --target {kept.options.target}"
-        raise CannotRun(f"{kept.options.run} is a gate, which goes on when it is kept: forgepool queue serve {where}")
+        raise CannotRun(f"{kept.options.run} is a merge queue, not a run; go on with: forgepool queue serve {where}")
     if not kept.state().run:
         raise CannotRun(f"run {kept.options.run} never began; start it again: forgepool run {kept.options.plan_file}")
     hub = open_hub(kept.options.hub, settings)
@@ -197,7 +197,7 @@ def resume_run(
 
 
 def _left(kept: KeptRun) -> Plan:
-    """The plan without what has ended or has only to be let in: who did that need not be there any more."""
+    """Return the plan without tasks that have ended or need only landing: their agents need not be here any more."""
     state = kept.state()
     done = {task.id for task in state.tasks.values() if task.phase in TERMINAL or task.restorable}
     left = tuple(task for task in kept.plan.tasks if task.id not in done)
@@ -206,9 +206,9 @@ def _left(kept: KeptRun) -> Plan:
 
 def take_in_late(kept: KeptRun) -> list[Event]:
     """
-    Journals what people asked of a run as it ended, after it had last looked; a `cancel` came too late.
+    Journal the requests that reached a run as it ended; a late `cancel` is dropped. Return the events.
 
-    A run that has not ended takes its requests in itself. Raises JournalBusy, JournalUnreadable.
+    A run that has not ended reads its own requests. Raises JournalBusy, JournalUnreadable.
     """
     if not kept.state().finished:
         return []
@@ -234,9 +234,9 @@ def _go(
     journal = Journal(kept.folder)
     try:
         state, earlier = kept.replay()
-        # Before anything is started that could fail: a run whose journal is empty could not be resumed.
+        # First of all: a run whose journal is empty could not be resumed.
         begin(state, journal, *beginning, listener=listener)
-        # Whoever keeps the target has its own reviewers.
+        # A queue that serves the target has its own reviewers.
         asked = bool(kept.course.reviewed) or kept.course.integration_review != "never"
         reviewed = (asked or wants_reviews(mirror, CommitId(state.tip))) and not state.gate
         with _transport(settings, kept, reviewed=reviewed) as (url, parts):
@@ -263,7 +263,7 @@ def _go(
 
 
 def begin(state: RunState, journal: Journal, *beginning: Event, listener: Listener) -> None:
-    """Journal what there is to say before the loop goes on, all of it or nothing."""
+    """Apply and journal the first events, all or none, before the loop starts."""
     now = time.time()
     for event in beginning:
         apply(state, event, number=state.number + 1, at=now)
@@ -272,7 +272,7 @@ def begin(state: RunState, journal: Journal, *beginning: Event, listener: Listen
 
 @contextmanager
 def _transport(settings: Settings, kept: KeptRun, *, reviewed: bool) -> Iterator[tuple[str, Embedded | None]]:
-    """The shared Redis of the settings, or a private one with workers of our own."""
+    """Yield the URL of the shared Redis, or of a private one with our own workers."""
     if settings.broker_url is not None:
         client = connect(settings.broker_url)
         ping(client, settings.broker_url)
@@ -291,10 +291,8 @@ def _transport(settings: Settings, kept: KeptRun, *, reviewed: bool) -> Iterator
 
 def _tidy(mirror: Mirror, state: RunState, folder: Path) -> None:
     """
-    Removes the run's refs from the hub, its transcripts brought home, but for the work of what did not land: that is
-    not to be lost.
-
-    A hub that is away keeps the rest too.
+    Remove the run's refs from the hub, except the work of tasks that did not land, and fetch its transcripts. An
+    unreachable hub keeps them.
     """
     until = time.monotonic() + 5
     while time.monotonic() < until:

@@ -1,4 +1,11 @@
-"""A queue by the refs of its hub: what its board says, and requests that are pushed to it."""
+"""
+A queue seen through the refs of its hub: its board, and requests that are pushed to it.
+
+A request about an entry is a blob pushed beside submissions, with the same rights; the queue answers on its board.
+
+Why no approval, grant or pause through the hub: they admit what checks and scans refuse, or stop everyone, and a push
+does not prove who made it. They are given on the queue's host, or with the API's token.
+"""
 
 import time
 import uuid
@@ -37,7 +44,7 @@ from forgepool.worktrees.hub.mirror import Mirror
 from forgepool.worktrees.hub.push import Pushed, RefUpdate
 
 ANSWERED_S = 15.0
-"""Seconds for which the answer to a request is waited for: a queue looks at its hub every second or two."""
+"""Seconds to wait for the answer to a request; a queue looks at its hub every second or two."""
 _LOOK_S = 0.5
 _MOST_BYTES = 5_000_000
 _MOST_UNTAKEN = 50
@@ -53,9 +60,9 @@ class HubLook:
     tip: CommitId | None
     board: Board | None
     silence: str
-    """One sentence where no queue was heard lately; empty while one is at work."""
+    """One sentence if no queue was heard lately; empty while one is active."""
     submitted: Mapping[str, CommitId]
-    """Submissions that no queue has taken in yet, by ref."""
+    """Submissions that no queue has picked up yet, by ref."""
 
     def entry(self, name: str) -> BoardEntry | None:
         names = (entry_name(name), earlier_name(name))
@@ -65,18 +72,18 @@ class HubLook:
 
 @dataclass(slots=True)
 class HubQueue:
-    """The queue of one branch, by a repository here that can reach its hub."""
+    """The queue of one branch, through a local repository that can reach its hub."""
 
     mirror: Mirror
     target: str
     _boards: dict[CommitId, Board | None] = field(default_factory=dict)
-    """The latest one alone."""
+    """Only the latest board."""
     _signs: dict[CommitId, GateSign | None] = field(default_factory=dict)
     _heard: float | None = None
-    """When the sign was seen to change, on a clock that only goes on: that is true whatever the other clock says."""
+    """Monotonic time when the sign was seen to change, which holds whatever the other host's clock says."""
 
     def look(self) -> HubLook:
-        """Raises GitFailed."""
+        """Read the hub's refs and the board. Raises GitFailed."""
         branch, sign, board = f"refs/heads/{self.target}", sign_ref(self.target), board_ref(self.target)
         refs = self.mirror.hub_refs(branch, sign, board, pattern(self.target))
         self._note_sign(sign, refs.get(sign))
@@ -92,18 +99,18 @@ class HubQueue:
         )
 
     def knows(self, name: str) -> bool:
-        """Return whether it has the entry, or a submission of it that is not taken in yet. Raises GitFailed."""
+        """Tell whether the queue has the entry, or a submission of it not picked up yet. Raises GitFailed."""
         look = self.look()
         return look.entry(name) is not None or self._lying(look, name) is not None
 
     def ask(self, request: PersonRequest, *, wait_s: float = ANSWERED_S) -> RequestReply | None:
         """
-        Push a request about an entry. None where the queue has not answered yet: it will when it looks at the hub.
+        Push a request about an entry. None where the queue has not answered yet; it will at its next look.
 
-        The request is about the commit that stands or lies there now: what is submitted later is not meant by it.
+        The request concerns the commit submitted now, not a later one.
 
         Raises:
-            CannotRun: there is no such entry, or the hub does not take the request.
+            CannotRun: there is no such entry, or the hub rejects the request.
             GitFailed: the hub cannot be asked.
         """
         name, look = request.task or "", self.look()
@@ -119,13 +126,13 @@ class HubQueue:
         return self._answer(ref, time.monotonic() + (0.0 if look.silence else wait_s))
 
     def _meant(self, look: HubLook, name: str, lying: str | None) -> str:
-        """Find the latest commit of the entry; empty where the queue shows no board. Raises GitFailed."""
+        """Return the entry's latest commit; empty where the queue shows no board. Raises GitFailed."""
         if lying is not None:
             try:
                 self.mirror.bring(lying)
                 return read_submission(self.mirror.git, self.target, lying, look.submitted[lying]).commit
             except GitFailed:
-                # A queue may have taken it in meanwhile.
+                # A queue may have picked it up meanwhile.
                 look = self.look()
                 if self._lying(look, name) is not None:
                     raise
@@ -133,7 +140,7 @@ class HubQueue:
         return entry.stand.commit if entry is not None else ""
 
     def contains(self, look: HubLook, commit: str) -> bool:
-        """Return whether the target's history has the commit, by the hub's own word. Raises GitFailed."""
+        """Tell whether the target's history has the commit. Raises GitFailed."""
         if look.tip is None:
             return False
         if not self.mirror.has(look.tip):
@@ -142,8 +149,8 @@ class HubQueue:
 
     def has_landed(self, look: HubLook, name: str, commit: str, before: str) -> bool:
         """
-        Return whether the target bears out what the board says of an entry: it landed since `before`, and with this
-        commit or with the queue's own trailers of the entry. Raises GitFailed.
+        Verify in the target what the board says: the entry landed after `before`, and with this commit or with the
+        queue's own trailers. Raises GitFailed.
         """
         entry = look.entry(name)
         if entry is None or look.board is None or not self.contains(look, entry.stand.landed_as):
@@ -159,7 +166,7 @@ class HubQueue:
         return self.mirror.git.run("merge-base", "--is-ancestor", commit, tip, ok=(0, 1, 128)).status == 0
 
     def _lying(self, look: HubLook, name: str) -> str | None:
-        """The ref of a submission under the name that no queue has taken in yet."""
+        """Return the ref of a submission under the name that no queue has picked up yet."""
         prefix = submission_ref(self.target, "")
         mine = (ref for ref in look.submitted if entry_name(ref.removeprefix(prefix)) == entry_name(name))
         return next(mine, None)
@@ -168,7 +175,7 @@ class HubQueue:
         gone = self.mirror.push([RefUpdate(ref=ref, new=None, expected=look.submitted[ref])])
         if not isinstance(gone, Pushed):
             raise CannotRun(f"'{name}' cannot be withdrawn: {gone}; try again")
-        return RequestReply(done=True, said=f"{name}: withdrawn before a queue took it in")
+        return RequestReply(done=True, said=f"{name}: withdrawn before a queue picked it up")
 
     def _push(self, request: PersonRequest) -> str:
         said = HubRequest.model_validate(request.model_dump(include={"do", "task", "text", "by", "candidate"}))
@@ -177,11 +184,11 @@ class HubQueue:
         pushed = self.mirror.push([RefUpdate(ref=ref, new=blob, expected=None)])
         if not isinstance(pushed, Pushed):
             hub = without_password(self.mirror.hub)
-            raise CannotRun(f"{hub} does not take {ref}: {pushed}; get permission to push there, or try again")
+            raise CannotRun(f"{hub} rejects {ref}: {pushed}; get permission to push there, or try again")
         return ref
 
     def _answer(self, ref: str, until: float) -> RequestReply | None:
-        """Raises CannotRun where the queue could not read the request."""
+        """Wait for the answer on the board. Raises CannotRun where the queue could not read the request."""
         name = ref.rsplit("/", 1)[-1]
         while time.monotonic() < until:
             board = self.look().board
@@ -189,7 +196,7 @@ class HubQueue:
                 return board.answers[name]
             why = next((one.why for one in board.refused if one.name == name), None) if board is not None else None
             if why is not None:
-                raise CannotRun(f"the queue of {self.target} does not take the request: {why}")
+                raise CannotRun(f"the queue of {self.target} rejects the request: {why}")
             time.sleep(_LOOK_S)
         return None
 
@@ -213,7 +220,7 @@ class HubQueue:
         if self._heard is not None:
             silent_s = time.monotonic() - self._heard
         elif board is None:
-            # Of a version that puts up no board, and whose beats tell no time.
+            # An earlier version: no board, and beats that tell no time.
             return ""
         else:
             silent_s = _silent_s(sign.beat, board.at, now)
@@ -225,7 +232,7 @@ class HubQueue:
         return f"no queue is serving {self.target} now; one was last heard from at {heard}"
 
     def _read(self, kind: type[Said], ref: str, at: CommitId) -> Said | None:
-        """Return None for an object that is not of this kind, or too long to be."""
+        """Read an object of the hub; None if it is too long or of another kind."""
         git = self.mirror.git
         if git.run("cat-file", "-e", at, ok=(0, 1, 128)).status != 0:
             self.mirror.bring(ref)
@@ -236,16 +243,16 @@ class HubQueue:
         except ValidationError:
             return None
         except GitFailed:
-            # It is no blob, or was moved meanwhile and the fetch brought what lies there now.
+            # Not a blob, or the ref has moved and the fetch brought its new object.
             return None
 
 
 def show_board(queue: HubQueue) -> tuple[Board, str]:
     """
-    Its board, with what lies in the hub and no queue has taken in yet; and a sentence where none is at work.
+    Return the board, with submissions that no queue has picked up, and a sentence if no queue is active.
 
     Raises:
-        CannotRun: it shows none here.
+        CannotRun: the queue shows no board.
         GitFailed: the hub cannot be asked.
     """
     look = queue.look()
@@ -257,27 +264,31 @@ def show_board(queue: HubQueue) -> tuple[Board, str]:
 
 
 def explain_entry(queue: HubQueue, name: str) -> BoardEntry:
-    """Raises CannotRun where the queue shows no such entry, with why it was not taken in where that is known."""
+    """
+    Return an entry with its explanation. Raises CannotRun if there is none, with the reason if it was not accepted.
+    """
     look = queue.look()
     if (entry := look.entry(name)) is not None:
         quiet = f"\n{look.silence[:1].upper()}{look.silence[1:]}." if look.silence else ""
         return entry.model_copy(update={"explained": entry.explained + quiet})
     board, silence = show_board(queue)
     late = (
-        f"{silence}, and it will be picked up when one starts" if silence else "the queue takes it in at its next look"
+        f"{silence}, and it will be picked up when one starts"
+        if silence
+        else "the queue will pick it up at its next look"
     )
     for one in board.entries:
         if entry_name(one.stand.entry) == entry_name(name):
             return one.model_copy(update={"explained": f"'{name}' is submitted: {late}."})
     refused = [one for one in board.refused if entry_name(one.name) == entry_name(name)]
     if refused:
-        raise CannotRun(f"'{name}' ({refused[-1].commit[:12]}) was not taken in: {refused[-1].why}")
+        raise CannotRun(f"'{name}' ({refused[-1].commit[:12]}) was not accepted: {refused[-1].why}")
     latest = ", ".join(one.stand.entry for one in board.entries[:8]) or "none yet"
     raise CannotRun(f"the queue of {queue.target} has no entry '{name}'; the latest are: {latest}")
 
 
 def _untaken(queue: HubQueue, lying: Mapping[str, CommitId]) -> Iterator[BoardEntry]:
-    """Submissions that no queue has taken in yet. Raises GitFailed."""
+    """Yield entries for submissions that no queue has picked up yet. Raises GitFailed."""
     shown = dict(list(lying.items())[:_MOST_UNTAKEN])
     if shown:
         queue.mirror.bring(*shown)
@@ -296,14 +307,14 @@ def _untaken(queue: HubQueue, lying: Mapping[str, CommitId]) -> Iterator[BoardEn
                 code="submitted",
                 blocked_by="",
                 landed_as="",
-                why=one.wrong or "no queue has taken it in yet",
+                why=one.wrong or "no queue has picked it up yet",
                 next="",
             )
             yield BoardEntry(stand=stand, explained="")
 
 
 def _silent_s(beat: int, at: float, now: float) -> float:
-    """Seconds since the beat by this clock, which may be some minutes off the queue's."""
+    """Return seconds since the beat by this clock, which may differ from the queue's by minutes."""
     if now - at > RENEWED_S + GONE_S:
         return now - at
     beats = (int(now // BEAT_S) - beat) % BEATS

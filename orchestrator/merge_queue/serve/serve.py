@@ -1,4 +1,4 @@
-"""Gates from their outside: what is refused before anything is started, their journals, and what they work with."""
+"""Starts and serves queues: refuses unusable targets, opens their journals, and provides Redis and workers."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
@@ -34,36 +34,38 @@ from forgepool.worktrees.commits.paths import find_at
 from forgepool.worktrees.hub.mirror import Mirror
 
 Beside = Callable[[KeptRun, Mirror], AbstractContextManager[None]]
-"""What serves beside a gate's loop, in threads of its own and by this mirror alone, for as long as the gate is kept."""
+"""A service beside the queue's loop (API, bot), in its own threads, with this mirror, while the queue is served."""
 
 
 Shut = Callable[[str, Exception], None]
-"""Told of a target that is left out, and why."""
+"""Called for a target that is left out, with the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePost:
-    """Where a gate stands, and with what."""
+    """One branch to serve, and how."""
 
     hub: Hub
     target: str
     trials: int = 1
-    """Cars that are checked at once on this machine."""
+    """Batches of entries checked at once on this machine."""
     people: PeoplesReview = "none"
     rules: GateRules = field(default_factory=GateRules)
 
 
 def gate_name(hub: str, target: str) -> str:
-    """Of the one gate that this home has in front of a branch of a hub."""
+    """Return the name of this home's queue for a branch of a hub."""
     return f"gate-{earlier_name(target)[:60]}-{hashlib.sha256(f'{hub} {target}'.encode()).hexdigest()[:6]}"
 
 
 def take_post(where: str, target: str, settings: Settings) -> QueuePost:
     """
+    Open the hub and check that the target can be served.
+
     Raises:
-        CannotRun: there is no such branch, somebody has it checked out, or it says of no check.
-        DocumentWrong: its gate file cannot be read as one.
-        HubUnusable, GitFailed: the hub cannot be worked with.
+        CannotRun: there is no such branch, it is checked out, or it defines no checks.
+        DocumentWrong: its gate file is invalid.
+        HubUnusable, GitFailed: the hub cannot be used.
     """
     return _post(open_hub(where, settings), target)
 
@@ -75,7 +77,7 @@ def _post(hub: Hub, target: str) -> QueuePost:
     folder = hub.facts.checked_out.get(target)
     if folder is not None:
         raise CannotRun(
-            f"branch {target} is checked out in {folder}, whose files would not follow it; gate a bare repository, "
+            f"branch {target} is checked out in {folder}, whose files would go stale when changes land; serve a bare repository, "
             "or switch that folder to another branch"
         )
     _prove_gate_file(hub, target)
@@ -83,20 +85,22 @@ def _post(hub: Hub, target: str) -> QueuePost:
 
 
 def _prove_gate_file(hub: Hub, target: str) -> None:
-    """Better told now than with the first entry; later changes of it are the gate's to tell."""
+    """Refuse a target without checks now rather than at the first entry; later changes are the queue's to report."""
     tip = hub.heads[target]
     hub.mirror.ensure(tip)
     text = read_file(hub.mirror.git, tip, GATE_FILE)
     name = f"{target}:{GATE_FILE}"
     if text is None or not read_gate_file(text.decode(errors="replace"), name).checks:
         what = "does not exist" if text is None else "has no checks"
-        raise CannotRun(f"{name} {what}, and nothing lands unchecked; forgepool init proposes one")
+        raise CannotRun(f"{name} {what}, but nothing may land unchecked; `forgepool init` proposes one")
 
 
 def posts(where: str, targets: Sequence[str], settings: Settings, shut: Shut) -> list[QueuePost]:
     """
-    A post for each target. One that this home has kept before, and whose branch is no more to be gated as it is now, is
-    told to `shut` and left out for the others' sake, where there are any. Raises as `take_post`.
+    Return a post for each target. Raises as `take_post`.
+
+    A target that was served from this home before and cannot be served now is reported to `shut` and left out, provided
+    that others remain.
     """
     twice = next((one for one in targets if targets.count(one) > 1), None)
     if twice is not None:
@@ -128,10 +132,10 @@ def serve(
     beside: Sequence[Beside] = (),
 ) -> list[KeptRun]:
     """
-    Keeps the gates, all of one hub, until a person stops them. What serves `beside` is given the first of them.
+    Serve the queues, all of one hub, until a person stops them. The services `beside` belong to the first.
 
-    Nothing is begun where one of them cannot be. What nobody foresaw ends the gate that it happens to, of which `left`
-    is told, and is raised once the others have ended, too. Raises JournalBusy where this home keeps one already.
+    Nothing starts unless all can be served. An unforeseen exception ends only its own queue, is passed to `left`, and
+    is raised when the others have ended. Raises JournalBusy where this home serves one of them already.
     """
     names = [gate_name(one.hub.facts.url, one.target) for one in stands]
     level = prove_sandbox(gate_plan(names[0], stands[0].target), settings)
