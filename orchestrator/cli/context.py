@@ -79,7 +79,7 @@ def replay(
         float | None,
         typer.Option(min=0.0, metavar="SECONDS", help="Seconds a cache keeps an unused prefix; default: for ever."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Answer with one JSON list.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON list.")] = False,
 ) -> int:
     """Show what recorded runs would have cost under each profile, and what the agent would have missed."""
     paths, names = _parted(files, profile or [])

@@ -85,7 +85,7 @@ def supervisor(
 def doctor(
     repo: Annotated[str | None, typer.Option(help="Also check whether this repository can be used.")] = None,
     broker: Annotated[str | None, typer.Option(help="Also check whether this Redis can be used.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Answer with a list of JSON objects.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False,
 ) -> int:
     """Show what this machine can do, one line each, and how to get what is missing."""
     started = time.monotonic()
@@ -102,7 +102,7 @@ def doctor(
 
 
 def models(
-    as_json: Annotated[bool, typer.Option("--json", help="Answer with one JSON object.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> int:
     """Show which models can be asked, what they cost, and which one does which kind of work."""
     own = Settings().models_file

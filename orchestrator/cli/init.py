@@ -39,7 +39,7 @@ def init(
     try_it: Annotated[
         bool, typer.Option("--try", help=f"Run the checks of {GATE_FILE}, or the proposed ones, on HEAD.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Answer with one JSON object.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> int:
     """Propose a forgepool.yaml with the checks that the committed files suggest, for you to correct and commit."""
     repository = open_repository(repo)

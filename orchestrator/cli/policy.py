@@ -55,7 +55,7 @@ def explain(
     repo: Annotated[
         str | None, typer.Option(help="Path or URL of the repository; default: the one you are in, if any.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Answer with one JSON object.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> int:
     """Show what the policy decides, by which rule, and why; nothing is run. The exit status is 0 for every decision."""
     if phase not in get_args(PhaseName):

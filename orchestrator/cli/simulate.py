@@ -70,7 +70,7 @@ def plan(
         bool, typer.Option("--from-runs", help="Take durations, failures and costs from the last runs of this plan.")
     ] = False,
     gantt: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw the run of median length.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Answer with one JSON object.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> int:
     """
     Forecast a plan by playing it with the real scheduler and merge queue on a virtual clock; nothing is started.

@@ -222,8 +222,9 @@ class Embedded:
 
 def start(settings: Settings, *, logs: Path, workers: int, reviews: int = 0, trials: int = 1) -> Embedded:
     """
-    Start Redis and the worker processes: `workers` for orders, `trials` for checks and landings, `reviews` for reviews.
-    Call it from the main thread.
+    Start Redis and the worker processes; call it from the main thread.
+
+    `workers` is for orders, `trials` for checks and landings, `reviews` for reviews.
 
     Raises:
         NoRedis: there is none to start.

@@ -1,8 +1,7 @@
 """
-Refuses a run before anything is started, each time by trying what the run will need.
+Refuses runs that cannot work, before anything is started, by trying what they need.
 
-Examples are a target that is checked out, a plan without checks, a hub that rejects our refs, an unusable Redis, and a
-home that cannot be written.
+Examples are a target that is checked out, a plan without checks, an unwritable hub, Redis or home.
 """
 
 import shutil

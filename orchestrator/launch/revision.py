@@ -34,7 +34,7 @@ def take_plan(kept: KeptRun, path: Path, settings: Settings) -> tuple[KeptRun, l
     """
     if kept.options.gate:
         raise CannotRun(
-            f"{kept.options.run} is a merge queue, which has no plan; submit changes with: forgepool queue submit BRANCH"
+            f"{kept.options.run} is a merge queue and has no plan; submit changes with: forgepool queue submit BRANCH"
         )
     hub = open_hub(kept.options.hub, settings)
     written = read_plan(path, hub)

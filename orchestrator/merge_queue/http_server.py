@@ -112,9 +112,7 @@ def api_beside(
     listening = bind_socket(where)
     where = Address(host=where.host, port=listening.getsockname()[1])
     if not where.is_loopback:
-        tell(
-            f"the API at {where} is plain HTTP and reachable from other hosts, which exposes the token: put a TLS proxy in front"
-        )
+        tell(f"the API at {where} is plain HTTP that other hosts can reach, token included; put a TLS proxy in front")
     tell(f"the API is at http://{where}; docs/reference/gate_api.md describes it")
 
     def beside(kept: KeptRun, mirror: Mirror) -> AbstractContextManager[None]:

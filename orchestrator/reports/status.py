@@ -61,7 +61,7 @@ class ReviewStanding:
     person: str = ""
     read: int = 0
     changed: int = 0
-    """Files changed, of which `read` were read."""
+    """Files changed; `read` counts those that were read."""
     held: tuple[str, ...] = ()
     """Findings that block the candidate."""
     dropped: tuple[str, ...] = ()

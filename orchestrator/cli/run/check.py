@@ -91,7 +91,7 @@ def check(
     with_checks: Annotated[
         bool, typer.Option("--with-checks", help="Also run the checks on the current target.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Answer with one JSON object.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> int:
     """Check a plan and preview it: the order, what runs together, what waits and why."""
     settings = Settings()

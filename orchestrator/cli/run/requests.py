@@ -73,7 +73,7 @@ def answer(
         raise CannotRun(
             f"task '{task}' of run {kept.options.run} has no question, it is {state.tasks[task].phase}; {others}"
         )
-    name = _person() if by is None else by
+    name = login_name() if by is None else by
     for said, what in ((text, "the answer"), (name, "the name given with --by")):
         prove_text(said, what)
     request = PersonRequest(do="answer", task=task, text=text, by=printable(name))
@@ -202,7 +202,7 @@ def find_run_with(run: str, task: str | None) -> KeptRun:
     return kept
 
 
-def _person() -> str:
+def login_name() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):

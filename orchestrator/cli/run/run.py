@@ -46,7 +46,7 @@ Sandbox = Annotated[
     Wanted | None,
     typer.Option(help="Confine commands: auto: the best available; require: bubblewrap or refuse; off: not at all."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Answer with one JSON object; progress on standard error.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object; progress goes to standard error.")]
 Run = Annotated[str, typer.Argument(help="The run's name, or its beginning.")]
 
 

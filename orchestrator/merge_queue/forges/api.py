@@ -174,7 +174,9 @@ class Api:
             case 401:
                 text = f"{forge} rejects the token{because}; set a valid one in {self.account.variable}"
             case 403:
-                text = f"{forge} does not allow this token {asked}{because}; docs/how-to/forges.md lists the rights it needs"
+                text = (
+                    f"{forge} does not allow this token {asked}{because}; docs/how-to/forges.md lists the needed rights"
+                )
             case 404:
                 text = f"{forge} has nothing at {asked}: the name is wrong, or the token may not see it"
             case _ if response.is_redirect:

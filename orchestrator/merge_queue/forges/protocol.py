@@ -69,8 +69,8 @@ class Forge(Protocol):
         """
         Return all open labelled changes that are no drafts, oldest first.
 
-        A list of several pages can miss a change when another closes between two pages, so `known` ones that are
-        missing are asked for one by one.
+        A list of several pages can miss a change when another closes meanwhile, so missing `known` ones are asked for
+        one by one.
         """
 
     def head_of(self, change: int) -> str:

@@ -77,8 +77,8 @@ def _post(hub: Hub, target: str) -> QueuePost:
     folder = hub.facts.checked_out.get(target)
     if folder is not None:
         raise CannotRun(
-            f"branch {target} is checked out in {folder}, whose files would go stale when changes land; serve a bare repository, "
-            "or switch that folder to another branch"
+            f"branch {target} is checked out in {folder}, whose files would go stale when changes land; "
+            "serve a bare repository, or switch that folder to another branch"
         )
     _prove_gate_file(hub, target)
     return QueuePost(hub=hub, target=target)

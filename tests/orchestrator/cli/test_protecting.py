@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from people import Person, person_in
 
-from forgepool.orchestrator.cli.queue.protecting import NotProtected, protect
+from forgepool.orchestrator.cli.queue.serve import NotProtected, protect
 
 
 @pytest.fixture
