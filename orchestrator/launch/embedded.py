@@ -250,7 +250,7 @@ def redis_binary(settings: Settings) -> str:
         if os.access(settings.redis_server, os.X_OK):
             return settings.redis_server
         raise NoRedis(
-            f"FORGEPOOL_REDIS_SERVER names {settings.redis_server}, which is not a program; correct the path, or unset it"
+            f"FORGEPOOL_REDIS_SERVER names {settings.redis_server}, which is not a program; correct or unset it"
         )
     found = shutil.which("redis-server")
     if found is not None:

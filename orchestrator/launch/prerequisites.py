@@ -233,7 +233,8 @@ def _unreviewable_as_a_whole(plan: Plan, table: Table, reviewers: set[str]) -> s
     of = f" of another family than {', '.join(sorted(families))}" if families else ""
     return (
         f"no model{of} has a key here, so the integration review at the end of the run will wait for "
-        "`forgepool approve --wave`. Set another vendor's key, or write `integration_review: never` in the plan's `gate`"
+        "`forgepool approve --wave`. Set another vendor's key, or write `integration_review: never` in the plan's "
+        "`gate`"
     )
 
 

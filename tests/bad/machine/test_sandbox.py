@@ -88,8 +88,8 @@ def test_a_git_file_that_leads_astray_is_refused(inside: Premises) -> None:
 
 def test_a_home_is_not_handed_over(inside: Premises) -> None:
     """Nor any folder above it: the command could change all that is the person's."""
-    _sh(inside, "true", HOME=str(inside.repo)).is_refusal(2, "holds your home")
-    _sh(inside, "true", "--write", "/").is_refusal(2, "/ holds your home")
+    _sh(inside, "true", HOME=str(inside.repo)).is_refusal(2, "contains your home")
+    _sh(inside, "true", "--write", "/").is_refusal(2, "/ contains your home")
 
 
 def test_a_signal_is_told_as_a_shell_tells_it(inside: Premises) -> None:

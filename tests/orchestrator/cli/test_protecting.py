@@ -33,10 +33,10 @@ def test_it_says_what_is_gated_and_never_the_token(hub: Person, capsys: pytest.C
     }
     assert json.loads(said(capsys, str(hub.folder), "main")) == {**first, "changed": False}
     told = said(capsys, str(hub.folder), "main", as_json=False)
-    assert "gated: main, as before" in told and "run as well" not in told
+    assert "protected: main, as before" in told and "also runs" not in told
     assert (git_folder / "forgepool/gate/token").read_text().strip() not in told
     assert json.loads(said(capsys, f"file://{hub.folder}", off=True))["targets"] == []
-    assert "no branch is gated" in said(capsys, str(hub.folder), off=True, as_json=False)
+    assert "no branch is protected" in said(capsys, str(hub.folder), off=True, as_json=False)
 
 
 @pytest.mark.parametrize(

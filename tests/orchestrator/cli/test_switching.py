@@ -209,8 +209,8 @@ def test_a_run_under_way_finds_it_in_its_inbox(home: KeptRun, forgepool: Forgepo
     [
         (("ledgre", RUN), ("no context profile 'ledgre'", "write 'ledger'")),
         (("pace", RUN, "e"), ("has no task 'e'", "a, b, c, d")),
-        (("pace", RUN, "b"), ("'b' of run r-1 is over, it is cancelled",)),
-        (("pace", RUN, "c"), ("'c' of run r-1 is done by another program (agent: command)",)),
+        (("pace", RUN, "b"), ("'b' of run r-1 is cancelled",)),
+        (("pace", RUN, "c"), ("'c' of run r-1 runs another program (agent: command)",)),
         (("pace", "nothing"), ("there is no run 'nothing'",)),
     ],
 )

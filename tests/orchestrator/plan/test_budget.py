@@ -350,7 +350,7 @@ def test_what_is_held_without_being_used_is_said_in_words() -> None:
     follow(state, *started(of, state), *lost(1, SeenUse(used=spent(0.5), largest_turn=spent(0.2))))
     assert list(budget_words(of.ledger(state))) == [
         "3.90 of 9.00 USD spent or reserved (3.00 USD reserved for attempts under way; "
-        "0.40 USD held for attempts that were lost or cancelled, whose use is not wholly known)"
+        "0.40 USD held for lost or cancelled attempts, whose usage is not fully known)"
     ]
 
 

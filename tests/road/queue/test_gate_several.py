@@ -55,7 +55,7 @@ def test_each_lands_on_its_own_branch_and_is_found_without_its_gate(gates: Two) 
     assert (main.here(), other.here()) == (["both", "for-main"], ["both", "for-other"])
     assert find_entry(home, "for-other", None).kept.options.run == other.run
     assert find_entry(home, "both", OTHER).kept.options.run == other.run
-    with pytest.raises(CannotRun, match=f"of several queues; say of which, with --target: main, {OTHER}"):
+    with pytest.raises(CannotRun, match=f"of several queues; name one with --target: main, {OTHER}"):
         find_entry(home, "both", None)
     with pytest.raises(CannotRun, match="taken in by any queue; the latest are"):
         find_entry(home, "nobody", None)

@@ -192,7 +192,7 @@ def test_a_board_that_cannot_be_read_is_none(place: Place, text: str) -> None:
     mine = place.submit(BRANCH)
     place.turn()
     place.hub.set({board_ref("main"): place.hub.git("hash-object", "-w", "--stdin", text=text)})
-    assert "does not show here how entries stand" in place.progress(mine).line
+    assert "publishes no board" in place.progress(mine).line
 
 
 def test_a_request_from_a_clone_holds_releases_reorders_and_withdraws(place: Place) -> None:
@@ -282,7 +282,7 @@ def test_with_no_queue_at_work_a_withdrawal_takes_the_submission_away_and_other_
     assert [(one.stand.entry, one.stand.state) for one in board.entries] == [(BRANCH, "submitted")]
     assert place.queue.ask(PersonRequest(do="hold", task=BRANCH)) is None
     reply = place.queue.ask(PersonRequest(do="cancel", task=BRANCH))
-    assert reply is not None and (reply.done, reply.said) == (True, f"{BRANCH}: withdrawn before a queue took it in")
+    assert reply is not None and (reply.done, reply.said) == (True, f"{BRANCH}: withdrawn before a queue picked it up")
     assert place.hub.git("for-each-ref", mine.ref) == ""
     place.turn()
     assert place.loop.state.submitted == {}
@@ -300,7 +300,7 @@ def test_who_waits_is_told_when_somebody_withdraws_what_no_queue_has_taken_in(pl
     reply = HubQueue(place.mirror, "main").ask(PersonRequest(do="cancel", task=BRANCH))
     assert reply is not None and reply.done
     ended = progress_of(elsewhere, elsewhere.look(), mine)
-    assert (ended.outcome, ended.line) == ("returned", "returned; it was withdrawn before a queue took it in")
+    assert (ended.outcome, ended.line) == ("returned", "returned; it was withdrawn before a queue picked it up")
 
 
 def test_who_waits_is_told_when_another_submission_takes_the_place_of_one_that_no_queue_has_taken_in(
@@ -309,7 +309,7 @@ def test_who_waits_is_told_when_another_submission_takes_the_place_of_one_that_n
     mine = place.submit(BRANCH)
     later = place.submit(BRANCH, "mended")
     ended = place.progress(mine)
-    assert (ended.outcome, ended.line) == ("returned", "returned; another submission was made in its place")
+    assert (ended.outcome, ended.line) == ("returned", "returned; another submission replaced it")
     assert place.progress(later).outcome is None
 
 
@@ -332,7 +332,7 @@ def test_who_waits_behind_those_that_the_board_shows_still_waits(place: Place) -
     look = place.queue.look()
     assert look.board is not None
     cut = replace(look, board=look.board.model_copy(update={"entries": ()}))
-    assert progress_of(place.queue, cut, mine).line == "queued; it stands behind those that the queue shows here"
+    assert progress_of(place.queue, cut, mine).line == "queued; it is behind the entries that the board shows"
 
 
 def test_a_queue_that_beats_no_more_is_told_apart_from_one_at_work(place: Place) -> None:

@@ -128,10 +128,10 @@ def test_gitlab_sections_of_one_name_are_one_and_the_stricter_demand_counts() ->
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("[Section name", "is no heading"),
-        ("[Docs][0] @a", "no number of approvals"),
-        ("[Docs][two] @a", "no number of approvals"),
-        ("*.md @a nobody", "'nobody' is no owner"),
+        ("[Section name", "is not a heading"),
+        ("[Docs][0] @a", "not a number of approvals"),
+        ("[Docs][two] @a", "not a number of approvals"),
+        ("*.md @a nobody", "'nobody' is not an owner"),
         ("*.md", "has no owner"),
         ("[z-a].md @a", "a set of characters"),
     ],

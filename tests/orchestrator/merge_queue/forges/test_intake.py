@@ -84,8 +84,8 @@ def test_what_landed_is_told_once_also_where_the_forge_has_closed_it() -> None:
 
 
 def test_a_change_that_cannot_be_read_does_not_enter_and_does_not_stay() -> None:
-    unclear = change(unclear="its Depends-On names 'x'")
-    failed = StatusReport(A, "failure", "its Depends-On names 'x'")
+    unclear = change(unclear="its Depends-On has 'x'")
+    failed = StatusReport(A, "failure", "its Depends-On has 'x'")
     assert follow([unclear]) == [failed]
     assert follow([unclear], entry()) == [Withdraw(1, unclear.unclear), failed]
     assert follow([unclear], told=(failed,)) == []
