@@ -156,11 +156,7 @@ def _close(kept: KeptRun, wishes: Wishes, *, alone: bool) -> int:
     """Say how a queue was left; return its exit status."""
     waiting = len(kept.state().train.line.entries)
     name = "the queue" if alone else f"the queue of {kept.options.target}"
-    say(
-        f"{name} has stopped; {waiting} queued entries continue when it is served again"
-        if waiting
-        else f"{name} has stopped"
-    )
+    say(f"{name} has stopped; {waiting} in line continue when it is served again" if waiting else f"{name} has stopped")
     return 130 if wishes.stop and waiting else 0
 
 

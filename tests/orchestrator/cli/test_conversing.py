@@ -118,7 +118,7 @@ def test_what_was_asked_as_a_run_ended_is_taken_in_when_it_is_resumed(home: Home
     finally:
         journal.close()
     said = home.forgepool("resume", RUN)
-    assert said.stdout == "a: answered by bob, and goes on\nb: may go on\nc: to be tried again\n"
+    assert said.stdout == "a: answered by bob; it continues\nb: may continue\nc: will be tried again\n"
     assert home.phases() == {"a": "pending", "b": "pending", "c": "pending", "d": "needs_human"}
     assert list(waiting(home.kept.folder)) == []
 

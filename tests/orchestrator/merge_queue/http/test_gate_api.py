@@ -170,9 +170,7 @@ def test_a_pause_is_told_with_its_reason_and_ends(api: Caller, gate: KeptGate) -
 
 def test_what_is_not_there_has_its_sentence(api: Caller, gate: KeptGate) -> None:
     for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/hold"), ("POST", "/retry")):
-        assert "there is no entry 'x'; the latest are: none yet" in said(
-            api.ask(method, f"/entries/x{path}"), 404
-        )
+        assert "there is no entry 'x'; the latest are: none yet" in said(api.ask(method, f"/entries/x{path}"), 404)
     assert "there is nothing at GET /nowhere" in said(api.ask("GET", "/nowhere"), 404)
     assert "there is nothing at GET /entries/" in said(api.ask("GET", "/entries/"), 404)
     assert "DELETE /status is not allowed" in said(api.ask("DELETE", "/status"), 405)
