@@ -116,6 +116,14 @@ class CommandGroup(TyperGroup):
         return inner | {name: name for name in self.commands}
 
 
+def add_group(app: typer.Typer, name: str, help_text: str) -> typer.Typer:
+    """Add and return a group of commands; one command alone stays below the group's name."""
+    group = typer.Typer(cls=CommandGroup, help=help_text, no_args_is_help=True, rich_markup_mode=None)
+    group.callback()(lambda: None)
+    app.add_typer(group, name=name)
+    return group
+
+
 class AllCommands(CommandGroup):
     """
     The outermost group. Its help has headings and examples; a command's module is imported when the command is chosen.

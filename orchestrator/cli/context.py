@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from forgepool.orchestrator.cli.app import CommandGroup
+from forgepool.orchestrator.cli.app import add_group
 from forgepool.orchestrator.cli.output.say import say, say_json
 from forgepool.orchestrator.cli.output.terminal import out, table
 from forgepool.orchestrator.cli.run.requests import ask, find_run_with
@@ -49,20 +49,9 @@ _COLUMNS = (
 
 
 def register(app: typer.Typer) -> None:
-    context = typer.Typer(
-        cls=CommandGroup,
-        help="How an agent's conversation is kept short for its model.",
-        no_args_is_help=True,
-        rich_markup_mode=None,
-    )
+    context = add_group(app, "context", "How an agent's conversation is kept short for its model.")
     context.command()(replay)
     context.command()(use)
-    context.callback()(_context)
-    app.add_typer(context, name="context")
-
-
-def _context() -> None:
-    """How an agent's conversation is kept short for its model."""
 
 
 def replay(

@@ -20,16 +20,13 @@ from forgepool.workers.queue.host import WorkerPost, serve
 from forgepool.workers.sandbox.order.layers import choose_level
 from forgepool.workers.schema.confinement import LEVEL_WORDS
 from forgepool.workers.schema.settings import Settings, secret
+from forgepool.worktrees.errors import UserError
 from forgepool.worktrees.git.git import MINIMUM, git_version
 
 _DEFAULT_QUEUES = ",".join(wire.QUEUES)
 Concurrency = Annotated[
     int | None, typer.Option(min=1, max=256, help="Tasks and checks at once; default: one for each processor.")
 ]
-
-
-class BadQueue(typer.BadParameter):
-    """There is no such queue."""
 
 
 def register(app: typer.Typer) -> None:
@@ -56,7 +53,7 @@ def worker(
     named = tuple(dict.fromkeys(one.strip() for one in queues.split(",") if one.strip()))
     unknown = [one for one in named if one not in wire.QUEUES]
     if unknown or not named:
-        raise BadQueue(f"there is no queue '{', '.join(unknown)}'; queues are: {', '.join(wire.QUEUES)}")
+        raise UserError(f"there is no queue '{', '.join(unknown)}'; queues are: {', '.join(wire.QUEUES)}")
     if git_version() < MINIMUM:
         raise wire.BrokerRefused(
             f"git {'.'.join(map(str, git_version()))} is too old; {'.'.join(map(str, MINIMUM))} is needed"

@@ -8,7 +8,7 @@ from typing import Annotated, get_args
 
 import typer
 
-from forgepool.orchestrator.cli.app import CommandGroup
+from forgepool.orchestrator.cli.app import add_group
 from forgepool.orchestrator.cli.output.say import say, say_json
 from forgepool.orchestrator.run.hub import CannotRun, open_hub
 from forgepool.workers.policy.calls import judge_call
@@ -21,25 +21,13 @@ from forgepool.workers.schema.orders import PhaseName
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong, Mistake
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file
+from forgepool.worktrees.errors import UserError
 from forgepool.worktrees.git.git import CommitId, Git
 from forgepool.worktrees.hub.hub import HubUnusable, inspect_hub, is_url
 
 
-class BadQuestion(typer.BadParameter):
-    """The question is incomplete or invalid."""
-
-
 def register(app: typer.Typer) -> None:
-    policy = typer.Typer(
-        cls=CommandGroup, help="The policy: what agents may do.", no_args_is_help=True, rich_markup_mode=None
-    )
-    policy.command()(explain)
-    policy.callback()(_policy)
-    app.add_typer(policy, name="policy")
-
-
-def _policy() -> None:
-    """The policy: what agents may do."""
+    add_group(app, "policy", "The policy: what agents may do.").command()(explain)
 
 
 def explain(
@@ -59,7 +47,7 @@ def explain(
 ) -> int:
     """Show what the policy decides, by which rule, and why; nothing is run. The exit status is 0 for every decision."""
     if phase not in get_args(PhaseName):
-        raise BadQuestion(f"--phase is '{phase}'; it must be plan or execute")
+        raise UserError(f"--phase is '{phase}'; it must be plan or execute")
     rules = (policy_alone(policy) if policy else _in_force(repo)).during("plan" if phase == "plan" else "execute")
     ground = Ground(root=_top(repo), home=Path.home())
     if host is not None:
@@ -69,9 +57,7 @@ def explain(
     if command is not None:
         return _tell({"command": command}, judge_command(rules, command, ground), as_json=as_json)
     if sys.stdin is None or sys.stdin.isatty():
-        raise BadQuestion(
-            "there is nothing to judge; give a command, --tool, --host, or JSON strings on standard input"
-        )
+        raise UserError("there is nothing to judge; give a command, --tool, --host, or JSON strings on standard input")
     for each in _asked():
         say_json(_with_commands({"command": each}, judge_command(rules, each, ground)))
     return 0
@@ -128,7 +114,7 @@ def _host(text: str) -> HostPattern:
     try:
         return HostPattern.of(text)
     except ValueError as wrong:
-        raise BadQuestion(f"--host {wrong}") from wrong
+        raise UserError(f"--host {wrong}") from wrong
 
 
 def _in_force(repo: str | None) -> Policy:

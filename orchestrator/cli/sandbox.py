@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from forgepool.orchestrator.cli.app import CommandGroup
+from forgepool.orchestrator.cli.app import add_group
 from forgepool.orchestrator.cli.output.say import complain, hush, say_json
 from forgepool.orchestrator.cli.run.run import settings_with
 from forgepool.workers.sandbox.network.hosts import BadHost
@@ -22,24 +22,15 @@ from forgepool.workers.sandbox.processes.scratch import make_scratch
 from forgepool.workers.sandbox.run.process import Command, Ended, run
 from forgepool.workers.schema.confinement import LEVEL_WORDS
 from forgepool.worktrees.checkouts.pointer import NotOurs, git_folders
+from forgepool.worktrees.errors import UserError
 
 _NOT_CONFINED, _NO_PROGRAM, _SIGNALLED = 3, 127, 128
 AskedLevel = Literal["auto", "require", "landlock", "off"]
 
 
-class BadPlace(typer.BadParameter):
-    """The folder must not be opened to a command."""
-
-
 def register(app: typer.Typer) -> None:
-    sandbox = typer.Typer(cls=CommandGroup, help="The sandbox of agents' and checks' commands.", no_args_is_help=True)
+    sandbox = add_group(app, "sandbox", "The sandbox of agents' and checks' commands.")
     sandbox.command("exec", context_settings={"allow_interspersed_args": False})(execute)
-    sandbox.callback()(_sandbox)
-    app.add_typer(sandbox, name="sandbox")
-
-
-def _sandbox() -> None:
-    """The sandbox of agents' and checks' commands."""
 
 
 def execute(
@@ -68,7 +59,7 @@ def execute(
     try:
         protected, readable = git_folders(here)
     except NotOurs as wrong:
-        raise BadPlace(str(wrong)) from wrong
+        raise UserError(str(wrong)) from wrong
     shelter = Shelter(
         settings=settings_with(None, None if level == "landlock" else level),
         level="landlock" if level == "landlock" else None,
@@ -83,7 +74,7 @@ def execute(
                 complain(LEVEL_WORDS[own.confined.level], 0)
             return _run(tuple(argv), here, own, as_json=as_json)
     except BadHost as wrong:
-        raise typer.BadParameter(f"--network {wrong}") from wrong
+        raise UserError(f"--network {wrong}") from wrong
 
 
 def _run(argv: tuple[str, ...], here: Path, own: Private, *, as_json: bool) -> int:
@@ -143,7 +134,7 @@ def _place(folder: Path) -> Path:
     """Resolve the folder, and refuse one that contains the person's home."""
     real = Path(os.path.realpath(folder))
     if not real.is_dir():
-        raise BadPlace(f"{folder} is not a folder; name an existing one")
+        raise UserError(f"{folder} is not a folder; name an existing one")
     if Path(os.path.realpath(Path.home())).is_relative_to(real):
-        raise BadPlace(f"{real} contains your home, which must stay closed to commands; choose a project's folder")
+        raise UserError(f"{real} contains your home, which must stay closed to commands; choose a project's folder")
     return real

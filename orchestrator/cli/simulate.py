@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from forgepool.orchestrator.cli.app import CommandGroup
+from forgepool.orchestrator.cli.app import add_group
 from forgepool.orchestrator.cli.output.say import complain, say, say_json
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.run.durations import learn_durations
@@ -16,6 +16,7 @@ from forgepool.orchestrator.run.hub import open_hub, read_plan, wants_reviews
 from forgepool.orchestrator.simulate.forecast import Forecast, Wanted, fit, forecast, grounds
 from forgepool.orchestrator.simulate.forecast_text import as_json, lines
 from forgepool.workers.schema.settings import Settings
+from forgepool.worktrees.errors import UserError
 
 _SEEDS = 20
 _MOST_SEEDS = 1000
@@ -26,20 +27,10 @@ _LEAST_SEEDS = 3
 _ANY_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
-class BadForecast(typer.BadParameter):
-    """The parameters of a forecast are invalid."""
-
-
 def register(app: typer.Typer) -> None:
-    simulate = typer.Typer(cls=CommandGroup, help="Try Forgepool's decisions on a virtual clock.", no_args_is_help=True)
+    simulate = add_group(app, "simulate", "Try Forgepool's decisions on a virtual clock.")
     simulate.command(hidden=True, context_settings=_ANY_OPTIONS, add_help_option=False)(queue)
     simulate.command()(plan)
-    simulate.callback()(_simulate)
-    app.add_typer(simulate, name="simulate")
-
-
-def _simulate() -> None:
-    """Try Forgepool's decisions on a virtual clock."""
 
 
 def queue() -> int:
@@ -111,9 +102,9 @@ def plan(
 
 def _refuse_folder(path: Path) -> None:
     if path.is_dir():
-        raise BadForecast(f"--gantt {path} is a folder; name a file in it, such as {path / 'plan.svg'}")
+        raise UserError(f"--gantt {path} is a folder; name a file in it, such as {path / 'plan.svg'}")
     if not path.absolute().parent.is_dir():
-        raise BadForecast(f"--gantt {path}: there is no folder {path.absolute().parent}; create it, or name another")
+        raise UserError(f"--gantt {path}: there is no folder {path.absolute().parent}; create it, or name another")
 
 
 def _draw(path: Path, name: str, found: Forecast) -> None:
@@ -123,7 +114,7 @@ def _draw(path: Path, name: str, found: Forecast) -> None:
     try:
         path.write_text(gantt(found.middle, found.look, title=f"{title}, seed {found.middle.seed}"), encoding="utf-8")
     except OSError as trouble:
-        raise BadForecast(f"--gantt {path} cannot be written: {trouble.strerror}") from trouble
+        raise UserError(f"--gantt {path} cannot be written: {trouble.strerror}") from trouble
 
 
 def _fewer(wanted: Wanted, tasks: int) -> Wanted:
@@ -134,17 +125,17 @@ def _fewer(wanted: Wanted, tasks: int) -> Wanted:
 
 def _count(option: str, given: int, most: int) -> int:
     if not 1 <= given <= most:
-        raise BadForecast(f"{option} is {given}; it must be from 1 to {most}")
+        raise UserError(f"{option} is {given}; it must be from 1 to {most}")
     return given
 
 
 def _seconds(given: float | None) -> float | None:
     if given is not None and not (given > 0 and math.isfinite(given)):
-        raise BadForecast(f"--check-s is {given:g}; it must be a number of seconds above 0")
+        raise UserError(f"--check-s is {given:g}; it must be a number of seconds above 0")
     return given
 
 
 def _probability(given: float | None) -> float | None:
     if given is not None and not 0 <= given < 1:
-        raise BadForecast(f"--bad is {given:g}; a probability is at least 0 and below 1, such as 0.08")
+        raise UserError(f"--bad is {given:g}; a probability is at least 0 and below 1, such as 0.08")
     return given

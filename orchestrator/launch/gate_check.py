@@ -12,10 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from forgepool.orchestrator.decisions.evidence import count_of
 from forgepool.orchestrator.launch.commits import CommitChange, change, fetch_commit, open_both
 from forgepool.orchestrator.run.hub import Hub
 from forgepool.supervisor.checks.running import CheckProgress
-from forgepool.supervisor.findings import ReviewFinding, blocking
+from forgepool.supervisor.findings import blocking
 from forgepool.supervisor.gate.requirements import GATE_FILE
 from forgepool.supervisor.gate_file.document import CheckDefinition, read_gate_file
 from forgepool.supervisor.messages import (
@@ -183,8 +184,8 @@ def judge_answer(answer: GateCheckAnswer, review: Review, *, required: bool, pol
         case "passed":
             return told
         case "failed":
-            held = _counted(blocking(review.findings, policy.threshold))
-            return replace(told, verdict="refused", why=f"the review found {held} that must be fixed")
+            held = count_of(len(blocking(review.findings, policy.threshold)), "finding")
+            return replace(told, verdict="refused", why=f"the review has {held} that must be fixed")
         case "unreachable" if not required and not _wants_a_look(answer):
             return replace(told, unreviewed=detail)
         case "infrastructure" | "not_configured":
@@ -303,7 +304,3 @@ def _mended(ready: Ready, result: CheckResult) -> CheckResult:
 
 def _short(name: str) -> str:
     return name[:12] if is_object_id(name) else name.removeprefix("refs/heads/")
-
-
-def _counted(held: tuple[ReviewFinding, ...]) -> str:
-    return "one finding" if len(held) == 1 else f"{len(held)} findings"

@@ -239,8 +239,9 @@ def _go(
         # A queue that serves the target has its own reviewers.
         asked = bool(kept.course.reviewed) or kept.course.integration_review != "never"
         reviewed = (asked or wants_reviews(mirror, CommitId(state.tip))) and not state.gate
-        with _transport(settings, kept, reviewed=reviewed) as (url, parts):
-            use_broker(url)
+        workers, trials = kept.options.workers, kept.options.trials
+        reviews = min(workers, _MOST_REVIEWS_AT_ONCE) if reviewed else 0
+        with transport(settings, kept.folder / "logs", workers=workers, reviews=reviews, trials=trials) as (url, parts):
             link = Link(connect(url), kept.options.run, settings.lease_ttl_s)
             loop = (ThroughLoop if state.gate else Loop)(
                 course=PlanIndex(kept.plan, learn_durations(settings, kept.plan)),
@@ -271,19 +272,18 @@ def begin(state: RunState, journal: Journal, *beginning: Event, listener: Listen
 
 
 @contextmanager
-def _transport(settings: Settings, kept: KeptRun, *, reviewed: bool) -> Iterator[tuple[str, Embedded | None]]:
-    """Yield the URL of the shared Redis, or of a private one with our own workers."""
+def transport(
+    settings: Settings, logs: Path, *, workers: int, reviews: int, trials: int
+) -> Iterator[tuple[str, Embedded | None]]:
+    """Use the shared Redis of the settings and yield its URL, or start a private one with our own workers."""
     if settings.broker_url is not None:
-        client = connect(settings.broker_url)
-        ping(client, settings.broker_url)
+        ping(connect(settings.broker_url), settings.broker_url)
+        use_broker(settings.broker_url)
         yield settings.broker_url, None
         return
-    workers = kept.options.workers
-    reviews = min(workers, _MOST_REVIEWS_AT_ONCE) if reviewed else 0
-    parts = embedded.start(
-        settings, logs=kept.folder / "logs", workers=workers, reviews=reviews, trials=kept.options.trials
-    )
+    parts = embedded.start(settings, logs=logs, workers=workers, reviews=reviews, trials=trials)
     try:
+        use_broker(parts.url)
         yield parts.url, parts
     finally:
         parts.stop()

@@ -26,17 +26,17 @@ class Wish:
     what: str
     """A branch, a tag or a commit of `repo`."""
     repo: str
-    hub: str | None
+    hub: str | None = None
     """None: the repository's `origin`, or the repository itself where it has none."""
-    target: str | None
+    target: str | None = None
     """None: the hub's default branch."""
-    name: str | None
+    name: str | None = None
     """None: the branch's name, or the first digits of the commit."""
-    klass: str
-    needs: tuple[str, ...]
-    by: str | None
-    agent: str | None
-    family: tuple[str, ...]
+    klass: str = "normal"
+    needs: tuple[str, ...] = ()
+    by: str | None = None
+    agent: str | None = None
+    family: tuple[str, ...] = ()
     style: str | None = None
     """Landing style; None: the queue's own."""
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from forgepool.orchestrator.cli.app import CommandGroup
+from forgepool.orchestrator.cli.app import add_group
 from forgepool.orchestrator.cli.output.say import complain, say, say_json
 from forgepool.orchestrator.cli.queue import serve
 from forgepool.orchestrator.cli.run.check import interruptible
@@ -37,6 +37,7 @@ from forgepool.workers.schema.globs import parse
 from forgepool.workers.schema.segments import BadGlob
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.schema.yaml.documents import read_text
+from forgepool.worktrees.errors import UserError
 
 _TAIL_LINES = 40
 _MOST_TESTS = 20
@@ -239,30 +240,12 @@ _INTERRUPTED = 130
 Globs = list[str] | None
 
 
-class BadWish(typer.BadParameter):
-    """An option of the gate is invalid."""
-
-
 def register(app: typer.Typer) -> None:
-    gate = typer.Typer(
-        cls=CommandGroup, help="The gate: what a change must pass before it lands.", no_args_is_help=True
-    )
-    gate.callback()(_gate)
+    gate = add_group(app, "gate", "The gate: what a change must pass before it lands.")
     gate.command()(check)
-    # The names of one release ago.
-    serve.register(gate, hidden=True)
-    app.add_typer(gate, name="gate")
-    queue = typer.Typer(
-        cls=CommandGroup,
-        help="The merge queue: each submitted branch (an entry) is tested, and lands or is returned.",
-        no_args_is_help=True,
-    )
-    serve.register(queue)
-    app.add_typer(queue, name="queue")
-
-
-def _gate() -> None:
-    """The gate: what a change must pass before it lands."""
+    serve.register(gate, hidden=True)  # the names of one release ago
+    about = "The merge queue: each submitted branch (an entry) is tested, and lands or is returned."
+    serve.register(add_group(app, "queue", about))
 
 
 def check(
@@ -348,11 +331,11 @@ def _checks(file: Path | None) -> tuple[CheckDefinition, ...]:
 def _globs(option: str, written: Globs) -> tuple[str, ...]:
     for glob in written or ():
         if glob.startswith("/"):
-            raise BadWish(f"{option} has the absolute glob '{glob}'; give one relative to the repository")
+            raise UserError(f"{option} has the absolute glob '{glob}'; give one relative to the repository")
         try:
             parse(glob)
         except BadGlob as bad:
-            raise BadWish(f"{option} has the {bad}") from bad
+            raise UserError(f"{option} has the {bad}") from bad
     return tuple(written or ())
 
 
@@ -363,7 +346,7 @@ def _rules(written: Globs) -> tuple[str, ...]:
 
     for rule in written:
         if rule not in RULES:
-            raise BadWish(f"--waive: {unknown('rule', rule, tuple(RULES))}")
+            raise UserError(f"--waive: {unknown('rule', rule, tuple(RULES))}")
     return tuple(written)
 
 
@@ -374,18 +357,18 @@ def _family(word: str, settings: Settings) -> str:
     family = family_said(word, table)
     if family is None:
         known = sorted({model.family for model in table.models.values()})
-        raise BadWish(f"--author-family: {unknown('family', word, known)}, or give the model's own name")
+        raise UserError(f"--author-family: {unknown('family', word, known)}, or give the model's own name")
     return family
 
 
 def _policy(reviewer: str | None, scripted: Path | None, settings: Settings) -> ReviewPolicy:
     if scripted is not None:
         if reviewer is not None:
-            raise BadWish("--reviewer and --scripted exclude each other; give one of them")
+            raise UserError("--reviewer and --scripted exclude each other; give one of them")
         return ReviewPolicy(script=read_text(scripted, str(scripted)))
     if reviewer is None:
         return ReviewPolicy()
     known = read_table(settings.models_file).models
     if reviewer not in known:
-        raise BadWish(f"--reviewer: {unknown('model', reviewer, known)}")
+        raise UserError(f"--reviewer: {unknown('model', reviewer, known)}")
     return ReviewPolicy(by=(reviewer,))

@@ -29,6 +29,7 @@ from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.loop import Wishes
 from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.run import RunState
+from forgepool.worktrees.errors import UserError
 from forgepool.worktrees.hub.pre_receive import CannotProtect
 from forgepool.worktrees.hub.protect import Protection, protection, unprotect
 from forgepool.worktrees.hub.protect import protect as guard
@@ -176,13 +177,6 @@ def _tell(column: int, state: RunState, recorded: Sequence[Recorded]) -> None:
             say(f"         {' ' * len(target)}| {printable(line)}")
 
 
-class NotProtected(typer.BadParameter):
-    """The hub cannot be protected, or released."""
-
-    def format_message(self) -> str:
-        return self.message
-
-
 def protect(
     hub: Annotated[str, typer.Argument(metavar="HUB", help="Path or file:// URL of a repository on this host.")],
     target: Annotated[
@@ -201,12 +195,12 @@ def protect(
     It does not stop people who can write the hub's own files. Exit status: 0 done, 2 wrong usage.
     """
     if not off and not target:
-        raise NotProtected("no branch is named; give --target BRANCH, once for each branch of a merge queue")
+        raise UserError("no branch is named; give --target BRANCH, once for each branch of a merge queue")
     try:
         before = protection(hub)
         now = unprotect(hub, target or ()) if off else guard(hub, target or ())
     except CannotProtect as wrong:
-        raise NotProtected(str(wrong)) from wrong
+        raise UserError(str(wrong)) from wrong
     if as_json:
         say_json(_protection_json(now, changed=now != before))
     else:

@@ -202,11 +202,8 @@ class Doing:
             hub=mirror.hub,
             target=bot.target,
             name=entering.name,
-            klass="normal",
             needs=entering.needs,
             by=change.author,
-            agent=None,
-            family=(),
         )
         bot.memory.give(change.number, given)
         hand_in(mirror, bot.target, head, entering.name, wish)

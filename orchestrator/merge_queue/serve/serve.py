@@ -1,8 +1,8 @@
 """Starts and serves queues: refuses unusable targets, opens their journals, and provides Redis and workers."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 
 from forgepool.orchestrator.decisions.queue.queue_index import PeoplesReview, gate_course, gate_plan
@@ -10,10 +10,9 @@ from forgepool.orchestrator.decisions.queue.submissions import earlier_name
 from forgepool.orchestrator.journal.events import GateRuled, RunResumed, RunStarted
 from forgepool.orchestrator.journal.queue_rules import GateRules
 from forgepool.orchestrator.journal.store import Journal
-from forgepool.orchestrator.launch import embedded
 from forgepool.orchestrator.launch.embedded import ChildProcesses, Embedded, mirror_aside
 from forgepool.orchestrator.launch.prerequisites import prove_home, prove_sandbox, prove_transport, prove_writable
-from forgepool.orchestrator.launch.session import Listener, begin
+from forgepool.orchestrator.launch.session import Listener, begin, transport
 from forgepool.orchestrator.merge_queue.serve.hub_refs import Notices
 from forgepool.orchestrator.merge_queue.serve.loop import GateLoop
 from forgepool.orchestrator.merge_queue.serve.multi import Leave, SharedSlots, keep_together, make_shared
@@ -25,7 +24,7 @@ from forgepool.orchestrator.run.transport import Link
 from forgepool.orchestrator.state.run import RunState
 from forgepool.supervisor.gate.requirements import GATE_FILE
 from forgepool.supervisor.gate_file.document import read_gate_file
-from forgepool.workers.queue.broker import connect, ping, use_broker
+from forgepool.workers.queue.broker import connect
 from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong
@@ -148,8 +147,8 @@ def serve(
         journals = [_journal(held, settings, name) for name in names]
         kept = [_kept(settings, name, post) for name, post in zip(names, stands, strict=True)]
         begun = [_begun(*one, level, listener) for one in zip(kept, stands, journals, strict=True)]
-        broker, parts = held.enter_context(_transport(stands[0], settings, kept[0]))
-        use_broker(broker)
+        logs = kept[0].folder / "logs"
+        broker, parts = held.enter_context(transport(settings, logs, workers=0, reviews=1, trials=stands[0].trials))
         loops = _loops(begun, broker, parts, settings, wishes, listener)
         mirror = mirror_aside(stands[0].hub.mirror, parts.aside if parts is not None else ChildProcesses())
         for serves in beside:
@@ -236,16 +235,3 @@ def _kept(settings: Settings, name: str, post: QueuePost) -> KeptRun:
     if name in set(run_folder.run_names(settings)):
         return run_folder.with_options(run_folder.open_run(settings, name, with_course=False), options)
     return run_folder.keep(settings, options, gate_plan(name, post.target))
-
-
-@contextmanager
-def _transport(post: QueuePost, settings: Settings, kept: KeptRun) -> Iterator[tuple[str, Embedded | None]]:
-    if settings.broker_url is not None:
-        ping(connect(settings.broker_url), settings.broker_url)
-        yield settings.broker_url, None
-        return
-    parts = embedded.start(settings, logs=kept.folder / "logs", workers=0, reviews=1, trials=post.trials)
-    try:
-        yield parts.url, parts
-    finally:
-        parts.stop()

@@ -319,7 +319,7 @@ def test_what_the_base_demands_needs_no_option(person: Person) -> None:
             "fail",
             HELD,
             1,
-            ("review: failed", "shop.py:2: high bug: Nothing is rounded.", "found one finding that must be fixed"),
+            ("review: failed", "shop.py:2: high bug: Nothing is rounded.", "has 1 finding that must be fixed"),
         ),
         ("fail", HELD.replace("bug", "style"), 0, ("1 more findings, which do not block",)),
     ],

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from people import Person, person_in
 
-from forgepool.orchestrator.cli.queue.serve import NotProtected, protect
+from forgepool.orchestrator.cli.queue.serve import protect
+from forgepool.worktrees.errors import UserError
 
 
 @pytest.fixture
@@ -47,6 +48,6 @@ def test_it_says_what_is_gated_and_never_the_token(hub: Person, capsys: pytest.C
     ],
 )
 def test_it_refuses_in_one_sentence_as_wrong_usage(where: str, targets: list[str], why: str) -> None:
-    with pytest.raises(NotProtected, match=why) as refused:
+    with pytest.raises(UserError, match=why) as refused:
         protect(where, targets, False, False)
-    assert "\n" not in refused.value.message and refused.value.exit_code == 2
+    assert "\n" not in str(refused.value)
