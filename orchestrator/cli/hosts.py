@@ -12,8 +12,7 @@ from forgepool.orchestrator.cli.output.terminal import print_table
 from forgepool.orchestrator.cli.run.run import Sandbox, settings_with
 from forgepool.orchestrator.launch.doctor import examine
 from forgepool.workers.llm.routing.open import keys_present
-from forgepool.workers.llm.routing.prices import tariff
-from forgepool.workers.llm.routing.router import ModelChoice, candidates
+from forgepool.workers.llm.routing.router import ModelChoice, candidates, tariff
 from forgepool.workers.llm.routing.table import ModelAccount, Route, Table, read_table
 from forgepool.workers.queue import broker as wire
 from forgepool.workers.queue.host import WorkerPost, serve

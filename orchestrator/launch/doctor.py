@@ -15,7 +15,7 @@ from forgepool.orchestrator.run.hub import open_hub
 from forgepool.workers.agents.cli import find_installed
 from forgepool.workers.llm.routing.open import keys_present
 from forgepool.workers.llm.routing.table import read_table
-from forgepool.workers.queue import broker, presence
+from forgepool.workers.queue import broker, leases
 from forgepool.workers.sandbox.launch import cgroups
 from forgepool.workers.sandbox.order.layers import WEAKER, Layers, NoSandbox, bubblewrap_version, choose_level, layers
 from forgepool.workers.sandbox.order.obstacles import obstacle
@@ -23,6 +23,7 @@ from forgepool.workers.sandbox.processes import tree
 from forgepool.workers.sandbox.processes.scratch import make_scratch, scratch
 from forgepool.workers.sandbox.processes.uids import COUNT, FIRST
 from forgepool.workers.schema.confinement import LEVEL_WORDS, Level
+from forgepool.workers.schema.extras import EXTRAS, missing_extra
 from forgepool.workers.schema.orders import Message
 from forgepool.workers.schema.settings import Settings, search_path
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong
@@ -140,6 +141,7 @@ def examine(settings: Settings, repo: str | None) -> list[MachineFinding]:
         *sandbox_findings(settings),
         *_agents(),
         _keys(settings),
+        _extras(),
     ]
     if settings.broker_url is not None:
         findings += _broker(settings.broker_url)
@@ -238,6 +240,13 @@ def _keys(settings: Settings) -> MachineFinding:
     return MachineFinding(what="model keys", verdict="note", found="none set", mend=mend)
 
 
+def _extras() -> MachineFinding:
+    missing = [sentence for extra in EXTRAS if (sentence := missing_extra(extra))]
+    if missing:
+        return MachineFinding(what="optional parts", verdict="note", found="; ".join(missing))
+    return MachineFinding(what="optional parts", verdict="ok", found=", ".join(EXTRAS))
+
+
 def _broker(url: str) -> list[MachineFinding]:
     client = broker.connect(url)
     shown = broker.without_password(url)
@@ -245,7 +254,7 @@ def _broker(url: str) -> list[MachineFinding]:
         broker.ping(client, url)
     except broker.BrokerRefused as refused:
         return [MachineFinding(what="shared Redis", verdict="bad", found=str(refused))]
-    there = presence.present(client)
+    there = leases.present(client)
     hosts = ", ".join(f"{one.host} ({'+'.join(one.queues)} x{one.concurrency})" for one in there)
     none = "none; start one with `forgepool worker`"
     return [

@@ -41,6 +41,7 @@ from forgepool.orchestrator.merge_queue.serve.serve import Beside
 from forgepool.orchestrator.reports.queue_board import QueueView
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun
+from forgepool.workers.schema.extras import missing_extra
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.git.git import GitFailed
 from forgepool.worktrees.hub.mirror import Mirror, MissingCommit
@@ -108,6 +109,8 @@ def api_beside(
     http: str, token_file: Path | None, target: str, settings: Settings, tell: Callable[[str], None]
 ) -> Beside:
     """Listen at once, so that an address in use is reported before anything starts."""
+    if missing := missing_extra("http"):
+        raise CannotRun(f"--http needs an optional part of Forgepool: {missing}")
     where, token = address(http), api_token(settings, token_file)
     listening = bind_socket(where)
     where = Address(host=where.host, port=listening.getsockname()[1])
