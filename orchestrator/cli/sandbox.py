@@ -41,9 +41,7 @@ def execute(
     ] = None,
     level: Annotated[
         AskedLevel | None,
-        typer.Option(
-            help="auto: the best available; require: bubblewrap or refuse; landlock: by Landlock; off: not at all."
-        ),
+        typer.Option(help="auto: the best available. require: bubblewrap, or refuse. landlock: Landlock. off: none."),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print how it ended as JSON, and its output on standard error.")

@@ -44,7 +44,7 @@ OwnTrain = Annotated[
 ]
 Sandbox = Annotated[
     Wanted | None,
-    typer.Option(help="Confine commands: auto: the best available; require: bubblewrap or refuse; off: not at all."),
+    typer.Option(help="Confinement of commands. auto: the best available. require: bubblewrap, or refuse. off: none."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object; progress goes to standard error.")]
 Run = Annotated[str, typer.Argument(help="The run's name, or its beginning.")]
