@@ -71,10 +71,10 @@ def replay(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON list.")] = False,
 ) -> int:
     """Show what recorded runs would have cost under each profile, and what the agent would have missed."""
-    paths, names = _parted(files, profile or [])
+    paths, names = _split_names(files, profile or [])
     terms = ReplayTerms(prices=prices_named(prices), window_tokens=window, ttl_s=ttl)
     found = _read(paths)
-    rows = _compared(found.recordings, names, terms, with_baseline=not as_json)
+    rows = _compare_all(found.recordings, names, terms, with_baseline=not as_json)
     if as_json:
         say_json([row.columns for row in rows])
     else:
@@ -89,7 +89,7 @@ class _Found:
     """Reasons why files in folders were skipped."""
 
 
-def _parted(words: Sequence[str], profiles: Sequence[str]) -> tuple[list[Path], list[str]]:
+def _split_names(words: Sequence[str], profiles: Sequence[str]) -> tuple[list[Path], list[str]]:
     """Split words into files and profile names: several names may follow `--profile`, unless a file has that name."""
     names = [name for each in profiles for name in each.split(",") if name]
     paths = []
@@ -132,7 +132,7 @@ def _below(folder: Path) -> Iterator[Path]:
     yield from sorted(path for path in folder.rglob("*") if path.suffix in _ENDINGS and path.is_file())
 
 
-def _compared(
+def _compare_all(
     recordings: Sequence[Recording], names: Sequence[str], terms: ReplayTerms, *, with_baseline: bool
 ) -> list[Row]:
     wanted = list(names) or list(row_names())

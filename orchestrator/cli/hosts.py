@@ -104,7 +104,7 @@ def models(
     own = Settings().models_file
     known = read_table(own)
     keys = keys_present(known)
-    rows = [_row(known, one) for model in known.models for one in candidates(known, model, keys=keys)]
+    rows = [_row(known, candidate) for model in known.models for candidate in candidates(known, model, keys=keys)]
     if as_json:
         routes = {kind: route.model_dump(mode="json") for kind, route in known.routes.items()}
         say_json({"file": str(own) if own else None, "models": rows, "routes": routes, "budget": known.budget})

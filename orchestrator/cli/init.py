@@ -51,7 +51,7 @@ def init(
     has_one = GATE_FILE in files.paths or (own is not None and own.is_file())
     written = _write(repository, text) if write and text else None
     if as_json:
-        tried = _tried(repository, repo, text) if try_it and text else None
+        tried = _try_checks(repository, repo, text) if try_it and text else None
         say_json(
             {
                 "checks": [one.as_json() for one in detected.proposals],
@@ -70,8 +70,8 @@ def init(
         complain(_what_now(has_one=has_one), 0)
     else:
         how = "then commit it" if try_it else "try it, then commit it. Try it: forgepool init --try"
-        complain(f"wrote {written} with {_counted(detected)}; read and correct it, {how}", 0)
-    return tell_base(_tried(repository, repo, text), "HEAD") if try_it else 0
+        complain(f"wrote {written} with {_count_checks(detected)}; read and correct it, {how}", 0)
+    return tell_base(_try_checks(repository, repo, text), "HEAD") if try_it else 0
 
 
 def _review(*, as_json: bool) -> str:
@@ -99,7 +99,7 @@ def _review(*, as_json: bool) -> str:
     return f"# Who reviews the work of models, unless a plan says otherwise.\nreview: {answer}\n"
 
 
-def _tried(repository: Repository, repo: str, proposal: str) -> CheckResult:
+def _try_checks(repository: Repository, repo: str, proposal: str) -> CheckResult:
     """
     Run the checks on HEAD: those of the gate file in the work tree, committed or not, else the proposed ones.
 
@@ -152,6 +152,6 @@ def _tell_nothing(detected: Detected) -> int:
     return _NOTHING
 
 
-def _counted(detected: Detected) -> str:
+def _count_checks(detected: Detected) -> str:
     count = len(detected.proposals)
     return "one check" if count == 1 else f"{count} checks"

@@ -58,7 +58,7 @@ def explain(
         return _tell({"command": command}, judge_command(rules, command, ground), as_json=as_json)
     if sys.stdin is None or sys.stdin.isatty():
         raise UserError("there is nothing to judge; give a command, --tool, --host, or JSON strings on standard input")
-    for each in _asked():
+    for each in _read_commands():
         say_json(_with_commands({"command": each}, judge_command(rules, each, ground)))
     return 0
 
@@ -94,7 +94,7 @@ def _with_commands(asked: dict[str, str], judged: PolicyJudgement) -> dict[str, 
     return {**asked, **commands, "decision": judged.decision, "rule": judged.rule, "reason": judged.reason}
 
 
-def _asked() -> Iterator[str]:
+def _read_commands() -> Iterator[str]:
     """Yield the commands on standard input."""
     for number, line in enumerate(sys.stdin.buffer, start=1):
         if not line.strip():

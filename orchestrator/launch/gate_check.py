@@ -117,26 +117,26 @@ def ask(
     question, found = ready.question, ready.change
     if found.empty:
         return GateCheckAnswer(change=found, result=None, verdict="nothing")
-    unasked = _unasked(ready)
-    if unasked and _required(ready):
+    unasked = _why_no_review(ready)
+    if unasked and _requires_review(ready):
         return GateCheckAnswer(change=found, result=None, verdict="refused", why=f"a review is required, but {unasked}")
     request = _request(ready, reviewed=not unasked)
-    result = _mended(ready, _examined(request, settings, stop, hear, scans_only=question.scans_only))
+    result = _localise_reproduction(ready, _run_checks(request, settings, stop, hear, scans_only=question.scans_only))
     heard(result)
     answer = GateCheckAnswer(change=found, result=result, verdict="passes", unreviewed=unasked)
     if result.verdict != "green":
         verdict: Verdict = "trouble" if result.verdict == "infrastructure" else "refused"
-        why = _unchecked(ready) or result.detail or result.verdict
-        return replace(answer, verdict=verdict, why=why + _reported_for_people(question, result))
+        why = _why_no_checks(ready) or result.detail or result.verdict
+        return replace(answer, verdict=verdict, why=why + _hint_for_people(question, result))
     if unasked:
-        return _without_a_look(answer)
+        return _refuse_unreviewed(answer)
     from forgepool.supervisor.review.run_review import conduct
 
     review = conduct(_review_request(request, result, question), settings, stop=stop)
-    return judge_answer(answer, review, required=_required(ready), policy=question.policy)
+    return judge_answer(answer, review, required=_requires_review(ready), policy=question.policy)
 
 
-def _examined(
+def _run_checks(
     request: CheckRequest,
     settings: Settings,
     stop: Callable[[], bool],
@@ -153,27 +153,27 @@ def _examined(
     return examine(request, settings, stop=stop, hear=hear)
 
 
-def _reported_for_people(question: GateCheckQuestion, result: CheckResult) -> str:
+def _hint_for_people(question: GateCheckQuestion, result: CheckResult) -> str:
     """Return a hint for a change that scans refused and whose author was not named."""
     from forgepool.supervisor.scans.scanning import LIMITS
 
-    limits = all(one.rule in LIMITS for one in result.findings if one.weight != "note")
+    limits = all(finding.rule in LIMITS for finding in result.findings if finding.weight != "note")
     if question.family != UNKNOWN or result.verdict != "findings" or limits:
         return ""
     return f"; if a person wrote the change, pass --author-family {NOBODY}: scans then only report"
 
 
-def _without_a_look(answer: GateCheckAnswer) -> GateCheckAnswer:
+def _refuse_unreviewed(answer: GateCheckAnswer) -> GateCheckAnswer:
     """Refuse a change with findings that need a review, where there is none."""
-    if not _wants_a_look(answer):
+    if not _needs_review(answer):
         return answer
     return replace(
         answer, verdict="refused", why=f"the scans found something that needs a review, but {answer.unreviewed}"
     )
 
 
-def _wants_a_look(answer: GateCheckAnswer) -> bool:
-    return answer.result is not None and any(one.weight == "attention" for one in answer.result.findings)
+def _needs_review(answer: GateCheckAnswer) -> bool:
+    return answer.result is not None and any(finding.weight == "attention" for finding in answer.result.findings)
 
 
 def judge_answer(answer: GateCheckAnswer, review: Review, *, required: bool, policy: ReviewPolicy) -> GateCheckAnswer:
@@ -186,7 +186,7 @@ def judge_answer(answer: GateCheckAnswer, review: Review, *, required: bool, pol
         case "failed":
             held = count_of(len(blocking(review.findings, policy.threshold)), "finding")
             return replace(told, verdict="refused", why=f"the review has {held} that must be fixed")
-        case "unreachable" if not required and not _wants_a_look(answer):
+        case "unreachable" if not required and not _needs_review(answer):
             return replace(told, unreviewed=detail)
         case "infrastructure" | "not_configured":
             return replace(told, verdict="trouble", why=detail)
@@ -194,7 +194,7 @@ def judge_answer(answer: GateCheckAnswer, review: Review, *, required: bool, pol
             return replace(told, verdict="refused", why=detail or f"the review ended as {review.outcome}")
 
 
-def _unasked(ready: Ready) -> str:
+def _why_no_review(ready: Ready) -> str:
     """Return the reason no reviewer is asked; empty where one is."""
     question = ready.question
     if question.scans_only:
@@ -209,7 +209,7 @@ def _unasked(ready: Ready) -> str:
     return ""
 
 
-def _unchecked(ready: Ready) -> str:
+def _why_no_checks(ready: Ready) -> str:
     """Return a hint where the repository defines no checks; empty where it does."""
     git, found = ready.hub.mirror.git, ready.change
     if ready.question.scans_only or ready.question.plan_checks or GATE_FILE in find_at(git, found.base, GATE_FILE):
@@ -218,14 +218,14 @@ def _unchecked(ready: Ready) -> str:
     return f"{base} has no {GATE_FILE}; `forgepool init` proposes one, or pass checks with --plan-checks FILE"
 
 
-def _required(ready: Ready) -> bool:
+def _requires_review(ready: Ready) -> bool:
     question = ready.question
     if question.scans_only:
         return False
-    return question.reviewing == "required" or _demanded(ready)
+    return question.reviewing == "required" or _base_requires_review(ready)
 
 
-def _demanded(ready: Ready) -> bool:
+def _base_requires_review(ready: Ready) -> bool:
     """Tell whether the base's gate file requires a review. An invalid file is the gate's to report."""
     try:
         text = read_file(ready.hub.mirror.git, ready.change.base, GATE_FILE)
@@ -277,15 +277,15 @@ def _review_request(request: CheckRequest, result: CheckResult, question: GateCh
             "policy": question.policy,
             "title": subject,
             "checked": (
-                *(f"check '{one.check}' is green" for one in result.certificates),
-                *(f"check {one.words}" for one in result.advice),
+                *(f"check '{certificate.check}' is green" for certificate in result.certificates),
+                *(f"check {advice.words}" for advice in result.advice),
             ),
             "findings": result.findings,
         }
     )
 
 
-def _mended(ready: Ready, result: CheckResult) -> CheckResult:
+def _localise_reproduction(ready: Ready, result: CheckResult) -> CheckResult:
     """
     Rewrite the reproduction for this repository: the composed commit exists only in this host's mirror, and merging the
     head gives the same tree.

@@ -114,7 +114,7 @@ def _of_checks(checks: Iterable[CheckDefinition]) -> Iterator[tuple[str, Require
         script, who = (check.run, f"check '{check.name}'")
         if check.setup is not None:
             script, who = check.setup, f"the set-up of {who}"
-        yield from ((who, one) for one in requirements_of(script) if one.kind != "file")
+        yield from ((who, requirement) for requirement in requirements_of(script) if requirement.kind != "file")
 
 
 def _of_tasks(tasks: Iterable[Task]) -> Iterator[tuple[str, Requirement]]:
@@ -122,7 +122,11 @@ def _of_tasks(tasks: Iterable[Task]) -> Iterator[tuple[str, Requirement]]:
         if "PATH" not in task.env:
             scripts = [task.agent.run] if isinstance(task.agent, CommandAgent) else []
             for script in scripts:
-                yield from ((f"task '{task.id}'", one) for one in requirements_of(script) if one.kind != "file")
+                yield from (
+                    (f"task '{task.id}'", requirement)
+                    for requirement in requirements_of(script)
+                    if requirement.kind != "file"
+                )
 
 
 def _not_there(requirement: Requirement, who: Sequence[str]) -> str:
@@ -145,9 +149,13 @@ def _missing_files(plan: Plan, files: frozenset[str], folder: Path, target: str)
     wanted: dict[str, list[str]] = defaultdict(list)
     for task in plan.tasks:
         if isinstance(task.agent, CommandAgent):
-            for one in requirements_of(task.agent.run):
-                path = one.name.removeprefix("./")
-                if one.kind == "file" and _is_missing(path, files) and (not task.needs or (folder / path).is_file()):
+            for requirement in requirements_of(task.agent.run):
+                path = requirement.name.removeprefix("./")
+                if (
+                    requirement.kind == "file"
+                    and _is_missing(path, files)
+                    and (not task.needs or (folder / path).is_file())
+                ):
                     wanted[path].append(task.id)
     for path, tasks in wanted.items():
         who = ", ".join(f"'{task}'" for task in tasks[:_MOST_NAMED])

@@ -78,7 +78,7 @@ def refuse_unready(plan: Plan, hub: Hub) -> bool:
     return text is not None
 
 
-def prove_transport(settings: Settings) -> None:
+def check_transport(settings: Settings) -> None:
     """Check that a Redis accepts us, or that there is one to start."""
     if settings.broker_url is not None:
         ping(connect(settings.broker_url), settings.broker_url)
@@ -86,7 +86,7 @@ def prove_transport(settings: Settings) -> None:
         embedded.redis_binary(settings)
 
 
-def prove_agents(plan: Plan, settings: Settings) -> None:
+def check_agents(plan: Plan, settings: Settings) -> None:
     """
     Check that this machine has a model or a program for each task. With a shared Redis, other hosts do the work, so
     nothing is checked.
@@ -100,8 +100,8 @@ def prove_agents(plan: Plan, settings: Settings) -> None:
         return
     table = read_table(settings.models_file)
     read_tool_config(settings.tools_file)
-    _prove_hosts(plan, policy_of(person=settings.policy_file), settings)
-    _prove_reviewers(plan, table)
+    _check_hosts(plan, policy_of(person=settings.policy_file), settings)
+    _check_reviewers(plan, table)
     proven: set[tuple[str | None, ...]] = set()
     for task in plan.tasks:
         match task.agent:
@@ -109,7 +109,7 @@ def prove_agents(plan: Plan, settings: Settings) -> None:
                 for phase in _PHASES:
                     asked = (task.type, phase, agent.models.get(phase) or agent.model)
                     if asked not in proven:
-                        _prove_model(table, task.id, RoutingQuestion(task_type=task.type, phase=phase, model=asked[2]))
+                        _check_model(table, task.id, RoutingQuestion(task_type=task.type, phase=phase, model=asked[2]))
                         proven.add(asked)
             case CliAgent(program=program) if shutil.which(program) is None:
                 raise CannotRun(
@@ -119,7 +119,7 @@ def prove_agents(plan: Plan, settings: Settings) -> None:
                 pass
 
 
-def prove_sandbox(plan: Plan, settings: Settings) -> Level | None:
+def check_sandbox(plan: Plan, settings: Settings) -> Level | None:
     """
     Return the confinement that commands will have on this machine; None where other hosts do the work.
 
@@ -143,7 +143,7 @@ def prove_sandbox(plan: Plan, settings: Settings) -> Level | None:
     return level
 
 
-def _prove_hosts(plan: Plan, policy: Policy, settings: Settings) -> None:
+def _check_hosts(plan: Plan, policy: Policy, settings: Settings) -> None:
     lent = find_lent_access(settings)
     checks = plan.checks if isinstance(plan.checks, tuple) else ()
     wanted = {f"check '{check.name}'": check.network for check in checks}
@@ -152,24 +152,26 @@ def _prove_hosts(plan: Plan, policy: Policy, settings: Settings) -> None:
         require_hosts(policy, task.network, asked_by="plan", what=f"task '{task.id}'")
 
 
-def _prove_reviewers(plan: Plan, table: Table) -> None:
+def _check_reviewers(plan: Plan, table: Table) -> None:
     review = plan.review
     for name in review.policy.by if review is not None and review != "none" else ():
         if name not in table.models:
             raise CannotRun(f"`by` of `review` names an unknown model: {unknown('model', name, table.models)}")
 
 
-def _prove_model(table: Table, task: str, question: RoutingQuestion) -> None:
+def _check_model(table: Table, task: str, question: RoutingQuestion) -> None:
     choice = choose(table, question, keys=keys_present(table))
     if isinstance(choice, str):
         raise CannotRun(f"task '{task}' asks for an unknown model: {choice}")
-    wanting = {one.wants_key: one.model for one in choice.candidates if one.wants_key is not None}
+    wanting = {
+        candidate.wants_key: candidate.model for candidate in choice.candidates if candidate.wants_key is not None
+    }
     if all(one.wants_key is not None for one in choice.candidates):
         keys = " or ".join(f"{key} ({model})" for key, model in wanting.items())
         raise CannotRun(f"task '{task}' needs a model, but no key is set; set {keys}")
 
 
-def prove_home(settings: Settings) -> None:
+def check_home(settings: Settings) -> None:
     """Write a page and remove it: without a writable journal a run must not start."""
     folder = run_folder.runs_folder(settings)
     try:
@@ -183,7 +185,7 @@ def prove_home(settings: Settings) -> None:
         ) from trouble
 
 
-def prove_writable(mirror: Mirror, run: str) -> None:
+def check_hub_writable(mirror: Mirror, run: str) -> None:
     """Create and remove a ref, so that a missing permission shows now and not at the first candidate."""
     blob = CommitId(mirror.git.text("hash-object", "-w", "--stdin", stdin=b"forgepool\n"))
     probe = f"refs/forgepool/{run}/probe"
@@ -209,7 +211,7 @@ def unreviewable(plan: Plan, settings: Settings) -> str | None:
     askable = list(_askable(table, "review", "review", policy.by or (None,)))
     if course.independence == "other_model" and not policy.by:
         askable += _askable(table, "review", "review", tuple(table.models))
-    reviewers = {one.family for one in askable}
+    reviewers = {choice.family for choice in askable}
     stuck = [
         task.id
         for task in plan.tasks
@@ -246,10 +248,10 @@ def only_family(settings: Settings) -> str | None:
 
 
 def _has_reviewer(course: PlanIndex, askable: Sequence[ModelChoice], authors: Sequence[ModelChoice]) -> bool:
-    families, models = {one.family for one in authors}, [one.model for one in authors]
+    families, models = {author.family for author in authors}, [one.model for one in authors]
     if course.independence == "other_family":
         return any(one.family not in families for one in askable)
-    return any(not is_same_model(one.model, models) for one in askable)
+    return any(not is_same_model(choice.model, models) for choice in askable)
 
 
 def _families(table: Table, agent: AgentSpec, task_type: str) -> set[str]:
@@ -272,4 +274,4 @@ def _askable(table: Table, task_type: str, phase: PhaseName, models: Sequence[st
     for model in models:
         choice = choose(table, RoutingQuestion(task_type=task_type, phase=phase, model=model), keys=keys)
         if not isinstance(choice, str):
-            yield from (one for one in choice.candidates if one.wants_key is None)
+            yield from (candidate for candidate in choice.candidates if candidate.wants_key is None)

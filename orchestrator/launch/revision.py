@@ -119,11 +119,11 @@ def _refuse_another(kept: KeptRun, plan: Plan) -> None:
 
 def _refuse_late(state: RunState, ids: tuple[str, ...]) -> None:
     for task in (state.tasks[one] for one in ids):
-        if (why := _why_late(state, task)) is not None:
+        if (why := _why_too_late(state, task)) is not None:
             raise CannotRun(f"task '{task.id}' {why}")
 
 
-def _why_late(state: RunState, task: TaskState) -> str | None:
+def _why_too_late(state: RunState, task: TaskState) -> str | None:
     if task.phase == "landed":
         return (
             f"has landed as {task.commit[:12]}, but the plan now asks for other work under that id; give it another "

@@ -22,11 +22,11 @@ from forgepool.orchestrator.launch import embedded
 from forgepool.orchestrator.launch.embedded import Embedded
 from forgepool.orchestrator.launch.preflight import lacking
 from forgepool.orchestrator.launch.prerequisites import (
-    prove_agents,
-    prove_home,
-    prove_sandbox,
-    prove_transport,
-    prove_writable,
+    check_agents,
+    check_home,
+    check_hub_writable,
+    check_sandbox,
+    check_transport,
     refuse_unready,
     unreviewable,
 )
@@ -83,15 +83,15 @@ def start_run(
     """
     has_gate_file = refuse_unready(plan, hub)
     gate = gate_of(plan, hub, own_train=own_train)
-    prove_agents(plan, settings)
-    level = prove_sandbox(plan, settings)
-    prove_transport(settings)
-    prove_home(settings)
+    check_agents(plan, settings)
+    level = check_sandbox(plan, settings)
+    check_transport(settings)
+    check_home(settings)
     if missing := lacking(plan, hub, settings, plan_file.parent):
         more = f"; and {len(missing) - 1} more: forgepool check {plan_file}" if missing[1:] else ""
         raise CannotRun(f"{missing[0]}{more}")
     run = run_folder.new_run_id(plan.name)
-    prove_writable(hub.mirror, run)
+    check_hub_writable(hub.mirror, run)
     if not gate and (unseen := unreviewable(plan, settings)) is not None:
         warn(unseen)
     tip = create_target(hub.mirror, plan.target, hub.tip_for(plan))
@@ -182,11 +182,11 @@ def resume_run(
     if kept.options.programs:
         put_first_on_path(kept.options.programs)
     left = _left(kept)
-    prove_agents(left, settings)
+    check_agents(left, settings)
     carry_assets(kept.plan, None, hub, kept.folder, kept.options.run)
     own_train = own_train or kept.options.own_train
     gate = _gate_again(kept, hub, own_train=own_train)
-    beginning = RunResumed(tip=tip, sandbox=prove_sandbox(left, settings), gate=gate)
+    beginning = RunResumed(tip=tip, sandbox=check_sandbox(left, settings), gate=gate)
     if not gate and (unseen := unreviewable(left, settings)) is not None:
         warn(unseen)
     if workers is not None:

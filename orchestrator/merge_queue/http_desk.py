@@ -13,7 +13,7 @@ from forgepool.orchestrator.decisions.queue.submissions import CLASSES, entry_na
 from forgepool.orchestrator.journal import inbox
 from forgepool.orchestrator.journal.events import EntryRefused
 from forgepool.orchestrator.journal.inbox import PersonRequest
-from forgepool.orchestrator.merge_queue.submit import Wish, hand_in
+from forgepool.orchestrator.merge_queue.submit import Wish, push_submission
 from forgepool.orchestrator.reports.queue_board import QueueView
 from forgepool.orchestrator.reports.queue_status import EntryStanding, explain_task, findings_of, standing_of, standings
 from forgepool.orchestrator.run.hub import CannotRun
@@ -180,7 +180,7 @@ class Desk:
         wish = _wish(self.mirror, wanted)
         self._foresee(name, commit, wish)
         try:
-            done = hand_in(self.mirror, self.target, commit, name, wish)
+            done = push_submission(self.mirror, self.target, commit, name, wish)
         except CannotRun as refused:
             raise RequestRefused(409, str(refused)) from refused
         said = f"'{done.name}' ({commit[:12]}) is submitted to {self.target}"
@@ -210,7 +210,7 @@ class Desk:
             if name not in state.submitted:
                 return None
             task, now = state.tasks[name], time.time()
-            reasons: list[JsonValue] = [one.model_dump(mode="json") for one in task.reasons]
+            reasons: list[JsonValue] = [reason.model_dump(mode="json") for reason in task.reasons]
             findings: list[JsonValue] = [one.model_dump(mode="json") for one in findings_of(task)]
             row = _row(standing_of(state, task, now))
             words = explain_task(state, task, now)
@@ -262,7 +262,7 @@ class Desk:
         return True
 
     def _foresee(self, name: str, commit: CommitId, wish: Wish) -> None:
-        said = {"class": (wish.klass,), "needs": tuple(entry_name(one) for one in wish.needs)}
+        said = {"class": (wish.klass,), "needs": tuple(entry_name(need) for need in wish.needs)}
         one = submissions.Submission(ref="", at=commit, name=name, commit=commit, said=said)
         tip = self.view.look(lambda state: state.tip)
         contained = self.mirror.git.run("merge-base", "--is-ancestor", commit, tip, ok=(0, 1, 128)).status == 0

@@ -67,7 +67,7 @@ class HubLook:
     def entry(self, name: str) -> BoardEntry | None:
         names = (entry_name(name), earlier_name(name))
         entries = self.board.entries if self.board is not None else ()
-        return next((one for one in entries if entry_name(one.stand.entry) in names), None)
+        return next((entry for entry in entries if entry_name(entry.stand.entry) in names), None)
 
 
 @dataclass(slots=True)
@@ -101,7 +101,7 @@ class HubQueue:
     def knows(self, name: str) -> bool:
         """Tell whether the queue has the entry, or a submission of it not picked up yet. Raises GitFailed."""
         look = self.look()
-        return look.entry(name) is not None or self._lying(look, name) is not None
+        return look.entry(name) is not None or self._submission_ref(look, name) is not None
 
     def ask(self, request: PersonRequest, *, wait_s: float = ANSWERED_S) -> RequestReply | None:
         """
@@ -114,18 +114,18 @@ class HubQueue:
             GitFailed: the hub cannot be asked.
         """
         name, look = request.task or "", self.look()
-        lying = self._lying(look, name)
+        lying = self._submission_ref(look, name)
         if look.entry(name) is None and lying is None and look.board is not None:
-            latest = ", ".join(one.stand.entry for one in look.board.entries[:8]) or "none yet"
+            latest = ", ".join(entry.stand.entry for entry in look.board.entries[:8]) or "none yet"
             raise CannotRun(f"the queue of {self.target} has no entry '{name}'; the latest are: {latest}")
         if request.do == "cancel" and lying is not None and look.silence:
-            return self._taken_back(name, lying, look)
+            return self._delete_submission(name, lying, look)
         if not request.candidate:
-            request = request.model_copy(update={"candidate": self._meant(look, name, lying)})
+            request = request.model_copy(update={"candidate": self._current_commit(look, name, lying)})
         ref = self._push(request)
-        return self._answer(ref, time.monotonic() + (0.0 if look.silence else wait_s))
+        return self._await_reply(ref, time.monotonic() + (0.0 if look.silence else wait_s))
 
-    def _meant(self, look: HubLook, name: str, lying: str | None) -> str:
+    def _current_commit(self, look: HubLook, name: str, lying: str | None) -> str:
         """Return the entry's latest commit; empty where the queue shows no board. Raises GitFailed."""
         if lying is not None:
             try:
@@ -134,7 +134,7 @@ class HubQueue:
             except GitFailed:
                 # A queue may have picked it up meanwhile.
                 look = self.look()
-                if self._lying(look, name) is not None:
+                if self._submission_ref(look, name) is not None:
                     raise
         entry = look.entry(name)
         return entry.stand.commit if entry is not None else ""
@@ -165,13 +165,13 @@ class HubQueue:
     def _is_ancestor(self, commit: str, tip: CommitId) -> bool:
         return self.mirror.git.run("merge-base", "--is-ancestor", commit, tip, ok=(0, 1, 128)).status == 0
 
-    def _lying(self, look: HubLook, name: str) -> str | None:
+    def _submission_ref(self, look: HubLook, name: str) -> str | None:
         """Return the ref of a submission under the name that no queue has picked up yet."""
         prefix = submission_ref(self.target, "")
         mine = (ref for ref in look.submitted if entry_name(ref.removeprefix(prefix)) == entry_name(name))
         return next(mine, None)
 
-    def _taken_back(self, name: str, ref: str, look: HubLook) -> RequestReply:
+    def _delete_submission(self, name: str, ref: str, look: HubLook) -> RequestReply:
         gone = self.mirror.push([RefUpdate(ref=ref, new=None, expected=look.submitted[ref])])
         if not isinstance(gone, Pushed):
             raise CannotRun(f"'{name}' cannot be withdrawn: {gone}; try again")
@@ -187,14 +187,18 @@ class HubQueue:
             raise CannotRun(f"{hub} rejects {ref}: {pushed}; get permission to push there, or try again")
         return ref
 
-    def _answer(self, ref: str, until: float) -> RequestReply | None:
+    def _await_reply(self, ref: str, until: float) -> RequestReply | None:
         """Wait for the answer on the board. Raises CannotRun where the queue could not read the request."""
         name = ref.rsplit("/", 1)[-1]
         while time.monotonic() < until:
             board = self.look().board
             if board is not None and name in board.answers:
                 return board.answers[name]
-            why = next((one.why for one in board.refused if one.name == name), None) if board is not None else None
+            why = (
+                next((refusal.why for refusal in board.refused if refusal.name == name), None)
+                if board is not None
+                else None
+            )
             if why is not None:
                 raise CannotRun(f"the queue of {self.target} rejects the request: {why}")
             time.sleep(_LOOK_S)
@@ -223,7 +227,7 @@ class HubQueue:
             # An earlier version: no board, and beats that tell no time.
             return ""
         else:
-            silent_s = _silent_s(sign.beat, board.at, now)
+            silent_s = _seconds_silent(sign.beat, board.at, now)
         if silent_s <= HEARD_S:
             return ""
         heard = time.strftime("%Y-%m-%d %H:%M", time.localtime(now - silent_s))
@@ -257,9 +261,12 @@ def show_board(queue: HubQueue) -> tuple[Board, str]:
     """
     look = queue.look()
     board = look.board or Board(gate="", target=look.target, tip=look.tip or "", at=time.time())
-    known = {entry_name(one.stand.entry) for one in board.entries}
+    known = {entry_name(entry.stand.entry) for entry in board.entries}
     lying = {ref: at for ref, at in look.submitted.items() if entry_of_ref(look.target, ref) not in known}
-    shown = {"entries": (*board.entries, *_untaken(queue, lying)), "hub": without_password(queue.mirror.hub)}
+    shown = {
+        "entries": (*board.entries, *_waiting_submissions(queue, lying)),
+        "hub": without_password(queue.mirror.hub),
+    }
     return board.model_copy(update=shown), look.silence
 
 
@@ -280,14 +287,14 @@ def explain_entry(queue: HubQueue, name: str) -> BoardEntry:
     for one in board.entries:
         if entry_name(one.stand.entry) == entry_name(name):
             return one.model_copy(update={"explained": f"'{name}' is submitted: {late}."})
-    refused = [one for one in board.refused if entry_name(one.name) == entry_name(name)]
+    refused = [refusal for refusal in board.refused if entry_name(refusal.name) == entry_name(name)]
     if refused:
         raise CannotRun(f"'{name}' ({refused[-1].commit[:12]}) was not accepted: {refused[-1].why}")
     latest = ", ".join(one.stand.entry for one in board.entries[:8]) or "none yet"
     raise CannotRun(f"the queue of {queue.target} has no entry '{name}'; the latest are: {latest}")
 
 
-def _untaken(queue: HubQueue, lying: Mapping[str, CommitId]) -> Iterator[BoardEntry]:
+def _waiting_submissions(queue: HubQueue, lying: Mapping[str, CommitId]) -> Iterator[BoardEntry]:
     """Yield entries for submissions that no queue has picked up yet. Raises GitFailed."""
     shown = dict(list(lying.items())[:_MOST_UNTAKEN])
     if shown:
@@ -313,7 +320,7 @@ def _untaken(queue: HubQueue, lying: Mapping[str, CommitId]) -> Iterator[BoardEn
             yield BoardEntry(stand=stand, explained="")
 
 
-def _silent_s(beat: int, at: float, now: float) -> float:
+def _seconds_silent(beat: int, at: float, now: float) -> float:
     """Return seconds since the beat by this clock, which may differ from the queue's by minutes."""
     if now - at > RENEWED_S + GONE_S:
         return now - at

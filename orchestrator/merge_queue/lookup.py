@@ -37,7 +37,7 @@ class FoundEntry:
     name: str
 
 
-def gates_called(settings: Settings, name: str | None) -> list[KeptRun]:
+def find_queues(settings: Settings, name: str | None) -> list[KeptRun]:
     """
     Return the queues of this home that the name may mean; all without a name.
 
@@ -46,19 +46,20 @@ def gates_called(settings: Settings, name: str | None) -> list[KeptRun]:
     Raises:
         CannotRun: there is none.
     """
-    names = sorted(one for one in run_folder.run_names(settings) if one.startswith("gate-"))
-    if not names:
-        raise CannotRun("this home keeps no queue; start one with: forgepool queue serve --repo HUB --target BRANCH")
-    kept = [run_folder.open_run(settings, one, with_course=False) for one in names]
-    found = kept if name is None else _called(kept, name)
-    if not found:
-        raise CannotRun(f"there is no queue '{name}'; there are: {_listed(kept)}")
-    return found
+    kept = sorted(_kept_here(settings), key=lambda queue: queue.options.run)
+    if not kept:
+        raise CannotRun("this home has no queue; start one with: forgepool queue serve --repo HUB --target BRANCH")
+    if found := kept if name is None else _matching(kept, name):
+        return found
+    raise CannotRun(f"there is no queue '{name}'; there are: {_listed(kept)}")
 
 
-def gate_called(settings: Settings, name: str | None) -> KeptRun:
+def find_queue(settings: Settings, name: str | None) -> KeptRun:
     """Return the one queue that is meant. Raises CannotRun."""
-    return _only(gates_called(settings, name))
+    kept = find_queues(settings, name)
+    if len(kept) > 1:
+        raise CannotRun(f"there are several queues; name one with --target: {_listed(kept)}")
+    return kept[0]
 
 
 def find_entry(settings: Settings, entry: str, gate: str | None) -> FoundEntry:
@@ -68,7 +69,7 @@ def find_entry(settings: Settings, entry: str, gate: str | None) -> FoundEntry:
     Raises:
         CannotRun: none has it, with the reason if it was not accepted; or several have it.
     """
-    kept = gates_called(settings, gate)
+    kept = find_queues(settings, gate)
     states = [one.state() for one in kept]
     named = (entry_name(entry), earlier_name(entry))
     name = next((one for one in named if any(one in state.submitted for state in states)), named[0])
@@ -79,28 +80,18 @@ def find_entry(settings: Settings, entry: str, gate: str | None) -> FoundEntry:
         raise CannotRun(f"'{name}' is an entry of several queues; name one with --target: {_listed(kept, having)}")
     if (why := next((why for state in states if (why := refusal(state, name)) is not None), None)) is not None:
         raise CannotRun(why)
-    latest = (
-        ", ".join(
-            [name for state in states for name in [branch_of(state, one) for one in [*state.submitted][-8:]]][-8:]
-        )
-        or "none yet"
-    )
+    branches = [branch_of(state, one) for state in states for one in [*state.submitted][-8:]]
+    latest = ", ".join(branches[-8:]) or "none yet"
     who = kept[0].options.run if len(kept) == 1 else "any queue"
     raise CannotRun(f"{who} has no entry '{entry}'; the latest are: {latest}")
 
 
-def _called(kept: Sequence[KeptRun], name: str) -> list[KeptRun]:
+def _matching(kept: Sequence[KeptRun], name: str) -> list[KeptRun]:
     return (
         [one for one in kept if one.options.run == name]
         or [one for one in kept if one.options.target == name]
         or [one for one in kept if one.options.run.startswith((name, f"gate-{name}"))]
     )
-
-
-def _only(kept: Sequence[KeptRun]) -> KeptRun:
-    if len(kept) > 1:
-        raise CannotRun(f"there are several queues; name one with --target: {_listed(kept)}")
-    return kept[0]
 
 
 def _listed(kept: Sequence[KeptRun], some: Sequence[int] | None = None) -> str:
@@ -201,11 +192,11 @@ def hub_queues(hub: str | None, target: str | None, settings: Settings) -> list[
     homes = _kept_here(settings)
     try:
         mirror, facts = _mirror_of(hub, settings)
-        mine = [one for one in homes if one.options.hub == facts.url and target in (None, one.options.target)]
+        mine = [kept for kept in homes if kept.options.hub == facts.url and target in (None, kept.options.target)]
         if any(is_being_written(one.folder) for one in mine):
             return None
         queues = [HubQueue(mirror, one) for one in _targets(mirror, facts, target)]
-        if mine and all(one.look().silence for one in queues):
+        if mine and all(queue.look().silence for queue in queues):
             return None
     except (HubUnusable, GitFailed):
         if hub is None and homes:
@@ -226,7 +217,7 @@ def one_of(queues: list[HubQueue], entry: str) -> HubQueue:
     """Return the queue that has the entry. Raises CannotRun where it is not exactly one."""
     if len(queues) == 1:
         return queues[0]
-    having = [one for one in queues if one.knows(entry)]
+    having = [queue for queue in queues if queue.knows(entry)]
     if len(having) == 1:
         return having[0]
     named = ", ".join(one.target for one in having or queues)
@@ -235,7 +226,7 @@ def one_of(queues: list[HubQueue], entry: str) -> HubQueue:
 
 
 def _kept_here(settings: Settings) -> list[KeptRun]:
-    names = [one for one in run_folder.run_names(settings) if one.startswith("gate-")]
+    names = [name for name in run_folder.run_names(settings) if name.startswith("gate-")]
     return [run_folder.open_run(settings, one, with_course=False) for one in names]
 
 

@@ -71,10 +71,10 @@ def submit(wish: Wish, settings: Settings) -> tuple[Mirror, Submitted]:
     target = wish.target or hub.default_branch or "main"
     name = entry_name(wish.name or (wish.what if not commit.startswith(wish.what) else commit[:12]))
     mirror = Mirror(path=mine.local, hub=hub.url, credential_helper=settings.git_credential_helper)
-    return mirror, hand_in(mirror, target, commit, name, wish)
+    return mirror, push_submission(mirror, target, commit, name, wish)
 
 
-def hand_in(mirror: Mirror, target: str, commit: CommitId, name: str, wish: Wish) -> Submitted:
+def push_submission(mirror: Mirror, target: str, commit: CommitId, name: str, wish: Wish) -> Submitted:
     """
     Submit a commit that the mirror has to the queue of its hub.
 
@@ -117,7 +117,7 @@ def _tag(git: Git, commit: CommitId, name: str, wish: Wish) -> CommitId:
     """Write the tag object of a submission; no local ref names it."""
     by = wish.by or _author(git, commit)
     said: list[tuple[str, str]] = [("By", by), ("Class", wish.klass), ("Branch", wish.name or wish.what)]
-    said += _each("Needs", [entry_name(one) for one in wish.needs])
+    said += _each("Needs", [entry_name(need) for need in wish.needs])
     said += [("Style", wish.style)] if wish.style else []
     said += [("Agent", wish.agent)] if wish.agent else []
     said += _each("Family", wish.family)
@@ -199,7 +199,9 @@ def progress_of(queue: HubQueue, look: HubLook, mine: Submitted) -> EntryProgres
         if mine.ref in look.submitted or look.silence:
             return _gone(look, mine)
         return EntryProgress(line=f"the queue of {mine.target} publishes no board; ask on its host")
-    refused = [one.why for one in look.board.refused if one.name == mine.name and one.commit == mine.commit]
+    refused = [
+        refusal.why for refusal in look.board.refused if refusal.name == mine.name and refusal.commit == mine.commit
+    ]
     if entry is None or (refused and entry.stand.commit != mine.commit):
         return _not_there(queue, look, mine, refused[-1] if refused else "")
     if entry.stand.commit != mine.commit:
@@ -212,7 +214,7 @@ def _not_there(queue: HubQueue, look: HubLook, mine: Submitted, why: str) -> Ent
         return EntryProgress(line=f"landed; {mine.target} has {mine.commit[:12]} already", outcome="landed")
     if why:
         return EntryProgress(line=f"returned; it was not accepted: {why}", outcome="returned")
-    in_line = sum(one.stand.place is not None for one in look.board.entries) if look.board is not None else 0
+    in_line = sum(entry.stand.place is not None for entry in look.board.entries) if look.board is not None else 0
     if mine.ref not in look.submitted and look.board is not None and look.board.in_line > in_line:
         return EntryProgress(line="queued; it is behind the entries that the board shows")
     return _gone(look, mine)

@@ -41,7 +41,7 @@ class RunBill:
 def bill(uses: Iterable[Use]) -> RunBill:
     counted = [use for use in uses if use.ended != "untaken" or use.spent is not None]
     spent = [own for use in counted if (own := use.own) is not None]
-    costs = [one.cost_usd for one in spent]
+    costs = [usage.cost_usd for usage in spent]
     priced = sum(cost for cost in costs if cost is not None)
     unpriced = costs.count(None)
     return RunBill(

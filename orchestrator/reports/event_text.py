@@ -94,7 +94,7 @@ def _of_waves(event: e.Event) -> str | None:
             landings = count_of(len(event.tasks), "landing")
             return f"checking the whole target at {event.base[:12]}, after {landings} since {event.since[:12]}"
         case e.WaveAnswered(result=result) if result.verdict == "green":
-            names = ", ".join(one.check for one in result.certificates) or "no checks asked for"
+            names = ", ".join(certificate.check for certificate in result.certificates) or "no checks asked for"
             return f"the whole target passes its checks ({names}){advice_words(result)}"
         case e.WaveAnswered(result=result) if result.verdict == "infrastructure":
             return f"the target could not be checked: {result.detail}"
@@ -358,8 +358,8 @@ def _checked(event: e.CheckAnswered | e.CarDissolved) -> str | None:
     behind = f", behind {together(event.ahead)}" if event.ahead else ""
     match result.verdict:
         case "green":
-            flaky = f", flaky: {', '.join(one.check for one in result.flaky)}" if result.flaky else ""
-            names = ", ".join(one.check for one in result.certificates) or "no checks asked for"
+            flaky = f", flaky: {', '.join(flake.check for flake in result.flaky)}" if result.flaky else ""
+            names = ", ".join(certificate.check for certificate in result.certificates) or "no checks asked for"
             return f"{together(car)}: checks passed{behind} ({names}{flaky}){advice_words(result)}"
         case "infrastructure":
             return f"{together(car)}: checks could not run: {result.detail}"
@@ -373,7 +373,7 @@ def _checked(event: e.CheckAnswered | e.CarDissolved) -> str | None:
 
 def advice_words(result: CheckResult) -> str:
     """Return what non-voting checks say against a result, as the end of a sentence; empty where they pass."""
-    return "".join(f"; {one.words}" for one in result.advice if not one.green)
+    return "".join(f"; {advice.words}" for advice in result.advice if not advice.green)
 
 
 def _landed(event: e.LandingAnswered) -> str:

@@ -102,8 +102,8 @@ def task_logs(run: Path, recorded: Sequence[Recorded], task: str) -> list[TaskLo
 def _folders(run: Path, recorded: Sequence[Recorded], task: str) -> Iterator[tuple[int, Path]]:
     """Yield the log folder of each message about the task, with its attempt."""
     attempt = 0
-    for one in recorded:
-        match one.event:
+    for record in recorded:
+        match record.event:
             case e.EntrySubmitted() as event if event.task == task:
                 attempt = event.revision
             case e.OrderSent() as event if event.task == task:
@@ -118,8 +118,8 @@ def _folders(run: Path, recorded: Sequence[Recorded], task: str) -> Iterator[tup
 def _hosts(recorded: Sequence[Recorded]) -> dict[str, str]:
     """Map each message to the host that answered it."""
     hosts: dict[str, str] = {}
-    for one in recorded:
-        match one.event:
+    for record in recorded:
+        match record.event:
             case e.OrderAnswered(task=task, result=result):
                 hosts[f"{task}/{result.attempt}"] = result.host
             case e.CheckAnswered(result=result) | e.ReviewAnswered(result=result):

@@ -116,14 +116,14 @@ class Board(_Said):
     def status_json(self) -> dict[str, object]:
         """The answer of `queue status --json`."""
         shown = self.model_dump(include={"gate", "target", "tip", "frozen_until", "overload"})
-        entries = [asdict(one.stand) for one in self.entries]
+        entries = [asdict(entry.stand) for entry in self.entries]
         # Earlier versions read `shut` for a queue that paused itself.
         return {**shown, "paused": self.paused or self.shut, "shut": self.shut, "entries": entries}
 
 
 def board_of(state: RunState, now: float, trials: int) -> Board:
     """Return the board with every entry of the journal."""
-    return _board(state, now, trials, tuple(_entry(state, one, now) for one in standings(state, now)))
+    return _board(state, now, trials, tuple(_entry(state, stand, now) for stand in standings(state, now)))
 
 
 def public_board(state: RunState, now: float, trials: int, answers: Mapping[str, RequestReply]) -> Board:
@@ -148,8 +148,10 @@ def _board(state: RunState, now: float, trials: int, entries: tuple[BoardEntry, 
         overload=overload(state, now, trials),
         entries=entries,
         refused=tuple(
-            BoardRefusal(name=branch_of(state, one.name), commit=one.commit, why=with_branches(state, one.why))
-            for one in state.refused.values()
+            BoardRefusal(
+                name=branch_of(state, refusal.name), commit=refusal.commit, why=with_branches(state, refusal.why)
+            )
+            for refusal in state.refused.values()
         ),
     )
 
@@ -160,7 +162,7 @@ def entry_of(state: RunState, name: str, now: float) -> BoardEntry:
 
 def _entry(state: RunState, stand: EntryStanding, now: float) -> BoardEntry:
     task = state.tasks[entry_name(stand.entry)]
-    reasons = tuple(one.model_dump(mode="json") for one in task.reasons)
+    reasons = tuple(reason.model_dump(mode="json") for reason in task.reasons)
     findings = tuple(one.model_dump(mode="json") for one in findings_of(task))
     return BoardEntry(stand=stand, explained=explain_task(state, task, now), reasons=reasons, findings=findings)
 
@@ -168,8 +170,8 @@ def _entry(state: RunState, stand: EntryStanding, now: float) -> BoardEntry:
 def _cut(entry: BoardEntry) -> BoardEntry:
     """Keep the latest reason and the end of its log."""
     reasons = tuple(
-        {**one, "log_tail": str(one.get("log_tail", ""))[-_MOST_LOG:], "diff_tail": "", "tried": ""}
-        for one in entry.reasons[-1:]
+        {**reason, "log_tail": str(reason.get("log_tail", ""))[-_MOST_LOG:], "diff_tail": "", "tried": ""}
+        for reason in entry.reasons[-1:]
     )
     cut = {"explained": entry.explained[:_MOST_TEXT], "reasons": reasons, "findings": entry.findings[:_MOST_FINDINGS]}
     return entry.model_copy(update=cut)
@@ -185,7 +187,7 @@ def _reported(event: e.Event) -> str:
     """Count the scan notes of a change that passed, as the end of a sentence."""
     if not isinstance(event, e.CheckAnswered) or event.result.verdict != "green":
         return ""
-    notes = sum(one.weight == "note" for one in event.result.findings)
+    notes = sum(finding.weight == "note" for finding in event.result.findings)
     return f"; scans report {count_of(notes, 'finding')}, which do not block" if notes else ""
 
 

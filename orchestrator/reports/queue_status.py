@@ -90,7 +90,7 @@ def standing_of(state: RunState, task: TaskState, now: float, places: Places | N
 
 def overload(state: RunState, now: float, slots: int) -> str | None:
     """Return a warning where submissions of the last hour exceed what the queue can test; else None."""
-    lately = [one for one in state.submitted if now - state.tasks[one].first_started < 3600]
+    lately = [name for name in state.submitted if now - state.tasks[name].first_started < 3600]
     checked = [task.verdict.seconds for task in state.tasks.values() if task.verdict is not None]
     outcomes = state.train.outcomes
     if len(lately) < _ENOUGH or not checked:
@@ -130,7 +130,7 @@ def describe_reported_findings(task: TaskState) -> list[str]:
     """Return the scan notes on the entry's change, which do not block, as lines."""
     notes = [one for one in findings_of(task) if one.weight == "note"]
     more = [f"  and {len(notes) - _MOST_NOTES} more, which --json has"] if len(notes) > _MOST_NOTES else []
-    lines = [f"  {finding_words(one)}" for one in notes[:_MOST_NOTES]]
+    lines = [f"  {finding_words(note)}" for note in notes[:_MOST_NOTES]]
     return ["scan notes, which do not block:", *lines, *more] if notes else []
 
 
@@ -164,7 +164,7 @@ def _verb(word: str) -> str:
 
 def _places(state: RunState) -> dict[str, int]:
     classes: dict[str, dict[str, object]] = {
-        one: {"klass": state.submitted[one].klass} for one in state.train.line.entries if one in state.submitted
+        entry: {"klass": state.submitted[entry].klass} for entry in state.train.line.entries if entry in state.submitted
     }
     line = decorate_line(state.train.line, classes)
     return {
@@ -225,7 +225,7 @@ def _leave_for(task: TaskState) -> str:
     held = [one for one in findings_of(task) if one.weight != "note"]
     paths, rules = leave_for(held)
     globs = any(character in path for path in paths for character in "*?[]{}")
-    if not held or globs or len(paths) > _MOST_SHOWN or any(one.rule == "secret" for one in held):
+    if not held or globs or len(paths) > _MOST_SHOWN or any(finding.rule == "secret" for finding in held):
         return ""
     words = [shlex.quote(path) for path in paths] + [f"--waive {rule}" for rule in rules]
     return f"; or, if this is intended: forgepool queue grant {task.id} {' '.join(words)}"
@@ -242,7 +242,7 @@ def _in_line(state: RunState, task: TaskState, now: float, places: Places) -> St
     if is_pausing(task.not_before, now):
         again = clock(task.not_before, now)
         return "waits", "infrastructure", "", f"{task.detail}; it is tried again at {again}", ""
-    needs = [one for one in state.submitted[task.id].needs if state.tasks[one].phase != "landed"]
+    needs = [need for need in state.submitted[task.id].needs if state.tasks[need].phase != "landed"]
     if needs:
         return "waits", "need", needs[0], f"it needs '{needs[0]}', which has not landed yet", ""
     return _frozen(state, task, now, _tried(state, task, places))
@@ -278,7 +278,7 @@ def place_words(state: RunState, task: TaskState) -> str:
 
 
 def _tried(state: RunState, task: TaskState, places: Places) -> Stand:
-    trials = [one for one in state.train.line.trials.values() if task.id in one.car]
+    trials = [trial for trial in state.train.line.trials.values() if task.id in trial.car]
     running = next((one for one in trials if one.state == "running"), None)
     if running is not None:
         others = [one for one in running.car if one != task.id]
@@ -302,7 +302,7 @@ def _tried(state: RunState, task: TaskState, places: Places) -> Stand:
 
 
 def _listed(names: tuple[str, ...] | list[str]) -> str:
-    shown = [f"'{one}'" for one in names[:5]] + ([f"{len(names) - 5} more"] if len(names) > 5 else [])
+    shown = [f"'{name}'" for name in names[:5]] + ([f"{len(names) - 5} more"] if len(names) > 5 else [])
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 

@@ -39,7 +39,9 @@ def describe_missing_review(course: PlanIndex, state: RunState) -> Iterator[str]
 def describe_integration_reviews(course: PlanIndex, recorded: Sequence[Recorded]) -> Iterator[str]:
     """Yield each integration review with its findings, and each person's approval."""
     answers = {
-        one.event.result.request_id: one.event.result for one in recorded if isinstance(one.event, e.WaveReviewAnswered)
+        record.event.result.request_id: record.event.result
+        for record in recorded
+        if isinstance(record.event, e.WaveReviewAnswered)
     }
     for one in recorded:
         match one.event:
@@ -68,7 +70,7 @@ def flake_scores(recorded: Sequence[Recorded]) -> tuple[Score, ...]:
 
     The journal does not say which tests ran, so each counts as run whenever its check was.
     """
-    results = [one.event.result for one in recorded if isinstance(one.event, e.CheckAnswered | e.WaveAnswered)]
+    results = [record.event.result for record in recorded if isinstance(record.event, e.CheckAnswered | e.WaveAnswered)]
     flaked = {(flake.check, test) for result in results for flake in result.flaky for test in flake.tests or ("",)}
     return scores(
         Sighting(check=check, test=test, flaked=_flaked(result, check, test))
@@ -89,8 +91,8 @@ def flake_lines(recorded: Sequence[Recorded]) -> Iterator[str]:
 
 def _run(result: CheckResult) -> set[str]:
     """Return the checks that ran for this answer, not taken from an earlier one."""
-    green = {one.check for one in result.certificates if not one.reused}
-    return green | {one.check for one in result.failures} | {one.check for one in result.flaky}
+    green = {certificate.check for certificate in result.certificates if not certificate.reused}
+    return green | {failure.check for failure in result.failures} | {flake.check for flake in result.flaky}
 
 
 def _flaked(result: CheckResult, check: str, test: str) -> bool:
@@ -148,7 +150,7 @@ def _looked_at(course: PlanIndex, state: RunState, task: TaskState) -> Iterator[
         yield f"  - check {one.words}"
     if task.told is not None and task.phase == "landed":
         yield f"  - landed by {task.told.gate}, as its entry {task.told.entry}{_because(task.told.why)}"
-        yield from (f"    - {one}" for one in task.told.proofs)
+        yield from (f"    - {proof}" for proof in task.told.proofs)
     for found in task.verdict.findings if task.verdict else ():
         yield f"  - scan, {found.weight}: {finding_words(found)}"
     answer, person = task.review.answer, task.review.person
@@ -168,7 +170,7 @@ def _because(why: str) -> str:
 
 def _target(course: PlanIndex, recorded: Sequence[Recorded]) -> Iterator[str]:
     """Yield the section on the target: tests that failed before the run, checks and reviews of the whole."""
-    checked = [one.event.result for one in recorded if isinstance(one.event, e.CheckAnswered)]
+    checked = [record.event.result for record in recorded if isinstance(record.event, e.CheckAnswered)]
     red = dict.fromkeys(test for result in checked for test in result.red_base)
     waves = [one.event for one in recorded if isinstance(one.event, e.WaveSent)]
     as_a_whole = list(describe_integration_reviews(course, recorded))
@@ -179,7 +181,7 @@ def _target(course: PlanIndex, recorded: Sequence[Recorded]) -> Iterator[str]:
         yield f"- {count_of(len(red), 'failure')} there before this run, not counted: {', '.join(list(red)[:20])}"
     for wave in waves:
         answers = [one.event.result for one in recorded if isinstance(one.event, e.WaveAnswered)]
-        result = next((one for one in answers if one.request_id == wave.message_id), None)
+        result = next((answer for answer in answers if answer.request_id == wave.message_id), None)
         said = "not answered" if result is None else f"{result.verdict}{': ' if result.detail else ''}{result.detail}"
         since = f"after {count_of(len(wave.tasks), 'landing')} since {wave.since[:12]}"
         yield f"- all checks on {wave.base[:12]}, {since if wave.tasks else 'before the first landing'}: {said}"
@@ -225,7 +227,9 @@ def _proof(task: TaskState) -> str:
     if not task.certificates:
         return "no checks were requested (`checks: none`)"
     tree = task.certificates[0].tree[:12]
-    checks = ", ".join(f"{one.check} {one.seconds:.1f} s on {one.host}" for one in task.certificates)
+    checks = ", ".join(
+        f"{certificate.check} {certificate.seconds:.1f} s on {certificate.host}" for certificate in task.certificates
+    )
     return f"green on tree {tree} ({checks})"
 
 
@@ -262,8 +266,8 @@ def _hosts(recorded: Sequence[Recorded]) -> Iterator[str]:
     did: dict[str, Counter[str]] = defaultdict(Counter)
     held: dict[str, set[Level]] = defaultdict(set)
     lost = 0
-    for one in recorded:
-        match one.event:
+    for record in recorded:
+        match record.event:
             case e.OrderAnswered(result=result):
                 did[result.host]["order"] += 1
                 held[result.host] |= {result.sandbox} if result.sandbox else set()

@@ -61,8 +61,8 @@ class Display:
 
     def listen(self, state: RunState, recorded: Sequence[Recorded]) -> None:
         """Take the events of a turn of the loop."""
-        for one in recorded:
-            self._tell(one, state.run)
+        for record in recorded:
+            self._tell(record, state.run)
         if self.live is not None and time.monotonic() > self._drawn + _REDRAW_S:
             self._drawn = time.monotonic()
             self.live.update(self._picture(state), refresh=True)
@@ -231,8 +231,8 @@ def tell_use(now: Standing) -> None:
         say(f"integration review found: {held}")
     if said := bill_words(now.used):
         say(f"models: {said}")
-    for one in budget_words(now.budget):
-        say(f"budget: {one}")
+    for line in budget_words(now.budget):
+        say(f"budget: {line}")
 
 
 def tell_wanted(now: Standing) -> None:

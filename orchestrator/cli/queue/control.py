@@ -8,14 +8,14 @@ from typing import Annotated, Literal
 import typer
 
 from forgepool.orchestrator.cli.output.say import printable, say, say_json
-from forgepool.orchestrator.cli.run.requests import login_name, prove_text
+from forgepool.orchestrator.cli.run.requests import check_text, login_name
 from forgepool.orchestrator.decisions.queue.intake import apply_request, nothing_to_do, verb
 from forgepool.orchestrator.decisions.queue.submissions import CLASSES
 from forgepool.orchestrator.journal import inbox
 from forgepool.orchestrator.journal.events import Event
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.store import JournalBusy
-from forgepool.orchestrator.merge_queue.lookup import find_entry, gate_called, hub_queues, one_of, server_queue
+from forgepool.orchestrator.merge_queue.lookup import find_entry, find_queue, hub_queues, one_of, server_queue
 from forgepool.orchestrator.merge_queue.serve.hub_refs import KEPT_DAYS, MOST_KEPT, forgettable
 from forgepool.orchestrator.reports.queue_board import RequestReply, gate_sentence
 from forgepool.orchestrator.run.hub import CannotRun
@@ -116,7 +116,7 @@ def pause(
     as_json: Json = False,
 ) -> int:
     """Pause the queue until `queue resume`: nothing new is tested or lands; entries keep their places."""
-    prove_text(why, "the reason")
+    check_text(why, "the reason")
     return _ask(as_json, target, None, PersonRequest(do="pause", text=why.strip(), by=login_name()))
 
 
@@ -137,7 +137,7 @@ def granting(globs: tuple[str, ...], rules: tuple[str, ...], by: str) -> PersonR
     if not globs and not rules:
         raise CannotRun("name what to grant: globs of paths that the entry may change, or --waive RULE")
     for glob in globs:
-        prove_text(glob, f"the glob '{printable(glob)}'")
+        check_text(glob, f"the glob '{printable(glob)}'")
         try:
             parse(glob)
         except BadGlob as bad:
@@ -186,7 +186,7 @@ def _tell_reply(reply: RequestReply, request: PersonRequest, queue: str, as_json
 
 def _ask(as_json: bool, target: str | None, entry: str | None, request: PersonRequest) -> int:
     if entry is None:
-        kept = gate_called(Settings(), target)
+        kept = find_queue(Settings(), target)
         state = kept.state()
     else:
         one = find_entry(Settings(), entry, target)

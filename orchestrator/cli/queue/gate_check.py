@@ -59,15 +59,15 @@ def tell_result(result: CheckResult, *, scans_only: bool, person: bool = False) 
     if (scanned and not (person and result.findings)) or counting:
         say(f"scans: {count_of(len(counting), 'finding') if counting else 'nothing found'}")
         for finding in sorted(counting, key=lambda one: _WEIGHTS.index(one.weight)):
-            say(_found(finding))
+            say(_finding_line(finding))
     if scans_only:
         return
     if result.certificates:
-        say(f"checks: {', '.join(_green(one) for one in result.certificates)}")
-    for line in (*_advised(result), *_excused(result)):
+        say(f"checks: {', '.join(_green(certificate) for certificate in result.certificates)}")
+    for line in (*_advice_lines(result), *_flake_lines(result)):
         say(line)
     for failure in result.failures:
-        for line in _failed(failure):
+        for line in _failure_lines(failure):
             say(line)
     if result.reproduce and result.verdict != "findings":
         say(f"see it again: {result.reproduce}")
@@ -76,7 +76,7 @@ def tell_result(result: CheckResult, *, scans_only: bool, person: bool = False) 
 def tell_answer(answer: GateCheckAnswer, threshold: Threshold) -> None:
     """Print the review, and the verdict as the last line."""
     if answer.review is not None:
-        for line in _reviewed(answer.review, threshold):
+        for line in _review_lines(answer.review, threshold):
             say(line)
     elif answer.result is not None and answer.result.verdict == "green" and answer.verdict == "passes":
         say(f"review: none, {answer.unreviewed}")
@@ -114,7 +114,7 @@ def _where(label: Sequence[str], base: str) -> str:
 
 def tell_notes(result: CheckResult) -> None:
     """Print the scan notes on a person's change, in one block."""
-    notes = [one for one in result.findings if one.weight == "note"]
+    notes = [finding for finding in result.findings if finding.weight == "note"]
     if notes:
         say("scan notes, which do not block:")
     for one in notes:
@@ -132,11 +132,11 @@ def as_json(ready: Ready, answer: GateCheckAnswer, *, interrupted: bool) -> dict
         "gate": result.verdict if result else None,
         "tree": result.tree if result else None,
         "patch_id": result.patch_id if result else "",
-        "findings": [one.model_dump(mode="json") for one in result.findings] if result else [],
-        "checks": [one.model_dump(mode="json") for one in result.certificates] if result else [],
-        "advice": [one.model_dump(mode="json") for one in result.advice] if result else [],
-        "failures": [one.model_dump(mode="json") for one in result.failures] if result else [],
-        "flakes": [one.model_dump(mode="json") for one in result.flaky] if result else [],
+        "findings": [finding.model_dump(mode="json") for finding in result.findings] if result else [],
+        "checks": [certificate.model_dump(mode="json") for certificate in result.certificates] if result else [],
+        "advice": [advice.model_dump(mode="json") for advice in result.advice] if result else [],
+        "failures": [failure.model_dump(mode="json") for failure in result.failures] if result else [],
+        "flakes": [flake.model_dump(mode="json") for flake in result.flaky] if result else [],
         "red_base": list(result.red_base) if result else [],
         "conflict_paths": list(result.conflict_paths) if result else [],
         "reproduce": result.reproduce if result else "",
@@ -146,7 +146,7 @@ def as_json(ready: Ready, answer: GateCheckAnswer, *, interrupted: bool) -> dict
     }
 
 
-def _found(one: ScanFinding) -> str:
+def _finding_line(one: ScanFinding) -> str:
     return f"{_place(one.path, one.line)}: {one.rule}: {one.said}{_MEANT[one.weight]}"
 
 
@@ -167,15 +167,15 @@ def _green(one: Certificate) -> str:
     return f"'{one.check}' {'adds nothing' if one.findings else 'is green'} ({', '.join(told)})"
 
 
-def _advised(result: CheckResult) -> Iterator[str]:
-    for one in result.advice:
-        took = "" if one.green is None else f" ({one.seconds:.1f} s)"
-        yield f"checks: {one.words}{took}"
-        if not one.green:
-            yield from _log(one)
+def _advice_lines(result: CheckResult) -> Iterator[str]:
+    for advice in result.advice:
+        took = "" if advice.green is None else f" ({advice.seconds:.1f} s)"
+        yield f"checks: {advice.words}{took}"
+        if not advice.green:
+            yield from _log(advice)
 
 
-def _excused(result: CheckResult) -> Iterator[str]:
+def _flake_lines(result: CheckResult) -> Iterator[str]:
     for flake in result.flaky:
         tests = f": {_some(flake.tests)}" if flake.tests else ""
         yield f"checks: '{flake.check}' failed, then passed, on the same tree{tests}"
@@ -183,7 +183,7 @@ def _excused(result: CheckResult) -> Iterator[str]:
         yield f"checks: already failing on the base, not counted: {_some(result.red_base)}"
 
 
-def _failed(one: CheckFailure) -> Iterator[str]:
+def _failure_lines(one: CheckFailure) -> Iterator[str]:
     what = f"the set-up of '{one.check}'" if one.setup else f"'{one.check}'"
     told = {"exit": f"exited with {one.status}", "timeout": "took too long", "idle": "printed nothing for too long"}
     how = told.get(one.how) or one.reason or one.how.replace("_", " ")
@@ -207,7 +207,7 @@ def _log(one: CheckFailure | Advice) -> Iterator[str]:
     yield from (f"  | {line}" for line in end[-_TAIL_LINES:])
 
 
-def _reviewed(review: Review, threshold: Threshold) -> Iterator[str]:
+def _review_lines(review: Review, threshold: Threshold) -> Iterator[str]:
     who = ", ".join(review.models) or "no model"
     cost = review.spent.cost_usd
     paid = "at unknown cost" if cost is None else f"for {cost:.2f} USD"
@@ -217,16 +217,19 @@ def _reviewed(review: Review, threshold: Threshold) -> Iterator[str]:
     else:
         yield f"review: {review.outcome}, {review.detail}"
     held = blocking(review.findings, threshold)
-    yield from (f"{_place(one.file, one.line)}: {one.severity} {one.category}: {one.claim}" for one in held)
-    yield from _fixes(held)
+    yield from (
+        f"{_place(finding.file, finding.line)}: {finding.severity} {finding.category}: {finding.claim}"
+        for finding in held
+    )
+    yield from _fix_lines(held)
     if dropped := len(review.findings) - len(held):
         yield f"review: {dropped} more findings, which do not block; --json lists all"
 
 
-def _fixes(held: Sequence[ReviewFinding]) -> Iterator[str]:
-    for one in held:
-        if one.fix:
-            yield f"  fix: {one.fix}"
+def _fix_lines(held: Sequence[ReviewFinding]) -> Iterator[str]:
+    for finding in held:
+        if finding.fix:
+            yield f"  fix: {finding.fix}"
 
 
 def _some(names: Sequence[str]) -> str:

@@ -168,12 +168,12 @@ def _note(said: str) -> None:
 def _tell(column: int, state: RunState, recorded: Sequence[Recorded]) -> None:
     """Print events, with a column for the target if there are several."""
     target = f"{state.target:<{column}}  " if column else ""
-    for one in recorded:
-        said = gate_sentence(one.event, state)
+    for record in recorded:
+        said = gate_sentence(record.event, state)
         if said is not None:
-            stamp = time.strftime("%H:%M:%S", time.localtime(one.at))
-            say(f"{stamp} {target}{printable(said)}", style=event_style(one.event))
-        for line in telling_lines(one):
+            stamp = time.strftime("%H:%M:%S", time.localtime(record.at))
+            say(f"{stamp} {target}{printable(said)}", style=event_style(record.event))
+        for line in telling_lines(record):
             say(f"         {' ' * len(target)}| {printable(line)}")
 
 

@@ -17,7 +17,7 @@ from forgepool.orchestrator.cli.queue.control import Entry, Hub, Json, Server, T
 from forgepool.orchestrator.decisions.queue.submissions import CLASSES
 from forgepool.orchestrator.journal.store import is_being_written
 from forgepool.orchestrator.merge_queue.hub_queue import HubQueue, explain_entry, show_board
-from forgepool.orchestrator.merge_queue.lookup import find_entry, gates_called, hub_queues, one_of, server_queue
+from forgepool.orchestrator.merge_queue.lookup import find_entry, find_queues, hub_queues, one_of, server_queue
 from forgepool.orchestrator.merge_queue.submit import EntryProgress, Submitted, Wish, follow_entry
 from forgepool.orchestrator.merge_queue.submit import submit as give
 from forgepool.orchestrator.reports.queue_board import Board, BoardEntry, board_of, entry_of
@@ -183,9 +183,9 @@ def _boards(target: str | None, hub: str | None, server: str | None, token_file:
         return [(server_queue(server, token_file, settings).board(), "")]
     queues = hub_queues(hub, target, settings)
     if queues is not None:
-        return [show_board(one) for one in queues]
+        return [show_board(queue) for queue in queues]
     now = time.time()
-    kept = gates_called(settings, target)
+    kept = find_queues(settings, target)
     return [(board_of(one.state(), now, one.options.trials), _unserved(one)) for one in kept]
 
 
@@ -202,7 +202,7 @@ def _tell_status(board: Board, silence: str) -> None:
             say(line)
     if why := board.paused or board.shut:
         say(f"the queue is paused: {why}; resume it with: forgepool queue resume --target {board.target}")
-    rows = [_row(one.stand) for one in board.entries]
+    rows = [_row(entry.stand) for entry in board.entries]
     print_table(("entry", "state", "rev", "class", "by", "why"), rows[:_MOST_ROWS])
     if len(rows) > _MOST_ROWS:
         say(f"and {len(rows) - _MOST_ROWS} more; --json lists all")

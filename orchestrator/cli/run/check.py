@@ -32,9 +32,10 @@ INTERRUPTED = 130
 
 def tell_base(result: CheckResult, target: str) -> int:
     """Print the checks' result; return 0 where work on the target can land, 1 where it cannot, 3 where none ran."""
-    for one in result.certificates:
-        tests = "" if one.tests is None else f", {one.tests} tests"
-        say(f"check '{one.check}' is green ({'seen earlier' if one.reused else f'{one.seconds:.1f} s'}{tests})")
+    for certificate in result.certificates:
+        tests = "" if certificate.tests is None else f", {certificate.tests} tests"
+        took = "seen earlier" if certificate.reused else f"{certificate.seconds:.1f} s"
+        say(f"check '{certificate.check}' is green ({took}{tests})")
     for flake in result.flaky:
         say(f"check '{flake.check}' was red, then green, on the same tree")
     if result.verdict == "green":

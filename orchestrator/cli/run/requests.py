@@ -75,7 +75,7 @@ def answer(
         )
     name = login_name() if by is None else by
     for said, what in ((text, "the answer"), (name, "the name given with --by")):
-        prove_text(said, what)
+        check_text(said, what)
     request = PersonRequest(do="answer", task=task, text=text, by=printable(name))
     return ask_and_go_on(run, request, resume_after=not no_resume)
 
@@ -119,7 +119,7 @@ def _green(kept: KeptRun, state: RunState) -> list[str]:
     Raises:
         CannotRun: there is none.
     """
-    waiting = [one for one in state.in_phase("needs_human", "reviewing") if one.candidate]
+    waiting = [task for task in state.in_phase("needs_human", "reviewing") if task.candidate]
     able = [one for one in waiting if why_not_approve(kept.course, state, one.id) is None]
     green = [one.id for one in able if one.verdict is not None and one.verdict.verdict == "green"]
     if not green:
@@ -153,7 +153,7 @@ def reject(
     task = _entry_name(run, task)
     kept = find_run_with(run, task)
     name = _named_person(by, f"forgepool reject {kept.options.run} {task} REASON --by NAME")
-    prove_text(reason, "the reason")
+    check_text(reason, "the reason")
     state = kept.state()
     if (wrong := why_not_reject(state, task)) is not None:
         raise CannotRun(f"task '{task}' of run {kept.options.run} {wrong}")
@@ -170,7 +170,7 @@ def _named_person(by: str | None, command: str, *, what: str = "the candidate") 
     """
     if by is None or not by.strip():
         raise CannotRun(f"the reviewer of {what} is not named; give a name: {command}")
-    prove_text(by, "the name given with --by")
+    check_text(by, "the name given with --by")
     return printable(by.strip())
 
 
@@ -185,7 +185,7 @@ def _gate(run: str) -> RunOptions | None:
     return options if options.gate else None
 
 
-def prove_text(text: str, what: str) -> None:
+def check_text(text: str, what: str) -> None:
     """Raise CannotRun for bytes of the command line that are not UTF-8."""
     try:
         text.encode()
@@ -223,7 +223,7 @@ def ask_and_go_on(run: str, *requests: PersonRequest, wish: str = "", resume_aft
     if state.finished or state.number == before.number:
         return 0
     waited = before.finished or before.halted_by_review
-    held = [one.event.sandbox for one in recorded if isinstance(one.event, RunStarted | RunResumed)][-1:]
+    held = [record.event.sandbox for record in recorded if isinstance(record.event, RunStarted | RunResumed)][-1:]
     elsewhere = held == [None] and Settings().broker_url is None
     if kept.options.gate or not (waited and resume_after) or elsewhere:
         say(f"continue with: {_go_on(kept)}")

@@ -82,12 +82,12 @@ class Door:
         needs = self._needs(state, given, change)
         if isinstance(needs, str):
             return Stays(StatusReport(change.head, "pending", needs))
-        if not self._fetched(change):
+        if not self._fetch(change):
             return Later()
-        why = self._foreseen(state, name, change, needs)
+        why = self._foresee_refusal(state, name, change, needs)
         if why is not None:
             return Stays(StatusReport(change.head, "failure", why))
-        why = self._unapproved(state, change)
+        why = self._missing_approvals(state, change)
         if why is not None:
             return Stays(StatusReport(change.head, "pending", why))
         return Enters(name=name, needs=needs)
@@ -129,7 +129,7 @@ class Door:
                 return False
             raise
 
-    def _fetched(self, change: PullRequest) -> bool:
+    def _fetch(self, change: PullRequest) -> bool:
         """Fetch the change's head from the hub, else from the forge; False if its ref has moved on."""
         head = CommitId(change.head)
         if self.mirror.has(head):
@@ -139,13 +139,13 @@ class Door:
         source.fetch(f"+{change.ref}:refs/hub/changes/{change.ref.removeprefix('refs/')}")
         return self.mirror.has(head)
 
-    def _foreseen(self, state: RunState, name: str, change: PullRequest, needs: tuple[str, ...]) -> str | None:
+    def _foresee_refusal(self, state: RunState, name: str, change: PullRequest, needs: tuple[str, ...]) -> str | None:
         head = CommitId(change.head)
         one = Submission(ref="", at=head, name=name, commit=head, said={"needs": needs} if needs else {})
         events = take_in(state, one, contained=self.contains(state.tip, head))
         return next((event.why for event in events if isinstance(event, EntryRefused)), None)
 
-    def _unapproved(self, state: RunState, change: PullRequest) -> str | None:
+    def _missing_approvals(self, state: RunState, change: PullRequest) -> str | None:
         """Return which approvals are missing by the target's CODEOWNERS, not by the change's."""
         tip, head = CommitId(state.tip), CommitId(change.head)
         self.mirror.ensure(tip, refs=(f"refs/heads/{state.target}",))

@@ -22,7 +22,7 @@ from forgepool.orchestrator.merge_queue.bot.intake import (
     steps,
 )
 from forgepool.orchestrator.merge_queue.forges.protocol import Forge, ForgeAway, ForgeRefused, PullRequest
-from forgepool.orchestrator.merge_queue.submit import Wish, hand_in
+from forgepool.orchestrator.merge_queue.submit import Wish, push_submission
 from forgepool.orchestrator.reports.queue_board import QueueView
 from forgepool.orchestrator.reports.queue_status import EntryStanding, explain_task, standings
 from forgepool.orchestrator.run.hub import CannotRun
@@ -206,7 +206,7 @@ class Doing:
             by=change.author,
         )
         bot.memory.give(change.number, given)
-        hand_in(mirror, bot.target, head, entering.name, wish)
+        push_submission(mirror, bot.target, head, entering.name, wish)
 
     def _withdraw(self, number: int) -> None:
         """Withdraw an entry, unless this round replaces it: a replacement keeps its place."""

@@ -207,14 +207,14 @@ def pin_again(mirror: Mirror, run: str, event: EntrySubmitted) -> bool:
 def pin_missing(mirror: Mirror, state: RunState) -> None:
     """Pin entries whose retry was journaled while no queue was running."""
     there = mirror.hub_refs(run_refs(state.run))
-    for event in [state.submitted[one] for one in state.train.line.entries]:
+    for event in [state.submitted[entry] for entry in state.train.line.entries]:
         if candidate_ref(state.run, event.task, event.revision) not in there:
             pin_again(mirror, state.run, event)
 
 
 def pins_of(run: str, there: Collection[str], entries: Collection[str]) -> list[str]:
     """Return those of the hub's refs that belong to these entries, markers included."""
-    markers = {marker_ref(run, one) for one in entries}
+    markers = {marker_ref(run, entry) for entry in entries}
     return [ref for ref in there if ref in markers or _entry_of(ref) in entries]
 
 

@@ -97,7 +97,7 @@ class GateLoop(Loop):
         if self.places is not None:
             # If this turn fails before it states its wants again, the other queues must not wait for it.
             self.places.want(self.state.run, 0)
-        self._tell_of_freezes()
+        self._journal_freezes()
         self._look()
         # A method of a slotted dataclass has no `__class__` cell that `super()` could find.
         Loop._turn(self)
@@ -108,7 +108,7 @@ class GateLoop(Loop):
         except (GitFailed, MissingCommit) as trouble:
             log.warning("hub.away", run=self.state.run, why=str(trouble))
 
-    def _tell_of_freezes(self) -> None:
+    def _journal_freezes(self) -> None:
         until = self.state.rules.frozen_until(self.clock())
         if until != self._frozen:
             frozen = GateThawed() if until is None else GateFrozen(until=until, clock=self.state.rules.clock(until))
@@ -159,14 +159,14 @@ class GateLoop(Loop):
         Loop.record(self, events)
         if self.places is not None and any(isinstance(one, CheckSent) for one in events):
             self.places.serve(self.state.run)
-        if again := {one.task for one in events if isinstance(one, EntrySubmitted)}:
+        if again := {event.task for event in events if isinstance(event, EntrySubmitted)}:
             self._swept = self._swept and self._swept - again
-            self._meet_entries()
+            self._refresh_course()
         if any(isinstance(one, LandingAnswered) for one in events):
             # Other commits may have landed too: `_decide` must look at the hub before it judges on the new tip.
             self._looked = 0.0
 
-    def _meet_entries(self) -> None:
+    def _refresh_course(self) -> None:
         assert isinstance(self.course, GateCourse)
         self.course = replace(self.course, entries=dict(self.state.submitted))
 
@@ -179,7 +179,7 @@ class GateLoop(Loop):
         refs = self.mirror.hub_refs(branch, pattern(self.state.target))
         tip = refs.pop(branch, None)
         if tip is not None and self.state.train.landing is None:
-            lost = self._lost_at(tip)
+            lost = self._find_lost(tip)
             if tip != self.state.tip or lost != self.state.lost:
                 self.record([TipMoved(tip=tip, lost=tuple(sorted(lost)))])
             if tip != self._searched:
@@ -194,7 +194,7 @@ class GateLoop(Loop):
     def _find_contained(self, tip: CommitId) -> None:
         """Mark queued entries as landed whose commits the target already contains."""
         self.mirror.ensure(tip, refs=(f"refs/heads/{self.state.target}",))
-        standing = {one: CommitId(self.state.tasks[one].candidate) for one in self.state.train.line.entries}
+        standing = {entry: CommitId(self.state.tasks[entry].candidate) for entry in self.state.train.line.entries}
         ahead = self._ahead_of(tip, [commit for commit in standing.values() if commit])
         for one, commit in standing.items():
             if commit and commit not in ahead:
@@ -203,21 +203,21 @@ class GateLoop(Loop):
                 self.record([LandingAnswered(task=one, result=found)])
         self._searched = tip
 
-    def _lost_at(self, tip: CommitId) -> frozenset[str]:
+    def _find_lost(self, tip: CommitId) -> frozenset[str]:
         """Return landed entries that the history of this tip lacks: the target was rewound."""
         if tip == self._searched == self.state.tip:
             return self.state.lost
         self.mirror.ensure(tip, refs=(f"refs/heads/{self.state.target}",))
         if self._searched and not self.state.lost and self._contains_at(tip, CommitId(self.state.tip)):
             return frozenset()
-        landed = {one.id: CommitId(one.commit) for one in self.state.in_phase("landed") if one.commit}
+        landed = {task.id: CommitId(task.commit) for task in self.state.in_phase("landed") if task.commit}
         ahead = self._ahead_of(tip, [*landed.values()])
         return frozenset(one for one, commit in landed.items() if commit in ahead)
 
     def _ahead_of(self, tip: CommitId, commits: Sequence[CommitId]) -> set[str]:
         """Return the commits that are not in the history of the tip, or not available here."""
         missing = set(self.mirror.missing(*commits))
-        here = [one for one in commits if one not in missing]
+        here = [commit for commit in commits if commit not in missing]
         words = "".join(f"{one}\n" for one in (*here, f"^{tip}"))
         return missing | (
             set(self.mirror.git.text("rev-list", "--stdin", stdin=words.encode()).split()) if here else set()
@@ -253,14 +253,14 @@ class GateLoop(Loop):
         for one in found:
             # A request about a submission that is not accepted yet waits for it.
             if one.request is not None and one.request.task not in lying:
-                self._hear(one, one.request)
+                self._answer_request(one, one.request)
                 heard.append(one)
         # A submitter who sees the ref disappear must find the outcome on the board.
         self.notices.show(self.mirror, self.state, at_once=True)
         for one in heard:
-            self._drop(one)
+            self._delete_ref(one)
 
-    def _hear(self, one: Submission, request: PersonRequest) -> None:
+    def _answer_request(self, one: Submission, request: PersonRequest) -> None:
         """Carry out a request from the hub, and put its outcome on the board."""
         was_possible = bool(apply_request(self.state, request))
         events = self._granted(request) if was_possible else []
@@ -287,7 +287,7 @@ class GateLoop(Loop):
         task = self.state.tasks.get(name)
         return task is not None and (task.phase == "landing" or task.landing_in_doubt)
 
-    def _drop(self, one: Submission) -> None:
+    def _delete_ref(self, one: Submission) -> None:
         """Delete a submitted ref, unless it has been pushed again meanwhile."""
         self.mirror.push([RefUpdate(ref=one.ref, new=None, expected=one.at)])
 
@@ -300,10 +300,10 @@ class GateLoop(Loop):
         if not gone and (self._bare or self.state.train.line.entries):
             return
         there = self.mirror.hub_refs(run_refs(self.state.run))
-        remove(self.mirror, there, [*pins_of(self.state.run, there, gone), *self._needless(there)])
+        remove(self.mirror, there, [*pins_of(self.state.run, there, gone), *self._obsolete_files(there)])
         self._swept |= gone
 
-    def _needless(self, there: Mapping[str, CommitId]) -> list[str]:
+    def _obsolete_files(self, there: Mapping[str, CommitId]) -> list[str]:
         """Return refs of made files that no queued entry needs any more."""
         made = [ref for ref in there if ref.startswith(overlay_ref(self.state.run, ""))]
         if not self.state.train.line.entries:

@@ -11,7 +11,7 @@ from forgepool.orchestrator.journal.events import GateRuled, RunResumed, RunStar
 from forgepool.orchestrator.journal.queue_rules import GateRules
 from forgepool.orchestrator.journal.store import Journal
 from forgepool.orchestrator.launch.embedded import ChildProcesses, Embedded, mirror_aside
-from forgepool.orchestrator.launch.prerequisites import prove_home, prove_sandbox, prove_transport, prove_writable
+from forgepool.orchestrator.launch.prerequisites import check_home, check_hub_writable, check_sandbox, check_transport
 from forgepool.orchestrator.launch.session import Listener, begin, transport
 from forgepool.orchestrator.merge_queue.serve.hub_refs import Notices
 from forgepool.orchestrator.merge_queue.serve.loop import GateLoop
@@ -79,11 +79,11 @@ def _post(hub: Hub, target: str) -> QueuePost:
             f"branch {target} is checked out in {folder}, whose files would go stale when changes land; "
             "serve a bare repository, or switch that folder to another branch"
         )
-    _prove_gate_file(hub, target)
+    _check_gate_file(hub, target)
     return QueuePost(hub=hub, target=target)
 
 
-def _prove_gate_file(hub: Hub, target: str) -> None:
+def _check_gate_file(hub: Hub, target: str) -> None:
     """Refuse a target without checks now rather than at the first entry; later changes are the queue's to report."""
     tip = hub.heads[target]
     hub.mirror.ensure(tip)
@@ -101,7 +101,7 @@ def posts(where: str, targets: Sequence[str], settings: Settings, shut: Shut) ->
     A target that was served from this home before and cannot be served now is reported to `shut` and left out, provided
     that others remain.
     """
-    twice = next((one for one in targets if targets.count(one) > 1), None)
+    twice = next((target for target in targets if targets.count(target) > 1), None)
     if twice is not None:
         raise CannotRun(f"--target {twice} is given twice; give each branch once")
     earlier = set(run_folder.run_names(settings))
@@ -137,16 +137,16 @@ def serve(
     is raised when the others have ended. Raises JournalBusy where this home serves one of them already.
     """
     names = [gate_name(one.hub.facts.url, one.target) for one in stands]
-    level = prove_sandbox(gate_plan(names[0], stands[0].target), settings)
-    prove_transport(settings)
-    prove_home(settings)
+    level = check_sandbox(gate_plan(names[0], stands[0].target), settings)
+    check_transport(settings)
+    check_home(settings)
     for post, name in zip(stands, names, strict=True):
-        prove_writable(post.hub.mirror, name)
+        check_hub_writable(post.hub.mirror, name)
         post.hub.mirror.ensure(post.hub.heads[post.target])
     with ExitStack() as held:
         journals = [_journal(held, settings, name) for name in names]
-        kept = [_kept(settings, name, post) for name, post in zip(names, stands, strict=True)]
-        begun = [_begun(*one, level, listener) for one in zip(kept, stands, journals, strict=True)]
+        kept = [_keep_folder(settings, name, post) for name, post in zip(names, stands, strict=True)]
+        begun = [_begin_queue(*one, level, listener) for one in zip(kept, stands, journals, strict=True)]
         logs = kept[0].folder / "logs"
         broker, parts = held.enter_context(transport(settings, logs, workers=0, reviews=1, trials=stands[0].trials))
         loops = _loops(begun, broker, parts, settings, wishes, listener)
@@ -177,7 +177,7 @@ def _loops(
     wishes: Wishes,
     listener: Listener,
 ) -> list[GateLoop]:
-    places = SharedSlots(states={one.state.run: one.state for one in begun}) if len(begun) > 1 else None
+    places = SharedSlots(states={queue.state.run: queue.state for queue in begun}) if len(begun) > 1 else None
     return [
         GateLoop(
             course=gate_course(one.kept.plan, one.state, one.post.people),
@@ -203,7 +203,7 @@ def _journal(held: ExitStack, settings: Settings, name: str) -> Journal:
     return journal
 
 
-def _begun(kept: KeptRun, post: QueuePost, journal: Journal, level: Level | None, listener: Listener) -> _Begun:
+def _begin_queue(kept: KeptRun, post: QueuePost, journal: Journal, level: Level | None, listener: Listener) -> _Begun:
     state, earlier = kept.replay()
     tip = post.hub.heads[post.target]
     fresh = RunStarted(
@@ -221,7 +221,7 @@ def _begun(kept: KeptRun, post: QueuePost, journal: Journal, level: Level | None
     return _Begun(kept=kept, post=post, journal=journal, state=state, is_resumed=bool(earlier))
 
 
-def _kept(settings: Settings, name: str, post: QueuePost) -> KeptRun:
+def _keep_folder(settings: Settings, name: str, post: QueuePost) -> KeptRun:
     options = RunOptions(
         run=name,
         hub=post.hub.facts.url,

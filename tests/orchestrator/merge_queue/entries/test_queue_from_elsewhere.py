@@ -16,7 +16,7 @@ from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.store import Recorded, read
 from forgepool.orchestrator.merge_queue import submit
 from forgepool.orchestrator.merge_queue.hub_queue import HubQueue, _silent_s, explain_entry, show_board
-from forgepool.orchestrator.merge_queue.submit import EntryProgress, Submitted, Wish, hand_in, progress_of
+from forgepool.orchestrator.merge_queue.submit import EntryProgress, Submitted, Wish, progress_of, push_submission
 from forgepool.orchestrator.reports.queue_board import BEAT_S, GONE_S, RENEWED_S
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.state.run import RunState
@@ -55,7 +55,7 @@ class Place:
             agent=None,
             family=(),
         )
-        return hand_in(self.mirror, "main", commit, name, wish)
+        return push_submission(self.mirror, "main", commit, name, wish)
 
     def turn(self) -> None:
         self.hands.now += 0.5
@@ -163,7 +163,7 @@ def test_a_submission_that_is_not_taken_in_is_returned_with_why(place: Place) ->
     place.mirror.bring("refs/scratch/one")
     blank = {"what": "team/needy", "repo": "", "hub": None, "target": None, "name": None, "klass": "normal"}
     wish = Wish(**blank, needs=("nobody",), by="Ada", agent=None, family=())  # type: ignore[arg-type]
-    mine = hand_in(place.mirror, "main", commit, "team--needy", wish)
+    mine = push_submission(place.mirror, "main", commit, "team--needy", wish)
     place.turn()
     ended = place.progress(mine)
     assert ended.outcome == "returned" and "it needs 'nobody'" in ended.line

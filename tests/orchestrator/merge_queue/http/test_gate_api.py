@@ -20,7 +20,7 @@ from forgepool.orchestrator.merge_queue.http_server import (
     bind_socket,
     serving,
 )
-from forgepool.orchestrator.merge_queue.submit import Wish, hand_in
+from forgepool.orchestrator.merge_queue.submit import Wish, push_submission
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions
 from forgepool.workers.schema.settings import Settings
@@ -183,7 +183,7 @@ def test_why_an_entry_was_not_taken_in_is_told_by_its_name(api: Caller, gate: Ke
     wish = Wish(
         what="", repo="", hub=None, target=None, name=None, klass="urgent", needs=(), by="x", agent=None, family=()
     )
-    hand_in(gate.post.hub.mirror, "main", CommitId(gate.head("one")), "odd", wish)
+    push_submission(gate.post.hub.mirror, "main", CommitId(gate.head("one")), "odd", wish)
     gate.turn()
     assert "was not taken in: there is no class 'urgent'" in said(api.ask("GET", "/entries/odd"), 404)
 
