@@ -108,7 +108,7 @@ def _tell(story: "_Story", plan_file: Path, settings: Settings, workers: int) ->
     tell_outcome(kept, state, ending, as_json=False, before=before)
     if ending != "ended":
         return exit_status(state, ending)
-    story.chapter(f"Why '{_WRONG}' was kept out: round() takes half a cent to the even neighbour")
+    story.chapter(f"Why '{_WRONG}' did not land: round() rounds half a cent to the even neighbour")
     story.type(f"forgepool logs {state.run} {_WRONG} --check test | head -n 12", cwd=repository)
     story.chapter("Prove what landed: a fresh clone of the branch, its tests and its linter")
     story.type(f"git clone --quiet --branch {plan.target} inventory proof")

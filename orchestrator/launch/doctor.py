@@ -69,9 +69,9 @@ def _in_force(settings: Settings) -> MachineFinding:
 def _better(level: Level) -> str:
     match level:
         case "off":
-            return f"leave {_SWITCH} out to have them held; as it is, run only plans you trust"
+            return f"unset {_SWITCH} to confine commands; without confinement, run only plans you trust"
         case "landlock":
-            return "what it does not hold: " + "; ".join(WEAKER)
+            return "not confined: " + "; ".join(WEAKER)
         case "bubblewrap" | "seatbelt":
             return ""
 
@@ -79,7 +79,7 @@ def _better(level: Level) -> str:
 def _bubblewrap(tried: Layers) -> MachineFinding:
     what = "bubblewrap"
     if tried.bubblewrap is None:
-        found = f"{bubblewrap_version()} holds: a command in it could not read, write or gain what is outside"
+        found = f"{bubblewrap_version()} works: a command in it could not read or change anything outside"
         return MachineFinding(what=what, verdict="ok", found=found)
     if "not installed" in tried.bubblewrap:
         mend = "install it (Debian and Ubuntu: apt-get install bubblewrap)"
@@ -95,34 +95,36 @@ def _landlock(tried: Layers) -> MachineFinding:
     what = "Landlock, seccomp"
     if tried.landlock is None:
         gaps = "; ".join(tried.unheld)
-        found = f"hold, ABI {tried.abi}; the fallback where there is no bubblewrap"
+        found = f"available, ABI {tried.abi}; the fallback without bubblewrap"
         return MachineFinding(
-            what=what, verdict="ok", found=found, mend=f"with this kernel, then: {gaps}" if gaps else ""
+            what=what, verdict="ok", found=found, mend=f"its gaps on this kernel: {gaps}" if gaps else ""
         )
-    mend = "so there is no fallback; Linux 5.19 and later have it where Landlock is switched on (lsm=landlock,...)"
+    mend = "without it there is no fallback; use Linux 5.19 or later with Landlock enabled (lsm=landlock,...)"
     return MachineFinding(what=what, verdict="note", found=tried.landlock, mend=mend)
 
 
 def _whose(tried: Layers) -> MachineFinding:
     what = "user of commands"
     if not tried.root:
-        return MachineFinding(what=what, verdict="ok", found=f"yours, {os.getuid()}, with none of its rights outside")
+        return MachineFinding(
+            what=what, verdict="ok", found=f"yours, {os.getuid()}, without rights outside the sandbox"
+        )
     found = f"started by root: each order's commands run as a user of their own ({FIRST} to {FIRST + COUNT - 1})"
     return MachineFinding(what=what, verdict="ok", found=f"{found}, files stay root's")
 
 
 def _bounds(settings: Settings) -> Iterator[MachineFinding]:
     memory = settings.command_memory_mb
-    each = "nor for a process alone" if memory is None else f"only for each process, {memory} MiB"
+    each = "nor for a single process" if memory is None else f"only for each process, {memory} MiB"
     why_not = cgroups.why_not()
     if why_not is None:
-        found = "an order's processes are counted together, by a control group"
+        found = "limited for each order, by a control group"
         yield MachineFinding(what="memory, processes", verdict="ok", found=found)
     else:
-        found = f"not bounded for an order as a whole, {each}"
+        found = f"no limit for an order as a whole, {each}"
         yield MachineFinding(what="memory, processes", verdict="note", found=found, mend=why_not)
-    found = f"not bounded as a whole; the longest file a command may write is {settings.command_file_mb} MiB"
-    mend = "keep FORGEPOOL_CACHE and the temporary folder on a disk that may fill up"
+    found = f"no total limit; a command may write files of up to {settings.command_file_mb} MiB"
+    mend = "keep FORGEPOOL_CACHE and the temporary folder on a disk that may fill up without harm"
     yield MachineFinding(what="disk of commands", verdict="note", found=found, mend=mend)
 
 
@@ -218,7 +220,7 @@ def _kernel() -> MachineFinding:
         mend = "processes that daemonise may outlive their order here; Linux ends them"
         return MachineFinding(what="kernel", verdict="note", found=system, mend=mend)
     reaper = tree.become_subreaper()
-    return MachineFinding(what="kernel", verdict="ok", found=f"{system}, sub-reaper {'holds' if reaper else 'refused'}")
+    return MachineFinding(what="kernel", verdict="ok", found=f"{system}, sub-reaper {'works' if reaper else 'refused'}")
 
 
 def _agents() -> list[MachineFinding]:
@@ -236,7 +238,7 @@ def _keys(settings: Settings) -> MachineFinding:
     names = sorted(keys_present(table))
     if names:
         return MachineFinding(what="model keys", verdict="ok", found=", ".join(names))
-    mend = "the built-in agent needs one: `forgepool models` names them"
+    mend = "the built-in agent needs one; `forgepool models` lists them"
     return MachineFinding(what="model keys", verdict="note", found="none set", mend=mend)
 
 

@@ -164,7 +164,7 @@ def _missing_files(plan: Plan, files: frozenset[str], folder: Path, target: str)
         runs = f"{noun} {who}{more} {'runs' if len(tasks) == 1 else 'run'} {path}"
         if (folder / path).is_file():
             carry = f'write `assets: [{path}]` into the plan, and run "$FORGEPOOL_ASSETS/{path}"'
-            yield f"{runs}, which lies beside the plan and is not committed to {target}; {carry}, or commit it"
+            yield f"{runs}, which is beside the plan file but not committed to {target}; {carry}, or commit it"
         else:
             yield f"{runs}, which is not committed to {target}; commit it, or carry it with `assets` of the plan"
 

@@ -169,7 +169,7 @@ def resume_run(
     """Resume a run where its journal ends."""
     if kept.options.gate:
         where = f"--repo {kept.options.hub} --target {kept.options.target}"
-        raise CannotRun(f"{kept.options.run} is a merge queue, not a run; go on with: forgepool queue serve {where}")
+        raise CannotRun(f"{kept.options.run} is a merge queue, not a run; continue with: forgepool queue serve {where}")
     if not kept.state().run:
         raise CannotRun(f"run {kept.options.run} never began; start it again: forgepool run {kept.options.plan_file}")
     hub = open_hub(kept.options.hub, settings)

@@ -78,7 +78,7 @@ def _of_gate(
             why = f": {event.why}" if event.why else ""
             return f"the queue is paused{f' by {event.by}' if event.by else ''}{why}"
         case e.GateResumed():
-            return f"the queue goes on{f', by {event.by}' if event.by else ''}"
+            return f"the queue resumes{f', by {event.by}' if event.by else ''}"
         case e.GateNoticed():
             return event.away or f"{event.gate} serves the target again"
         case e.TipMoved():
@@ -94,7 +94,7 @@ def _of_waves(event: e.Event) -> str | None:
             landings = count_of(len(event.tasks), "landing")
             return f"checking the whole target at {event.base[:12]}, after {landings} since {event.since[:12]}"
         case e.WaveAnswered(result=result) if result.verdict == "green":
-            names = ", ".join(certificate.check for certificate in result.certificates) or "no checks asked for"
+            names = ", ".join(certificate.check for certificate in result.certificates) or "no checks requested"
             return f"the whole target passes its checks ({names}){advice_words(result)}"
         case e.WaveAnswered(result=result) if result.verdict == "infrastructure":
             return f"the target could not be checked: {result.detail}"
@@ -359,7 +359,7 @@ def _checked(event: e.CheckAnswered | e.CarDissolved) -> str | None:
     match result.verdict:
         case "green":
             flaky = f", flaky: {', '.join(flake.check for flake in result.flaky)}" if result.flaky else ""
-            names = ", ".join(certificate.check for certificate in result.certificates) or "no checks asked for"
+            names = ", ".join(certificate.check for certificate in result.certificates) or "no checks requested"
             return f"{together(car)}: checks passed{behind} ({names}{flaky}){advice_words(result)}"
         case "infrastructure":
             return f"{together(car)}: checks could not run: {result.detail}"

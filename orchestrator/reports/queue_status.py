@@ -157,7 +157,7 @@ def _verb(word: str) -> str:
         case "returned" | "withdrawn":
             return f"was {word} at"
         case "wants a person":
-            return "wants a person since"
+            return "has waited for a person since"
         case _:
             return f"is {word} since"
 

@@ -223,7 +223,7 @@ def _span(recorded: Sequence[Recorded]) -> str:
 
 def _proof(task: TaskState) -> str:
     if not task.certificates and task.told is not None:
-        return f"let in by {task.told.gate}"
+        return f"accepted by {task.told.gate}"
     if not task.certificates:
         return "no checks were requested (`checks: none`)"
     tree = task.certificates[0].tree[:12]

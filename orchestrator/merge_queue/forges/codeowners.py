@@ -65,7 +65,7 @@ class Missing:
     def __str__(self) -> str:
         several = f" and {len(self.paths) - 1} more" if len(self.paths) > 1 else ""
         count = "an approval" if self.wanted == 1 else f"{self.wanted} approvals (it has {self.given})"
-        return f"{self.paths[0]}{several} wants {count} by {' or '.join(self.owners)}"
+        return f"{self.paths[0]}{several} needs {count} by {' or '.join(self.owners)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
