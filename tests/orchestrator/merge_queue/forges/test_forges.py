@@ -354,8 +354,8 @@ def test_owners_approvals_are_asked_for_with_the_members_of_their_groups(
     server.seen.clear()
     assert wanting(forge, change, ["README"], owners) == () and server.seen == []
     assert [str(one) for one in wanting(forge, change, ["a.py", "docs/x"], owners)] == [
-        "a.py wants an approval by @octo/core",
-        "docs/x wants an approval by @eve",
+        "a.py needs an approval by @octo/core",
+        "docs/x needs an approval by @eve",
     ]
     approve(server, "eve", "zoe")
     assert [one.pattern for one in wanting(forge, change, ["a.py", "docs/x"], owners)] == ["*.py"]

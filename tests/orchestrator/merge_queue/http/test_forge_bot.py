@@ -153,7 +153,7 @@ def test_owners_named_by_the_target_approve_before_it_enters(watched: Watched) -
     for _ in range(2):
         watched.bot().round()
     assert gate.refs() == {}
-    assert watched.statuses() == [("pending", "docs/x.txt wants an approval by @grace")]
+    assert watched.statuses() == [("pending", "docs/x.txt needs an approval by @grace")]
     review = {"state": "APPROVED", "author_association": "MEMBER", "commit_id": head, "user": {"login": "grace"}}
     watched.server.reviews[7] = [review]
     watched.bot().round()
