@@ -30,6 +30,8 @@ from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 from forgepool.worktrees.git.git import MINIMUM, GitFailed, git_version
 from forgepool.worktrees.hub.hub import HubUnusable
 
+_LOW_BYTES = 2 * 1024**3
+
 
 class MachineFinding(Message):
     """One line of `forgepool doctor`. `bad` stops runs; `note` is good to know."""
@@ -126,9 +128,6 @@ def _bounds(settings: Settings) -> Iterator[MachineFinding]:
     found = f"no total limit; a command may write files of up to {settings.command_file_mb} MiB"
     mend = "keep FORGEPOOL_CACHE and the temporary folder on a disk that may fill up without harm"
     yield MachineFinding(what="disk of commands", verdict="note", found=found, mend=mend)
-
-
-_LOW_BYTES = 2 * 1024**3
 
 
 def examine(settings: Settings, repo: str | None) -> list[MachineFinding]:

@@ -31,6 +31,8 @@ from forgepool.worktrees.errors import InfrastructureError
 from forgepool.worktrees.git.git import Git, GitOutput
 from forgepool.worktrees.hub.mirror import Mirror
 
+_REDIS_START_S = 10.0
+
 
 class ChildProcesses:
     """Counts the processes that threads beside the run loop have started and not yet reaped."""
@@ -92,9 +94,6 @@ def mirror_aside(mirror: Mirror, aside: ChildProcesses) -> Mirror:
         push_option=mirror.push_option,
         aside=aside,
     )
-
-
-_REDIS_START_S = 10.0
 
 
 class NoRedis(InfrastructureError):

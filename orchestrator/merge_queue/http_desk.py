@@ -24,6 +24,8 @@ from forgepool.workers.workspace.refs import submission_ref
 from forgepool.worktrees.git.git import CommitId, is_object_id, is_ref
 from forgepool.worktrees.hub.mirror import Mirror, MissingCommit
 
+MOST_LISTED = 5000
+
 
 class BadBody(Exception):
     """The body of a call is invalid; one sentence says why."""
@@ -111,8 +113,6 @@ def _sentence(kind: type[JsonBody], wrong: ValidationError) -> str:
 
 
 Fields = Mapping[str, JsonValue]
-
-MOST_LISTED = 5000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

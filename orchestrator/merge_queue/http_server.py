@@ -50,6 +50,12 @@ SHORTEST_TOKEN = 16
 _MOST_CALLS = 64
 _ENDS_WITHIN_S = 3
 
+log = structlog.get_logger()
+MOST_BYTES = 65_536
+"""The longest accepted body."""
+_LISTED = 200
+_TOO_LONG = f"the body is longer than {MOST_BYTES} bytes; push commits to the hub, and send only their names here"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
@@ -157,12 +163,6 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
-
-log = structlog.get_logger()
-
-MOST_BYTES = 65_536
-"""The longest accepted body."""
-_LISTED = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,9 +283,6 @@ async def _body(request: "Request") -> bytes:
         if len(found) > MOST_BYTES:
             raise RequestRefused(413, _TOO_LONG)
     return bytes(found)
-
-
-_TOO_LONG = f"the body is longer than {MOST_BYTES} bytes; push commits to the hub, and send only their names here"
 
 
 async def _health(request: "Request") -> "Response":

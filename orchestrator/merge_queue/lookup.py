@@ -27,6 +27,10 @@ from forgepool.worktrees.git.git import Git, GitFailed, without_password
 from forgepool.worktrees.hub.hub import HubFacts, HubUnusable, inspect_hub
 from forgepool.worktrees.hub.mirror import Mirror, open_mirror
 
+_OBJECT: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
+_MOST_LISTED = 5000
+_ROADS = {"cancel": ("DELETE", ""), "reclass": ("PUT", "/class")}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundEntry:
@@ -100,11 +104,6 @@ def _listed(kept: Sequence[KeptRun], some: Sequence[int] | None = None) -> str:
     targets = [one.options.target for one in kept]
     told = (one.options.target if targets.count(one.options.target) == 1 else one.options.run for one in shown)
     return ", ".join(told)
-
-
-_OBJECT: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
-_MOST_LISTED = 5000
-_ROADS = {"cancel": ("DELETE", ""), "reclass": ("PUT", "/class")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,15 @@ from forgepool.worktrees.hub.hub import inspect_hub
 from forgepool.worktrees.hub.mirror import Mirror
 from forgepool.worktrees.hub.push import Pushed, RefUpdate
 
+LOOK_S = 1.5
+"""Seconds between two looks at the hub."""
+LOOKS_GONE = 4
+"""Looks in a row without the entry before it counts as gone: a board may be late or unreadable."""
+PATIENCE_S = 600.0
+"""Seconds for which a hub that does not answer is asked again."""
+Outcome = Literal["landed", "returned"]
+_WORDS = {"waits": "queued", "tested": "testing"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
@@ -132,17 +141,6 @@ def _each(key: str, values: Sequence[str]) -> list[tuple[str, str]]:
 
 def _author(git: Git, commit: CommitId) -> str:
     return git.text("show", "-s", "--format=%an", commit) or "somebody"
-
-
-LOOK_S = 1.5
-"""Seconds between two looks at the hub."""
-LOOKS_GONE = 4
-"""Looks in a row without the entry before it counts as gone: a board may be late or unreadable."""
-PATIENCE_S = 600.0
-"""Seconds for which a hub that does not answer is asked again."""
-
-Outcome = Literal["landed", "returned"]
-_WORDS = {"waits": "queued", "tested": "testing"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

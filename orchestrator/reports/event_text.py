@@ -12,6 +12,9 @@ from forgepool.supervisor.messages import CheckResult, Review
 from forgepool.workers.schema.confinement import LEVEL_WORDS, Level
 from forgepool.workers.schema.error_lines import error_lines
 
+_ON_A_TASK = re.compile(r"(?P<task>.+)\.(?P<attempt>\d+)(?:\.(?P<work>check|land|review)-\d+)?")
+_WORK = {"check": "while checking it", "land": "while landing it", "review": "while reviewing it"}
+
 
 def sentence(event: e.Event, *, run: str = "RUN") -> str | None:
     """Return one line for an event; None for one that people need not see. `run` appears in commands to type."""
@@ -156,10 +159,6 @@ def _outcomes(event: e.RunEnded) -> str:
     unchanged = [f"{event.unchanged} without changes"] if event.unchanged else []
     there = [f"{event.already_there} already there"] if event.already_there else []
     return ", ".join([f"{event.landed} landed", *unchanged, *there, f"{event.not_landed} not"])
-
-
-_ON_A_TASK = re.compile(r"(?P<task>.+)\.(?P<attempt>\d+)(?:\.(?P<work>check|land|review)-\d+)?")
-_WORK = {"check": "while checking it", "land": "while landing it", "review": "while reviewing it"}
 
 
 def _lost(event: e.MessageLost, run: str) -> str:

@@ -56,6 +56,9 @@ _MOST_LOG = 2000
 _MOST_TEXT = 4000
 _MOST_FINDINGS = 20
 
+T = TypeVar("T")
+_MOST_REFUSALS_KEPT = 1000
+
 
 class _Said(BaseModel):
     """A part of the board. Unknown fields are ignored, because a later version may have more."""
@@ -220,10 +223,6 @@ def _not_taken(event: e.LandingAnswered) -> str:
     if len(entries) > 1:
         return f"{together(entries)}: not landed, {words}; each is retried alone"
     return f"{event.task}: not landed, {words}; retry it with: forgepool queue retry {event.task}"
-
-
-T = TypeVar("T")
-_MOST_REFUSALS_KEPT = 1000
 
 
 class QueueView:

@@ -22,6 +22,9 @@ _STYLES = {
 _OUTCOMES = frozenset(("outcome", "phase", "state"))
 """Columns whose words are coloured."""
 
+_GAP = 2
+"""Spaces between columns."""
+
 
 class Paper(Console):
     """A console whose closed output reaches the caller as an exception; rich's own ends the process."""
@@ -76,10 +79,6 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         paper.print(_stripped(line if narrow else line.append_text(cells[-1])))
         if narrow and cells[-1].plain and cells[-1].plain != columns[-1]:
             paper.print(Padding(cells[-1], (0, 0, 0, 4)), soft_wrap=False)
-
-
-_GAP = 2
-"""Spaces between columns."""
 
 
 def _stripped(line: Text) -> Text:

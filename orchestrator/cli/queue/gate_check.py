@@ -44,6 +44,9 @@ _MOST_TESTS = 20
 _MEANT = {"blocks": "", "attention": " (needs a review)", "note": " (a note)"}
 _WEIGHTS = tuple(_MEANT)
 
+_STATUS = {"passes": 0, "nothing": 0, "refused": 1, "trouble": 3}
+_INTERRUPTED = 130
+
 
 def tell_beginning(ready: Ready) -> None:
     base, head = ready.named
@@ -236,9 +239,6 @@ def _some(names: Sequence[str]) -> str:
     more = f" and {len(names) - _MOST_TESTS} more" if len(names) > _MOST_TESTS else ""
     return ", ".join(names[:_MOST_TESTS]) + more
 
-
-_STATUS = {"passes": 0, "nothing": 0, "refused": 1, "trouble": 3}
-_INTERRUPTED = 130
 
 Globs = list[str] | None
 

@@ -30,6 +30,8 @@ _STATUS = {"landed": 0, "returned": 1}
 _INTERRUPTED = 130
 _LOG_LINES = 12
 
+_MOST_ROWS = 60
+
 
 def wait_for(queue: HubQueue, mine: Submitted, *, as_json: bool) -> int:
     """Follow the entry; return 0 if it landed, 1 if it was returned, 130 if interrupted: then it stays queued."""
@@ -206,9 +208,6 @@ def _tell_status(board: Board, silence: str) -> None:
     print_table(("entry", "state", "rev", "class", "by", "why"), rows[:_MOST_ROWS])
     if len(rows) > _MOST_ROWS:
         say(f"and {len(rows) - _MOST_ROWS} more; --json lists all")
-
-
-_MOST_ROWS = 60
 
 
 def _row(one: EntryStanding) -> tuple[str, ...]:

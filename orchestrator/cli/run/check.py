@@ -29,6 +29,8 @@ from forgepool.worktrees.commits.changes import tree_paths
 
 INTERRUPTED = 130
 
+_MOST_SHOWN = 20
+
 
 def tell_base(result: CheckResult, target: str) -> int:
     """Print the checks' result; return 0 where work on the target can land, 1 where it cannot, 3 where none ran."""
@@ -77,9 +79,6 @@ def interruptible() -> Iterator[Callable[[], bool]]:
 
 def say_interrupted() -> int:
     return complain("interrupted before the checks ended", INTERRUPTED)
-
-
-_MOST_SHOWN = 20
 
 
 def register(app: typer.Typer) -> None:

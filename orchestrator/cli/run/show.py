@@ -31,6 +31,10 @@ from forgepool.workers.workspace.workspace import TRANSCRIPT, attempt_logs
 _FOLLOW_S = 0.3
 OptionalRun = Annotated[str | None, typer.Argument(help="The run's name, or its beginning; default: the latest run.")]
 
+NOTHING_THERE = 1
+_LOOK_S = 0.3
+_STYLES = {"phase": "bold cyan", "model": "bold", "call": "green", "error": "red", "note": "yellow", "quiet": "dim"}
+
 
 def register(app: typer.Typer) -> None:
     app.command("runs")(list_runs)
@@ -176,10 +180,6 @@ def _tell_event(one: Recorded, run: str) -> None:
     if said is not None:
         say(f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(one.at))} {printable(said)}")
 
-
-NOTHING_THERE = 1
-_LOOK_S = 0.3
-_STYLES = {"phase": "bold cyan", "model": "bold", "call": "green", "error": "red", "note": "yellow", "quiet": "dim"}
 
 Attempt = Annotated[int | None, typer.Option(min=1, help="One attempt; default: the latest with a transcript.")]
 

@@ -18,6 +18,8 @@ from pydantic import Field, ValidationError
 from forgepool.orchestrator.merge_queue.forges.protocol import PullRequest, Reported
 from forgepool.workers.schema.orders import Message
 
+log = structlog.get_logger()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownEntry:
@@ -141,9 +143,6 @@ def _news(found: Iterable[Step], told: Mapping[str, StatusReport]) -> Iterator[S
             known = told.get(step.commit) == step
         if isinstance(step, Submit | Withdraw) or not known:
             yield step
-
-
-log = structlog.get_logger()
 
 
 class Given(Message):

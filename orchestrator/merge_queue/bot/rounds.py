@@ -3,7 +3,7 @@
 import textwrap
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from forgepool.orchestrator.decisions.queue.submissions import entry_name
 from forgepool.orchestrator.journal import inbox
@@ -32,7 +32,11 @@ from forgepool.workers.workspace.refs import submission_ref
 from forgepool.worktrees.git.git import CommitId, GitFailed
 from forgepool.worktrees.hub.mirror import MissingCommit
 
+_MOST_OF_A_COMMENT = 20_000
 BY_A_PERSON = "it was withdrawn; push another commit, or run: forgepool queue retry"
+
+OF_ONE_CHANGE = (ForgeRefused, GitFailed, MissingCommit, CannotRun)
+"""Exceptions that concern one change and no other."""
 
 
 def entries_of(
@@ -53,20 +57,16 @@ def _entry(
     state: RunState, number: int, one: Given, stand: EntryStanding, contains: Callable[[str, str], bool]
 ) -> KnownEntry:
     task, head = state.tasks[one.name], stand.commit
+    entry = KnownEntry(number=number, head=head, standing="returned", said=stand.why)
     match task.phase:
         case "landed":
-            inside = contains(task.commit, head)
-            return KnownEntry(
-                number=number, head=head, standing="landed", said=stand.why, commit=task.commit, contained=inside
-            )
+            return replace(entry, standing="landed", commit=task.commit, contained=contains(task.commit, head))
         case "failed" | "blocked":
-            return KnownEntry(number=number, head=head, standing="returned", said=stand.why)
-        case "cancelled" if one.withdrawn:
-            return KnownEntry(number=number, head=head, standing="withdrawn", said=stand.why)
+            return entry
         case "cancelled":
-            return KnownEntry(number=number, head=head, standing="returned", said=BY_A_PERSON)
+            return replace(entry, standing="withdrawn") if one.withdrawn else replace(entry, said=BY_A_PERSON)
         case _:
-            return KnownEntry(number=number, head=head, standing="waiting", said=_pending(stand))
+            return replace(entry, standing="waiting", said=_pending(stand))
 
 
 def _pending(stand: EntryStanding) -> str:
@@ -90,19 +90,12 @@ def paragraph(state: RunState, task: TaskState, now: float) -> str:
     takes effect.
     """
     said, *commands = explain_task(state, task, now).split("\n")
-    # A command is one line, or it is none.
+    # A command must stay on one line.
     text = "\n".join([textwrap.fill(said, 100, break_long_words=False, break_on_hyphens=False), *commands])
     fence = "```"
     while fence in text:
         fence += "`"
     return f"The queue has returned this change.\n\n{fence}text\n{text[:_MOST_OF_A_COMMENT]}\n{fence}"
-
-
-_MOST_OF_A_COMMENT = 20_000
-
-
-OF_ONE_CHANGE = (ForgeRefused, GitFailed, MissingCommit, CannotRun)
-"""Exceptions that concern one change and no other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +123,7 @@ class Bot:
         ready = self.forge.changes_ready(waiting)
         found = steps(ready, entries, self.memory.told, (self.target,))
         admitted = {step.change.number: self._admission(step.change) for step in found if isinstance(step, Submit)}
-        Doing(bot=self, admitted=admitted, entries=entries).all_of(found)
+        BotRound(bot=self, admitted=admitted).carry_out(found)
 
     def _entries(self) -> Mapping[int, KnownEntry]:
         given = self.memory.given
@@ -159,16 +152,15 @@ class Bot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Doing:
+class BotRound:
     """Carries out the steps of one round."""
 
     bot: Bot
     admitted: Mapping[int, Admission]
-    entries: Mapping[int, KnownEntry]
     by_commit: dict[str, Admission] = field(default_factory=dict)
     """Admission of each commit in this round, which replaces its report."""
 
-    def all_of(self, found: Sequence[Step]) -> None:
+    def carry_out(self, found: Sequence[Step]) -> None:
         for step, following in zip(found, (*found[1:], None), strict=False):
             try:
                 self._do(step, following if isinstance(following, Explain | NoteLanded) else None)
@@ -188,7 +180,7 @@ class Doing:
             case StatusReport():
                 self._report(step, companion)
             case Explain() | NoteLanded():
-                """With its report."""
+                pass  # sent with its report
 
     def _submit(self, change: PullRequest, entering: Enters) -> None:
         bot, mirror, head = self.bot, self.bot.door.mirror, CommitId(change.head)
@@ -217,7 +209,9 @@ class Doing:
         inbox.leave(self.bot.view.folder, PersonRequest(do="cancel", task=given.name, by="forge"))
 
     def _report(self, report: StatusReport, companion: Explain | NoteLanded | None) -> None:
-        """Report a status, after the comment that goes with it; a crash between the two repeats the status."""
+        """
+        Report a status and the comment that goes with it, then remember both; a crash in between repeats the status.
+        """
         match self.by_commit.get(report.commit):
             case Stays(report=instead):
                 report = instead

@@ -40,6 +40,11 @@ _MOST_REPLIES = 50
 Due = tuple[str, int, Word]
 """An entry, the number of its delegation, and the reply."""
 
+KEPT_DAYS = 30
+MOST_KEPT = 500
+_MOST_SWEPT = 500
+"""Refs deleted by one push; each costs two arguments of its command line."""
+
 
 @dataclass(slots=True)
 class Notices:
@@ -158,12 +163,6 @@ def _put_from(mirror: Mirror, ref: str, new: CommitId, before: CommitId | None) 
 
 def _blob(mirror: Mirror, text: str) -> CommitId:
     return CommitId(mirror.git.text("hash-object", "-w", "--stdin", stdin=text.encode()))
-
-
-KEPT_DAYS = 30
-MOST_KEPT = 500
-_MOST_SWEPT = 500
-"""Refs deleted by one push; each costs two arguments of its command line."""
 
 
 def forgettable(state: RunState, now: float) -> set[str]:

@@ -18,6 +18,8 @@ import structlog
 from forgepool.orchestrator.run.loop import Ending, Parts
 from forgepool.orchestrator.state.run import RunState
 
+log = structlog.get_logger()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
@@ -72,9 +74,6 @@ class SharedSlots:
         owed = self.states[run].outstanding().values()
         running = sum(one.kind in ("check", "wave") for one in owed)
         return Claim(running=running, wants=self._wants.get(run, 0), served=self._served.get(run, 0))
-
-
-log = structlog.get_logger()
 
 
 class ServedGate(Protocol):
