@@ -46,6 +46,7 @@ from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TERMINAL
 from forgepool.workers.queue.broker import connect, ping, use_broker
+from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.settings import Settings, put_first_on_path
 from forgepool.worktrees.git.git import CommitId, GitFailed
 from forgepool.worktrees.hub.mirror import Mirror
@@ -83,13 +84,7 @@ def start_run(
     """
     has_gate_file = refuse_unready(plan, hub)
     gate = gate_of(plan, hub, own_train=own_train)
-    check_agents(plan, settings)
-    level = check_sandbox(plan, settings)
-    check_transport(settings)
-    check_home(settings)
-    if missing := lacking(plan, hub, settings, plan_file.parent):
-        more = f"; and {len(missing) - 1} more: forgepool check {plan_file}" if missing[1:] else ""
-        raise CannotRun(f"{missing[0]}{more}")
+    level = _check_machine(plan, plan_file, hub, settings)
     run = run_folder.new_run_id(plan.name)
     check_hub_writable(hub.mirror, run)
     if not gate and (unseen := unreviewable(plan, settings)) is not None:
@@ -123,6 +118,18 @@ def start_run(
     )
     there = [] if again else find_already_there(hub.mirror, tip, plan)
     return kept, _go(kept, hub.mirror, settings, [beginning, *there], wishes, listener)
+
+
+def _check_machine(plan: Plan, plan_file: Path, hub: Hub, settings: Settings) -> Level | None:
+    """Check everything that the run needs on this machine; return how its commands will be confined."""
+    check_agents(plan, settings)
+    level = check_sandbox(plan, settings)
+    check_transport(settings)
+    check_home(settings)
+    if missing := lacking(plan, hub, settings, plan_file.parent):
+        more = f"; and {len(missing) - 1} more: forgepool check {plan_file}" if missing[1:] else ""
+        raise CannotRun(f"{missing[0]}{more}")
+    return level
 
 
 def gate_of(plan: Plan, hub: Hub, *, own_train: bool) -> str:

@@ -124,17 +124,8 @@ def resume(
     if plan is not None:
         kept = _take_plan(kept, plan, settings, as_json=as_json)
     state = kept.state()
-    if state.finished and as_json:
-        tell_outcome(kept, state, "ended", as_json=True)
-        return exit_status(state, "ended")
     if state.finished:
-        run_id = kept.options.run
-        say(
-            f"run {run_id} has ended; `forgepool retry {run_id} TASK` reopens a task, "
-            f"and `forgepool resume {run_id} --plan FILE` takes a corrected plan"
-        )
-        tell_wanted(standing(kept.course, state, now=time.time(), live=False))
-        return exit_status(state, "ended")
+        return _tell_ended(kept, state, as_json=as_json)
     if kept.plan_file_changed():
         complain(
             f"{kept.options.plan_file} has changed since this run began; the run keeps its old plan, "
@@ -148,6 +139,19 @@ def resume(
             kept, settings, workers=workers, own_train=own_train, wishes=wishes, listener=listener, warn=_warn
         )
     return _close(kept, ending, as_json=as_json)
+
+
+def _tell_ended(kept: run_folder.KeptRun, state: RunState, *, as_json: bool) -> int:
+    run = kept.options.run
+    if as_json:
+        tell_outcome(kept, state, "ended", as_json=True)
+    else:
+        say(
+            f"run {run} has ended; `forgepool retry {run} TASK` reopens a task, "
+            f"and `forgepool resume {run} --plan FILE` takes a corrected plan"
+        )
+        tell_wanted(standing(kept.course, state, now=time.time(), live=False))
+    return exit_status(state, "ended")
 
 
 def _take_plan(kept: run_folder.KeptRun, plan: Path, settings: Settings, *, as_json: bool) -> run_folder.KeptRun:
