@@ -144,7 +144,7 @@ def test_what_is_no_text_is_no_answer_and_nobodys_name(home: Home) -> None:
 
 def test_a_name_steers_no_terminal(home: Home) -> None:
     said = home.forgepool("answer", RUN, "a", "x", "--by", "\x1b[31mann\nb")
-    assert said.stdout.startswith("a: answered by \\x1b[31mann\\nb, and goes on\n")
+    assert said.stdout.startswith("a: answered by \\x1b[31mann\\nb; it continues\n")
 
 
 @pytest.mark.parametrize("command", [("transcript",), ("transcript", "--json"), ("record",)])
@@ -196,7 +196,7 @@ def test_the_question_and_the_command_are_shown(home: Home) -> None:
 
 def test_a_raised_budget_reopens_what_had_stopped_for_it(home: Home) -> None:
     said = home.forgepool("resume", RUN, "--budget-usd", "20")
-    assert said.stdout.startswith("the run's budget is 20.00 USD now\nd: may go on\n"), said
+    assert said.stdout.startswith("the run's budget is 20.00 USD now\nd: may continue\n"), said
     assert home.phases()["d"] == "pending"
     assert home.kept.course.budget(home.kept.state()) == Budget(usd=20.0)
 
@@ -241,7 +241,7 @@ def test_a_recorded_transcript_is_a_script(home: Home) -> None:
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (("a", "--attempt", "3"), "has had 1 attempt; give one of these"),
+        (("a", "--attempt", "3"), "has had only 1 attempt"),
         (("c",), "task 'c' of run r-1 has no transcript, here or in the hub; its agent is 'command', which has no"),
         (("z",), "has no task 'z'"),
     ],

@@ -128,9 +128,9 @@ def test_a_removed_task_is_gone_what_it_used_counts_and_coming_back_it_goes_on_c
     [
         ((task("a", agent=OTHER),), LANDED, "has landed as m-a-1"),
         ((task("a", agent=OTHER),), LANDED[:-1], "may be landing right now; first resume without --plan"),
-        ((task("b"),), LANDED[:-1], "may be landing just now"),
-        ((task("a", agent=OTHER),), IN_DOUBT, "may be landing just now"),
-        ((task("b"),), IN_DOUBT, "may be landing just now"),
+        ((task("b"),), LANDED[:-1], "may be landing right now"),
+        ((task("a", agent=OTHER),), IN_DOUBT, "may be landing right now"),
+        ((task("b"),), IN_DOUBT, "may be landing right now"),
         ((task("a", agent=OTHER),), GIVEN, "withdraw it first: forgepool cancel"),
         ((task("b"),), GIVEN, "withdraw it first: forgepool cancel"),
     ],

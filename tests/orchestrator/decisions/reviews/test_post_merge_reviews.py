@@ -386,7 +386,7 @@ def test_the_report_has_what_stands_against_the_whole_in_front_and_each_review_a
     assert front < text.index("## Landed, in this order")
     assert text[front + 2] == f"- 1 landing: a; forgepool approve {RUN} --wave --by NAME answers for it"
     assert text[front + 4] == "  - held: high bug, b.py:3: a is two now; b(1)"
-    of_it = "- review of 1 landing as a whole, c0..m-a-1: failed by gpt-x (gpt), who read 2 of 2 changed files"
+    of_it = "- integration review of 1 landing, c0..m-a-1: failed by gpt-x (gpt), who read 2 of 2 changed files"
     assert of_it in text
     cost = "  - of that, by integration reviews: gpt-x: 700 tokens in, 0 out, 0.20 USD"
     assert cost in text

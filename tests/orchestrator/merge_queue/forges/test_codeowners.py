@@ -133,7 +133,7 @@ def test_gitlab_sections_of_one_name_are_one_and_the_stricter_demand_counts() ->
         ("[Docs][two] @a", "not a number of approvals"),
         ("*.md @a nobody", "'nobody' is not an owner"),
         ("*.md", "has no owner"),
-        ("[z-a].md @a", "a set of characters"),
+        ("[z-a].md @a", "an invalid set of characters"),
     ],
 )
 def test_gitlab_what_it_cannot_read_is_told(line: str, told: str) -> None:
