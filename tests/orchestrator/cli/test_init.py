@@ -77,7 +77,7 @@ def test_a_repository_that_has_a_gate_file_is_told_that_only_that_counts(person:
 def test_one_that_is_not_committed_yet_is_there_already(person: Person) -> None:
     assert person.forgepool("init", "--write").status == 0
     said = person.forgepool("init").err
-    assert "has a forgepool.yaml already" in said and "--write" not in said
+    assert "already has a forgepool.yaml" in said and "--write" not in said
 
 
 def test_where_nothing_is_found_an_example_is_given_and_nothing_is_written(tmp_path: Path) -> None:
