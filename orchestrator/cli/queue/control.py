@@ -22,10 +22,9 @@ from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.branch_names import branch_of
 from forgepool.orchestrator.state.run import RunState
-from forgepool.workers.schema.globs import parse
-from forgepool.workers.schema.segments import BadGlob
+from forgepool.workers.schema.globs import BadGlob, parse
+from forgepool.workers.schema.mistakes import nearest
 from forgepool.workers.schema.settings import Settings
-from forgepool.workers.schema.yaml.mistakes import nearest
 
 Hub = Annotated[
     str | None,
@@ -132,7 +131,7 @@ def granting(globs: tuple[str, ...], rules: tuple[str, ...], by: str) -> PersonR
     Raises:
         CannotRun: a glob or a rule is invalid, or nothing is granted.
     """
-    from forgepool.supervisor.gate_file.rules import RULES
+    from forgepool.supervisor.gate_file.document import RULES
 
     if not globs and not rules:
         raise CannotRun("name what to grant: globs of paths that the entry may change, or --waive RULE")

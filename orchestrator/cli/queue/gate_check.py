@@ -28,15 +28,15 @@ from forgepool.orchestrator.launch.gate_check import (
 )
 from forgepool.supervisor.checks.running import CheckProgress
 from forgepool.supervisor.findings import ReviewFinding, ScanFinding, Threshold, blocking
-from forgepool.supervisor.gate_file.document import CheckDefinition, read_gate_file
+from forgepool.supervisor.gate_file.document import CheckDefinition
+from forgepool.supervisor.gate_file.reading import read_gate_file
 from forgepool.supervisor.messages import Advice, Certificate, CheckFailure, CheckResult, Review, ReviewPolicy
 from forgepool.workers.agents.families import family_said
 from forgepool.workers.llm.routing.table import read_table, unknown
+from forgepool.workers.schema.documents import read_text
 from forgepool.workers.schema.error_lines import error_lines, without_escapes
-from forgepool.workers.schema.globs import parse
-from forgepool.workers.schema.segments import BadGlob
+from forgepool.workers.schema.globs import BadGlob, parse
 from forgepool.workers.schema.settings import Settings
-from forgepool.workers.schema.yaml.documents import read_text
 from forgepool.worktrees.errors import UserError
 
 _TAIL_LINES = 40
@@ -345,7 +345,7 @@ def _globs(option: str, written: Globs) -> tuple[str, ...]:
 def _rules(written: Globs) -> tuple[str, ...]:
     if not written:
         return ()
-    from forgepool.supervisor.gate_file.rules import RULES
+    from forgepool.supervisor.gate_file.document import RULES
 
     for rule in written:
         if rule not in RULES:
