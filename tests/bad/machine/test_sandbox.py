@@ -153,7 +153,7 @@ def test_the_doctor_tells_what_holds(inside: Premises) -> None:
     found = {line[4:].strip().split("  ")[0]: line for line in lines}
     assert found["sandbox"].startswith("ok")
     assert "FORGEPOOL_SANDBOX=auto: commands run in bubblewrap" in found["sandbox"]
-    assert "holds" in found["bubblewrap"]
+    assert "works" in found["bubblewrap"]
     assert "ABI" in found["Landlock, seccomp"]
     assert ("started by root" in found["user of commands"]) == (os.geteuid() == 0)
     off = inside.forgepool("doctor", env={"FORGEPOOL_SANDBOX": "off"}).out

@@ -238,7 +238,7 @@ def test_json_is_one_object_with_everything(person: Person) -> None:
         (("--base", "alone"), "have no commit in common"),
         (("--waive", "placeholders"), "there is no rule 'placeholders'; did you mean"),
         (("--grant", "src/["), "--grant has the glob"),
-        (("--files", "/etc/**"), "--files has the glob"),
+        (("--files", "/etc/**"), "--files has the absolute glob"),
         (("--reviewer", "gpt-1"), "there is no model 'gpt-1'"),
         (("--scripted", "nowhere.yaml"), "there is no such file"),
         (("--plan-checks", "nowhere.yaml"), "there is no such file"),

@@ -15,7 +15,7 @@ from forgepool.orchestrator.journal.events import CheckSent, EntryHeld, EntrySub
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.store import Recorded, read
 from forgepool.orchestrator.merge_queue import submit
-from forgepool.orchestrator.merge_queue.hub_queue import HubQueue, _silent_s, explain_entry, show_board
+from forgepool.orchestrator.merge_queue.hub_queue import HubQueue, _seconds_silent, explain_entry, show_board
 from forgepool.orchestrator.merge_queue.submit import EntryProgress, Submitted, Wish, progress_of, push_submission
 from forgepool.orchestrator.reports.queue_board import BEAT_S, GONE_S, RENEWED_S
 from forgepool.orchestrator.run.hub import CannotRun
@@ -339,11 +339,11 @@ def test_a_queue_that_beats_no_more_is_told_apart_from_one_at_work(place: Place)
     """By the time of the day, and by the board's date; a clock that is a little wrong is no alarm."""
     noon = 1_800_000_000.0 // 86400 * 86400 + 43_200
     beat = int(noon // BEAT_S) % (86400 // BEAT_S)
-    assert _silent_s(beat, noon, noon + 20) == BEAT_S
-    assert _silent_s(beat, noon, noon - 90) == 90, "the queue's clock is ahead"
-    assert _silent_s(beat, noon, noon + 3600) == 3600
-    assert _silent_s(0, noon, noon + 43_200 + 30) == 30, "over midnight"
-    assert _silent_s(beat, noon, noon + 86_400) > RENEWED_S, "the same time of another day"
+    assert _seconds_silent(beat, noon, noon + 20) == BEAT_S
+    assert _seconds_silent(beat, noon, noon - 90) == 90, "the queue's clock is ahead"
+    assert _seconds_silent(beat, noon, noon + 3600) == 3600
+    assert _seconds_silent(0, noon, noon + 43_200 + 30) == 30, "over midnight"
+    assert _seconds_silent(beat, noon, noon + 86_400) > RENEWED_S, "the same time of another day"
     place.submit(BRANCH)
     place.turn()
     assert place.queue.look().silence == ""

@@ -75,7 +75,7 @@ def test_a_labelled_change_enters_lands_and_is_told_so_once(watched: Watched) ->
     watched.bot().round()
     assert list(gate.refs()) == ["refs/forgepool/for/main/pr-7"]
     watched.bot().round()
-    assert watched.statuses() == [("pending", "taken in by the gate")]
+    assert watched.statuses() == [("pending", "queued")]
     gate.turn()
     assert (gate.state.submitted["pr-7"].commit, gate.state.submitted["pr-7"].by) == (head, "ada")
     for _ in range(2):
