@@ -3,8 +3,8 @@ CODEOWNERS: which approvals a change of these paths needs. Pure: text and names 
 
 The two forges read the file differently, so it is read as its own forge would. At GitHub the last matching line counts,
 a line without owners frees its paths, and a pattern with an inner slash starts at the top. At GitLab that holds within
-each section. There a pattern starts at the top only after a leading slash, means a folder only with a trailing slash,
-and `!` takes a path out of its section for good.
+each section. There a pattern starts at the top only after a leading slash, and means a folder only with a trailing
+slash. A `!` takes a path out of its section for good.
 
 As at the forges, an unreadable line is no rule; it is listed in `mistakes`. A group with unknown members approves
 nothing.
