@@ -167,7 +167,7 @@ def test_a_submission_that_is_not_taken_in_is_returned_with_why(place: Place) ->
     place.turn()
     ended = place.progress(mine)
     assert ended.outcome == "returned" and "it needs 'nobody'" in ended.line
-    with pytest.raises(CannotRun, match=r"'team/needy' .* was not taken in: it needs 'nobody'"):
+    with pytest.raises(CannotRun, match=r"'team/needy' .* was not accepted: it needs 'nobody'"):
         explain_entry(place.queue, "team/needy")
 
 
