@@ -197,5 +197,4 @@ class Ladder:
         return pressure
 
     def _height(self, level: str) -> int:
-        """Return the rank of a rung from 1; 0 for other names."""
         return next((place for place, (name, _) in enumerate(self.rungs, start=1) if name == level), 0)

@@ -310,14 +310,12 @@ def _key(call: ToolCall) -> bytes:
 
 
 def _name(call: ToolCall) -> str:
-    """Return a short readable name of a call."""
     texts = [value for key in _NAMED_BY if isinstance(value := call.arguments.get(key), str)]
     name = " ".join(" ".join([call.name, *texts[:1]]).split())
     return name if len(name) <= _NAME_CHARACTERS else f"{name[: _NAME_CHARACTERS - 1]}…"
 
 
 def _content(call: ToolCall) -> str:
-    """Return the longest text among a call's arguments."""
     return max((value for value in call.arguments.values() if isinstance(value, str)), key=len, default="")
 
 
