@@ -67,8 +67,8 @@ class Java:
     def swallows(self, node: "Node") -> bool:
         if node.type not in ("try_statement", "try_with_resources_statement"):
             return False
-        clauses = (one for one in node.named_children if one.type == "catch_clause")
-        return any(_CAUGHT.search(text_of(one.named_children[0])) and not _answers(one) for one in clauses)
+        clauses = (each for each in node.named_children if each.type == "catch_clause")
+        return any(_CAUGHT.search(text_of(each.named_children[0])) and not _answers(each) for each in clauses)
 
     def is_guard(self, node: "Node") -> bool:
         return node.type in ("if_statement", "switch_expression", "while_statement", "ternary_expression")

@@ -79,10 +79,10 @@ class JavaScript:
             return False
         clause = node.child_by_field_name("handler")
         return clause is not None and not any(
-            one.type == "throw_statement"
-            or _asserts(one)
-            or text_of(one.child_by_field_name("function")) in ("done", "fail")
-            for one in walk(clause)
+            each.type == "throw_statement"
+            or _asserts(each)
+            or text_of(each.child_by_field_name("function")) in ("done", "fail")
+            for each in walk(clause)
         )
 
     def is_guard(self, node: "Node") -> bool:
@@ -303,7 +303,7 @@ def _tolerance(chain: list[str], given: "list[Node]") -> float:
 
 
 def _functions(root: "Node") -> Iterator[Draft]:
-    for node in walk(root, into=lambda one: one.type not in _FUNCTIONS):
+    for node in walk(root, into=lambda each: each.type not in _FUNCTIONS):
         body = node.child_by_field_name("body")
         if node.type in ("function_declaration", "method_definition") and body is not None:
             yield Draft(name=text_of(node.child_by_field_name("name")), node=node, body=body)

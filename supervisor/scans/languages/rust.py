@@ -144,7 +144,7 @@ def _marks(attributes: "list[Node]") -> Iterator[Mark]:
 
 def _arguments(macro: "Node") -> "list[Node]":
     """Return the arguments of a macro that takes expressions."""
-    tokens = next((one for one in macro.named_children if one.type == "token_tree"), None)
+    tokens = next((each for each in macro.named_children if each.type == "token_tree"), None)
     if tokens is None:
         return []
     source = f"fn f() {{ g({text_of(tokens)[1:-1]}) }}".encode()

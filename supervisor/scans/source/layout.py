@@ -131,7 +131,7 @@ def _rows(nodes: "list[Node]") -> Iterator[int]:
 def _imported(node: "Node", around: int) -> Iterator[_Unit]:
     """Yield each imported name by itself, however many one statement imports."""
     module = text_of(node.child_by_field_name("module_name"))
-    names = node.children_by_field_name("name") or [one for one in walk(node) if one.type == "wildcard_import"]
+    names = node.children_by_field_name("name") or [each for each in walk(node) if each.type == "wildcard_import"]
     for name in names:
         yield _Unit((around, node.type, module, words(name)), frozenset(_rows([name])))
 

@@ -8,12 +8,13 @@ valid Python, or would take too long, has no such spelling. It is then compared 
 
 import ast
 import re
-import string
 import warnings
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import cleandoc
+
+from forgepool.supervisor.scans.source.format_strings import from_format, from_percent, join_parts
 
 _COOKIE = re.compile(rb"\A(?:[^\n]*\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*(?!utf-?8\b)[-\w.]+", re.IGNORECASE)
 _TRIPLE_F = re.compile(rb"(?:f|fr|rf)(?:\"\"\"|''')", re.IGNORECASE)
@@ -52,7 +53,6 @@ _ALIASES = {
     **dict.fromkeys(("IOError", "EnvironmentError", "WindowsError", "socket.error", "select.error"), "OSError"),
     **dict.fromkeys(("socket.timeout", "asyncio.TimeoutError"), "TimeoutError"),
 }
-_PERCENT = re.compile(r"%(?:(%)|([sr]))")
 _AS_UTF_8 = (".encode()", ".encode('utf-8')", ".encode('utf8')")
 _Defined = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -158,7 +158,7 @@ class _OneSpelling(ast.NodeTransformer):
             return node
         made = respell(node) if respell is not None else node
         if isinstance(made, list):
-            return [ast.copy_location(one, node) for one in made]
+            return [ast.copy_location(each, node) for each in made]
         return ast.copy_location(made, node) if made is not node else node
 
 
@@ -173,7 +173,7 @@ def _drop_idle(node: ast.AST) -> None:
         block = getattr(node, name, None)
         if not isinstance(block, list) or (not block and name != "body"):
             continue
-        kept = [one for one in block if not _is_idle(one)]
+        kept = [each for each in block if not _is_idle(each)]
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and kept and _returns_nothing(kept[-1]):
             kept.pop()
         if kept or not isinstance(node, ast.Module):
@@ -241,7 +241,7 @@ def _raise(node: ast.Raise) -> ast.AST:
 def _statement(node: ast.Expr) -> ast.AST | list[ast.AST]:
     """Write `self.assertEqual(a, b)` as `assert a == b`."""
     call = node.value
-    if not (isinstance(call, ast.Call) and _is_plain(call.func) and all(one.arg == "msg" for one in call.keywords)):
+    if not (isinstance(call, ast.Call) and _is_plain(call.func) and all(each.arg == "msg" for each in call.keywords)):
         return node
     owner, _, name = ast.unparse(call.func).partition(".")
     test = _claimed(name, call.args) if owner in ("self", "cls") else None
@@ -249,7 +249,7 @@ def _statement(node: ast.Expr) -> ast.AST | list[ast.AST]:
 
 
 def _claimed(name: str, given: list[ast.expr]) -> ast.expr | None:
-    if any(isinstance(one, ast.Starred) for one in given):
+    if any(isinstance(each, ast.Starred) for each in given):
         return None
     if name in _COMPARED and len(given) in (2, 3):
         return _compare(ast.Compare(given[0], [_COMPARED[name]()], [given[1]]))
@@ -285,7 +285,7 @@ def _looks_constant(node: ast.expr) -> bool:
 
 
 def _call(node: ast.Call) -> ast.AST:
-    if any(isinstance(one, ast.Starred) for one in node.args):
+    if any(isinstance(each, ast.Starred) for each in node.args):
         return node
     if isinstance(node.func, ast.Attribute):
         return _method(node, node.func)
@@ -338,7 +338,7 @@ def _method(node: ast.Call, called: ast.Attribute) -> ast.AST:
         return node
     if called.attr == "encode" and text.isascii():
         return ast.Constant(text.encode()) if ast.unparse(node).lower().endswith(_AS_UTF_8) else node
-    return _formatted(node, text) if called.attr == "format" else node
+    return from_format(node, text) if called.attr == "format" else node
 
 
 def _awaited(node: ast.Call, name: str) -> ast.AST:
@@ -369,77 +369,6 @@ def _columns(names: ast.expr) -> ast.expr:
     else:
         joined = names.value if isinstance(names, ast.Constant) and isinstance(names.value, str) else None
     return names if joined is None else ast.copy_location(ast.Constant(joined.replace(" ", "")), names)
-
-
-def _formatted(node: ast.Call, text: str) -> ast.AST:
-    """`f"{a} {b}"` for `"{} {}".format(a, b)`, of fields that are no more than names or numbers."""
-    named = {one.arg: one.value for one in node.keywords}
-    parts: list[ast.expr] = []
-    given: list[ast.expr] = []
-    try:
-        for said, field, spec, conversion in string.Formatter().parse(text):
-            parts += [ast.Constant(said)] if said else []
-            if field is None:
-                continue
-            at = len(given) if not field else int(field) if field.isdecimal() else field
-            value = node.args[at] if isinstance(at, int) else named[at]
-            if "{" in (spec or ""):
-                return node
-            given.append(value)
-            parts.append(_field(value, conversion, spec))
-    except (ValueError, LookupError):
-        return node
-    return _joined(ast.JoinedStr(parts)) if len(given) == len(node.args) + len(named) else node
-
-
-def _field(value: ast.expr, conversion: str | None, spec: str | None = None) -> ast.expr:
-    told = ast.JoinedStr([ast.Constant(spec)]) if spec else None
-    return ast.FormattedValue(value, ord(conversion) if conversion else -1, told)
-
-
-def _percent(node: ast.BinOp) -> ast.AST:
-    """`f"{a}"` for `"%s" % (a,)`."""
-    text = node.left.value if isinstance(node.left, ast.Constant) else None
-    if not (isinstance(node.op, ast.Mod) and isinstance(text, str) and isinstance(node.right, ast.Tuple)):
-        return node
-    given = list(node.right.elts)
-    if text.count("%") != sum(len(found[0].rstrip("sr")) for found in _PERCENT.finditer(text)):
-        return node
-    parts: list[ast.expr] = []
-    at = 0
-    for found in _PERCENT.finditer(text):
-        parts += [ast.Constant(text[at : found.start()])] if found.start() > at else []
-        at = found.end()
-        if found[1] is None and not given:
-            return node
-        parts.append(ast.Constant("%") if found[1] else _field(given.pop(0), "r" if found[2] == "r" else None))
-    parts += [ast.Constant(text[at:])] if at < len(text) else []
-    return node if given else _joined(ast.JoinedStr(parts))
-
-
-def _joined(node: ast.JoinedStr) -> ast.expr:
-    """Texts that follow each other as one; an f-string without a field as a plain one."""
-    parts: list[ast.expr] = []
-    for part in node.values:
-        if isinstance(part, ast.FormattedValue):
-            part = _without_str(part)
-        if isinstance(part, ast.Constant) and parts and isinstance(parts[-1], ast.Constant):
-            parts[-1] = ast.Constant(str(parts[-1].value) + str(part.value))
-        else:
-            parts.append(part)
-    if all(isinstance(part, ast.Constant) for part in parts):
-        return parts[0] if parts else ast.Constant("")
-    return ast.JoinedStr(parts)
-
-
-def _without_str(part: ast.FormattedValue) -> ast.FormattedValue:
-    """`{x!r}` for `{repr(x)}`, and its like."""
-    value = part.value
-    match value:
-        case ast.Call(func=ast.Name(id="str" | "repr" | "ascii" as name), args=[inner], keywords=[]):
-            return ast.FormattedValue(inner, ord(name[0]), part.format_spec) if part.conversion == -1 else part
-        case _:
-            return part
 
 
 def _defined(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> ast.AST:
@@ -475,8 +404,8 @@ _FORMS: dict[type[ast.AST], Callable[..., ast.AST | list[ast.AST]]] = {
     ast.UnaryOp: _not,
     ast.Compare: _compare,
     ast.Call: _call,
-    ast.BinOp: _percent,
-    ast.JoinedStr: _joined,
+    ast.BinOp: from_percent,
+    ast.JoinedStr: join_parts,
     **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef), _defined),
     **dict.fromkeys((ast.With, ast.AsyncWith), _with),
 }
