@@ -94,12 +94,7 @@ class PythonProject:
 def python_checks(files: CommittedFiles) -> Iterator[CheckProposal]:
     """Yield the checks of the Python project at the top of the tree, if there is one."""
     here = PythonProject(files)
-    tools = (
-        ("pytest", pytest_by(here)),
-        ("ruff", ruff_by(here)),
-        ("flake8", flake8_by(here)),
-        ("mypy", mypy_by(here)),
-    )
+    tools = (("pytest", pytest_by(here)), ("ruff", ruff_by(here)), ("flake8", flake8_by(here)), ("mypy", mypy_by(here)))
     wanted = [(tool, why) for tool, why in tools if why is not None]
     made = environment(here, [tool for tool, _ in wanted])
     for tool, why in wanted:

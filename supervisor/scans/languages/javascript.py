@@ -36,14 +36,7 @@ from forgepool.supervisor.scans.languages.suite import (
     SuiteCase,
     name_set,
 )
-from forgepool.supervisor.scans.languages.syntax import (
-    arguments_of,
-    children_of,
-    first_line,
-    text_of,
-    walk,
-    words,
-)
+from forgepool.supervisor.scans.languages.syntax import arguments_of, children_of, first_line, text_of, walk, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -24,14 +24,7 @@ from forgepool.supervisor.scans.languages.conditions import (
     tolerance_of,
 )
 from forgepool.supervisor.scans.languages.suite import Assertion, Mark, Strength, Suite, SuiteCase, Value, name_set
-from forgepool.supervisor.scans.languages.syntax import (
-    arguments_of,
-    children_of,
-    line_of,
-    text_of,
-    walk,
-    words,
-)
+from forgepool.supervisor.scans.languages.syntax import arguments_of, children_of, line_of, text_of, walk, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -9,23 +9,10 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from forgepool.supervisor.scans.languages.building import (
-    Draft,
-    assertion_of,
-    build,
-    mark_kind,
-    mark_of,
-    values_in,
-)
+from forgepool.supervisor.scans.languages.building import Draft, assertion_of, build, mark_kind, mark_of, values_in
 from forgepool.supervisor.scans.languages.conditions import JudgedCondition, compare, judge, relation_of
 from forgepool.supervisor.scans.languages.suite import Assertion, Mark, Suite, SuiteCase
-from forgepool.supervisor.scans.languages.syntax import (
-    children_of,
-    parse,
-    text_of,
-    walk,
-    words,
-)
+from forgepool.supervisor.scans.languages.syntax import children_of, parse, text_of, walk, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node

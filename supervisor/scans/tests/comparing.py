@@ -219,12 +219,7 @@ def _support(files: Sequence[Versions]) -> Iterator[Pair]:
 
 
 def _of_pair(
-    pair: Pair,
-    claim: Matched,
-    table: Matched,
-    spares: Spares,
-    renames: Renames,
-    data: Sequence[Counter[str]],
+    pair: Pair, claim: Matched, table: Matched, spares: Spares, renames: Renames, data: Sequence[Counter[str]]
 ) -> Iterator[Weakening]:
     at = pair.after
     lost = [each for each in claim.lost if not _is_implied(each, at.case) and not spares.take(each, at.file)]
