@@ -278,7 +278,6 @@ def _objection(commands: Sequence[str]) -> str | None:
 
 
 def _unignored(files: CommittedFiles, proposals: tuple[CheckProposal, ...]) -> Iterator[str]:
-    """Name the folders that set-ups fill and that the top `.gitignore` does not list."""
     ignored = {line.strip().strip("/") for line in files.text(".gitignore").splitlines()}
     folders = {each.folder for proposal in proposals if proposal.preparation for each in proposal.preparation.folders}
     for folder in sorted(folders - ignored):

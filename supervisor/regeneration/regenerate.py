@@ -216,7 +216,6 @@ class Remaking:
         return again
 
     def _alone(self, rule: RegenerateDefinition, place: CheckPlace, label: str) -> CheckFailure | None:
-        """Return its failure on the target itself, or None."""
         on_tip = tree_of(place.mirror.git, self.base)
         alone = _require_answer(make(rule, on_tip, self.base, place, label=f"made-{label}-base", base=None))
         return alone if isinstance(alone, CheckFailure) else None

@@ -144,7 +144,6 @@ def _paths(git: Git, treeish: str) -> frozenset[str]:
 
 
 def _without_secrets(finding_: ScanFinding, values: list[str]) -> ScanFinding:
-    """Return the finding as it may be shown: on single lines, with every secret hidden."""
     return finding_.model_copy(
         update={
             "path": printable(finding_.path, 4_000),
@@ -159,7 +158,6 @@ def _place(finding_: ScanFinding) -> tuple[int, str, int, str, str]:
 
 
 def _bounded(findings: Iterable[ScanFinding]) -> Iterator[ScanFinding]:
-    """Yield at most `MOST_OF_A_RULE` findings per rule and weight, then one that counts the rest."""
     counts: Counter[tuple[str, Weight]] = Counter()
     last: dict[tuple[str, Weight], ScanFinding] = {}
     for each in findings:

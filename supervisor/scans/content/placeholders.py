@@ -145,7 +145,6 @@ def _decorator(text: bytes) -> str:
 
 
 def _holder(function: "Node") -> "Node | None":
-    """Return the class that the function is a method of."""
     above = function.parent
     for _ in range(4):
         if above is None or above.type.startswith("function"):
@@ -333,7 +332,6 @@ def _quoted(text: bytes) -> str:
 
 
 def _in_rust_test(source: SourceText, node: "Node") -> bool:
-    """Tell whether the node lies in a module that is compiled for tests only."""
     if source.language != "rust":
         return False
     above = node.parent

@@ -300,7 +300,6 @@ def _marks(seen: list[Reached], reader: BodyReader) -> Iterator[Mark]:
 
 
 def _surroundings(node: "Node") -> str:
-    """Return the condition around a node, or nothing."""
     while node.parent is not None:
         node = node.parent
         if (condition := node.child_by_field_name("condition")) is not None:

@@ -158,7 +158,7 @@ def _callee(call: "Node") -> str:
     function = call.child_by_field_name("function")
     while function is not None and function.type == "call_expression":
         function = function.child_by_field_name("function")
-    # The text of a long chain of calls is that of all its links: nobody names a test by one.
+    # A long chain of calls repeats the text of all its links, and never names a test.
     if function is None or function.end_byte - function.start_byte > _LONGEST:
         return ""
     return "".join(text_of(function).split())
@@ -175,7 +175,6 @@ def _title_node(call: "Node") -> "Node | None":
 
 
 def _is_call_of(call: "Node") -> bool:
-    """Tell whether the result of this call is called in turn."""
     parent = call.parent
     return parent is not None and parent.type == "call_expression" and parent.child_by_field_name("function") == call
 

@@ -194,7 +194,7 @@ class SourceText:
     @property
     def comments(self) -> Iterator[Remark]:
         """The added lines of comments that occur more often than before, wherever they stand."""
-        # A tree is asked about its added lines alone: only the whole text knows how often a comment stands in it.
+        # Only the whole text knows how often a comment occurs, as a tree is queried for its added lines alone.
         new = lines_of_new_comments(self.whole, self.before)
         return (remark for remark in self.remarks if not remark.string and remark.line in new)
 
@@ -354,7 +354,6 @@ def lines_of_new_comments(now: SourceText, before: SourceText) -> frozenset[int]
 
 
 def _parts(remark: Remark) -> list[str]:
-    """Return the texts of the comments that follow each other on one line."""
     text = _PUT_OFF.sub(lambda found: found[0].upper(), remark.text)
     return [
         _BLANKS.sub(" ", part).strip(" ")

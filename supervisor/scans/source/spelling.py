@@ -35,10 +35,7 @@ _COMPARED: dict[str, type[ast.cmpop]] = {
     "assertGreater": ast.Gt,
     "assertGreaterEqual": ast.GtE,
 }
-_AWAITED = {
-    **dict.fromkeys(("assertRaises", "assertRaisesRegex"), "raises"),
-    **dict.fromkeys(("assertWarns", "assertWarnsRegex"), "warns"),
-}
+_AWAITED = {f"assert{kind}{end}": kind.lower() for kind in ("Raises", "Warns") for end in ("", "Regex")}
 _WITH_NONE: dict[str, type[ast.cmpop]] = {"assertIsNone": ast.Is, "assertIsNotNone": ast.IsNot}
 _MIRRORED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.Eq,
@@ -153,6 +150,8 @@ class _OneSpelling(ast.NodeTransformer):
         self.generic_visit(node)
         if isinstance(node, ast.stmt | ast.Module):
             _drop_idle(node)
+        if isinstance(node, ast.Constant):
+            node.kind = None
         respell = _FORMS.get(type(node))
         if isinstance(node, ast.Expr | ast.Call) and _method_name(node) in self._own:
             return node
@@ -181,20 +180,11 @@ def _drop_idle(node: ast.AST) -> None:
 
 
 def _is_idle(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Pass) or (
-        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and node.value.value is ...
-    )
+    return isinstance(node, ast.Pass) or (isinstance(node, ast.Expr) and _is_constant(node.value, ...))
 
 
 def _returns_nothing(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Return) and (
-        node.value is None or (isinstance(node.value, ast.Constant) and node.value.value is None)
-    )
-
-
-def _constant(node: ast.Constant) -> ast.AST:
-    node.kind = None
-    return node
+    return isinstance(node, ast.Return) and (node.value is None or _is_constant(node.value, None))
 
 
 def _name(node: ast.expr) -> ast.AST:
@@ -209,7 +199,7 @@ def _is_plain(node: ast.expr) -> bool:
 def _assert(node: ast.Assert) -> list[ast.AST]:
     """Return one statement per assertion. Asserting something false is another way to fail."""
     failure = ast.Raise(ast.Name("AssertionError", ast.Load()), None)
-    return [failure if _is_false(test) else ast.Assert(test) for test in _parts(node.test)]
+    return [failure if _is_constant(test, False) else ast.Assert(test) for test in _parts(node.test)]
 
 
 def _parts(test: ast.expr) -> list[ast.expr]:
@@ -226,8 +216,8 @@ def _parts(test: ast.expr) -> list[ast.expr]:
     return parts
 
 
-def _is_false(test: ast.expr) -> bool:
-    return isinstance(test, ast.Constant) and test.value is False
+def _is_constant(node: ast.expr, value: object) -> bool:
+    return isinstance(node, ast.Constant) and node.value is value
 
 
 def _raise(node: ast.Raise) -> ast.AST:
@@ -388,14 +378,12 @@ def _defined(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> ast
 def _with(node: ast.With | ast.AsyncWith) -> ast.AST:
     """Write several managers as nested statements."""
     for item in reversed(node.items[1:]):
-        inner = ast.copy_location(type(node)([item], node.body), node)
-        node.body = [inner]
+        node.body = [ast.copy_location(type(node)([item], node.body), node)]
     del node.items[1:]
     return node
 
 
 _FORMS: dict[type[ast.AST], Callable[..., ast.AST | list[ast.AST]]] = {
-    ast.Constant: _constant,
     ast.Name: _name,
     ast.Attribute: _name,
     ast.Assert: _assert,

@@ -232,7 +232,7 @@ def _of_pair(
     yield from (Weakening(kind="removed", at=at, before=each) for each in lost)
     rows = list(data) if any(not row.literals for row in at.case.rows) else []
     for each in table.lost:
-        # A row that is but the name of a table has none of the table's literals.
+        # A row that only names a table has none of the table's literals.
         if each.literals and not spares.take(each, at.file) and not _take_row(each, rows):
             yield Weakening(kind="row_removed", at=at, before=each)
     tables = (both for both in table.met if both[1].literals or not _take_row(both[0], rows))
@@ -259,7 +259,7 @@ def _is_implied(lost: Assertion, case: SuiteCase) -> bool:
 
 
 def _became(before: Assertion, after: Assertion, pair: Pair, renames: Renames) -> Kind | None:
-    # What holds in any case is told as that, wherever it stands.
+    # Assertions that always hold are reported as tautologies.
     if before.strength == 0 or after.strength == 0:
         return None
     if after.swallowed and not before.swallowed:

@@ -75,7 +75,6 @@ def _weight(tests: Sequence[LocatedCase], retired: frozenset[str]) -> Weight:
 
 
 def _names(test: LocatedCase) -> frozenset[str]:
-    """Return the names in a test, and in the functions beside it that it uses."""
     support = {name.rpartition("::")[2]: case for name, case in test.file.old.support.items()}
     found: set[str] = set()
     waiting = [test.case]
@@ -110,7 +109,6 @@ def _roots(subject: Subject) -> list[list[str]]:
 
 
 def _testpaths(subject: Subject) -> list[str]:
-    """Return `testpaths` of the target's pytest settings."""
     try:
         toml = tomllib.loads(_text(subject, "pyproject.toml"))
         folders = toml.get("tool", {}).get("pytest", {}).get("ini_options", {}).get("testpaths", [])
