@@ -29,7 +29,7 @@ def test_of_several_queues_that_of_the_repository_at_hand_is_meant(
     monkeypatch.chdir(tmp_path / "two")
 
     def meant(hub: Path | None = None) -> list[str]:
-        found = lookup.gates_called(Settings(), None, str(hub) if hub else None)
+        found = lookup.find_queues(Settings(), None, str(hub) if hub else None)
         return [one.options.run for one in found]
 
     assert meant() == ["gate-two"]
