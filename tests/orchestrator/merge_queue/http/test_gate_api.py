@@ -141,7 +141,7 @@ def test_words_are_left_for_the_gate_and_refused_where_they_change_nothing(api: 
     assert "lacks 'class'" in said(api.ask("PUT", "/entries/one/class", {}), 422)
     assert api.ask("DELETE", "/entries/one")[0] == 202
     gate.turn()
-    assert "nothing to withdraw: 'one' is cancelled" in said(api.ask("DELETE", "/entries/one"), 409)
+    assert "nothing to withdraw: 'one' is withdrawn" in said(api.ask("DELETE", "/entries/one"), 409)
     assert api.ask("POST", "/entries/one/retry")[0] == 202
     gate.turn()
     assert gate.state.tasks["one"].phase == "queued" and gate.state.tasks["one"].attempt == 2
