@@ -1,12 +1,10 @@
-"""
-What a command may know of the host: an environment built up from nothing, with a home and a tmp of its own.
-"""
+"""The environment of a command, built up from nothing."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
 OWN_PREFIX = "FORGEPOOL_"
-"""Of variables that say something to Forgepool itself; no task sets one."""
+"""The prefix of Forgepool's own variables, which no task may set."""
 _USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 _SAME_EVERYWHERE = {
@@ -27,19 +25,18 @@ _SAME_EVERYWHERE = {
 }
 
 UNTRACED = {"ASAN_OPTIONS": "detect_leaks=0"}
-"""The search for leaks stops the process to look at it, which a sandbox refuses: every such test would fail."""
+"""The leak search stops the process to look at it, which a sandbox refuses: every such test would fail."""
 
 
 def command_environment(base: Mapping[str, str], extra: Mapping[str, str], home: Path, tmp: Path) -> dict[str, str]:
     """
-    The complete environment of a command.
+    Return the complete environment of a command.
 
-    `base` is what the host lends (`settings.inherited_environment()`, an allow-list), `extra` what the task
-    asks for. Giving a complete environment as `base` changes nothing in it. The folders are named here, not
-    made.
+    `base` is what the host lends (`settings.inherit_environment()`, an allow-list), `extra` what the task adds. A
+    complete environment given as `base` stays unchanged. The folders are named here, not made.
 
     Raises:
-        ValueError: `extra` names a variable that is Forgepool's own.
+        ValueError: `extra` sets one of Forgepool's own variables.
     """
     for name in extra:
         if name.startswith(OWN_PREFIX):

@@ -1,8 +1,8 @@
 """
-Our own work in a process of its own, forked from this one: a piece that is waited for, or one that goes on beside.
+Forks of the harness itself, for work it waits for and for work that runs beside it.
 
-A fork starts with every module that its parent has imported, so it costs milliseconds where a new Python costs a
-second. The caller must have one thread only: what other threads hold at the fork stays held for ever.
+A fork starts with every module its parent has imported: milliseconds, where a new Python costs a second. The caller
+must have only one thread: what other threads hold at the fork stays locked for ever.
 """
 
 import gc
@@ -21,10 +21,10 @@ from forgepool.workers.sandbox.tree import become_subreaper, die_with_parent
 
 def in_own_process(work: Callable[[], None], *, began: Callable[[int], None]) -> int:
     """
-    Runs `work` in a forked child and waits for it; returns its exit status, negative for the signal that ended it.
+    Run `work` in a forked child and wait; return its exit status, negative for a signal.
 
-    The child is a sub-reaper, so that nothing it starts can leave it, and dies when this process does. `began` is
-    told the child's pid.
+    The child is a sub-reaper, so nothing it starts can leave it, and it dies when this process does. `began` gets the
+    child's pid.
     """
     parent = os.getpid()
     sys.stdout.flush()
@@ -49,11 +49,11 @@ def in_own_process(work: Callable[[], None], *, began: Callable[[int], None]) ->
 
 @dataclass(slots=True)
 class Fork:
-    """A child that `go_on_beside` has forked."""
+    """A child forked by `go_on_beside`."""
 
     pid: int
     status: int | None = None
-    """Its exit status once it has ended, negative for the signal that ended it."""
+    """The exit status once it has ended, negative for a signal."""
 
     def running(self) -> bool:
         if self.status is None:
@@ -73,9 +73,9 @@ class Fork:
 
 def go_on_beside(work: Callable[[], None], *, env: Mapping[str, str], log: Path) -> Fork:
     """
-    Runs `work` in a forked child with this environment, in a session of its own; its output is appended to `log`.
+    Run `work` in a forked child with this environment, in its own session; append its output to `log`.
 
-    The child dies when this process does, and handles signals as a new program would.
+    The child dies when this process does, and handles signals like a new program.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     parent = os.getpid()

@@ -1,6 +1,4 @@
-"""
-From what commands need to what holds them: the level this host is capable of, a uid, the way out.
-"""
+"""Turns what commands need into their confinement: level, uid, private folders, environment and network."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -21,26 +19,29 @@ from forgepool.workers.schema.settings import Settings, inherit_environment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shelter:
-    """What one order's or one check's commands need beside a home and a tmp. Real paths that exist."""
+    """
+    The paths and hosts that the commands of one order or check need, apart from a home and a tmp. Real paths that
+    exist.
+    """
 
     settings: Settings
     writable: tuple[Path, ...]
     protected: tuple[Path, ...] = ()
-    """Inside what is writable, and not to be changed."""
+    """Paths inside `writable` that must not change."""
     readable: tuple[Path, ...] = ()
     network: tuple[str, ...] = ()
-    """Hosts they may reach; see `hosts`."""
+    """The hosts they may reach; see `hosts`."""
     level: Level | None = None
-    """To be held by this one, whatever the settings want; for who compares levels."""
+    """Forces a level regardless of the settings, to compare levels."""
 
 
 @contextmanager
 def hold_sandbox(shelter: Shelter, home: Path, tmp: Path) -> Iterator[tuple[Confinement, dict[str, str]]]:
     """
-    What holds the commands, and what that adds to their environment.
+    Yield the confinement and the variables it adds to the environment.
 
     Raises:
-        NoSandbox: they cannot be held, or not be let out, as it is wanted.
+        NoSandbox: the wanted level, or the wanted network, cannot be had here.
     """
     level = choose_level(shelter.settings.sandbox) if shelter.level is None else prove_level(shelter.level)
     if level == "off":
@@ -69,10 +70,10 @@ def open_way_out(
     network: Sequence[str], level: Level, access: Access | None = None, tmp: Path | None = None
 ) -> Iterator[tuple[ProxyOutlet | None, dict[str, str]]]:
     """
-    The way out to these hosts, and what that adds to the environment.
+    Yield the outlet to these hosts and the variables it adds to the environment.
 
     Raises:
-        NoSandbox: the level could not hold to it.
+        NoSandbox: the level cannot limit a command to these hosts.
     """
     if network and level != "bubblewrap":
         named = ", ".join(network)
@@ -92,7 +93,7 @@ def _bounds(settings: Settings) -> Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Private:
-    """The folders, the complete environment of a command that is to use them, and what holds it."""
+    """Private folders, the complete environment of a command that uses them, and its confinement."""
 
     home: Path
     tmp: Path
@@ -103,11 +104,13 @@ class Private:
 @contextmanager
 def private(extra: Mapping[str, str], shelter: Shelter | None) -> Iterator[Private]:
     """
-    `extra` is what the task adds to the environment; see `command_environment` for what it may not. Without a shelter
-    nothing is held: for the person's own programs.
+    Make private folders and a confinement for the length of the block.
+
+    `extra` is the task's part of the environment; `command_environment` says what it may not set. Without a shelter
+    nothing is confined: this is for the user's own programs.
 
     Raises:
-        NoSandbox: commands cannot be held here as the settings want it.
+        NoSandbox: commands cannot be confined here as the settings want.
     """
     with ExitStack() as held:
         folder = held.enter_context(make_scratch())
@@ -128,10 +131,10 @@ def private(extra: Mapping[str, str], shelter: Shelter | None) -> Iterator[Priva
 @contextmanager
 def let_out(own: Private, network: Sequence[str], lent: PackageAccess | None = None) -> Iterator[Private]:
     """
-    The same, and commands may reach these hosts, and no others; of packages as this host does, where that is `lent`.
+    Yield the same with network access to these hosts only, and to packages as this host has it when `lent`.
 
     Raises:
-        NoSandbox: they could not be held to these.
+        NoSandbox: commands could not be limited to these hosts.
     """
     if not network or own.confined.level == "off":
         yield own

@@ -1,9 +1,9 @@
 """
-What a tree adds to and takes from a commit, line by line. Paths, modes and lines; no judgement.
+The difference between a commit and a tree, line by line: paths, modes and lines.
 
-All is compared between the two trees themselves, never by the last commit alone; attributes of the compared trees have
-no say in it, and neither has anybody's configuration: what git compares here are blobs under numbers for names, so
-that neither a name nor a `.gitattributes` can hide a line. Two small trees are written for it, which nothing refers to.
+The two trees themselves are compared, never only the last commit. Neither attributes of the trees nor configuration
+have any influence: git compares blobs named by numbers, so neither a name nor a `.gitattributes` can hide a line. Two
+small trees are written for this, which no ref keeps.
 """
 
 import hashlib
@@ -23,12 +23,12 @@ _HEAD = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiffHunk:
-    """One run of changed lines, with the unchanged ones around it that were asked for."""
+    """One run of changed lines, with the requested context. `added` and `removed` number their lines as in the file."""
 
     old_start: int
     new_start: int
     lines: tuple[bytes, ...]
-    """Each with its sign in front, without its newline; after one that has none in the file, git's remark on it."""
+    """Each with its sign, without its newline; git's remark follows a line that has no newline in the file."""
 
     @property
     def head(self) -> str:
@@ -36,17 +36,15 @@ class DiffHunk:
 
     @property
     def added(self) -> Iterator[tuple[int, bytes]]:
-        """The added lines with their numbers in the new file."""
         return self._signed(b"+", self.new_start)
 
     @property
     def removed(self) -> Iterator[tuple[int, bytes]]:
-        """The removed lines with their numbers in the old file."""
         return self._signed(b"-", self.old_start)
 
     @property
     def before(self) -> bytes:
-        """What stood in the old file, a newline before every line; empty where nothing did."""
+        """The hunk's text in the old file, with a newline before every line."""
         return b"".join(b"\n" + line[1:] for line in self.lines if line[:1] in (b" ", b"-"))
 
     def _signed(self, sign: bytes, number: int) -> Iterator[tuple[int, bytes]]:
@@ -58,7 +56,9 @@ class DiffHunk:
 
 
 def parse_hunks(patch: bytes) -> dict[int, tuple[DiffHunk, ...]]:
-    """The hunks by the number that each file has for a name."""
+    """
+    Parse a git patch into hunks by the number that names each file. Counts lines, so no content is taken for a heading.
+    """
     lines = patch.split(b"\n")
     found: dict[int, list[DiffHunk]] = {}
     file = at = 0
@@ -76,7 +76,7 @@ def parse_hunks(patch: bytes) -> dict[int, tuple[DiffHunk, ...]]:
 
 
 def _end(lines: list[bytes], at: int, old: int, new: int) -> int:
-    """The first line after a hunk of so many old and new lines."""
+    """Return the index after a hunk of so many old and new lines."""
     while old > 0 or new > 0 or lines[at][:1] == b"\\":
         sign = lines[at][:1]
         old -= sign in (b" ", b"-")
@@ -89,11 +89,11 @@ FileStatus = Literal["A", "M", "D", "R", "T"]
 
 MOST_BYTES_OF_A_FILE = 2_000_000
 MOST_BYTES = 64_000_000
-"""Of all compared files together. What is beyond is told by its ids alone."""
+"""The limit for all compared files together. Beyond it only ids are compared."""
 
 _LINK, _SUBMODULE = "120000", "160000"
 _LOOKS_BINARY = 8_000
-"""As many bytes of a file git looks at for a NUL; one among them makes it binary."""
+"""Bytes in which git looks for a NUL, which makes a file binary."""
 _AS_TEXT = ("-r", "-p", "--text", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--full-index")
 _EXACTLY = ("--diff-algorithm=myers", "--indent-heuristic", "--inter-hunk-context=0")
 _WRITTEN_BY_NOBODY = ("linguist-generated", "linguist-vendored")
@@ -102,11 +102,11 @@ _MOST_SEARCHED = 200_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiffLine:
-    """A line that was added (numbered as in the new file) or removed (as in the old one), without its end."""
+    """A line added (numbered as in the new file) or removed (as in the old one), without its end."""
 
     number: int
     text: str
-    """Bytes that are no UTF-8 are written as backslash escapes."""
+    """Bytes that are not UTF-8 are backslash escapes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,18 +116,18 @@ class FileDiff:
     status: FileStatus
     path: str
     old_path: str | None = None
-    """Of a renamed file."""
+    """Set for a renamed file."""
     mode: str
     """Six octal digits; `000000` where there is none, `120000` a link, `160000` a submodule."""
     old_mode: str
     binary: bool = False
-    """It holds a NUL near its beginning, before or after; its lines are not told."""
+    """It has a NUL near its beginning, before or after; its lines are left out."""
     cut: bool = False
-    """It is too large to be compared line by line; its lines are not told."""
+    """It is too large to compare line by line; its lines are left out."""
     added: tuple[DiffLine, ...] = ()
     removed: tuple[DiffLine, ...] = ()
     id: str = ""
-    """Of its content in the new tree; zeros where there is none."""
+    """The id of its content in the new tree; zeros where there is none."""
     old_id: str = ""
 
 
@@ -151,7 +151,7 @@ class _Record:
 
 
 def tree_diff(git: Git, base: CommitId, tree: TreeId) -> tuple[FileDiff, ...]:
-    """Every file that differs, in the order of the paths, renames recognised, without context."""
+    """Return every file that differs, ordered by path, with renames recognised and without context."""
     records = _records(git, base, tree)
     texts = _texts(git, records)
     hunks = _compared(git, records, texts, context=0)
@@ -160,14 +160,14 @@ def tree_diff(git: Git, base: CommitId, tree: TreeId) -> tuple[FileDiff, ...]:
 
 def patch_id(git: Git, base: CommitId, tree: TreeId) -> str:
     """
-    A digest of the difference: modes, names, and every byte of it with three lines around, wherever in its file it is.
+    Return a digest of the difference: modes, names, and every changed byte with three lines of context.
 
-    Equal differences have equal ones, also when the target has moved elsewhere, in other files or in these. Where three
-    lines around do not tell the one place that is meant, as in files that repeat themselves, and for what is not
-    compared line by line, the whole contents before and after count: it is never equal where the difference is not.
+    Equal differences have equal digests, even when the target has moved elsewhere, in other files or in these. The
+    whole contents count for files that are not compared line by line. They also count where the context does not
+    identify one place, as in repetitive files. Different differences never have equal digests.
 
-    Why not `git patch-id`: it overlooks white space (its `--verbatim` is younger than the git we ask for), and the
-    same lines put elsewhere in the file have the same id.
+    Why not `git patch-id`: it overlooks white space (its `--verbatim` is younger than the git we ask for), and the same
+    lines elsewhere in the file have the same id.
     """
     records = _records(git, base, tree)
     texts = _texts(git, records)
@@ -181,7 +181,7 @@ def patch_id(git: Git, base: CommitId, tree: TreeId) -> str:
 
 
 def diff_tail(git: Git, base: CommitId, tree: TreeId, lines: int = 100, *, characters: int = 20_000) -> str:
-    """The last lines of the difference as people read it, with three lines around each change."""
+    """Return the last lines of the difference as text, with three lines of context."""
     records = _records(git, base, tree)
     texts = _texts(git, records)
     hunks = _compared(git, records, texts, context=3)
@@ -195,7 +195,7 @@ def diff_tail(git: Git, base: CommitId, tree: TreeId, lines: int = 100, *, chara
 
 
 def contents(git: Git, ids: Iterable[str], *, each: int = MOST_BYTES_OF_A_FILE) -> dict[str, bytes]:
-    """The bytes of these blobs; those larger than `each`, or beyond `MOST_BYTES` of all, are left out."""
+    """Return the bytes of these blobs, without those larger than `each` or beyond `MOST_BYTES` in total."""
     wanted = _small(git, ids, each)
     if not wanted:
         return {}
@@ -213,10 +213,10 @@ def contents(git: Git, ids: Iterable[str], *, each: int = MOST_BYTES_OF_A_FILE) 
 
 def unread_paths(git: Git, base: CommitId, paths: Sequence[str]) -> frozenset[str]:
     """
-    Which of the paths the commit's own `.gitattributes` call generated or vendored.
+    Return the paths that the commit's own `.gitattributes` mark as generated or vendored.
 
-    By an index of its own, in which there are only those files: `check-attr --source` is younger than the git we ask
-    for, and an index that is there already may be of another commit.
+    Uses its own index with only those files: `check-attr --source` is younger than the git we ask for, and an existing
+    index may be of another commit.
     """
     listed = git.run("ls-tree", "-r", "-z", "--full-tree", base).stdout.split(b"\0")
     rules = [record for record in listed if record.endswith((b"\t.gitattributes", b"/.gitattributes"))]
@@ -232,7 +232,7 @@ def unread_paths(git: Git, base: CommitId, paths: Sequence[str]) -> frozenset[st
 
 
 def renames(git: Git, base: TreeId, tree: TreeId) -> dict[str, str]:
-    """The new name of each file of `base` that has another one in `tree`."""
+    """Map each renamed file of `base` to its new name in `tree`."""
     return {one.old_path: one.path for one in _records(git, base, tree) if one.old_path is not None}
 
 
@@ -280,7 +280,7 @@ def _small(git: Git, ids: Iterable[str], each: int) -> list[str]:
 
 
 def _texts(git: Git, records: Sequence[_Record]) -> dict[str, bytes]:
-    """The contents of all that differs, before and after, by id."""
+    """Return the contents of all that differs, before and after, by id."""
     sides = [side for each in records for side in ((each.old_mode, each.old_id), (each.mode, each.id))]
     return contents(git, (one for mode, one in sides if mode != _SUBMODULE))
 
@@ -288,7 +288,7 @@ def _texts(git: Git, records: Sequence[_Record]) -> dict[str, bytes]:
 def _compared(
     git: Git, records: Sequence[_Record], texts: dict[str, bytes], *, context: int
 ) -> dict[int, tuple[DiffHunk, ...]]:
-    """The hunks of each record that can be compared line by line, by its place in the list."""
+    """Return the hunks of each comparable record, by its index in the list."""
     pairs = {number: each for number, each in enumerate(records) if each.comparable and _is_readable(each, texts)}
     if not pairs:
         return {}
@@ -307,7 +307,7 @@ def _is_readable(record: _Record, texts: dict[str, bytes]) -> bool:
 
 
 def _sides(record: _Record) -> list[str]:
-    """The ids of its contents, before and after, where there are some that are no submodule's."""
+    """Return the ids of its contents, before and after, without submodules."""
     sides = ((record.old_mode, record.old_id), (record.mode, record.id))
     return [one for mode, one in sides if mode not in (_SUBMODULE, "000000")]
 
@@ -360,7 +360,7 @@ def _lines(found: Iterable[tuple[int, bytes]]) -> tuple[DiffLine, ...]:
 
 
 def _content(record: _Record, texts: dict[str, bytes], hunks: Sequence[DiffHunk]) -> list[bytes]:
-    """What of a file's content goes into the digest: its hunks where they say all, else both ids."""
+    """Return what identifies a file's change: its hunks where they suffice, else both ids."""
     ids = [b"ids", record.old_id.encode(), record.id.encode()]
     if not hunks or not record.comparable:
         return ids
@@ -378,7 +378,7 @@ def _content(record: _Record, texts: dict[str, bytes], hunks: Sequence[DiffHunk]
 
 
 def _told(record: _Record, texts: dict[str, bytes], hunks: Sequence[DiffHunk]) -> Iterator[str]:
-    """A file's difference as text, its heading first."""
+    """Yield a file's difference as text, its heading first."""
     old, new = _shown(record.old_path or record.path), _shown(record.path)
     yield f"diff --git a/{old} b/{new}"
     if record.mode != record.old_mode:

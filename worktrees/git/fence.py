@@ -1,11 +1,10 @@
 """
-A fence around the git that reads and writes a work tree: the programs started inside it can open no file beyond it.
+A fence around git at work in a work tree: programs started inside can open no file beyond it.
 
-Commands may be at work in a folder while git takes a photograph of it. One that turns a folder into a link and back as
-fast as it can makes git, which looks at a name and then opens it, read files beside the work tree and keep them: 158 of
-389 runs of `git add` did. So the kernel is told which files git may open (Landlock; a thread gives up the others for
-itself and for what it starts, and ends). Where a kernel does not know how, git runs without a fence, and
-`fence_holds` says so.
+Commands may be at work in a folder while git takes a snapshot of it. One that turns a folder into a link and back as
+fast as it can makes git read files beside the work tree. Git looks at a name and then opens it: 158 of 389 runs of `git
+add` were deceived. So the kernel enforces which files git may open. A thread gives up all others for itself and its
+children (Landlock), and ends. On a kernel without Landlock git runs without a fence, and `fence_holds` says so.
 """
 
 import ctypes
@@ -29,7 +28,7 @@ _NO_NEW_PRIVILEGES = 38
 _ASK_VERSION = 1
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 14
 _RIGHTS = ((1, 13), (2, 14), (3, 15))
-"""How many rights are known from which version on."""
+"""The number of rights known since each version."""
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
 _READING = _EXECUTE | _READ_FILE | _READ_DIR
 _PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store", "/opt", "/etc/ld.so.cache")
@@ -38,13 +37,12 @@ _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fence:
-    """What may be opened, besides programs and their libraries."""
+    """The folders that may be opened, with all below them. Programs and libraries may be opened too."""
 
     folders: tuple[Path, ...]
-    """With all that is below them."""
 
     def run(self, work: Callable[[], T]) -> T:
-        """Does the work in a thread of its own, inside the fence; programs that it starts are inside too."""
+        """Run the work in its own thread inside the fence; programs that it starts are inside too."""
         with ThreadPoolExecutor(max_workers=1) as alone:
             return alone.submit(self._inside, work).result()
 
@@ -67,7 +65,7 @@ class Fence:
 
 @functools.cache
 def fence_holds() -> bool:
-    """Does this kernel keep what is inside a fence from what is beyond it?"""
+    """Does this kernel enforce a fence?"""
     return _version() > 0
 
 
@@ -85,7 +83,7 @@ def _every_right() -> int:
 
 @functools.cache
 def _programs() -> tuple[Path, ...]:
-    """Where programs and libraries are that everybody may run; git's own folder too, wherever that is."""
+    """List the folders of programs and libraries that everyone may run, git's own included."""
     git = shutil.which("git")
     own = [] if git is None else [Path(git).resolve().parents[1], Path(git).parent]
     return tuple(place for place in (*map(Path, _PROGRAMS), *own) if place.exists() and place != Path("/"))
@@ -108,7 +106,7 @@ def _allow(ruleset: int, place: Path, rights: int) -> None:
 
 
 def _enter(ruleset: int) -> None:
-    """The calling thread, for good. The kernel wants it to give up set-user-id programs first."""
+    """Enter the fence with the calling thread, for good. The kernel requires giving up set-user-id programs first."""
     if _libc().prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     _call(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))

@@ -1,10 +1,10 @@
 """
 The door to git: every git process of the four packages is started here, through GitPython's `execute`.
 
-A call inherits nothing: its environment is built from nothing, the user's and the system's configuration are
-not read, hooks, fsmonitor and user-wide attributes are off, and the repository is named, never discovered
-(save by `find_repository`, for a hub that a person names). What git answers comes back as bytes; file names
-in it are decoded with `os.fsdecode`, so that any name git can hold survives.
+A call inherits nothing. Its environment is built from nothing, and the user's and the system's configuration are not
+read. Hooks, fsmonitor and user-wide attributes are off. The repository is named, never discovered, except by
+`find_repository` for a hub that a person names. Output is bytes; file names in it are decoded with `os.fsdecode`, so
+that every name git can hold survives.
 """
 
 import functools
@@ -76,7 +76,7 @@ _BAD_REF = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(?:/|$)|[
 
 
 class GitFailed(InfrastructureError):
-    """Git is missing, ended with a status nobody expected, or did not end in time. Nothing is known then."""
+    """Git is missing, ended with an unexpected status, or did not end in time. Nothing is known then."""
 
     def __init__(self, argv: tuple[str, ...], status: int, stderr: str) -> None:
         self.argv = tuple(without_password(word) for word in argv)
@@ -91,7 +91,7 @@ class GitFailed(InfrastructureError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GitOutput:
-    """What a git process said, and how it ended."""
+    """The output and exit status of a git process."""
 
     status: int
     stdout: bytes
@@ -99,18 +99,18 @@ class GitOutput:
 
     @property
     def text(self) -> str:
-        """Standard output as text, file names included, without the newline at its end."""
+        """Standard output as text, file names included, without the final newline."""
         return os.fsdecode(self.stdout.removesuffix(b"\n"))
 
     @property
     def fields(self) -> list[str]:
-        """The NUL-ended fields of an answer asked for with `-z`."""
+        """The NUL-terminated fields of output requested with `-z`."""
         return [os.fsdecode(field) for field in self.stdout.split(b"\0")[:-1]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Git:
-    """One repository, by name; with a work tree and an index of its own where there are some."""
+    """A repository by name, with its work tree and index if it has any."""
 
     git_dir: Path
     work_tree: Path | None = None
@@ -125,7 +125,7 @@ class Git:
         timeout_s: float = 600,
     ) -> GitOutput:
         """
-        One git process. `env` is added to the environment made here; it is the only way in.
+        Run git once. `env` is added to the environment made here; it is the only way in.
 
         Raises:
             GitFailed: a status outside `ok`, no end within `timeout_s`, or no git.
@@ -139,7 +139,7 @@ class Git:
 
     @property
     def _fence(self) -> Fence | None:
-        """Around what looks at files that others may be changing at the same time."""
+        """The fence for a work tree, whose files others may be changing at the same time."""
         if self.work_tree is None or not fence_holds():
             return None
         return Fence(folders=(self.git_dir, self.work_tree, *([self.index.parent] if self.index else [])))
@@ -152,12 +152,12 @@ class Git:
         env: Mapping[str, str] | None = None,
         timeout_s: float = 600,
     ) -> str:
-        """The text one git process wrote, without the newline at its end."""
+        """Run git and return its output as text, without the final newline."""
         return self.run(*argv, stdin=stdin, ok=ok, env=env, timeout_s=timeout_s).text
 
 
 def git_version() -> tuple[int, ...]:
-    """The version of the git on PATH, as numbers: (2, 39, 5)."""
+    """Return the version of the git on PATH, as numbers: (2, 39, 5)."""
     said = _execute(("version",), Path("/"), {}, None, (0,), 60).text
     found = re.search(r"(\d+(?:\.\d+)+)", said)
     if found is None:
@@ -167,9 +167,9 @@ def git_version() -> tuple[int, ...]:
 
 def find_repository(where: Path) -> GitOutput:
     """
-    The repository a person's path lies in: git folder shared by its worktrees, is it bare, is it shallow.
+    Find the repository of a path: the git folder shared by its worktrees, is it bare, is it shallow.
 
-    The one call that discovers a repository; only for paths named by a person, never for a checkout.
+    The only call that discovers a repository; only for paths named by a person, never for a checkout.
     """
     facts = ("--path-format=absolute", "--git-common-dir", "--is-bare-repository", "--is-shallow-repository")
     argv = ("-c", "safe.bareRepository=all", "rev-parse", *facts)
@@ -177,18 +177,18 @@ def find_repository(where: Path) -> GitOutput:
 
 
 def run_outside(*argv: str, env: Mapping[str, str] | None = None, timeout_s: float = 600) -> GitOutput:
-    """A git process that needs no repository: `ls-remote` of a URL."""
+    """Run git without a repository, such as `ls-remote` of a URL."""
     return _execute(argv, Path("/"), {"GIT_DIR": "/nonexistent", **(env or {})}, None, (0,), timeout_s)
 
 
 def network_environment(*, with_home: bool = False) -> dict[str, str]:
-    """What git needs to reach another host: key agent, certificates, proxies; HOME for its helper."""
+    """Return what git needs to reach another host: key agent, certificates, proxies; HOME for its credential helper."""
     names = (*_NETWORK, "HOME") if with_home else _NETWORK
     return {name: os.environ[name] for name in names if name in os.environ}
 
 
 def is_object_id(text: str) -> bool:
-    """Is it a full object id, and so nothing git could take for an option or an expression?"""
+    """Is it a full object id, which git cannot take for an option or an expression?"""
     return _OBJECT_ID.fullmatch(text) is not None
 
 
@@ -198,7 +198,7 @@ def is_ref(name: str) -> bool:
 
 
 def without_password(text: str) -> str:
-    """The text with user names and passwords in URLs taken out."""
+    """Return the text without user names and passwords in URLs."""
     return _PASSWORD.sub("", text)
 
 
@@ -250,15 +250,16 @@ _NO_GIT = f"there is no git on PATH; git {MINIMUM[0]}.{MINIMUM[1]} or newer is n
 @functools.cache
 def harness_mark() -> int:
     """
-    A descriptor that the git processes started here hold, and no others: it tells whoever ends the processes of a
-    command that these are the harness' own, at work beside it.
+    A descriptor that only the git processes started here hold.
+
+    It tells them apart from a command's processes, which are killed when the command ends.
     """
     return os.pipe()[0]
 
 
 @functools.cache
 def _door() -> "type[Door]":
-    """GitPython, imported at the first call: its import runs git, which may not be there."""
+    """Import GitPython at the first call: its import runs git, which may be missing."""
     try:
         from git.cmd import Git as Door
     except ImportError as missing:
@@ -267,7 +268,7 @@ def _door() -> "type[Door]":
 
 
 def _telling_line(stderr: str) -> str:
-    """The line of git's complaint that says most: its first error, which later ones follow from."""
+    """Return the most telling line of git's complaint: its first error, which causes the later ones."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     fatal = [line for line in lines if line.startswith(("fatal:", "error:", "Timeout:"))]
     return fatal[0] if fatal else (lines or ["it gave no reason"])[-1]

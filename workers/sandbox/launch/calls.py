@@ -1,5 +1,5 @@
 """
-How the kernel is asked, through the C library, for what Python has no function for.
+Direct system calls, for what Python has no function.
 
 Standard library only: the launcher imports this without site-packages.
 """
@@ -8,17 +8,17 @@ import ctypes
 import os
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
-"""Linked already; opening it again for each call would cost more than the calls do."""
+"""Opened once: opening it for each call would cost more than the calls."""
 
 _PR_SET_NO_NEW_PRIVS = 38
 
 
 def call(number: int, *arguments: int, otherwise: str) -> int:
     """
-    What the system call answers. Buffers are given by `ctypes.addressof`, and kept alive by the caller.
+    Make a system call and return its result. Callers pass buffers by `ctypes.addressof` and keep them alive.
 
     Raises:
-        OSError: with the kernel's number, and `otherwise` before its reason.
+        OSError: the kernel's number, and `otherwise` before its reason.
     """
     function = _LIBC.syscall
     function.restype = ctypes.c_long
@@ -26,13 +26,13 @@ def call(number: int, *arguments: int, otherwise: str) -> int:
 
 
 def prctl(option: int, *arguments: int, otherwise: str) -> int:
-    """As `call`, with arguments left out being zero."""
+    """Make a `prctl` call like `call`; missing arguments are zero."""
     four = (*arguments, 0, 0, 0, 0)[:4]
     return _answered(_LIBC.prctl(option, *map(ctypes.c_ulong, four)), otherwise)
 
 
 def give_up_privileges() -> None:
-    """From here on no program gains rights by being set-uid; filters and Landlock ask for it."""
+    """Stop set-uid programs from gaining rights from now on; seccomp filters and Landlock require it."""
     prctl(_PR_SET_NO_NEW_PRIVS, 1, otherwise="the kernel lets no process give up gaining rights")
 
 

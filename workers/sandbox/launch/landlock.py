@@ -1,12 +1,12 @@
 """
-Landlock: what a process gives up of the file system, of TCP and of other processes, for itself and all it starts.
+Landlock: a process irrevocably gives up access to files, TCP ports and other processes, for itself and its children.
 
-`restrict_files` is the fallback's whole boundary for files, where no bubblewrap can be run. `restrict_scope` gives up
-other processes alone; it holds before bubblewrap, which could not mount anything after `restrict_files`. Both stack:
-what one gave up no later one brings back.
+`restrict_files` is the fallback's whole boundary for files, where bubblewrap cannot run. `restrict_scope` gives up only
+other processes; it applies before bubblewrap, which could not mount anything after `restrict_files`. Both stack: no
+later call restores what an earlier one gave up.
 
-What Landlock does not know: changing modes, owners, times and attributes, asking whether a path exists, refusing
-something inside an allowed folder, and UDP, MPTCP and fast-open (`seccomp` refuses those sockets).
+Landlock does not cover changing modes, owners, times and attributes, asking whether a path exists, or refusing
+something inside an allowed folder. Nor does it cover UDP, MPTCP and fast-open; `seccomp` refuses those sockets.
 
 Standard library only: the launcher imports this without site-packages.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # `collections.abc` is not loaded at the launcher's start.
 Place = str | bytes
 
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
-"""No terminals: those of the user's other sessions could be read and written to as well."""
+"""No terminals: a command could read and write those of the user's other sessions."""
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF, _OPENAT2 = 444, 445, 446, 437
 """The same numbers on x86_64 and aarch64."""
@@ -36,22 +36,22 @@ _AT_FDCWD, _RESOLVE_NO_SYMLINKS = -100, 0x04
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _MAKE_CHAR, _MAKE_BLOCK, _TRUNCATE, _IOCTL_DEV, _RESOLVE_UNIX = 1 << 6, 1 << 11, 1 << 14, 1 << 15, 1 << 16
 _FILE_RIGHTS = ((1, 13), (2, 14), (3, 15), (5, 16), (9, 17))
-"""How many rights on files are known from which ABI on: all to MAKE_SYM, REFER, TRUNCATE, IOCTL_DEV, RESOLVE_UNIX."""
+"""How many file rights each ABI knows: all to MAKE_SYM, REFER, TRUNCATE, IOCTL_DEV, RESOLVE_UNIX."""
 _TCP_SINCE, _TCP_RIGHTS = 4, 0b11
 """Binding to a port and connecting to one."""
 SCOPES_SINCE, _SCOPES = 6, 0b11
 """Abstract UNIX sockets and signals."""
 
 _ON_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV | _RESOLVE_UNIX
-"""The rights that a rule may name about what is not a folder."""
+"""The rights that a rule may grant on something that is not a folder."""
 _READING = _EXECUTE | _READ_FILE | _READ_DIR
-"""Running included: what can be read can be copied to where it can be run."""
+"""Includes running: what can be read can be copied to where it can be run."""
 _USING_DEVICES = _READ_FILE | _WRITE_FILE | _IOCTL_DEV
 _NEVER = _MAKE_CHAR | _MAKE_BLOCK | _IOCTL_DEV
 
 
 def abi() -> int:
-    """The kernel's version of Landlock, 0 where there is none or it is switched off."""
+    """Return the kernel's version of Landlock; 0 where it is missing or switched off."""
     try:
         return calls.call(_CREATE_RULESET, 0, 0, _ASK_VERSION, otherwise="no Landlock")
     except OSError:
@@ -62,15 +62,16 @@ def restrict_files(
     readable: "Iterable[Place]", writable: "Iterable[Place]", *, devices: "Iterable[Place]" = DEVICES
 ) -> None:
     """
-    From here on: reads and runs what is below `readable` and `writable`, changes what is below `writable`, no more.
+    Limit this process to read and run what is below `readable` and `writable`, and to change what is below `writable`.
 
-    TCP ports, abstract sockets and signals to outside are given up too, as far as the ABI knows of them (`unheld`).
-    `writable` are real paths, no symbolic link anywhere in them: it could be turned between being made and being
-    used. What does not exist of `readable` and `devices`, or cannot be reached anyway, is left out.
+    TCP ports, abstract sockets and signals to outside are given up too, as far as the ABI knows them (`unheld`).
+    `writable` are real paths without any symbolic link: a link could be changed before it is used. Paths of `readable`
+    and `devices` that are missing or cannot be reached are left out.
 
     Raises:
-        OSError: it does not hold, and the process is as it was, save `no_new_privs`: there is no Landlock, or one of
-            `writable` is missing or leads through a link.
+        OSError: nothing changed except `no_new_privs`. There is no Landlock, or a path of `writable` is missing or
+            leads
+            through a link.
     """
     files, tcp, scopes = find_handled_rights(_level(1, "files"))
     ruleset = _ruleset(files, tcp, scopes)
@@ -86,10 +87,10 @@ def restrict_files(
 
 def restrict_scope() -> None:
     """
-    From here on: no signal to a process outside and no abstract UNIX socket of one; files stay as they were.
+    Stop signals to processes outside and abstract UNIX sockets of theirs; access to files stays as it was.
 
     Raises:
-        OSError: it does not hold: Landlock is missing or older than ABI 6 (Linux 6.12).
+        OSError: nothing changed: Landlock is missing or older than ABI 6 (Linux 6.12).
     """
     _level(SCOPES_SINCE, "signals and abstract sockets")
     ruleset = _ruleset(0, 0, _SCOPES)
@@ -100,13 +101,13 @@ def restrict_scope() -> None:
 
 
 def find_handled_rights(level: int) -> tuple[int, int, int]:
-    """The rights on files, on TCP ports, and the scopes that an ABI knows; the kernel takes no more of them."""
+    """Return the file rights, TCP rights and scopes that an ABI knows; the kernel accepts no others."""
     files = (1 << max(count for since, count in _FILE_RIGHTS if since <= level)) - 1
     return files, _TCP_RIGHTS if level >= _TCP_SINCE else 0, _SCOPES if level >= SCOPES_SINCE else 0
 
 
 def unheld(level: int) -> tuple[str, ...]:
-    """What `restrict_files` does not hold with this ABI, though with later ones it does; for who tells the user."""
+    """Describe, for the user, what `restrict_files` does not stop with this ABI and does with later ones."""
     gaps = (
         (3, "files outside may be cut to nothing where their mode allows writing"),
         (SCOPES_SINCE, "signals may be sent to the user's other processes"),
@@ -125,7 +126,7 @@ def _level(needed: int, what: str) -> int:
 
 
 def _ruleset(files: int, tcp: int, scopes: int) -> int:
-    """A kernel takes a longer struct than it knows as long as the rest of it is zero."""
+    """Make a rule set. The kernel accepts a longer struct than it knows when the rest is zero."""
     attributes = _buffer("=QQQ", files, tcp, scopes)
     size = len(attributes)
     return calls.call(
@@ -143,7 +144,7 @@ def _allow_existing(ruleset: int, places: "Iterable[Place]", rights: int) -> Non
 
 
 def _allow(ruleset: int, opened: int, rights: int) -> None:
-    """Closes `opened`."""
+    """Allow the rights on an open path, and close it."""
     try:
         on_it = rights if stat.S_ISDIR(os.fstat(opened).st_mode) else rights & _ON_FILES
         rule = _buffer("=Qi", on_it, opened)
@@ -154,7 +155,7 @@ def _allow(ruleset: int, opened: int, rights: int) -> None:
 
 
 def _open_real(place: Place) -> int:
-    """Every kernel that has Landlock has `openat2`."""
+    """Open a path that leads through no link. Every kernel with Landlock has `openat2`."""
     path = ctypes.create_string_buffer(os.fsencode(place))
     how = _buffer("=QQQ", os.O_PATH | os.O_CLOEXEC, 0, _RESOLVE_NO_SYMLINKS)
     otherwise = f"{os.fsdecode(place)} cannot be made writable; it must be a real path, without links"

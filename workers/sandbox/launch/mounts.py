@@ -1,10 +1,10 @@
 """
-A mount namespace in which a command's folders belong to the uid it runs under; only root can make one.
+A mount namespace in which a command's folders belong to its own uid; only root can make one.
 
-Started by root, the harness runs commands under a uid that owns nothing. Their folders are bound over themselves
-through an id mapping: on disk they stay root's, in here they are that uid's, and what it makes is root's again. So
-nothing is ever handed over by `chown`, and nothing has to be taken back. A folder on the way that is closed to others
-(root's home) is hidden by an empty one, in which only what is needed is there.
+A harness started by root runs commands under a uid that owns nothing. Their folders are mounted over themselves with an
+id mapping. On disk they stay root's, inside they belong to that uid, and what it makes is root's again. So nothing
+needs `chown`, and nothing has to be taken back. A parent folder that is closed to others (root's home) is hidden by an
+empty one that contains only what is needed.
 
 Standard library only: the launcher imports this without site-packages.
 """
@@ -32,12 +32,12 @@ _MS_REC, _MS_SLAVE = 0x4000, 0x80000
 
 def own_namespace(own: "Iterable[str]", kept: "Iterable[str]", seen: "Iterable[str]", user: int) -> None:
     """
-    This process' mounts become its own, with `own` writable and `kept` read-only as the folders of the mapped uid.
+    Give this process its own mounts, in which `own` (writable) and `kept` (read-only) belong to the mapped uid.
 
-    `user` is a `user_namespace`. What is `seen` is there, as it is, though a folder above it may be closed.
+    `user` comes from `user_namespace`. Paths of `seen` stay reachable even below a closed folder.
 
     Raises:
-        OSError: the process may not, or the file system of a folder knows no id mapping.
+        OSError: the process lacks the right, or a folder's file system knows no id mapping.
     """
     _unshare(_NEW_NS)
     _mount(None, "/", None, _MS_REC | _MS_SLAVE, None)
@@ -48,14 +48,14 @@ def own_namespace(own: "Iterable[str]", kept: "Iterable[str]", seen: "Iterable[s
 
 
 def become(uid: int) -> None:
-    """No way back: all three user and group ids, and no further groups."""
+    """Switch to the uid for good: all three user and group ids, no supplementary groups."""
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
 
 
 def _attach(trees: "Sequence[tuple[str, int]]") -> None:
-    """From the top down, so that what lies below another mount is not covered by it."""
+    """Mount the trees from the top down, so that none covers an earlier one."""
     hidden: set[str] = set()
     for path, tree in sorted(trees):
         for folder in _closed_above(path)[:1]:
@@ -78,7 +78,7 @@ def _attach(trees: "Sequence[tuple[str, int]]") -> None:
 
 
 def _make_place(path: str, tree: int) -> None:
-    """Where a hidden folder was: folders on the way are open to all."""
+    """Make the mount point inside a hidden folder; the folders on the way are open to all."""
     if _exists(path):
         return
     above = os.path.dirname(path)  # noqa: PTH120 - no pathlib
@@ -92,7 +92,7 @@ def _make_place(path: str, tree: int) -> None:
 
 
 def _closed_above(path: str) -> list[str]:
-    """The folders above a path that others cannot pass, the topmost first."""
+    """List the folders above a path that others cannot enter, the topmost first."""
     parts = path.split("/")[1:-1]
     above = ["/" + "/".join(parts[: count + 1]) for count in range(len(parts))]
     return [folder for folder in above if _exists(folder) and not _mode(folder) & stat.S_IXOTH]
@@ -128,7 +128,7 @@ def _tree(path: str, how: int) -> int:
 
 def user_namespace(uid: int) -> int:
     """
-    A user namespace that maps root's id to the uid, held open by a descriptor; nobody lives in it.
+    Return a descriptor of an empty user namespace that maps root's id to the uid.
 
     Raises:
         OSError: this process may not make one.

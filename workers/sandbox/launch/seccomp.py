@@ -1,16 +1,16 @@
 """
-The filter of system calls that a confined command runs under, and how it is laid on the calling process.
+The filter of system calls that a confined command runs under.
 
-The filter allows what it does not name. It is one straight list of blocks, each of which looks at one call and, where
-it is that call, ends in an answer: no jump leaves its block, so what a block does can be read in it alone. A call that
-is always allowed costs nothing, because the kernel (5.11 and later) remembers that for the whole filter.
+The filter allows what it does not name. It is one straight list of blocks. Each block looks at one call and, for that
+call, ends in an answer; no jump leaves its block, so a block can be read alone. A call that is always allowed costs
+nothing, because the kernel (5.11 and later) remembers that for the whole filter.
 
-How a call is refused: with EPERM where programs know that they may lack the right; as a kernel without it answers
-(ENOSYS, EAFNOSUPPORT...) where they have another way then, as the C library has for `clone3`. The numbers of another
-machine's calls (i386 and x32 on x86_64) mean something else, so whoever makes one is killed.
+A refused call returns EPERM where programs expect to lack the right. It answers like a kernel without the call (ENOSYS,
+EAFNOSUPPORT...) where programs then take another way, as the C library does for `clone3`. The call numbers of another
+architecture (i386 and x32 on x86_64) mean something else, so the process that uses them is killed.
 
-Standard library only: the launcher imports this without site-packages. Not here: what keeps a command from files,
-from the network and from other processes (`workers.sandbox.launch.landlock`, bubblewrap's namespaces).
+Standard library only: the launcher imports this without site-packages. Access to files, the network and other processes
+is limited elsewhere (`landlock`, bubblewrap's namespaces).
 """
 
 import ctypes
@@ -23,7 +23,7 @@ from forgepool.workers.sandbox.launch import calls
 Numbers = tuple[int | None, int | None]
 
 HIGHEST = 469
-"""The last call known here, `file_setattr` of Linux 6.17. What came later is unknown, and refused as that."""
+"""The last known call, `file_setattr` of Linux 6.17. Later calls are refused as unknown."""
 
 UNKNOWN: dict[str, Numbers] = {
     "clone3": (435, 435),
@@ -44,7 +44,7 @@ UNKNOWN: dict[str, Numbers] = {
     "lookup_dcookie": (212, 18),
     "modify_ldt": (154, None),
 }
-"""Refused as a kernel without them does: who asks for one of these has another way."""
+"""Calls refused with ENOSYS: programs that try them have another way."""
 
 REFUSED: dict[str, Numbers] = {
     "ptrace": (101, 117),
@@ -95,7 +95,7 @@ REFUSED: dict[str, Numbers] = {
     "sethostname": (170, 161),
     "setdomainname": (171, 162),
 }
-"""Refused as for want of a right."""
+"""Calls refused with EPERM."""
 
 SHARED: dict[str, Numbers] = {
     "shmget": (29, 194),
@@ -113,7 +113,7 @@ SHARED: dict[str, Numbers] = {
     "mq_open": (240, 180),
     "mq_unlink": (241, 181),
 }
-"""System V IPC and message queues: without a namespace of its own a process shares them with the whole host."""
+"""System V IPC and message queues: a process without its own namespace shares them with the whole host."""
 
 TOLD_APART: dict[str, Numbers] = {
     "chmod": (90, None),
@@ -138,7 +138,7 @@ TOLD_APART: dict[str, Numbers] = {
     "socketpair": (53, 199),
     "unshare": (272, 97),
 }
-"""Refused for some of their arguments."""
+"""Calls refused for some of their arguments."""
 
 
 TYPE_CHECKING = False
@@ -146,37 +146,37 @@ if TYPE_CHECKING:  # `typing` would take longer to import than all of the rest.
     from typing import Literal
 
 Instruction = tuple[int, int, int, int]
-"""A `struct sock_filter`: code, how many to skip where the comparison holds, how many where not, and its constant."""
+"""A `struct sock_filter`: code, instructions to skip if the comparison holds, to skip if not, and the constant."""
 Block = list[Instruction]
 
 _MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
-"""Which of a call's numbers is the machine's, and its AUDIT_ARCH."""
+"""The column of the machine's call numbers, and its AUDIT_ARCH."""
 _X32 = 0x40000000
-"""Set in the numbers of x32's calls, and in the -1 of a call that a debugger skipped."""
+"""A bit set in x32's call numbers, and in the -1 of a call that a debugger skipped."""
 
 _LOAD, _AND, _EQUAL, _ABOVE, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x54, 0x15, 0x25, 0x35, 0x45, 0x06
 _NUMBER_AT, _ARCH_AT, _ARGUMENTS_AT = 0, 4, 16
-"""Where `struct seccomp_data` has them."""
+"""Offsets in `struct seccomp_data`."""
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
 
 _NEW_NAMESPACE = 0x7E020000
 """CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET."""
 _NEW_TIME = 0x80
-"""CLONE_NEWTIME; in `clone` this bit belongs to the signal that a child ends with."""
+"""CLONE_NEWTIME; in `clone` this bit belongs to the child's exit signal."""
 _HARMLESS_PERSONALITIES = (0, 0x8, 0x20000, 0x20008, 0x40000, 0xFFFFFFFF)
-"""Linux, 32 bit, UNAME26, both, ADDR_NO_RANDOMIZE (for the thread sanitizer), and the question which it is."""
+"""Linux, 32 bit, UNAME26, both, ADDR_NO_RANDOMIZE (for the thread sanitizer), and the query."""
 _TERMINAL = (0x5412, 0x541C, 0x5423)
 """TIOCSTI types into a terminal, TIOCLINUX into a console, TIOCSETD loads line disciplines into the kernel."""
 _PR_SET_MM, _PR_SET_PTRACER = 35, 0x59616D61
 _MSG_FASTOPEN = 0x20000000
 _SET_ID = 0o6000
 """
-The bits by which a program runs as its owner or group. A command's files are the user's on disk, and root's where root
-runs the harness: with such a bit they would give the user's rights, or root's, to whoever on the host can run them.
+The set-uid and set-gid bits. A command's files belong to the user on disk, or to root when root runs the harness. With
+such a bit they would lend those rights to any user of the host who can run them.
 """
 _MAKES_A_FILE = 0o20000100
-"""O_CREAT and O_TMPFILE: only with these is there a mode in the arguments. `openat2` has it where no filter looks."""
+"""O_CREAT and O_TMPFILE: the arguments hold a mode only with these. `openat2` hides its mode from filters."""
 _PRIO_PROCESS = 0
 
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
@@ -187,14 +187,14 @@ _TCP, _UDP, _NETLINK_ROUTE = 6, 17, 0
 
 def program(*, network: "Literal['own', 'none']", unix: bool = True, machine: str | None = None) -> bytes:
     """
-    The filter as an array of `struct sock_filter`, as bubblewrap's `--seccomp` and `install` take it.
+    Return the filter as an array of `struct sock_filter`, for bubblewrap's `--seccomp` and for `install`.
 
-    `network` is "own" where the command has namespaces of its own (network, IPC, processes), "none" where it has none:
-    then sockets of the internet, System V IPC, and limits and priorities of others' processes are refused too. Without
-    `unix` no UNIX socket can be made save as a connected pair. `machine` is as in `uname -m`, this one where None.
+    `network` is "own" for a command with its own namespaces (network, IPC, processes). It is "none" for one without:
+    then internet sockets, System V IPC, and changing limits and priorities of other processes are refused too. Without
+    `unix` only connected pairs of UNIX sockets are possible. `machine` is a name as in `uname -m`; None means this one.
 
     Raises:
-        OSError: no filter is known for the machine.
+        OSError: the machine is unknown.
     """
     named = machine or os.uname().machine
     if named not in _MACHINES:
@@ -210,10 +210,10 @@ def program(*, network: "Literal['own', 'none']", unix: bool = True, machine: st
 
 def install(program: bytes) -> None:
     """
-    Lays the filter on the calling thread and on all it starts, for good.
+    Apply the filter to the calling thread and all it starts, for good.
 
     Raises:
-        OSError: the kernel takes no filter; `no_new_privs` may stand all the same.
+        OSError: the kernel accepts no filter; `no_new_privs` may be set all the same.
     """
     calls.give_up_privileges()
     instructions = ctypes.create_string_buffer(program, len(program))
@@ -231,7 +231,7 @@ def _refusals(network: str) -> list[tuple[Numbers, int]]:
 
 
 def _foreign(arch: int) -> Block:
-    """Kills for another machine's call, refuses unknown ones. After it, what comparisons look at is the number."""
+    """Kill for another architecture's call and refuse unknown ones. Afterwards the call number is loaded."""
     x32 = _when(_AT_LEAST, _X32, _unless(_EQUAL, 0xFFFFFFFF, _answer(_KILL)))
     return [
         (_LOAD, 0, 0, _ARCH_AT),
@@ -243,7 +243,7 @@ def _foreign(arch: int) -> Block:
 
 
 def _told_apart(network: str, unix: bool) -> dict[str, Block]:
-    """What becomes of the calls that are refused for some arguments; those made often stand first."""
+    """Return the blocks of calls that are refused for some arguments, the frequent ones first."""
     always: dict[str, Block] = {
         "openat": _refuse_made(2, 3),
         "open": _refuse_made(1, 2),
@@ -269,7 +269,7 @@ def _told_apart(network: str, unix: bool) -> dict[str, Block]:
 
 
 def _other_processes() -> dict[str, Block]:
-    """A limit set for another process can end it; PRIO_USER and PRIO_PGRP are for many at once."""
+    """Refuse to set another process' limits, which can end it, and priorities of many processes at once."""
     sets_nothing = [_argument(2), *_unless(_EQUAL, 0, _refuse(errno.EPERM))]
     sets_nothing += [_argument(2, upper=True), *_unless(_EQUAL, 0, _refuse(errno.EPERM)), *_answer(_ALLOW)]
     return {
@@ -279,7 +279,7 @@ def _other_processes() -> dict[str, Block]:
 
 
 def _sockets(network: str, unix: bool) -> Block:
-    """By domain, type and protocol. MPTCP, SCTP, ICMP, raw sockets and AF_VSOCK are among all that is not named."""
+    """Allow sockets by domain, type and protocol. MPTCP, SCTP, ICMP, raw sockets and AF_VSOCK stay refused."""
     body: Block = [_argument(0)]
     if unix:
         body += _when(_EQUAL, _UNIX, [*_only_types(_STREAM, _DGRAM, _SEQPACKET), *_answer(_ALLOW)])
@@ -291,7 +291,7 @@ def _sockets(network: str, unix: bool) -> Block:
 
 
 def _only_types(*types: int) -> Block:
-    """Goes on where the second argument, without its flags, is one of these."""
+    """Continue only when the second argument, without its flags, is one of these."""
     otherwise = _refuse(errno.EPROTONOSUPPORT)
     for type_ in types:
         otherwise = _unless(_EQUAL, type_, otherwise)
@@ -320,17 +320,17 @@ def _any_of(values: tuple[int, ...], then: Block) -> Block:
 
 
 def _on(numbers: Numbers, column: int, then: Block) -> Block:
-    """Nothing, on a machine without the call. `then` ends in an answer: it may have loaded over the number."""
+    """Return a block for a call, or nothing on a machine without it. `then` ends in an answer."""
     number = numbers[column]
     return [] if number is None else _when(_EQUAL, number, then)
 
 
 def _argument(index: int, *, upper: bool = False) -> Instruction:
     """
-    Loads half of an argument; both machines are little-endian.
+    Load half of an argument; both machines are little-endian.
 
-    The lower one is all that the kernel itself looks at of an `int`. Comparing more would let through what it then
-    cuts: TIOCSTI with a bit set above is TIOCSTI.
+    For an `int` the kernel itself reads only the lower half. Comparing more would let through what it then cuts off:
+    TIOCSTI with a higher bit set is still TIOCSTI.
     """
     return (_LOAD, 0, 0, _ARGUMENTS_AT + 8 * index + 4 * upper)
 

@@ -1,15 +1,15 @@
 """
-Listening sockets inside a network namespace, opened from outside it: no process of ours runs inside.
+Listening sockets inside a command's network namespace, opened from outside: no process of ours runs inside.
 
-A command that may reach a few hosts has a network namespace with nothing in it but its own loopback. A socket belongs
-for ever to the namespace it was made in, so one that listens there can be served from here, by the proxy.
+A command that may reach a few hosts has a network namespace with nothing but its own loopback. A socket belongs for
+ever to the namespace it was made in, so the proxy can serve one that listens there from here.
 
-To make one, a process must go in, and out of its user namespace it does not come back: it is a helper that lives for
-this alone. `fork_listeners` forks it and is for small processes of one thread (the launcher); `listeners_in` starts an
-interpreter and is for all others. Only the standard library is used: both run under `python -I -S`.
+Making one requires a process to enter, and out of its user namespace it cannot return: so a helper does only this.
+`fork_listeners` forks the helper, for small processes of one thread (the launcher). `listeners_in` starts an
+interpreter, for all others. Standard library only: both run under `python -I -S`.
 
-bwrap names its child before it has set up the loopback interface, and fails where another has done that. So the
-interface is left alone: a socket may be bound to 127.0.0.1 before there is one (IP_FREEBIND).
+bwrap names its child before it has set up the loopback interface, and fails if that is set up already. So the interface
+is left alone: a socket may be bound to 127.0.0.1 before it exists (IP_FREEBIND).
 """
 
 import ctypes
@@ -36,20 +36,20 @@ class NoListener(OSError):
 
 def listener_in(pid: int, port: int) -> socket.socket:
     """
-    A TCP socket that listens on 127.0.0.1:port where process `pid` lives.
+    Return a TCP socket that listens on 127.0.0.1:port in the network of process `pid`.
 
     Raises:
-        NoListener: there is no such process, it has this process' own network, or the port is taken.
+        NoListener: there is no such process, it shares this process' network, or the port is taken.
     """
     return listeners_in(pid, (port,))[0]
 
 
 def listeners_in(pid: int, ports: Sequence[int]) -> tuple[socket.socket, ...]:
     """
-    One listening socket for each port; all or none. Starts an interpreter; may be called from any thread.
+    Return one listening socket per port; all or none. Starts an interpreter; any thread may call it.
 
     Raises:
-        NoListener: as `listener_in`.
+        NoListener: as for `listener_in`.
     """
     import subprocess  # the helper, which imports this module too, has no use for it
 
@@ -64,10 +64,10 @@ def listeners_in(pid: int, ports: Sequence[int]) -> tuple[socket.socket, ...]:
 
 def fork_listeners(pid: int, ports: Sequence[int]) -> tuple[socket.socket, ...]:
     """
-    As `listeners_in`, by a fork: cheap in a small process that has one thread, wrong in any other.
+    Do the same by a fork: cheap in a small process with one thread, wrong in any other.
 
     Raises:
-        NoListener: as `listener_in`.
+        NoListener: as for `listener_in`.
         RuntimeError: this process has other threads.
     """
     if len(os.listdir("/proc/self/task")) > 1:  # noqa: PTH208 - names only
@@ -83,7 +83,7 @@ def fork_listeners(pid: int, ports: Sequence[int]) -> tuple[socket.socket, ...]:
 
 
 def hand_over(channel: socket.socket, pid: int, ports: Sequence[int]) -> None:
-    """Enters, opens, and sends the sockets or the reason: for a process of one thread, which then ends."""
+    """Enter the network, open the sockets, and send them or the reason. The one-threaded process ends afterwards."""
     try:
         _enter(pid)
         listeners = [_listen(port) for port in ports]
@@ -94,14 +94,14 @@ def hand_over(channel: socket.socket, pid: int, ports: Sequence[int]) -> None:
 
 
 def main() -> None:
-    """The helper's whole life: channel, process and ports are in `sys.argv`."""
+    """Run the helper; channel, process and ports are in `sys.argv`."""
     channel, pid, *ports = map(int, sys.argv[2:])
     with socket.socket(fileno=channel) as open_channel:
         hand_over(open_channel, pid, ports)
 
 
 def _channel() -> tuple[socket.socket, socket.socket]:
-    """Packets keep their bounds: what comes is a whole answer, or nothing because the helper died."""
+    """Packets keep their bounds: the receiver gets a whole answer, or nothing because the helper died."""
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
@@ -131,7 +131,7 @@ def _receive(channel: socket.socket, pid: int, ports: Sequence[int]) -> tuple[so
 
 def _enter(pid: int) -> None:
     """
-    The process' network namespace, and its user namespace where that is what gives the right to enter.
+    Enter the process' network namespace, and its user namespace where that gives the right to.
 
     Refuses a process that shares this one's network: a port opened for it would be a port of the host.
     """

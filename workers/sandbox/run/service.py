@@ -1,8 +1,8 @@
 """
-Long-lived children that are ours (a private Redis, worker processes): they die when the process that started them does.
+Long-lived trusted children (a private Redis, worker processes) that die with the process that started them.
 
-Unlike a command (`workers.sandbox.run.process`), a service runs trusted code, keeps the environment it is given, and is
-stopped by its owner. The kernel tells it of its parent's death, also of one by SIGKILL.
+A service, unlike a command (`workers.sandbox.run.process`), runs trusted code, keeps the environment it is given, and
+is stopped by its owner. The kernel signals it when its parent dies, even by SIGKILL.
 """
 
 import os
@@ -45,7 +45,7 @@ class Service:
             self.process.send_signal(number)
 
     def stop(self, *, within_s: float, first: int = SIGTERM) -> None:
-        """Asks it to end, waits, then makes it end. Returns when it is gone."""
+        """Ask it to end, wait, then kill it. Returns when it is gone."""
         self.signal(first)
         try:
             self.process.wait(timeout=within_s)
@@ -63,10 +63,10 @@ def start(
     on_parent_death: int = SIGKILL,
 ) -> Service:
     """
-    Starts a service in a session of its own, so that the terminal's Ctrl-C is not its business.
+    Start a service in its own session, so that the terminal's Ctrl-C does not reach it.
 
-    `argv[0]` is an absolute path. Output is appended to `log`. Must be called from the main thread: the kernel means
-    the thread when it says parent.
+    `argv[0]` is an absolute path. Output is appended to `log`. Call from the main thread: the kernel counts the thread
+    that started it as the parent.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     become = (sys.executable, "-I", "-S", "-c", _BECOME, str(on_parent_death), str(os.getpid()))
