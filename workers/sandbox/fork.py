@@ -26,22 +26,13 @@ def in_own_process(work: Callable[[], None], *, began: Callable[[int], None]) ->
     The child is a sub-reaper, so nothing it starts can leave it, and it dies when this process does. `began` gets the
     child's pid.
     """
-    parent = os.getpid()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    pid = os.fork()
-    if pid == 0:
-        status = 1
-        try:
-            die_with_parent(parent)
-            become_subreaper()
-            work()
-            status = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stderr.flush()
-            os._exit(status)
+
+    def become_worker() -> int:
+        become_subreaper()
+        work()
+        return 0
+
+    pid = _fork(become_worker)
     began(pid)
     _, waited = os.waitpid(pid, 0)
     return os.waitstatus_to_exitcode(waited)
@@ -77,29 +68,38 @@ def go_on_beside(work: Callable[[], None], *, env: Mapping[str, str], log: Path)
 
     The child dies when this process does, and handles signals like a new program.
     """
+
+    def become_new() -> int:
+        _begin_as_new(env, log)
+        try:
+            work()
+        except SystemExit as ended:
+            return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        return 0
+
     log.parent.mkdir(parents=True, exist_ok=True)
+    # The collector would write into every object, and so copy the pages that both share.
+    gc.freeze()
+    return Fork(_fork(become_new))
+
+
+def _fork(work: Callable[[], int]) -> int:
+    """Fork a child that exits with the status that `work` returns, or 1 with a traceback; return its pid."""
     parent = os.getpid()
     sys.stdout.flush()
     sys.stderr.flush()
-    # The collector would write into every object, and so copy the pages that both share.
-    gc.freeze()
-    pid = os.fork()
-    if pid == 0:
-        status = 1
-        try:
-            die_with_parent(parent)
-            _begin_as_new(env, log)
-            work()
-            status = 0
-        except SystemExit as ended:
-            status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(status)
-    return Fork(pid)
+    if (pid := os.fork()) != 0:
+        return pid
+    status = 1
+    try:
+        die_with_parent(parent)
+        status = work()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
 
 
 def _begin_as_new(env: Mapping[str, str], log: Path) -> None:

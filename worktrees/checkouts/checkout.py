@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from forgepool.worktrees.checkouts.slots import Slot, begin_work, discard, is_intact, prepare, shrink_pool, slots_of
+from forgepool.worktrees.checkouts.slots import Slot, begin_work, discard, prepare, shrink_pool, slots_of
 from forgepool.worktrees.git.beneath import take_lock
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed, GitOutput, TreeId
 from forgepool.worktrees.hub.mirror import Mirror, MissingCommit, restore_config
@@ -61,10 +61,6 @@ class Checkout:
     def pointer(self) -> Path:
         """The `.git` file, which leads the agent's own git to `admin`."""
         return self.path / ".git"
-
-    def intact(self) -> bool:
-        """Is the folder still there, with the `.git` file it was leased with?"""
-        return is_intact(self.slot)
 
     def snapshot(self, *, within_s: float = 120) -> TreeId:
         """

@@ -113,14 +113,6 @@ def begin_work(slot: Slot) -> None:
         os.link(slot.indexes / "leased", work)
 
 
-def is_intact(slot: Slot) -> bool:
-    """Is the folder there, a folder, with the `.git` file it was leased with?"""
-    pointer = slot.path / ".git"
-    with suppress(OSError):
-        return is_folder(slot.path) and not pointer.is_symlink() and pointer.read_bytes() == slot.pointer
-    return False
-
-
 def discard(slot: Slot) -> None:
     """Remove the slot's folder, indexes and administrative folder; its lock stays with its holder."""
     slot.beside(".at").unlink(missing_ok=True)

@@ -100,10 +100,7 @@ def _refuse_foreign(git: Git) -> None:
 
 
 def _foreign(folder: Path) -> str:
-    return (
-        f"owned by somebody else (user id {folder.stat().st_uid}); run as that user, "
-        f"or give a clone of it that is yours"
-    )
+    return f"owned by another user (id {folder.stat().st_uid}); run as that user, or give a clone of it that is yours"
 
 
 def _default_branch(git: Git) -> str | None:

@@ -20,124 +20,51 @@ import struct
 
 from forgepool.workers.sandbox.launch import calls
 
-Numbers = tuple[int | None, int | None]
+Numbers = tuple[int, int | None]
+"""A call's numbers on x86_64 and aarch64."""
 
 HIGHEST = 469
 """The last known call, `file_setattr` of Linux 6.17. Later calls are refused as unknown."""
 
-UNKNOWN: dict[str, Numbers] = {
-    "clone3": (435, 435),
-    "io_uring_setup": (425, 425),
-    "io_uring_enter": (426, 426),
-    "io_uring_register": (427, 427),
-    "statmount": (457, 457),
-    "listmount": (458, 458),
-    "open_tree_attr": (467, 467),
-    "memfd_secret": (447, 447),
-    "openat2": (437, 437),
-    "_sysctl": (156, None),
-    "create_module": (174, None),
-    "get_kernel_syms": (177, None),
-    "query_module": (178, None),
-    "uselib": (134, None),
-    "nfsservctl": (180, 42),
-    "lookup_dcookie": (212, 18),
-    "modify_ldt": (154, None),
-}
+
+def _numbers(table: str) -> dict[str, Numbers]:
+    """Parse a table of `name x86_64 aarch64`; `-` is a call that aarch64 lacks."""
+    entries = (entry.split() for entry in table.split(","))
+    return {name: (int(first), None if second == "-" else int(second)) for name, first, second in entries}
+
+
+UNKNOWN = _numbers("""
+    clone3 435 435, io_uring_setup 425 425, io_uring_enter 426 426, io_uring_register 427 427, statmount 457 457,
+    listmount 458 458, open_tree_attr 467 467, memfd_secret 447 447, openat2 437 437, _sysctl 156 -,
+    create_module 174 -, get_kernel_syms 177 -, query_module 178 -, uselib 134 -, nfsservctl 180 42,
+    lookup_dcookie 212 18, modify_ldt 154 -
+""")
 """Calls refused with ENOSYS: programs that try them have another way."""
 
-REFUSED: dict[str, Numbers] = {
-    "ptrace": (101, 117),
-    "process_vm_readv": (310, 270),
-    "process_vm_writev": (311, 271),
-    "pidfd_getfd": (438, 438),
-    "kcmp": (312, 272),
-    "mount": (165, 40),
-    "umount2": (166, 39),
-    "pivot_root": (155, 41),
-    "move_mount": (429, 429),
-    "open_tree": (428, 428),
-    "fsopen": (430, 430),
-    "fsmount": (432, 432),
-    "fsconfig": (431, 431),
-    "fspick": (433, 433),
-    "mount_setattr": (442, 442),
-    "chroot": (161, 51),
-    "setns": (308, 268),
-    "bpf": (321, 280),
-    "perf_event_open": (298, 241),
-    "userfaultfd": (323, 282),
-    "fanotify_init": (300, 262),
-    "name_to_handle_at": (303, 264),
-    "open_by_handle_at": (304, 265),
-    "keyctl": (250, 219),
-    "add_key": (248, 217),
-    "request_key": (249, 218),
-    "kexec_load": (246, 104),
-    "kexec_file_load": (320, 294),
-    "init_module": (175, 105),
-    "finit_module": (313, 273),
-    "delete_module": (176, 106),
-    "reboot": (169, 142),
-    "swapon": (167, 224),
-    "swapoff": (168, 225),
-    "acct": (163, 89),
-    "quotactl": (179, 60),
-    "quotactl_fd": (443, 443),
-    "syslog": (103, 116),
-    "vhangup": (153, 58),
-    "iopl": (172, None),
-    "ioperm": (173, None),
-    "settimeofday": (164, 170),
-    "clock_settime": (227, 112),
-    "clock_adjtime": (305, 266),
-    "adjtimex": (159, 171),
-    "sethostname": (170, 161),
-    "setdomainname": (171, 162),
-}
+REFUSED = _numbers("""
+    ptrace 101 117, process_vm_readv 310 270, process_vm_writev 311 271, pidfd_getfd 438 438, kcmp 312 272,
+    mount 165 40, umount2 166 39, pivot_root 155 41, move_mount 429 429, open_tree 428 428, fsopen 430 430,
+    fsmount 432 432, fsconfig 431 431, fspick 433 433, mount_setattr 442 442, chroot 161 51, setns 308 268, bpf 321 280,
+    perf_event_open 298 241, userfaultfd 323 282, fanotify_init 300 262, name_to_handle_at 303 264,
+    open_by_handle_at 304 265, keyctl 250 219, add_key 248 217, request_key 249 218, kexec_load 246 104,
+    kexec_file_load 320 294, init_module 175 105, finit_module 313 273, delete_module 176 106, reboot 169 142,
+    swapon 167 224, swapoff 168 225, acct 163 89, quotactl 179 60, quotactl_fd 443 443, syslog 103 116, vhangup 153 58,
+    iopl 172 -, ioperm 173 -, settimeofday 164 170, clock_settime 227 112, clock_adjtime 305 266, adjtimex 159 171,
+    sethostname 170 161, setdomainname 171 162
+""")
 """Calls refused with EPERM."""
 
-SHARED: dict[str, Numbers] = {
-    "shmget": (29, 194),
-    "shmat": (30, 196),
-    "shmctl": (31, 195),
-    "shmdt": (67, 197),
-    "semget": (64, 190),
-    "semop": (65, 193),
-    "semtimedop": (220, 192),
-    "semctl": (66, 191),
-    "msgget": (68, 186),
-    "msgsnd": (69, 189),
-    "msgrcv": (70, 188),
-    "msgctl": (71, 187),
-    "mq_open": (240, 180),
-    "mq_unlink": (241, 181),
-}
+SHARED = _numbers("""
+    shmget 29 194, shmat 30 196, shmctl 31 195, shmdt 67 197, semget 64 190, semop 65 193, semtimedop 220 192,
+    semctl 66 191, msgget 68 186, msgsnd 69 189, msgrcv 70 188, msgctl 71 187, mq_open 240 180, mq_unlink 241 181
+""")
 """System V IPC and message queues: a process without its own namespace shares them with the whole host."""
 
-TOLD_APART: dict[str, Numbers] = {
-    "chmod": (90, None),
-    "clone": (56, 220),
-    "creat": (85, None),
-    "fchmod": (91, 52),
-    "fchmodat": (268, 53),
-    "fchmodat2": (452, 452),
-    "ioctl": (16, 29),
-    "mknod": (133, None),
-    "mknodat": (259, 33),
-    "open": (2, None),
-    "openat": (257, 56),
-    "personality": (135, 92),
-    "prctl": (157, 167),
-    "prlimit64": (302, 261),
-    "sendmmsg": (307, 269),
-    "sendmsg": (46, 211),
-    "sendto": (44, 206),
-    "setpriority": (141, 140),
-    "socket": (41, 198),
-    "socketpair": (53, 199),
-    "unshare": (272, 97),
-}
+TOLD_APART = _numbers("""
+    chmod 90 -, clone 56 220, creat 85 -, fchmod 91 52, fchmodat 268 53, fchmodat2 452 452, ioctl 16 29, mknod 133 -,
+    mknodat 259 33, open 2 -, openat 257 56, personality 135 92, prctl 157 167, prlimit64 302 261, sendmmsg 307 269,
+    sendmsg 46 211, sendto 44 206, setpriority 141 140, socket 41 198, socketpair 53 199, unshare 272 97
+""")
 """Calls refused for some of their arguments."""
 
 

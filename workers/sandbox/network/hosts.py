@@ -13,7 +13,7 @@ addresses at any moment.
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from ipaddress import AddressValueError, IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from ipaddress import AddressValueError, IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import Literal
 
 Address = IPv4Address | IPv6Address
@@ -35,21 +35,21 @@ _NEVER = (
     IPv6Network("fd20:ce::254/128"),
     IPv6Network("ff00::/8"),
 )
-_INNER = (
-    IPv4Network("10.0.0.0/8"),
-    IPv4Network("100.64.0.0/10"),
-    IPv4Network("127.0.0.0/8"),
-    IPv4Network("172.16.0.0/12"),
-    IPv4Network("192.0.0.0/24"),
-    IPv4Network("192.0.2.0/24"),
-    IPv4Network("192.88.99.0/24"),
-    IPv4Network("192.168.0.0/16"),
-    IPv4Network("198.18.0.0/15"),
-    IPv4Network("198.51.100.0/24"),
-    IPv4Network("203.0.113.0/24"),
-    IPv6Network("2001::/23"),
-    IPv6Network("2001:db8::/32"),
-    IPv6Network("3fff::/20"),
+_INNER = tuple(
+    ip_network(network)
+    for network in (
+        *(
+            "10.0.0.0/8",
+            "100.64.0.0/10",
+            "127.0.0.0/8",
+            "172.16.0.0/12",
+            "192.0.0.0/24",
+            "192.0.2.0/24",
+            "192.88.99.0/24",
+        ),
+        *("192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "2001::/23", "2001:db8::/32"),
+        *("3fff::/20"),
+    )
 )
 _PUBLIC_IPV6 = IPv6Network("2000::/3")
 _TRANSLATED = (IPv6Network("64:ff9b::/96"), IPv6Network("::ffff:0:0:0/96"))
@@ -85,7 +85,7 @@ _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _PORT = re.compile(r"[1-9][0-9]{0,4}")
 # Two standards write these differently in ASCII, so a name with them is two hosts.
 _AMBIGUOUS = "\u00df\u03c2\u200c\u200d"
-_ELSEWHERE = "no list can let it in; name a host that is elsewhere"
+_ELSEWHERE = "no list can allow it; use another host"
 
 
 class BadHost(ValueError):
@@ -153,7 +153,9 @@ def read_rule(pattern: str) -> HostRule:
     rule = HostRule(host=host_name(host), port=port)
     address = literal(rule.host)
     if address is not None and reach(address) == "never":
-        raise BadHost(f"host {_shown(pattern)}: nobody may reach this address; name a host, or 127.0.0.1 with a port")
+        raise BadHost(
+            f"host {_shown(pattern)}: no command may reach this address; name a host, or 127.0.0.1 with a port"
+        )
     if address is not None and reach(address) == "inner" and port is None:
         raise BadHost(f"host {_shown(pattern)}: a private address without a port; write {_shown(f'{pattern}:PORT')}")
     return rule
@@ -201,7 +203,7 @@ def _way_in(name: str, port: int) -> str:
 
 
 def _lets_in(written: str) -> str:
-    return f"who runs the plan lets it in with `network: [{_quoted(written)}]`"
+    return f"to allow it, put `network: [{_quoted(written)}]` into the plan"
 
 
 def _quoted(written: str) -> str:

@@ -4,9 +4,9 @@ Listening sockets inside a command's network namespace, opened from outside: no 
 A command that may reach a few hosts has a network namespace with nothing but its own loopback. A socket belongs for
 ever to the namespace it was made in, so the proxy can serve one that listens there from here.
 
-Making one requires a process to enter, and out of its user namespace it cannot return: so a helper does only this.
-`fork_listeners` forks the helper, for small processes of one thread (the launcher). `listeners_in` starts an
-interpreter, for all others. Standard library only: both run under `python -I -S`.
+Making one requires a process to enter, and out of its user namespace it cannot return: so a forked helper does only
+this. Only the launcher may fork it, a small process of one thread (`launch.open_listeners` asks it). Standard library
+only: the launcher runs under `python -I -S`.
 
 bwrap names its child before it has set up the loopback interface, and fails if that is set up already. So the interface
 is left alone: a socket may be bound to 127.0.0.1 before it exists (IP_FREEBIND).
@@ -16,10 +16,7 @@ import ctypes
 import os
 import socket
 import struct
-import sys
 from collections.abc import Callable, Sequence
-
-from forgepool.workers.sandbox import HOUSE, START
 
 _NEW_USER = 0x10000000
 _NEW_NET = 0x40000000
@@ -27,51 +24,22 @@ _BACKLOG = 128
 _SAY_BYTES = 512
 _FD_BYTES = struct.calcsize("i")
 _OPENED = b"opened"
-_START = f"{START}from forgepool.workers.sandbox.network.netns import main; main()"
 
 
 class NoListener(OSError):
     """No socket could be opened in a process' network namespace."""
 
 
-def listener_in(pid: int, port: int) -> socket.socket:
-    """
-    Return a TCP socket that listens on 127.0.0.1:port in the network of process `pid`.
-
-    Raises:
-        NoListener: there is no such process, it shares this process' network, or the port is taken.
-    """
-    return listeners_in(pid, (port,))[0]
-
-
-def listeners_in(pid: int, ports: Sequence[int]) -> tuple[socket.socket, ...]:
-    """
-    Return one listening socket per port; all or none. Starts an interpreter; any thread may call it.
-
-    Raises:
-        NoListener: as for `listener_in`.
-    """
-    import subprocess  # the helper, which imports this module too, has no use for it
-
-    ours, theirs = _channel()
-    with ours:
-        with theirs:
-            argv = (sys.executable, "-I", "-S", "-c", _START, HOUSE, str(theirs.fileno()), str(pid), *map(str, ports))
-            helper = subprocess.Popen(argv, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), env={})
-        with helper:
-            return _receive(ours, pid, ports)
-
-
 def fork_listeners(pid: int, ports: Sequence[int]) -> tuple[socket.socket, ...]:
     """
-    Do the same by a fork: cheap in a small process with one thread, wrong in any other.
+    Return sockets that listen on 127.0.0.1, one per port, in the network of process `pid`; all or none.
 
     Raises:
-        NoListener: as for `listener_in`.
+        NoListener: there is no such process, it shares this process' network, or a port is taken.
         RuntimeError: this process has other threads.
     """
     if len(os.listdir("/proc/self/task")) > 1:  # noqa: PTH208 - names only
-        raise RuntimeError("a process with threads must not fork; `listeners_in` starts a process of its own")
+        raise RuntimeError("a process with threads must not fork; ask the launcher (`open_listeners`)")
     ours, theirs = _channel()
     with ours:
         with theirs:
@@ -91,13 +59,6 @@ def hand_over(channel: socket.socket, pid: int, ports: Sequence[int]) -> None:
         channel.sendall(str(trouble.strerror or trouble).encode())
         return
     socket.send_fds(channel, [_OPENED], [each.fileno() for each in listeners])
-
-
-def main() -> None:
-    """Run the helper; channel, process and ports are in `sys.argv`."""
-    channel, pid, *ports = map(int, sys.argv[2:])
-    with socket.socket(fileno=channel) as open_channel:
-        hand_over(open_channel, pid, ports)
 
 
 def _channel() -> tuple[socket.socket, socket.socket]:
