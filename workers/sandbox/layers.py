@@ -258,8 +258,8 @@ def _tried(level: Level, folder: Path, uid: int | None) -> str | None:
         return None
     if ended.how == "exit" and ended.status in _MEANING:
         return _MEANING[ended.status]
-    said = [line.strip() for line in ended.tail.splitlines() if line.strip()]
-    return _cause((said or [f"its canary ended with {ended.how}"])[-1])
+    lines = [line.strip() for line in ended.tail.splitlines() if line.strip()]
+    return _cause((lines or [f"its canary ended with {ended.how}"])[-1])
 
 
 def _cause(line: str) -> str:

@@ -76,8 +76,8 @@ class Checkout:
         restore_config(self.mirror.path)
         with self.alone:
             begin_work(self.slot)
-            said = self.git.run("add", "-A", ok=range(-64, 256), timeout_s=within_s)
-            _refuse_unusable(said)
+            output = self.git.run("add", "-A", ok=range(-64, 256), timeout_s=within_s)
+            _refuse_unusable(output)
             tree = TreeId(self.git.text("write-tree"))
         self._refuse_gitlinks(tree)
         return tree
@@ -107,8 +107,8 @@ class Checkout:
             return (".",)
         restore_config(self.mirror.path)
         # This reads the index of the lease and never writes it: an index that learnt of changes would hide them.
-        said = self.slot.pristine.run("ls-files", "-z", "--modified", "--deleted")
-        return self._but_for_line_ends(sorted(set(said.fields))) if said.fields else ()
+        output = self.slot.pristine.run("ls-files", "-z", "--modified", "--deleted")
+        return self._but_for_line_ends(sorted(set(output.fields))) if output.fields else ()
 
     def _but_for_line_ends(self, paths: Sequence[str]) -> tuple[str, ...]:
         """
@@ -116,10 +116,10 @@ class Checkout:
 
         Git calls such a file modified if its attributes would have committed other line ends, though it is untouched.
         """
-        records = (one.partition("\t") for one in self.slot.pristine.run("ls-files", "-z", "--stage").fields)
+        records = (record.partition("\t") for record in self.slot.pristine.run("ls-files", "-z", "--stage").fields)
         kept = {path: facts.split(" ")[:2] for facts, _, path in records}
         root = Path(os.path.realpath(self.path))
-        return tuple(one for one in paths if _as_blob(root / one, long=len(self.commit) == 64) != kept[one])
+        return tuple(path for path in paths if _as_blob(root / path, long=len(self.commit) == 64) != kept[path])
 
     def _refuse_gitlinks(self, tree: TreeId) -> None:
         """Refuse nested repositories: git keeps only their commit ids, without files, and work would be lost."""
@@ -191,9 +191,9 @@ def _last_commit(slot: Slot) -> str:
         return ""
 
 
-def _refuse_unusable(said: GitOutput) -> None:
+def _refuse_unusable(output: GitOutput) -> None:
     """Refuse what `git add` only warns of: it takes the files in an unreadable folder for deleted."""
-    for line in said.stderr.splitlines():
+    for line in output.stderr.splitlines():
         shown = line[:_LINE_CHARACTERS]
         if any(words in line for words in _NESTED):
             raise Unusable(f"there is a git repository inside the worktree ({shown}); remove its .git")
@@ -207,5 +207,5 @@ def _refuse_unusable(said: GitOutput) -> None:
             )
         if _ODD in line:
             raise Unusable(f"there is a pipe, socket or device in the worktree ({shown}); remove it")
-    if said.status != 0:
-        raise GitFailed(("add", "-A"), said.status, said.stderr)
+    if output.status != 0:
+        raise GitFailed(("add", "-A"), output.status, output.stderr)

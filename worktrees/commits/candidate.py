@@ -33,13 +33,7 @@ def commit_candidate(
 
 
 def write_commit(
-    git: Git,
-    *,
-    tree: TreeId,
-    parents: tuple[CommitId, ...],
-    message: str,
-    at: int,
-    author: Identity = FORGEPOOL,
+    git: Git, *, tree: TreeId, parents: tuple[CommitId, ...], message: str, at: int, author: Identity = FORGEPOOL
 ) -> CommitId:
     """Write a commit that depends only on its arguments."""
     environment = {
@@ -68,8 +62,8 @@ def trailers(pairs: Mapping[str, str]) -> str:
 def read_trailers(git: Git, commit: CommitId) -> dict[str, str]:
     """Return the trailers of a commit. The last of a repeated key wins: ours come after what a model wrote."""
     form = "--format=%(trailers:only=true,unfold=true)"
-    said = git.run("log", "-1", "--no-show-signature", form, commit).stdout
-    pairs = (line.partition(": ") for line in os.fsdecode(said).splitlines() if ": " in line)
+    output = git.run("log", "-1", "--no-show-signature", form, commit).stdout
+    pairs = (line.partition(": ") for line in os.fsdecode(output).splitlines() if ": " in line)
     return {key: value for key, _, value in pairs}
 
 
@@ -106,9 +100,9 @@ def tree_with(git: Git, files: Files) -> TreeId:
     return _written(git, ("read-tree", "--empty"), [f"{facts}\t{path}\0" for path, facts in files.items()])
 
 
-def differing(git: Git, one: CommitId | TreeId, other: CommitId | TreeId) -> tuple[str, ...]:
+def differing(git: Git, first: CommitId | TreeId, second: CommitId | TreeId) -> tuple[str, ...]:
     """List the paths at which two trees differ; a rename is listed by both names."""
-    return tuple(git.run("diff-tree", "-r", "-z", "--name-only", "--ignore-submodules=none", one, other).fields)
+    return tuple(git.run("diff-tree", "-r", "-z", "--name-only", "--ignore-submodules=none", first, second).fields)
 
 
 def _written(git: Git, begin: tuple[str, ...], lines: list[str]) -> TreeId:

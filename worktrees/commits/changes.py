@@ -31,8 +31,8 @@ class PathChange:
 
 def changes(git: Git, base: CommitId, commit: CommitId | TreeId) -> tuple[PathChange, ...]:
     """List what a commit or tree changes relative to `base`, with renames recognised, ordered by path."""
-    said = git.run("diff-tree", "-r", "-z", "-M", "--raw", "--ignore-submodules=none", base, commit)
-    return tuple(_parsed(said.fields))
+    output = git.run("diff-tree", "-r", "-z", "-M", "--raw", "--ignore-submodules=none", base, commit)
+    return tuple(_parsed(output.fields))
 
 
 def renames(git: Git, base: CommitId, commit: CommitId | TreeId, among: Sequence[str]) -> tuple[PathChange, ...]:
@@ -45,9 +45,9 @@ def renames(git: Git, base: CommitId, commit: CommitId | TreeId, among: Sequence
     if not among:
         return ()
     names = among if sum(len(os.fsencode(name)) + 9 for name in among) < _MOST_BYTES_OF_NAMES else ()
-    said = git.run("diff-tree", "-r", "-z", "-M", "-l0", "--diff-filter=R", "--raw", base, commit, "--", *names)
+    output = git.run("diff-tree", "-r", "-z", "-M", "-l0", "--diff-filter=R", "--raw", base, commit, "--", *names)
     wanted = frozenset(among)
-    return tuple(each for each in _parsed(said.fields) if each.path in wanted and each.old_path in wanted)
+    return tuple(each for each in _parsed(output.fields) if each.path in wanted and each.old_path in wanted)
 
 
 def list_touched_paths(changes: Sequence[PathChange]) -> tuple[str, ...]:
@@ -71,8 +71,8 @@ def read_file(git: Git, commit: CommitId, path: str, *, cap: int = 1_000_000) ->
         GitFailed: there is no such commit.
     """
     wanted = os.fsencode(f"{commit}^{{commit}}\0{commit}:{path}\0")
-    said = git.run("cat-file", "--batch-check=%(objecttype) %(objectsize) %(objectname)", "-z", stdin=wanted)
-    known, _, found = said.stdout.partition(b"\n")
+    output = git.run("cat-file", "--batch-check=%(objecttype) %(objectsize) %(objectname)", "-z", stdin=wanted)
+    known, _, found = output.stdout.partition(b"\n")
     if not known.startswith(b"commit "):
         raise GitFailed(("cat-file", commit), 0, f"there is no commit {commit}")
     kind, size, name = [*found.split(), b"", b""][:3]

@@ -23,8 +23,8 @@ def branch_commits(git: Git, tip: CommitId, head: CommitId) -> tuple[CommitId, .
     """
     List the commits that the branch has and the tip lacks, oldest first; None if one is a merge, which no replay keeps.
     """
-    said = git.text("rev-list", "--reverse", "--topo-order", "--parents", f"{tip}..{head}").splitlines()
-    lines = [line.split() for line in said]
+    output = git.text("rev-list", "--reverse", "--topo-order", "--parents", f"{tip}..{head}").splitlines()
+    lines = [line.split() for line in output]
     if any(len(line) != 2 for line in lines):
         return None
     return tuple(CommitId(line[0]) for line in lines)
@@ -41,8 +41,8 @@ def as_child(git: Git, tip: CommitId, commit: CommitId) -> CommitId:
 
 def remake_commit(git: Git, commit: CommitId, *, on: CommitId, tree: TreeId, ending: str = "") -> CommitId:
     """Write the commit again with another tree and parent; `ending` is appended to its message."""
-    said = git.text("show", "-s", "--no-show-signature", f"--format={_FIELDS}", commit)
-    _, _, name, email, at, message = said.split("\0", 5)
+    output = git.text("show", "-s", "--no-show-signature", f"--format={_FIELDS}", commit)
+    _, _, name, email, at, message = output.split("\0", 5)
     text = f"{message.rstrip()}\n\n{ending}" if ending else f"{message.rstrip()}\n"
     author = Identity(name=name or "unknown", email=email or "unknown")
     return write_commit(git, tree=tree, parents=(on,), message=text, at=max(0, int(at or 0)), author=author)
@@ -227,8 +227,8 @@ def conflicting_commits(
     # Sparse, and told apart here: when paths limit the walk, git leaves out a merge whose first parent the entry has
     # too, though it is the very one that touched them.
     walk = ("log", "--first-parent", "--sparse", "--diff-merges=first-parent", "--name-only", "--no-show-signature")
-    said = git.text(*walk, "--format=%x01%H", base_tip, f"^{entry_commit}", "--", *paths)
-    blocks = (block.split("\n", 1) for block in said.split("\x01")[1:])
+    output = git.text(*walk, "--format=%x01%H", base_tip, f"^{entry_commit}", "--", *paths)
+    blocks = (block.split("\n", 1) for block in output.split("\x01")[1:])
     return tuple(CommitId(commit) for commit, names in ((*block, "")[:2] for block in blocks) if names.strip())
 
 
@@ -240,17 +240,17 @@ def tree_of(git: Git, commit: CommitId) -> TreeId:
 def _merge(
     git: Git, tip: CommitId, commit: CommitId, name: str, regeneration: Regeneration | None
 ) -> Merged | Conflict:
-    said = git.run("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", tip, commit, ok=(0, 1))
-    tree, *paths = said.fields or [""]
-    if said.stderr:
+    output = git.run("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", tip, commit, ok=(0, 1))
+    tree, *paths = output.fields or [""]
+    if output.stderr:
         # Git 2.39 takes a tree it cannot read for an empty one, complains, and ends with status 0.
-        raise GitFailed(("merge-tree", tip, commit), said.status, said.stderr)
+        raise GitFailed(("merge-tree", tip, commit), output.status, output.stderr)
     merged = Merged(tip=tip, entry=commit, tree=TreeId(tree))
-    if said.status == 0 and is_object_id(tree):
+    if output.status == 0 and is_object_id(tree):
         return merged
     named = tuple(sorted({path for path in paths if path}))
-    if not (said.status == 1 and is_object_id(tree) and named):
-        raise GitFailed(("merge-tree", tip, commit), said.status, said.stderr or "it answered neither way")
+    if not (output.status == 1 and is_object_id(tree) and named):
+        raise GitFailed(("merge-tree", tip, commit), output.status, output.stderr or "it answered neither way")
     if regeneration is None or not all(regeneration.is_made(path) for path in named):
         return Conflict(entry=name, paths=named)
     return replace(merged, tree=with_files(git, merged.tree, named, files_of(git, tip, named)), conflicts=named)
@@ -261,7 +261,7 @@ def _dates(git: Git, entries: Sequence[Entry]) -> Mapping[CommitId, int]:
     if not entries:
         return {}
     commits = list(dict.fromkeys(entry.commit for entry in entries))
-    said = git.text("log", "--no-walk=unsorted", "--no-show-signature", "--format=%H %ct", *commits)
-    pairs = (line.split(" ") for line in said.splitlines())
+    output = git.text("log", "--no-walk=unsorted", "--no-show-signature", "--format=%H %ct", *commits)
+    pairs = (line.split(" ") for line in output.splitlines())
     # A date that git cannot read, or that lies before its own time, is none.
     return {CommitId(commit): max(0, int(date)) if date.isdigit() else 0 for commit, date in pairs}

@@ -187,8 +187,8 @@ def diff_tail(git: Git, base: CommitId, tree: TreeId, lines: int = 100, *, chara
     hunks = _compared(git, records, texts, context=3)
     kept: list[str] = []
     for number in range(len(records) - 1, -1, -1):
-        told = [*_told(records[number], texts, hunks.get(number, ()))]
-        kept[:0] = told[-max(0, lines - len(kept)) :] if len(kept) < lines else []
+        shown = [*_told(records[number], texts, hunks.get(number, ()))]
+        kept[:0] = shown[-max(0, lines - len(kept)) :] if len(kept) < lines else []
         if len(kept) >= lines:
             break
     return "\n".join(kept)[-characters:]
@@ -199,14 +199,14 @@ def contents(git: Git, ids: Iterable[str], *, each: int = MOST_BYTES_OF_A_FILE) 
     wanted = _small(git, ids, each)
     if not wanted:
         return {}
-    said = git.run("cat-file", "--batch", stdin="".join(f"{one}\n" for one in wanted).encode()).stdout
+    output = git.run("cat-file", "--batch", stdin="".join(f"{blob}\n" for blob in wanted).encode()).stdout
     found: dict[str, bytes] = {}
     at = 0
-    for one in wanted:
-        head, _, _ = said[at : at + 200].partition(b"\n")
+    for blob in wanted:
+        head, _, _ = output[at : at + 200].partition(b"\n")
         start = at + len(head) + 1
         size = int(head.split()[2])
-        found[one] = said[start : start + size]
+        found[blob] = output[start : start + size]
         at = start + size + 1
     return found
 
@@ -226,21 +226,21 @@ def unread_paths(git: Git, base: CommitId, paths: Sequence[str]) -> frozenset[st
         own = Git(git_dir=git.git_dir, index=Path(folder, "index"))
         own.run("update-index", "-z", "--index-info", stdin=b"".join(record + b"\0" for record in rules))
         asked = b"".join(os.fsencode(path) + b"\0" for path in paths)
-        said = own.run("check-attr", "--cached", "-z", "--stdin", *_WRITTEN_BY_NOBODY, stdin=asked).fields
-    told = zip(said[0::3], said[2::3], strict=True)
-    return frozenset(path for path, value in told if value in ("set", "true"))
+        output = own.run("check-attr", "--cached", "-z", "--stdin", *_WRITTEN_BY_NOBODY, stdin=asked).fields
+    shown = zip(output[0::3], output[2::3], strict=True)
+    return frozenset(path for path, value in shown if value in ("set", "true"))
 
 
 def renames(git: Git, base: TreeId, tree: TreeId) -> dict[str, str]:
     """Map each renamed file of `base` to its new name in `tree`."""
-    return {one.old_path: one.path for one in _records(git, base, tree) if one.old_path is not None}
+    return {blob.old_path: blob.path for blob in _records(git, base, tree) if blob.old_path is not None}
 
 
 def _records(git: Git, base: CommitId | TreeId, tree: TreeId) -> list[_Record]:
-    said = git.run(
+    output = git.run(
         "diff-tree", "-r", "-z", "-M", "-l1000", "--raw", "--ignore-submodules=none", "--full-index", base, tree
     )
-    return list(_parsed(iter(said.fields)))
+    return list(_parsed(iter(output.fields)))
 
 
 def _parsed(fields: Iterator[str]) -> Iterator[_Record]:
@@ -262,27 +262,27 @@ def _parsed(fields: Iterator[str]) -> Iterator[_Record]:
 
 
 def _small(git: Git, ids: Iterable[str], each: int) -> list[str]:
-    wanted = [one for one in dict.fromkeys(ids) if one.strip("0")]
+    wanted = [blob for blob in dict.fromkeys(ids) if blob.strip("0")]
     if not wanted:
         return []
-    asked = "".join(f"{one}\n" for one in wanted).encode()
-    said = git.run("cat-file", "--batch-check=%(objecttype) %(objectsize)", stdin=asked).text.split("\n")
+    asked = "".join(f"{blob}\n" for blob in wanted).encode()
+    output = git.run("cat-file", "--batch-check=%(objecttype) %(objectsize)", stdin=asked).text.split("\n")
     room = MOST_BYTES
     small: list[str] = []
-    for one, answer in zip(wanted, said, strict=True):
+    for blob, answer in zip(wanted, output, strict=True):
         kind, _, size = answer.partition(" ")
         if kind != "blob":
-            raise GitFailed(("cat-file", one), 0, f"it said {answer!r} of a file's content")
+            raise GitFailed(("cat-file", blob), 0, f"it said {answer!r} of a file's content")
         if int(size) <= min(each, room):
             room -= int(size)
-            small.append(one)
+            small.append(blob)
     return small
 
 
 def _texts(git: Git, records: Sequence[_Record]) -> dict[str, bytes]:
     """Return the contents of all that differs, before and after, by id."""
     sides = [side for each in records for side in ((each.old_mode, each.old_id), (each.mode, each.id))]
-    return contents(git, (one for mode, one in sides if mode != _SUBMODULE))
+    return contents(git, (blob for mode, blob in sides if mode != _SUBMODULE))
 
 
 def _compared(
@@ -298,7 +298,7 @@ def _compared(
 
 
 def _tree(git: Git, blobs: Iterable[tuple[int, str]]) -> str:
-    entries = "".join(f"100644 blob {one}\t{number:08}\0" for number, one in blobs)
+    entries = "".join(f"100644 blob {blob}\t{number:08}\0" for number, blob in blobs)
     return git.text("mktree", "-z", stdin=entries.encode())
 
 
@@ -309,15 +309,15 @@ def _is_readable(record: _Record, texts: dict[str, bytes]) -> bool:
 def _sides(record: _Record) -> list[str]:
     """Return the ids of its contents, before and after, without submodules."""
     sides = ((record.old_mode, record.old_id), (record.mode, record.id))
-    return [one for mode, one in sides if mode not in (_SUBMODULE, "000000")]
+    return [blob for mode, blob in sides if mode not in (_SUBMODULE, "000000")]
 
 
 def _is_cut(record: _Record, texts: dict[str, bytes]) -> bool:
-    return any(one not in texts for one in _sides(record))
+    return any(blob not in texts for blob in _sides(record))
 
 
 def _is_binary(record: _Record, texts: dict[str, bytes]) -> bool:
-    return any(b"\0" in texts.get(one, b"")[:_LOOKS_BINARY] for one in _sides(record))
+    return any(b"\0" in texts.get(blob, b"")[:_LOOKS_BINARY] for blob in _sides(record))
 
 
 def _file(record: _Record, texts: dict[str, bytes], hunks: Sequence[DiffHunk]) -> FileDiff:

@@ -29,12 +29,7 @@ MINIMUM = (2, 38)
 """The first git with `merge-tree --write-tree`."""
 
 _OFF = (
-    *(
-        "core.hooksPath=/dev/null",
-        "core.fsmonitor=false",
-        "core.sshCommand=ssh -o BatchMode=yes",
-        "core.askPass=",
-    ),
+    *("core.hooksPath=/dev/null", "core.fsmonitor=false", "core.sshCommand=ssh -o BatchMode=yes", "core.askPass="),
     *("core.attributesFile=/dev/null", "core.excludesFile=/dev/null", "core.pager=cat", "core.editor=false"),
     *("core.autocrlf=false", "core.quotePath=false", "core.untrackedCache=false", "core.splitIndex=false"),
     *(
@@ -158,10 +153,10 @@ class Git:
 
 def git_version() -> tuple[int, ...]:
     """Return the version of the git on PATH, as numbers: (2, 39, 5)."""
-    said = _execute(("version",), Path("/"), {}, None, (0,), 60).text
-    found = re.search(r"(\d+(?:\.\d+)+)", said)
+    output = _execute(("version",), Path("/"), {}, None, (0,), 60).text
+    found = re.search(r"(\d+(?:\.\d+)+)", output)
     if found is None:
-        raise GitFailed(("version",), 0, f"{said!r} names no version")
+        raise GitFailed(("version",), 0, f"{output!r} names no version")
     return tuple(int(part) for part in found[1].split("."))
 
 

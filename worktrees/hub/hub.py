@@ -127,14 +127,14 @@ def _inspect_url(url: str, helper: str | None) -> HubFacts:
     asking = () if helper is None else ("-c", "credential.helper=", "-c", f"credential.helper={helper}")
     env = network_environment(with_home=helper is not None)
     try:
-        said = run_outside(*asking, "ls-remote", "--symref", "--", url, env=env, timeout_s=120).text
+        output = run_outside(*asking, "ls-remote", "--symref", "--", url, env=env, timeout_s=120).text
     except GitFailed as failed:
         raise HubUnusable(
             f"{_shown(url)}: the hub does not answer; check the URL and your access: {failed}"
         ) from failed
     default: str | None = None
     refs: set[str] = set()
-    for line in said.splitlines():
+    for line in output.splitlines():
         value, _, name = line.partition("\t")
         if value.startswith("ref: refs/heads/") and name == "HEAD":
             default = value.removeprefix("ref: refs/heads/")
@@ -176,9 +176,9 @@ def git_folders(folder: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
 
 
 def _admin(pointer: Path) -> Path:
-    said = pointer.read_text(errors="replace").strip()
-    admin = _real(pointer.parent / said.removeprefix(_LEADS_TO).strip())
-    if not said.startswith(_LEADS_TO) or _line(admin / "gitdir", admin) != pointer:
+    output = pointer.read_text(errors="replace").strip()
+    admin = _real(pointer.parent / output.removeprefix(_LEADS_TO).strip())
+    if not output.startswith(_LEADS_TO) or _line(admin / "gitdir", admin) != pointer:
         raise NotOurs(f"{pointer} leads to no worktree of its own; run `git worktree repair` where the repository is")
     return admin
 
@@ -193,10 +193,10 @@ def _shared(pointer: Path, admin: Path) -> Path:
 def _line(file: Path, above: Path) -> Path | None:
     """Return the path in a file, relative to a folder."""
     try:
-        said = file.read_text(errors="replace").strip()
+        output = file.read_text(errors="replace").strip()
     except OSError:
         return None
-    return _real(above / said) if said else None
+    return _real(above / output) if output else None
 
 
 def _real(path: Path) -> Path:

@@ -168,10 +168,11 @@ class Mirror:
 
     def missing(self, *commits: CommitId) -> list[CommitId]:
         """Return the commits that are not here, without asking the hub, by one git process."""
-        asked = "".join(f"{commit}^{{commit}}\n" for commit in commits if is_object_id(commit))
-        said = self.git.run("cat-file", "--batch-check=%(objecttype)", stdin=asked.encode()) if asked else None
-        kinds = dict(zip((c for c in commits if is_object_id(c)), said.text.splitlines() if said else [], strict=True))
-        return [commit for commit in commits if kinds.get(commit) != "commit"]
+        known = [commit for commit in commits if is_object_id(commit)]
+        asked = "".join(f"{commit}^{{commit}}\n" for commit in known).encode()
+        kinds = self.git.text("cat-file", "--batch-check=%(objecttype)", stdin=asked).splitlines() if known else []
+        present = {commit for commit, kind in zip(known, kinds, strict=True) if kind == "commit"}
+        return [commit for commit in commits if commit not in present]
 
     def ensure(self, commit: CommitId, *, refs: Sequence[str] = ()) -> None:
         """
@@ -201,8 +202,8 @@ class Mirror:
     def hub_refs(self, *patterns: str) -> dict[str, CommitId]:
         """Ask where the hub's refs are now, by name or glob (`refs/forgepool/r1/*`); all without patterns."""
         argv = (*self._helper, "ls-remote", "--refs", "--", self.hub, *patterns)
-        said = self.git.run(*argv, env=self._network, timeout_s=120).text
-        pairs = (line.split("\t", 1) for line in said.splitlines())
+        output = self.git.run(*argv, env=self._network, timeout_s=120).text
+        pairs = (line.split("\t", 1) for line in output.splitlines())
         # Git matches patterns at the end of names: `refs/heads/a` is also `refs/heads/refs/heads/a` to it.
         return {name: CommitId(value) for value, name in pairs if _matches(name, patterns)}
 
@@ -227,14 +228,14 @@ class Mirror:
             *refspecs,
         )
         with self._option() as option:
-            said = self.git.run(*option, *argv, ok=range(-64, 256), env=self._network)
-        if option and said.status != 0 and _NO_OPTIONS in said.stderr:
-            said = self.git.run(*argv, ok=range(-64, 256), env=self._network)
-        if said.status != 0 and LOCKED in said.stderr and self._unlocked(updates):
+            output = self.git.run(*option, *argv, ok=range(-64, 256), env=self._network)
+        if option and output.status != 0 and _NO_OPTIONS in output.stderr:
+            output = self.git.run(*argv, ok=range(-64, 256), env=self._network)
+        if output.status != 0 and LOCKED in output.stderr and self._unlocked(updates):
             return self.push(updates)
-        if said.status == 0:
+        if output.status == 0:
             return Pushed()
-        return judge_push(argv, said, updates, self.hub_refs(*(update.ref for update in updates)))
+        return judge_push(argv, output, updates, self.hub_refs(*(update.ref for update in updates)))
 
     @property
     def lock(self) -> Path:
@@ -250,8 +251,8 @@ class Mirror:
         if not self._receiver:
             return False
         hub = Path(self.hub.removeprefix("file://"))
-        places = [one for one in (hub / ".git", hub) if (one / "refs").is_dir()]
-        return any([remove_stale_locks(one, [update.ref for update in updates]) for one in places])
+        places = [folder for folder in (hub / ".git", hub) if (folder / "refs").is_dir()]
+        return any([remove_stale_locks(folder, [update.ref for update in updates]) for folder in places])
 
     @contextmanager
     def _option(self) -> Iterator[tuple[str, ...]]:
@@ -341,8 +342,8 @@ def _make(mirror: Mirror) -> None:
 def _hub_ids(mirror: Mirror) -> list[str]:
     """Return ids from the hub; their length tells which object format the mirror needs."""
     argv = (*mirror._helper, "ls-remote", "--", mirror.hub, "HEAD")
-    said = run_outside(*argv, env=mirror._network, timeout_s=120).text
-    return [line.partition("\t")[0] for line in said.splitlines()]
+    output = run_outside(*argv, env=mirror._network, timeout_s=120).text
+    return [line.partition("\t")[0] for line in output.splitlines()]
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:

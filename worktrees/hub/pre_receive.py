@@ -92,9 +92,9 @@ def refuse_strange(hooks: Path) -> None:
     )
 
 
-def _same(one: Path, other: Path) -> bool:
+def _same(first: Path, second: Path) -> bool:
     """Was an earlier call interrupted between keeping the old hook and placing ours?"""
-    return one.is_file() and other.is_file() and one.read_bytes() == other.read_bytes()
+    return first.is_file() and second.is_file() and first.read_bytes() == second.read_bytes()
 
 
 def find_kept_hook(hooks: Path) -> Path:
@@ -127,7 +127,7 @@ def place(hooks: Path, hub: Path) -> None:
 def take_away(hooks: Path, hub: Path, is_guarded: Callable[[Path], bool]) -> None:
     """Restore the folder as it was before. The hook stays while the folder serves another guarded hub."""
     folder = hooks / _KEPT
-    others = [other for other in _hubs(folder) if other != str(hub) and is_guarded(Path(other))]
+    others = [second for second in _hubs(folder) if second != str(hub) and is_guarded(Path(second))]
     if others:
         write_file(folder / "hubs", lines(others), 0o644)
         return

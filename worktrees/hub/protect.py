@@ -191,8 +191,8 @@ def _hooks(git: Git) -> Path:
 
 
 def _setting(git: Git, name: str, *source: str, env: Mapping[str, str] | None = None) -> str | None:
-    said = git.run("config", *source, "--includes", "--get", name, ok=(0, 1, 128), env=env)
-    return said.text if said.status == 0 else None
+    output = git.run("config", *source, "--includes", "--get", name, ok=(0, 1, 128), env=env)
+    return output.text if output.status == 0 else None
 
 
 def _write_state(git: Git, targets: Iterable[str], *, made_hooks: bool) -> None:

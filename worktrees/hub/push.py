@@ -68,7 +68,7 @@ def push_words(updates: Sequence[RefUpdate]) -> tuple[list[str], list[str]]:
 
 
 def judge_push(
-    argv: tuple[str, ...], said: GitOutput, updates: Sequence[RefUpdate], refs: Mapping[str, CommitId]
+    argv: tuple[str, ...], output: GitOutput, updates: Sequence[RefUpdate], refs: Mapping[str, CommitId]
 ) -> PushAnswer:
     """
     Interpret a failed push from its output and from where the refs are now.
@@ -82,29 +82,29 @@ def judge_push(
         actual = refs.get(update.ref)
         if actual not in (update.new, update.expected):
             return Stale(update.ref, actual)
-    reason = _refusal(said)
+    reason = _refusal(output)
     if reason is None:
-        raise GitFailed(argv, said.status, _locked(said) or said.stderr)
+        raise GitFailed(argv, output.status, _locked(output) or output.stderr)
     return PushRefused(reason)
 
 
-def _locked(said: GitOutput) -> str | None:
+def _locked(output: GitOutput) -> str | None:
     """Return the line that names the lock in the way, which git prints before its summary."""
-    lines = (line.removeprefix("remote:").strip() for line in said.stderr.splitlines())
+    lines = (line.removeprefix("remote:").strip() for line in output.stderr.splitlines())
     return next((line for line in lines if LOCKED in line), None)
 
 
-def _refusal(said: GitOutput) -> str | None:
+def _refusal(output: GitOutput) -> str | None:
     """Return why the hub refused, in one sentence; None when it did not refuse."""
-    denied = _NO_ACCESS.search(said.stderr)
-    for ref, why in _rejections(said.text):
+    denied = _NO_ACCESS.search(output.stderr)
+    for ref, why in _rejections(output.text):
         if why.startswith(_FOLLOWING):
             continue
         if not why.startswith(_TRANSIENT):
-            return without_password(f"the hub refused {ref}: {why}{_remark(said.stderr)}")
+            return without_password(f"the hub refused {ref}: {why}{_remark(output.stderr)}")
     if denied is None:
         return None
-    line = next(line for line in said.stderr.splitlines() if _NO_ACCESS.search(line))
+    line = next(line for line in output.stderr.splitlines() if _NO_ACCESS.search(line))
     return without_password(f"the hub gives no permission to push: {line.removeprefix('remote:').strip()}")
 
 

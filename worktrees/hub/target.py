@@ -167,7 +167,7 @@ def prune_run(
     ]
     parts = [gone[start : start + _MOST_AT_ONCE] for start in range(0, len(gone), _MOST_AT_ONCE)]
     removed = sum(_delete(mirror, part) for part in parts)
-    _forget(mirror, f"refs/hub/forgepool/{run}/", tuple(f"refs/hub/{one}" for one in kept))
+    _forget(mirror, f"refs/hub/forgepool/{run}/", tuple(f"refs/hub/{ref}" for ref in kept))
     return removed
 
 

@@ -154,9 +154,9 @@ def _why_not(hierarchy: _Hierarchy, wanted: frozenset[Controller]) -> str:
 def _memory_bytes(hierarchy: _Hierarchy, folder: Path) -> int:
     name = "memory.max" if hierarchy.version == 2 else "memory.limit_in_bytes"
     above = [each for each in (folder, *folder.parents) if each.is_relative_to(hierarchy.top)]
-    said = [_read(each / name).strip() for each in above]
+    texts = [_read(each / name).strip() for each in above]
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return min([machine, *(int(each) for each in said if each.isdigit() and int(each) < _UNLIMITED)])
+    return min([machine, *(int(each) for each in texts if each.isdigit() and int(each) < _UNLIMITED)])
 
 
 def _hierarchies(proc: Path) -> Iterator[_Hierarchy]:
@@ -256,10 +256,10 @@ def _give(place: CgroupPlace) -> None:
     Version 2 enables none for groups beside processes. In a delegated place those processes, this harness and the
     process that started it, move to a group of their own.
     """
-    said = " ".join(f"+{name}" for name in place.lacking)
-    for _ in range(_TRIES if said else 0):
+    wanted = " ".join(f"+{name}" for name in place.lacking)
+    for _ in range(_TRIES if wanted else 0):
         try:
-            (place.folder / "cgroup.subtree_control").write_text(said)
+            (place.folder / "cgroup.subtree_control").write_text(wanted)
             return
         except OSError as trouble:
             if trouble.errno != errno.EBUSY:

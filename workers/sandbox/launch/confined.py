@@ -25,12 +25,7 @@ _NAMES = "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotoc
 
 
 def arguments(
-    confined: Confinement,
-    env: Mapping[str, str],
-    cwd: Path,
-    *,
-    tools: Sequence[Path],
-    numbers: Mapping[str, int],
+    confined: Confinement, env: Mapping[str, str], cwd: Path, *, tools: Sequence[Path], numbers: Mapping[str, int]
 ) -> list[str]:
     """
     Return bwrap's arguments for a command.
@@ -296,8 +291,8 @@ def _by_bubblewrap(start: ProcessStart, confined: Confinement, tools: Sequence[P
     with contextlib.ExitStack() as closing, contextlib.ExitStack() as failing:
         given = {name: closing.enter_context(_file(text)) for name, text in texts.items()}
         given |= {name: closing.enter_context(FileIO(f"/etc/{name}")) for name in copied}
-        told, given["status"] = (closing.enter_context(end) for end in _pipe())
-        held = Held(os.dup(told.fileno()), confined)
+        status, given["status"] = (closing.enter_context(end) for end in _pipe())
+        held = Held(os.dup(status.fileno()), confined)
         failing.callback(held.close)
         go = None
         if confined.outlet is not None:
@@ -334,12 +329,7 @@ def _files_of(confined: Confinement) -> dict[str, bytes]:
 def _request(
     argv: Sequence[str], env: Mapping[str, str], cwd: Path, confined: Confinement, tools: Sequence[Path]
 ) -> "Request":
-    request: Request = {
-        "argv": list(argv),
-        "env": dict(env),
-        "cwd": str(cwd),
-        "limits": _limits(confined.bounds),
-    }
+    request: Request = {"argv": list(argv), "env": dict(env), "cwd": str(cwd), "limits": _limits(confined.bounds)}
     if confined.uid is not None:
         request["uid"] = confined.uid
         request["mounts"] = {

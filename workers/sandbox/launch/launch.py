@@ -65,12 +65,12 @@ def launch(request: "Request", descriptors: Sequence[int], groups: Groups = ()) 
         NotLaunched: the program does not exist, or could not be prepared as requested.
     """
     reading, why_not = os.pipe()
-    with open(reading, "rb", buffering=0) as said:  # noqa: PTH123 - a descriptor
+    with open(reading, "rb", buffering=0) as reader:  # noqa: PTH123 - a descriptor
         try:
             pid = _ask(request, [*descriptors[:3], why_not, *descriptors[3:]], groups)
         finally:
             os.close(why_not)
-        reason = said.read(4096)
+        reason = reader.read(4096)
     if reason:
         if pid:
             _reap(pid)

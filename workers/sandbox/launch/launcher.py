@@ -242,8 +242,8 @@ def _become(request: "Request", descriptors: list[int], failed: OSError | None) 
         os.execvpe(request["argv"][0], request["argv"], request["env"])
     except BaseException as trouble:
         # A program's own name says more than the number of its mistake.
-        said = trouble.strerror if isinstance(trouble, OSError) else f"{type(trouble).__name__}: {trouble}"
-        os.write(why_not, (said or "it cannot be started").encode(errors="replace"))
+        reason = trouble.strerror if isinstance(trouble, OSError) else f"{type(trouble).__name__}: {trouble}"
+        os.write(why_not, (reason or "it cannot be started").encode(errors="replace"))
     os._exit(127)
 
 

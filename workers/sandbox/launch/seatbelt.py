@@ -119,8 +119,8 @@ def _sockets(writable: list[str]) -> list[str]:
 def _rule(does: str, how: str, paths: list[str], *, within: str = "") -> str:
     """Return a rule, or nothing for no path: a rule without paths would apply to all."""
     filters = (f"({how} {_quoted(path)})" for path in dict.fromkeys(paths))
-    told = " ".join(f"({within} {found})" if within else found for found in filters)
-    return f"({does} {told})" if told else ""
+    named = " ".join(f"({within} {item})" if within else item for item in filters)
+    return f"({does} {named})" if named else ""
 
 
 def _above(paths: list[str]) -> list[str]:

@@ -254,8 +254,8 @@ class Exchanges:
         if _ACCEPTED.match(first):
             return way
         writer.transport.abort()
-        said = first[:200].decode("ascii", "replace")
-        return _NoWay(status=HTTPStatus.BAD_GATEWAY, why=f"{permit.host}: the proxy {upstream.host} answers {said}")
+        why = f"{permit.host}: the proxy {upstream.host} answers {first[:200].decode('ascii', 'replace')}"
+        return _NoWay(status=HTTPStatus.BAD_GATEWAY, why=why)
 
     async def _connect(self, permit: Permit, addresses: Sequence[Address]) -> _Way | _NoWay:
         trouble = OSError("its name has no address")

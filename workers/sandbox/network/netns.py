@@ -79,14 +79,14 @@ def _fork(work: Callable[[], None]) -> int:
 def _receive(channel: socket.socket, pid: int, ports: Sequence[int]) -> tuple[socket.socket, ...]:
     room_bytes = socket.CMSG_LEN(len(ports) * _FD_BYTES)
     # Not `socket.recv_fds`: in 3.11 it drops its flags, and every program started next would inherit the sockets.
-    said, received, _, _ = channel.recvmsg(_SAY_BYTES, room_bytes, socket.MSG_CMSG_CLOEXEC)
+    answer, received, _, _ = channel.recvmsg(_SAY_BYTES, room_bytes, socket.MSG_CMSG_CLOEXEC)
     descriptors = [each for _, _, data in received for (each,) in struct.iter_unpack("i", data)]
     listeners = tuple(socket.socket(fileno=number) for number in descriptors)
-    if said == _OPENED and len(listeners) == len(ports):
+    if answer == _OPENED and len(listeners) == len(ports):
         return listeners
     for each in listeners:
         each.close()
-    reason = said.decode(errors="replace") or "the helper that was to enter it died"
+    reason = answer.decode(errors="replace") or "the helper that was to enter it died"
     raise NoListener(f"network of process {pid}, ports {list(ports)}: {reason}")
 
 

@@ -11,7 +11,6 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import structlog
@@ -66,9 +65,7 @@ class Proxy:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def serve(self, listener: socket.socket) -> None:
@@ -230,8 +227,8 @@ def _is_loopback(rule: HostRule) -> bool:
 
 
 def _tell(told: ProxyRecord) -> None:
-    said = {"host": told.host, "port": told.port, "why": told.why}
+    facts = {"host": told.host, "port": told.port, "why": told.why}
     if told.allowed:
-        log.info("network.reached", **said, sent_bytes=told.sent_bytes, received_bytes=told.received_bytes)
+        log.info("network.reached", **facts, sent_bytes=told.sent_bytes, received_bytes=told.received_bytes)
     else:
-        log.warning("network.refused", **said)
+        log.warning("network.refused", **facts)

@@ -76,11 +76,11 @@ class Access:
     def with_authorization(self, request: Plain) -> Plain:
         """Return the request without TLS with the password in place of the command's own header."""
         first, *fields = request.head.removesuffix(b"\r\n\r\n").split(b"\r\n")
-        said = self.authorization(request.host, request.port, first.split(b" ")[1].decode("latin-1"))
-        if said is None or request.method not in ("GET", "HEAD"):
+        secret = self.authorization(request.host, request.port, first.split(b" ")[1].decode("latin-1"))
+        if secret is None or request.method not in ("GET", "HEAD"):
             return request
         kept = [line for line in fields if not line.lower().startswith(b"authorization:")]
-        head = b"\r\n".join((first, *kept, f"Authorization: {said}".encode("latin-1"), b"", b""))
+        head = b"\r\n".join((first, *kept, f"Authorization: {secret}".encode("latin-1"), b"", b""))
         return replace(request, head=head)
 
     @property
@@ -186,8 +186,8 @@ class _Requests(http.server.BaseHTTPRequestHandler):
 
     def _pass_on(self, connection: http.client.HTTPConnection, host: str, port: int) -> None:
         headers = {name: value for name, value in self.headers.items() if name.lower() not in _HOP_BY_HOP}
-        if (said := self.access.authorization(host, port, self.path)) is not None:
-            headers["Authorization"] = said
+        if (secret := self.access.authorization(host, port, self.path)) is not None:
+            headers["Authorization"] = secret
         connection.request(self.command, self.path, headers=headers)
         answer = connection.getresponse()
         self.send_response_only(answer.status, answer.reason)

@@ -34,11 +34,11 @@ class Upstream:
         parts = urlsplit(url if "://" in url else f"http://{url}")
         if parts.scheme not in ("http", "https") or not parts.hostname:
             return None
-        said = None
+        authorization = None
         if parts.username is not None:
-            said = basic(unquote(parts.username), unquote(parts.password or ""))
+            authorization = basic(unquote(parts.username), unquote(parts.password or ""))
         tls = parts.scheme == "https"
-        return cls(host=parts.hostname, port=parts.port or (443 if tls else 80), tls=tls, authorization=said)
+        return cls(host=parts.hostname, port=parts.port or (443 if tls else 80), tls=tls, authorization=authorization)
 
     @property
     def headers(self) -> dict[str, str]:

@@ -19,7 +19,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from io import FileIO
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from forgepool.workers.sandbox import HOUSE, START, tree
@@ -51,9 +50,9 @@ class Watched:
     ports: Sequence[int]
 
 
-def guard_argv(told: int) -> tuple[str, ...]:
+def guard_argv(order: int) -> tuple[str, ...]:
     """Return the command line of a guard: an interpreter with only the standard library."""
-    return (sys.executable, "-I", "-S", "-c", _START, HOUSE, str(told))
+    return (sys.executable, "-I", "-S", "-c", _START, HOUSE, str(order))
 
 
 def tell(command: Command, log_file: int, link: int | None) -> FileIO:
@@ -78,11 +77,10 @@ def tell(command: Command, log_file: int, link: int | None) -> FileIO:
     return file
 
 
-def read_end(said: bytes, command: Command) -> Ended | None:
+def read_end(answer: bytes, command: Command) -> Ended | None:
     """Parse what a guard wrote at its end; None when it was killed before."""
     try:
-        told = json.loads(said)
-        return Ended(**told, log=command.log)
+        return Ended(**json.loads(answer), log=command.log)
     except (ValueError, TypeError):
         return None
 
@@ -96,9 +94,9 @@ def guard_main() -> None:
     """
     with FileIO(int(sys.argv[2]), "rb") as file:
         watched = Watched(**json.loads(file.read()))
-    told: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, frame: told.append(number))
-    ended = run(_command(watched), stop=lambda: bool(told) or os.getppid() != watched.parent)
+    signals: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, frame: signals.append(number))
+    ended = run(_command(watched), stop=lambda: bool(signals) or os.getppid() != watched.parent)
     facts = {name: value for name, value in asdict(ended).items() if name != "log"}
     os.write(1, json.dumps(facts).encode())
 
@@ -152,11 +150,11 @@ def link_outlet(outlet: Outlet) -> socket.socket:
 
 def _serve(link: socket.socket, outlet: Outlet) -> None:
     with link:
-        said, descriptors, _, _ = socket.recv_fds(link, 16, len(outlet.ports))
+        message, descriptors, _, _ = socket.recv_fds(link, 16, len(outlet.ports))
         listeners = tuple(socket.socket(fileno=each) for each in descriptors)
         for each in listeners:
             each.set_inheritable(False)
-        if said and len(listeners) == len(outlet.ports):
+        if message and len(listeners) == len(outlet.ports):
             outlet.serve(listeners)
             link.sendall(_SERVED)
             link.recv(1)
@@ -196,10 +194,10 @@ class BackgroundCommand:
         outlet = self.command.confined.outlet
         with contextlib.ExitStack() as given:
             link = given.enter_context(link_outlet(outlet)).fileno() if outlet else None
-            told = given.enter_context(tell(self.command, self._log.fileno(), link)).fileno()
-            ours = (self._log.fileno(), told, *(() if link is None else (link,)))
+            order = given.enter_context(tell(self.command, self._log.fileno(), link)).fileno()
+            ours = (self._log.fileno(), order, *(() if link is None else (link,)))
             return start(
-                guard_argv(told),
+                guard_argv(order),
                 cwd=self.command.cwd,
                 env={},
                 output=answer,
@@ -266,23 +264,15 @@ class BackgroundCommand:
                 break  # another user's, or hanging in the kernel: nothing more can be done
         self._family.leave()
         os.set_blocking(self._answer.fileno(), False)
-        said = self._answer.read(_ANSWER_BYTES) or b""
+        answer = self._answer.read(_ANSWER_BYTES) or b""
         self._answer.close()
-        return read_end(said, self.command) or self._killed()
+        return read_end(answer, self.command) or self._killed()
 
     def _killed(self) -> Ended:
         """Return the end of a command whose guard could not report it."""
         size = os.fstat(self._log.fileno()).st_size
-        return Ended(
-            how="stopped",
-            status=None,
-            seconds=time.monotonic() - self._began,
-            head="",
-            tail="",
-            output_bytes=size,
-            dropped_bytes=0,
-            log=self.command.log,
-        )
+        seconds = time.monotonic() - self._began
+        return Ended(how="stopped", seconds=seconds, output_bytes=size, log=self.command.log)
 
 
 def _opened(command: Command) -> int:
@@ -302,9 +292,7 @@ class Background:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with contextlib.ExitStack() as ending:
             for each in self.commands.values():
                 ending.callback(each.close)

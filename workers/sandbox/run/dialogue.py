@@ -114,9 +114,9 @@ class Dialogue:
                 pass
 
     def _overheard(self) -> bytes:
-        said = os.read(self._errors.fileno(), _READ_BYTES)
-        self._last = (self._last + said)[-_LAST_BYTES:]
-        return said
+        piece = os.read(self._errors.fileno(), _READ_BYTES)
+        self._last = (self._last + piece)[-_LAST_BYTES:]
+        return piece
 
 
 def _pipe(ours: contextlib.ExitStack, theirs: contextlib.ExitStack, *, to_child: bool) -> tuple[FileIO, FileIO]:

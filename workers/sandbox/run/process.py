@@ -147,19 +147,19 @@ class Ended:
     """How a command ended. Only `exit` is its own choice."""
 
     how: How
-    status: int | None
+    status: int | None = None
     """
     Exit status, negative for a signal; None when unknown, which is never success.
 
     For a confined command a signal is 128 and its number, as in a shell, because bwrap or the keeper reports it.
     """
-    seconds: float
-    head: str
+    seconds: float = 0.0
+    head: str = ""
     """The first 16 KiB of output, as far as `tail` does not contain them."""
-    tail: str
+    tail: str = ""
     """The last 16 KiB of output; for `not_started` the reason."""
-    output_bytes: int
-    dropped_bytes: int
+    output_bytes: int = 0
+    dropped_bytes: int = 0
     """Bytes of output missing from the log."""
     log: Path
     left: tuple[int, ...] = ()
@@ -247,12 +247,12 @@ def _start(command: Command, output: int, family: Kin) -> Child:
     )
 
 
-def _why_not_begun(command: Command, said: str) -> str:
+def _why_not_begun(command: Command, complaint: str) -> str:
     """Translate bwrap's complaint into the words used without bwrap."""
     if not command.cwd.is_dir():
         return _no_folder(command)
-    words, found, reason = said.removeprefix("bwrap: ").partition(f"execvp {command.argv[0]}: ")
-    return f"program {command.argv[0]!r}: {reason}; {_WHERE}" if found else f"{words}; {_WHERE}"
+    words, program, reason = complaint.removeprefix("bwrap: ").partition(f"execvp {command.argv[0]}: ")
+    return f"program {command.argv[0]!r}: {reason}; {_WHERE}" if program else f"{words}; {_WHERE}"
 
 
 def _no_folder(command: Command) -> str:
@@ -263,10 +263,10 @@ def _last_line(text: str) -> str:
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "it ended before it began")
 
 
-def _both(one: Take, other: Take) -> Take:
+def _both(first: Take, second: Take) -> Take:
     def take(data: bytes) -> None:
-        one(data)
-        other(data)
+        first(data)
+        second(data)
 
     return take
 
@@ -353,13 +353,4 @@ def _why_not(command: Command, trouble: Exception) -> str:
 
 
 def _not_started(command: Command, why: str) -> Ended:
-    return Ended(
-        how="not_started",
-        status=None,
-        seconds=0.0,
-        head="",
-        tail=why,
-        output_bytes=0,
-        dropped_bytes=0,
-        log=command.log,
-    )
+    return Ended(how="not_started", tail=why, log=command.log)

@@ -55,12 +55,7 @@ class Service:
 
 
 def start(
-    name: str,
-    argv: Sequence[str],
-    *,
-    env: Mapping[str, str],
-    log: Path,
-    on_parent_death: int = SIGKILL,
+    name: str, argv: Sequence[str], *, env: Mapping[str, str], log: Path, on_parent_death: int = SIGKILL
 ) -> Service:
     """
     Start a service in its own session, so that the terminal's Ctrl-C does not reach it.
