@@ -22,6 +22,9 @@ most commands do.
 
 import os
 
+OWN_PREFIX = "FORGEPOOL_"
+"""The prefix of Forgepool's own variables, which no task may set."""
+
 HOUSE = os.path.realpath(os.path.join(__file__, *[os.pardir] * 3))  # noqa: PTH118 - a bare interpreter starts quicker
 """
 The folder of the four packages, whether a checkout or an installation: what the name `forgepool` stands for. A bare

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from forgepool.workers.sandbox.launch import landlock
 from forgepool.workers.sandbox.launch.confined import bubblewrap_program
 from forgepool.workers.sandbox.launch.launch import release
 from forgepool.workers.sandbox.run.process import Command, run
 from forgepool.workers.sandbox.scratch import make_scratch
 from forgepool.workers.schema.confinement import OPEN, Confinement, Level
 from forgepool.worktrees.errors import InfrastructureError
+from forgepool.worktrees.git import landlock
 from forgepool.worktrees.git.beneath import take_lock
 
 FIRST, COUNT = 60_706, 478

@@ -9,7 +9,7 @@ place, flags set in the index, a configuration, a branch checked out.
 Mirror `M` and slot 3 have these files. `pool/M/slot-3/` holds the commit's files, and `slot-3.lock` is the lease.
 `slot-3.indexes/leased` describes the files as last leased, and `slot-3.indexes/work` is the index of snapshots.
 `slot-3.at` names the commit last leased, as a hint. Indexes have their own folder: git opens nothing else of the pool
-(`fence.py`).
+(see `Fence`).
 """
 
 import hashlib

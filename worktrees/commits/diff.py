@@ -162,12 +162,12 @@ def patch_id(git: Git, base: CommitId, tree: TreeId) -> str:
     """
     Return a digest of the difference: modes, names, and every changed byte with three lines of context.
 
-    Equal differences have equal digests, even when the target has moved elsewhere, in other files or in these. The
-    whole contents count for files that are not compared line by line. They also count where the context does not
-    identify one place, as in repetitive files. Different differences never have equal digests.
+    Equal differences have equal digests, even when the target has moved, in other files or in these. Different ones
+    never do: the whole contents count for files not compared line by line, and where the context does not identify one
+    place.
 
-    Why not `git patch-id`: it overlooks white space (its `--verbatim` is younger than the git we ask for), and the same
-    lines elsewhere in the file have the same id.
+    Why not `git patch-id`: it overlooks white space, and the same lines elsewhere in the file have the same id. Its
+    option `--verbatim` is younger than the git we ask for.
     """
     records = _records(git, base, tree)
     texts = _texts(git, records)

@@ -5,23 +5,33 @@ A call inherits nothing. Its environment is built from nothing, and the user's a
 read. Hooks, fsmonitor and user-wide attributes are off. The repository is named, never discovered, except by
 `find_repository` for a hub that a person names. Output is bytes; file names in it are decoded with `os.fsdecode`, so
 that every name git can hold survives.
+
+Git at work in a work tree runs inside a fence: programs started there can open no file beyond it. Commands may change
+the folder while git takes a snapshot of it. One that turns a folder into a link and back as fast as it can makes git
+read files beside the work tree. Git looks at a name and then opens it: 158 of 389 runs of `git add` were deceived. So a
+thread gives up all other files for itself and its children (Landlock), starts git, and ends. On a kernel without
+Landlock git runs without a fence, and `fence_holds` says so.
 """
 
 import functools
 import os
 import re
+import shutil
+import sys
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NewType
+from typing import TYPE_CHECKING, NewType, TypeVar
 
 from forgepool.worktrees.errors import InfrastructureError
-from forgepool.worktrees.git.fence import Fence, fence_holds
+from forgepool.worktrees.git import landlock
 
 if TYPE_CHECKING:
     from git.cmd import Git as Door
 
+T = TypeVar("T")
 CommitId = NewType("CommitId", str)
 TreeId = NewType("TreeId", str)
 
@@ -65,6 +75,11 @@ _NETWORK = (
     *("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"),
 )
 
+_PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store", "/opt", "/etc/ld.so.cache")
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
+_FENCE_ABI = 3
+"""Later versions of Landlock restrict what no git in a work tree needs."""
+
 _PASSWORD = re.compile(r"(?<=://)[^/@\s]+@")
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _BAD_REF = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(?:/|$)|[/.]$|^[/.-]")
@@ -101,6 +116,48 @@ class GitOutput:
     def fields(self) -> list[str]:
         """The NUL-terminated fields of output requested with `-z`."""
         return [os.fsdecode(field) for field in self.stdout.split(b"\0")[:-1]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fence:
+    """The folders that may be opened, with all below them. Programs and libraries may be opened too."""
+
+    folders: tuple[Path, ...]
+
+    def run(self, work: Callable[[], T]) -> T:
+        """Run the work in its own thread inside the fence; programs that it starts are inside too."""
+        with ThreadPoolExecutor(max_workers=1) as alone:
+            return alone.submit(self._inside, work).result()
+
+    def _inside(self, work: Callable[[], T]) -> T:
+        known, _, _ = landlock.find_handled_rights(min(landlock.abi(), _FENCE_ABI))
+        ruleset = landlock.make_ruleset(known, 0, 0)
+        try:
+            for place, rights in self._rules():
+                landlock.allow(ruleset, os.open(place, os.O_PATH | os.O_CLOEXEC), known & rights)
+            landlock.enter(ruleset)
+        finally:
+            os.close(ruleset)
+        return work()
+
+    def _rules(self) -> Iterator[tuple[Path, int]]:
+        yield from ((folder, ~0) for folder in self.folders if folder.exists())
+        yield from ((Path(device), landlock.USING_DEVICES) for device in _DEVICES)
+        yield from ((place, landlock.READING) for place in _programs())
+
+
+@functools.cache
+def fence_holds() -> bool:
+    """Does this kernel enforce a fence?"""
+    return sys.platform == "linux" and landlock.abi() > 0
+
+
+@functools.cache
+def _programs() -> tuple[Path, ...]:
+    """List the folders of programs and libraries that everyone may run, git's own included."""
+    git = shutil.which("git")
+    own = [] if git is None else [Path(git).resolve().parents[1], Path(git).parent]
+    return tuple(place for place in (*map(Path, _PROGRAMS), *own) if place.exists() and place != Path("/"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,8 +23,9 @@ import socket
 import struct
 import sys
 
-from forgepool.workers.sandbox.launch import calls, landlock, mounts, seccomp
+from forgepool.workers.sandbox.launch import mounts, seccomp
 from forgepool.workers.sandbox.network import netns
+from forgepool.worktrees.git import landlock
 
 _SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
 
@@ -37,10 +38,10 @@ def keep() -> None:
     Landlock domain, so no signal of the command reaches it. It ends when the harness does.
     """
     harness = os.getppid()
-    calls.prctl(_SET_CHILD_SUBREAPER, 1, otherwise="the kernel knows no sub-reapers")
+    landlock.prctl(_SET_CHILD_SUBREAPER, 1, otherwise="the kernel knows no sub-reapers")
     # Masked until waited for: a keeper that dies of a signal keeps nobody.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1})
-    calls.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGUSR1, otherwise="the kernel tells of no parent's death")
+    landlock.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGUSR1, otherwise="the kernel tells of no parent's death")
     command = os.fork()
     if command == 0:
         signal.pthread_sigmask(signal.SIG_SETMASK, ())

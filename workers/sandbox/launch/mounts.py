@@ -15,7 +15,7 @@ import os
 import stat
 import struct
 
-from forgepool.workers.sandbox.launch import calls
+from forgepool.worktrees.git.landlock import call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _attach(trees: "Sequence[tuple[str, int]]") -> None:
         _make_place(path, tree)
         empty = ctypes.create_string_buffer(b"")
         place = ctypes.create_string_buffer(os.fsencode(path))
-        calls.call(
+        call(
             _MOVE_MOUNT,
             tree,
             ctypes.addressof(empty),
@@ -116,14 +116,14 @@ def _mapped(path: str, user: int, attributes: int) -> int:
     buffer, empty = ctypes.create_string_buffer(settings, len(settings)), ctypes.create_string_buffer(b"")
     otherwise = f"{path}: its file system knows no id mapping, which root needs to run commands as another user"
     where = (ctypes.addressof(empty), _EMPTY_PATH, ctypes.addressof(buffer), len(settings))
-    calls.call(_MOUNT_SETATTR, tree, *where, otherwise=otherwise)
+    call(_MOUNT_SETATTR, tree, *where, otherwise=otherwise)
     return tree
 
 
 def _tree(path: str, how: int) -> int:
     name = ctypes.create_string_buffer(os.fsencode(path))
     otherwise = f"{path}: cannot be opened to be mounted"
-    return calls.call(_OPEN_TREE, _AT_FDCWD, ctypes.addressof(name), _CLONE | _CLOEXEC | how, otherwise=otherwise)
+    return call(_OPEN_TREE, _AT_FDCWD, ctypes.addressof(name), _CLONE | _CLOEXEC | how, otherwise=otherwise)
 
 
 def user_namespace(uid: int) -> int:
@@ -160,7 +160,7 @@ def user_namespace(uid: int) -> int:
 
 
 def _unshare(kinds: int) -> None:
-    calls.call(_UNSHARE[os.uname().machine], kinds, otherwise="a namespace cannot be made")
+    call(_UNSHARE[os.uname().machine], kinds, otherwise="a namespace cannot be made")
 
 
 def _mount(source: str | None, place: str, kind: str | None, flags: int, options: str | None) -> None:

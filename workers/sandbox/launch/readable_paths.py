@@ -42,7 +42,7 @@ _TOOLCHAINS = {
 """Variables that lead programs to their other files, and the default place below the home folder."""
 _PROGRAMS = ("bin", "sbin", "shims", "condabin")
 _INSTALLED = ("lib", "lib64", "libexec", "include", "pyvenv.cfg")
-"""A folder with one of these beside `bin` is an installation, all of which its programs may need."""
+"""One of these beside `bin` marks an installation; all files there may be needed by its programs."""
 _NPM = "node_modules"
 
 

@@ -18,7 +18,7 @@ import errno
 import os
 import struct
 
-from forgepool.workers.sandbox.launch import calls
+from forgepool.worktrees.git.landlock import give_up_privileges, prctl
 
 Numbers = tuple[int, int | None]
 """A call's numbers on x86_64 and aarch64."""
@@ -142,12 +142,12 @@ def install(program: bytes) -> None:
     Raises:
         OSError: the kernel accepts no filter; `no_new_privs` may be set all the same.
     """
-    calls.give_up_privileges()
+    give_up_privileges()
     instructions = ctypes.create_string_buffer(program, len(program))
     described = struct.pack("@HP", len(program) // 8, ctypes.addressof(instructions))
     pointed = ctypes.create_string_buffer(described, len(described))
     otherwise = "the kernel takes no filter of system calls"
-    calls.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(pointed), otherwise=otherwise)
+    prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(pointed), otherwise=otherwise)
 
 
 def _refusals(network: str) -> list[tuple[Numbers, int]]:

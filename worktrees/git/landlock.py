@@ -1,12 +1,15 @@
 """
 Landlock: a process irrevocably gives up access to files, TCP ports and other processes, for itself and its children.
 
+Git's fence and the sandbox are built on it. `call` and `prctl` make the system calls that Python has no function for.
+
 `restrict_files` is the fallback's whole boundary for files, where bubblewrap cannot run. `restrict_scope` gives up only
 other processes; it applies before bubblewrap, which could not mount anything after `restrict_files`. Both stack: no
 later call restores what an earlier one gave up.
 
 Landlock does not cover changing modes, owners, times and attributes, asking whether a path exists, or refusing
-something inside an allowed folder. Nor does it cover UDP, MPTCP and fast-open; `seccomp` refuses those sockets.
+something inside an allowed folder. Nor does it cover UDP, MPTCP and fast-open; the sandbox's `seccomp`
+refuses those sockets.
 
 Standard library only: the launcher imports this without site-packages.
 """
@@ -17,11 +20,14 @@ import os
 import stat
 import struct
 
-from forgepool.workers.sandbox.launch import calls
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `collections.abc` is not loaded at the launcher's start.
     from collections.abc import Iterable
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+"""Opened once: opening it for each call would cost more than the """
+
+_PR_SET_NO_NEW_PRIVS = 38
 
 Place = str | bytes
 
@@ -44,16 +50,46 @@ SCOPES_SINCE, _SCOPES = 6, 0b11
 
 _ON_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV | _RESOLVE_UNIX
 """The rights that a rule may grant on something that is not a folder."""
-_READING = _EXECUTE | _READ_FILE | _READ_DIR
+READING = _EXECUTE | _READ_FILE | _READ_DIR
 """Includes running: what can be read can be copied to where it can be run."""
-_USING_DEVICES = _READ_FILE | _WRITE_FILE | _IOCTL_DEV
+USING_DEVICES = _READ_FILE | _WRITE_FILE | _IOCTL_DEV
 _NEVER = _MAKE_CHAR | _MAKE_BLOCK | _IOCTL_DEV
+
+
+def call(number: int, *arguments: int, otherwise: str) -> int:
+    """
+    Make a system call and return its result. Callers pass buffers by `ctypes.addressof` and keep them alive.
+
+    Raises:
+        OSError: the kernel's number, and `otherwise` before its reason.
+    """
+    function = _LIBC.syscall
+    function.restype = ctypes.c_long
+    return _answered(function(*map(ctypes.c_long, (number, *arguments))), otherwise)
+
+
+def prctl(option: int, *arguments: int, otherwise: str) -> int:
+    """Make a `prctl` call like `call`; missing arguments are zero."""
+    four = (*arguments, 0, 0, 0, 0)[:4]
+    return _answered(_LIBC.prctl(option, *map(ctypes.c_ulong, four)), otherwise)
+
+
+def give_up_privileges() -> None:
+    """Stop set-uid programs from gaining rights from now on; seccomp filters and Landlock require it."""
+    prctl(_PR_SET_NO_NEW_PRIVS, 1, otherwise="the kernel lets no process give up gaining rights")
+
+
+def _answered(value: int, otherwise: str) -> int:
+    if value < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{otherwise}: {os.strerror(number)}")
+    return value
 
 
 def abi() -> int:
     """Return the kernel's version of Landlock; 0 where it is missing or switched off."""
     try:
-        return calls.call(_CREATE_RULESET, 0, 0, _ASK_VERSION, otherwise="no Landlock")
+        return call(_CREATE_RULESET, 0, 0, _ASK_VERSION, otherwise="no Landlock")
     except OSError:
         return 0
 
@@ -74,13 +110,13 @@ def restrict_files(
             through a link.
     """
     files, tcp, scopes = find_handled_rights(_level(1, "files"))
-    ruleset = _ruleset(files, tcp, scopes)
+    ruleset = make_ruleset(files, tcp, scopes)
     try:
-        _allow_existing(ruleset, readable, _READING & files)
-        _allow_existing(ruleset, devices, _USING_DEVICES & files)
+        _allow_existing(ruleset, readable, READING & files)
+        _allow_existing(ruleset, devices, USING_DEVICES & files)
         for place in writable:
-            _allow(ruleset, _open_real(place), files & ~_NEVER)
-        _enter(ruleset)
+            allow(ruleset, _open_real(place), files & ~_NEVER)
+        enter(ruleset)
     finally:
         os.close(ruleset)
 
@@ -93,9 +129,9 @@ def restrict_scope() -> None:
         OSError: nothing changed: Landlock is missing or older than ABI 6 (Linux 6.12).
     """
     _level(SCOPES_SINCE, "signals and abstract sockets")
-    ruleset = _ruleset(0, 0, _SCOPES)
+    ruleset = make_ruleset(0, 0, _SCOPES)
     try:
-        _enter(ruleset)
+        enter(ruleset)
     finally:
         os.close(ruleset)
 
@@ -125,13 +161,11 @@ def _level(needed: int, what: str) -> int:
     raise OSError(errno.ENOSYS, f"the kernel cannot confine {what}: {found}; ABI {needed} or later is needed")
 
 
-def _ruleset(files: int, tcp: int, scopes: int) -> int:
+def make_ruleset(files: int, tcp: int, scopes: int) -> int:
     """Make a rule set. The kernel accepts a longer struct than it knows when the rest is zero."""
     attributes = _buffer("=QQQ", files, tcp, scopes)
     size = len(attributes)
-    return calls.call(
-        _CREATE_RULESET, ctypes.addressof(attributes), size, 0, otherwise="Landlock takes no set of rules"
-    )
+    return call(_CREATE_RULESET, ctypes.addressof(attributes), size, 0, otherwise="Landlock takes no set of rules")
 
 
 def _allow_existing(ruleset: int, places: "Iterable[Place]", rights: int) -> None:
@@ -140,16 +174,16 @@ def _allow_existing(ruleset: int, places: "Iterable[Place]", rights: int) -> Non
             opened = os.open(place, os.O_PATH | os.O_CLOEXEC)
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             continue
-        _allow(ruleset, opened, rights)
+        allow(ruleset, opened, rights)
 
 
-def _allow(ruleset: int, opened: int, rights: int) -> None:
+def allow(ruleset: int, opened: int, rights: int) -> None:
     """Allow the rights on an open path, and close it."""
     try:
         on_it = rights if stat.S_ISDIR(os.fstat(opened).st_mode) else rights & _ON_FILES
         rule = _buffer("=Qi", on_it, opened)
         otherwise = "Landlock takes no rule about a path"
-        calls.call(_ADD_RULE, ruleset, _RULE_PATH_BENEATH, ctypes.addressof(rule), 0, otherwise=otherwise)
+        call(_ADD_RULE, ruleset, _RULE_PATH_BENEATH, ctypes.addressof(rule), 0, otherwise=otherwise)
     finally:
         os.close(opened)
 
@@ -159,12 +193,12 @@ def _open_real(place: Place) -> int:
     path = ctypes.create_string_buffer(os.fsencode(place))
     how = _buffer("=QQQ", os.O_PATH | os.O_CLOEXEC, 0, _RESOLVE_NO_SYMLINKS)
     otherwise = f"{os.fsdecode(place)} cannot be made writable; it must be a real path, without links"
-    return calls.call(_OPENAT2, _AT_FDCWD, ctypes.addressof(path), ctypes.addressof(how), len(how), otherwise=otherwise)
+    return call(_OPENAT2, _AT_FDCWD, ctypes.addressof(path), ctypes.addressof(how), len(how), otherwise=otherwise)
 
 
-def _enter(ruleset: int) -> None:
-    calls.give_up_privileges()
-    calls.call(_RESTRICT_SELF, ruleset, 0, otherwise="Landlock's rules do not hold")
+def enter(ruleset: int) -> None:
+    give_up_privileges()
+    call(_RESTRICT_SELF, ruleset, 0, otherwise="Landlock's rules do not hold")
 
 
 def _buffer(layout: str, *values: int) -> "ctypes.Array[ctypes.c_char]":
