@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, cast
 
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed, TreeId, is_object_id
@@ -27,12 +27,15 @@ class PathChange:
     mode: str
     """Six octal digits as git has them; `000000` where there is none."""
     old_mode: str
+    id: str = field(default="", compare=False)
+    """The id of its content; zeros where there is none."""
+    old_id: str = field(default="", compare=False)
 
 
 def changes(git: Git, base: CommitId, commit: CommitId | TreeId) -> tuple[PathChange, ...]:
     """List what a commit or tree changes relative to `base`, with renames recognised, ordered by path."""
     output = git.run("diff-tree", "-r", "-z", "-M", "--raw", "--ignore-submodules=none", base, commit)
-    return tuple(_parsed(output.fields))
+    return tuple(parse_raw(output.fields))
 
 
 def renames(git: Git, base: CommitId, commit: CommitId | TreeId, among: Sequence[str]) -> tuple[PathChange, ...]:
@@ -47,7 +50,7 @@ def renames(git: Git, base: CommitId, commit: CommitId | TreeId, among: Sequence
     names = among if sum(len(os.fsencode(name)) + 9 for name in among) < _MOST_BYTES_OF_NAMES else ()
     output = git.run("diff-tree", "-r", "-z", "-M", "-l0", "--diff-filter=R", "--raw", base, commit, "--", *names)
     wanted = frozenset(among)
-    return tuple(each for each in _parsed(output.fields) if each.path in wanted and each.old_path in wanted)
+    return tuple(each for each in parse_raw(output.fields) if each.path in wanted and each.old_path in wanted)
 
 
 def list_touched_paths(changes: Sequence[PathChange]) -> tuple[str, ...]:
@@ -84,11 +87,11 @@ def read_file(git: Git, commit: CommitId, path: str, *, cap: int = 1_000_000) ->
     return git.run("cat-file", "blob", os.fsdecode(name)).stdout
 
 
-def _parsed(fields: Sequence[str]) -> Iterator[PathChange]:
+def parse_raw(fields: Sequence[str]) -> Iterator[PathChange]:
     """Parse records of `diff-tree --raw -z`: facts, path, and for renames the new path."""
     rest = iter(fields)
     for facts in rest:
-        old_mode, mode, _, _, letter = facts.removeprefix(":").split(" ")
+        old_mode, mode, old_id, new_id, letter = facts.removeprefix(":").split(" ")
         first = next(rest)
         renamed = letter[0] == "R"
         if letter[0] not in "AMDRT":
@@ -99,6 +102,8 @@ def _parsed(fields: Sequence[str]) -> Iterator[PathChange]:
             old_path=first if renamed else None,
             mode=mode,
             old_mode=old_mode,
+            id=new_id,
+            old_id=old_id,
         )
 
 

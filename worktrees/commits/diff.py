@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal, cast
 
+from forgepool.worktrees.commits.changes import PathChange, Status, parse_raw
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed, TreeId
 
 _FILE = re.compile(rb"diff --git a/(\d+) b/\1")
@@ -85,8 +85,6 @@ def _end(lines: list[bytes], at: int, old: int, new: int) -> int:
     return at
 
 
-FileStatus = Literal["A", "M", "D", "R", "T"]
-
 MOST_BYTES_OF_A_FILE = 2_000_000
 MOST_BYTES = 64_000_000
 """The limit for all compared files together. Beyond it only ids are compared."""
@@ -113,7 +111,7 @@ class DiffLine:
 class FileDiff:
     """One file that differs."""
 
-    status: FileStatus
+    status: Status
     path: str
     old_path: str | None = None
     """Set for a renamed file."""
@@ -129,25 +127,6 @@ class FileDiff:
     id: str = ""
     """The id of its content in the new tree; zeros where there is none."""
     old_id: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Record:
-    """One line of git's raw diff."""
-
-    status: FileStatus
-    path: str
-    old_path: str | None
-    mode: str
-    old_mode: str
-    id: str
-    old_id: str
-
-    @property
-    def comparable(self) -> bool:
-        """Is there content of the same kind before and after, and does it differ?"""
-        kinds = {mode[:3] for mode in (self.mode, self.old_mode)}
-        return self.id != self.old_id and kinds in ({"100"}, {"120"})
 
 
 def tree_diff(git: Git, base: CommitId, tree: TreeId) -> tuple[FileDiff, ...]:
@@ -233,32 +212,20 @@ def unread_paths(git: Git, base: CommitId, paths: Sequence[str]) -> frozenset[st
 
 def renames(git: Git, base: TreeId, tree: TreeId) -> dict[str, str]:
     """Map each renamed file of `base` to its new name in `tree`."""
-    return {blob.old_path: blob.path for blob in _records(git, base, tree) if blob.old_path is not None}
+    return {each.old_path: each.path for each in _records(git, base, tree) if each.old_path is not None}
 
 
-def _records(git: Git, base: CommitId | TreeId, tree: TreeId) -> list[_Record]:
+def _records(git: Git, base: CommitId | TreeId, tree: TreeId) -> list[PathChange]:
     output = git.run(
         "diff-tree", "-r", "-z", "-M", "-l1000", "--raw", "--ignore-submodules=none", "--full-index", base, tree
     )
-    return list(_parsed(iter(output.fields)))
+    return list(parse_raw(output.fields))
 
 
-def _parsed(fields: Iterator[str]) -> Iterator[_Record]:
-    for facts in fields:
-        old_mode, mode, old_id, new_id, letter = facts.removeprefix(":").split(" ")
-        if letter[0] not in "AMDRT":
-            raise GitFailed(("diff-tree",), 0, f"it gave {next(fields)!r} the unknown status {letter}")
-        first = next(fields)
-        renamed = letter[0] == "R"
-        yield _Record(
-            status=cast(FileStatus, letter[0]),
-            path=next(fields) if renamed else first,
-            old_path=first if renamed else None,
-            mode=mode,
-            old_mode=old_mode,
-            id=new_id,
-            old_id=old_id,
-        )
+def _is_comparable(record: PathChange) -> bool:
+    """Is there content of the same kind before and after, and does it differ?"""
+    kinds = {mode[:3] for mode in (record.mode, record.old_mode)}
+    return record.id != record.old_id and kinds in ({"100"}, {"120"})
 
 
 def _small(git: Git, ids: Iterable[str], each: int) -> list[str]:
@@ -279,17 +246,17 @@ def _small(git: Git, ids: Iterable[str], each: int) -> list[str]:
     return small
 
 
-def _texts(git: Git, records: Sequence[_Record]) -> dict[str, bytes]:
+def _texts(git: Git, records: Sequence[PathChange]) -> dict[str, bytes]:
     """Return the contents of all that differs, before and after, by id."""
     sides = [side for each in records for side in ((each.old_mode, each.old_id), (each.mode, each.id))]
     return contents(git, (blob for mode, blob in sides if mode != _SUBMODULE))
 
 
 def _compared(
-    git: Git, records: Sequence[_Record], texts: dict[str, bytes], *, context: int
+    git: Git, records: Sequence[PathChange], texts: dict[str, bytes], *, context: int
 ) -> dict[int, tuple[DiffHunk, ...]]:
     """Return the hunks of each comparable record, by its index in the list."""
-    pairs = {number: each for number, each in enumerate(records) if each.comparable and _is_readable(each, texts)}
+    pairs = {number: each for number, each in enumerate(records) if _is_comparable(each) and _is_readable(each, texts)}
     if not pairs:
         return {}
     before = _tree(git, ((number, each.old_id) for number, each in pairs.items()))
@@ -302,29 +269,29 @@ def _tree(git: Git, blobs: Iterable[tuple[int, str]]) -> str:
     return git.text("mktree", "-z", stdin=entries.encode())
 
 
-def _is_readable(record: _Record, texts: dict[str, bytes]) -> bool:
+def _is_readable(record: PathChange, texts: dict[str, bytes]) -> bool:
     return not _is_cut(record, texts) and not _is_binary(record, texts)
 
 
-def _sides(record: _Record) -> list[str]:
+def _sides(record: PathChange) -> list[str]:
     """Return the ids of its contents, before and after, without submodules."""
     sides = ((record.old_mode, record.old_id), (record.mode, record.id))
     return [blob for mode, blob in sides if mode not in (_SUBMODULE, "000000")]
 
 
-def _is_cut(record: _Record, texts: dict[str, bytes]) -> bool:
+def _is_cut(record: PathChange, texts: dict[str, bytes]) -> bool:
     return any(blob not in texts for blob in _sides(record))
 
 
-def _is_binary(record: _Record, texts: dict[str, bytes]) -> bool:
+def _is_binary(record: PathChange, texts: dict[str, bytes]) -> bool:
     return any(b"\0" in texts.get(blob, b"")[:_LOOKS_BINARY] for blob in _sides(record))
 
 
-def _file(record: _Record, texts: dict[str, bytes], hunks: Sequence[DiffHunk]) -> FileDiff:
+def _file(record: PathChange, texts: dict[str, bytes], hunks: Sequence[DiffHunk]) -> FileDiff:
     readable = _is_readable(record, texts)
     added: Iterable[tuple[int, bytes]] = ()
     removed: Iterable[tuple[int, bytes]] = ()
-    if record.comparable:
+    if _is_comparable(record):
         added = (line for hunk in hunks for line in hunk.added)
         removed = (line for hunk in hunks for line in hunk.removed)
     elif readable and record.id != record.old_id:
@@ -359,10 +326,10 @@ def _lines(found: Iterable[tuple[int, bytes]]) -> tuple[DiffLine, ...]:
     )
 
 
-def _content(record: _Record, texts: dict[str, bytes], hunks: Sequence[DiffHunk]) -> list[bytes]:
+def _content(record: PathChange, texts: dict[str, bytes], hunks: Sequence[DiffHunk]) -> list[bytes]:
     """Return what identifies a file's change: its hunks where they suffice, else both ids."""
     ids = [b"ids", record.old_id.encode(), record.id.encode()]
-    if not hunks or not record.comparable:
+    if not hunks or not _is_comparable(record):
         return ids
     old = b"\n" + texts[record.old_id]
     if len(old) * len(hunks) > _MOST_SEARCHED:
@@ -377,7 +344,7 @@ def _content(record: _Record, texts: dict[str, bytes], hunks: Sequence[DiffHunk]
     return whole
 
 
-def _told(record: _Record, texts: dict[str, bytes], hunks: Sequence[DiffHunk]) -> Iterator[str]:
+def _told(record: PathChange, texts: dict[str, bytes], hunks: Sequence[DiffHunk]) -> Iterator[str]:
     """Yield a file's difference as text, its heading first."""
     old, new = _shown(record.old_path or record.path), _shown(record.path)
     yield f"diff --git a/{old} b/{new}"
@@ -390,7 +357,7 @@ def _told(record: _Record, texts: dict[str, bytes], hunks: Sequence[DiffHunk]) -
     if not _is_readable(record, texts):
         yield f"contents differ: {record.old_id[:12]} -> {record.id[:12]}"
         return
-    if record.comparable:
+    if _is_comparable(record):
         for hunk in hunks:
             yield from (hunk.head, *(line.decode("utf-8", "backslashreplace") for line in hunk.lines))
         return
