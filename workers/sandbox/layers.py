@@ -227,7 +227,7 @@ def why_level_fails(level: Level) -> str | None:
     if level == "bubblewrap" and bubblewrap_program() is None:
         return "it is not installed"
     try:
-        with make_scratch() as folder, somebody() as uid:
+        with make_scratch() as folder, lease_command_uid() as uid:
             return _tried(level, folder, uid)
     except OSError as trouble:
         return trouble.strerror or str(trouble)
@@ -236,7 +236,7 @@ def why_level_fails(level: Level) -> str | None:
 
 
 @contextlib.contextmanager
-def somebody() -> Iterator[int | None]:
+def lease_command_uid() -> Iterator[int | None]:
     """Yield a uid to run commands under when this process is root, else None: an ordinary user runs them as itself."""
     if os.geteuid() != 0:
         yield None

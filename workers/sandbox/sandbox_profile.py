@@ -8,8 +8,8 @@ from pathlib import Path
 from forgepool.workers.sandbox import OWN_PREFIX
 from forgepool.workers.sandbox.launch.cgroups import open_group
 from forgepool.workers.sandbox.launch.readable_paths import toolchain_folders, toolchains
-from forgepool.workers.sandbox.layers import NoSandbox, choose_level, prove_level, somebody
-from forgepool.workers.sandbox.network.outlet import ProxyOutlet, way_out
+from forgepool.workers.sandbox.layers import NoSandbox, choose_level, lease_command_uid, prove_level
+from forgepool.workers.sandbox.network.outlet import ProxyOutlet, open_outlet
 from forgepool.workers.sandbox.network.package_access import PackageAccess
 from forgepool.workers.sandbox.network.stand_in import Access
 from forgepool.workers.sandbox.scratch import make_scratch
@@ -24,7 +24,7 @@ _SAME_EVERYWHERE = {
     "NO_COLOR": "1",
     "PAGER": "cat",
     "PYTHONDONTWRITEBYTECODE": "1",
-    # An agent may call git itself: without anybody's configuration, and with a name to commit under.
+    # An agent may call git itself: without any user's configuration, and with a name to commit under.
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": "/dev/null",
     "GIT_TERMINAL_PROMPT": "0",
@@ -108,7 +108,7 @@ def hold_sandbox(shelter: Shelter, home: Path, tmp: Path) -> Iterator[tuple[Conf
             readable=shelter.readable,
             tmp=tmp,
             home=home,
-            uid=stack.enter_context(somebody()),
+            uid=stack.enter_context(lease_command_uid()),
             outlet=outlet,
             bounds=bounds,
             groups=stack.enter_context(open_group(bounds)),
@@ -129,7 +129,7 @@ def open_way_out(
     if network and level != "bubblewrap":
         named = ", ".join(network)
         raise NoSandbox(f"the network hosts {named} are granted, which only bubblewrap can hold to; install bubblewrap")
-    with way_out(network, access, tmp) as found:
+    with open_outlet(network, access, tmp) as found:
         yield found
 
 

@@ -177,7 +177,7 @@ def _parents() -> dict[int, int]:
 
 @functools.cache
 def _has_children_files() -> bool:
-    """Kernels built with CONFIG_PROC_CHILDREN list a process' children without a walk over all processes."""
+    """Does this kernel list a process' children (CONFIG_PROC_CHILDREN), without a walk over all processes?"""
     return Path(f"/proc/self/task/{os.getpid()}/children").exists()
 
 
@@ -252,7 +252,7 @@ class Kin:
         return (not others or _mark_of(pid) not in others) and not _is_harness(pid)
 
 
-def kin() -> Kin:
+def new_family() -> Kin:
     """Return the family of a command about to start, from the processes that exist now."""
     seen = {pid: stat(pid) for pid in descendants(os.getpid())} if _has_children() else {}
     there = {pid: found for pid, found in seen.items() if found is not None}

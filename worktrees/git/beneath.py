@@ -98,7 +98,7 @@ class Beneath:
             OSError: as for `open`; IsADirectoryError for a folder.
         """
         descriptor = self.open(below, os.O_RDONLY | os.O_NONBLOCK)
-        # FileIO itself would not open a folder; whoever reads says what is wrong with one.
+        # FileIO would refuse a folder with another error.
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):
             os.close(descriptor)
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(self.path / below))

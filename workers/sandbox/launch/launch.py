@@ -168,7 +168,7 @@ def _started(groups: Groups) -> _Launcher:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             env={},
-            # The mark: it is nobody's stray.
+            # With the mark it is never taken for a command's stray process.
             pass_fds=(theirs.fileno(), harness_mark()),
             start_new_session=True,
         )

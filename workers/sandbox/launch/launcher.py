@@ -39,7 +39,7 @@ def keep() -> None:
     """
     harness = os.getppid()
     landlock.prctl(_SET_CHILD_SUBREAPER, 1, otherwise="the kernel knows no sub-reapers")
-    # Masked until waited for: a keeper that dies of a signal keeps nobody.
+    # Masked until waited for: a keeper that dies of a signal keeps nothing.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1})
     landlock.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGUSR1, otherwise="the kernel tells of no parent's death")
     command = os.fork()

@@ -231,7 +231,7 @@ class Exchanges:
             return _unreachable(permit, trouble)
         refusals = [denied for each in addresses if (denied := forbidden_address(permit, each))]
         if refusals:
-            # One such address makes the name suspect: nobody needs a host that is half here, half there.
+            # One such address makes the whole name suspect: no real host is half public, half private.
             return _NoWay(status=HTTPStatus.FORBIDDEN, why=refusals[0].why)
         return await self._connect(permit, addresses)
 

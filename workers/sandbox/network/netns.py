@@ -62,7 +62,7 @@ def hand_over(channel: socket.socket, pid: int, ports: Sequence[int]) -> None:
 
 
 def _channel() -> tuple[socket.socket, socket.socket]:
-    """Packets keep their bounds: the receiver gets a whole answer, or nothing because the helper died."""
+    # Packets keep their bounds: the receiver gets a whole answer, or nothing because the helper died.
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 

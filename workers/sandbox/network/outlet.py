@@ -17,7 +17,7 @@ import structlog
 
 from forgepool.workers.sandbox.network.exchange import Exchanges, ProxyLimits, ProxyRecord, Tell
 from forgepool.workers.sandbox.network.hosts import Denied, HostRule, literal, permits, read_rules
-from forgepool.workers.sandbox.network.stand_in import Access, StandIn, standing_in
+from forgepool.workers.sandbox.network.stand_in import Access, StandIn, serve_stand_in
 from forgepool.workers.sandbox.network.upstream import LookUp, ask_system
 
 _PASSING = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED, errno.EPROTO, errno.EPERM}
@@ -41,7 +41,7 @@ class Proxy:
         self,
         rules: Sequence[HostRule],
         *,
-        told: Tell,
+        report: Tell,
         limits: ProxyLimits | None = None,
         look_up: LookUp = ask_system,
         access: Access | None = None,
@@ -50,12 +50,12 @@ class Proxy:
         """
         Start the proxy's thread.
 
-        `told` is called there once per decision, at the end of the connection; it must neither block nor call the
+        `report` is called there once per decision, at the end of the connection; it must neither block nor call the
         proxy. `look_up` is called in a thread of its own.
         """
         self._rules = rules
         self._limits = limits or ProxyLimits()
-        self._exchanges = Exchanges(rules, told, self._limits, look_up, access, stand_in)
+        self._exchanges = Exchanges(rules, report, self._limits, look_up, access, stand_in)
         self._served: dict[socket.socket, asyncio.Task[None]] = {}
         self._open = 0
         self._loop = asyncio.new_event_loop()
@@ -183,7 +183,7 @@ class ProxyOutlet:
 
 
 @contextmanager
-def way_out(
+def open_outlet(
     hosts: Sequence[str], access: Access | None = None, tmp: Path | None = None
 ) -> Iterator[tuple[ProxyOutlet | None, dict[str, str]]]:
     """
@@ -200,10 +200,13 @@ def way_out(
         yield None, {}
         return
     if access is None:
-        with Proxy(rules, told=_tell) as proxy:
+        with Proxy(rules, report=_log_record) as proxy:
             yield ProxyOutlet(proxy, rules), proxy_variables(_PORT)
         return
-    with standing_in(access) as stand_in, Proxy(rules, told=_tell, access=access, stand_in=stand_in) as proxy:
+    with (
+        serve_stand_in(access) as stand_in,
+        Proxy(rules, report=_log_record, access=access, stand_in=stand_in) as proxy,
+    ):
         yield ProxyOutlet(proxy, rules), proxy_variables(_PORT) | _trust(access, stand_in, tmp)
 
 
@@ -226,9 +229,9 @@ def _is_loopback(rule: HostRule) -> bool:
     return False
 
 
-def _tell(told: ProxyRecord) -> None:
-    facts = {"host": told.host, "port": told.port, "why": told.why}
-    if told.allowed:
-        log.info("network.reached", **facts, sent_bytes=told.sent_bytes, received_bytes=told.received_bytes)
+def _log_record(record: ProxyRecord) -> None:
+    facts = {"host": record.host, "port": record.port, "why": record.why}
+    if record.allowed:
+        log.info("network.reached", **facts, sent_bytes=record.sent_bytes, received_bytes=record.received_bytes)
     else:
         log.warning("network.refused", **facts)

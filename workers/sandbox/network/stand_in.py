@@ -115,12 +115,12 @@ class StandIn:
 
 
 @contextmanager
-def standing_in(access: Access) -> Iterator[StandIn | None]:
+def serve_stand_in(access: Access) -> Iterator[StandIn | None]:
     """Serve until the block ends; yield None if no index needs a password."""
     if not access.keys:
         yield None
         return
-    # The folder is this user's alone, and no sandbox shows it: whoever reached the socket would use the passwords.
+    # Only this user can enter the folder, and no sandbox shows it: the socket gives the use of the passwords.
     with tempfile.TemporaryDirectory(prefix="forgepool-index-") as folder:
         # Imported here: cryptography takes a tenth of a second, and few processes need it.
         from forgepool.workers.sandbox.network.authority import certificates

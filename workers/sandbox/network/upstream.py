@@ -30,7 +30,7 @@ class Upstream:
 
     @classmethod
     def of(cls, url: str) -> Self | None:
-        """None where the URL names no HTTP proxy."""
+        """Parse the URL of an HTTP proxy; return None for any other."""
         parts = urlsplit(url if "://" in url else f"http://{url}")
         if parts.scheme not in ("http", "https") or not parts.hostname:
             return None

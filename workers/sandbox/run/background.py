@@ -25,7 +25,7 @@ from forgepool.workers.sandbox import HOUSE, START, tree
 from forgepool.workers.sandbox.run.child import Child, start
 from forgepool.workers.sandbox.run.output import open_log, read_log
 from forgepool.workers.sandbox.run.process import Command, Ended, run
-from forgepool.workers.sandbox.tree import commands_of, kin
+from forgepool.workers.sandbox.tree import commands_of, new_family
 from forgepool.workers.schema.confinement import OPEN, Confinement, Outlet, as_json, from_json
 
 _START = f"{START}from forgepool.workers.sandbox.run.background import guard_main; guard_main()"
@@ -178,7 +178,7 @@ class BackgroundCommand:
         self.told_bytes = 0
         """Bytes of the log that `new_output` has returned."""
         self._ended: Ended | None = None
-        self._family = kin()
+        self._family = new_family()
         tree.become_subreaper()
         reading, writing = os.pipe()
         self._answer = FileIO(reading, "rb")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from forgepool.workers.sandbox import tree
 from forgepool.workers.sandbox.run.child import start
-from forgepool.workers.sandbox.tree import kin
+from forgepool.workers.sandbox.tree import new_family
 from forgepool.workers.schema.confinement import Confinement
 
 _LAST_BYTES = 4096
@@ -34,7 +34,7 @@ class Dialogue:
         Raises:
             OSError, ValueError: it cannot be started; nothing runs.
         """
-        self._family = kin()
+        self._family = new_family()
         self._last = b""
         self._transports: tuple[asyncio.BaseTransport, ...] = ()
         tree.become_subreaper()

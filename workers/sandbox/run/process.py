@@ -20,7 +20,7 @@ from typing import Literal
 from forgepool.workers.sandbox import tree
 from forgepool.workers.sandbox.run.child import Child, start
 from forgepool.workers.sandbox.run.output import CommandLog
-from forgepool.workers.sandbox.tree import Kin, kin
+from forgepool.workers.sandbox.tree import Kin, new_family
 from forgepool.workers.schema.confinement import Confinement
 from forgepool.workers.schema.error_lines import excerpt
 
@@ -202,7 +202,7 @@ def run(command: Command, *, stop: Callable[[], bool] = never, hear: Callable[[b
     except OSError as trouble:
         return _not_started(command, f"log {command.log}: {trouble.strerror}; give a folder that can be written")
     with output, _pipe() as (reading, writing):
-        family = kin()
+        family = new_family()
         tree.become_subreaper()
         try:
             with writing:

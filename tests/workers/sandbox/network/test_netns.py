@@ -125,7 +125,7 @@ def as_stranger() -> tuple[str, ...]:
 @contextmanager
 def network(pid: int, web: Web, told: list[ProxyRecord]) -> Iterator[None]:
     """All a command is given: the proxy, and one host of which it believes that it is on its own loopback."""
-    with Proxy(read_rules([web.place]), told=told.append) as proxy:
+    with Proxy(read_rules([web.place]), report=told.append) as proxy:
         for_proxy, for_model = open_listeners(pid, (3128, 8123))
         proxy.serve(for_proxy)
         proxy.forward(for_model, "127.0.0.1", web.port)
