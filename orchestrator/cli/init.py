@@ -15,7 +15,8 @@ from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.supervisor.detection.projects import detect
 from forgepool.supervisor.detection.proposals import EXAMPLE, Detected, gate_file, read_committed
 from forgepool.supervisor.gate.requirements import GATE_FILE
-from forgepool.supervisor.gate_file.document import ReviewWord, read_gate_file
+from forgepool.supervisor.gate_file.document import ReviewWord
+from forgepool.supervisor.gate_file.reading import read_gate_file
 from forgepool.supervisor.messages import CheckResult
 from forgepool.workers.schema.settings import Settings
 

@@ -17,7 +17,8 @@ from forgepool.orchestrator.run.hub import Hub
 from forgepool.supervisor.checks.running import CheckProgress
 from forgepool.supervisor.findings import ReviewFinding, blocking
 from forgepool.supervisor.gate.requirements import GATE_FILE
-from forgepool.supervisor.gate_file.document import CheckDefinition, read_gate_file
+from forgepool.supervisor.gate_file.document import CheckDefinition
+from forgepool.supervisor.gate_file.reading import read_gate_file
 from forgepool.supervisor.messages import (
     PERSON,
     Author,

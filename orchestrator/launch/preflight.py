@@ -18,7 +18,8 @@ from forgepool.supervisor.checks.missing import missing
 from forgepool.supervisor.checks.running import CheckPlace
 from forgepool.supervisor.gate.check_entry import examine
 from forgepool.supervisor.gate.requirements import GATE_FILE
-from forgepool.supervisor.gate_file.document import CheckDefinition, effective_checks, read_gate_file
+from forgepool.supervisor.gate_file.document import CheckDefinition, effective_checks
+from forgepool.supervisor.gate_file.reading import read_gate_file
 from forgepool.supervisor.messages import CheckRequest, CheckResult
 from forgepool.workers.sandbox.scratch import make_scratch
 from forgepool.workers.schema.orders import CommandAgent

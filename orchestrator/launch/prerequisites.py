@@ -16,7 +16,7 @@ from forgepool.orchestrator.plan.entries import PlanReview
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun, Hub
 from forgepool.supervisor.gate.check_entry import GATE_FILE
-from forgepool.supervisor.gate_file.document import read_gate_file
+from forgepool.supervisor.gate_file.reading import read_gate_file
 from forgepool.workers.agents.families import is_same_model
 from forgepool.workers.llm.routing.open import keys_present
 from forgepool.workers.llm.routing.router import ModelChoice, RoutingQuestion, choose

@@ -33,7 +33,8 @@ from forgepool.orchestrator.plan.entries import (
 from forgepool.orchestrator.plan.fan_out import BuiltinEntry, TaskEntry
 from forgepool.orchestrator.plan.graph import check_cycles, needs_of_all
 from forgepool.orchestrator.plan.overlap import BadGlob, parse
-from forgepool.supervisor.gate_file.document import CheckDefinition, check_mistakes, definitions
+from forgepool.supervisor.gate_file.document import CheckDefinition, definitions
+from forgepool.supervisor.gate_file.reading import check_mistakes
 from forgepool.workers.schema.orders import (
     AgentSpec,
     BuiltinAgent,

@@ -276,7 +276,7 @@ def check_silences(reading: PlanReading) -> None:
     if not any(fields.waive for _, fields in places):
         return
     # The rules read grammars, which only who waives one has to wait for.
-    from forgepool.supervisor.gate_file.rules import RULES
+    from forgepool.supervisor.gate_file.document import RULES
 
     for where, fields in places:
         for at, name in enumerate(fields.waive):

@@ -9,7 +9,7 @@ from pathlib import Path
 from forgepool.orchestrator.plan.document import Plan, load_plan
 from forgepool.orchestrator.plan.entries import review_by
 from forgepool.supervisor.gate.requirements import GATE_FILE
-from forgepool.supervisor.gate_file.document import read_gate_file
+from forgepool.supervisor.gate_file.reading import read_gate_file
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.schema.yaml.documents import read
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong

@@ -25,8 +25,7 @@ from forgepool.supervisor.gate.requirements import Demands, demands_of
 from forgepool.supervisor.gate.verdicts import composable, conflicting
 from forgepool.supervisor.gate_file.document import NotConfigured, voting
 from forgepool.supervisor.messages import CheckRequest, CheckResult, TrainRequest
-from forgepool.supervisor.regeneration.kept import CannotKeep
-from forgepool.supervisor.regeneration.patches import own_patch_id
+from forgepool.supervisor.regeneration.kept import CannotKeep, own_patch_id
 from forgepool.supervisor.regeneration.regenerate import Remaking, remaking
 from forgepool.workers.policy.network import HostsRefused, require_hosts_of_all
 from forgepool.workers.policy.sources import policy_of

@@ -18,8 +18,7 @@ from forgepool.supervisor.gate.check_entry import Stop, entries_in, find_taken_o
 from forgepool.supervisor.gate.requirements import independence_of, read_regenerated
 from forgepool.supervisor.gate_file.document import NotConfigured
 from forgepool.supervisor.messages import Review, ReviewRequest
-from forgepool.supervisor.regeneration.kept import CannotKeep
-from forgepool.supervisor.regeneration.patches import joint_patch_id
+from forgepool.supervisor.regeneration.kept import CannotKeep, joint_patch_id
 from forgepool.supervisor.regeneration.regenerate import CommandFailed, MakerChanged, remaking
 from forgepool.supervisor.review.brief import ReviewBrief
 from forgepool.supervisor.review.conversation import Position, ReviewConversation, ReviewSite

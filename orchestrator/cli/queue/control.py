@@ -37,7 +37,7 @@ def granting(globs: tuple[str, ...], rules: tuple[str, ...], by: str) -> PersonR
     Raises:
         CannotRun: a glob or a rule is none, or nothing is granted.
     """
-    from forgepool.supervisor.gate_file.rules import RULES
+    from forgepool.supervisor.gate_file.document import RULES
 
     if not globs and not rules:
         raise CannotRun("say what is granted: globs of what the entry may change, or --waive RULE")

@@ -26,7 +26,8 @@ from forgepool.orchestrator.launch.gate_check import (
 )
 from forgepool.supervisor.checks.running import CheckProgress
 from forgepool.supervisor.findings import ReviewFinding, ScanFinding, Threshold, blocking
-from forgepool.supervisor.gate_file.document import CheckDefinition, read_gate_file
+from forgepool.supervisor.gate_file.document import CheckDefinition
+from forgepool.supervisor.gate_file.reading import read_gate_file
 from forgepool.supervisor.messages import Advice, Certificate, CheckFailure, CheckResult, Review, ReviewPolicy
 from forgepool.workers.agents.families import family_said
 from forgepool.workers.llm.routing.table import read_table, unknown
@@ -363,7 +364,7 @@ def _globs(option: str, written: Globs) -> tuple[str, ...]:
 def _rules(written: Globs) -> tuple[str, ...]:
     if not written:
         return ()
-    from forgepool.supervisor.gate_file.rules import RULES
+    from forgepool.supervisor.gate_file.document import RULES
 
     for rule in written:
         if rule not in RULES:

@@ -24,7 +24,7 @@ from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions
 from forgepool.orchestrator.run.transport import Link
 from forgepool.orchestrator.state.run import RunState
 from forgepool.supervisor.gate.requirements import GATE_FILE
-from forgepool.supervisor.gate_file.document import read_gate_file
+from forgepool.supervisor.gate_file.reading import read_gate_file
 from forgepool.workers.queue.broker import connect, ping, use_broker
 from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.settings import Settings

@@ -1,9 +1,9 @@
 """
 Python in one spelling.
 
-Of forms that mean the same one is chosen: `assert x is None` for `self.assertIsNone(x)`, `raise AssertionError` for
-`assert False`, `range(n)` for `range(0, n)`. What is compared in this spelling differs in more than form. A source that
-cannot be read as Python, or would take too long, has no such spelling, and is then compared as it is written.
+Forms with one meaning are written in one way: `assert x is None` for `self.assertIsNone(x)`, `raise AssertionError`
+for `assert False`, `range(n)` for `range(0, n)`. A difference that remains is more than form. A source that is not
+valid Python, or would take too long, has no such spelling. It is then compared as it is written.
 """
 
 import ast
@@ -19,7 +19,7 @@ _COOKIE = re.compile(rb"\A(?:[^\n]*\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*(?!utf-?8
 _TRIPLE_F = re.compile(rb"(?:f|fr|rf)(?:\"\"\"|''')", re.IGNORECASE)
 _TRIPLES = re.compile(rb"\"\"\"|'''")
 _MOST_IN_F_STRINGS = 3_000_000_000
-"""Braces times bytes: Python 3.11 takes the square of the length of an f-string."""
+"""Braces times bytes: Python 3.11 takes the square of an f-string's length."""
 _UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 _COMPARED: dict[str, type[ast.cmpop]] = {
     **dict.fromkeys(("assertEqual", "assertEquals", "assertListEqual", "assertDictEqual", "assertSetEqual"), ast.Eq),
@@ -35,10 +35,8 @@ _COMPARED: dict[str, type[ast.cmpop]] = {
     "assertGreaterEqual": ast.GtE,
 }
 _AWAITED = {
-    "assertRaises": "raises",
-    "assertRaisesRegex": "raises",
-    "assertWarns": "warns",
-    "assertWarnsRegex": "warns",
+    **dict.fromkeys(("assertRaises", "assertRaisesRegex"), "raises"),
+    **dict.fromkeys(("assertWarns", "assertWarnsRegex"), "warns"),
 }
 _WITH_NONE: dict[str, type[ast.cmpop]] = {"assertIsNone": ast.Is, "assertIsNotNone": ast.IsNot}
 _MIRRORED: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -68,13 +66,13 @@ class Spelled:
     _lines: tuple[int, ...]
 
     def line(self, number: int) -> int:
-        """The line of the source as it was written that a line of this text stands for."""
+        """Return the line of the original source for a line of this text."""
         at = bisect_right(self._numbers, number) - 1
         return self._lines[at] if at >= 0 else number
 
 
 def is_same_code(old: bytes, new: bytes) -> bool:
-    """Are the syntax trees equal but for layout, prefixes of strings and the white space around lines of docstrings?"""
+    """Tell whether two sources differ only in layout, string prefixes and white space around docstring lines."""
     before, after = _tree(old), _tree(new)
     if before is None or after is None:
         return False
@@ -85,7 +83,7 @@ def is_same_code(old: bytes, new: bytes) -> bool:
 
 
 def in_one_spelling(source: bytes) -> Spelled | None:
-    """The source without comments and docstrings, with one form in place of all that mean the same."""
+    """Return the source without comments and docstrings, each meaning in one form."""
     tree = _tree(source)
     if tree is None:
         return None
@@ -119,7 +117,7 @@ def _tree(source: bytes) -> ast.Module | None:
 
 
 def _work_in_f_strings(source: bytes) -> int:
-    """An upper bound: an f-string lies on one line, or between two triple quotes."""
+    """Return an upper bound. An f-string lies on one line, or between two triple quotes."""
     parts = source.split(b"\n")
     if _TRIPLE_F.search(source):
         parts += _TRIPLES.split(source)
@@ -127,13 +125,13 @@ def _work_in_f_strings(source: bytes) -> int:
 
 
 class _Plain(ast.NodeTransformer):
-    """Takes the prefixes from strings and the indentation from docstrings."""
+    """Removes string prefixes and the indentation of docstrings."""
 
     def visit(self, node: ast.AST) -> ast.AST:
         if isinstance(node, ast.Constant):
             node.kind = None
-        if isinstance(node, _Defined) and (said := _docstring(node)) is not None:
-            said.value = "\n".join(line.rstrip() for line in cleandoc(str(said.value)).split("\n")).strip()
+        if isinstance(node, _Defined) and (docstring := _docstring(node)) is not None:
+            docstring.value = "\n".join(line.rstrip() for line in cleandoc(str(docstring.value)).split("\n")).strip()
         return super().generic_visit(node)
 
 
@@ -144,7 +142,7 @@ def _docstring(node: _Defined) -> ast.Constant | None:
 
 
 class _OneSpelling(ast.NodeTransformer):
-    """Chooses one form of those that mean the same. What the source calls `own` is not what it seems by its name."""
+    """Replaces each form by the chosen one of its meaning. Methods that the source defines as `own` stay."""
 
     def __init__(self, own: frozenset[str] = frozenset()) -> None:
         self._own = own
@@ -170,7 +168,7 @@ def _method_name(node: ast.Expr | ast.Call) -> str:
 
 
 def _drop_idle(node: ast.AST) -> None:
-    """`pass` and `...` beside other statements, and a `return` at a function's end."""
+    """Drop `pass` and `...` beside other statements, and a bare `return` at a function's end."""
     for name in ("body", "orelse", "finalbody"):
         block = getattr(node, name, None)
         if not isinstance(block, list) or (not block and name != "body"):
@@ -209,26 +207,23 @@ def _is_plain(node: ast.expr) -> bool:
 
 
 def _assert(node: ast.Assert) -> list[ast.AST]:
-    """One statement for each thing that is asserted. That something false is asserted is another way to fail."""
-    return [_failure() if _is_false(test) else ast.Assert(test) for test in _parts(node.test)]
+    """Return one statement per assertion. Asserting something false is another way to fail."""
+    failure = ast.Raise(ast.Name("AssertionError", ast.Load()), None)
+    return [failure if _is_false(test) else ast.Assert(test) for test in _parts(node.test)]
 
 
 def _parts(test: ast.expr) -> list[ast.expr]:
-    waiting, found = [test], list[ast.expr]()
+    waiting, parts = [test], list[ast.expr]()
     while waiting:
-        one = waiting.pop()
-        inner = one.operand if isinstance(one, ast.UnaryOp) and isinstance(one.op, ast.Not) else None
-        if isinstance(one, ast.BoolOp) and isinstance(one.op, ast.And):
-            waiting += reversed(one.values)
+        part = waiting.pop()
+        inner = part.operand if isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.Not) else None
+        if isinstance(part, ast.BoolOp) and isinstance(part.op, ast.And):
+            waiting += reversed(part.values)
         elif isinstance(inner, ast.BoolOp) and isinstance(inner.op, ast.Or):
             waiting += [_not(ast.UnaryOp(ast.Not(), value)) for value in reversed(inner.values)]
         else:
-            found.append(one)
-    return found
-
-
-def _failure() -> ast.Raise:
-    return ast.Raise(ast.Name("AssertionError", ast.Load()), None)
+            parts.append(part)
+    return parts
 
 
 def _is_false(test: ast.expr) -> bool:
@@ -244,7 +239,7 @@ def _raise(node: ast.Raise) -> ast.AST:
 
 
 def _statement(node: ast.Expr) -> ast.AST | list[ast.AST]:
-    """`self.assertEqual(a, b)` as `assert a == b`."""
+    """Write `self.assertEqual(a, b)` as `assert a == b`."""
     call = node.value
     if not (isinstance(call, ast.Call) and _is_plain(call.func) and all(one.arg == "msg" for one in call.keywords)):
         return node
@@ -277,7 +272,7 @@ def _not(node: ast.UnaryOp) -> ast.expr:
 
 
 def _compare(node: ast.Compare) -> ast.expr:
-    """`x == 1` for `1 == x`."""
+    """Write `1 == x` as `x == 1`."""
     right = node.comparators[0]
     mirrored = _MIRRORED.get(type(node.ops[0])) if len(node.ops) == 1 else None
     if mirrored is not None and _looks_constant(node.left) and not _looks_constant(right):
@@ -333,7 +328,7 @@ def _collection(node: ast.Call, name: str) -> ast.AST | None:
 
 
 def _method(node: ast.Call, called: ast.Attribute) -> ast.AST:
-    """Of a text that is spelled out, `encode` and `format`; the names of a table's columns."""
+    """Respell `encode` and `format` of a literal text, assertions on raised errors, and tables of parameters."""
     text = called.value.value if isinstance(called.value, ast.Constant) else None
     if called.attr == "parametrize" and node.args:
         _respell_table(node)
@@ -347,7 +342,7 @@ def _method(node: ast.Call, called: ast.Attribute) -> ast.AST:
 
 
 def _awaited(node: ast.Call, name: str) -> ast.AST:
-    """`pytest.raises(ValueError, match="x")` for `self.assertRaisesRegex(ValueError, "x")`."""
+    """Write `self.assertRaisesRegex(ValueError, "x")` as `pytest.raises(ValueError, match="x")`."""
     given = node.args
     if name.endswith("Regex") and len(given) > 1:
         node.keywords.append(ast.keyword("match", given[1]))
@@ -356,27 +351,24 @@ def _awaited(node: ast.Call, name: str) -> ast.AST:
 
 
 def _respell_table(node: ast.Call) -> None:
-    """Columns as one text, and rows as tuples where a row has several columns."""
+    """Write the columns as one text, and rows as tuples if there are several columns."""
     names = node.args[0] = _columns(node.args[0])
     table = node.args[1] if len(node.args) > 1 else None
     if not (isinstance(names, ast.Constant) and isinstance(table, ast.List | ast.Tuple)):
         return
-    rows = [
-        ast.copy_location(ast.Tuple(row.elts, ast.Load()), row)
-        if "," in str(names.value) and isinstance(row, ast.List)
-        else row
-        for row in table.elts
-    ]
+    rows = table.elts
+    if "," in str(names.value):
+        rows = [ast.copy_location(ast.Tuple(r.elts, ast.Load()), r) if isinstance(r, ast.List) else r for r in rows]
     node.args[1] = ast.copy_location(ast.List(rows, ast.Load()), table)
 
 
 def _columns(names: ast.expr) -> ast.expr:
     if isinstance(names, ast.List | ast.Tuple) and len(names.elts) > 1:
-        texts = [one.value for one in names.elts if isinstance(one, ast.Constant)]
-        said = ",".join(str(text) for text in texts) if len(texts) == len(names.elts) else None
+        texts = [name.value for name in names.elts if isinstance(name, ast.Constant)]
+        joined = ",".join(str(text) for text in texts) if len(texts) == len(names.elts) else None
     else:
-        said = names.value if isinstance(names, ast.Constant) and isinstance(names.value, str) else None
-    return names if said is None else ast.copy_location(ast.Constant(said.replace(" ", "")), names)
+        joined = names.value if isinstance(names, ast.Constant) and isinstance(names.value, str) else None
+    return names if joined is None else ast.copy_location(ast.Constant(joined.replace(" ", "")), names)
 
 
 def _formatted(node: ast.Call, text: str) -> ast.AST:
@@ -451,17 +443,21 @@ def _without_str(part: ast.FormattedValue) -> ast.FormattedValue:
 
 
 def _defined(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> ast.AST:
-    """Decorators of pytest without empty brackets; classes without `object`."""
-    for at, one in enumerate(node.decorator_list):
-        if isinstance(one, ast.Call) and not (one.args or one.keywords) and ast.unparse(one.func).startswith("pytest."):
-            node.decorator_list[at] = one.func
+    """Drop empty brackets of pytest's decorators, and `object` as a base class."""
+    for at, each in enumerate(node.decorator_list):
+        if (
+            isinstance(each, ast.Call)
+            and not (each.args or each.keywords)
+            and ast.unparse(each.func).startswith("pytest.")
+        ):
+            node.decorator_list[at] = each.func
     if isinstance(node, ast.ClassDef):
-        node.bases = [one for one in node.bases if not (isinstance(one, ast.Name) and one.id == "object")]
+        node.bases = [each for each in node.bases if not (isinstance(each, ast.Name) and each.id == "object")]
     return node
 
 
 def _with(node: ast.With | ast.AsyncWith) -> ast.AST:
-    """A statement for each of several managers, one within the other."""
+    """Write several managers as nested statements."""
     for item in reversed(node.items[1:]):
         inner = ast.copy_location(type(node)([item], node.body), node)
         node.body = [inner]

@@ -14,7 +14,7 @@ import pytest
 from people import ROOT, Person, person_in
 from terminal import on_terminal
 
-from forgepool.supervisor.gate_file.rules import RULES
+from forgepool.supervisor.gate_file.document import RULES
 
 GATE = """\
 version: 1

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from people import ROOT, Person, person_in
 
-from forgepool.supervisor.gate_file.document import read_gate_file
+from forgepool.supervisor.gate_file.reading import read_gate_file
 
 FILES = {"pytest.ini": "[pytest]\n", "ruff.toml": "", "tests/test_a.py": "def test_a(): pass\n"}
 

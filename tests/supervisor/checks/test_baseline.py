@@ -13,7 +13,7 @@ from gates import Gate, check
 from forgepool.supervisor.checks.results.evidence import Evidence
 from forgepool.supervisor.checks.results.judging import Ran, judge
 from forgepool.supervisor.checks.results.problems import report_of_problems
-from forgepool.supervisor.gate_file.document import read_gate_file
+from forgepool.supervisor.gate_file.reading import read_gate_file
 from forgepool.supervisor.messages import CheckRequest, CheckResult
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 

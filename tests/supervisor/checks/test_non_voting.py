@@ -3,7 +3,7 @@
 import pytest
 from gates import Gate, check
 
-from forgepool.supervisor.gate_file.document import read_gate_file
+from forgepool.supervisor.gate_file.reading import read_gate_file
 from forgepool.supervisor.messages import CheckResult
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 

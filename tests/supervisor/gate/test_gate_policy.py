@@ -2,7 +2,7 @@
 
 import pytest
 
-from forgepool.supervisor.gate_file.document import read_gate_file
+from forgepool.supervisor.gate_file.reading import read_gate_file
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 
 

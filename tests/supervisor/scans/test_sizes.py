@@ -5,7 +5,7 @@ from pathlib import Path
 
 from changing import Changes, Content
 
-from forgepool.supervisor.scans.content.sizes import scan_sizes
+from forgepool.supervisor.scans.shape import scan_sizes
 from forgepool.worktrees.git.git import CommitId
 
 LARGE = "x y\n" * 400

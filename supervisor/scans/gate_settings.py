@@ -1,22 +1,73 @@
 """
-Settings of what runs and judges tests: by section where a file holds other things too, else by name.
+`gate-settings`: changes of settings that decide how tests and linters run.
 
-Sections are told apart in TOML, INI and JSON. Settings that are programs (`jest.config.js`, `conftest.py`) are code: of
-the former every change counts, of the latter hooks and what applies to every test. Build files of Java and of Vite are
-looked at line by line. Labels for tests and further rules for linters may be added by anybody.
+Whole files count by name. TOML, INI and JSON files that also hold other things are compared section by section.
+`conftest.py` is compared hook by hook and fixture by fixture, and build files of Java and Vite line by line.
+Anyone may add test labels and further linter rules.
 """
 
+import configparser
+import json
 import re
-from collections.abc import Callable, Iterator
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
 
 from forgepool.supervisor.findings import ScanFinding, Weight
-from forgepool.supervisor.scans.grants import LEAVE, is_granted
 from forgepool.supervisor.scans.languages.suite import SuiteCase
 from forgepool.supervisor.scans.languages.syntax import parse, text_of, walk
-from forgepool.supervisor.scans.paths.sections import Sections, find_changed, read_ini, read_json, read_toml
-from forgepool.supervisor.scans.subject import Subject, finding
+from forgepool.supervisor.scans.subject import LEAVE, Subject, finding, is_granted
 from forgepool.supervisor.scans.tests.reading import SuiteTooLarge, read_suite
 from forgepool.worktrees.commits.diff import FileDiff, contents
+
+Sections = Mapping[str, object]
+# What is not closed runs to the end: no piece is begun anew within another.
+_JSON_PIECES = re.compile(
+    r'"(?:[^"\\]|\\.)*+(?:"|\Z)|//[^\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z)|,(?=\s*[}\]])', re.DOTALL
+)
+
+
+def read_toml(text: str) -> Sections | None:
+    """Return every value by its dotted name."""
+    try:
+        return dict(_flat(tomllib.loads(text), ()))
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return None
+
+
+def read_json(text: str) -> Sections | None:
+    """Return every value by its dotted name. Comments and trailing commas are accepted, as editors write them."""
+    try:
+        data = json.loads(_JSON_PIECES.sub(lambda found: found[0] if found[0][0] == '"' else "", text))
+    except (ValueError, RecursionError):
+        return None
+    return dict(_flat(data, ())) if isinstance(data, dict) else None
+
+
+def read_ini(text: str) -> Sections | None:
+    """Return every value by `section.key`."""
+    parser = configparser.RawConfigParser(strict=False, allow_no_value=True)
+    try:
+        parser.read_string(text)
+    except configparser.Error:
+        return None
+    return {f"{section}.{key}": value for section in parser.sections() for key, value in parser.items(section)}
+
+
+def find_changed(before: Sections, after: Sections) -> Iterator[tuple[str, object, object]]:
+    """Yield every name whose value changed, with the old and the new value. None stands for a missing one."""
+    for name in sorted({*before, *after}):
+        if before.get(name) != after.get(name):
+            yield name, before.get(name), after.get(name)
+
+
+def _flat(data: Mapping[str, object], path: tuple[str, ...]) -> Iterator[tuple[str, object]]:
+    for key, value in data.items():
+        here = (*path, str(key))
+        if isinstance(value, dict) and len(here) < 6:
+            yield from _flat(value, here)
+        else:
+            yield ".".join(here), value
+
 
 _RULE = "gate-settings"
 _WHOLE = re.compile(
@@ -52,7 +103,7 @@ _TSCONFIG = re.compile(
     r"skip.*LibCheck|checkJs|allow(Js|Un.*)|useUnknown.*|alwaysStrict)|include|exclude|files|extends)(\.|$)"
 )
 _MAY_GROW = re.compile(r"(markers|select|extend-select|enable|extra_checks|filterwarnings)$")
-"""Lists of which more entries mean that no less is asked for; of `filterwarnings`, if the new ones are errors."""
+"""Lists that ask for more when they grow. New entries of `filterwarnings` must be errors."""
 _BUILD_FILES = re.compile(r"(pom\.xml|build\.gradle(\.kts)?|vite\.config\..*|rollup\.config\..*|.*\.csproj|build\.sbt)")
 _BUILD_LINES = re.compile(
     r"\b(skip\w*|exclude\w*|ignore\w*|failOn\w*|failIf\w*|testFailureIgnore|passWithNoTests|thresholds?|enabled|test)\b\s*"
@@ -61,7 +112,7 @@ _BUILD_LINES = re.compile(
 )
 _EXAMPLES = frozenset(["testdata", "fixtures", "data", "examples", "example", "templates", "samples"])
 _FORCES = re.compile(r"\b(skip|xfail|exit|setattr|monkeypatch|patch|outcome|exitstatus|deselected|_exit|os\.environ)\b")
-_UNREAD = "it cannot be read, and so nobody can say that no setting of the gate is in it"
+_UNREAD = "this file cannot be read, so it may hold settings of the gate"
 _HOOKED = re.compile(
     r"\s*(pytest_plugins\b|sys\.exit|os\._exit|pytest_\w+\s*=|(from|import)\b.*\bpytest_[a-z]|from\s+\S+\s+import\s+\*)"
 )
@@ -69,13 +120,13 @@ _Read = Callable[[str], Sections | None]
 
 
 def scan_gate_settings(subject: Subject) -> Iterator[ScanFinding]:
-    """Findings `gate-settings`: they block."""
+    """Report `gate-settings`. It blocks."""
     files = [
         file
         for file in subject.files
         if file.path not in subject.same_code and not is_granted(subject, file.path, file.old_path)
     ]
-    ids = {one for file in files if _is_asked(file) for one in (file.id, file.old_id) if one.strip("0")}
+    ids = {blob for file in files if _is_asked(file) for blob in (file.id, file.old_id) if blob.strip("0")}
     texts = contents(subject.git, ids)
     for file in files:
         for name in dict.fromkeys((file.old_path or file.path, file.path)):
@@ -124,7 +175,7 @@ def _of_sections(
     file: FileDiff, reader: tuple[_Read, re.Pattern[str]], old: str | None, new: str | None
 ) -> Iterator[ScanFinding]:
     read, gate = reader
-    before, after = _read(read, old), _read(read, new)
+    before, after = ({} if text is None else read(text) for text in (old, new))
     if before is None or after is None:
         yield _found(file, _UNREAD)
         return
@@ -133,21 +184,17 @@ def _of_sections(
             yield _found(file, f"'{name}' says how tests or linters are run", text=f"{name}: {was!r} -> {now!r}")
 
 
-def _read(read: _Read, text: str | None) -> Sections | None:
-    return {} if text is None else read(text)
-
-
 def _may_be(name: str, was: object, now: object) -> bool:
-    """A list that grew, where growing is harmless."""
+    """Tell whether a list only grew where growth is harmless."""
     if not _MAY_GROW.search(name) or not isinstance(now, list) or not isinstance(was, list | None):
         return False
-    fresh = [one for one in now if one not in (was or [])]
-    kept = all(one in now for one in was or [])
-    return kept and (not name.endswith("filterwarnings") or all(str(one).startswith("error") for one in fresh))
+    fresh = [entry for entry in now if entry not in (was or [])]
+    kept = all(entry in now for entry in was or [])
+    return kept and (not name.endswith("filterwarnings") or all(str(entry).startswith("error") for entry in fresh))
 
 
 def _is_script(file: FileDiff, name: str, was: object, before: Sections) -> bool:
-    """A script of `package.json` that was there, or one that runs before or after such a one."""
+    """Tell whether this is an existing script of `package.json`, or one that runs around an existing one."""
     if not file.path.endswith("package.json") or not name.startswith("scripts."):
         return False
     script = name.removeprefix("scripts.")
@@ -162,13 +209,13 @@ def _is_conftest(path: str) -> bool:
 
 
 def _has_hooks(file: FileDiff) -> bool:
-    """Does it define what pytest calls, though it is no `conftest.py`? A plugin may be anywhere."""
+    """Tell whether the file defines pytest hooks outside a `conftest.py`, as any plugin may."""
     lines = (*file.added, *file.removed) if file.path.endswith(".py") else ()
     return any(re.match(r"\s*(async\s+)?def pytest_[a-z_]+\(", line.text) for line in lines)
 
 
 def _of_conftest(file: FileDiff, texts: dict[str, bytes]) -> Iterator[ScanFinding]:
-    before, after = (_functions(texts.get(one, b"")) for one in (file.old_id, file.id))
+    before, after = (_functions(texts.get(blob, b"")) for blob in (file.old_id, file.id))
     weight: Weight = "blocks" if _is_conftest(file.path) or _is_conftest(file.old_path or "") else "attention"
     for name in sorted({*before, *after}):
         old, new = before.get(name), after.get(name)
@@ -176,8 +223,8 @@ def _of_conftest(file: FileDiff, texts: dict[str, bytes]) -> Iterator[ScanFindin
             continue
         shown = new or old
         if name.rpartition("::")[2].startswith("pytest_") and shown is not None:
-            said = f"the hook '{name}' has a say in what is run and what counts"
-            yield _found(file, said, shown.line, shown.text, weight)
+            message = f"the hook '{name}' has a say in what is run and what counts"
+            yield _found(file, message, shown.line, shown.text, weight)
     if weight == "blocks":
         yield from _of_plugins(file)
         yield from _of_fixtures(file, texts, before)
@@ -190,8 +237,8 @@ def _of_plugins(file: FileDiff) -> Iterator[ScanFinding]:
 
 
 def _of_fixtures(file: FileDiff, texts: dict[str, bytes], before: dict[str, SuiteCase]) -> Iterator[ScanFinding]:
-    """Fixtures that apply to every test unasked, and reach into how tests are run."""
-    root = parse("python", texts.get(file.id, b""))
+    """Report fixtures that apply to every test by themselves and interfere with how tests run."""
+    root = parse("python", texts.get(file.id, b""), texts=True)
     for node in walk(root, into=lambda one: one.type != "function_definition") if root is not None else ():
         text = text_of(node)
         if node.type != "decorated_definition" or not re.search(r"autouse\s*=\s*True", text):
@@ -199,8 +246,8 @@ def _of_fixtures(file: FileDiff, texts: dict[str, bytes], before: dict[str, Suit
         name = text_of(getattr(node.child_by_field_name("definition"), "child_by_field_name", lambda _: None)("name"))
         was = before.get(name)
         if _FORCES.search(text) and (was is None or was.words != _functions(text.encode())[name].words):
-            said = f"the fixture '{name}' is put around every test, and reaches into what they run with"
-            yield _found(file, said, node.start_point.row + 1, text.split("\n")[0], weight="attention")
+            message = f"the fixture '{name}' is put around every test, and reaches into what they run with"
+            yield _found(file, message, node.start_point.row + 1, text.split("\n")[0], weight="attention")
 
 
 def _functions(source: bytes) -> dict[str, SuiteCase]:

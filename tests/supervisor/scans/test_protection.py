@@ -6,9 +6,9 @@ from forbidden_paths import HARNESS, OPEN, OTHER_SETTINGS, PROTECTED, SETTINGS, 
 
 from forgepool.supervisor.findings import ScanFinding
 from forgepool.supervisor.gate_file.document import CheckDefinition
-from forgepool.supervisor.scans.evasion.harness import scan_harness
-from forgepool.supervisor.scans.paths.gate_settings import scan_gate_settings
-from forgepool.supervisor.scans.paths.protection import scan_protection
+from forgepool.supervisor.scans.content.evasion import scan_harness
+from forgepool.supervisor.scans.gate_settings import scan_gate_settings
+from forgepool.supervisor.scans.protection import scan_protection
 
 
 @pytest.fixture(scope="module")

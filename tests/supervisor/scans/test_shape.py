@@ -9,8 +9,8 @@ from changing import Changes, rules
 
 from forgepool.supervisor.findings import ScanFinding
 from forgepool.supervisor.messages import EntryRef
-from forgepool.supervisor.scans.paths.shape import scan_shape
 from forgepool.supervisor.scans.scanning import subject_of
+from forgepool.supervisor.scans.shape import scan_shape
 from forgepool.worktrees.commits.compose import tree_of
 from forgepool.worktrees.git.git import CommitId, Git
 
