@@ -193,7 +193,7 @@ def _tell(
             task,
             str(wave_of.get(task, "")),
             ", ".join(need.id for need in course.tasks[task].needs),
-            ", ".join(course.tasks[task].files or ("(undeclared)",)),
+            "(undeclared)" if (globs := course.tasks[task].files) is None else ", ".join(globs) or "(none)",
         )
         for place, task in enumerate(course.graph.order[:200], start=1)
     ]

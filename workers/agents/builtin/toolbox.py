@@ -92,4 +92,4 @@ def serve_tools(root: Path, env: Mapping[str, str], confined: Confinement, setti
         symbols = symbol_tools(languages)
         phases: tuple[PhaseName, ...] = ("plan", "execute")
         tools = {phase: (*symbols, *mcp_tools(others, phase)) for phase in phases}
-        yield Served(tools=tools, warnings=others.warnings)
+        yield Served(tools=tools, warnings=(*languages.warnings, *others.warnings))
