@@ -16,12 +16,13 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from forgepool.worktrees.git import landlock
 from forgepool.worktrees.git.git import harness_mark
 
 _PR_SET_PDEATHSIG = 1
@@ -182,15 +183,9 @@ def _has_children_files() -> bool:
 
 
 def _prctl(option: int, value: int) -> bool:
-    return sys.platform == "linux" and _libc_prctl()(option, value, 0, 0, 0) == 0
-
-
-@functools.cache
-def _libc_prctl() -> Callable[[int, int, int, int, int], int]:
-    import ctypes
-
-    found: Callable[[int, int, int, int, int], int] = ctypes.CDLL(None).prctl
-    return found
+    with suppress(OSError):
+        return sys.platform == "linux" and landlock.prctl(option, value, otherwise="") == 0
+    return False
 
 
 MARK = "FORGEPOOL_COMMAND"

@@ -11,10 +11,8 @@ stale. Its holder may remove the file; takers notice and take the new one.
 """
 
 import contextlib
-import ctypes
 import errno
 import fcntl
-import functools
 import os
 import stat
 import sys
@@ -24,19 +22,16 @@ from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
 
+from forgepool.worktrees.git.landlock import openat2
+
 FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY
 """Flags to open a folder from which others are opened. It need not be listable."""
 LISTED = os.O_RDONLY | os.O_DIRECTORY
 """Flags to open a folder whose names are read."""
 _SAFE = os.O_NOFOLLOW | os.O_CLOEXEC
-_OPENAT2 = 437  # the same number on every architecture but alpha
 _NO_MAGIC_LINKS, _NO_LINKS, _BENEATH = 0x02, 0x04, 0x08
 _UNKNOWN = (errno.ENOSYS, errno.EPERM)
 """The errors of a kernel without the call, and of a container's filter."""
-
-
-class _How(ctypes.Structure):
-    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
 class Beneath:
@@ -157,26 +152,9 @@ class Beneath:
 
 
 def _asked(folder: int, below: Path, flags: int, mode: int) -> int:
-    call = _system_call()
-    if call is None:
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-    how = _How(flags, mode, _BENEATH | _NO_LINKS | _NO_MAGIC_LINKS)
-    while True:
-        found = call(_OPENAT2, folder, os.fsencode(below), ctypes.byref(how), ctypes.sizeof(how))
-        if found >= 0:
-            return int(found)
-        if (number := ctypes.get_errno()) != errno.EINTR:
-            raise OSError(number, os.strerror(number))
-
-
-@functools.cache
-def _system_call() -> "ctypes._NamedFuncPointer | None":
     if sys.platform != "linux":
-        return None
-    call = ctypes.CDLL(None, use_errno=True).syscall
-    call.restype = ctypes.c_long
-    call.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t)
-    return call
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    return openat2(folder, str(below), flags, mode, _BENEATH | _NO_LINKS | _NO_MAGIC_LINKS)
 
 
 def _walked(folder: int, below: Path, flags: int, mode: int) -> int:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # `collections.abc` is not loaded at the launcher's start.
     from collections.abc import Iterable
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
-"""Opened once: opening it for each call would cost more than the """
+"""Opened once: opening it for each call would cost more than the calls."""
 
 _PR_SET_NO_NEW_PRIVS = 38
 
@@ -68,6 +68,21 @@ def call(number: int, *arguments: int, otherwise: str) -> int:
     return _answered(function(*map(ctypes.c_long, (number, *arguments))), otherwise)
 
 
+def openat2(folder: int, path: Place, flags: int, mode: int, resolve: int, *, otherwise: str = "") -> int:
+    """
+    Open a path below a folder's descriptor, limited by `resolve`. Every kernel that has Landlock has the call.
+
+    Raises:
+        OSError: as for `call`.
+    """
+    name, how = ctypes.create_string_buffer(os.fsencode(path)), _buffer("=QQQ", flags, mode, resolve)
+    while True:
+        try:
+            return call(_OPENAT2, folder, ctypes.addressof(name), ctypes.addressof(how), len(how), otherwise=otherwise)
+        except InterruptedError:
+            continue
+
+
 def prctl(option: int, *arguments: int, otherwise: str) -> int:
     """Make a `prctl` call like `call`; missing arguments are zero."""
     four = (*arguments, 0, 0, 0, 0)[:4]
@@ -82,7 +97,7 @@ def give_up_privileges() -> None:
 def _answered(value: int, otherwise: str) -> int:
     if value < 0:
         number = ctypes.get_errno()
-        raise OSError(number, f"{otherwise}: {os.strerror(number)}")
+        raise OSError(number, f"{otherwise}: {os.strerror(number)}" if otherwise else os.strerror(number))
     return value
 
 
@@ -115,7 +130,18 @@ def restrict_files(
         _allow_existing(ruleset, readable, READING & files)
         _allow_existing(ruleset, devices, USING_DEVICES & files)
         for place in writable:
-            allow(ruleset, _open_real(place), files & ~_NEVER)
+            allow(
+                ruleset,
+                openat2(
+                    _AT_FDCWD,
+                    place,
+                    os.O_PATH | os.O_CLOEXEC,
+                    0,
+                    _RESOLVE_NO_SYMLINKS,
+                    otherwise=f"{os.fsdecode(place)} cannot be made writable; it must be a real path, without links",
+                ),
+                files & ~_NEVER,
+            )
         enter(ruleset)
     finally:
         os.close(ruleset)
@@ -186,14 +212,6 @@ def allow(ruleset: int, opened: int, rights: int) -> None:
         call(_ADD_RULE, ruleset, _RULE_PATH_BENEATH, ctypes.addressof(rule), 0, otherwise=otherwise)
     finally:
         os.close(opened)
-
-
-def _open_real(place: Place) -> int:
-    """Open a path that leads through no link. Every kernel with Landlock has `openat2`."""
-    path = ctypes.create_string_buffer(os.fsencode(place))
-    how = _buffer("=QQQ", os.O_PATH | os.O_CLOEXEC, 0, _RESOLVE_NO_SYMLINKS)
-    otherwise = f"{os.fsdecode(place)} cannot be made writable; it must be a real path, without links"
-    return call(_OPENAT2, _AT_FDCWD, ctypes.addressof(path), ctypes.addressof(how), len(how), otherwise=otherwise)
 
 
 def enter(ruleset: int) -> None:

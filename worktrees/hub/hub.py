@@ -59,7 +59,9 @@ def inspect_hub(where: str, *, credential_helper: str | None = None) -> HubFacts
         return _inspect_folder(Path(where).absolute(), url=None)
     scheme = _SCHEME.match(where)
     if _HELPER.match(where) or (scheme and scheme[1] not in _SCHEMES):
-        raise HubUnusable(f"{_shown(where)}: its protocol is not safe to use; use one of {', '.join(_SCHEMES)}")
+        raise HubUnusable(
+            f"{without_password(where)}: its protocol is not safe to use; use one of {', '.join(_SCHEMES)}"
+        )
     if scheme and scheme[1] == "file":
         return _inspect_folder(Path(unquote(urlsplit(where).path)), url=where)
     return _inspect_url(where, credential_helper)
@@ -130,7 +132,7 @@ def _inspect_url(url: str, helper: str | None) -> HubFacts:
         output = run_outside(*asking, "ls-remote", "--symref", "--", url, env=env, timeout_s=120).text
     except GitFailed as failed:
         raise HubUnusable(
-            f"{_shown(url)}: the hub does not answer; check the URL and your access: {failed}"
+            f"{without_password(url)}: the hub does not answer; check the URL and your access: {failed}"
         ) from failed
     default: str | None = None
     refs: set[str] = set()
@@ -140,13 +142,9 @@ def _inspect_url(url: str, helper: str | None) -> HubFacts:
             default = value.removeprefix("ref: refs/heads/")
         refs.add(name)
     if not refs:
-        raise HubUnusable(f"{_shown(url)}: the hub has no commit; push a first one to it")
+        raise HubUnusable(f"{without_password(url)}: the hub has no commit; push a first one to it")
     known = default if f"refs/heads/{default}" in refs else None
     return HubFacts(url=url, local=None, bare=True, default_branch=known, checked_out=MappingProxyType({}))
-
-
-def _shown(url: str) -> str:
-    return without_password(url)
 
 
 _LEADS_TO = "gitdir:"
@@ -177,7 +175,7 @@ def git_folders(folder: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
 
 def _admin(pointer: Path) -> Path:
     output = pointer.read_text(errors="replace").strip()
-    admin = _real(pointer.parent / output.removeprefix(_LEADS_TO).strip())
+    admin = Path(os.path.realpath(pointer.parent / output.removeprefix(_LEADS_TO).strip()))
     if not output.startswith(_LEADS_TO) or _line(admin / "gitdir", admin) != pointer:
         raise NotOurs(f"{pointer} leads to no worktree of its own; run `git worktree repair` where the repository is")
     return admin
@@ -196,8 +194,4 @@ def _line(file: Path, above: Path) -> Path | None:
         output = file.read_text(errors="replace").strip()
     except OSError:
         return None
-    return _real(above / output) if output else None
-
-
-def _real(path: Path) -> Path:
-    return Path(os.path.realpath(path))
+    return Path(os.path.realpath(above / output)) if output else None

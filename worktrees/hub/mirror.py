@@ -205,7 +205,11 @@ class Mirror:
         output = self.git.run(*argv, env=self._network, timeout_s=120).text
         pairs = (line.split("\t", 1) for line in output.splitlines())
         # Git matches patterns at the end of names: `refs/heads/a` is also `refs/heads/refs/heads/a` to it.
-        return {name: CommitId(value) for value, name in pairs if _matches(name, patterns)}
+        return {
+            name: CommitId(value)
+            for value, name in pairs
+            if not patterns or any(fnmatchcase(name, each) for each in patterns)
+        }
 
     def push(self, updates: Sequence[RefUpdate]) -> PushAnswer:
         """
@@ -344,10 +348,6 @@ def _hub_ids(mirror: Mirror) -> list[str]:
     argv = (*mirror._helper, "ls-remote", "--", mirror.hub, "HEAD")
     output = run_outside(*argv, env=mirror._network, timeout_s=120).text
     return [line.partition("\t")[0] for line in output.splitlines()]
-
-
-def _matches(name: str, patterns: Sequence[str]) -> bool:
-    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def _tracking(ref: str) -> str:

@@ -99,7 +99,8 @@ def is_contained(mirror: Mirror, target: str, commit: CommitId) -> bool:
         return False
     mirror.ensure(tip, refs=(branch,))
     # Whoever has the tip has all it contains: a commit that is not here is not in it.
-    return mirror.has(commit) and _is_ancestor(mirror, commit, tip)
+    ancestry = ("merge-base", "--is-ancestor", commit, tip)
+    return mirror.has(commit) and mirror.git.run(*ancestry, ok=(0, 1)).status == 0
 
 
 def create_target(mirror: Mirror, target: str, base: CommitId) -> CommitId:
@@ -136,10 +137,6 @@ def _refuse_mismatch(mirror: Mirror, commit: CommitId, expected_tip: CommitId | 
         raise CertificateMismatch(f"commit {commit} has tree {tree}, the certificate is for {certified_tree}")
     if expected_tip is not None and f"^{expected_tip}" not in ids:
         raise CertificateMismatch(f"commit {commit} is not built on {expected_tip}; compose it on that tip")
-
-
-def _is_ancestor(mirror: Mirror, older: CommitId, newer: CommitId) -> bool:
-    return mirror.git.run("merge-base", "--is-ancestor", older, newer, ok=(0, 1)).status == 0
 
 
 def prune_run(

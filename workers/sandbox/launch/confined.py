@@ -278,7 +278,7 @@ def _by_bubblewrap(start: ProcessStart, confined: Confinement, tools: Sequence[P
     if program is None:
         raise NotLaunched(0, "bubblewrap is not installed any more; install it again")
     confined = replace(confined, mounted=tuple(_mountable(confined)))
-    texts = {"seccomp": _filter(), **_files_of(confined)}
+    texts = {"seccomp": _filter()} | {name: text.encode() for name, text in make_etc_files(confined).items()}
     copied = list_copied_files()
     names = ["args", "status", *(["block"] if confined.outlet else []), *texts, *copied]
     numbers = {name: FIRST_EXTRA + place for place, name in enumerate(names)}
@@ -320,10 +320,6 @@ def _mountable(confined: Confinement) -> Iterator[tuple[Path, Path]]:
 @functools.cache
 def _filter() -> bytes:
     return seccomp.program(network="own")
-
-
-def _files_of(confined: Confinement) -> dict[str, bytes]:
-    return {name: text.encode() for name, text in make_etc_files(confined).items()}
 
 
 def _request(

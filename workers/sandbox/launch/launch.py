@@ -67,7 +67,9 @@ def launch(request: "Request", descriptors: Sequence[int], groups: Groups = ()) 
     reading, why_not = os.pipe()
     with open(reading, "rb", buffering=0) as reader:  # noqa: PTH123 - a descriptor
         try:
-            pid = _ask(request, [*descriptors[:3], why_not, *descriptors[3:]], groups)
+            with _lock:
+                channel = _say({"start": request}, [*descriptors[:3], why_not, *descriptors[3:]], groups)
+                pid = _length(channel.recv(_LENGTH.size, socket.MSG_WAITALL))
         finally:
             os.close(why_not)
         reason = reader.read(4096)
@@ -102,11 +104,6 @@ def release(groups: Groups) -> None:
         found = _launchers.pop(groups, None)
         if found is not None:
             _end(found)
-
-
-def _ask(request: "Request", descriptors: Sequence[int], groups: Groups) -> int:
-    with _lock:
-        return _length(_say({"start": request}, descriptors, groups).recv(_LENGTH.size, socket.MSG_WAITALL))
 
 
 def _length(header: bytes) -> int:

@@ -43,7 +43,7 @@ def own_namespace(own: "Iterable[str]", kept: "Iterable[str]", seen: "Iterable[s
     _mount(None, "/", None, _MS_REC | _MS_SLAVE, None)
     trees = [(path, _mapped(path, user, _NOSUID | _NODEV)) for path in own]
     trees += [(path, _mapped(path, user, _NOSUID | _NODEV | _RDONLY)) for path in kept]
-    trees += [(path, _tree(path, _RECURSIVE)) for path in seen if _closed_above(path) and _exists(path)]
+    trees += [(path, _tree(path, _RECURSIVE)) for path in seen if _closed_above(path) and os.path.lexists(path)]
     _attach(trees)
 
 
@@ -79,7 +79,7 @@ def _attach(trees: "Sequence[tuple[str, int]]") -> None:
 
 def _make_place(path: str, tree: int) -> None:
     """Make the mount point inside a hidden folder; the folders on the way are open to all."""
-    if _exists(path):
+    if os.path.lexists(path):
         return
     above = os.path.dirname(path)  # noqa: PTH120 - no pathlib
     before = os.umask(0o022)
@@ -95,15 +95,8 @@ def _closed_above(path: str) -> list[str]:
     """List the folders above a path that others cannot enter, the topmost first."""
     parts = path.split("/")[1:-1]
     above = ["/" + "/".join(parts[: count + 1]) for count in range(len(parts))]
-    return [folder for folder in above if _exists(folder) and not _mode(folder) & stat.S_IXOTH]
-
-
-def _exists(path: str) -> bool:
-    return os.path.lexists(path)
-
-
-def _mode(path: str) -> int:
-    return os.stat(path).st_mode  # noqa: PTH116 - as above
+    there = [folder for folder in above if os.path.lexists(folder)]
+    return [folder for folder in there if not os.stat(folder).st_mode & stat.S_IXOTH]  # noqa: PTH116 - no pathlib
 
 
 def _within(path: str, folder: str) -> bool:

@@ -40,7 +40,8 @@ def fork_listeners(pid: int, ports: Sequence[int]) -> tuple[socket.socket, ...]:
     """
     if len(os.listdir("/proc/self/task")) > 1:  # noqa: PTH208 - names only
         raise RuntimeError("a process with threads must not fork; ask the launcher (`open_listeners`)")
-    ours, theirs = _channel()
+    # Packets keep their bounds: the receiver gets a whole answer, or nothing because the helper died.
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours:
         with theirs:
             helper = _fork(lambda: hand_over(theirs, pid, ports))
@@ -59,11 +60,6 @@ def hand_over(channel: socket.socket, pid: int, ports: Sequence[int]) -> None:
         channel.sendall(str(trouble.strerror or trouble).encode())
         return
     socket.send_fds(channel, [_OPENED], [each.fileno() for each in listeners])
-
-
-def _channel() -> tuple[socket.socket, socket.socket]:
-    # Packets keep their bounds: the receiver gets a whole answer, or nothing because the helper died.
-    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
 def _fork(work: Callable[[], None]) -> int:

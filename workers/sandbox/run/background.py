@@ -184,7 +184,9 @@ class BackgroundCommand:
         self._answer = FileIO(reading, "rb")
         with contextlib.ExitStack() as failing:
             failing.enter_context(self._answer)
-            self._log = failing.enter_context(FileIO(_opened(command), "rb"))
+            # The descriptor is our own, also where the caller has opened the log.
+            log = open_log(command.log) if command.log_file is None else os.dup(command.log_file)
+            self._log = failing.enter_context(FileIO(log, "rb"))
             with FileIO(writing, "wb"):
                 self._guard = self._start(writing)
             failing.pop_all()
@@ -273,11 +275,6 @@ class BackgroundCommand:
         size = os.fstat(self._log.fileno()).st_size
         seconds = time.monotonic() - self._began
         return Ended(how="stopped", seconds=seconds, output_bytes=size, log=self.command.log)
-
-
-def _opened(command: Command) -> int:
-    """Return a descriptor of its log, a duplicate when the caller has opened it."""
-    return open_log(command.log) if command.log_file is None else os.dup(command.log_file)
 
 
 class Background:
