@@ -21,8 +21,8 @@ from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.context.profiles.registry import find_profile
 from forgepool.workers.context.replay.comparison import APPEND_ONLY, Row, cases, compare, row_names
 from forgepool.workers.context.replay.cost import ANTHROPIC
+from forgepool.workers.context.replay.cost import prices as prices_named
 from forgepool.workers.context.replay.formats import read_recordings
-from forgepool.workers.context.replay.prices import prices as prices_named
 from forgepool.workers.context.replay.recording import BadRecording, Recording
 from forgepool.workers.context.replay.simulation import SYSTEM_TOKENS, WINDOW_TOKENS, ReplayTerms
 

@@ -11,15 +11,13 @@ import typer
 from forgepool.orchestrator.cli.app import CommandGroup
 from forgepool.orchestrator.cli.output.say import say, say_json
 from forgepool.orchestrator.run.hub import CannotRun, open_hub
-from forgepool.workers.policy.calls import judge_call
-from forgepool.workers.policy.judgement import PolicyJudgement, judge_command, judge_host
+from forgepool.workers.policy.judgement import PolicyJudgement, judge_call, judge_command, judge_host
 from forgepool.workers.policy.layers import Policy
-from forgepool.workers.policy.rules.host import HostPattern
-from forgepool.workers.policy.rules.place import Ground
+from forgepool.workers.policy.rule import Ground, HostPattern
 from forgepool.workers.policy.sources import REPOSITORY_FILE, policy_alone, policy_of
+from forgepool.workers.schema.mistakes import DocumentWrong, Mistake
 from forgepool.workers.schema.orders import PhaseName
 from forgepool.workers.schema.settings import Settings
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong, Mistake
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file
 from forgepool.worktrees.git.git import CommitId, Git
 from forgepool.worktrees.hub.hub import HubUnusable, inspect_hub, is_url

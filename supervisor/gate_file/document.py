@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
+from forgepool.workers.schema.mistakes import Duration, Slug
 from forgepool.workers.schema.orders import CachedFolder, Message, Setup
 from forgepool.workers.schema.policy_rules import RuleEntry
-from forgepool.workers.schema.yaml.scalars import Duration, Slug
 
 
 class Scope(Message):

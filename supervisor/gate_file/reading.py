@@ -18,12 +18,11 @@ from forgepool.supervisor.gate_file.document import (
     apply_scopes,
     definitions,
 )
-from forgepool.workers.policy.rules.document import mistakes_in
+from forgepool.workers.policy.document import mistakes_in
 from forgepool.workers.sandbox.network.hosts import BadHost, read_rule
-from forgepool.workers.schema.globs import parse
-from forgepool.workers.schema.segments import BadGlob
-from forgepool.workers.schema.yaml.documents import Located, read, validate
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong, Mistake, nearest
+from forgepool.workers.schema.documents import Located, read, validate
+from forgepool.workers.schema.globs import BadGlob, parse
+from forgepool.workers.schema.mistakes import DocumentWrong, Mistake, nearest
 
 
 def unknown(names: Sequence[str], scopes: Scopes) -> Iterator[tuple[str, str]]:

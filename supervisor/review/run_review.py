@@ -34,17 +34,17 @@ from forgepool.workers.context.view.choice import choose_profile as chosen_profi
 from forgepool.workers.llm.provider import ModelFailed
 from forgepool.workers.llm.routing.open import keys_of
 from forgepool.workers.llm.routing.table import Table, read_table
-from forgepool.workers.policy.calls import judge_call
+from forgepool.workers.policy.judgement import judge_call
 from forgepool.workers.policy.layers import Policy
 from forgepool.workers.policy.network import HostsRefused
-from forgepool.workers.policy.rules.place import Ground
+from forgepool.workers.policy.rule import Ground
 from forgepool.workers.policy.sources import REPOSITORY_FILE, policy_of
 from forgepool.workers.sandbox.layers import NoSandbox
 from forgepool.workers.sandbox.sandbox_profile import Shelter, private
+from forgepool.workers.schema.logs import hider
+from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.orders import Limits, Spent
-from forgepool.workers.schema.redaction import hider
 from forgepool.workers.schema.settings import Settings
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 from forgepool.workers.tools.workplace import ToolRefused, Workplace
 from forgepool.worktrees.checkouts.checkout import Checkout, Unusable, lease_checkout
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file

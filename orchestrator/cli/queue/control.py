@@ -24,10 +24,9 @@ from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.branch_names import branch_of
 from forgepool.orchestrator.state.run import RunState
-from forgepool.workers.schema.globs import parse
-from forgepool.workers.schema.segments import BadGlob
+from forgepool.workers.schema.globs import BadGlob, parse
+from forgepool.workers.schema.mistakes import nearest
 from forgepool.workers.schema.settings import Settings
-from forgepool.workers.schema.yaml.mistakes import nearest
 
 
 def granting(globs: tuple[str, ...], rules: tuple[str, ...], by: str) -> PersonRequest:

@@ -31,11 +31,10 @@ from forgepool.supervisor.gate_file.reading import read_gate_file
 from forgepool.supervisor.messages import Advice, Certificate, CheckFailure, CheckResult, Review, ReviewPolicy
 from forgepool.workers.agents.families import family_said
 from forgepool.workers.llm.routing.table import read_table, unknown
+from forgepool.workers.schema.documents import read_text
 from forgepool.workers.schema.error_lines import error_lines, without_escapes
-from forgepool.workers.schema.globs import parse
-from forgepool.workers.schema.segments import BadGlob
+from forgepool.workers.schema.globs import BadGlob, parse
 from forgepool.workers.schema.settings import Settings
-from forgepool.workers.schema.yaml.documents import read_text
 
 _TAIL_LINES = 40
 _MOST_TESTS = 20

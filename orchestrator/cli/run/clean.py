@@ -14,8 +14,8 @@ from forgepool.orchestrator.decisions.evidence import count_of
 from forgepool.orchestrator.reports.event_text import shorten_list
 from forgepool.orchestrator.reports.leftovers import Leftover, list_ended_runs, mirror_of, refs_left, remove_refs
 from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.workers.schema.mistakes import Duration
 from forgepool.workers.schema.settings import Settings
-from forgepool.workers.schema.yaml.scalars import Duration
 from forgepool.worktrees.git.git import GitFailed
 
 _OLDER: TypeAdapter[float] = TypeAdapter(Duration)

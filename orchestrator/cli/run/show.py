@@ -23,8 +23,8 @@ from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.workers.agents.render_transcript import NarratedLine, lines
-from forgepool.workers.context.transcript.as_script import as_script
 from forgepool.workers.context.transcript.entries import Entry, TurnSaid, parse_transcript
+from forgepool.workers.context.transcript.exchanges import as_script
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.workspace.workspace import TRANSCRIPT, attempt_logs
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationError
 
 from forgepool.orchestrator.merge_queue.forges.protocol import ForgeAway, ForgeRefused, shorten_line
-from forgepool.workers.schema.redaction import hider
+from forgepool.workers.schema.logs import hider
 
 if TYPE_CHECKING:
     import httpx2

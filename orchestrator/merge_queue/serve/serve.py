@@ -27,8 +27,8 @@ from forgepool.supervisor.gate.requirements import GATE_FILE
 from forgepool.supervisor.gate_file.reading import read_gate_file
 from forgepool.workers.queue.broker import connect, ping, use_broker
 from forgepool.workers.schema.confinement import Level
+from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.settings import Settings
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 from forgepool.worktrees.commits.changes import find_at, read_file
 from forgepool.worktrees.hub.mirror import Mirror
 

@@ -8,8 +8,8 @@ from forgepool.orchestrator.launch.prerequisites import prove_agents
 from forgepool.orchestrator.plan.document import Plan, dump_plan, parse_plan, read_expanded
 from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.workers.policy.network import HostsRefused
+from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.settings import Settings
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 
 HEAD = "version: 1\nname: p\nchecks: none\n"
 
@@ -73,7 +73,7 @@ def test_a_host_that_the_person_denies_is_refused_before_the_run(tmp_path: Path)
     settings = Settings(policy=own, home=tmp_path, cache=tmp_path)
     for host in ("evil.example.org", "'*.example.org'"):
         asking = plan(f"tasks: [{{id: one, agent: {{command: make}}, network: [{host}]}}]")
-        with pytest.raises(HostsRefused, match=r"task 'one' wants the host .*, which is not to be had: .*not there"):
+        with pytest.raises(HostsRefused, match=r"task 'one' wants the host .*, which is not allowed: .*not there"):
             prove_agents(asking, settings)
     prove_agents(plan("tasks: [{id: one, agent: {command: make}, network: [good.example.org]}]"), settings)
 

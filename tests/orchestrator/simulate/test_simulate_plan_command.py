@@ -10,7 +10,7 @@ import typer
 from people import Person, person_in
 
 from forgepool.orchestrator.cli.simulate import plan
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
+from forgepool.workers.schema.mistakes import DocumentWrong
 
 PLAN = """
 version: 1

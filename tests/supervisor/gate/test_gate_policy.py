@@ -3,7 +3,7 @@
 import pytest
 
 from forgepool.supervisor.gate_file.reading import read_gate_file
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
+from forgepool.workers.schema.mistakes import DocumentWrong
 
 
 def test_rules_and_hosts_are_read_beside_the_checks() -> None:

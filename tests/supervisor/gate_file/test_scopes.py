@@ -8,7 +8,7 @@ from forgepool.supervisor.gate.affected_checks import Lanes, TargetLanes
 from forgepool.supervisor.gate.requirements import demands_of
 from forgepool.supervisor.gate_file.document import CheckDefinition, NotConfigured
 from forgepool.supervisor.gate_file.reading import read_gate_file
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
+from forgepool.workers.schema.mistakes import DocumentWrong
 
 FILE = """\
 version: 1

@@ -195,7 +195,7 @@ import sys
 from pathlib import Path
 from forgepool.workers.context.view.archive import Archive
 from forgepool.workers.context.view.live import Context
-from forgepool.workers.context.profiles.off import Off
+from forgepool.workers.context.profiles.registry import Off
 from forgepool.workers.llm.messages import Text, user
 from forgepool.workers.llm.scripted import ScriptedModel
 from forgepool.workers.agents.builtin.loop import ConversationBrief, Talk

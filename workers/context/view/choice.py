@@ -1,6 +1,7 @@
 """
-Which profile a task's conversations are shown by, from what was said of it: in the worker's settings, in the plan, by a
-person while it runs. The transcript keeps what was chosen; what it names last is in force.
+The choice of a task's context profile: by the worker's settings, the plan, or a person while it runs.
+
+The transcript records each choice; the last one is in force.
 """
 
 from collections.abc import Sequence
@@ -11,12 +12,12 @@ from forgepool.workers.context.transcript.entries import Entry, Profiled, Transc
 
 A_PERSON = "a person"
 ADVISORY = "advisory"
-"""The profile whose agent asks for its context to be cleared, and has a tool to do so."""
+"""The profile whose agent gets a tool to clear its own context."""
 
 
 def choose_profile(*, by_person: str | None, in_plan: str, in_settings: str) -> Profile:
     """
-    A person's word while it runs counts for more than the plan's, and that for more than the worker's settings.
+    Return the profile in force: a person's choice counts above the plan's, and that above the settings.
 
     Raises:
         UnknownProfile: there is none of that name.
@@ -25,7 +26,7 @@ def choose_profile(*, by_person: str | None, in_plan: str, in_settings: str) -> 
 
 
 def begin_with(transcript: Transcript, first: str, *, by_person: str | None) -> None:
-    """Writes down the first profile, and what a person has chosen since where the transcript has not heard of it."""
+    """Record the first profile, and a person's later choice if the transcript lacks it."""
     known = [entry for entry in transcript.entries if isinstance(entry, Profiled)]
     if not known:
         transcript.append(Profiled(at=now(), profile=first))
@@ -34,5 +35,5 @@ def begin_with(transcript: Transcript, first: str, *, by_person: str | None) -> 
 
 
 def in_force(entries: Sequence[Entry], otherwise: str) -> str:
-    """By name; `otherwise` where the transcript names none."""
+    """Return the name of the last recorded profile, or `otherwise` where there is none."""
     return next((entry.profile for entry in reversed(entries) if isinstance(entry, Profiled)), otherwise)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forgepool.workers.context.edits.pressure import CALM, RUNGS, Ladder, Pressure
+from forgepool.workers.context.edits.state import CALM, RUNGS, Ladder, Pressure
 
 LADDER = Ladder()
 SHARES = st.floats(0, 1.5)
