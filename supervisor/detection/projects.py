@@ -86,8 +86,8 @@ def _node(files: CommittedFiles, notes: list[str]) -> Iterator[CheckProposal]:
 
 
 def _manager(files: CommittedFiles, package: dict[str, Any]) -> str:
-    said = package.get("packageManager")
-    if isinstance(said, str) and (found := re.match(r"(npm|pnpm|yarn)@", said)):
+    pinned = package.get("packageManager")
+    if isinstance(pinned, str) and (found := re.match(r"(npm|pnpm|yarn)@", pinned)):
         return found[1]
     return {"pnpm-lock.yaml": "pnpm", "yarn.lock": "yarn"}.get(files.first("pnpm-lock.yaml", "yarn.lock") or "", "npm")
 
@@ -113,14 +113,14 @@ def _modules(files: CommittedFiles, package: dict[str, Any], manager: str) -> Pr
     # Plug'n'Play puts its packages elsewhere.
     kept = not berry or "nodeLinker: node-modules" in files.text(".yarnrc.yml")
     writes = sorted(set(needs) & set(_WRITES_IN_MODULES))
-    told = f"; writable, since {writes[0]} keeps a cache in there" if writes and kept else ""
+    writable_note = f"; writable, since {writes[0]} keeps a cache in there" if writes and kept else ""
     folders = (Folder(folder="node_modules", key=key, writable=bool(writes)),) if kept else ()
-    return Preparation(run=run, why=f"the packages by {key}{told}", folders=folders, network=hosts)
+    return Preparation(run=run, why=f"the packages by {key}{writable_note}", folders=folders, network=hosts)
 
 
 def _classic(package: dict[str, Any]) -> bool:
-    said = package.get("packageManager")
-    return not isinstance(said, str) or said.startswith("yarn@1.")
+    pinned = package.get("packageManager")
+    return not isinstance(pinned, str) or pinned.startswith("yarn@1.")
 
 
 def _cargo(files: CommittedFiles) -> Iterator[CheckProposal]:
@@ -278,7 +278,6 @@ def _objection(commands: Sequence[str]) -> str | None:
 
 
 def _unignored(files: CommittedFiles, proposals: tuple[CheckProposal, ...]) -> Iterator[str]:
-    """Name the folders that set-ups fill and that the top `.gitignore` does not list."""
     ignored = {line.strip().strip("/") for line in files.text(".gitignore").splitlines()}
     folders = {each.folder for proposal in proposals if proposal.preparation for each in proposal.preparation.folders}
     for folder in sorted(folders - ignored):

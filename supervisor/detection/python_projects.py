@@ -51,11 +51,11 @@ class PythonProject:
 
         `("", "")` holds the ones that are always installed.
         """
-        said, poetry = self.table("project"), self.table("tool", "poetry")
-        always = (*_names(said.get("dependencies")), *_dict(poetry, "dependencies"))
-        asked = tuple(name for path in self.requirements for name in _DECLARED.findall(self.files.text(path)))
-        found: dict[tuple[str, str], Iterable[str]] = {("", ""): (*always, *asked)}
-        for name, each in _dict(said, "optional-dependencies").items():
+        project, poetry = self.table("project"), self.table("tool", "poetry")
+        always = (*_names(project.get("dependencies")), *_dict(poetry, "dependencies"))
+        required = tuple(name for path in self.requirements for name in _DECLARED.findall(self.files.text(path)))
+        found: dict[tuple[str, str], Iterable[str]] = {("", ""): (*always, *required)}
+        for name, each in _dict(project, "optional-dependencies").items():
             found["extra", name] = _names(each)
         for name, each in _dict(self.project, "dependency-groups").items():
             found["group", name] = _names(each)
@@ -94,8 +94,8 @@ class PythonProject:
 def python_checks(files: CommittedFiles) -> Iterator[CheckProposal]:
     """Yield the checks of the Python project at the top of the tree, if there is one."""
     here = PythonProject(files)
-    asked = (("pytest", pytest_by(here)), ("ruff", ruff_by(here)), ("flake8", flake8_by(here)), ("mypy", mypy_by(here)))
-    wanted = [(tool, why) for tool, why in asked if why is not None]
+    tools = (("pytest", pytest_by(here)), ("ruff", ruff_by(here)), ("flake8", flake8_by(here)), ("mypy", mypy_by(here)))
+    wanted = [(tool, why) for tool, why in tools if why is not None]
     made = environment(here, [tool for tool, _ in wanted])
     for tool, why in wanted:
         yield _proposal(here, tool, why, made)
@@ -273,8 +273,8 @@ def _has_targets(here: PythonProject) -> bool:
 
 def _names(declared: object) -> tuple[str, ...]:
     """Return the distributions in a list of requirements, without versions and markers."""
-    said = [each for each in declared if isinstance(each, str)] if isinstance(declared, list) else []
-    return tuple(found[0].strip() for each in said if (found := re.match(r"\s*[A-Za-z0-9][A-Za-z0-9._-]*", each)))
+    lines = [each for each in declared if isinstance(each, str)] if isinstance(declared, list) else []
+    return tuple(found[0].strip() for each in lines if (found := re.match(r"\s*[A-Za-z0-9][A-Za-z0-9._-]*", each)))
 
 
 def _dict(table: object, key: str) -> dict[str, Any]:

@@ -248,9 +248,7 @@ def _with_scopes(check: CheckDefinition, scopes: Scopes) -> CheckDefinition:
     return check.model_copy(update={"paths": paths, "elsewhere": outside(paths, scopes)})
 
 
-def definitions(
-    written: tuple[WrittenCheck, ...] | dict[str, str | CheckBody],
-) -> tuple[CheckDefinition, ...]:
+def definitions(written: tuple[WrittenCheck, ...] | dict[str, str | CheckBody]) -> tuple[CheckDefinition, ...]:
     """Return the checks in one form, whichever way they are written."""
     if isinstance(written, tuple):
         return tuple(CheckDefinition(**dict(check)) for check in written)

@@ -101,7 +101,7 @@ class Remaking:
     """Called when a command failed once on the tip itself, before it runs again."""
 
     def is_made(self, path: str) -> bool:
-        return any(is_made(one, path) for one in self.definitions)
+        return any(is_made(rule, path) for rule in self.definitions)
 
     def remade(self, git: Git, merged: Merged) -> Made | Unmade | None:
         """
@@ -115,16 +115,16 @@ class Remaking:
         if lost := _lost(self.definitions, git, merged):
             return Unmade(paths=lost)
         tree, paths, put_back, commands = merged.tree, set[str](), {*merged.conflicts}, list[str]()
-        for at, one in enumerate(self.definitions, start=1):
-            if not _is_due(one, git, merged, tree):
+        for at, rule in enumerate(self.definitions, start=1):
+            if not _is_due(rule, git, merged, tree):
                 continue
-            start, back = _started(one, git, tree, merged.tip)
-            made = self._made(one, merged, start, (*put_back, *back), f"{merged.entry[:12]}-{at}")
+            start, back = _started(rule, git, tree, merged.tip)
+            made = self._made(rule, merged, start, (*put_back, *back), f"{merged.entry[:12]}-{at}")
             if isinstance(made, Unmade):
                 return made
-            tree, files = _put(one, git, start, made)
+            tree, files = _put(rule, git, start, made)
             paths, put_back = paths | files, put_back.union(back)
-            commands += commands_of(one)
+            commands += commands_of(rule)
         if not commands:
             return None
         if gone := files_of(git, merged.tree).keys() - files_of(git, tree).keys():
@@ -145,84 +145,83 @@ class Remaking:
             Untold, CannotKeep, GitFailed, MissingCommit: see `remade`.
         """
         found = set[str]()
-        for at, one in enumerate(self.definitions, start=1):
-            mine = {path for path in paths if is_made(one, path)}
-            if mine and self.place is not None and not self._changed_makers(one, git, tree):
-                start, _ = _started(one, git, tree, on)
-                key = key_of(one, start)
-                made = self.kept.find(key) or self._twice(one, on, start, key, f"made-{tree[:12]}-{at}-confirmed")
-                files, here = make_files(one, git, made) if made else {}, make_files(one, git, tree)
+        for at, rule in enumerate(self.definitions, start=1):
+            mine = {path for path in paths if is_made(rule, path)}
+            if mine and self.place is not None and not self._changed_makers(rule, git, tree):
+                start, _ = _started(rule, git, tree, on)
+                key = key_of(rule, start)
+                made = self.kept.find(key) or self._twice(rule, on, start, key, f"made-{tree[:12]}-{at}-confirmed")
+                files, here = make_files(rule, git, made) if made else {}, make_files(rule, git, tree)
                 found |= {path for path in mine if made and files.get(path) == here.get(path)}
         return frozenset(found)
 
-    def _twice(self, one: RegenerateDefinition, on: CommitId, start: TreeId, key: str, label: str) -> CommitId | None:
+    def _twice(self, rule: RegenerateDefinition, on: CommitId, start: TreeId, key: str, label: str) -> CommitId | None:
         """Run the command up to two times, as a first failure may not be the entry's fault."""
         assert self.place is not None
         for word in (label, f"{label}-again"):
-            made = _told(make(one, start, on, self.place, label=word, base=self.base))
+            made = _require_answer(make(rule, start, on, self.place, label=word, base=self.base))
             if not isinstance(made, CheckFailure):
-                return self.kept.keep(key, made, one.named)
+                return self.kept.keep(key, made, rule.named)
         return None
 
-    def _changed_makers(self, one: RegenerateDefinition, git: Git, tree: TreeId) -> tuple[str, ...]:
+    def _changed_makers(self, rule: RegenerateDefinition, git: Git, tree: TreeId) -> tuple[str, ...]:
         """Return the files that the command runs or reads, and that the entries change without permission."""
         changed = [path for path in differing(git, self.base, tree) if not covers(self.grants, path)]
         if not changed:
             return ()
-        makers = run_by(git, self.base, frozenset(files_of(git, self.base)), [as_check(one)])
+        makers = run_by(git, self.base, frozenset(files_of(git, self.base)), [as_check(rule)])
         return tuple(path for path in changed if path in makers)
 
     def _made(
-        self, one: RegenerateDefinition, merged: Merged, start: TreeId, put_back: Collection[str], label: str
+        self, rule: RegenerateDefinition, merged: Merged, start: TreeId, put_back: Collection[str], label: str
     ) -> CommitId | Unmade:
         """Return a commit of the generated files alone, kept or new."""
         git = self.kept.mirror.git
-        key = key_of(one, start)
+        key = key_of(rule, start)
         if (found := self.kept.find(key)) is not None:
             return found
         if self.place is None:
-            return NotKept(paths=one.paths)
-        if makers := self._changed_makers(one, git, start):
-            return MakerChanged(paths=makers, named=one.named)
-        answer = self._run(one, merged, start, self.place, label)
+            return NotKept(paths=rule.paths)
+        if makers := self._changed_makers(rule, git, start):
+            return MakerChanged(paths=makers, named=rule.named)
+        answer = self._run(rule, merged, start, self.place, label)
         if isinstance(answer, CheckFailure):
             back = tuple(sorted(put_back))
-            brought = tuple(path for path in differing(git, merged.entry, merged.tree) if counts(one, path))
+            brought = tuple(path for path in differing(git, merged.entry, merged.tree) if counts(rule, path))
             return CommandFailed(
-                paths=brought, named=one.named, failure=answer, commands=commands_of(one), put_back=back
+                paths=brought, named=rule.named, failure=answer, commands=commands_of(rule), put_back=back
             )
-        return self.kept.keep(key, answer, one.named)
+        return self.kept.keep(key, answer, rule.named)
 
     def _run(
-        self, one: RegenerateDefinition, merged: Merged, tree: TreeId, place: CheckPlace, label: str
+        self, rule: RegenerateDefinition, merged: Merged, tree: TreeId, place: CheckPlace, label: str
     ) -> TreeId | CheckFailure:
         """
         Run the command. Behind other entries one failure is enough, as it decides about no single entry.
 
         On the tip itself it must fail twice, and must not fail on the tip alone.
         """
-        made = _told(make(one, tree, merged.tip, place, label=f"made-{label}", base=self.base))
+        made = _require_answer(make(rule, tree, merged.tip, place, label=f"made-{label}", base=self.base))
         if not isinstance(made, CheckFailure):
             return made
         if merged.tip != self.base:
-            self._refuse_unreached(one, made, place, label)
+            self._refuse_unreached(rule, made, place, label)
             return made
         self.doubt()
-        again = _told(make(one, tree, merged.tip, place, label=f"made-{label}-again", base=None))
+        again = _require_answer(make(rule, tree, merged.tip, place, label=f"made-{label}-again", base=None))
         if isinstance(again, CheckFailure):
-            self._refuse_unreached(one, again, place, label)
-            if (alone := self._alone(one, place, label)) and (twice := self._alone(one, place, f"{label}-again")):
-                _refuse_command(one, twice if twice.how == alone.how else alone)
+            self._refuse_unreached(rule, again, place, label)
+            if (alone := self._alone(rule, place, label)) and (twice := self._alone(rule, place, f"{label}-again")):
+                _refuse_command(rule, twice if twice.how == alone.how else alone)
         return again
 
-    def _alone(self, one: RegenerateDefinition, place: CheckPlace, label: str) -> CheckFailure | None:
-        """Return its failure on the target itself, or None."""
+    def _alone(self, rule: RegenerateDefinition, place: CheckPlace, label: str) -> CheckFailure | None:
         on_tip = tree_of(place.mirror.git, self.base)
-        alone = _told(make(one, on_tip, self.base, place, label=f"made-{label}-base", base=None))
+        alone = _require_answer(make(rule, on_tip, self.base, place, label=f"made-{label}-base", base=None))
         return alone if isinstance(alone, CheckFailure) else None
 
     def _refuse_unreached(
-        self, one: RegenerateDefinition, failure: CheckFailure, place: CheckPlace, label: str
+        self, rule: RegenerateDefinition, failure: CheckFailure, place: CheckPlace, label: str
     ) -> None:
         """
         Refuse a failure to reach the network that the target has as well.
@@ -230,9 +229,9 @@ class Remaking:
         Raises:
             Untold: the command did not reach its hosts, and does not on the target either.
         """
-        trouble = network_trouble(failure.log_tail) if one.network else None
-        if trouble is not None and self._alone(one, place, f"{label}-reach") is not None:
-            raise Untold(f"the command that makes {one.named} did not reach what it needs: {trouble}")
+        trouble = network_trouble(failure.log_tail) if rule.network else None
+        if trouble is not None and self._alone(rule, place, f"{label}-reach") is not None:
+            raise Untold(f"the command that makes {rule.named} did not reach what it needs: {trouble}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,7 +241,7 @@ class Unrun:
     definitions: Sequence[RegenerateDefinition]
 
     def is_made(self, path: str) -> bool:
-        return any(is_made(one, path) for one in self.definitions)
+        return any(is_made(rule, path) for rule in self.definitions)
 
     def remade(self, git: Git, merged: Merged) -> None:
         return None
@@ -268,44 +267,44 @@ def remaking(
     return Remaking(definitions=definitions, kept=kept_files, base=CommitId(request.base), place=place, grants=grants)
 
 
-def commands_of(one: RegenerateDefinition) -> tuple[str, ...]:
-    return tuple(command for command in (one.setup, one.run) if command)
+def commands_of(rule: RegenerateDefinition) -> tuple[str, ...]:
+    return tuple(command for command in (rule.setup, rule.run) if command)
 
 
-def _is_due(one: RegenerateDefinition, git: Git, merged: Merged, tree: TreeId) -> bool:
+def _is_due(rule: RegenerateDefinition, git: Git, merged: Merged, tree: TreeId) -> bool:
     """Tell whether the entry changed a source of the files, and the tip brought in anything that counts."""
-    if not any(is_source(one, path) for path in differing(git, merged.tip, tree)):
+    if not any(is_source(rule, path) for path in differing(git, merged.tip, tree)):
         return False
-    return any(counts(one, path) for path in differing(git, merged.entry, tree))
+    return any(counts(rule, path) for path in differing(git, merged.entry, tree))
 
 
 def _lost(definitions: Sequence[RegenerateDefinition], git: Git, merged: Merged) -> tuple[str, ...]:
     """Return generated files in conflict, although the entry changed none of their sources."""
     lost: list[str] = []
-    for one in definitions:
-        mine = [path for path in merged.conflicts if is_made(one, path)]
-        if mine and not any(is_source(one, path) for path in differing(git, merged.tip, merged.tree)):
+    for rule in definitions:
+        mine = [path for path in merged.conflicts if is_made(rule, path)]
+        if mine and not any(is_source(rule, path) for path in differing(git, merged.tip, merged.tree)):
             fork = CommitId(git.text("merge-base", merged.tip, merged.entry))
             changed = differing(git, fork, merged.entry)
             # If it made the same change as entries before it, the generated files are there already.
-            lost += [] if any(is_source(one, path) for path in changed) else mine
+            lost += [] if any(is_source(rule, path) for path in changed) else mine
     return tuple(sorted(lost))
 
 
-def _started(one: RegenerateDefinition, git: Git, tree: TreeId, on: CommitId) -> tuple[TreeId, tuple[str, ...]]:
+def _started(rule: RegenerateDefinition, git: Git, tree: TreeId, on: CommitId) -> tuple[TreeId, tuple[str, ...]]:
     """Return the tree with the old generated files put back, and the paths where the entry had others."""
-    back = tuple(path for path in differing(git, on, tree) if is_made(one, path))
+    back = tuple(path for path in differing(git, on, tree) if is_made(rule, path))
     return with_files(git, tree, back, files_of(git, on, back)) if back else tree, back
 
 
-def _put(one: RegenerateDefinition, git: Git, start: TreeId, made: CommitId) -> tuple[TreeId, set[str]]:
+def _put(rule: RegenerateDefinition, git: Git, start: TreeId, made: CommitId) -> tuple[TreeId, set[str]]:
     """Return the tree with the generated files alone taken from `made`, and their paths."""
-    before, after = make_files(one, git, start), make_files(one, git, made)
+    before, after = make_files(rule, git, start), make_files(rule, git, made)
     changed = [path for path in {**before, **after} if before.get(path) != after.get(path)]
     return with_files(git, start, changed, after) if changed else start, {*before, *after}
 
 
-def _told(made: TreeId | CheckFailure) -> TreeId | CheckFailure:
+def _require_answer(made: TreeId | CheckFailure) -> TreeId | CheckFailure:
     """
     Return what was made, or its failure.
 
@@ -317,12 +316,12 @@ def _told(made: TreeId | CheckFailure) -> TreeId | CheckFailure:
     return made
 
 
-def _refuse_command(one: RegenerateDefinition, failure: CheckFailure) -> NoReturn:
+def _refuse_command(rule: RegenerateDefinition, failure: CheckFailure) -> NoReturn:
     where = " on the target itself"
     if failure.how in _SLOW:
-        raise Untold(f"the command that makes {one.named} {describe_failure(failure, where)}")
+        raise Untold(f"the command that makes {rule.named} {describe_failure(failure, where)}")
     why = (
         missing_program(failure, where)
-        or f"the command that makes {one.named} {describe_failure(failure, where)}; mend it"
+        or f"the command that makes {rule.named} {describe_failure(failure, where)}; mend it"
     )
     raise NotConfigured(why)

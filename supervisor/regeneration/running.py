@@ -32,7 +32,7 @@ def make(
     Raises:
         GitFailed, OSError, NoSandbox, HostsRefused: trouble that no entry caused.
     """
-    commit = write_commit(place.mirror.git, tree=tree, parents=(on,), message="Merged, to be made anew\n", at=0)
+    commit = write_commit(place.mirror.git, tree=tree, parents=(on,), message="Merged, to be regenerated\n", at=0)
     command = as_check(definition)
     place.logs.mkdir(parents=True, exist_ok=True)
     with prepare_bench(commit, place, label, base) as bench:

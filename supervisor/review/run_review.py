@@ -30,7 +30,7 @@ from forgepool.workers.agents.families import are_apart
 from forgepool.workers.context.profiles.registry import UnknownProfile
 from forgepool.workers.context.transcript.entries import TranscriptWrong, read_transcript
 from forgepool.workers.context.transcript.usage import Meter, add_spent
-from forgepool.workers.context.view.choice import choose_profile as chosen_profile
+from forgepool.workers.context.view.live import choose_profile as chosen_profile
 from forgepool.workers.llm.provider import ModelFailed
 from forgepool.workers.llm.routing.open import keys_of
 from forgepool.workers.llm.routing.table import Table, read_table

@@ -20,7 +20,7 @@ from forgepool.supervisor.scans.tests.reading import SuiteTooLarge, read_suite
 from forgepool.worktrees.commits.diff import FileDiff, contents
 
 Sections = Mapping[str, object]
-# What is not closed runs to the end: no piece is begun anew within another.
+# An unclosed piece runs to the end, so that no piece starts again within another.
 _JSON_PIECES = re.compile(
     r'"(?:[^"\\]|\\.)*+(?:"|\Z)|//[^\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z)|,(?=\s*[}\]])', re.DOTALL
 )

@@ -139,7 +139,7 @@ def _script_text(git: Git, base: CommitId, path: str) -> str:
         text = (read_file(git, base, path, cap=200_000) or b"").decode(errors="replace")
     except FileTooLarge:
         return ""
-    # A recipe's line begins with what make is told, not the shell.
+    # The signs at the start of a recipe's line are for make, not for the shell.
     return "\n".join(line.lstrip("\t @-+") for line in text.split("\n"))
 
 

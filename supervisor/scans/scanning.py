@@ -94,12 +94,12 @@ def scan(subject: Subject) -> tuple[ScanFinding, ...]:
         return tuple(each for each in limits if each.rule not in subject.waive)
     hidden = secrets.find_secrets(subject)
     values = [each.value for each in hidden]
-    counted = {_told(each, values) for each in _found(subject, hidden) if each.rule not in subject.waive}
+    counted = {_without_secrets(each, values) for each in _found(subject, hidden) if each.rule not in subject.waive}
     bounded = _bounded(sorted(counted, key=_place))
-    return tuple(bounded) if subject.people == "enforce" else tuple(map(_reported, bounded))
+    return tuple(bounded) if subject.people == "enforce" else tuple(map(_as_note, bounded))
 
 
-def _reported(finding_: ScanFinding) -> ScanFinding:
+def _as_note(finding_: ScanFinding) -> ScanFinding:
     """Turn a finding into a note without its advice. A secret keeps the advice: it must be revoked all the same."""
     if finding_.rule in LIMITS:
         return finding_
@@ -143,8 +143,7 @@ def _paths(git: Git, treeish: str) -> frozenset[str]:
     return frozenset(git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", treeish).fields)
 
 
-def _told(finding_: ScanFinding, values: list[str]) -> ScanFinding:
-    """Return the finding as it may be shown: on single lines, with every secret hidden."""
+def _without_secrets(finding_: ScanFinding, values: list[str]) -> ScanFinding:
     return finding_.model_copy(
         update={
             "path": printable(finding_.path, 4_000),
@@ -159,7 +158,6 @@ def _place(finding_: ScanFinding) -> tuple[int, str, int, str, str]:
 
 
 def _bounded(findings: Iterable[ScanFinding]) -> Iterator[ScanFinding]:
-    """Yield at most `MOST_OF_A_RULE` findings per rule and weight, then one that counts the rest."""
     counts: Counter[tuple[str, Weight]] = Counter()
     last: dict[tuple[str, Weight], ScanFinding] = {}
     for each in findings:

@@ -181,7 +181,7 @@ def scan_sizes(subject: Subject) -> Iterator[ScanFinding]:
     """
     known = {file.old_id for file in subject.files}
     here = {file.id: file.path for file in subject.files if file.id.strip("0") and file.mode != _SUBMODULE}
-    # A file that is renamed, or only changes its mode, was in the target before.
+    # A file that is only renamed, or changes its mode, is in the target already.
     here = {blob: path for blob, path in here.items() if blob not in known}
     paths = _incoming_blobs(subject) | here
     for blob, size in _sizes(subject, paths):

@@ -212,7 +212,6 @@ def _has_option(option: str, call: ProgramCall) -> Likeness:
 
 
 def _alike(option: str, names: Iterable[str]) -> set[str]:
-    """Return the other spellings of an option."""
     return {one for name in names for group in ALIKE.get(name, ()) if option in group for one in group}
 
 

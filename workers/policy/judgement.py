@@ -137,7 +137,8 @@ def _findings(policy: Policy, fact: Fact, ground: Ground, tool: str) -> Iterator
             yield from _of_execution(policy, fact, ground, tool)
         case Redirect():
             if not _is_stream(fact.path):
-                yield from _of_file(policy, fact.path, _opened(fact, ground), fact.mode, tool)
+                place = _place(fact.path, fact.cwd, ground, writes=fact.mode == "write")
+                yield from _of_file(policy, fact.path, place, fact.mode, tool)
         case VariableAssignment(name=name):
             by_name = _is_harmless(name)
             find = partial(on_variable, tool=tool, name=name, by_name_alone=by_name)
@@ -230,10 +231,6 @@ def _joined(folder: ShellWord, name: str) -> ShellWord:
 
 def _is_folder(place: ResolvedPath, ground: Ground) -> bool:
     return place.is_known and (ground.root / place.names[0]).is_dir()
-
-
-def _opened(fact: Redirect, ground: Ground) -> ResolvedPath | Unresolved:
-    return _place(fact.path, fact.cwd, ground, writes=fact.mode == "write")
 
 
 def _of_file(

@@ -44,7 +44,7 @@ from forgepool.worktrees.git.git import git_version
 _NEEDED: dict[Queue, tuple[str, ...]] = {
     ORDERS: (
         "forgepool.workers.order.run_order",
-        "forgepool.workers.agents.command",
+        "forgepool.workers.agents.dispatch",
         "forgepool.workers.agents.builtin.agent",
     ),
     CHECKS: ("forgepool.supervisor.gate.check_entry",),

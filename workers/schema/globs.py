@@ -335,7 +335,6 @@ def _wrong_at_sight(glob: str) -> str | None:
 
 
 def _alternatives(glob: str) -> list[str]:
-    """Expand the braces of a glob."""
     outer: list[tuple[list[str], list[str]]] = []
     done: list[str] = []
     texts = [""]

@@ -180,7 +180,6 @@ def _of_script(source: SourceText, node: "Node", text: str) -> tuple[Weight, str
 
 
 def _goes_on(node: "Node") -> bool:
-    """Tell whether the result of this cast is cast again."""
     above = node.parent
     return above is not None and above.type in ("as_expression", "type_assertion")
 

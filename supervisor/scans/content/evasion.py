@@ -39,7 +39,7 @@ _RESULT = re.compile(
 )
 _WRITES = re.compile(
     r"\bopen\([^)]*,\s*['\"][wax+]|write_(text|bytes)|\.write\(|writeFile|WriteFile|dump\(|fs\.write|copy(file)?\(|"
-    r"Files\.write|File\.(write|create)|\bos\.(rename|replace)\(|shutil\.move",
+    r"Files\.write|File\.(write|create)|\bos\.(rename|replace)\(|shutil\.move"
 )
 _REDIRECTS = re.compile(r">\s*\S|\btee\b")
 _ASKED = "this code asks whether it is being tested; let it behave the same everywhere"

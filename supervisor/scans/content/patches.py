@@ -57,8 +57,8 @@ def _names(program: ChangedProgram) -> frozenset[str]:
         found = re.match(r"from ([\w.]+) import (.+)$|import (.+)$", text)
         if node.type not in ("import_statement", "import_from_statement") or found is None:
             continue
-        for one in (found[2] or found[3]).strip("()").split(","):
-            origin, _, alias = one.strip().partition(" as ")
+        for name in (found[2] or found[3]).strip("()").split(","):
+            origin, _, alias = name.strip().partition(" as ")
             if (found[1] or origin).split(".")[0] in _RUNNERS:
                 names.add(alias.strip() or origin.split(".")[0].strip())
     return frozenset(names)

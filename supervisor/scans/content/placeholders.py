@@ -145,7 +145,6 @@ def _decorator(text: bytes) -> str:
 
 
 def _holder(function: "Node") -> "Node | None":
-    """Return the class that the function is a method of."""
     above = function.parent
     for _ in range(4):
         if above is None or above.type.startswith("function"):
@@ -266,10 +265,10 @@ def scan_placeholders(sources: tuple[SourceText, ...], moved: frozenset[str]) ->
     """Report `placeholder` in every source, comments first. Moved lines do not count."""
     for source in sources:
         yield from _remarks(source, moved)
-        raised = _more(source, lambda side: (_spelled(one.text) for one in _raises(side, _NONE_MOVED)))
-        yield from islice((one for one in _raises(source, moved) if raised[_spelled(one.text)]), _MOST)
+        raised = _more(source, lambda side: (_spelled(each.text) for each in _raises(side, _NONE_MOVED)))
+        yield from islice((each for each in _raises(source, moved) if raised[_spelled(each.text)]), _MOST)
         more = _more(source, lambda side: (stub.said for stub in _stubs(side, _NONE_MOVED)))
-        yield from islice((one for one in _stubs(source, moved) if more[one.said]), _MOST)
+        yield from islice((each for each in _stubs(source, moved) if more[each.said]), _MOST)
 
 
 def _more(source: SourceText, found: Callable[[SourceText], Iterable[str]]) -> Counter[str]:
@@ -333,7 +332,6 @@ def _quoted(text: bytes) -> str:
 
 
 def _in_rust_test(source: SourceText, node: "Node") -> bool:
-    """Tell whether the node lies in a module that is compiled for tests only."""
     if source.language != "rust":
         return False
     above = node.parent

@@ -219,7 +219,6 @@ def _is_random(value: str) -> bool:
 
 
 def _entropy(text: str) -> float:
-    """Return the bits per character."""
     return -sum(count / len(text) * math.log2(count / len(text)) for count in Counter(text).values())
 
 

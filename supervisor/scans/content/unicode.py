@@ -45,7 +45,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 _WORD = re.compile(r"\w+")
 _PART = re.compile(r"[^\W_\d]+")
 _ALIKE = frozenset(
-    # Cyrillic, Greek, Armenian and Cherokee letters that most fonts draw as ASCII ones; letters that look like signs.
+    # Letters that most fonts draw like ASCII: Cyrillic, Greek, Armenian, Cherokee, letters like signs, Lisu, and Latin.
     "АВСЕНІЈКМОРЅТХУҮԌԚԜаеорсухіјѕһԁԛԝѵѡӏ"
     "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧοϲϳ"
     "ՍՏՕԼօսցհոզյԁ"
@@ -158,7 +158,6 @@ def _code(file: FileDiff, source: SourceText | None, number: int) -> str | None:
 
 
 def _odd(text: str) -> bool:
-    """Tell whether the text holds a control character other than tab and form feed."""
     return _CONTROL.search(text) is not None or any(each in text for each in "\r\x0b")
 
 

@@ -163,7 +163,7 @@ class Draft:
 def build(draft: Draft, reader: BodyReader) -> SuiteCase:
     """Return the case of a function, with all that is reachable in it."""
     seen = list(walk_reached(draft.body, reader)) if draft.body is not None else []
-    rows = [*draft.rows, *(row for one in seen for row in reader.rows(one.node))]
+    rows = [*draft.rows, *(row for each in seen for row in reader.rows(each.node))]
     assertions = (*draft.assertions, *_assertions(seen, reader))
     return SuiteCase(
         name=draft.name,
@@ -177,7 +177,7 @@ def build(draft: Draft, reader: BodyReader) -> SuiteCase:
         labels=draft.labels,
         calls=tuple(dict.fromkeys(_calls(seen, draft))),
         form=_form(draft, seen),
-        hollow=not assertions and not any(one.node.type in _CALLS for one in seen),
+        hollow=not assertions and not any(each.node.type in _CALLS for each in seen),
     )
 
 
@@ -239,7 +239,7 @@ def without_empty_helpers(suite: Suite) -> Suite:
         return at == 0 or assertion.words[at - 1].text not in simple or assertion.relation != "true"
 
     def clean_case(case: SuiteCase) -> SuiteCase:
-        return replace(case, assertions=tuple(one for one in case.assertions if is_real(one)))
+        return replace(case, assertions=tuple(each for each in case.assertions if is_real(each)))
 
     return replace(suite, cases={name: clean_case(case) for name, case in suite.cases.items()})
 
@@ -274,13 +274,13 @@ def _form(draft: Draft, seen: list[Reached]) -> Literal["plain", "async", "other
     if draft.node.type != "function_definition":
         return "plain"
     above = draft.node.parent
-    decorators = [one for one in above.named_children if one.type == "decorator"] if above is not None else []
-    is_replaced = any(text_of(one) not in ("@staticmethod", "@classmethod") for one in decorators)
+    decorators = [each for each in above.named_children if each.type == "decorator"] if above is not None else []
+    is_replaced = any(text_of(each) not in ("@staticmethod", "@classmethod") for each in decorators)
     if (above is not None and above.type == "decorated_definition" and is_replaced) or any(
-        one.node.type == "yield" for one in seen
+        each.node.type == "yield" for each in seen
     ):
         return "other"
-    return "async" if any(one.type == "async" for one in draft.node.children) else "plain"
+    return "async" if any(each.type == "async" for each in draft.node.children) else "plain"
 
 
 def _assertions(seen: list[Reached], reader: BodyReader) -> Iterator[Assertion]:
@@ -300,7 +300,6 @@ def _marks(seen: list[Reached], reader: BodyReader) -> Iterator[Mark]:
 
 
 def _surroundings(node: "Node") -> str:
-    """Return the condition around a node, or nothing."""
     while node.parent is not None:
         node = node.parent
         if (condition := node.child_by_field_name("condition")) is not None:

@@ -25,21 +25,8 @@ from forgepool.supervisor.scans.languages.conditions import (
     negate_condition,
     relation_of,
 )
-from forgepool.supervisor.scans.languages.suite import (
-    Assertion,
-    Mark,
-    Relation,
-    Strength,
-    Suite,
-    SuiteCase,
-    name_set,
-)
-from forgepool.supervisor.scans.languages.syntax import (
-    children_of,
-    text_of,
-    walk,
-    words,
-)
+from forgepool.supervisor.scans.languages.suite import Assertion, Mark, Relation, Strength, Suite, SuiteCase, name_set
+from forgepool.supervisor.scans.languages.syntax import children_of, text_of, walk, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node

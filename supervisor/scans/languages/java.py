@@ -20,21 +20,8 @@ from forgepool.supervisor.scans.languages.conditions import (
     negate_condition,
     relation_of,
 )
-from forgepool.supervisor.scans.languages.suite import (
-    Assertion,
-    Mark,
-    Relation,
-    Strength,
-    Suite,
-    SuiteCase,
-    name_set,
-)
-from forgepool.supervisor.scans.languages.syntax import (
-    arguments_of,
-    text_of,
-    walk,
-    words,
-)
+from forgepool.supervisor.scans.languages.suite import Assertion, Mark, Relation, Strength, Suite, SuiteCase, name_set
+from forgepool.supervisor.scans.languages.syntax import arguments_of, text_of, walk, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -67,8 +54,8 @@ class Java:
     def swallows(self, node: "Node") -> bool:
         if node.type not in ("try_statement", "try_with_resources_statement"):
             return False
-        clauses = (one for one in node.named_children if one.type == "catch_clause")
-        return any(_CAUGHT.search(text_of(one.named_children[0])) and not _answers(one) for one in clauses)
+        clauses = (each for each in node.named_children if each.type == "catch_clause")
+        return any(_CAUGHT.search(text_of(each.named_children[0])) and not _answers(each) for each in clauses)
 
     def is_guard(self, node: "Node") -> bool:
         return node.type in ("if_statement", "switch_expression", "while_statement", "ternary_expression")

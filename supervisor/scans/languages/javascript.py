@@ -36,14 +36,7 @@ from forgepool.supervisor.scans.languages.suite import (
     SuiteCase,
     name_set,
 )
-from forgepool.supervisor.scans.languages.syntax import (
-    arguments_of,
-    children_of,
-    first_line,
-    text_of,
-    walk,
-    words,
-)
+from forgepool.supervisor.scans.languages.syntax import arguments_of, children_of, first_line, text_of, walk, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -79,10 +72,10 @@ class JavaScript:
             return False
         clause = node.child_by_field_name("handler")
         return clause is not None and not any(
-            one.type == "throw_statement"
-            or _asserts(one)
-            or text_of(one.child_by_field_name("function")) in ("done", "fail")
-            for one in walk(clause)
+            each.type == "throw_statement"
+            or _asserts(each)
+            or text_of(each.child_by_field_name("function")) in ("done", "fail")
+            for each in walk(clause)
         )
 
     def is_guard(self, node: "Node") -> bool:
@@ -165,7 +158,7 @@ def _callee(call: "Node") -> str:
     function = call.child_by_field_name("function")
     while function is not None and function.type == "call_expression":
         function = function.child_by_field_name("function")
-    # The text of a long chain of calls is that of all its links: nobody names a test by one.
+    # A long chain of calls repeats the text of all its links, and never names a test.
     if function is None or function.end_byte - function.start_byte > _LONGEST:
         return ""
     return "".join(text_of(function).split())
@@ -182,7 +175,6 @@ def _title_node(call: "Node") -> "Node | None":
 
 
 def _is_call_of(call: "Node") -> bool:
-    """Tell whether the result of this call is called in turn."""
     parent = call.parent
     return parent is not None and parent.type == "call_expression" and parent.child_by_field_name("function") == call
 
@@ -303,7 +295,7 @@ def _tolerance(chain: list[str], given: "list[Node]") -> float:
 
 
 def _functions(root: "Node") -> Iterator[Draft]:
-    for node in walk(root, into=lambda one: one.type not in _FUNCTIONS):
+    for node in walk(root, into=lambda each: each.type not in _FUNCTIONS):
         body = node.child_by_field_name("body")
         if node.type in ("function_declaration", "method_definition") and body is not None:
             yield Draft(name=text_of(node.child_by_field_name("name")), node=node, body=body)

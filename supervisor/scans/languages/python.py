@@ -24,14 +24,7 @@ from forgepool.supervisor.scans.languages.conditions import (
     tolerance_of,
 )
 from forgepool.supervisor.scans.languages.suite import Assertion, Mark, Strength, Suite, SuiteCase, Value, name_set
-from forgepool.supervisor.scans.languages.syntax import (
-    arguments_of,
-    children_of,
-    line_of,
-    text_of,
-    walk,
-    words,
-)
+from forgepool.supervisor.scans.languages.syntax import arguments_of, children_of, line_of, text_of, walk, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -113,7 +106,7 @@ class Python:
 
     def rows(self, node: "Node") -> "Iterator[Node]":
         table = node.child_by_field_name("right") if node.type == "for_statement" else None
-        if table is None or not any(one.type == "assert_statement" or _is_claim(one) for one in walk(node)):
+        if table is None or not any(node_.type == "assert_statement" or _is_claim(node_) for node_ in walk(node)):
             return
         if table.type in ("list", "tuple", "set"):
             yield from children_of(table)
@@ -148,9 +141,9 @@ def _imports(root: "Node") -> Iterator[tuple[str, str]]:
         if node.type not in ("import_statement", "import_from_statement"):
             continue
         module = text_of(node.child_by_field_name("module_name"))
-        for one in node.children_by_field_name("name"):
-            name = text_of(one.child_by_field_name("name") or one)
-            alias = text_of(one.child_by_field_name("alias")) or name
+        for imported in node.children_by_field_name("name"):
+            name = text_of(imported.child_by_field_name("name") or imported)
+            alias = text_of(imported.child_by_field_name("alias")) or name
             yield alias, f"{module.rstrip('.')}.{name}" if module else name
 
 
@@ -173,26 +166,26 @@ def _definitions(block: "Node", around: _Around) -> Iterator[tuple[Draft, bool]]
         if child.type in _COMPOUND:
             marks = (*here.marks, *_condition(child))
             below = replace(here, marks=marks, collected=here.collected and not _is_dead(child))
-            waiting.extend((one, below) for one in reversed(child.named_children))
+            waiting.extend((node_, below) for node_ in reversed(child.named_children))
             continue
         inner = child.child_by_field_name("definition") if child.type == "decorated_definition" else child
         body = inner.child_by_field_name("body") if inner is not None else None
         if inner is None or body is None:
             continue
-        below = _decorated(inner, [one for one in child.named_children if one.type == "decorator"], here)
+        below = _decorated(inner, [node_ for node_ in child.named_children if node_.type == "decorator"], here)
         if inner.type == "class_definition":
             is_collected = here.collected and _is_collected_class(inner, body)
             below = replace(below, collected=is_collected, marks=(*below.marks, *_class_marks(body)))
-            waiting.extend((one, below) for one in reversed(body.named_children))
+            waiting.extend((node_, below) for node_ in reversed(body.named_children))
         elif inner.type == "function_definition":
-            rows = tuple(_rows([one for one in child.named_children if one.type == "decorator"]))
+            rows = tuple(_rows([node_ for node_ in child.named_children if node_.type == "decorator"]))
             name, labels, marks = "::".join(below.path), below.labels, below.marks
             draft = Draft(name=name, node=inner, body=body, rows=rows, marks=marks, labels=labels)
             yield draft, below.collected and below.path[-1].startswith("test")
 
 
 def _decorated(definition: "Node", decorators: "list[Node]", around: _Around) -> _Around:
-    names = [_decorator_name(one) for one in decorators]
+    names = [_decorator_name(node_) for node_ in decorators]
     return replace(
         around,
         path=(*around.path, text_of(definition.child_by_field_name("name"))),
@@ -216,7 +209,7 @@ def _is_collected_class(node: "Node", body: "Node") -> bool:
     bases = text_of(node.child_by_field_name("superclasses"))
     if "TestCase" in bases:
         return True
-    names = [text_of(one.child_by_field_name("name")) for one in walk(body) if one.type == "function_definition"]
+    names = [text_of(node_.child_by_field_name("name")) for node_ in walk(body) if node_.type == "function_definition"]
     named = text_of(node.child_by_field_name("name")).startswith("Test") or "Test" in bases
     return named and "__init__" not in names and "__new__" not in names
 
@@ -256,14 +249,14 @@ def _rows(decorators: "list[Node]") -> "Iterator[Node]":
     for node in decorators:
         if not re.search(r"parametri[sz]e|parameterized|ddt|data$|params", _decorator_name(node)):
             continue
-        for one in walk(node):
-            if one.parent is None or one.parent.type != "argument_list":
+        for argument in walk(node):
+            if argument.parent is None or argument.parent.type != "argument_list":
                 continue
-            if one.type in ("list", "tuple"):
-                yield from children_of(one)
-            elif one.type == "identifier":
-                yield one
-            elif one.type == "call" and (called := one.child_by_field_name("function")) is not None:
+            if argument.type in ("list", "tuple"):
+                yield from children_of(argument)
+            elif argument.type == "identifier":
+                yield argument
+            elif argument.type == "call" and (called := argument.child_by_field_name("function")) is not None:
                 yield called
 
 
@@ -280,7 +273,7 @@ def _module_marks(root: "Node") -> Iterator[Mark]:
 
 def _skipping(statement: "Node") -> Iterator[Mark]:
     """Yield calls such as `pytest.skip(..., allow_module_level=True)`, with or without a condition."""
-    for node in walk(statement, into=lambda one: not one.type.endswith("_definition")):
+    for node in walk(statement, into=lambda node_: not node_.type.endswith("_definition")):
         if (mark := Python().mark(node)) is not None:
             bare = statement.type in ("expression_statement", "raise_statement")
             yield mark if bare else replace(mark, kind=mark_kind(text_of(statement), conditional=True))

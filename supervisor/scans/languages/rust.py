@@ -9,23 +9,10 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from forgepool.supervisor.scans.languages.building import (
-    Draft,
-    assertion_of,
-    build,
-    mark_kind,
-    mark_of,
-    values_in,
-)
+from forgepool.supervisor.scans.languages.building import Draft, assertion_of, build, mark_kind, mark_of, values_in
 from forgepool.supervisor.scans.languages.conditions import JudgedCondition, compare, judge, relation_of
 from forgepool.supervisor.scans.languages.suite import Assertion, Mark, Suite, SuiteCase
-from forgepool.supervisor.scans.languages.syntax import (
-    children_of,
-    parse,
-    text_of,
-    walk,
-    words,
-)
+from forgepool.supervisor.scans.languages.syntax import children_of, parse, text_of, walk, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -144,7 +131,7 @@ def _marks(attributes: "list[Node]") -> Iterator[Mark]:
 
 def _arguments(macro: "Node") -> "list[Node]":
     """Return the arguments of a macro that takes expressions."""
-    tokens = next((one for one in macro.named_children if one.type == "token_tree"), None)
+    tokens = next((each for each in macro.named_children if each.type == "token_tree"), None)
     if tokens is None:
         return []
     source = f"fn f() {{ g({text_of(tokens)[1:-1]}) }}".encode()

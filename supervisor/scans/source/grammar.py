@@ -194,7 +194,7 @@ class SourceText:
     @property
     def comments(self) -> Iterator[Remark]:
         """The added lines of comments that occur more often than before, wherever they stand."""
-        # A tree is asked about its added lines alone: only the whole text knows how often a comment stands in it.
+        # Only the whole text knows how often a comment occurs, as a tree is queried for its added lines alone.
         new = lines_of_new_comments(self.whole, self.before)
         return (remark for remark in self.remarks if not remark.string and remark.line in new)
 
@@ -211,7 +211,7 @@ class SourceText:
     def silences(self) -> tuple[Silence, ...]:
         """Every comment of the whole text that silences a tool."""
         parts = [(line, text) for line, text in self._comment_parts if is_silence(text)]
-        types = tuple(one for one in _PIECES[self.language] if "comment" in one) if self.language else ()
+        types = tuple(each for each in _PIECES[self.language] if "comment" in each) if self.language else ()
         nodes = {
             line: node
             for node in (self._captured(*types) if parts and types else ())
@@ -246,7 +246,7 @@ class SourceText:
         """For each line in a Python definition, a number for that definition and those around it."""
         scopes: dict[int, int] = {}
         found = self._captured(*_DEFINITIONS) if self.language == "python" else []
-        for node in sorted(found, key=lambda one: one.start_byte):
+        for node in sorted(found, key=lambda each: each.start_byte):
             name = node.child_by_field_name("name")
             first, last = node.start_point.row + 1, node.end_point.row + 1
             scope = hash((scopes.get(first, 0), self.text_of(name) if name else b""))
@@ -354,7 +354,6 @@ def lines_of_new_comments(now: SourceText, before: SourceText) -> frozenset[int]
 
 
 def _parts(remark: Remark) -> list[str]:
-    """Return the texts of the comments that follow each other on one line."""
     text = _PUT_OFF.sub(lambda found: found[0].upper(), remark.text)
     return [
         _BLANKS.sub(" ", part).strip(" ")

@@ -131,7 +131,7 @@ def _rows(nodes: "list[Node]") -> Iterator[int]:
 def _imported(node: "Node", around: int) -> Iterator[_Unit]:
     """Yield each imported name by itself, however many one statement imports."""
     module = text_of(node.child_by_field_name("module_name"))
-    names = node.children_by_field_name("name") or [one for one in walk(node) if one.type == "wildcard_import"]
+    names = node.children_by_field_name("name") or [each for each in walk(node) if each.type == "wildcard_import"]
     for name in names:
         yield _Unit((around, node.type, module, words(name)), frozenset(_rows([name])))
 
@@ -154,7 +154,7 @@ def _shape(language: str, root: "Node", text: bytes) -> list[bytes]:
         elif "comment" in node.type or not node.child_count:
             if not _is_layout(language, node):
                 leaf = text[node.start_byte : node.end_byte]
-                # A sign whose text is not its type has more to it: `b"` is a quotation mark to the grammar.
+                # The text of a sign may differ from its type: to the grammar, `b"` is a quotation mark.
                 says_more = node.is_named or leaf != node.type.encode()
                 shape.append(_BLANKS.sub(b" ", leaf) if "comment" in node.type else leaf if says_more else b"")
                 shape.append(node.type.encode() if node.type not in _QUOTES else b"quote")

@@ -112,16 +112,16 @@ def _grouped(keys: Counter[_Key]) -> dict[tuple[str, int], list[Statement]]:
 def _successors(fresh: Sequence[Statement], old: list[Statement], rivals: Collection[Statement]) -> Iterator[Statement]:
     """Yield each fresh statement that is more like an old one than every rival is. Each old one serves once."""
     for statement in fresh:
-        likest = max(old, key=lambda one: _likeness(one, statement), default=())
+        likest = max(old, key=lambda other: _likeness(other, statement), default=())
         likeness = _likeness(likest, statement)
         if likeness >= _LIKE and all(_likeness(likest, rival) <= likeness for rival in rivals):
             old.remove(likest)
             yield statement
 
 
-def _likeness(one: Statement, other: Statement) -> float:
-    shared = (Counter(one) & Counter(other)).total()
-    return 2 * shared / (len(one) + len(other)) if shared else 0.0
+def _likeness(left: Statement, right: Statement) -> float:
+    shared = (Counter(left) & Counter(right)).total()
+    return 2 * shared / (len(left) + len(right)) if shared else 0.0
 
 
 def statement_at(root: "Node", comment: "Node", text: bytes) -> Statement:

@@ -8,12 +8,13 @@ valid Python, or would take too long, has no such spelling. It is then compared 
 
 import ast
 import re
-import string
 import warnings
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import cleandoc
+
+from forgepool.supervisor.scans.source.format_strings import from_format, from_percent, join_parts
 
 _COOKIE = re.compile(rb"\A(?:[^\n]*\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*(?!utf-?8\b)[-\w.]+", re.IGNORECASE)
 _TRIPLE_F = re.compile(rb"(?:f|fr|rf)(?:\"\"\"|''')", re.IGNORECASE)
@@ -34,10 +35,7 @@ _COMPARED: dict[str, type[ast.cmpop]] = {
     "assertGreater": ast.Gt,
     "assertGreaterEqual": ast.GtE,
 }
-_AWAITED = {
-    **dict.fromkeys(("assertRaises", "assertRaisesRegex"), "raises"),
-    **dict.fromkeys(("assertWarns", "assertWarnsRegex"), "warns"),
-}
+_AWAITED = {f"assert{kind}{end}": kind.lower() for kind in ("Raises", "Warns") for end in ("", "Regex")}
 _WITH_NONE: dict[str, type[ast.cmpop]] = {"assertIsNone": ast.Is, "assertIsNotNone": ast.IsNot}
 _MIRRORED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.Eq,
@@ -52,7 +50,6 @@ _ALIASES = {
     **dict.fromkeys(("IOError", "EnvironmentError", "WindowsError", "socket.error", "select.error"), "OSError"),
     **dict.fromkeys(("socket.timeout", "asyncio.TimeoutError"), "TimeoutError"),
 }
-_PERCENT = re.compile(r"%(?:(%)|([sr]))")
 _AS_UTF_8 = (".encode()", ".encode('utf-8')", ".encode('utf8')")
 _Defined = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -153,12 +150,14 @@ class _OneSpelling(ast.NodeTransformer):
         self.generic_visit(node)
         if isinstance(node, ast.stmt | ast.Module):
             _drop_idle(node)
+        if isinstance(node, ast.Constant):
+            node.kind = None
         respell = _FORMS.get(type(node))
         if isinstance(node, ast.Expr | ast.Call) and _method_name(node) in self._own:
             return node
         made = respell(node) if respell is not None else node
         if isinstance(made, list):
-            return [ast.copy_location(one, node) for one in made]
+            return [ast.copy_location(each, node) for each in made]
         return ast.copy_location(made, node) if made is not node else node
 
 
@@ -173,7 +172,7 @@ def _drop_idle(node: ast.AST) -> None:
         block = getattr(node, name, None)
         if not isinstance(block, list) or (not block and name != "body"):
             continue
-        kept = [one for one in block if not _is_idle(one)]
+        kept = [each for each in block if not _is_idle(each)]
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and kept and _returns_nothing(kept[-1]):
             kept.pop()
         if kept or not isinstance(node, ast.Module):
@@ -181,20 +180,11 @@ def _drop_idle(node: ast.AST) -> None:
 
 
 def _is_idle(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Pass) or (
-        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and node.value.value is ...
-    )
+    return isinstance(node, ast.Pass) or (isinstance(node, ast.Expr) and _is_constant(node.value, ...))
 
 
 def _returns_nothing(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Return) and (
-        node.value is None or (isinstance(node.value, ast.Constant) and node.value.value is None)
-    )
-
-
-def _constant(node: ast.Constant) -> ast.AST:
-    node.kind = None
-    return node
+    return isinstance(node, ast.Return) and (node.value is None or _is_constant(node.value, None))
 
 
 def _name(node: ast.expr) -> ast.AST:
@@ -209,7 +199,7 @@ def _is_plain(node: ast.expr) -> bool:
 def _assert(node: ast.Assert) -> list[ast.AST]:
     """Return one statement per assertion. Asserting something false is another way to fail."""
     failure = ast.Raise(ast.Name("AssertionError", ast.Load()), None)
-    return [failure if _is_false(test) else ast.Assert(test) for test in _parts(node.test)]
+    return [failure if _is_constant(test, False) else ast.Assert(test) for test in _parts(node.test)]
 
 
 def _parts(test: ast.expr) -> list[ast.expr]:
@@ -226,8 +216,8 @@ def _parts(test: ast.expr) -> list[ast.expr]:
     return parts
 
 
-def _is_false(test: ast.expr) -> bool:
-    return isinstance(test, ast.Constant) and test.value is False
+def _is_constant(node: ast.expr, value: object) -> bool:
+    return isinstance(node, ast.Constant) and node.value is value
 
 
 def _raise(node: ast.Raise) -> ast.AST:
@@ -241,7 +231,7 @@ def _raise(node: ast.Raise) -> ast.AST:
 def _statement(node: ast.Expr) -> ast.AST | list[ast.AST]:
     """Write `self.assertEqual(a, b)` as `assert a == b`."""
     call = node.value
-    if not (isinstance(call, ast.Call) and _is_plain(call.func) and all(one.arg == "msg" for one in call.keywords)):
+    if not (isinstance(call, ast.Call) and _is_plain(call.func) and all(each.arg == "msg" for each in call.keywords)):
         return node
     owner, _, name = ast.unparse(call.func).partition(".")
     test = _claimed(name, call.args) if owner in ("self", "cls") else None
@@ -249,7 +239,7 @@ def _statement(node: ast.Expr) -> ast.AST | list[ast.AST]:
 
 
 def _claimed(name: str, given: list[ast.expr]) -> ast.expr | None:
-    if any(isinstance(one, ast.Starred) for one in given):
+    if any(isinstance(each, ast.Starred) for each in given):
         return None
     if name in _COMPARED and len(given) in (2, 3):
         return _compare(ast.Compare(given[0], [_COMPARED[name]()], [given[1]]))
@@ -285,7 +275,7 @@ def _looks_constant(node: ast.expr) -> bool:
 
 
 def _call(node: ast.Call) -> ast.AST:
-    if any(isinstance(one, ast.Starred) for one in node.args):
+    if any(isinstance(each, ast.Starred) for each in node.args):
         return node
     if isinstance(node.func, ast.Attribute):
         return _method(node, node.func)
@@ -338,7 +328,7 @@ def _method(node: ast.Call, called: ast.Attribute) -> ast.AST:
         return node
     if called.attr == "encode" and text.isascii():
         return ast.Constant(text.encode()) if ast.unparse(node).lower().endswith(_AS_UTF_8) else node
-    return _formatted(node, text) if called.attr == "format" else node
+    return from_format(node, text) if called.attr == "format" else node
 
 
 def _awaited(node: ast.Call, name: str) -> ast.AST:
@@ -371,77 +361,6 @@ def _columns(names: ast.expr) -> ast.expr:
     return names if joined is None else ast.copy_location(ast.Constant(joined.replace(" ", "")), names)
 
 
-def _formatted(node: ast.Call, text: str) -> ast.AST:
-    """`f"{a} {b}"` for `"{} {}".format(a, b)`, of fields that are no more than names or numbers."""
-    named = {one.arg: one.value for one in node.keywords}
-    parts: list[ast.expr] = []
-    given: list[ast.expr] = []
-    try:
-        for said, field, spec, conversion in string.Formatter().parse(text):
-            parts += [ast.Constant(said)] if said else []
-            if field is None:
-                continue
-            at = len(given) if not field else int(field) if field.isdecimal() else field
-            value = node.args[at] if isinstance(at, int) else named[at]
-            if "{" in (spec or ""):
-                return node
-            given.append(value)
-            parts.append(_field(value, conversion, spec))
-    except (ValueError, LookupError):
-        return node
-    return _joined(ast.JoinedStr(parts)) if len(given) == len(node.args) + len(named) else node
-
-
-def _field(value: ast.expr, conversion: str | None, spec: str | None = None) -> ast.expr:
-    told = ast.JoinedStr([ast.Constant(spec)]) if spec else None
-    return ast.FormattedValue(value, ord(conversion) if conversion else -1, told)
-
-
-def _percent(node: ast.BinOp) -> ast.AST:
-    """`f"{a}"` for `"%s" % (a,)`."""
-    text = node.left.value if isinstance(node.left, ast.Constant) else None
-    if not (isinstance(node.op, ast.Mod) and isinstance(text, str) and isinstance(node.right, ast.Tuple)):
-        return node
-    given = list(node.right.elts)
-    if text.count("%") != sum(len(found[0].rstrip("sr")) for found in _PERCENT.finditer(text)):
-        return node
-    parts: list[ast.expr] = []
-    at = 0
-    for found in _PERCENT.finditer(text):
-        parts += [ast.Constant(text[at : found.start()])] if found.start() > at else []
-        at = found.end()
-        if found[1] is None and not given:
-            return node
-        parts.append(ast.Constant("%") if found[1] else _field(given.pop(0), "r" if found[2] == "r" else None))
-    parts += [ast.Constant(text[at:])] if at < len(text) else []
-    return node if given else _joined(ast.JoinedStr(parts))
-
-
-def _joined(node: ast.JoinedStr) -> ast.expr:
-    """Texts that follow each other as one; an f-string without a field as a plain one."""
-    parts: list[ast.expr] = []
-    for part in node.values:
-        if isinstance(part, ast.FormattedValue):
-            part = _without_str(part)
-        if isinstance(part, ast.Constant) and parts and isinstance(parts[-1], ast.Constant):
-            parts[-1] = ast.Constant(str(parts[-1].value) + str(part.value))
-        else:
-            parts.append(part)
-    if all(isinstance(part, ast.Constant) for part in parts):
-        return parts[0] if parts else ast.Constant("")
-    return ast.JoinedStr(parts)
-
-
-def _without_str(part: ast.FormattedValue) -> ast.FormattedValue:
-    """`{x!r}` for `{repr(x)}`, and its like."""
-    value = part.value
-    match value:
-        case ast.Call(func=ast.Name(id="str" | "repr" | "ascii" as name), args=[inner], keywords=[]):
-            return ast.FormattedValue(inner, ord(name[0]), part.format_spec) if part.conversion == -1 else part
-        case _:
-            return part
-
-
 def _defined(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> ast.AST:
     """Drop empty brackets of pytest's decorators, and `object` as a base class."""
     for at, each in enumerate(node.decorator_list):
@@ -459,14 +378,12 @@ def _defined(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> ast
 def _with(node: ast.With | ast.AsyncWith) -> ast.AST:
     """Write several managers as nested statements."""
     for item in reversed(node.items[1:]):
-        inner = ast.copy_location(type(node)([item], node.body), node)
-        node.body = [inner]
+        node.body = [ast.copy_location(type(node)([item], node.body), node)]
     del node.items[1:]
     return node
 
 
 _FORMS: dict[type[ast.AST], Callable[..., ast.AST | list[ast.AST]]] = {
-    ast.Constant: _constant,
     ast.Name: _name,
     ast.Attribute: _name,
     ast.Assert: _assert,
@@ -475,8 +392,8 @@ _FORMS: dict[type[ast.AST], Callable[..., ast.AST | list[ast.AST]]] = {
     ast.UnaryOp: _not,
     ast.Compare: _compare,
     ast.Call: _call,
-    ast.BinOp: _percent,
-    ast.JoinedStr: _joined,
+    ast.BinOp: from_percent,
+    ast.JoinedStr: join_parts,
     **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef), _defined),
     **dict.fromkeys((ast.With, ast.AsyncWith), _with),
 }

@@ -66,12 +66,12 @@ class Spares:
     ) -> Self:
         gains = [*_of_matched(claims, is_table=False), *_of_matched(tables, is_table=True)]
         for fresh in pairing.fresh:
-            gains += (_gain(fresh.file, one) for one in fresh.case.assertions)
-            gains += (_gain(fresh.file, one, is_table=True) for one in fresh.case.rows)
+            gains += (_gain(fresh.file, each) for each in fresh.case.assertions)
+            gains += (_gain(fresh.file, each, is_table=True) for each in fresh.case.rows)
         for file in files:
             gains += _of_support(file)
             gains += _value_gains(file)
-        return cls([one for one in gains if one.assertion is None or _counts(one.assertion)])
+        return cls([each for each in gains if each.assertion is None or _counts(each.assertion)])
 
     def take(self, lost: Assertion, file: Versions) -> bool:
         """Find the lost assertion elsewhere. A gain that makes up for it is used up."""
@@ -84,10 +84,10 @@ class Spares:
 
     def _same(self, lost: Assertion, file: Versions) -> _Gain | None:
         for gain in self._by_shape.get(_shape(lost), ()):
-            one = gain.assertion
-            if one is None or gain.used:
+            claim = gain.assertion
+            if claim is None or gain.used:
                 continue
-            if one.words == lost.words or likeness(one.words, lost.words) > _SAME_THING:
+            if claim.words == lost.words or likeness(claim.words, lost.words) > _SAME_THING:
                 return gain
         return None
 
@@ -95,8 +95,10 @@ class Spares:
         """Find a new assertion that includes the lost one, as `(a, b) == (1, 2)` includes `a == 1`."""
         names, literals = frozenset(lost.names), Counter(lost.literals)
         for gain in self._claims.get(file.path, ()) if names else ():
-            one = gain.assertion
-            if one is not None and one.strength >= lost.strength and names <= gain.names and literals <= gain.literals:
+            claim = gain.assertion
+            if claim is None or claim.strength < lost.strength:
+                continue
+            if names <= gain.names and literals <= gain.literals:
                 return gain
         return None
 
@@ -116,23 +118,23 @@ class Spares:
         return self._strongest[file.path]
 
 
-def _shape(one: Assertion) -> Hashable:
-    return one.relation, alpha(one.words)
+def _shape(assertion: Assertion) -> Hashable:
+    return assertion.relation, alpha(assertion.words)
 
 
-def _gain(file: Versions, one: Assertion, without: Assertion | None = None, *, is_table: bool = False) -> _Gain:
-    literals = Counter(one.literals) - Counter(without.literals if without else ())
-    return _Gain(file=file, assertion=one, literals=literals, names=frozenset(one.names), is_table=is_table)
+def _gain(file: Versions, new: Assertion, without: Assertion | None = None, *, is_table: bool = False) -> _Gain:
+    literals = Counter(new.literals) - Counter(without.literals if without else ())
+    return _Gain(file=file, assertion=new, literals=literals, names=frozenset(new.names), is_table=is_table)
 
 
-def _counts(one: Assertion) -> bool:
-    return one.strength > 0 and not one.swallowed
+def _counts(assertion: Assertion) -> bool:
+    return assertion.strength > 0 and not assertion.swallowed
 
 
 def _of_matched(matched: Iterable[tuple[Versions, Matched]], *, is_table: bool) -> Iterator[_Gain]:
-    for file, one in matched:
-        yield from (_gain(file, gained, is_table=is_table) for gained in one.gained)
-        for before, after in one.met:
+    for file, case_match in matched:
+        yield from (_gain(file, gained, is_table=is_table) for gained in case_match.gained)
+        for before, after in case_match.met:
             if before.words != after.words:
                 gain = _gain(file, after, before, is_table=is_table)
                 gain.used = True
@@ -143,9 +145,9 @@ def _of_support(file: Versions) -> Iterator[_Gain]:
     called = {call.name for case in file.new.cases.values() for call in case.calls if not call.swallowed}
     for name, case in file.new.support.items():
         before = file.old.support.get(name)
-        known = {one.words for one in before.assertions} if before is not None else set()
+        known = {each.words for each in before.assertions} if before is not None else set()
         if case.form != "other" and name.rpartition("::")[2].rpartition(".")[2] in called:
-            yield from (_gain(file, one) for one in case.assertions if one.words not in known)
+            yield from (_gain(file, each) for each in case.assertions if each.words not in known)
 
 
 def _value_gains(file: Versions) -> Iterator[_Gain]:
@@ -154,7 +156,7 @@ def _value_gains(file: Versions) -> Iterator[_Gain]:
     known = {value.words for value in file.old.values}
     for value in file.new.values:
         if value.name in run_with and value.words not in known:
-            before = Counter(text for one in file.old.values if one.name == value.name for text in one.literals)
+            before = Counter(text for each in file.old.values if each.name == value.name for text in each.literals)
             literals = Counter(value.literals) - before
             yield _Gain(file=file, assertion=None, literals=literals, is_table=True)
 
@@ -184,8 +186,8 @@ def compare(
     A test whose every assertion exists elsewhere does not count as gone.
     """
     pairs = [*pairing.pairs, *_support(files)]
-    claims = [match(case_.before.case.assertions, case_.after.case.assertions) for case_ in pairs]
-    tables = [match(case_.before.case.rows, case_.after.case.rows) for case_ in pairs]
+    claims = [match(each.before.case.assertions, each.after.case.assertions) for each in pairs]
+    tables = [match(each.before.case.rows, each.after.case.rows) for each in pairs]
     places = [pair.after.file for pair in pairs]
     spares = Spares.of(pairing, files, zip(places, claims, strict=True), zip(places, tables, strict=True))
     found: list[Weakening] = []
@@ -193,19 +195,19 @@ def compare(
         found += _of_pair(pair, claim, table, spares, renames, data.get(pair.after.file.path, ()))
     for file in files:
         found += _of_values(_file_values(file), _used(file))
-    gone = (case_ for case_ in pairing.gone if not _is_elsewhere(case_, spares))
-    return tuple({_key(case_): case_ for case_ in found}.values()), tuple(gone)
+    gone = (each for each in pairing.gone if not _is_elsewhere(each, spares))
+    return tuple({_key(each): each for each in found}.values()), tuple(gone)
 
 
 def _is_elsewhere(gone: LocatedCase, spares: Spares) -> bool:
     claims = (*gone.case.assertions, *(row for row in gone.case.rows if row.literals))
-    return bool(gone.case.assertions) and all([spares.take(one, gone.file) for one in claims])
+    return bool(gone.case.assertions) and all([spares.take(each, gone.file) for each in claims])
 
 
-def _key(one: Weakening) -> tuple[object, ...]:
+def _key(loss: Weakening) -> tuple[object, ...]:
     """Identify a loss. A loss in a function that many tests call counts once."""
-    shared = isinstance(one.before, Assertion) and one.before.shared
-    return one.kind, one.at.file.path, one.before.line, one.before.text, None if shared else one.at.case.name
+    shared = isinstance(loss.before, Assertion) and loss.before.shared
+    return loss.kind, loss.at.file.path, loss.before.line, loss.before.text, None if shared else loss.at.case.name
 
 
 def _support(files: Sequence[Versions]) -> Iterator[Pair]:
@@ -217,27 +219,22 @@ def _support(files: Sequence[Versions]) -> Iterator[Pair]:
 
 
 def _of_pair(
-    pair: Pair,
-    claim: Matched,
-    table: Matched,
-    spares: Spares,
-    renames: Renames,
-    data: Sequence[Counter[str]],
+    pair: Pair, claim: Matched, table: Matched, spares: Spares, renames: Renames, data: Sequence[Counter[str]]
 ) -> Iterator[Weakening]:
     at = pair.after
-    lost = [one for one in claim.lost if not _is_implied(one, at.case) and not spares.take(one, at.file)]
+    lost = [each for each in claim.lost if not _is_implied(each, at.case) and not spares.take(each, at.file)]
     if at.case.name in at.file.new.support:
         # Helpers assert that something exists to satisfy the type checker.
-        lost = [one for one in lost if one.relation != "something"]
+        lost = [each for each in lost if each.relation != "something"]
     if lost and not at.case.assertions:
         yield Weakening(kind="silent", at=at, before=lost[0])
         return
-    yield from (Weakening(kind="removed", at=at, before=one) for one in lost)
+    yield from (Weakening(kind="removed", at=at, before=each) for each in lost)
     rows = list(data) if any(not row.literals for row in at.case.rows) else []
-    for one in table.lost:
-        # A row that is but the name of a table has none of the table's literals.
-        if one.literals and not spares.take(one, at.file) and not _take_row(one, rows):
-            yield Weakening(kind="row_removed", at=at, before=one)
+    for each in table.lost:
+        # A row that only names a table has none of the table's literals.
+        if each.literals and not spares.take(each, at.file) and not _take_row(each, rows):
+            yield Weakening(kind="row_removed", at=at, before=each)
     tables = (both for both in table.met if both[1].literals or not _take_row(both[0], rows))
     for before, after in (*claim.met, *tables):
         if (kind := _became(before, after, pair, renames)) is not None:
@@ -258,11 +255,11 @@ def _is_implied(lost: Assertion, case: SuiteCase) -> bool:
     """Tell whether a weak assertion is implied: `x` exists if another assertion says what `x` is."""
     if lost.strength > 1:
         return False
-    return any(one.strength > 1 and set(lost.names) <= set(one.names) for one in case.assertions)
+    return any(each.strength > 1 and set(lost.names) <= set(each.names) for each in case.assertions)
 
 
 def _became(before: Assertion, after: Assertion, pair: Pair, renames: Renames) -> Kind | None:
-    # What holds in any case is told as that, wherever it stands.
+    # Assertions that always hold are reported as tautologies.
     if before.strength == 0 or after.strength == 0:
         return None
     if after.swallowed and not before.swallowed:
@@ -332,12 +329,12 @@ def _new_names(before: Assertion, after: Assertion) -> Iterator[tuple[str, str]]
     yield from zip(lost, gained, strict=False)
 
 
-def _constants(one: Assertion) -> list[str]:
+def _constants(assertion: Assertion) -> list[str]:
     """Return names that look like constants or classes, and are not called."""
-    following = [*(word.text for word in one.words[1:]), ""]
+    following = [*(word.text for word in assertion.words[1:]), ""]
     return [
         word.text
-        for word, after in zip(one.words, following, strict=False)
+        for word, after in zip(assertion.words, following, strict=False)
         if word.kind == "name" and word.text[:1].isupper() and after != "()"
     ]
 
@@ -373,20 +370,20 @@ def _of_values(
 ) -> Iterator[Weakening]:
     for at, before, after in found:
         for value in before:
-            now = [one for one in after if one.name == value.name]
-            if value.name not in used or not now or any(one.words == value.words for one in now):
+            now = [new_value for new_value in after if new_value.name == value.name]
+            if value.name not in used or not now or any(new_value.words == value.words for new_value in now):
                 continue
-            lost = Counter(value.literals) - Counter(text for one in now for text in one.literals)
-            spelled_out = value.is_constant and all(one.is_constant for one in now)
+            lost = Counter(value.literals) - Counter(text for new_value in now for text in new_value.literals)
+            spelled_out = value.is_constant and all(new_value.is_constant for new_value in now)
             if spelled_out or (lost and (value.is_spelled_out or _EXPECTED.match(value.name))):
                 yield Weakening(kind="edited", at=at, before=value, after=now[0])
 
 
 def _names(pair: Pair) -> frozenset[str]:
     sides = (*pair.before.case.assertions, *pair.after.case.assertions)
-    return frozenset(name for one in sides for name in one.names)
+    return frozenset(name for each in sides for name in each.names)
 
 
 def _used(file: Versions) -> frozenset[str]:
     cases = (*file.old.cases.values(), *file.new.cases.values())
-    return frozenset(name for case in cases for one in (*case.assertions, *case.rows) for name in one.names)
+    return frozenset(name for case in cases for each in (*case.assertions, *case.rows) for name in each.names)

@@ -58,13 +58,13 @@ def pair(files: Sequence[Versions]) -> Pairing:
         gone=[LocatedCase(file=file, case=case) for file in files for case in file.old.cases.values()],
         fresh=[LocatedCase(file=file, case=case) for file in files for case in file.new.cases.values()],
     )
-    table.join(lambda one: (one.file.path, one.case.name))
-    table.join(lambda one: (one.file.path, one.case.name.rpartition("::")[2], _all_words(one)))
+    table.join(lambda case_: (case_.file.path, case_.case.name))
+    table.join(lambda case_: (case_.file.path, case_.case.name.rpartition("::")[2], _all_words(case_)))
     table.join(_all_words)
-    table.join(lambda one: alpha(one.case.words) if _all_words(one) else None)
-    table.join(lambda one: _simple(one.case.name) or None, _SAME_NAME)
-    table.guess(lambda one, other: one.file is other.file)
-    table.guess(lambda one, other: one.file is not other.file)
+    table.join(lambda case_: alpha(case_.case.words) if _all_words(case_) else None)
+    table.join(lambda case_: _simple(case_.case.name) or None, _SAME_NAME)
+    table.guess(lambda case_, other: case_.file is other.file)
+    table.guess(lambda case_, other: case_.file is not other.file)
     return Pairing(pairs=tuple(table.pairs), gone=tuple(table.gone), fresh=tuple(table.fresh))
 
 
@@ -93,7 +93,7 @@ class _Table:
     """The cases without a counterpart so far, and the pairs found."""
 
     def __init__(self, gone: list[LocatedCase], fresh: list[LocatedCase]) -> None:
-        self._gone, self._fresh = {id(one): one for one in gone}, {id(one): one for one in fresh}
+        self._gone, self._fresh = {id(case_): case_ for case_ in gone}, {id(case_): case_ for case_ in fresh}
         self.pairs: list[Pair] = []
 
     @property
@@ -107,12 +107,12 @@ class _Table:
     def join(self, key: Callable[[LocatedCase], Hashable], least: float = 0.0) -> None:
         """Pair the cases with equal keys. None is no key."""
         waiting: dict[Hashable, list[LocatedCase]] = {}
-        for one in self.fresh:
-            waiting.setdefault(key(one), []).append(one)
-        for one in self.gone:
-            others = waiting.get(key(one), []) if key(one) is not None else []
-            if others and likeness(one.case.words, others[0].case.words) >= least:
-                self._take(one, others.pop(0))
+        for case_ in self.fresh:
+            waiting.setdefault(key(case_), []).append(case_)
+        for case_ in self.gone:
+            others = waiting.get(key(case_), []) if key(case_) is not None else []
+            if others and likeness(case_.case.words, others[0].case.words) >= least:
+                self._take(case_, others.pop(0))
 
     def guess(self, may: Callable[[LocatedCase, LocatedCase], bool]) -> None:
         """Pair similar cases, the most similar first."""
@@ -126,20 +126,20 @@ class _Table:
         self, may: Callable[[LocatedCase, LocatedCase], bool]
     ) -> Iterator[tuple[float, LocatedCase, LocatedCase]]:
         counted = [(other, Counter(word.text for word in other.case.words)) for other in self.fresh]
-        for one in self.gone:
-            words = Counter(word.text for word in one.case.words)
+        for case_ in self.gone:
+            words = Counter(word.text for word in case_.case.words)
             for other, others in counted:
-                if may(one, other) and (alike := _shared(words, others)) >= _ALIKE:
-                    yield alike, one, other
+                if may(case_, other) and (alike := _shared(words, others)) >= _ALIKE:
+                    yield alike, case_, other
 
     def _take(self, before: LocatedCase, after: LocatedCase) -> None:
         del self._gone[id(before)], self._fresh[id(after)]
         self.pairs.append(Pair(before=before, after=after))
 
 
-def _all_words(one: LocatedCase) -> Hashable:
+def _all_words(located: LocatedCase) -> Hashable:
     """Return all words of the case, or None if they are too few to identify it."""
-    return one.case.words if len(one.case.words) > 3 else None
+    return located.case.words if len(located.case.words) > 3 else None
 
 
 def _simple(name: str) -> str:
@@ -168,11 +168,11 @@ def match(before: Sequence[Assertion], after: Sequence[Assertion]) -> Matched:
     lost = _join(lost, gained, met, lambda each: (alpha(each.words), each.relation))
     for at, to in _guesses(lost, gained):
         met.append((lost[at], gained[to]))
-    taken, given = {id(one) for one, _ in met}, {id(one) for _, one in met}
+    taken, given = {id(assertion) for assertion, _ in met}, {id(assertion) for _, assertion in met}
     return Matched(
         met=tuple(met),
-        lost=tuple(one for one in lost if id(one) not in taken),
-        gained=tuple(one for one in gained if id(one) not in given),
+        lost=tuple(assertion for assertion in lost if id(assertion) not in taken),
+        gained=tuple(assertion for assertion in gained if id(assertion) not in given),
     )
 
 
@@ -183,24 +183,22 @@ def _join(
     key: Callable[[Assertion], Hashable],
 ) -> list[Assertion]:
     waiting: dict[Hashable, list[Assertion]] = {}
-    for one in gained:
-        waiting.setdefault(key(one), []).append(one)
+    for assertion in gained:
+        waiting.setdefault(key(assertion), []).append(assertion)
     rest: list[Assertion] = []
-    for one in lost:
-        if others := waiting.get(key(one)):
-            met.append((one, others.pop(0)))
+    for assertion in lost:
+        if others := waiting.get(key(assertion)):
+            met.append((assertion, others.pop(0)))
         else:
-            rest.append(one)
-    gained[:] = [one for others in waiting.values() for one in others]
+            rest.append(assertion)
+    gained[:] = [assertion for others in waiting.values() for assertion in others]
     return rest
 
 
 def _guesses(lost: Sequence[Assertion], gained: Sequence[Assertion]) -> list[tuple[int, int]]:
     if len(lost) * len(gained) > _MOST_GUESSED:
         return list(zip(range(len(lost)), range(len(gained)), strict=False))
-    alike = (
-        (-likeness(one.words, other.words), at, to) for at, one in enumerate(lost) for to, other in enumerate(gained)
-    )
+    alike = ((-likeness(old.words, new.words), at, to) for at, old in enumerate(lost) for to, new in enumerate(gained))
     found: dict[int, int] = {}
     for _, at, to in sorted(alike):
         if at not in found and to not in found.values():

@@ -149,7 +149,7 @@ def _expanded(case: SuiteCase, by_name: dict[str, SuiteCase], imports: Mapping[s
                 found.append(replace(each, shared=True, guards=each.guards + call.guards, swallowed=swallowed))
             below = {**_called(by_name[name], by_name, imports, call), **below}
         level = below
-    # A call that looks like an assertion stands for those of the function that is called.
+    # A call that looks like an assertion is replaced by the assertions of the called function.
     own = tuple(assertion for assertion in case.assertions if not _is_call_of(assertion, by_name, seen))
     return replace(case, assertions=(*own, *found)) if found else case
 

@@ -181,7 +181,6 @@ def _versions(subject: Subject) -> tuple[list[Versions], list[ScanFinding]]:
 
 
 def _with_shared(subject: Subject, files: Sequence[Versions]) -> list[Versions]:
-    """Add the assertions of called functions to every test, before and after."""
     old, new = {file.old_path: file.old for file in files}, {file.path: file.new for file in files}
     return [
         replace(

@@ -32,13 +32,13 @@ def scan_gone(
             yield _test_gone(gone, retired)
         elif file.old_path not in whole:
             whole.add(file.old_path)
-            yield _file_gone(gone, [one for one in tests if one.file is file], retired)
+            yield _file_gone(gone, [each for each in tests if each.file is file], retired)
     yield from _moved(subject, pairs)
 
 
 def _imports_of_deleted(subject: Subject, file: Versions) -> frozenset[str]:
     """Return the names by which the tests of a file import deleted modules and their contents."""
-    deleted = {one.path for one in subject.files if one.status == "D" and is_code(one.path)}
+    deleted = {each.path for each in subject.files if each.status == "D" and is_code(each.path)}
 
     def is_deleted(name: str) -> bool:
         found = files_of(name, file.old_path, subject.old_paths)
@@ -71,11 +71,10 @@ def _file_gone(gone: LocatedCase, tests: Sequence[LocatedCase], retired: frozens
 
 def _weight(tests: Sequence[LocatedCase], retired: frozenset[str]) -> Weight:
     """Weigh lost tests. Tests of removed code may go with it, and only ask for attention."""
-    return "attention" if all(_names(one) & retired for one in tests) else "blocks"
+    return "attention" if all(_names(each) & retired for each in tests) else "blocks"
 
 
 def _names(test: LocatedCase) -> frozenset[str]:
-    """Return the names in a test, and in the functions beside it that it uses."""
     support = {name.rpartition("::")[2]: case for name, case in test.file.old.support.items()}
     found: set[str] = set()
     waiting = [test.case]
@@ -87,7 +86,7 @@ def _names(test: LocatedCase) -> frozenset[str]:
 
 
 def _moved(subject: Subject, pairs: Sequence[Pair]) -> Iterator[ScanFinding]:
-    moved = {(one.before.file.old_path, one.after.file.path) for one in pairs}
+    moved = {(each.before.file.old_path, each.after.file.path) for each in pairs}
     moved = {(old, new) for old, new in moved if old != new and not is_granted(subject, old, new)}
     roots = _roots(subject) if moved else []
     for old, new in sorted(moved):
@@ -110,7 +109,6 @@ def _roots(subject: Subject) -> list[list[str]]:
 
 
 def _testpaths(subject: Subject) -> list[str]:
-    """Return `testpaths` of the target's pytest settings."""
     try:
         toml = tomllib.loads(_text(subject, "pyproject.toml"))
         folders = toml.get("tool", {}).get("pytest", {}).get("ini_options", {}).get("testpaths", [])
@@ -153,13 +151,13 @@ def scan_marks(subject: Subject, pairing: Pairing, files: Sequence[Versions]) ->
 def _found(subject: Subject, pairing: Pairing, files: Sequence[Versions]) -> Iterator[ScanFinding]:
     for pair in pairing.pairs:
         for mark in _new(pair.before.case.marks, pair.after.case.marks):
-            yield from _told(subject, pair.after.file, mark, is_new=False, name=pair.after.case.name)
+            yield from _mark_findings(subject, pair.after.file, mark, is_new=False, name=pair.after.case.name)
     for fresh in pairing.fresh:
         for mark in fresh.case.marks:
-            yield from _told(subject, fresh.file, mark, is_new=True, name=fresh.case.name)
+            yield from _mark_findings(subject, fresh.file, mark, is_new=True, name=fresh.case.name)
     for file in files:
         for mark in _new(file.old.marks, file.new.marks):
-            yield from _told(subject, file, mark, is_new=not file.old.cases, name="")
+            yield from _mark_findings(subject, file, mark, is_new=not file.old.cases, name="")
         yield from _of_support(subject, file)
     yield from _deselected(subject, pairing)
 
@@ -170,7 +168,7 @@ def _of_support(subject: Subject, file: Versions) -> Iterator[ScanFinding]:
         before = file.old.support.get(name)
         for mark in _new(before.marks if before else (), case.marks):
             softer = replace(mark, kind="elsewhere") if mark.kind == "sometimes" else mark
-            yield from _told(subject, file, softer, is_new=before is None, name=name)
+            yield from _mark_findings(subject, file, softer, is_new=before is None, name=name)
 
 
 def _new(before: Sequence[Mark], after: Sequence[Mark]) -> list[Mark]:
@@ -185,7 +183,7 @@ def _new(before: Sequence[Mark], after: Sequence[Mark]) -> list[Mark]:
     return fresh
 
 
-def _told(subject: Subject, file: Versions, mark: Mark, *, is_new: bool, name: str) -> Iterator[ScanFinding]:
+def _mark_findings(subject: Subject, file: Versions, mark: Mark, *, is_new: bool, name: str) -> Iterator[ScanFinding]:
     weight = _mark_weight(mark, is_new)
     if weight is None or is_granted(subject, file.old_path, file.path):
         return
@@ -214,10 +212,10 @@ def _deselected(subject: Subject, pairing: Pairing) -> Iterator[ScanFinding]:
     for at, labels in labelled:
         for label in sorted(labels & chosen):
             if not is_granted(subject, at.file.old_path, at.file.path):
-                yield _label_told(at, label)
+                yield _label_finding(at, label)
 
 
-def _label_told(at: LocatedCase, label: str) -> ScanFinding:
+def _label_finding(at: LocatedCase, label: str) -> ScanFinding:
     message = f"'{at.case.name}' is now '{label}', by which the checks choose what to run; leave it as it was"
     return finding("test-skipped", "blocks", message, at.file.path, at.case.line, at.case.text)
 

@@ -25,7 +25,7 @@ from forgepool.workers.context.profiles.registry import UnknownProfile
 from forgepool.workers.context.transcript.entries import Entry, Noted, Transcript, now
 from forgepool.workers.context.transcript.exchanges import exchanges, text_argument
 from forgepool.workers.context.transcript.usage import Meter
-from forgepool.workers.context.view.choice import begin_with, choose_profile
+from forgepool.workers.context.view.live import begin_with, choose_profile
 from forgepool.workers.llm.provider import ModelFailed
 from forgepool.workers.llm.routing.chain import ModelChain, Patience
 from forgepool.workers.llm.routing.open import keys_of, open_models

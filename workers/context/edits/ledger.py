@@ -71,7 +71,6 @@ def by_person(text: str) -> bool:
 
 
 def _listed(names: list[str]) -> str:
-    """List the newest names that fit, oldest first."""
     room = _LIST_CHARACTERS
     kept: list[str] = []
     for name in reversed(names):
@@ -261,7 +260,6 @@ def _counted(whats: Sequence[str]) -> str:
 
 
 def _newest(told: Sequence[str], room: int, *, of_person: bool = False) -> set[int]:
-    """Return the indexes of the newest lines that fit."""
     kept: set[int] = set()
     for place in range(len(told) - 1, -1, -1):
         if told[place].startswith(_PERSON) == of_person:

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from posixpath import normpath
 
 from forgepool.workers.context.edits.ledger import failures, files, find_said, outcomes
-from forgepool.workers.context.edits.masks import HARNESS, before
-from forgepool.workers.context.edits.replacement import characters
+from forgepool.workers.context.edits.masks import HARNESS, before, characters
 from forgepool.workers.context.edits.state import ContextState, SummaryQuestion, SummaryReply
 from forgepool.workers.context.transcript.actions import Deed
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn

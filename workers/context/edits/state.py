@@ -1,6 +1,6 @@
 """The contract of profiles: the state they see, the edits they propose, and the pressure of a filling window."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal, Protocol
@@ -133,15 +133,6 @@ class Profile(Protocol):
 
 CALM = "calm"
 """The level below every rung."""
-RUNGS = (
-    ("nudge", 0.50),
-    ("reminder", 0.60),
-    ("l1", 0.70),
-    ("l2", 0.80),
-    ("hard", 0.85),
-    ("emergency", 0.90),
-)
-"""Name and share of the window, lowest first. From `hard` on a model may be asked for a summary."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,10 +156,9 @@ class Ladder:
         ValueError: the rungs do not rise, or one of them is below `reset`.
     """
 
-    rungs: tuple[tuple[str, float], ...] = RUNGS
-    target: float = 0.40
-    """The greatest share that a phase's fresh context fills."""
-    reset: float = 0.40
+    rungs: tuple[tuple[str, float], ...]
+    """Name and share of the window of each rung, lowest first."""
+    reset: float
     """The share below which every rung may act again."""
 
     def __post_init__(self) -> None:
@@ -189,13 +179,5 @@ class Ladder:
             return Pressure(level=level)
         return Pressure(level=before.level, armed=before.level == CALM)
 
-    def over(self, shares: Iterable[float]) -> Pressure:
-        """Return the pressure after these shares, oldest first."""
-        pressure = Pressure()
-        for share in shares:
-            pressure = self.after(pressure, share)
-        return pressure
-
     def _height(self, level: str) -> int:
-        """Return the rank of a rung from 1; 0 for other names."""
         return next((place for place, (name, _) in enumerate(self.rungs, start=1) if name == level), 0)

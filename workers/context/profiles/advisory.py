@@ -204,7 +204,6 @@ class Advisory:
 
 
 def _nudged(turns: Sequence[Turn], cut: int) -> int | None:
-    """Return the index of the newest shown turn with a nudge."""
     places: list[int] = [*range(len(turns) - 1, cut - 1, -1), 0]
     for place in places:
         turn = turns[place]

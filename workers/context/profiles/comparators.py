@@ -9,16 +9,20 @@ first item, and results stay with their calls. After an overflow only the card a
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from forgepool.workers.context.edits.masks import count_freed, find_needed, find_seen, mask_steps, text_of
-from forgepool.workers.context.edits.prose import refusal, whole, with_facts
-from forgepool.workers.context.edits.replacement import (
+from forgepool.workers.context.edits.masks import (
     Due,
     boundary,
     characters,
+    count_freed,
+    find_needed,
+    find_seen,
     keep_unchanged,
+    mask_steps,
     of_window,
     settle_replacement,
+    text_of,
 )
+from forgepool.workers.context.edits.prose import refusal, whole, with_facts
 from forgepool.workers.context.edits.state import (
     Cause,
     ContextState,

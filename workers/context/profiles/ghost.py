@@ -208,7 +208,6 @@ def _name(moment: Moment, place: int) -> str:
 
 
 def _worth_asking(state: ContextState, edit: Edit, place: int) -> bool:
-    """Report whether a summary would replace enough text."""
     return place > edit.cut and lengths(show_turns(state.turns[:place], edit)[1:]) >= _LEAST_CHARACTERS
 
 

@@ -327,7 +327,6 @@ def _from(state: ContextState, last: int, summary: Turn, *told: str) -> Edit:
 
 
 def _is_shorter(state: ContextState, edit: Edit) -> bool:
-    """Report whether an edit shortens the view."""
     return state.shown_sizes[0] + lengths(edit.head) + sum(state.sizes[edit.cut :]) < state.shown_characters
 
 

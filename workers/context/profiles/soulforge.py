@@ -13,7 +13,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from forgepool.workers.context.edits.ledger import by_person
-from forgepool.workers.context.edits.masks import before
+from forgepool.workers.context.edits.masks import (
+    LABEL,
+    Due,
+    Threshold,
+    before,
+    characters,
+    find_given_replies,
+    keep_unchanged,
+    of_window,
+    settle_replacement,
+)
 from forgepool.workers.context.edits.prose import (
     beginning,
     count_lines,
@@ -23,16 +33,6 @@ from forgepool.workers.context.edits.prose import (
     transcribe_turns,
     whole,
     with_facts,
-)
-from forgepool.workers.context.edits.replacement import (
-    LABEL,
-    Due,
-    Threshold,
-    characters,
-    find_given_replies,
-    keep_unchanged,
-    of_window,
-    settle_replacement,
 )
 from forgepool.workers.context.edits.state import ContextState, EditProposal, Moment, SummaryQuestion, SummaryReply
 from forgepool.workers.context.profiles.working_state import (
@@ -334,7 +334,6 @@ def _details(text: str) -> str:
 
 
 def _found(state: ContextState, due: Due, most_tool_results: int = TOOL_RESULTS) -> WorkingState:
-    """Return the state before the cut."""
     deeds = state.deeds[: before(state, due.cut)]
     return extract_state(state.turns[: due.cut], deeds, plan=state.plan, most_tool_results=most_tool_results)
 

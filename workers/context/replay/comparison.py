@@ -135,7 +135,6 @@ def _by_call(life: _Life, size: float) -> tuple[list[float], list[float]]:
 
 
 def _scheduled(life: _Life, size: float, prices: Prices) -> ReplayOutcome:
-    """Find the cheapest schedule for one size."""
     tables = _Tables.of(life, size)
     step = max(1, ceil(life.calls / _MOST_EVENTS))
     places = [0, *range(1, life.calls, step)]
@@ -216,7 +215,6 @@ class _Tables:
 
 
 def _paid(life: _Life, tables: _Tables, events: Sequence[int]) -> ReplayOutcome:
-    """Bill a schedule."""
     bill = ReplayBill(calls=life.calls, output=sum(life.outputs))
     outcome = ReplayOutcome(bill=bill)
     before, held = 0, 0.0

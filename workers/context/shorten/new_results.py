@@ -7,7 +7,7 @@ hiding a result a profile consults `bases`. A first line with an exit status alw
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from hashlib import blake2b
@@ -124,13 +124,6 @@ class Birth:
     def lossless(cls) -> "Birth":
         """Return the forms from which the text can be restored byte for byte."""
         return cls(tests=False, cap_characters=None)
-
-    def shorten_result(self, entering: "Entering", before: Iterable[Deed]) -> "Newborn":
-        """Shorten a result after the given deeds."""
-        births = Births(self)
-        for deed in before:
-            births.take(deed)
-        return births.shorten_result(entering)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -310,14 +303,12 @@ def _key(call: ToolCall) -> bytes:
 
 
 def _name(call: ToolCall) -> str:
-    """Return a short readable name of a call."""
     texts = [value for key in _NAMED_BY if isinstance(value := call.arguments.get(key), str)]
     name = " ".join(" ".join([call.name, *texts[:1]]).split())
     return name if len(name) <= _NAME_CHARACTERS else f"{name[: _NAME_CHARACTERS - 1]}…"
 
 
 def _content(call: ToolCall) -> str:
-    """Return the longest text among a call's arguments."""
     return max((value for value in call.arguments.values() if isinstance(value, str)), key=len, default="")
 
 

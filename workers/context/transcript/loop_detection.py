@@ -99,7 +99,6 @@ def _files_read(done: Sequence[ToolExchange]) -> set[str]:
 
 
 def _asked(exchange: ToolExchange) -> tuple[str, str]:
-    """Return a call with its path in one spelling."""
     arguments = dict(exchange.call.arguments)
     if isinstance(path := arguments.get("path"), str):
         arguments["path"] = normal_path(path)

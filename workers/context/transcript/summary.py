@@ -61,7 +61,7 @@ def summarise_entries(
     done = exchanges(entries)
     return Summary(
         files_read=_files_read(done, root),
-        files_written=tuple(dict.fromkeys([*_files_written(done, root), *changed])),
+        files_written=tuple(dict.fromkeys([*(path for each in done for path in paths_written(each, root)), *changed])),
         plan_committed=any(_has_plan(entry) for entry in entries) or _worked(done, "commit_plan"),
         key_decisions=_decisions(entries),
         last_test_output=_last_test_output(done, tests),
@@ -132,10 +132,6 @@ def _files_read(done: Sequence[ToolExchange], root: str) -> tuple[FileRead, ...]
             path = normal_path(text_argument(exchange.call.arguments, "path"), root)
             lines.setdefault(path, set()).update(map(int, _NUMBERED.findall(exchange.result.text)))
     return tuple(FileRead(path=path, lines=stretches(numbers)) for path, numbers in lines.items())
-
-
-def _files_written(done: Sequence[ToolExchange], root: str) -> list[str]:
-    return [path for exchange in done for path in paths_written(exchange, root)]
 
 
 def _has_plan(entry: Entry) -> bool:

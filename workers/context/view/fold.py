@@ -6,6 +6,7 @@ It decides and writes nothing: the same entries give the same result in every pr
 
 from dataclasses import dataclass, field
 
+from forgepool.workers.context.edits.masks import find_answered_turn
 from forgepool.workers.context.edits.state import Cause, Profile
 from forgepool.workers.context.profiles.registry import UnknownProfile, find_profile, profile
 from forgepool.workers.context.shorten.new_results import Births
@@ -71,8 +72,7 @@ class Causes:
 
 def _called_last(view: ContextView) -> frozenset[str]:
     """Return the tools that the model's last turn called without error."""
-    turns = view.turns
-    last = next((place for place in range(len(turns) - 1, -1, -1) if turns[place].role == "assistant"), 0)
+    last = find_answered_turn(view.turns)
     found = set()
     for deed in reversed(view.deeds):
         if deed.turn != last:

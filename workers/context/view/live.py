@@ -1,11 +1,12 @@
 """
-The context of a working agent: its transcript folded into a view, which is rebuilt as the profile asks.
+The context of a working agent: the choice of its profile, and its transcript folded into a view that is rebuilt as the
+profile asks.
 
 The transcript holds every decision before it takes effect, so that another host shows the same view.
 """
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from forgepool.workers.context.edits.state import (
@@ -23,15 +24,51 @@ from forgepool.workers.context.profiles.registry import UnknownProfile, profile
 from forgepool.workers.context.shorten.new_results import Entering
 from forgepool.workers.context.transcript.calls import read_tool_call
 from forgepool.workers.context.transcript.edit import Edit
-from forgepool.workers.context.transcript.entries import Noted, Profiled, Rebuilt, Summoned, Transcript, TurnSaid, now
+from forgepool.workers.context.transcript.entries import (
+    Entry,
+    Noted,
+    Profiled,
+    Rebuilt,
+    Summoned,
+    Transcript,
+    TurnSaid,
+    now,
+)
 from forgepool.workers.context.transcript.usage import count_fixed_characters, sum_usages
 from forgepool.workers.context.view.archive import Archive, Storage, find_dropped
-from forgepool.workers.context.view.choice import A_PERSON
 from forgepool.workers.context.view.fold import Fold
 from forgepool.workers.context.view.view import ContextView, find_shown_from
 from forgepool.workers.llm.messages import Text, ToolCall, Usage, user
 from forgepool.workers.llm.provider import ModelRequest
 from forgepool.workers.tools.endings import COMPACT
+
+A_PERSON = "a person"
+ADVISORY = "advisory"
+"""The profile whose agent gets a tool to clear its own context."""
+
+
+def choose_profile(*, by_person: str | None, in_plan: str, in_settings: str) -> Profile:
+    """
+    Return the profile in force: a person's choice counts above the plan's, and that above the settings.
+
+    Raises:
+        UnknownProfile: there is none of that name.
+    """
+    return profile(by_person or in_plan or in_settings)
+
+
+def begin_with(transcript: Transcript, first: str, *, by_person: str | None) -> None:
+    """Record the first profile, and a person's later choice if the transcript lacks it."""
+    known = [entry for entry in transcript.entries if isinstance(entry, Profiled)]
+    if not known:
+        transcript.append(Profiled(at=now(), profile=first))
+    elif by_person and by_person != known[-1].profile and by_person not in {one.profile for one in known if one.by}:
+        transcript.append(Profiled(at=now(), profile=by_person, by=A_PERSON))
+
+
+def in_force(entries: Sequence[Entry], otherwise: str) -> str:
+    """Return the name of the last recorded profile, or `otherwise` where there is none."""
+    return next((entry.profile for entry in reversed(entries) if isinstance(entry, Profiled)), otherwise)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,7 +273,6 @@ class Context:
             self._note_once(f"the whole results of earlier steps cannot be read here: {why}")
 
     def _switch(self) -> None:
-        """Switch to the profile a person wants."""
         name = self.wanted()
         if name is None or name == self._fold.profile.name:
             return

@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from forgepool.workers.context.edits.masks import find_answered_turn
 from forgepool.workers.context.edits.state import ContextState, EditProposal, Moment, Profile
 from forgepool.workers.context.shorten.new_results import mend_edit
 from forgepool.workers.context.transcript.actions import Deed, Deeds
@@ -28,7 +29,7 @@ def wrong(turns: Sequence[Turn], edit: Edit, lengthened: frozenset[int] = frozen
 
 
 def _faults(turns: Sequence[Turn], edit: Edit, lengthened: frozenset[int]) -> Iterator[str]:
-    last = _last_of_model(turns)
+    last = find_answered_turn(turns)
     if not 1 <= edit.cut <= max(1, last):
         yield "it would cut away the model's last turn, or the task"
         return
@@ -68,10 +69,6 @@ def _unpaired(view: Sequence[Turn]) -> Iterator[str]:
 def _unanswered(calls: Sequence[str]) -> Iterator[str]:
     if calls:
         yield f"the call {calls[0]} has no result"
-
-
-def _last_of_model(turns: Sequence[Turn]) -> int:
-    return next((place for place in range(len(turns) - 1, -1, -1) if turns[place].role == "assistant"), 0)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from led import Did, Led, code, edited, ran, read, wrote
 
 from forgepool.workers.context.edits.state import unknown
-from forgepool.workers.context.profiles.ledger_head import Carrier, hot
+from forgepool.workers.context.profiles.ledger import Carrier, hot
 from forgepool.workers.shell.purpose.file_access import touches
 
 

@@ -63,9 +63,10 @@ class Talk:
             spill=self.spill,
         )
         born = self.memory.shorten_result(entering)
-        assert born == self.birth.shorten_result(entering, self.deeds), (
-            "what is remembered is what went before, and no more"
-        )
+        afresh = Births(self.birth)
+        for deed in self.deeds:
+            afresh.take(deed)
+        assert born == afresh.shorten_result(entering), "what is remembered is what went before, and no more"
         deed = Deed(
             step=step,
             turn=step,

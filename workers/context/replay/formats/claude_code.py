@@ -248,7 +248,6 @@ def _assembled(records: Sequence[_Record], name: str) -> Recording | None:
 
 
 def _opening(records: Sequence[_Record]) -> Sequence[_Record]:
-    """Return the records before the first answer."""
     first = next((place for place, record in enumerate(records) if record.answer), len(records))
     return records[:first]
 
