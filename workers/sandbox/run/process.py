@@ -206,16 +206,7 @@ def run(command: Command, *, stop: Callable[[], bool] = never, hear: Callable[[b
         tree.become_subreaper()
         try:
             with writing:
-                child = start(
-                    command.argv,
-                    cwd=command.cwd,
-                    env=command.env,
-                    output=writing.fileno(),
-                    pass_fds=command.pass_fds,
-                    confined=command.confined,
-                    family=family,
-                    stdin=command.stdin,
-                )
+                child = _start(command, writing.fileno(), family)
         except (OSError, ValueError, IndexError) as trouble:
             return _not_started(command, _why_not(command, trouble))
         take = output.take if hear is None else _both(output.take, hear)
@@ -240,6 +231,19 @@ def run(command: Command, *, stop: Callable[[], bool] = never, hear: Callable[[b
         dropped_bytes=output.dropped,
         log=command.log,
         left=left,
+    )
+
+
+def _start(command: Command, output: int, family: Kin) -> Child:
+    return start(
+        command.argv,
+        cwd=command.cwd,
+        env=command.env,
+        output=output,
+        pass_fds=command.pass_fds,
+        confined=command.confined,
+        family=family,
+        stdin=command.stdin,
     )
 
 
