@@ -23,8 +23,7 @@ from pathlib import Path
 from forgepool.workers.queue.broker import CHECKS, LANDINGS, ORDERS, REVIEWS, BrokerAway, connect
 from forgepool.workers.queue.host import PARENT_DIED
 from forgepool.workers.sandbox import tree
-from forgepool.workers.sandbox.run import service
-from forgepool.workers.sandbox.run.service import Service
+from forgepool.workers.sandbox.own_processes import Service, start_service
 from forgepool.workers.sandbox.scratch import Scratch, scratch, sweep
 from forgepool.workers.schema.settings import Settings, whole_environment
 from forgepool.worktrees.errors import InfrastructureError
@@ -176,7 +175,7 @@ class Embedded:
     def _start_redis(self) -> Service:
         socket = self.folder / "redis.sock"
         socket.unlink(missing_ok=True)
-        started = service.start(
+        started = start_service(
             "redis",
             [
                 redis_binary(self.settings),
@@ -201,7 +200,7 @@ class Embedded:
         raise NoRedis(f"the private Redis did not start; {self.logs / 'redis.log'} says why")
 
     def _start_host(self) -> Service:
-        return service.start(
+        return start_service(
             "workers",
             [sys.executable, "-m", "forgepool.workers.queue.host_main", *self._posts()],
             env=whole_environment()
