@@ -13,8 +13,7 @@ from itertools import islice
 from typing import Generic, Self, TypeVar
 
 from forgepool.workers.schema import globs as reading
-from forgepool.workers.schema.globs import Pattern, Tree, Way, normal, parse
-from forgepool.workers.schema.segments import DEEP, meet_in_order, names_meet
+from forgepool.workers.schema.globs import DEEP, Pattern, Tree, Way, meet_in_order, names_meet, normal, parse
 
 Owner = TypeVar("Owner", bound=Hashable)
 

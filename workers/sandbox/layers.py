@@ -1,5 +1,7 @@
 """
-Which layers hold on this host, found out by trying: versions and switches say what may hold, a canary what does.
+The confinement levels that hold on this host, found by running a canary command under each.
+
+Kernel versions and switches only suggest what should hold; the canary shows what does.
 """
 
 import contextlib
@@ -12,31 +14,31 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from forgepool.workers.sandbox.launch import landlock
 from forgepool.workers.sandbox.launch.confined import bubblewrap_program
 from forgepool.workers.sandbox.launch.launch import release
 from forgepool.workers.sandbox.run.process import Command, run
 from forgepool.workers.sandbox.scratch import make_scratch
 from forgepool.workers.schema.confinement import OPEN, Confinement, Level
 from forgepool.worktrees.errors import InfrastructureError
+from forgepool.worktrees.git import landlock
 from forgepool.worktrees.git.beneath import take_lock
 
 FIRST, COUNT = 60_706, 478
-"""A range that neither distributions nor systemd hand out, and that containers of 65,536 uids have too."""
+"""Uids that neither distributions nor systemd hand out, and that containers of 65,536 uids have too."""
 _FOLDER = Path("/run/forgepool-uids")
 
 
 class NoUid(OSError):
-    """There is none left, or no place to keep account of them."""
+    """No uid is left, or the folder of their locks cannot be written."""
 
 
 @contextmanager
 def lease_uid(folder: Path = _FOLDER) -> Iterator[int]:
     """
-    This process' own until the end of the block, or its own end.
+    Lease a uid for this process until the block or the process ends.
 
     Raises:
-        NoUid: all are taken, or the folder cannot be written.
+        NoUid: all uids are taken, or the folder cannot be written.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -69,7 +71,7 @@ class Obstacle:
 
 
 def obstacle(root: Path = Path("/")) -> Obstacle | None:
-    """The likeliest; None where no switch is against it."""
+    """Return the switch that most likely forbids user namespaces, or None."""
     switches = root / "proc" / "sys"
     if _number(switches / "kernel" / "apparmor_restrict_unprivileged_userns") == 1:
         return Obstacle(
@@ -110,7 +112,7 @@ WEAKER = (
     "the worktree's .git file can be replaced (the harness does not read it)",
     "no command can open a socket of the internet, its own loopback included, and no host can be granted",
 )
-"""What the fallback does not hold, or cannot give, beside memory and disk."""
+"""Gaps of the fallback, apart from memory and disk."""
 
 _BOUNDARY = """
 set -u
@@ -132,28 +134,28 @@ _MEANING = {
 
 
 class NoSandbox(InfrastructureError):
-    """Commands cannot be confined here as they are wanted to be; one sentence."""
+    """Commands cannot be confined here as required; the text is one sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layers:
-    """Why each level does not hold here; None where it does."""
+    """Why each level does not hold here; None for one that does."""
 
     bubblewrap: str | None
     landlock: str | None
     abi: int
-    """Of Landlock; 0 without it."""
+    """The version of Landlock; 0 without it."""
     unheld: tuple[str, ...]
-    """What this kernel's Landlock lets through, and later ones do not."""
+    """The gaps in this kernel's Landlock that a later version closes."""
     root: bool
 
 
 def choose_level(wanted: Wanted) -> Level:
     """
-    The level at which commands are run here.
+    Return the level at which commands run here.
 
     Raises:
-        NoSandbox: the wanted one does not hold.
+        NoSandbox: the wanted level does not hold.
     """
     if wanted == "off":
         return "off"
@@ -174,10 +176,10 @@ def choose_level(wanted: Wanted) -> Level:
 
 def prove_level(level: Level) -> Level:
     """
-    That level, found to hold here.
+    Return the level after testing that it holds here.
 
     Raises:
-        NoSandbox: it does not.
+        NoSandbox: it does not hold.
     """
     why_not = None if level == "off" else why_level_fails(level)
     if why_not is not None:
@@ -186,7 +188,7 @@ def prove_level(level: Level) -> Level:
 
 
 def layers() -> Layers:
-    """What holds here, each level tried."""
+    """Try each level and return what holds here."""
     abi = landlock.abi() if sys.platform == "linux" else 0
     return Layers(
         bubblewrap=why_level_fails("bubblewrap"),
@@ -205,7 +207,7 @@ def _mend(why_not: str) -> str:
 
 
 def bubblewrap_version() -> str:
-    """As its program says; empty where there is none."""
+    """Return the version that bwrap prints; empty where it is not installed."""
     program = bubblewrap_program()
     if program is None:
         return ""
@@ -217,13 +219,15 @@ def bubblewrap_version() -> str:
 
 @functools.cache
 def why_level_fails(level: Level) -> str | None:
-    """None where a canary command found its boundary to hold. Tried once in a process and those forked from it."""
+    """
+    Return why a canary command at this level was not confined; None when it was. Tried once per process and its forks.
+    """
     if sys.platform != "linux":
         return None if level == "seatbelt" and os.access("/usr/bin/sandbox-exec", os.X_OK) else "this is not Linux"
     if level == "bubblewrap" and bubblewrap_program() is None:
         return "it is not installed"
     try:
-        with make_scratch() as folder, somebody() as uid:
+        with make_scratch() as folder, lease_command_uid() as uid:
             return _tried(level, folder, uid)
     except OSError as trouble:
         return trouble.strerror or str(trouble)
@@ -232,8 +236,8 @@ def why_level_fails(level: Level) -> str | None:
 
 
 @contextlib.contextmanager
-def somebody() -> Iterator[int | None]:
-    """A uid to run commands under where this is root; None where this is an ordinary user, who runs them himself."""
+def lease_command_uid() -> Iterator[int | None]:
+    """Yield a uid to run commands under when this process is root, else None: an ordinary user runs them as itself."""
     if os.geteuid() != 0:
         yield None
         return
@@ -254,12 +258,12 @@ def _tried(level: Level, folder: Path, uid: int | None) -> str | None:
         return None
     if ended.how == "exit" and ended.status in _MEANING:
         return _MEANING[ended.status]
-    said = [line.strip() for line in ended.tail.splitlines() if line.strip()]
-    return _cause((said or [f"its canary ended with {ended.how}"])[-1])
+    lines = [line.strip() for line in ended.tail.splitlines() if line.strip()]
+    return _cause((lines or [f"its canary ended with {ended.how}"])[-1])
 
 
 def _cause(line: str) -> str:
-    """What bwrap or the launcher said, without what it advises: the canary is no command of the person's."""
+    """Cut the advice from a line of bwrap or the launcher: the canary is not the user's own command."""
     for advice in ("; give ", ", likely because", " See <"):
         line = line.partition(advice)[0]
     return line.removeprefix("program '/bin/sh': ").removeprefix("bwrap: ")

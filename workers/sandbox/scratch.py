@@ -1,9 +1,9 @@
 """
-Temporary folders that outlive nobody: locked by the process that made them, swept up when that one is dead.
+Temporary folders that are removed even when the process that made them was killed.
 
-A process killed with -9 cannot remove what it made. Its lock goes with it, and the next of ours on this host that
-starts or stops finds the folder without one. A folder is locked before it gets the name that is swept; until then its
-name says whose it is.
+A process killed with -9 cannot remove its folders, but its lock on them is released. The next harness process on this
+host that starts or stops removes unlocked ones. A folder is locked before it gets the name that is swept; until then
+its name contains the process that made it.
 """
 
 import fcntl
@@ -18,12 +18,12 @@ from forgepool.workers.sandbox import tree
 from forgepool.worktrees.checkouts.trees import is_folder, remove_rubbish
 
 _PREFIX = "fpool-"
-"""Short: a unix socket's whole path has room for a hundred bytes."""
+"""Short: the whole path of a unix socket has room for a hundred bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
-    """A folder of this process; the descriptor holds its lock and is not inherited by programs it starts."""
+    """A folder of this process. The descriptor holds its lock, and programs it starts do not inherit it."""
 
     path: Path
     lock_fd: int
@@ -34,7 +34,7 @@ class Scratch:
 
 
 def scratch() -> Scratch:
-    """A new, private folder. Sweeps up those of the dead first."""
+    """Make a new private folder, after removing those of dead processes."""
     sweep()
     unnamed = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}{os.getpid()}.{tree.start_time(os.getpid())}-"))
     lock_fd = os.open(unnamed, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -44,7 +44,7 @@ def scratch() -> Scratch:
 
 @contextmanager
 def make_scratch() -> Iterator[Path]:
-    """A new, private folder by its real path, gone with the block."""
+    """Yield the real path of a new private folder, which is removed after the block."""
     made = scratch()
     try:
         yield Path(os.path.realpath(made.path))
@@ -53,7 +53,7 @@ def make_scratch() -> Iterator[Path]:
 
 
 def sweep() -> None:
-    """Removes the folders of this user whose makers are dead."""
+    """Remove this user's folders whose makers are dead."""
     for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with suppress(OSError):
             if is_folder(path) and path.lstat().st_uid == os.geteuid():
@@ -75,6 +75,6 @@ def _remove_unlocked(path: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """What somebody still writes into meanwhile stays for the next sweep."""
+    """Remove the folder. What another process still writes into stays for the next sweep."""
     with suppress(OSError):
         remove_rubbish(path)

@@ -1,8 +1,11 @@
 """
-Processes and their descendants, as the kernel tells (Linux: `/proc`), and the ways to end them for certain.
+Processes and their descendants (Linux: `/proc`), ways to end them for certain, and which of them belong to a command.
 
-A pid alone names nobody for long: where it matters, a process is a pid with its start time. On systems
-without `/proc` there are no descendants to be seen, and callers are left with process groups.
+A pid is reused before long, so where it matters a process is a pid with its start time. Without `/proc` there are no
+visible descendants, and callers are left with process groups.
+
+A command's processes are its own, all they forked, and the daemons among them. They are recognised by their session and
+by a variable in their environment (`MARK`), because a daemon leaves session and parent behind.
 """
 
 import contextlib
@@ -13,12 +16,13 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from forgepool.worktrees.git import landlock
 from forgepool.worktrees.git.git import harness_mark
 
 _PR_SET_PDEATHSIG = 1
@@ -28,18 +32,18 @@ _PATIENCE_S = 10.0
 
 
 class Stat(NamedTuple):
-    """What `/proc/<pid>/stat` says: enough to know whose a process is."""
+    """The fields of `/proc/<pid>/stat` that identify a process."""
 
     state: str
     parent: int
     group: int
     session: int
     started: int
-    """Clock ticks since boot; with the pid it names one process for good."""
+    """Clock ticks since boot; together with the pid it identifies a process for good."""
 
 
 def stat(pid: int) -> Stat | None:
-    """None when there is no such process, or no way to look."""
+    """Return None when there is no such process, or no way to look."""
     try:
         text = (_PROC / str(pid) / "stat").read_bytes()
     except OSError:
@@ -50,13 +54,13 @@ def stat(pid: int) -> Stat | None:
 
 
 def start_time(pid: int) -> int | None:
-    """Clock ticks since boot at which the process began; None when it is gone."""
+    """Return the clock ticks since boot at which the process began; None when it is gone."""
     found = stat(pid)
     return None if found is None else found.started
 
 
 def alive(pid: int, started: int | None = None) -> bool:
-    """Whether that very process still runs. A zombie does not; nor does a later process that got its pid."""
+    """Does that very process still run? A zombie does not, nor does a later process with the same pid."""
     if not _PROC.is_dir():
         return _signalled(pid, 0)
     found = stat(pid)
@@ -64,7 +68,7 @@ def alive(pid: int, started: int | None = None) -> bool:
 
 
 def children(pid: int) -> list[int]:
-    """Direct children, zombies among them, oldest first within each thread that made them."""
+    """List direct children, including zombies, oldest first within each thread that made them."""
     if not _has_children_files():
         return [child for child, parent in _parents().items() if parent == pid]
     found: list[int] = []
@@ -76,7 +80,7 @@ def children(pid: int) -> list[int]:
 
 
 def descendants(pid: int) -> list[int]:
-    """Everything below a process, parents before their children; not the process itself."""
+    """List everything below a process, parents before their children, without the process itself."""
     found = dict.fromkeys(children(pid))
     waiting = list(found)
     while waiting:
@@ -87,25 +91,24 @@ def descendants(pid: int) -> list[int]:
 
 
 def orphans_of_mine(known: set[int]) -> list[int]:
-    """Direct children of this process that are not `known`: what was handed to it as their sub-reaper."""
+    """List direct children of this process that are not `known`: orphans it received as their sub-reaper."""
     return [child for child in children(os.getpid()) if child not in known]
 
 
 def become_subreaper() -> bool:
     """
-    Orphans among this process's descendants become its children from now on. False where the system cannot.
+    Make orphans among this process's descendants its children from now on. False where the system cannot.
 
-    Held by the process until it ends; neither inherited by its children nor undone by a second call.
+    Lasts until the process ends. Children do not inherit it, and a second call changes nothing.
     """
     return _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def die_with_parent(parent: int | None = None) -> bool:
     """
-    This process gets SIGKILL when the thread that started it ends. False where the system cannot.
+    Have this process killed when the thread that started it ends. False where the system cannot.
 
-    Pass the parent's pid when it is known: a parent that died before the call is then noticed, not waited
-    for.
+    Pass the parent's pid when it is known: a parent that died before the call is then noticed.
     """
     done = _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if parent is not None and os.getppid() != parent:
@@ -115,11 +118,10 @@ def die_with_parent(parent: int | None = None) -> bool:
 
 def kill_tree(pids: Iterable[int], *, patience_s: float = _PATIENCE_S) -> list[int]:
     """
-    Ends these processes and everything below them, and reaps those that are children of this process.
+    Kill these processes and everything below them, and reap those that are children of this process.
 
-    They are stopped first, from the top down, until no new one appears: a stopped process cannot fork away
-    from the one who kills it. Answers who is still there after `patience_s` (another user's, or hanging in
-    the kernel).
+    They are stopped first, from the top down, until no new one appears: a stopped process cannot fork. Returns those
+    still alive after `patience_s` (another user's, or hanging in the kernel).
     """
     frozen = _freeze(pids)
     for pid in frozen:
@@ -136,7 +138,7 @@ def kill_tree(pids: Iterable[int], *, patience_s: float = _PATIENCE_S) -> list[i
 
 
 def _freeze(pids: Iterable[int]) -> dict[int, int | None]:
-    """Stops processes and all below them; answers their pids with their start times."""
+    """Stop processes and all below them; return their pids with their start times."""
     frozen: dict[int, int | None] = {}
     new = list(dict.fromkeys(pids))
     while new:
@@ -149,7 +151,7 @@ def _freeze(pids: Iterable[int]) -> dict[int, int | None]:
 
 
 def _gone(pid: int, started: int | None) -> bool:
-    """Reaps a child of this process; of others it is enough that they are dead."""
+    """Reap a child of this process; for others it is enough that they are dead."""
     try:
         return os.waitpid(pid, os.WNOHANG) != (0, 0)
     except ChildProcessError:
@@ -167,7 +169,7 @@ def _signalled(pid: int, number: int) -> bool:
 
 
 def _parents() -> dict[int, int]:
-    """Every process and its parent, for kernels that keep no list of children."""
+    """Map every process to its parent, for kernels that keep no list of children."""
     if not _PROC.is_dir():
         return {}
     found = ((int(entry.name), stat(int(entry.name))) for entry in _PROC.iterdir() if entry.name.isdigit())
@@ -176,37 +178,29 @@ def _parents() -> dict[int, int]:
 
 @functools.cache
 def _has_children_files() -> bool:
-    """Kernels built with CONFIG_PROC_CHILDREN list a process's children without a walk over all processes."""
+    """Does this kernel list a process' children (CONFIG_PROC_CHILDREN), without a walk over all processes?"""
     return Path(f"/proc/self/task/{os.getpid()}/children").exists()
 
 
 def _prctl(option: int, value: int) -> bool:
-    return sys.platform == "linux" and _libc_prctl()(option, value, 0, 0, 0) == 0
-
-
-@functools.cache
-def _libc_prctl() -> Callable[[int, int, int, int, int], int]:
-    import ctypes
-
-    found: Callable[[int, int, int, int, int], int] = ctypes.CDLL(None).prctl
-    return found
+    with suppress(OSError):
+        return sys.platform == "linux" and landlock.prctl(option, value, otherwise="") == 0
+    return False
 
 
 MARK = "FORGEPOOL_COMMAND"
-"""The variable a command's processes are known by; added to its environment."""
+"""The variable in a command's environment by which its processes are known."""
 
 _live: dict[str, int] = {}
-"""The commands of this process that run now: mark to the pid of the command's first process."""
+"""The running commands of this process: mark to the pid of the first process."""
 
 _starting = threading.Lock()
-"""
-Held between fork and registration: until exec, a new child still has its parent's environment and no mark.
-"""
+"""Held between fork and registration: until exec a new child has its parent's environment and no mark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kin:
-    """A command's family, told apart from the children the calling process had before."""
+    """The processes of one command, told apart from the caller's other children."""
 
     mark: str
     sessions: frozenset[int]
@@ -219,7 +213,7 @@ class Kin:
 
     @contextmanager
     def starting(self) -> Iterator[None]:
-        """Start the first process within this, and `register` it before leaving."""
+        """Enclose the start of the first process and its `register`."""
         with _starting:
             yield
 
@@ -230,7 +224,7 @@ class Kin:
         _live.pop(self.mark, None)
 
     def strays(self) -> list[int]:
-        """Children of the calling process that belong to this command, zombies among them."""
+        """List the caller's children that belong to this command, including zombies."""
         if not _has_children():
             return []
         with _starting:
@@ -238,7 +232,7 @@ class Kin:
             return [pid for pid in children(os.getpid()) if self._is_mine(pid, others)]
 
     def carriers(self) -> list[int]:
-        """Those children of the calling process that carry this command's mark; the dead among them do not."""
+        """List the caller's living children that carry this command's mark."""
         if not _has_children():
             return []
         with _starting:
@@ -253,8 +247,8 @@ class Kin:
         return (not others or _mark_of(pid) not in others) and not _is_harness(pid)
 
 
-def kin() -> Kin:
-    """The family of a command about to start; looks at the processes there are now."""
+def new_family() -> Kin:
+    """Return the family of a command about to start, from the processes that exist now."""
     seen = {pid: stat(pid) for pid in descendants(os.getpid())} if _has_children() else {}
     there = {pid: found for pid, found in seen.items() if found is not None}
     return Kin(
@@ -266,20 +260,20 @@ def kin() -> Kin:
 
 def find_abandoned() -> list[int]:
     """
-    Processes of commands whose harness is dead: all above them was killed at once, nobody was left to end them.
+    Find processes of commands whose harness is dead: all above them were killed at once.
 
-    Told by their mark, which names the process that ran the command; another user's cannot be read, and are left.
+    Their mark names the process that ran the command. Another user's processes cannot be read and are left alone.
     """
     return [pid for pid, (owner, started) in _owners() if not alive(owner, started)]
 
 
 def commands_of(harness: int, began: int) -> list[int]:
-    """Processes of the commands that one process runs, or ran, wherever they hang now; told as in `find_abandoned`."""
+    """Find the processes of commands that one process runs or ran, wherever they are now, by their mark."""
     return [pid for pid, owner in _owners() if owner == (harness, began)]
 
 
 def _owners() -> Iterator[tuple[int, tuple[int, int]]]:
-    """Every process that carries a mark, with the process that ran its command and that one's start time."""
+    """Yield every process with a mark, and pid and start time of the process that ran its command."""
     for entry in os.listdir("/proc") if os.path.isdir("/proc") else []:  # noqa: PTH208, PTH112 - names only
         if entry.isdigit():
             owner, started, *_ = (*_mark_of(int(entry)).split("."), "")
@@ -288,7 +282,7 @@ def _owners() -> Iterator[tuple[int, tuple[int, int]]]:
 
 
 def _has_children() -> bool:
-    """One system call tells most callers that there is nobody to look for; where it is missing, look."""
+    """Does this process have any child? One system call saves most callers the search."""
     if not hasattr(os, "waitid"):
         return True
     try:
@@ -299,7 +293,7 @@ def _has_children() -> bool:
 
 
 def _is_harness(pid: int) -> bool:
-    """Whether it is git at work for another thread of this process."""
+    """Is it git at work for another thread of this process?"""
     mark = os.fstat(harness_mark())
     folder = Path(f"/proc/{pid}/fd")
     with suppress(OSError):

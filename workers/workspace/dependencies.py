@@ -26,10 +26,9 @@ from forgepool.workers.sandbox.layers import NoSandbox
 from forgepool.workers.sandbox.network.package_access import find_lent_access
 from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
 from forgepool.workers.sandbox.sandbox_profile import Private, Shelter, let_out, private
+from forgepool.workers.schema.documents import load
+from forgepool.workers.schema.mistakes import DocumentWrong, Duration
 from forgepool.workers.schema.orders import CachedFolder, Setup
-from forgepool.workers.schema.yaml.documents import load
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
-from forgepool.workers.schema.yaml.scalars import Duration
 from forgepool.worktrees.checkouts import slots
 from forgepool.worktrees.checkouts.checkout import Checkout
 from forgepool.worktrees.checkouts.trees import InTheWay, copy_folder, remove_tree

@@ -1,14 +1,15 @@
 """
 The slots of a pool: folders that are reused to hold exactly one commit's files, and removed when they stand idle.
 
-The harness reads a slot through the mirror and its own index, kept beside the folder. The `.git` file in the folder
-and the administrative folder behind it serve only the agent's own git. Every lease rewrites them, and the harness
-never reads them. So nothing an agent does to them (another repository put in place, flags set in the index, a
-configuration, a branch checked out) reaches the harness or the slot's next user.
+The harness reads a slot through the mirror and its own index, kept beside the folder. The `.git` file in the folder and
+the administrative folder behind it serve only the agent's own git. Every lease rewrites them, and the harness never
+reads them. So nothing an agent does to them reaches the harness or the slot's next user: another repository put in
+place, flags set in the index, a configuration, a branch checked out.
 
-For mirror `M` and slot 3: `pool/M/slot-3/` (the files), `slot-3.lock` (flock: leased), `slot-3.indexes/leased` (the
-files as last leased, with their stat data), `slot-3.indexes/work` (the index snapshots are taken with), `slot-3.at`
-(the commit last leased: a hint). Indexes have a folder of their own: git opens nothing else of the pool (`fence.py`).
+Mirror `M` and slot 3 have these files. `pool/M/slot-3/` holds the commit's files, and `slot-3.lock` is the lease.
+`slot-3.indexes/leased` describes the files as last leased, and `slot-3.indexes/work` is the index of snapshots.
+`slot-3.at` names the commit last leased, as a hint. Indexes have their own folder: git opens nothing else of the pool
+(see `Fence`).
 """
 
 import hashlib
@@ -110,14 +111,6 @@ def begin_work(slot: Slot) -> None:
     work = slot.indexes / "work"
     if not work.exists():
         os.link(slot.indexes / "leased", work)
-
-
-def is_intact(slot: Slot) -> bool:
-    """Is the folder there, a folder, with the `.git` file it was leased with?"""
-    pointer = slot.path / ".git"
-    with suppress(OSError):
-        return is_folder(slot.path) and not pointer.is_symlink() and pointer.read_bytes() == slot.pointer
-    return False
 
 
 def discard(slot: Slot) -> None:

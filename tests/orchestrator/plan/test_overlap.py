@@ -8,8 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from forgepool.orchestrator.plan.overlap import Globs, OverlapIndex, find_shared_files, meet
-from forgepool.workers.schema.globs import Pattern, Tree, escape, parse
-from forgepool.workers.schema.segments import BadGlob
+from forgepool.workers.schema.globs import BadGlob, Pattern, Tree, escape, parse
 
 
 def both_ways(a: str, b: str) -> bool:

@@ -197,7 +197,7 @@ def test_git_reads_the_history_of_a_leased_checkout(inside: Inside, tmp_path: Pa
             assert "Not Committed Yet" in said
             assert "a.txt:2:two" in said
             assert not [line for line in said.splitlines() if line.startswith(("fatal", "error", "warning"))], said
-            assert checkout.intact()
+            assert checkout.pointer.read_bytes() == checkout.slot.pointer
 
 
 def test_a_virtual_environment_is_made_and_used(first_choice: Inside) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.sandbox.environment import command_environment
+from forgepool.workers.sandbox.sandbox_profile import command_environment
 
 BASE = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "CI": "true"}
 

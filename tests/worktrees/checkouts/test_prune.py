@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from repositories import Hub, git
+from repositories import Hub, git, is_intact
 
 from forgepool.worktrees.checkouts.checkout import lease_checkout
 from forgepool.worktrees.checkouts.slots import prune_checkouts, shrink_pool
@@ -19,7 +19,7 @@ def test_a_leased_slot_stays_and_a_free_one_goes(hub: Hub, mirror: Mirror, pool:
         with lease_checkout(mirror, tip, pool) as free:
             pass
         assert prune_checkouts(mirror.path, pool) == 1
-        assert kept.intact()
+        assert is_intact(kept)
         assert kept.path.is_dir() and not free.path.exists() and not free.admin.exists()
         assert git(kept.path, "status", "--porcelain") == ""
     assert prune_checkouts(mirror.path, pool) == 1
@@ -31,7 +31,7 @@ def test_a_leased_slot_stays_and_a_free_one_goes(hub: Hub, mirror: Mirror, pool:
 def test_a_pruned_pool_is_filled_again(hub: Hub, mirror: Mirror, pool: Path) -> None:
     for _ in range(2):
         with lease_checkout(mirror, hub.tip(), pool) as checkout:
-            assert checkout.intact()
+            assert is_intact(checkout)
         prune_checkouts(mirror.path, pool)
 
 
@@ -74,7 +74,7 @@ def test_a_lease_removes_slots_that_stood_idle_for_a_day(hub: Hub, mirror: Mirro
         assert second.path.exists() and other.path.exists(), "it looks once an hour"
     os.utime(pool / ".shrunk", times=(0, 0))
     with lease_checkout(mirror, hub.tip(), pool) as third:
-        assert third.path == first.path and third.intact()
+        assert third.path == first.path and is_intact(third)
         assert not second.path.exists() and not other.path.exists()
 
 
@@ -85,7 +85,7 @@ def test_a_pool_on_a_full_disk_keeps_what_is_leased_alone(hub: Hub, mirror: Mirr
         shrink_pool(mirror.path, pool)
         assert free.path.exists()
         shrink_pool(mirror.path, pool, least_free_bytes=shutil.disk_usage(pool).total)
-        assert kept.intact() and not free.path.exists()
+        assert is_intact(kept) and not free.path.exists()
 
 
 def test_a_run_is_pruned_but_for_its_orders(hub: Hub, mirror: Mirror) -> None:

@@ -1,6 +1,4 @@
-"""
-A confined command's first process: the launcher is asked for it with what its level needs.
-"""
+"""The first process of a confined command: what the launcher is asked to start, for each level."""
 
 import contextlib
 import functools
@@ -27,16 +25,13 @@ _NAMES = "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotoc
 
 
 def arguments(
-    confined: Confinement,
-    env: Mapping[str, str],
-    cwd: Path,
-    *,
-    tools: Sequence[Path],
-    numbers: Mapping[str, int],
+    confined: Confinement, env: Mapping[str, str], cwd: Path, *, tools: Sequence[Path], numbers: Mapping[str, int]
 ) -> list[str]:
     """
-    `numbers` says which descriptors bwrap is given: `seccomp` and `status`, with ports `block`, and the files of
-    `make_etc_files` and `list_copied_files`, by their names.
+    Return bwrap's arguments for a command.
+
+    `numbers` maps the descriptors that bwrap gets by name: `seccomp`, `status`, `block` with ports, and the files of
+    `make_etc_files` and `list_copied_files`.
     """
     return [
         *("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"),
@@ -56,7 +51,7 @@ def arguments(
 
 
 def make_etc_files(confined: Confinement) -> dict[str, str]:
-    """The files of `/etc` that tell a command of itself alone: their names and contents."""
+    """Return the contents of the files of `/etc` that describe only the command itself, by name."""
     uid = os.getuid() if confined.uid is None else confined.uid
     gid = os.getgid() if confined.uid is None else confined.uid
     home = confined.home or Path("/")
@@ -70,7 +65,7 @@ def make_etc_files(confined: Confinement) -> dict[str, str]:
 
 
 def list_copied_files() -> tuple[str, ...]:
-    """The files of the host's `/etc` that bwrap is given open, by their names."""
+    """List the files of the host's `/etc` that bwrap gets as open descriptors, by name."""
     _, _, files = _etc_kinds()
     return files
 
@@ -89,7 +84,7 @@ def _system() -> tuple[str, ...]:
 
 @functools.cache
 def _etc_kinds() -> tuple[tuple[tuple[str, str], ...], tuple[str, ...], tuple[str, ...]]:
-    """Links into the system's folders with their targets, folders, and the names of files."""
+    """Return the links into the system's folders with their targets, the folders, and the names of the files."""
     links: list[tuple[str, str]] = []
     folders: list[str] = []
     files: list[str] = []
@@ -105,7 +100,10 @@ def _etc_kinds() -> tuple[tuple[tuple[str, str], ...], tuple[str, ...], tuple[st
 
 
 def _etc(numbers: Mapping[str, int]) -> Iterator[str]:
-    """Its root is mounted read-only at the end, so that files need no mounts of their own, each of which takes time."""
+    """
+    Yield the arguments for `/etc`. Its root becomes read-only at the end, so files need no mounts, which cost time
+    each.
+    """
     yield from ("--perms", "0755", "--dir", "/etc")
     links, folders, _ = _etc_kinds()
     for link, target in links:
@@ -117,7 +115,7 @@ def _etc(numbers: Mapping[str, int]) -> Iterator[str]:
 
 
 def _folders(confined: Confinement, tools: Sequence[Path]) -> Iterator[str]:
-    """From the top down, so that no folder covers one that was bound before; `/tmp` first of all."""
+    """Yield the mounts from the top down, so that none covers an earlier one; `/tmp` comes first."""
     if confined.tmp is None:
         yield from ("--perms", "1777", "--size", str(confined.bounds.shared_bytes), "--tmpfs", "/tmp")
     else:
@@ -138,8 +136,10 @@ def _folders(confined: Confinement, tools: Sequence[Path]) -> Iterator[str]:
 
 def _in_own_tmp(bound: Iterable[Path]) -> list[str]:
     """
-    Folders right in the command's `/tmp` below which others are bound. Were they its own, it could put a link there:
-    bwrap would follow that at the next start, also to where it has the host's root, and make folders at its end.
+    List the folders directly in the command's `/tmp` that hold other mounts.
+
+    If these belonged to the command, it could put a link in their place. At the next start bwrap would follow it, also
+    through the host's root, and make folders at its end.
     """
     found = {(above, *path.relative_to(above).parts) for path in bound for above in _TMP if path.is_relative_to(above)}
     itself = {each for each in found if len(each) == 2}
@@ -151,7 +151,7 @@ if TYPE_CHECKING:
 
 _STATUS_BYTES = 64 * 1024
 _PROGRAMS = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap")
-"""The system's own: what lies first on somebody's PATH may be anything."""
+"""Only the system's own: the first `bwrap` on a user's PATH may be anything."""
 _READABLE = (
     *readable_paths.SYSTEM,
     *(f"/etc/{name}" for name in readable_paths.WRITTEN_ETC),
@@ -163,19 +163,19 @@ _READABLE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessStart:
-    """What is to be run, apart from how it is held."""
+    """A program to run, apart from its confinement."""
 
     argv: tuple[str, ...]
     cwd: Path
     env: Mapping[str, str]
-    """With the mark."""
+    """The complete environment, including the mark."""
     mark: Mapping[str, str]
-    """What bwrap itself is known by: of the command's environment it gets nothing else."""
+    """The mark alone: bwrap itself gets nothing else of the environment."""
     standard: tuple[int, int, int]
 
 
 class Held:
-    """What stays open for as long as a command under bubblewrap runs: what bwrap tells of it, and its way out."""
+    """The open ends of a running bubblewrap: its status messages and the command's network outlet."""
 
     def __init__(self, status: int, confined: Confinement) -> None:
         self._status = FileIO(status, "rb")
@@ -186,10 +186,10 @@ class Held:
 
     def let_out(self, go: FileIO) -> None:
         """
-        Listens in the command's network, then lets it run.
+        Listen in the command's network, then let the command run.
 
         Raises:
-            OSError: bwrap ended before, or nobody can listen there.
+            OSError: bwrap has ended, or listening is not possible there.
         """
         if self._outlet is not None:
             self._listeners = open_listeners(self._namespace(), self._outlet.ports, self._groups)
@@ -197,7 +197,7 @@ class Held:
         go.write(b"x")
 
     def began(self) -> bool:
-        """Whether the command was run, and ended; to be asked when bwrap has ended."""
+        """Did the command itself run to its end? Ask only after bwrap has ended."""
         os.set_blocking(self._status.fileno(), False)
         while piece := self._status.read(_STATUS_BYTES):
             self._said += piece
@@ -209,7 +209,7 @@ class Held:
             self._outlet.release(self._listeners)
 
     def _namespace(self) -> int:
-        """The pid of the first process in the command's namespaces; bwrap tells it as soon as there is one."""
+        """Return the pid of the first process in the command's namespaces, which bwrap reports at once."""
         while b"\n" not in self._said and (piece := self._status.read(_STATUS_BYTES)):
             self._said += piece
         if not self._said:
@@ -219,10 +219,10 @@ class Held:
 
 def start_confined(start: ProcessStart, confined: Confinement) -> tuple[int, Held | None]:
     """
-    The pid of the first process, a child of this one; and under bubblewrap what is to be kept with it.
+    Start a confined program; return the pid of its first process, a child of this one, and what to keep with it.
 
     Raises:
-        OSError: it could not be confined as it is to be; nothing runs.
+        OSError: it could not be confined as requested; nothing runs.
     """
     tools = _tools(start, confined)
     if confined.level == "bubblewrap":
@@ -238,7 +238,7 @@ def start_confined(start: ProcessStart, confined: Confinement) -> tuple[int, Hel
 
 
 def under_seatbelt(argv: Sequence[str], env: Mapping[str, str], cwd: Path, confined: Confinement) -> tuple[str, ...]:
-    """The command line that runs a command in macOS' sandbox, which needs no preparation."""
+    """Return the command line that runs a command in macOS' sandbox, which needs no preparation."""
     start = ProcessStart(argv=tuple(argv), cwd=cwd, env=env, mark={}, standard=(0, 1, 2))
     folders = (_tools(start, confined), confined.readable, confined.writable, confined.protected)
     tools, readable, writable, protected = ([os.path.realpath(each) for each in some] for some in folders)
@@ -247,7 +247,7 @@ def under_seatbelt(argv: Sequence[str], env: Mapping[str, str], cwd: Path, confi
 
 
 def _tools(start: ProcessStart, confined: Confinement) -> tuple[Path, ...]:
-    """Of the PATH's programs, of its own where that lies elsewhere, and of toolchains."""
+    """List the folders of programs: those of the PATH, the program's own, and toolchains."""
     entries = [*start.env.get("PATH", "").split(os.pathsep), os.path.dirname(start.argv[0])]  # noqa: PTH120 - text
     # What commands can change does not say what they see: a link there could lead to a folder of the user's.
     looked_in = os.pathsep.join(each for each in entries if not _lies_in(each, confined.writable))
@@ -260,7 +260,7 @@ def _tools(start: ProcessStart, confined: Confinement) -> tuple[Path, ...]:
 
 
 def _lies_in(entry: str, folders: Sequence[Path]) -> bool:
-    """As it is named, or as it really is."""
+    """Is the path, as named or as resolved, inside one of the folders?"""
     named = os.path.normpath(entry)
     return any(
         path == name or path.startswith(f"{name}/")
@@ -278,7 +278,7 @@ def _by_bubblewrap(start: ProcessStart, confined: Confinement, tools: Sequence[P
     if program is None:
         raise NotLaunched(0, "bubblewrap is not installed any more; install it again")
     confined = replace(confined, mounted=tuple(_mountable(confined)))
-    texts = {"seccomp": _filter(), **_files_of(confined)}
+    texts = {"seccomp": _filter()} | {name: text.encode() for name, text in make_etc_files(confined).items()}
     copied = list_copied_files()
     names = ["args", "status", *(["block"] if confined.outlet else []), *texts, *copied]
     numbers = {name: FIRST_EXTRA + place for place, name in enumerate(names)}
@@ -291,8 +291,8 @@ def _by_bubblewrap(start: ProcessStart, confined: Confinement, tools: Sequence[P
     with contextlib.ExitStack() as closing, contextlib.ExitStack() as failing:
         given = {name: closing.enter_context(_file(text)) for name, text in texts.items()}
         given |= {name: closing.enter_context(FileIO(f"/etc/{name}")) for name in copied}
-        told, given["status"] = (closing.enter_context(end) for end in _pipe())
-        held = Held(os.dup(told.fileno()), confined)
+        status, given["status"] = (closing.enter_context(end) for end in _pipe())
+        held = Held(os.dup(status.fileno()), confined)
         failing.callback(held.close)
         go = None
         if confined.outlet is not None:
@@ -309,7 +309,7 @@ def _by_bubblewrap(start: ProcessStart, confined: Confinement, tools: Sequence[P
 
 def _mountable(confined: Confinement) -> Iterator[tuple[Path, Path]]:
     """
-    Those whose place is a folder, made where there is none. Not left to bwrap, which would follow a command's links.
+    Yield the mounts whose place is a folder, made if missing. bwrap would follow a command's links when making it.
     """
     for source, place in confined.mounted:
         folder = next(each for each in confined.writable if place.is_relative_to(each))
@@ -322,19 +322,10 @@ def _filter() -> bytes:
     return seccomp.program(network="own")
 
 
-def _files_of(confined: Confinement) -> dict[str, bytes]:
-    return {name: text.encode() for name, text in make_etc_files(confined).items()}
-
-
 def _request(
     argv: Sequence[str], env: Mapping[str, str], cwd: Path, confined: Confinement, tools: Sequence[Path]
 ) -> "Request":
-    request: Request = {
-        "argv": list(argv),
-        "env": dict(env),
-        "cwd": str(cwd),
-        "limits": _limits(confined.bounds),
-    }
+    request: Request = {"argv": list(argv), "env": dict(env), "cwd": str(cwd), "limits": _limits(confined.bounds)}
     if confined.uid is not None:
         request["uid"] = confined.uid
         request["mounts"] = {
@@ -351,7 +342,7 @@ def _limits(bounds: Bounds) -> dict[str, int]:
 
 
 def _file(content: bytes) -> FileIO:
-    """A file without a name that holds the content, to be read from its beginning."""
+    """Return a nameless file that holds the content, positioned at its beginning."""
     file = FileIO(os.memfd_create("forgepool"), "r+b")
     file.write(content)
     file.seek(0)

@@ -1,10 +1,10 @@
 """
-A mount namespace in which a command's folders belong to the uid it runs under; only root can make one.
+A mount namespace in which a command's folders belong to its own uid; only root can make one.
 
-Started by root, the harness runs commands under a uid that owns nothing. Their folders are bound over themselves
-through an id mapping: on disk they stay root's, in here they are that uid's, and what it makes is root's again. So
-nothing is ever handed over by `chown`, and nothing has to be taken back. A folder on the way that is closed to others
-(root's home) is hidden by an empty one, in which only what is needed is there.
+A harness started by root runs commands under a uid that owns nothing. Their folders are mounted over themselves with an
+id mapping. On disk they stay root's, inside they belong to that uid, and what it makes is root's again. So nothing
+needs `chown`, and nothing has to be taken back. A parent folder that is closed to others (root's home) is hidden by an
+empty one that contains only what is needed.
 
 Standard library only: the launcher imports this without site-packages.
 """
@@ -15,7 +15,7 @@ import os
 import stat
 import struct
 
-from forgepool.workers.sandbox.launch import calls
+from forgepool.worktrees.git.landlock import call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,30 +32,30 @@ _MS_REC, _MS_SLAVE = 0x4000, 0x80000
 
 def own_namespace(own: "Iterable[str]", kept: "Iterable[str]", seen: "Iterable[str]", user: int) -> None:
     """
-    This process' mounts become its own, with `own` writable and `kept` read-only as the folders of the mapped uid.
+    Give this process its own mounts, in which `own` (writable) and `kept` (read-only) belong to the mapped uid.
 
-    `user` is a `user_namespace`. What is `seen` is there, as it is, though a folder above it may be closed.
+    `user` comes from `user_namespace`. Paths of `seen` stay reachable even below a closed folder.
 
     Raises:
-        OSError: the process may not, or the file system of a folder knows no id mapping.
+        OSError: the process lacks the right, or a folder's file system knows no id mapping.
     """
     _unshare(_NEW_NS)
     _mount(None, "/", None, _MS_REC | _MS_SLAVE, None)
     trees = [(path, _mapped(path, user, _NOSUID | _NODEV)) for path in own]
     trees += [(path, _mapped(path, user, _NOSUID | _NODEV | _RDONLY)) for path in kept]
-    trees += [(path, _tree(path, _RECURSIVE)) for path in seen if _closed_above(path) and _exists(path)]
+    trees += [(path, _tree(path, _RECURSIVE)) for path in seen if _closed_above(path) and os.path.lexists(path)]
     _attach(trees)
 
 
 def become(uid: int) -> None:
-    """No way back: all three user and group ids, and no further groups."""
+    """Switch to the uid for good: all three user and group ids, no supplementary groups."""
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
 
 
 def _attach(trees: "Sequence[tuple[str, int]]") -> None:
-    """From the top down, so that what lies below another mount is not covered by it."""
+    """Mount the trees from the top down, so that none covers an earlier one."""
     hidden: set[str] = set()
     for path, tree in sorted(trees):
         for folder in _closed_above(path)[:1]:
@@ -65,7 +65,7 @@ def _attach(trees: "Sequence[tuple[str, int]]") -> None:
         _make_place(path, tree)
         empty = ctypes.create_string_buffer(b"")
         place = ctypes.create_string_buffer(os.fsencode(path))
-        calls.call(
+        call(
             _MOVE_MOUNT,
             tree,
             ctypes.addressof(empty),
@@ -78,8 +78,8 @@ def _attach(trees: "Sequence[tuple[str, int]]") -> None:
 
 
 def _make_place(path: str, tree: int) -> None:
-    """Where a hidden folder was: folders on the way are open to all."""
-    if _exists(path):
+    """Make the mount point inside a hidden folder; the folders on the way are open to all."""
+    if os.path.lexists(path):
         return
     above = os.path.dirname(path)  # noqa: PTH120 - no pathlib
     before = os.umask(0o022)
@@ -92,18 +92,11 @@ def _make_place(path: str, tree: int) -> None:
 
 
 def _closed_above(path: str) -> list[str]:
-    """The folders above a path that others cannot pass, the topmost first."""
+    """List the folders above a path that others cannot enter, the topmost first."""
     parts = path.split("/")[1:-1]
     above = ["/" + "/".join(parts[: count + 1]) for count in range(len(parts))]
-    return [folder for folder in above if _exists(folder) and not _mode(folder) & stat.S_IXOTH]
-
-
-def _exists(path: str) -> bool:
-    return os.path.lexists(path)
-
-
-def _mode(path: str) -> int:
-    return os.stat(path).st_mode  # noqa: PTH116 - as above
+    there = [folder for folder in above if os.path.lexists(folder)]
+    return [folder for folder in there if not os.stat(folder).st_mode & stat.S_IXOTH]  # noqa: PTH116 - no pathlib
 
 
 def _within(path: str, folder: str) -> bool:
@@ -116,19 +109,19 @@ def _mapped(path: str, user: int, attributes: int) -> int:
     buffer, empty = ctypes.create_string_buffer(settings, len(settings)), ctypes.create_string_buffer(b"")
     otherwise = f"{path}: its file system knows no id mapping, which root needs to run commands as another user"
     where = (ctypes.addressof(empty), _EMPTY_PATH, ctypes.addressof(buffer), len(settings))
-    calls.call(_MOUNT_SETATTR, tree, *where, otherwise=otherwise)
+    call(_MOUNT_SETATTR, tree, *where, otherwise=otherwise)
     return tree
 
 
 def _tree(path: str, how: int) -> int:
     name = ctypes.create_string_buffer(os.fsencode(path))
     otherwise = f"{path}: cannot be opened to be mounted"
-    return calls.call(_OPEN_TREE, _AT_FDCWD, ctypes.addressof(name), _CLONE | _CLOEXEC | how, otherwise=otherwise)
+    return call(_OPEN_TREE, _AT_FDCWD, ctypes.addressof(name), _CLONE | _CLOEXEC | how, otherwise=otherwise)
 
 
 def user_namespace(uid: int) -> int:
     """
-    A user namespace that maps root's id to the uid, held open by a descriptor; nobody lives in it.
+    Return a descriptor of an empty user namespace that maps root's id to the uid.
 
     Raises:
         OSError: this process may not make one.
@@ -160,7 +153,7 @@ def user_namespace(uid: int) -> int:
 
 
 def _unshare(kinds: int) -> None:
-    calls.call(_UNSHARE[os.uname().machine], kinds, otherwise="a namespace cannot be made")
+    call(_UNSHARE[os.uname().machine], kinds, otherwise="a namespace cannot be made")
 
 
 def _mount(source: str | None, place: str, kind: str | None, flags: int, options: str | None) -> None:

@@ -1,8 +1,8 @@
 """
-What happens on one connection of a proxy: what is asked for is judged, looked up, judged again, and carried.
+One connection of the proxy: judge what is asked for, look it up, judge the addresses, and carry the bytes.
 
-The address that is connected to is the one that was judged: a name that means something else a moment later leads
-nowhere else. Each exchange is told once, at its end.
+It connects to the very address that was judged, so a name that changes a moment later leads nowhere else. Each exchange
+is reported once, at its end.
 """
 
 import asyncio
@@ -47,19 +47,19 @@ _ACCEPTED = re.compile(rb"HTTP/1\.[01] 2\d\d\b")
 _FLUSH_S = 60.0
 _LINGER_S = 1.0
 _BROKEN = (OSError, IncompleteReadError, LimitOverrunError, BadMessage)
-"""How a connection ends that did not end well: the other side's affair, not ours."""
+"""Ways a connection breaks that are the other side's fault."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyRecord:
-    """One decision, and what came of it."""
+    """One decision and its outcome."""
 
     host: str
-    """Normalised; empty where nothing was understood."""
+    """Normalised; empty if the request was not understood."""
     port: int
     allowed: bool
     why: str
-    """The refusal's sentence; the address that was reached; why none was."""
+    """The reason of the refusal, the address that was reached, or why none was."""
     sent_bytes: int = 0
     received_bytes: int = 0
 
@@ -69,16 +69,16 @@ Tell = Callable[[ProxyRecord], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyLimits:
-    """What one proxy bears."""
+    """The limits of one proxy."""
 
     connections: int = 128
-    """At once; who comes then is refused, not kept waiting."""
+    """Connections at once; further ones are refused without waiting."""
     head_s: float = 30.0
-    """For a client to say what it wants."""
+    """Seconds for a client to send its request."""
     connect_s: float = 10.0
-    """For a name to be looked up, and for each address to answer."""
+    """Seconds for a name lookup, and for each address to answer."""
     idle_s: float = 900.0
-    """Without a byte in either direction; a model may think for long."""
+    """Seconds without a byte in either direction; a model may think for long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,7 @@ class _NoWay:
 
 
 class _Traffic:
-    """Counts bytes, and puts the end off as long as there are any."""
+    """Counts bytes, and postpones the timeout while they flow."""
 
     def __init__(self, end: asyncio.Timeout, idle_s: float) -> None:
         self.sent_bytes = 0
@@ -123,7 +123,7 @@ class _Traffic:
 
 
 Carry = Callable[[_Stream, _Stream, _Traffic], Awaitable[None]]
-"""Client, host, and who counts."""
+"""Carries bytes between client and host, and counts them."""
 
 
 class Exchanges:
@@ -146,7 +146,7 @@ class Exchanges:
         self._lookups = Lookups(look_up)
 
     async def proxy(self, connection: socket.socket) -> None:
-        """Serves a client that knows it speaks to a proxy."""
+        """Serve a client that knows it speaks to a proxy."""
         async with self._stream(connection) as client:
             try:
                 request = await self._request(client)
@@ -160,7 +160,7 @@ class Exchanges:
                     await _refuse(client, refused.status, refused.why)
 
     async def forward(self, connection: socket.socket, host: str, port: int) -> None:
-        """Serves a client that believes it speaks to the host itself; a refusal ends its connection."""
+        """Serve a client that believes it speaks to the host itself; a refusal closes its connection."""
         async with self._stream(connection) as client:
             await self._exchange(client, host, port, _both_ways)
 
@@ -175,14 +175,14 @@ class Exchanges:
         return self._access.proxies.to(request.host, request.port, secure=isinstance(request, Tunnel))
 
     def turn_away(self, connection: socket.socket) -> None:
-        """Answers a client that comes when there are too many, at once."""
+        """Refuse a client at once when there are too many."""
         why = f"more than {self._limits.connections} connections at once; close some and try again"
         self._tell(ProxyRecord(host="", port=0, allowed=False, why=why))
         with contextlib.suppress(OSError):
             connection.send(refusal(HTTPStatus.SERVICE_UNAVAILABLE, why))
 
     async def _request(self, client: _Stream) -> Tunnel | Plain | None:
-        """None where the client left, or said nothing for long."""
+        """Return None if the client left, or sent nothing for too long."""
         try:
             async with asyncio.timeout(self._limits.head_s):
                 return read_request(await client.reader.readuntil(_HEAD_END))
@@ -231,12 +231,12 @@ class Exchanges:
             return _unreachable(permit, trouble)
         refusals = [denied for each in addresses if (denied := forbidden_address(permit, each))]
         if refusals:
-            # One such address makes the name suspect: nobody needs a host that is half here, half there.
+            # One such address makes the whole name suspect: no real host is half public, half private.
             return _NoWay(status=HTTPStatus.FORBIDDEN, why=refusals[0].why)
         return await self._connect(permit, addresses)
 
     async def _through(self, upstream: Upstream, permit: Permit, *, tunnel: bool) -> _Way | _NoWay:
-        """By the host's own proxy, which looks the name up."""
+        """Connect through the host's own proxy, which looks the name up."""
         async with asyncio.timeout(self._limits.connect_s):
             reader, writer = await asyncio.open_connection(
                 upstream.host, upstream.port, ssl=upstream.tls or None, limit=_HEAD_BYTES
@@ -254,8 +254,8 @@ class Exchanges:
         if _ACCEPTED.match(first):
             return way
         writer.transport.abort()
-        said = first[:200].decode("ascii", "replace")
-        return _NoWay(status=HTTPStatus.BAD_GATEWAY, why=f"{permit.host}: the proxy {upstream.host} answers {said}")
+        why = f"{permit.host}: the proxy {upstream.host} answers {first[:200].decode('ascii', 'replace')}"
+        return _NoWay(status=HTTPStatus.BAD_GATEWAY, why=why)
 
     async def _connect(self, permit: Permit, addresses: Sequence[Address]) -> _Way | _NoWay:
         trouble = OSError("its name has no address")
@@ -324,7 +324,7 @@ def _plain(request: Plain) -> Carry:
 
 
 async def _send(client: _Stream, host: _Stream, request: Plain, traffic: _Traffic) -> None:
-    """A host may answer before it has read all, and then close; half a request it must not take for a whole one."""
+    """Send the request. A host may answer early and close, but must never take half a request for a whole one."""
     try:
         await pass_body(client.reader, host.writer, request.body, traffic.count_sent)
     except (IncompleteReadError, LimitOverrunError, BadMessage):
@@ -344,7 +344,7 @@ async def _receive(client: _Stream, host: _Stream, method: str, traffic: _Traffi
 
 
 async def _refuse(client: _Stream, status: HTTPStatus, why: str) -> None:
-    """Reads on for a moment: a socket closed with bytes unread takes back what it has sent."""
+    """Refuse, then read on briefly: closing a socket with unread bytes would withdraw the answer."""
     with contextlib.suppress(OSError):
         client.writer.write(refusal(status, why))
         client.writer.write_eof()
@@ -354,7 +354,7 @@ async def _refuse(client: _Stream, status: HTTPStatus, why: str) -> None:
 
 
 def _reset(stream: _Stream) -> None:
-    """An end that no reader can take for a good one: an ordinary close would say that this was all."""
+    """Reset the connection: an ordinary close would tell the client that the answer is complete."""
     with contextlib.suppress(OSError):
         at_once = struct.pack("ii", 1, 0)
         stream.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
@@ -362,7 +362,7 @@ def _reset(stream: _Stream) -> None:
 
 
 async def _together(*works: Coroutine[None, None, None]) -> None:
-    """All of them; the first that fails ends the others."""
+    """Run all of them; the first failure cancels the others."""
     tasks = [asyncio.create_task(work) for work in works]
     try:
         await asyncio.gather(*tasks)
@@ -374,7 +374,7 @@ async def _together(*works: Coroutine[None, None, None]) -> None:
 
 @contextlib.asynccontextmanager
 async def _closing(stream: _Stream) -> AsyncIterator[None]:
-    """What was written still goes out, unless the whole proxy is being closed."""
+    """Flush what was written before closing, unless the whole proxy is being closed."""
     try:
         yield
         stream.writer.close()

@@ -1,9 +1,9 @@
 """
-What stands before a body in HTTP: read strictly, and written anew for whom it goes to.
+HTTP heads and bodies: read strictly, and rewritten for the other side.
 
-Two readers of one message must not disagree where it ends or whom it is for. So what can be read in more ways than one
-is refused, and the other side gets our own spelling of what was understood. Every message is the only one of its
-connection: no second request can pass on the judgement of the first.
+Two readers of a message must not disagree about its end or its destination. So an ambiguous message is refused, and the
+other side gets our own spelling of it. A connection carries one message only: no second request can profit from the
+verdict on the first.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from typing import Literal
 from forgepool.workers.sandbox.network.hosts import host_name, split_port, write_in_full
 
 Length = int | Literal["chunked", "rest"]
-"""How a body's end is known: its bytes, its own marks, the end of the connection."""
+"""How a body's end is known: its bytes, its chunk marks, or the end of the connection."""
 Field = tuple[str, str]
 
 _TOKEN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
@@ -32,12 +32,12 @@ _WITHOUT_BODY = (204, 304)
 
 
 class BadMessage(ValueError):
-    """What was written is not HTTP as it can be passed on; says what would be right."""
+    """HTTP that cannot be passed on; the text says what would be right."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tunnel:
-    """CONNECT: bytes both ways."""
+    """CONNECT: bytes in both directions."""
 
     host: str
     port: int
@@ -51,27 +51,27 @@ class Plain:
     port: int
     method: str
     head: bytes
-    """As the host is to get it."""
+    """The rewritten head for the host."""
     body: Length
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseHead:
-    """What a host says before the body."""
+    """A host's answer before the body."""
 
     interim: bool
     """Another answer follows (100 Continue)."""
     head: bytes
-    """As the client is to get it."""
+    """The rewritten head for the client."""
     body: Length
 
 
 def read_request(head: bytes) -> Tunnel | Plain:
     """
-    A request, from its first byte through the empty line.
+    Parse a request, from its first byte through the empty line.
 
     Raises:
-        BadMessage, BadHost: it is not to be carried out.
+        BadMessage, BadHost: it cannot be carried out.
     """
     first, fields = _lines(head)
     found = _REQUEST.fullmatch(first)
@@ -111,10 +111,10 @@ def _plain(method: str, target: str, version: str, fields: list[Field]) -> Plain
 
 def read_answer(head: bytes, *, method: str) -> ResponseHead:
     """
-    What a host answers to a request of this method.
+    Parse a host's answer to a request with this method.
 
     Raises:
-        BadMessage: it is not HTTP as a client is to get it.
+        BadMessage: a client could not be given this as HTTP.
     """
     first, fields = _lines(head)
     found = _STATUS.fullmatch(first)
@@ -126,7 +126,7 @@ def read_answer(head: bytes, *, method: str) -> ResponseHead:
 
 
 def refusal(status: int, sentence: str) -> bytes:
-    """A whole answer. Most clients show no more than its first line, so the sentence stands there too."""
+    """Return a whole answer. The sentence is in its first line too, because most clients show no more."""
     text = sentence.encode("ascii", "replace")
     framing = b"Content-Type: text/plain\r\nContent-Length: %d\r\nConnection: close" % (len(text) + 1)
     return b"HTTP/1.1 %d %s\r\n%s\r\n\r\n%s\n" % (status, text, framing, text)
@@ -142,8 +142,10 @@ def _lines(head: bytes) -> tuple[str, list[Field]]:
 
 def _length(fields: list[Field]) -> Length:
     """
+    Return the body's length.
+
     Raises:
-        BadMessage: it is said twice, or in a way not everybody reads alike.
+        BadMessage: it is given twice, or readers could disagree about it.
     """
     lengths = _values(fields, "content-length")
     encodings = _values(fields, "transfer-encoding")
@@ -182,11 +184,11 @@ _SIZE = re.compile(rb"([0-9a-fA-F]{1,15})(?:[ \t]*;[^\r\n]*)?\r\n")
 _TRAILERS = 100
 
 Moved = Callable[[int], None]
-"""Told of every piece that has been passed on."""
+"""Called with the size of every piece passed on."""
 
 
 async def pass_all(source: StreamReader, sink: StreamWriter, moved: Moved) -> None:
-    """Until the source has no more; then the sink is told so, and may still answer."""
+    """Pass on everything until the source ends; then signal the end to the sink, which may still answer."""
     while piece := await source.read(PIECE_BYTES):
         await _pass(piece, sink, moved)
     if sink.can_write_eof():
@@ -195,11 +197,11 @@ async def pass_all(source: StreamReader, sink: StreamWriter, moved: Moved) -> No
 
 async def pass_body(source: StreamReader, sink: StreamWriter, length: Length, moved: Moved) -> None:
     """
-    One body.
+    Pass on one body.
 
     Raises:
-        BadMessage: its marks mean nothing.
-        asyncio.IncompleteReadError: it ended before its end.
+        BadMessage: its chunk marks are malformed.
+        asyncio.IncompleteReadError: it ended too early.
     """
     if length == "rest":
         while piece := await source.read(PIECE_BYTES):
@@ -211,7 +213,7 @@ async def pass_body(source: StreamReader, sink: StreamWriter, length: Length, mo
 
 
 async def _pass_chunks(source: StreamReader, sink: StreamWriter, moved: Moved) -> None:
-    """Marks are written anew; what may follow the last one (extensions, trailers) is dropped."""
+    """Rewrite the chunk marks; drop extensions and trailers."""
     while size_bytes := await _chunk_size(source):
         await _pass(b"%x\r\n" % size_bytes, sink, moved)
         await _pass_bytes(source, sink, size_bytes, moved)

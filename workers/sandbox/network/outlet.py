@@ -1,6 +1,7 @@
 """
-The way out of one order's or one check's sandboxes: a proxy behind a list of hosts, on a port of each command's own
-loopback. What it lets through, and what not, is logged.
+The network outlet of one order or check: a proxy with an allow-list, on a port of each command's own loopback.
+
+It logs what it lets through and what it refuses.
 """
 
 import asyncio
@@ -10,14 +11,13 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import structlog
 
 from forgepool.workers.sandbox.network.exchange import Exchanges, ProxyLimits, ProxyRecord, Tell
 from forgepool.workers.sandbox.network.hosts import Denied, HostRule, literal, permits, read_rules
-from forgepool.workers.sandbox.network.stand_in import Access, StandIn, standing_in
+from forgepool.workers.sandbox.network.stand_in import Access, StandIn, serve_stand_in
 from forgepool.workers.sandbox.network.upstream import LookUp, ask_system
 
 _PASSING = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED, errno.EPROTO, errno.EPERM}
@@ -27,7 +27,7 @@ Attend = Callable[[socket.socket], Awaitable[None]]
 
 
 def proxy_variables(port: int) -> dict[str, str]:
-    """The environment by which programs find a proxy on their own loopback; that itself they reach without one."""
+    """Return the variables by which programs find a proxy on their loopback, and reach that loopback without one."""
     url = f"http://127.0.0.1:{port}"
     there = dict.fromkeys(("http_proxy", "https_proxy", "all_proxy"), url) | {"no_proxy": "localhost,127.0.0.1,::1"}
     # Node takes no notice of the others without the last.
@@ -35,25 +35,27 @@ def proxy_variables(port: int) -> dict[str, str]:
 
 
 class Proxy:
-    """A filtering proxy. At the end of the block, or after `close`, its sockets and its thread are gone."""
+    """A filtering proxy. Its sockets and its thread are gone after the block or `close`."""
 
     def __init__(
         self,
         rules: Sequence[HostRule],
         *,
-        told: Tell,
+        report: Tell,
         limits: ProxyLimits | None = None,
         look_up: LookUp = ask_system,
         access: Access | None = None,
         stand_in: StandIn | None = None,
     ) -> None:
         """
-        `told` is called in the proxy's thread, once for each decision, at the end of its connection; it must not wait
-        for long, nor call the proxy. `look_up` is called in a thread of its own.
+        Start the proxy's thread.
+
+        `report` is called there once per decision, at the end of the connection; it must neither block nor call the
+        proxy. `look_up` is called in a thread of its own.
         """
         self._rules = rules
         self._limits = limits or ProxyLimits()
-        self._exchanges = Exchanges(rules, told, self._limits, look_up, access, stand_in)
+        self._exchanges = Exchanges(rules, report, self._limits, look_up, access, stand_in)
         self._served: dict[socket.socket, asyncio.Task[None]] = {}
         self._open = 0
         self._loop = asyncio.new_event_loop()
@@ -63,21 +65,19 @@ class Proxy:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def serve(self, listener: socket.socket) -> None:
-        """Clients of this listening socket may ask for any host of the list. The socket is the proxy's from now on."""
+        """Serve a listening socket, which the proxy owns from now on. Its clients may ask for any host of the list."""
         self._wait(self._begin(listener, self._exchanges.proxy))
 
     def forward(self, listener: socket.socket, host: str, port: int) -> None:
         """
-        Clients of this listening socket are led to this host, which the list must allow, and know of no proxy.
+        Connect the clients of this listening socket directly to a host of the list; they need not know about proxies.
 
         Raises:
-            ValueError: the list does not allow it; the socket stays the caller's.
+            ValueError: the list does not allow the host; the socket stays the caller's.
         """
         permit = permits(self._rules, host, port)
         if isinstance(permit, Denied):
@@ -86,17 +86,17 @@ class Proxy:
 
     def release(self, listener: socket.socket) -> None:
         """
-        Closes a listening socket and the connections made to it; at once where it is not served.
+        Close a listening socket and its connections, or just the socket if it is not served.
 
-        A socket keeps its network namespace alive, so a command's are released when it has ended.
+        A socket keeps its network namespace alive, so a command's sockets are released when it has ended.
         """
         self._wait(self._end([listener]))
 
     def close(self) -> None:
         """
-        Ends all connections, without waiting for anybody.
+        End all connections at once.
 
-        Only a name that is still being looked up keeps its thread, until the system's resolver has answered.
+        Only the thread of a running name lookup stays, until the system's resolver has answered.
         """
         if self._loop.is_closed():
             return
@@ -157,8 +157,9 @@ log = structlog.get_logger()
 
 class ProxyOutlet:
     """
-    Serves the proxy's port, and each port for which a host of this machine's own loopback is on the list: of such a
-    server (a model's, say) many programs take no proxy's word.
+    Serves the proxy's port, and a port for each host of this machine's own loopback on the list.
+
+    Many programs ignore proxy settings for such servers (a model's, for instance).
     """
 
     def __init__(self, proxy: Proxy, rules: Sequence[HostRule]) -> None:
@@ -182,13 +183,14 @@ class ProxyOutlet:
 
 
 @contextmanager
-def way_out(
+def open_outlet(
     hosts: Sequence[str], access: Access | None = None, tmp: Path | None = None
 ) -> Iterator[tuple[ProxyOutlet | None, dict[str, str]]]:
     """
-    The outlet, and the variables by which programs find it; without hosts there is none.
+    Yield the outlet and the variables by which programs find it; None without hosts.
 
-    With an `access` it is found as this host finds it, and certificates are put into `tmp` for the commands.
+    With `access`, hosts are reached as this host reaches them, and certificates for the commands are written into
+    `tmp`.
 
     Raises:
         BadHost: one of them is no host.
@@ -198,15 +200,18 @@ def way_out(
         yield None, {}
         return
     if access is None:
-        with Proxy(rules, told=_tell) as proxy:
+        with Proxy(rules, report=_log_record) as proxy:
             yield ProxyOutlet(proxy, rules), proxy_variables(_PORT)
         return
-    with standing_in(access) as stand_in, Proxy(rules, told=_tell, access=access, stand_in=stand_in) as proxy:
+    with (
+        serve_stand_in(access) as stand_in,
+        Proxy(rules, report=_log_record, access=access, stand_in=stand_in) as proxy,
+    ):
         yield ProxyOutlet(proxy, rules), proxy_variables(_PORT) | _trust(access, stand_in, tmp)
 
 
 def _trust(access: Access, stand_in: StandIn | None, tmp: Path | None) -> dict[str, str]:
-    """Whom commands trust, by the variables of the programs that ask."""
+    """Return the variables by which programs find the certificates to trust."""
     roots = access.roots + (stand_in.authority if stand_in is not None else "")
     if tmp is None or not roots:
         return {}
@@ -224,9 +229,9 @@ def _is_loopback(rule: HostRule) -> bool:
     return False
 
 
-def _tell(told: ProxyRecord) -> None:
-    said = {"host": told.host, "port": told.port, "why": told.why}
-    if told.allowed:
-        log.info("network.reached", **said, sent_bytes=told.sent_bytes, received_bytes=told.received_bytes)
+def _log_record(record: ProxyRecord) -> None:
+    facts = {"host": record.host, "port": record.port, "why": record.why}
+    if record.allowed:
+        log.info("network.reached", **facts, sent_bytes=record.sent_bytes, received_bytes=record.received_bytes)
     else:
-        log.warning("network.refused", **said)
+        log.warning("network.refused", **facts)

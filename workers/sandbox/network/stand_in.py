@@ -1,10 +1,9 @@
 """
-Stands in for package indexes that want a password, so that no command ever holds one.
+A stand-in for package indexes that need a password, so that no command ever holds one.
 
-A command's TLS ends here, under a certificate of an authority that is made for this one outlet. The request goes on to
-the index, verified against the host's own authorities, with the password in it. Reading is all that a command can do
-so: no request but GET and HEAD is passed on. Redirections to other hosts are the command's own to follow, without a
-password.
+A command's TLS ends here, under a certificate of an authority made for this one outlet. The request goes on to the
+index with the password in it, and the index is verified against the host's own authorities. Commands can only read: no
+request but GET and HEAD is passed on. They follow redirections to other hosts themselves, without a password.
 """
 
 import contextlib
@@ -51,16 +50,16 @@ class Key:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """How this host reaches packages, beside knowing where they are."""
+    """How this host reaches packages, apart from where they are."""
 
     keys: tuple[Key, ...] = ()
     proxies: Proxies = field(default_factory=Proxies)
     roots: str = ""
-    """The certificates of all authorities that it trusts, as PEM."""
+    """The certificates of all trusted authorities, as PEM."""
 
     def authorization(self, host: str, port: int, path: str) -> str | None:
         """
-        Return the header for a request; of several keys that of the longest path.
+        Return the header for a request, from the key with the longest path.
 
         A path that an index may read as another one gets none. Paths are compared by whole segments.
         """
@@ -75,13 +74,13 @@ class Access:
         return max(fitting, key=lambda key: len(key.path)).authorization if fitting else None
 
     def with_authorization(self, request: Plain) -> Plain:
-        """The same request without TLS, with the password in place of whatever the command says."""
+        """Return the request without TLS with the password in place of the command's own header."""
         first, *fields = request.head.removesuffix(b"\r\n\r\n").split(b"\r\n")
-        said = self.authorization(request.host, request.port, first.split(b" ")[1].decode("latin-1"))
-        if said is None or request.method not in ("GET", "HEAD"):
+        secret = self.authorization(request.host, request.port, first.split(b" ")[1].decode("latin-1"))
+        if secret is None or request.method not in ("GET", "HEAD"):
             return request
         kept = [line for line in fields if not line.lower().startswith(b"authorization:")]
-        head = b"\r\n".join((first, *kept, f"Authorization: {said}".encode("latin-1"), b"", b""))
+        head = b"\r\n".join((first, *kept, f"Authorization: {secret}".encode("latin-1"), b"", b""))
         return replace(request, head=head)
 
     @property
@@ -91,7 +90,7 @@ class Access:
 
 def is_ambiguous(target: str) -> bool:
     """
-    Tell whether a request's path has `.` or `..` in it, written in any way that some server reads as one.
+    Does the path contain `.` or `..`, in any spelling that some server decodes?
 
     Such a path leads out of the folder that it begins with. Clients resolve these themselves before they ask.
     """
@@ -108,7 +107,7 @@ def is_ambiguous(target: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandIn:
-    """Where it listens, and the authority that commands have to trust."""
+    """The socket of a stand-in, and the authority that commands must trust."""
 
     socket: Path
     authority: str
@@ -116,12 +115,12 @@ class StandIn:
 
 
 @contextmanager
-def standing_in(access: Access) -> Iterator[StandIn | None]:
-    """Serves until the block ends; nothing where no index wants a password."""
+def serve_stand_in(access: Access) -> Iterator[StandIn | None]:
+    """Serve until the block ends; yield None if no index needs a password."""
     if not access.keys:
         yield None
         return
-    # The folder is this user's alone, and no sandbox shows it: whoever reached the socket would use the passwords.
+    # Only this user can enter the folder, and no sandbox shows it: the socket gives the use of the passwords.
     with tempfile.TemporaryDirectory(prefix="forgepool-index-") as folder:
         # Imported here: cryptography takes a tenth of a second, and few processes need it.
         from forgepool.workers.sandbox.network.authority import certificates
@@ -152,7 +151,7 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         return self.tls.wrap_socket(connection, server_side=True, do_handshake_on_connect=False), address
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A connection that breaks off is the command's affair."""
+        """Ignore a connection that breaks off: only the command is affected."""
 
 
 class _Requests(http.server.BaseHTTPRequestHandler):
@@ -187,8 +186,8 @@ class _Requests(http.server.BaseHTTPRequestHandler):
 
     def _pass_on(self, connection: http.client.HTTPConnection, host: str, port: int) -> None:
         headers = {name: value for name, value in self.headers.items() if name.lower() not in _HOP_BY_HOP}
-        if (said := self.access.authorization(host, port, self.path)) is not None:
-            headers["Authorization"] = said
+        if (secret := self.access.authorization(host, port, self.path)) is not None:
+            headers["Authorization"] = secret
         connection.request(self.command, self.path, headers=headers)
         answer = connection.getresponse()
         self.send_response_only(answer.status, answer.reason)

@@ -1,7 +1,7 @@
 """
-The proxies through which this host itself reaches the network, as its variables name them (`HTTPS_PROXY` and others).
+The host's own way to the network: its proxies, from variables such as `HTTPS_PROXY`, and its name lookup.
 
-Names are looked up by such a proxy, so that what it leads to is its own affair. Its password stays in this process.
+A proxy looks names up itself, so what it reaches is not checked here. Its password stays in this process.
 """
 
 import asyncio
@@ -30,27 +30,27 @@ class Upstream:
 
     @classmethod
     def of(cls, url: str) -> Self | None:
-        """None where the URL names no HTTP proxy."""
+        """Parse the URL of an HTTP proxy; return None for any other."""
         parts = urlsplit(url if "://" in url else f"http://{url}")
         if parts.scheme not in ("http", "https") or not parts.hostname:
             return None
-        said = None
+        authorization = None
         if parts.username is not None:
-            said = basic(unquote(parts.username), unquote(parts.password or ""))
+            authorization = basic(unquote(parts.username), unquote(parts.password or ""))
         tls = parts.scheme == "https"
-        return cls(host=parts.hostname, port=parts.port or (443 if tls else 80), tls=tls, authorization=said)
+        return cls(host=parts.hostname, port=parts.port or (443 if tls else 80), tls=tls, authorization=authorization)
 
     @property
     def headers(self) -> dict[str, str]:
         return {"Proxy-Authorization": self.authorization} if self.authorization else {}
 
     def tunnel_head(self, host: str, port: int) -> bytes:
-        """The request by which it leads to a host."""
+        """Return the request that asks the proxy for a tunnel to a host."""
         place = write_in_full(host, port)
         return self._written(f"CONNECT {place} HTTP/1.1", f"Host: {place}")
 
     def plain_head(self, request: Plain) -> bytes:
-        """The head of a request without TLS, as a proxy is to get it."""
+        """Rewrite the head of a request without TLS for the proxy."""
         method, _, rest = request.head.decode("latin-1").partition(" ")
         first, _, fields = rest.partition("\r\n")
         place = write_in_full(request.host, request.port)
@@ -63,7 +63,7 @@ class Upstream:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proxies:
-    """The host's proxies, for requests with and without TLS, and the hosts that are reached without."""
+    """The host's proxies, for requests with and without TLS, and the hosts reached without them."""
 
     secure: Upstream | None = None
     plain: Upstream | None = None
@@ -71,7 +71,7 @@ class Proxies:
 
     @classmethod
     def of(cls, variables: Mapping[str, str]) -> Self:
-        """As curl and most others read them: the lower-case variable first."""
+        """Read the variables like curl and most others: the lower-case name first."""
 
         def value(name: str) -> str:
             return variables.get(name) or variables.get(name.upper()) or ""
@@ -82,18 +82,18 @@ class Proxies:
         return cls(secure=secure, plain=plain, exempt=exempt)
 
     def to(self, host: str, port: int, *, secure: bool) -> Upstream | None:
-        """The proxy by which this host is reached; None where it is reached without one."""
+        """Return the proxy for this host; None if it is reached directly."""
         found = self.secure if secure else self.plain
         return None if found is None or any(_is_exempt(host, port, each) for each in self.exempt) else found
 
 
 def basic(user: str, password: str) -> str:
-    """The value of an `Authorization` header."""
+    """Return the value of a basic `Authorization` header."""
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
 def _is_exempt(host: str, port: int, pattern: str) -> bool:
-    """`corp.example`, `.corp.example` and `*.corp.example` mean all below as well; a port may follow."""
+    """Does the pattern cover the host? `corp.example`, `.corp.example` and `*.corp.example` all include subdomains."""
     if pattern == "*":
         return True
     try:
@@ -108,11 +108,11 @@ def _is_exempt(host: str, port: int, pattern: str) -> bool:
 _MOST = 32
 
 LookUp = Callable[[str], tuple[Address, ...]]
-"""The addresses of a host, the best first; raises OSError where it has none. May take its time."""
+"""Returns a host's addresses, the best first; raises OSError if it has none. May block."""
 
 
 class Lookups:
-    """The questions of one proxy."""
+    """The name lookups of one proxy, in threads beside its asyncio loop."""
 
     def __init__(self, look_up: LookUp) -> None:
         self._look_up = look_up
@@ -120,10 +120,10 @@ class Lookups:
 
     async def addresses(self, host: str) -> tuple[Address, ...]:
         """
-        All addresses of a normalised host, the best first; its own where it is an address.
+        Return all addresses of a normalised host, the best first; an address is its own.
 
         Raises:
-            OSError: it has none, or too many questions are under way.
+            OSError: it has none, or too many lookups are running.
         """
         known = literal(host)
         if known is not None:
@@ -147,7 +147,7 @@ class Lookups:
 
 
 def ask_system(host: str) -> tuple[Address, ...]:
-    """As every program of this machine would have it, `/etc/hosts` included."""
+    """Look a host up as every program of this machine does, `/etc/hosts` included."""
     # As bytes: the standard library would run text through a codec that refuses some names.
     infos = socket.getaddrinfo(host.encode(), None, type=socket.SOCK_STREAM)
     return tuple(ip_address(info[4][0]) for info in infos)

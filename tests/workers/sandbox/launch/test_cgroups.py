@@ -11,7 +11,7 @@ import pytest
 from house import TREE
 
 from forgepool.workers.sandbox.launch.cgroups import find_places, open_group
-from forgepool.workers.sandbox.layers import NoSandbox, choose_level, somebody
+from forgepool.workers.sandbox.layers import NoSandbox, choose_level, lease_command_uid
 from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
 from forgepool.workers.schema.confinement import Bounds, Confinement
 
@@ -138,7 +138,7 @@ def confined(tmp_path: Path) -> Run:
             level = choose_level("auto")
         except NoSandbox as none:
             pytest.skip(str(none))
-        with somebody() as uid, open_group(bounds) as groups:
+        with lease_command_uid() as uid, open_group(bounds) as groups:
             held = Confinement(level=level, writable=(place,), uid=uid, groups=groups)
             ended = run(
                 Command(

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from house import TREE
 
-from forgepool.workers.sandbox.launch import calls, landlock
+from forgepool.worktrees.git import landlock
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or (landlock.abi() == 0 and os.environ.get("CI") != "true"), reason="there is no Landlock"
@@ -26,7 +26,7 @@ CHILD = """
 import contextlib, ctypes, errno, fcntl, json, os, signal, socket, sys
 project, folder = sys.argv[1:3]
 sys.path.insert(0, project)
-from forgepool.workers.sandbox.launch import landlock
+from forgepool.worktrees.git import landlock
 
 inside, shown, outside = (os.path.join(folder, name) for name in ("inside", "shown", "outside"))
 SYSTEM = ["/usr", "/lib", "/lib64", "/bin", "/etc", "/not/there", sys.base_prefix]
@@ -270,11 +270,10 @@ with attempt("bind"): socket.socket().bind(("127.0.0.1", 0))
 
 
 LOOKING = """
-from forgepool.workers.sandbox.launch import calls
 
 if os.getuid() == 0:
     os.setresuid(*[int(sys.argv[4])] * 3)
-    calls.prctl(4, 1, otherwise="PR_SET_DUMPABLE")
+    landlock.prctl(4, 1, otherwise="PR_SET_DUMPABLE")
 with attempt("environment before"): read(f"/proc/{sys.argv[3]}/environ")
 landlock.restrict_files([*SYSTEM, "/proc"], [])
 with attempt("own environment"): read("/proc/self/environ")
@@ -362,7 +361,7 @@ def test_the_kernel_knows_exactly_what_its_abi_gives_up(level: int) -> None:
     files, tcp, scopes = landlock.find_handled_rights(level)
     attributes = ctypes.create_string_buffer(struct.pack("=QQQ", files, tcp, scopes), 24)
     try:
-        os.close(calls.call(444, ctypes.addressof(attributes), 24, 0, otherwise="not taken"))
+        os.close(landlock.call(444, ctypes.addressof(attributes), 24, 0, otherwise="not taken"))
         taken = True
     except OSError:
         taken = False
@@ -395,7 +394,7 @@ def test_a_process_that_may_make_no_ruleset_is_told(ground: Ground) -> None:
     """Where Landlock is missing both raise, in one sentence: nobody goes on believing to be confined."""
     found = ground.confined("""
 import ctypes, struct
-from forgepool.workers.sandbox.launch import calls, seccomp
+from forgepool.workers.sandbox.launch import seccomp
 # As a kernel without Landlock: its calls do not exist.
 number, allow, enosys = (0x20, 0, 0, 0), (0x06, 0, 0, 0x7FFF0000), (0x06, 0, 0, 0x00050026)
 filter_ = [number, (0x35, 0, 2, 444), (0x25, 1, 0, 446), enosys, allow]

@@ -71,7 +71,7 @@ class Way:
         self, patterns: Sequence[str], *, limits: ProxyLimits | None = None, look_up: LookUp = ask_system
     ) -> None:
         self.told: list[ProxyRecord] = []
-        self.proxy = Proxy(read_rules(patterns), told=self.told.append, limits=limits, look_up=look_up)
+        self.proxy = Proxy(read_rules(patterns), report=self.told.append, limits=limits, look_up=look_up)
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.address: tuple[str, int] = self.listener.getsockname()
         self.proxy.serve(self.listener)
