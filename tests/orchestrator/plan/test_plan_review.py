@@ -174,4 +174,4 @@ def test_who_will_find_no_reviewer_is_told_so_beforehand(
     whole = plan(f"review: none\ngate: {{wave: {{}}, integration_review: end}}\ntasks: [{{id: one, agent: {agent}}}]\n")
     said = unreviewable(whole, settings)
     assert (said is not None) == (not keys or (warned and agent == "{builtin: {}}"))
-    assert said is None or ("as a whole" in said and "forgepool approve --wave" in said)
+    assert said is None or ("integration review" in said and "forgepool approve --wave" in said)
