@@ -1,8 +1,8 @@
 """
-What a bash script would run: `read_script` gives its facts, or says that they cannot be known.
+Reads a bash script: `read_script` gives the facts of what it would run, or says that they cannot be known.
 
 The parser makes a tree of the script, and tree-sitter's grammar must find its commands at the same places. `ScriptWalk`
-goes through the tree, and `performer` follows what each command runs in turn. The package's docstring has the reasons.
+goes through the tree, and `performer` follows what each command runs. The package's docstring has the reasons.
 """
 
 from collections.abc import Iterator
@@ -75,7 +75,7 @@ _KINDS = name_set(
 _RUNS = frozenset(["declaration_command", "unset_command", "test_command"])
 _DEEPEST = 8 * DEEPEST
 _FLAT = frozenset(["list", "pipeline", "binary_expression", "concatenation"])
-"""Nested by their length and not by their depth."""
+"""Nodes that nest by their length, not their depth."""
 _UNKNOWN = ShellWord(text="", static=False)
 _LEAVING = frozenset(["exit", "return", "break", "continue"])
 
@@ -87,7 +87,7 @@ class ScriptWalk(Performer):
         super().__init__(reading)
         self._parsed: dict[int, Sequence] = {}
         self._scanners: list[Scanner] = []
-        """Kept, so that no two regions ever have one id."""
+        """Kept, so that no two regions ever have the same id."""
 
     def read(self, text: str, place: StatementPlace) -> None:
         source = encode(text)
@@ -151,7 +151,7 @@ class ScriptWalk(Performer):
             given = find_piped_input(part)
 
     def _chain(self, chain: AndOrList, place: StatementPlace, given: Input) -> None:
-        """After `&&` what stood before it worked; after `||` it did not, so a `cd` there went nowhere."""
+        """After `&&` the part before has worked; after `||` it has failed, so its `cd` went nowhere."""
         beginning = place.folder
         self._statement(chain.parts[0], place, given)
         for index, (operator, part) in enumerate(zip(chain.operators, chain.parts[1:], strict=True)):
@@ -278,13 +278,13 @@ class ScriptWalk(Performer):
             self._parts(token.parts, place)
 
     def _parts(self, parts: Parts, place: StatementPlace) -> None:
-        """What runs to fill the holes."""
+        """Walk through the regions that run to fill the holes."""
         for region in regions_in(parts):
             self._sequence(self._parsed[id(region)], place.apart())
 
 
 def _check_splitting(token: Token, place: StatementPlace) -> None:
-    """A plain `sh` makes several words of `export A=$b`."""
+    """Refuse `export A=$b` for a plain `sh`, which may make several words of it."""
     if place.dialect != "bash" and read_word(token).several:
         refuse(f"sh may make several words of {token.raw!r}", 'write export NAME="$value"')
 
@@ -306,7 +306,7 @@ def _leaves(statement: Statement) -> bool:
 
 
 def _surely_went(statement: Statement, place: StatementPlace) -> bool:
-    """Whether what comes next is in the new folder, or not run at all."""
+    """Return whether the next statement runs in the new folder or not at all."""
     if isinstance(statement, AndOrList):
         parts = (statement.parts[0], statement.parts[-1])
         return len(statement.parts) == 2 and statement.operators == ("||",) and _is_cd(parts[0]) and _leaves(parts[1])
@@ -315,10 +315,10 @@ def _surely_went(statement: Statement, place: StatementPlace) -> bool:
 
 def read_script(text: str, *, folder: Path, read_file: ReadFile | None = None) -> ShellScript | Unparseable:
     """
-    What a bash script would run, started in `folder`.
+    Return the facts of a bash script that starts in `folder`.
 
-    `read_file` gives the texts of script files by their absolute paths, `..` and symlinks not resolved; what it gives
-    None for stays `opaque`. Ends soon for every text, and raises nothing.
+    `read_file` gives the texts of script files by their absolute paths, `..` and symlinks not resolved. Files for
+    which it gives None stay `opaque`. It ends soon for every text, and raises nothing.
     """
     reading = ScriptReading(read_file=read_file)
     try:
@@ -337,7 +337,7 @@ def read_script(text: str, *, folder: Path, read_file: ReadFile | None = None) -
 
 def find_grammar_commands(source: bytes) -> frozenset[int]:
     """
-    Where, in bytes, the words begin that the grammar takes for a command's name.
+    Return the bytes at which the words begin that the grammar takes for a command's name.
 
     Raises:
         Refusal: it does not understand the script.

@@ -1,9 +1,8 @@
 """
-Programs, Python modules and files that a shell command cannot do without, told from its text: pure.
+Finds programs, Python modules and files that a shell command cannot do without.
 
-Only what is certain from the text is named: what stands behind `||`, in a branch or a loop, behind a command that may
-install something or change the PATH, and every word with a variable in it, is left out. A command that the parser
-refuses needs nothing.
+Only what the text makes certain is named. Left out are commands behind `||`, in a branch or a loop, or after a command
+that may install something or change PATH, and words with a variable. A command that the parser refuses needs nothing.
 """
 
 import re
@@ -28,12 +27,12 @@ _HARMLESS = frozenset(
         "touch tr true uniq wc black flake8 isort mypy pytest ruff",
     )
 )
-"""Behind these, the PATH and what is installed are as they were before."""
+"""Programs after which PATH and the installed programs are as before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A program on the PATH, a module that `name` names for the interpreter `by`, or a file of the work tree."""
+    """A program on PATH, a module for the interpreter `by`, or a file of the work tree."""
 
     kind: Literal["program", "module", "file"]
     name: str
@@ -61,7 +60,7 @@ def requirements_of(script: str) -> tuple[Requirement, ...]:
 
 
 def _certain(statement: Statement) -> Iterator[Simple]:
-    """The simple commands that run one after another, up to the first of which it is not certain."""
+    """Yield the simple commands that run one after another, up to the first uncertain one."""
     match statement:
         case Simple():
             yield statement

@@ -1,6 +1,7 @@
 """
-The tools that end a conversation: `commit_plan`, `finish`, `ask`. What they say is the model's word; the harness looks
-for itself before it lets the conversation end.
+The tools that steer a conversation: `commit_plan`, `finish`, `ask` and `verdict` end it, `compact` clears its history.
+
+What they say is the model's word; the harness checks for itself before it lets the conversation end.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +25,10 @@ from forgepool.workers.tools.workplace import Workplace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permission:
-    """Whether a task may change paths. `queued`: somebody holds some of them; it is to begin again when he does not."""
+    """
+    The answer to a task that wants to change paths. `queued`: another task holds some; this one starts again once
+    they are free.
+    """
 
     verdict: Literal["granted", "queued", "refused"]
     why: str = ""
@@ -52,22 +56,22 @@ class CommitPlanArguments(Arguments):
 
 
 class InjectedFinishArguments(FinishArguments):
-    """Of an agent that was given everything, and could look nothing up."""
+    """`finish` for an agent that was given everything and can look nothing up."""
 
     missing: tuple[str, ...] = Field(description=_MISSING)
 
 
 class InjectedPlanArguments(CommitPlanArguments):
-    """As of `finish`."""
+    """`commit_plan` for an agent that was given everything and can look nothing up."""
 
     missing: tuple[str, ...] = Field(description=_MISSING)
 
 
 def finish_tool(unfinished: Callable[[], str | None], *, injected: bool = False) -> Tool:
     """
-    `unfinished` says why the work cannot be finished yet, such as that nothing was changed; None when it can.
+    Make `finish`. `unfinished` says why the work cannot end yet, such as that nothing changed; None when it can.
 
-    `injected`: the agent cannot look anything up, and has to say what it lacked; its summary then says it.
+    `injected`: the agent cannot look anything up, and its summary must say what it lacked.
     """
 
     def finish(arguments: FinishArguments, workplace: Workplace) -> ToolAnswer:
@@ -81,7 +85,7 @@ def finish_tool(unfinished: Callable[[], str | None], *, injected: bool = False)
 
 
 def commit_plan_tool(may_touch: MayTouch, *, injected: bool = False) -> Tool:
-    """`injected` as of `finish_tool`; the plan then says what was missing."""
+    """Make `commit_plan`. `injected` is as in `finish_tool`; the plan then says what was missing."""
 
     def commit_plan(arguments: CommitPlanArguments, workplace: Workplace) -> ToolAnswer:
         files = tuple(dict.fromkeys(workplace.name(workplace.path(each)) for each in arguments.files_to_modify))
@@ -152,7 +156,7 @@ _SAID = "Ends the review with your verdict. Call it once, alone, when you have r
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """What becomes of a verdict: it counts, or `void` says why not, and the conversation goes on if it may."""
+    """The reception of a verdict: it counts, or `void` says why not, and `goes_on` lets the conversation continue."""
 
     void: str = ""
     summary: str = ""
@@ -163,7 +167,7 @@ F = TypeVar("F", bound=Arguments)
 
 
 def verdict_tool(form: type[F], take: Callable[[F], Taken]) -> Tool:
-    """`take` is called with every form that is filled in as its schema wants it."""
+    """Make the tool. `take` gets every form that satisfies the schema."""
 
     def verdict(filled: F, workplace: Workplace) -> ToolAnswer:
         taken = take(filled)
@@ -177,7 +181,7 @@ def verdict_tool(form: type[F], take: Callable[[F], Taken]) -> Tool:
 
 
 def _whole(schema: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-    """Without references: not every server follows them."""
+    """Return the schema without references, which not every server follows."""
     named = schema.get("$defs")
     parts = named if isinstance(named, dict) else {}
     rest: dict[str, JsonValue] = {key: value for key, value in schema.items() if key != "$defs"}

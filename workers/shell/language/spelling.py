@@ -1,8 +1,8 @@
 """
-How bash's lexer takes a word apart: quotes, escapes, `$` in all its forms.
+Takes words apart as bash's lexer does: quotes, escapes and `$` in all its forms.
 
-What is refused here bash would read in a way that depends on more than the text at hand, or that the grammar is known
-to read otherwise.
+It refuses what bash would read in a way that depends on more than the text, and what the grammar is known to read
+otherwise.
 """
 
 import re
@@ -37,27 +37,27 @@ _SPECIAL = re.compile(rb"[0-9@*#?$!-]")
 _NUMERIC = frozenset(["#", "?", "$", "!"])
 _OPERATION = re.compile(rb":?[-=?+]|##?|%%?|/[/#%]?|\^\^?|,,?")
 _JOINS_TEXT = re.compile(rb"[\w \t\n.,:;!?\x80-\xff-]")
-"""What may stand before a continued line in double quotes: `$` would join with what follows."""
+"""Characters that may stand before a continued line in double quotes; `$` would join with the next line."""
 _ARRAY = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _SUBSCRIPT = re.compile(rb"\[([^][]*)\]")
 _FOR_SUM = re.compile(rb"[ \t]*\(\(")
 
 
 class Speller(ABC):
-    """Reads words at `at`; the scanner, which reads what stands between brackets, builds on it."""
+    """Reads words at the position `at`. The scanner, which reads what stands between brackets, builds on it."""
 
     def __init__(self, source: bytes) -> None:
         self.source = source
         self.at = 0
         self.evaluated: list[str] = []
-        """Variables whose values arithmetic somewhere in the script evaluates."""
+        """Variables whose values some arithmetic in the script evaluates."""
         self.sums: list[str] = []
         self.defaulted: list[str] = []
         """Variables that `${x:=...}` sets."""
         self.regions: list[Region] = []
-        """All those of substitutions."""
+        """The regions of all substitutions."""
         self.bash_only = ""
-        """Something in it that a plain `sh` reads otherwise."""
+        """Something in the script that a plain `sh` reads otherwise; "" if nothing."""
         self._depth = 0
 
     @abstractmethod
@@ -82,7 +82,7 @@ class Speller(ABC):
     # -- words
 
     def word(self) -> Parts:
-        """Up to the next blank or metacharacter outside of quotes; a `<(...)` is a word of its own."""
+        """Read up to the next blank or metacharacter outside quotes; a `<(...)` is a word of its own."""
         if self.peek() in (b"<", b">"):
             return (self._process(),)
         parts: list[Part] = []
@@ -97,7 +97,7 @@ class Speller(ABC):
         return tuple(parts)
 
     def pattern(self) -> Parts:
-        """The regular expression after `=~`, which may hold brackets and bars."""
+        """Read the regular expression after `=~`, which may hold brackets and bars."""
         parts: list[Part] = []
         opened = 0
         while (character := self.peek()) and character not in b" \t\n;&<>":
@@ -162,7 +162,7 @@ class Speller(ABC):
         return tuple(parts)
 
     def heredoc(self, end: int) -> Parts:
-        """The text of an unquoted heredoc that ends at `end`."""
+        """Read the text of an unquoted heredoc that ends at `end`."""
         parts: list[Part] = [WordPiece(text="", quoted=True)]
         while self.at < end:
             parts.extend(self._quoted(self.peek(), _PLAIN_HEREDOC, b"$`\\", end=end))
@@ -251,7 +251,7 @@ class Speller(ABC):
         return Hole(kind="number", quoted=quoted, start=start, end=self.at)
 
     def arithmetic(self) -> None:
-        """Past the `))` that ends the arithmetic begun here."""
+        """Read past the `))` that ends the arithmetic begun here."""
         start, opened = self.at, 0
         while self.at < len(self.source):
             character = self.peek()
@@ -317,7 +317,7 @@ class Speller(ABC):
         )
 
     def _prefix(self) -> tuple[bool, bool]:
-        """Whether it is a length, whether its keys are asked for."""
+        """Return whether the length, and whether the keys are asked for."""
         if self.peek() == b"#" and self.source[self.at + 1 : self.at + 2] not in (b"}", b"#", b"%", b":", b"-"):
             self.at += 1
             return True, False
@@ -334,7 +334,7 @@ class Speller(ABC):
         return found[0].decode()
 
     def _subscript(self) -> bool:
-        """Past `[...]`; whether it asks for all elements."""
+        """Read `[...]`, and return whether it asks for all elements."""
         if self.peek() != b"[":
             return False
         found = _SUBSCRIPT.match(self.source, self.at)
@@ -368,7 +368,7 @@ class Speller(ABC):
         self._evaluate(text.decode())
 
     def _default(self, *, quoted: bool) -> Parts:
-        """What follows the operator, up to the closing brace."""
+        """Read what follows the operator, up to the closing brace."""
         parts: list[Part] = []
         while (character := self.peek()) != b"}":
             if not character or character == b"\n":

@@ -1,4 +1,4 @@
-"""Builtins of bash that change what other commands are, or that evaluate what they are given."""
+"""Bash's builtins that change what other commands are, or that evaluate their arguments."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -82,14 +82,14 @@ def _read(argv: Argv) -> tuple[Effect, ...]:
 
 
 def _mapfile(argv: Argv) -> tuple[Effect, ...]:
-    """Its `-C` runs a text, and is not in the table."""
+    """`-C` runs a text, and is therefore not in the table."""
     _, rest = split_options(argv, options("t", "dnsu"))
     names = [_name(argv[0], word) for word in rest] or ["MAPFILE"]
     return tuple(Sets(name=name, array=True) for name in names)
 
 
 def _shopt(argv: Argv) -> tuple[Effect, ...]:
-    """Not `nullglob`: a word that vanishes makes another command of `git x* push`."""
+    """`nullglob` is refused: a word that vanishes makes another command of `git x* push`."""
     _, rest = split_options(argv, options("suq"))
     if not rest or any(not word.static or word.text not in ("globstar", "dotglob") for word in rest):
         refuse("shopt changes how commands are read", "leave it out, and write file names out")
@@ -102,7 +102,7 @@ def _unset(argv: Argv) -> tuple[Effect, ...]:
 
 
 def _wait(argv: Argv) -> tuple[Effect, ...]:
-    """Its `-p` evaluates a name; a job's number is none."""
+    """`-p` evaluates a name, so words that may be `-p` are refused."""
     effects: list[Effect] = []
     for word in argv[1:]:
         if word.static and not word.text.startswith("-p"):
@@ -127,7 +127,7 @@ def _printf(argv: Argv) -> tuple[Effect, ...]:
 
 
 def _test(argv: Argv) -> tuple[Effect, ...]:
-    """`[` and `test` evaluate what follows `-v`; words that are not known must not become such an operator."""
+    """`[` and `test` evaluate what follows `-v`, so unknown words must not become such an operator."""
     words = argv[1:-1] if argv[0].text == "[" else argv[1:]
     effects: list[Effect] = []
     for index, word in enumerate(words):
@@ -268,7 +268,7 @@ DECLARING = frozenset(["declare", "export", "local", "readonly", "typeset"])
 
 def split_declaration(argv: Argv) -> tuple[bool, Argv]:
     """
-    Whether `declare` or its kin declares arrays, and the words after its options.
+    Return whether a declaring builtin declares arrays, and the words after its options.
 
     Raises:
         Refusal: an option that makes later values be evaluated, or a variable's name that is not known.

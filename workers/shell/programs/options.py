@@ -1,7 +1,7 @@
 """
-Options before what a wrapper runs, by strict tables: an option that is not in the table is refused.
+Reads the options before what a wrapper runs, by strict tables.
 
-For after an unknown option nobody knows whether the next word is its value or the program.
+An option that is not in the table is refused: the next word could be its value or the program.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from forgepool.workers.shell.language.script import ShellWord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramOptions:
-    """Letters in `flags`, `valued` and `optional` (with an attached value); names without dashes in the `long` ones."""
+    """A program's options: letters in `flags`, `valued` and `optional` (value attached), names in the `long` ones."""
 
     flags: str = ""
     valued: str = ""
@@ -45,7 +45,7 @@ def options(
 
 def split_options(argv: tuple[ShellWord, ...], table: ProgramOptions) -> tuple[list[Option], tuple[ShellWord, ...]]:
     """
-    The options after argv[0], and what follows them (`--` taken away).
+    Return the options after argv[0], and the words after them (`--` removed).
 
     Raises:
         Refusal: one is not in the table, or not known before it is run.

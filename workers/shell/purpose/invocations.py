@@ -1,4 +1,4 @@
-"""A script's invocations, in the order they are written, by the policy's lexer and grammar."""
+"""Finds a script's invocations, in the order they are written, with the policy's lexer and parser."""
 
 import posixpath
 import re
@@ -36,7 +36,7 @@ _SILENT = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/fd/")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedByShell:
-    """A file that the shell opens. `names` are empty where the name is not known."""
+    """A file that the shell opens. `names` is empty where the name is unknown."""
 
     names: tuple[str, ...]
     mode: Literal["read", "write"]
@@ -48,21 +48,21 @@ class Invocation:
     words: tuple[ShellWord, ...]
     """The program first; empty where there are redirections alone."""
     folder: str | None = ""
-    """Where it runs; None where that is not known."""
+    """The folder it runs in; None where that is unknown."""
     opened: tuple[OpenedByShell, ...] = ()
     text: str | None = None
-    """What a heredoc or `<<<` feeds it."""
+    """The input from a heredoc or `<<<`."""
     fed_by: tuple[int, ...] = ()
-    """The places of those whose output it is fed."""
+    """The indexes of the invocations whose output it reads."""
     fed: bool = False
     seen: bool = True
-    """Its output is not fed to another, kept in a file or made a word of."""
+    """Its output is shown: not piped on, kept in a file or made a word."""
     aside: bool = False
-    """Its output becomes a word of another."""
+    """Its output becomes a word of another command."""
     wraps: bool = False
-    """It runs another one, which comes next."""
+    """It runs another invocation, which comes next."""
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Variables that are known where it runs."""
+    """The variables known where it runs."""
 
     @property
     def program(self) -> str:
@@ -73,7 +73,7 @@ class Invocation:
         return self.words[1:]
 
     def names(self, word: ShellWord) -> tuple[str, ...]:
-        """The files a word may stand for, patterns among them; empty where only the shell knows."""
+        """Return the files a word may stand for, patterns included; empty where only the shell knows."""
         return tuple(join_path(self.folder, name) for name in expand_word(word, self.values))
 
 
@@ -81,15 +81,15 @@ class Invocation:
 class FoundInvocations:
     invocations: tuple[Invocation, ...]
     bare: str
-    """The script without what its heredocs hold."""
+    """The script without the texts of its heredocs."""
 
 
 def invocations(text: str, folder: str = "", *, depth: int = 0) -> FoundInvocations:
     """
-    All of a script that starts in `folder`.
+    Find all invocations of a script that starts in `folder`.
 
     Raises:
-        Refusal: the grammar does not know what it is.
+        Refusal: the parser does not understand it.
     """
     source = text.encode(errors="replace")
     scanner = Scanner(source)
@@ -102,7 +102,7 @@ def invocations(text: str, folder: str = "", *, depth: int = 0) -> FoundInvocati
 
 
 def expand_word(word: ShellWord, values: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """What a word comes to, where it holds nothing but text, patterns for file names and variables that are known."""
+    """Return the values of a word that holds only text, patterns and known variables; else nothing."""
     if word.static or not word.written.strip("."):
         return (word.text,) if word.text else ()
     text = word.written
@@ -222,7 +222,10 @@ class _Walk:
         self._depth -= 1
 
     def _run_others(self, one: Invocation, place: _Place) -> bool:
-        """Whether it runs others: `timeout 60 pytest`, `bash -c '...'`, `find -exec ...`. They are walked through."""
+        """
+        Walk through the commands that this one runs (`timeout 60 pytest`, `bash -c '...'`), and return whether
+        any does.
+        """
         before = len(self.found)
         try:
             effects = effects_of(one.words, external=False)
@@ -295,12 +298,12 @@ def _opens(redirection: Redirection) -> tuple[Literal["read", "write"], ShellWor
 
 
 def _goes_on(one: Invocation) -> bool:
-    """What it prints goes down the pipe."""
+    """Return whether its output goes down the pipe."""
     return not (one.wraps or one.aside or any(file.mode == "write" for file in one.opened))
 
 
 def _shows(redirections: tuple[Redirection, ...]) -> bool:
-    """Whether what it prints does not go elsewhere."""
+    """Return whether its output is not redirected to a file."""
     return not any(
         each.descriptor in ("", "1") and each.operator.raw in (">", ">>", ">|", "&>", "&>>") for each in redirections
     )
@@ -316,7 +319,7 @@ def _moved(one: Invocation, place: _Place) -> str | None:
 
 
 def _bare(source: bytes, regions: tuple[Region, ...]) -> str:
-    """Cut from behind, so that what stands before stays where it is."""
+    """Remove the heredocs' texts, last first, so that earlier positions stay valid."""
     bodies = {(token.body.start, token.body.end) for region in regions for token in region.tokens if token.body}
     for start, end in sorted(bodies, reverse=True):
         if start >= 0:

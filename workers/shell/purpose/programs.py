@@ -1,4 +1,8 @@
-"""What well-known programs are for. Tables, and the few whose words decide."""
+"""
+The table of programs: what each is for, by its name and, where they decide, its words.
+
+The policy allows and refuses nothing by it: a purpose may be a guess.
+"""
 
 import posixpath
 import re
@@ -27,7 +31,7 @@ _ACTS = {
     "date": r"-[^-]*s|--set",
     "file": r"-[^-]*C|--compile",
 }
-"""Options by which a program that reads does something else."""
+"""Options that make a reading program do something else."""
 _SED_OPTIONS = ("-n", "-E", "-r", "-s", "-nE", "-nr", "-En", "-rn", "--quiet", "--silent", "--regexp-extended")
 _SED_SCRIPT = re.compile(r"""["']?(?:(?:\d+|\$|/[^/"'\s]*/)(?:,(?:\+?\d+|\$))?[pdq=];?)+["']?""")
 _QUOTED = re.compile(r"""'[^']*'|"[^"$`\\]*\"""")
@@ -54,9 +58,9 @@ _WRAPPERS = name_set(
 
 def reads_only(command: str) -> bool:
     """
-    Whether every program in it is known to only read, and nothing is written into a file.
+    Return whether every program in the command is known to only read, and none writes into a file.
 
-    What is not understood (a substitution, a script of `sed` or `awk` beyond the plainest) counts as writing.
+    Whatever is not understood (a substitution, all but the plainest scripts of `sed` and `awk`) counts as writing.
     """
     bare = _HARMLESS.sub(" ", _QUOTED.sub("''", command))
     if re.search(r"[>`]|\$\(|<\(|\$\{", bare):
@@ -65,7 +69,7 @@ def reads_only(command: str) -> bool:
 
 
 def is_test(command: str) -> bool:
-    """Whether one of its programs runs tests: `pytest -q`, `cd x && npm test`, `uv run python -m unittest`."""
+    """Return whether one of its programs runs tests: `pytest -q`, `cd x && npm test`, `uv run python -m unittest`."""
     return any(_tests(words) for words in _parts(command))
 
 
@@ -100,7 +104,9 @@ def _any_begins(words: list[str], with_what: tuple[str, ...]) -> bool:
 
 
 def _sed_reads(words: list[str]) -> bool:
-    """`sed -n '10,20p' file`: lines printed or left out by their numbers or a plain pattern, and no other script."""
+    """
+    Recognise `sed -n '10,20p' file`: lines printed or left out by numbers or a plain pattern, and no other script.
+    """
     options = [word for word in words if word.startswith("-")]
     scripts = [word for word in words if not word.startswith("-")][:1]
     return all(word in _SED_OPTIONS for word in options) and all(_SED_SCRIPT.fullmatch(each) for each in scripts)
@@ -118,7 +124,7 @@ def _tests(words: list[str]) -> bool:
 
 
 def _is_test_word(word: str) -> bool:
-    """`test`, `:app:test`, `test:unit`, `//pkg:all_test`."""
+    """Recognise `test`, `:app:test`, `test:unit` and `//pkg:all_test`."""
     return any(part in _TEST_WORDS for part in re.split(r"[:_-]", word.casefold()))
 
 
@@ -128,9 +134,9 @@ _SEARCHING = name_set(
     """
 )
 MATCHING = frozenset(["grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack"])
-"""They leave with 1 where nothing was found."""
+"""Programs that exit with 1 where nothing was found."""
 COMPARING = frozenset(["diff", "cmp"])
-"""They leave with 1 where there is a difference."""
+"""Programs that exit with 1 where there is a difference."""
 _FILTERS = name_set(
     """
     awk bat cat column cut fold gawk head jq less more nl rev sed sort tac tail tee tr uniq wc xxd yq od hexdump
@@ -162,7 +168,7 @@ _BUILDING = name_set(
     shellcheck pre-commit compileall py_compile build sphinx pyflakes pycodestyle vue-tsc biome staticcheck
     """
 )
-"""The modules that `python -m` builds with are among them."""
+"""Programs that build, and modules that `python -m` builds with."""
 _BUILDING_BY_WORD: Mapping[str, frozenset[str]] = {
     "cargo": frozenset(["b", "build", "clippy", "doc", "rustc"]),
     "go": frozenset(["build", "generate", "install", "vet"]),
@@ -201,12 +207,12 @@ def is_python(program: str) -> bool:
 
 
 def is_aside(one: Invocation) -> bool:
-    """It only prepares for others, or says something between them."""
+    """Return whether the invocation only prepares for others or prints something between them."""
     return one.wraps or one.aside or not one.words or one.program in _NO_PART
 
 
 def git_command(one: Invocation) -> tuple[str, list[str]]:
-    """Its subcommand and the words after it."""
+    """Return git's subcommand and the words after it."""
     words, _ = git_words(one.arguments)
     texts = [word.shown for word in words]
     return (texts[0], texts[1:]) if texts else ("", [])
@@ -214,8 +220,9 @@ def git_command(one: Invocation) -> tuple[str, list[str]]:
 
 def action(one: Invocation, given: Action | None) -> Action | None:
     """
-    What it is for, but for what it writes; None where it has no part of its own. `given` is what those are for whose
-    output it is fed.
+    Return the purpose of an invocation, its writes aside; None where it has none of its own.
+
+    `given` is the purpose of the invocations whose output it reads.
     """
     if not one.words or (one.wraps and one.program != "find"):
         return None
@@ -235,7 +242,7 @@ def action(one: Invocation, given: Action | None) -> Action | None:
 
 
 def _names_files(one: Invocation) -> bool:
-    """A filter's own files, beside its script."""
+    """Return whether a filter names files of its own, its script aside."""
     operands = sum(not word.text.startswith("-") or word.text == "-" for word in one.arguments)
     if one.program in ("head", "tail"):
         operands -= sum(re.fullmatch(r"\+?\d+", word.text) is not None for word in one.arguments)
@@ -293,7 +300,7 @@ _HOW: dict[str, How] = {"create": "create", "str_replace": "edit", "insert": "ed
 
 
 def edits_window(command: str) -> bool:
-    """`edit 10:12`, the new lines, `end_of_edit`: no shell's language."""
+    """Recognise SWE-agent's `edit 10:12`, the new lines, `end_of_edit`: no shell's language."""
     return _EDITED.match(command) is not None
 
 
@@ -304,7 +311,7 @@ def window(one: Invocation) -> Window:
 
 
 def find_shown_files(one: Invocation) -> tuple[Read, ...]:
-    """Of `open FILE [LINE]` and `str_replace_editor view FILE [--view_range FROM TO]`."""
+    """Return the reads of SWE-agent's `open FILE [LINE]` and `str_replace_editor view FILE [--view_range FROM TO]`."""
     texts = [word.text for word in one.arguments]
     if one.program == "open" and one.arguments:
         return tuple(Read(path=name, part=True) for name in one.names(one.arguments[0]))

@@ -1,4 +1,4 @@
-"""Which lines of which files a program shows, where its words tell."""
+"""Tells which lines of which files a program shows, where its words say so."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -30,13 +30,13 @@ _VALUED: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineStretch:
-    """Lines of whatever is fed: from `first` to `last`, or the last so many of them."""
+    """Lines of an input: from `first` to `last`, or the last `ending` of them."""
 
     first: int = 1
     last: int | None = None
     ending: int | None = None
     unknown: bool = False
-    """Some of them, or not as they stand."""
+    """Unknown lines, or lines that are changed."""
 
 
 _ALL = (LineStretch(),)
@@ -44,7 +44,7 @@ _SOME = (LineStretch(unknown=True),)
 
 
 def reads(one: Invocation, given: Sequence[Read]) -> tuple[Read, ...]:
-    """What it shows of files, where it shows them; `given` is what it is fed."""
+    """Return what an invocation shows of files; `given` is what it is fed."""
     shower = _SHOWERS.get(one.program)
     if shower is None:
         return ()
@@ -60,7 +60,7 @@ def reads(one: Invocation, given: Sequence[Read]) -> tuple[Read, ...]:
 
 
 def narrow_reads(given: Sequence[Read], stretches: Sequence[LineStretch]) -> tuple[Read, ...]:
-    """What is left of reads by lines; of several files that are run together, which lines is not known."""
+    """Narrow reads to some of their lines. Which lines of several joined files are left is unknown."""
     if len(given) > 1 and tuple(stretches) != _ALL:
         return tuple(replace(read, first=None, last=None, part=True) for read in given)
     found = [_narrowed(read, stretch) for read in given for stretch in stretches]
@@ -104,7 +104,7 @@ def _tail(one: Invocation) -> _Shown:
 
 
 def _count(one: Invocation) -> int | None:
-    """Of `head` and `tail`: how many lines; None where it counts characters."""
+    """Return how many lines `head` or `tail` shows; None where it counts characters."""
     texts = _texts(one)
     if any(re.match(r"-[qvz]*c|--bytes", text) for text in texts):
         return None
@@ -216,7 +216,7 @@ def _is_option(text: str) -> bool:
 
 
 def _operands(one: Invocation) -> tuple[str, ...]:
-    """The files it names, "" for those that only the shell knows; a script among them keeps its place."""
+    """Return the files it names, "" for those that only the shell knows; a script among them keeps its place."""
     found: list[str] = []
     skip = False
     for word in one.arguments:

@@ -1,4 +1,4 @@
-"""Which files a program changes, where its words tell."""
+"""Tells which files a program changes, where its words say so."""
 
 import posixpath
 import re
@@ -27,32 +27,32 @@ _FORMATTERS: Mapping[str, tuple[str, ...]] = {
     "rustfmt": (),
     "clang-format": ("-i",),
 }
-"""With the options of which one must be there."""
+"""Formatters, each with the options one of which makes it write; none means that it writes anyway."""
 _LOOKING = ("--check", "--check-only", "--diff", "-c", "--help", "--version", "--list-different")
 _EDITORS = frozenset(["ed", "ex", "red"])
 _EVERYTHING = frozenset(["merge", "rebase", "pull", "cherry-pick", "revert", "bisect"])
 _GIVEN = re.compile(r"-\w*c")
-"""How a shell is given its script as a word."""
+"""The option before a shell's script that is given as a word."""
 _FILE = re.compile(r"[^:]*\.(?!\d)\w{1,6}")
 
 
 def writes(one: Invocation) -> tuple[Write, ...]:
-    """By the shell for it, and by itself."""
+    """Return the writes of an invocation: by the shell for it, and by itself."""
     return tuple(dict.fromkeys([*_redirected(one), *_by_itself(one), *find_changed_files(one)]))
 
 
 def is_redirected(one: Invocation) -> bool:
-    """Whether it changes no more than the files that its output goes to: those of a compiler, too."""
+    """Return whether it formats no file, so that at most its own output is written."""
     return not any(_formatted(one))
 
 
 def changes(one: Invocation) -> bool:
-    """Whether it changes files without naming one: folders made."""
+    """Return whether it changes files without naming one: it makes folders, or deletes what it finds."""
     return one.program in ("mkdir", "rmdir") or (one.program == "find" and _finds_to_delete(one))
 
 
 def find_carried_out(one: Invocation) -> tuple[str, str] | None:
-    """The kind and the path of a file whose text it carries out: `python fix.py`, `git apply fix.patch`."""
+    """Return kind and path of a file that it carries out: `python fix.py`, `git apply fix.patch`."""
     operands = [word for word in one.arguments if not word.text.startswith("-")]
     read = next((name for file in one.opened if file.mode == "read" for name in file.names), None)
     if is_python(one.program) and operands and not any(word.text in ("-c", "-m") for word in one.arguments):
@@ -126,7 +126,7 @@ def _adds(one: Invocation) -> bool:
 
 
 def _folder_of(word: ShellWord, one: Invocation) -> str:
-    """All that a word may stand for which only the shell knows."""
+    """Return the folder that holds whatever an unknown word may stand for."""
     folder = posixpath.dirname(word.text)
     return join_path(one.folder, folder) if folder else one.folder or "."
 

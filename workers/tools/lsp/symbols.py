@@ -1,7 +1,7 @@
 """
-`find_symbol`, `find_references`, `rename_symbol`, `diagnostics`: questions about code to whoever understands it.
+`find_symbol`, `find_references`, `rename_symbol`, `diagnostics`: tools that ask language servers about code.
 
-A model knows lines and names, not columns: where on the line a name stands is found here.
+A model knows lines and names, not columns; this module finds where on the line a name stands.
 """
 
 import re
@@ -39,10 +39,10 @@ T = TypeVar("T")
 _MOST_LINES = 60
 _LINE_CHARACTERS = 160
 _LOOKED_INTO = 40
-"""How many files are looked into for a definition that no server tells of the whole project."""
+"""The most files searched for a definition that no server has in its index of the project."""
 _DEFINING = rb"class|def|func|fn|function|struct|enum|trait|interface|type|const|static|let|var|define"
 _CHECKED = 30
-"""How many changed files are checked in one call."""
+"""The most changed files checked in one call."""
 
 
 class FindSymbol(Arguments):
@@ -70,7 +70,7 @@ class Diagnostics(Arguments):
 
 
 def symbol_tools(servers: LanguageServers) -> tuple[Tool, ...]:
-    """The tools over an order's servers; none where there is no server for the worktree's languages."""
+    """Make the tools over an order's servers; none where the worktree's languages have no server."""
     if not servers.running:
         return ()
     known = ", ".join(sorted({suffix for each in servers.running for suffix in each.server.files}))
@@ -127,7 +127,7 @@ def _find_symbol(servers: LanguageServers, arguments: FindSymbol, workplace: Wor
 
 def _definitions(server: RunningServer, name: str, where: Path, workplace: Workplace) -> list[Symbol]:
     """
-    Asked of the project first; where that tells nothing, of the files that hold the name; then of the project again.
+    Ask the server's index of the project, then the files that hold the name, then the index again.
 
     Servers that have just started may not have read the project when they are asked, and not say so.
     """
@@ -149,18 +149,18 @@ def _definitions(server: RunningServer, name: str, where: Path, workplace: Workp
 
 
 def _bare(name: str) -> str:
-    """Some servers tell a function with its arguments, a method with its type."""
+    """Return the name without the arguments or the type that some servers add."""
     return plain_name(re.split(r"[(<]", name)[0].strip())
 
 
 def _owned(symbol: Symbol, name: str) -> bool:
-    """Whether the symbol is in what the name says it is in: in `Shop`, of `Shop.open`."""
+    """Return whether the symbol is inside the owner that the name gives: `Shop` in `Shop.open`."""
     owner = name.removesuffix("()")[: -len(plain_name(name))].rstrip(".:#")
     return owner != "" and plain_name(owner) in re.split(r"\W+", f"{symbol.container} {symbol.name}")
 
 
 def _holding(server: RunningServer, name: str, where: Path, workplace: Workplace) -> tuple[Path, ...]:
-    """Files below a folder that have the name in them; those that seem to define it first."""
+    """Return files below a folder that hold the name, those that seem to define it first."""
     defining = re.compile(rb"\b(?:" + _DEFINING + rb")\b[^\n=]*\b" + re.escape(name.encode()) + rb"\b")
     found: list[tuple[bool, Path]] = []
     for path in server.files():
@@ -170,7 +170,7 @@ def _holding(server: RunningServer, name: str, where: Path, workplace: Workplace
 
 
 def _bytes_of(path: Path, workplace: Workplace) -> bytes:
-    """Of a path that was not judged: a server may tell of any, and a link may lie at it."""
+    """Read a path that was not checked: a server may name any, and a link may lie there."""
     try:
         folder, below = workplace.open_parent(path)
         return folder.read(below, most_bytes=MAX_BYTES)
@@ -226,7 +226,7 @@ def _changed(text: str, changes: Iterable[TextChange], name: str) -> str:
 
 
 def _write_all(contents: dict[Path, tuple[str, str]], workplace: Workplace) -> dict[Path, int]:
-    """All files or none: what was written is put back when a later one cannot be."""
+    """Write all files or none: those written are restored if a later one fails."""
     sizes: dict[Path, int] = {}
     try:
         for path, (_, after) in contents.items():
@@ -289,10 +289,10 @@ def _of_symbol(
     ask: "Callable[[ServerConversation, Path, int, int], Awaitable[T]]",
 ) -> T:
     """
-    What is told of a name on a line, wherever on it that stands.
+    Ask about a name on a line, wherever it stands on it.
 
     Raises:
-        Refused: it does not stand there, or stands there with more than one meaning.
+        ToolRefused: it does not stand there, or has several meanings there.
     """
     path = _file(arguments.path, workplace)
     server = _server_of(servers, path, arguments.path)
@@ -317,7 +317,7 @@ def _of_symbol(
 
 
 def _columns(line: str, symbol: str) -> list[int]:
-    """Where the name stands with its owner as it was given (`shop.open`), else wherever it stands."""
+    """Return the columns of the name with its owner as given (`shop.open`), else of the name alone."""
     owned, name = symbol.removesuffix("()"), plain_name(symbol)
     before = units(owned) - units(name)
     return [column + before for column in columns_of(line, owned)] or columns_of(line, name)
