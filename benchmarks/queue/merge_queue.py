@@ -3,7 +3,7 @@ How soon do changes land? The merge train against others, cell by cell, and how 
 
     python benchmarks/queue/merge_queue.py [--seeds 101-110] [--cell NAME ...] [--policy NAME ...] [--plans-only]
 
-Each cell is a world of `orchestrator.simulate`, and each figure the mean over the seeds. `of oracle` is the P95 over
+Each cell is a world of `simulated_world.py`, and each figure the mean over the seeds. `of oracle` is the P95 over
 that of the strict-order oracle, which knows what is good, and runs each change once; `of bors`, over that of batches
 of eight. Where a policy cannot keep up, `decided` says so, and its times are of what landed at last.
 """
@@ -12,10 +12,11 @@ import argparse
 import time
 from collections.abc import Sequence
 
+from queue_policies import POLICIES
+from simulated_world import QueueTerms, World
+from simulated_yard import Numbers, play
+
 from forgepool.orchestrator.cli.output.terminal import out, table
-from forgepool.orchestrator.simulate.queue.numbers import Numbers, play
-from forgepool.orchestrator.simulate.queue.policies import POLICIES
-from forgepool.orchestrator.simulate.queue.world import QueueTerms, World
 from forgepool.supervisor.train.model import (
     Cancel,
     Couple,

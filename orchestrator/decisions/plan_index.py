@@ -9,9 +9,9 @@ from typing import ClassVar, Literal
 
 from forgepool.orchestrator.plan.budget import Budget, BudgetLedger
 from forgepool.orchestrator.plan.document import Plan, Task
+from forgepool.orchestrator.plan.entries import PlanReview
 from forgepool.orchestrator.plan.overlap import Globs
 from forgepool.orchestrator.plan.readiness import Graph, TaskNeeds
-from forgepool.orchestrator.plan.review_options import PlanReview
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IN_FLIGHT, TaskState
 from forgepool.supervisor.gate.affected_checks import ONE_LANE, Lanes

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.launch import embedded
 from forgepool.orchestrator.plan.document import Plan
-from forgepool.orchestrator.plan.review_options import PlanReview
+from forgepool.orchestrator.plan.entries import PlanReview
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun, Hub
 from forgepool.supervisor.gate.check_entry import GATE_FILE

@@ -17,18 +17,22 @@ from pydantic import Field, ValidationError
 from forgepool.orchestrator.plan.entries import (
     PlanPolicy,
     PlanReading,
+    PlanReview,
     PlanSource,
     WrittenTask,
     check_groups,
     check_hosts,
     check_ids,
     check_policies,
+    check_silences,
     fan_out_entries,
+    gate_of,
+    review_of,
+    script_in,
 )
 from forgepool.orchestrator.plan.fan_out import BuiltinEntry, TaskEntry
-from forgepool.orchestrator.plan.needs import check_cycles, needs_of_all
+from forgepool.orchestrator.plan.graph import check_cycles, needs_of_all
 from forgepool.orchestrator.plan.overlap import BadGlob, parse
-from forgepool.orchestrator.plan.review_options import PlanReview, check_silences, gate_of, review_of, script_in
 from forgepool.supervisor.gate_file.document import CheckDefinition, check_mistakes, definitions
 from forgepool.workers.schema.orders import (
     AgentSpec,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forgepool.orchestrator.plan.document import Plan, load_plan
-from forgepool.orchestrator.plan.review_options import review_by
+from forgepool.orchestrator.plan.entries import review_by
 from forgepool.supervisor.gate.requirements import GATE_FILE
 from forgepool.supervisor.gate_file.document import read_gate_file
 from forgepool.workers.schema.settings import Settings

@@ -24,9 +24,8 @@ from forgepool.supervisor.messages import Landing
 from forgepool.workers.context.transcript.entries import Entry, TranscriptWrong, TurnSaid, parse_transcript
 from forgepool.workers.context.transcript.usage import Meter
 from forgepool.workers.schema.orders import BuiltinAgent, Limits, Spent
-from forgepool.workers.workspace.candidates import read_result
 from forgepool.workers.workspace.checkpoints import read_progress
-from forgepool.workers.workspace.refs import marker_ref, result_ref, run_refs
+from forgepool.workers.workspace.refs import marker_ref, read_result, result_ref, run_refs
 from forgepool.workers.workspace.resume import sum_carried_in
 from forgepool.worktrees.git.git import CommitId
 from forgepool.worktrees.hub.mirror import Mirror

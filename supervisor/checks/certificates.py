@@ -18,7 +18,7 @@ from forgepool.supervisor.messages import Certificate
 from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.globs import parse
 from forgepool.workers.schema.settings import inherit_environment
-from forgepool.workers.workspace.dependency_cache import environment_fingerprint
+from forgepool.workers.workspace.dependencies import environment_fingerprint
 from forgepool.worktrees.git.git import Git, TreeId
 
 _NO_SAY = frozenset({"cost_s", "voting"})

@@ -23,7 +23,7 @@ from forgepool.workers.sandbox.network.package_access import PackageAccess
 from forgepool.workers.sandbox.order.private_dirs import Private, let_out
 from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
 from forgepool.workers.schema.orders import Setup
-from forgepool.workers.workspace.dependency_cache import (
+from forgepool.workers.workspace.dependencies import (
     Mount,
     Mounting,
     bring_in,

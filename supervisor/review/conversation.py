@@ -16,8 +16,7 @@ from forgepool.supervisor.review.difference import Difference
 from forgepool.supervisor.review.form import VerdictForm, objections, settle_form
 from forgepool.supervisor.review.panel import Seat
 from forgepool.supervisor.review.reading import reading
-from forgepool.workers.agents.briefing.prompts.blocks import prompt
-from forgepool.workers.agents.briefing.skills.library import builtin_skill
+from forgepool.workers.agents.briefing.system_prompt import builtin_skill, prompt
 from forgepool.workers.agents.builtin.loop import ConversationBrief, ConversationOutcome, Talk
 from forgepool.workers.agents.builtin.permission import Rulings
 from forgepool.workers.agents.render_transcript import narrate_entries

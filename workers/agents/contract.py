@@ -5,9 +5,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from pydantic import TypeAdapter
+
 from forgepool.workers.llm.provider import Trouble
 from forgepool.workers.schema.confinement import Confinement
-from forgepool.workers.schema.orders import Spent, WorkOrder
+from forgepool.workers.schema.orders import ReasonPack, Spent, WorkOrder
+
+_REASONS = TypeAdapter(tuple[ReasonPack, ...])
 
 AgentEnding = Literal[
     "finished",
@@ -70,3 +74,21 @@ class AgentAnswer:
     """Interrupted attempts that this one went on with; what they used is in `spent`."""
     resumable: bool = False
     """Whether another attempt may go on from what the hub keeps of this one."""
+
+
+def task_variables(order: WorkOrder, reasons: Path) -> dict[str, str]:
+    """Return the environment variables that tell an agent's commands about their task."""
+    return {
+        "FORGEPOOL_TASK": order.task,
+        "FORGEPOOL_RUN": order.run,
+        "FORGEPOOL_ATTEMPT": str(order.attempt),
+        "FORGEPOOL_BASE": order.base,
+        "FORGEPOOL_REASONS": str(reasons),
+    }
+
+
+def write_reasons(order: WorkOrder, folder: Path) -> Path:
+    """Write the reasons why earlier attempts came back as a JSON list, which is empty for the first attempt."""
+    path = folder / "reasons.json"
+    path.write_bytes(_REASONS.dump_json(order.reasons, indent=1))
+    return path

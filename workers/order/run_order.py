@@ -21,10 +21,9 @@ from forgepool.workers.sandbox.order.layers import NoSandbox, choose_level
 from forgepool.workers.schema.orders import Outcome, WorkOrder, WorkResult
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong
-from forgepool.workers.workspace.acceptance import AcceptanceFinding, accept
-from forgepool.workers.workspace.candidates import Candidate, find_published, publish
+from forgepool.workers.workspace.refs import Candidate, find_published, publish
 from forgepool.workers.workspace.resume import sum_carried_over, sum_so_far
-from forgepool.workers.workspace.workspace import Workspace, set_up, unprintable
+from forgepool.workers.workspace.workspace import AcceptanceFinding, Workspace, accept, set_up, unprintable
 from forgepool.worktrees.checkouts.checkout import Unusable
 from forgepool.worktrees.commits.changes import changes, list_touched_paths
 from forgepool.worktrees.git.git import CommitId, GitFailed, TreeId

@@ -12,9 +12,8 @@ from forgepool.orchestrator.cli.output.say import say, say_json
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.run.durations import learn_durations
 from forgepool.orchestrator.run.hub import open_hub, read_plan, wants_reviews
-from forgepool.orchestrator.simulate.plan.fitted import fit
-from forgepool.orchestrator.simulate.plan.forecast import Forecast, Wanted, forecast, grounds
-from forgepool.orchestrator.simulate.plan.forecast_text import as_json, lines
+from forgepool.orchestrator.simulate.forecast import Forecast, Wanted, fit, forecast, grounds
+from forgepool.orchestrator.simulate.forecast_text import as_json, lines
 from forgepool.workers.schema.settings import Settings
 
 _SEEDS = 20
@@ -95,7 +94,7 @@ def _refuse_folder(path: Path) -> None:
 
 
 def _draw(path: Path, name: str, found: Forecast) -> None:
-    from forgepool.orchestrator.simulate.plan.gantt import gantt
+    from forgepool.orchestrator.simulate.gantt import gantt
 
     title = f"{name}, simulated with {found.workers} {'worker' if found.workers == 1 else 'workers'}"
     try:

@@ -8,8 +8,7 @@ import pytest
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.launch.prerequisites import unreviewable
 from forgepool.orchestrator.plan.document import Plan, dump_plan, parse_plan, read_expanded
-from forgepool.orchestrator.plan.entries import GateOptions, Wave
-from forgepool.orchestrator.plan.review_options import PlanReview
+from forgepool.orchestrator.plan.entries import GateOptions, PlanReview, Wave
 from forgepool.supervisor.gate_file.rules import RULES
 from forgepool.workers.schema.orders import Limits
 from forgepool.workers.schema.settings import Settings

@@ -38,8 +38,7 @@ from forgepool.orchestrator.journal.events import (
 from forgepool.orchestrator.journal.inbox import PersonRequest as Wish
 from forgepool.orchestrator.journal.store import Journal, read
 from forgepool.orchestrator.plan.budget import Budget, SeenUse
-from forgepool.orchestrator.plan.entries import GateOptions, Wave
-from forgepool.orchestrator.plan.review_options import PlanReview
+from forgepool.orchestrator.plan.entries import GateOptions, PlanReview, Wave
 from forgepool.orchestrator.run.dispatch import (
     check_request,
     land_request,

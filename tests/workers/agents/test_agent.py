@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from host_kit import Host
 
-from forgepool.workers.agents.command import perform_command
 from forgepool.workers.agents.contract import AgentAnswer, Assignment
+from forgepool.workers.agents.dispatch import perform_command
 from forgepool.workers.context.transcript.entries import read_transcript
 from forgepool.workers.sandbox.order.environment import command_environment
 from forgepool.workers.schema.confinement import OPEN

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from premade import repository
 
+from forgepool.workers.agents.briefing.task_card import write_priors
 from forgepool.workers.schema.orders import Prior
-from forgepool.workers.workspace.upstream import write_priors
 from forgepool.worktrees.git.git import Git
 
 

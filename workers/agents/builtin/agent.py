@@ -11,16 +11,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from forgepool.workers.agents.briefing.hints.model import Guess
+from forgepool.workers.agents.briefing.model_hints import Guess
 from forgepool.workers.agents.builtin.attempt import Attempt, Models, PhaseModel
-from forgepool.workers.agents.builtin.briefing import brief_task, find_hints
 from forgepool.workers.agents.builtin.phases import PhaseCourse, facts
-from forgepool.workers.agents.builtin.prompts import TaskWords, describe_move
-from forgepool.workers.agents.builtin.servers import serve_tools
+from forgepool.workers.agents.builtin.prompts import TaskWords, brief_task, describe_move, find_hints
 from forgepool.workers.agents.builtin.summaries import SummaryModel
-from forgepool.workers.agents.builtin.toolbox import Toolbox
-from forgepool.workers.agents.command import task_variables, write_reasons
-from forgepool.workers.agents.contract import AgentAnswer, Assignment
+from forgepool.workers.agents.builtin.toolbox import Toolbox, serve_tools
+from forgepool.workers.agents.contract import AgentAnswer, Assignment, task_variables, write_reasons
 from forgepool.workers.agents.families import families_of
 from forgepool.workers.agents.render_transcript import narrate_entries
 from forgepool.workers.context.profile_switch import read_wished_profile

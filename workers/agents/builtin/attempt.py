@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Protocol, assert_never
 
-from forgepool.workers.agents.briefing.hints.hint import render_hints
-from forgepool.workers.agents.briefing.hints.model import Guess
+from forgepool.workers.agents.briefing.hints import render_hints
+from forgepool.workers.agents.briefing.model_hints import Guess
 from forgepool.workers.agents.builtin.loop import ConversationBrief, ConversationOutcome, Talk
 from forgepool.workers.agents.builtin.permission import Rulings
 from forgepool.workers.agents.builtin.phases import (
@@ -52,10 +52,9 @@ from forgepool.workers.schema.orders import PhaseName
 from forgepool.workers.tools.endings import COMPACT, FINISH
 from forgepool.workers.tools.files.text_file import read_text, show_text
 from forgepool.workers.tools.workplace import ToolRefused, Workplace
-from forgepool.workers.workspace.acceptance import AcceptanceFinding
 from forgepool.workers.workspace.checkpoints import HubKeeper
 from forgepool.workers.workspace.resume import attempts_in
-from forgepool.workers.workspace.workspace import Workspace
+from forgepool.workers.workspace.workspace import AcceptanceFinding, Workspace
 
 _FLUSH_S = 60.0
 _SECURE_S = 15.0

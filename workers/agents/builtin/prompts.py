@@ -7,17 +7,22 @@ the conversation before is handed on but by these.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from forgepool.workers.agents.briefing.prompts.blocks import system_blocks
-from forgepool.workers.agents.briefing.skills.role import Skill
+from forgepool.workers.agents.briefing.hints import best, hintable_paths, hints_by_rule
+from forgepool.workers.agents.briefing.model_hints import Guess, hints_by_model
+from forgepool.workers.agents.briefing.system_prompt import Skill, find_skill, system_blocks
+from forgepool.workers.agents.briefing.task_card import conventions, files_at_base, task_card, write_priors
 from forgepool.workers.agents.builtin.phases import facts
 from forgepool.workers.context.edits.masks import FILES_TITLE
 from forgepool.workers.context.transcript.entries import Entry, PlanCommitted
 from forgepool.workers.context.transcript.excerpts import excerpts
 from forgepool.workers.context.transcript.summary import render_summary, summarise_entries
-from forgepool.workers.schema.orders import PhaseName
+from forgepool.workers.llm.routing.open import open_models
+from forgepool.workers.llm.routing.table import Table
+from forgepool.workers.schema.orders import BuiltinAgent, PhaseName, WorkOrder
+from forgepool.workers.workspace.workspace import Workspace
 
 _OVERFLOWED = (
     "Your conversation before this one grew too long and was ended. What you did to the files is still there: "
@@ -86,3 +91,52 @@ def _plan(plan: PlanCommitted) -> str:
     files = "\n".join(f"- {path}" for path in plan.files)
     named = f"\n\nFiles to modify:\n{files}" if files else ""
     return f"## The committed plan\n\n{plan.plan.strip()}{named}"
+
+
+HINTS_ROUTE = "hints"
+"""A kind of work whose model, where the user's table has a route for it, is asked for hints besides the rules."""
+
+
+def brief_task(order: WorkOrder, bench: Workspace, agent: BuiltinAgent, tmp: Path) -> TaskWords:
+    """
+    Raises:
+        DocumentWrong: the skill it asks for is none, or is written wrongly.
+    """
+    git, base = bench.mirror.git, bench.base
+    skill = find_skill(agent.skill, git, base) if agent.skill else None
+    card = task_card(
+        order,
+        conventions=conventions(git, base),
+        priors=write_priors(order.priors, tmp, git),
+        files=_files(order, skill, bench),
+    )
+    return TaskWords(
+        card=card,
+        skill=skill,
+        red_first=agent.red_first,
+        root=str(bench.checkout.path),
+        tests=order.acceptance,
+    )
+
+
+def find_hints(order: WorkOrder, bench: Workspace, table: Table, *, stop: Callable[[], bool]) -> Guess:
+    """Files likely to matter, by rules, and by a model where the table has one for it; with what asking it took."""
+    git, base = bench.mirror.git, bench.base
+    found = hints_by_rule(order, git, base)
+    if HINTS_ROUTE not in table.routes:
+        return Guess(hints=found)
+    capped = order.limits.cost_usd is not None
+    chain = open_models(table, task_type=HINTS_ROUTE, phase="plan", capped=capped, settings=bench.settings)
+    guess = hints_by_model(chain, order, git, base, stop=stop)
+    there = frozenset(hintable_paths(git, base))
+    return replace(guess, hints=best((*found, *guess.hints), there))
+
+
+def _files(order: WorkOrder, skill: Skill | None, bench: Workspace) -> str:
+    """For who cannot look for himself: what the task names, then what seems likely."""
+    if skill is None or skill.context_mode == "autonomous":
+        return ""
+    git, base = bench.mirror.git, bench.base
+    there = frozenset(hintable_paths(git, base))
+    paths = dict.fromkeys((*order.files, *(hint.path for hint in hints_by_rule(order, git, base))))
+    return files_at_base(git, base, [path for path in paths if path in there])

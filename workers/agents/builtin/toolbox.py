@@ -6,17 +6,25 @@ The same phase gives the same tools every time it is asked, byte for byte: what 
 them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from forgepool.workers.agents.briefing.skills.narrowing import narrow_tools
-from forgepool.workers.agents.briefing.skills.role import Skill
+from forgepool.workers.agents.briefing.system_prompt import Skill, narrow_tools
 from forgepool.workers.policy.layers import Policy
 from forgepool.workers.policy.offering import offerable
 from forgepool.workers.sandbox.run.background import Background
+from forgepool.workers.schema.confinement import Confinement
 from forgepool.workers.schema.orders import PhaseName
+from forgepool.workers.schema.settings import Settings, secret
 from forgepool.workers.tools.commands.red_phase import RedPhase, confirm_red_phase_tool
+from forgepool.workers.tools.config import read_tool_config
 from forgepool.workers.tools.endings import ASK, COMPACT_TOOL, MayTouch, commit_plan_tool, finish_tool
+from forgepool.workers.tools.lsp.servers import LanguageServers
+from forgepool.workers.tools.lsp.symbols import symbol_tools
+from forgepool.workers.tools.mcp.servers import McpServers
+from forgepool.workers.tools.mcp.tools import mcp_tools
 from forgepool.workers.tools.tool import Tool
 from forgepool.workers.tools.toolset import reading, working
 
@@ -59,3 +67,29 @@ class Toolbox:
         if self.red is not None and self.red.confirmed is None:
             return "no failing test was seen yet; write one and call confirm_red_phase"
         return self.unchanged()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    tools: Mapping[PhaseName, tuple[Tool, ...]]
+    warnings: tuple[str, ...]
+    """A sentence for each server that is left out."""
+
+
+@contextmanager
+def serve_tools(root: Path, env: Mapping[str, str], confined: Confinement, settings: Settings) -> Iterator[Served]:
+    """
+    What is served for a worktree, until the end of the block; then all of those programs are dead.
+
+    Raises:
+        DocumentWrong: the host's tools.yaml is written wrongly.
+    """
+    config = read_tool_config(settings.tools_file)
+    with (
+        LanguageServers(root, env, confined, config.language_servers) as languages,
+        McpServers(config.mcp_servers, root=root, env=env, lend=secret) as others,
+    ):
+        symbols = symbol_tools(languages)
+        phases: tuple[PhaseName, ...] = ("plan", "execute")
+        tools = {phase: (*symbols, *mcp_tools(others, phase)) for phase in phases}
+        yield Served(tools=tools, warnings=others.warnings)

@@ -10,27 +10,53 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from forgepool.workers.agents.cli.judgement import ProgramJudgement, ProgramStatements, judge_program
-from forgepool.workers.agents.cli.programs.aider import AIDER
-from forgepool.workers.agents.cli.programs.claude import CLAUDE
-from forgepool.workers.agents.cli.programs.codex import CODEX
-from forgepool.workers.agents.cli.programs.opencode import OPENCODE
-from forgepool.workers.agents.cli.programs.program import CliAgentProgram, ProgramInvocation, ProgramJob, Vendor
-from forgepool.workers.agents.cli.prompt import write_prompt
-from forgepool.workers.agents.cli.record import Record
-from forgepool.workers.agents.cli.redaction import Redaction
-from forgepool.workers.agents.command import task_variables, write_reasons
-from forgepool.workers.agents.contract import AgentAnswer, Assignment
+from forgepool.workers.agents.briefing.task_card import task_card, write_priors
+from forgepool.workers.agents.cli.aider import AIDER
+from forgepool.workers.agents.cli.claude import CLAUDE
+from forgepool.workers.agents.cli.codex import CODEX
+from forgepool.workers.agents.cli.opencode import OPENCODE
+from forgepool.workers.agents.cli.program import CliAgentProgram, ProgramInvocation, ProgramJob, Vendor
+from forgepool.workers.agents.cli.record import ProgramJudgement, ProgramStatements, Record, Redaction, judge_program
+from forgepool.workers.agents.contract import AgentAnswer, Assignment, task_variables, write_reasons
 from forgepool.workers.agents.families import program_families
 from forgepool.workers.agents.render_transcript import narrate_entries
 from forgepool.workers.context.transcript.entries import ConversationStarted, Finished, Transcript, TurnSaid, now
 from forgepool.workers.llm.messages import Text, user
+from forgepool.workers.llm.provider import ModelFailed
+from forgepool.workers.llm.routing.breaker import Breaker, Shut
+from forgepool.workers.queue.broker import connect
 from forgepool.workers.sandbox.network.outlet import way_out
 from forgepool.workers.sandbox.order.private_dirs import private
 from forgepool.workers.sandbox.run.process import Command, Ended, run
 from forgepool.workers.schema.orders import CliAgent, CliProgram
 from forgepool.workers.schema.settings import secret
+from forgepool.workers.workspace.workspace import Workspace
 from forgepool.worktrees.checkouts.trees import is_folder, remove_rubbish
+
+_TOLD_FIRST = (
+    "You work alone, in this folder, a git worktree; nobody answers questions. Change what the task below asks for and "
+    "nothing else. Do not commit, stash, switch branches or push: what you leave in the files is taken as your work, "
+    "and others commit it. Tests and linters are run on it afterwards; run them yourself first. When everything is "
+    "done, end with a summary of what you changed."
+)
+_RULES = ("AGENTS.md", "CLAUDE.md", "CONTRIBUTING.md")
+
+
+def write_prompt(assignment: Assignment, priors: str) -> Path:
+    """In a file: a card may be longer than a command line can be, and a command line is seen by everybody."""
+    parts = [_TOLD_FIRST]
+    # The programs are kept from reading a repository's settings, and some of them read its rules only with these.
+    parts += [f"The repository's rules are in {name}: read them first." for name in _rules(assignment.worktree)]
+    prompt = assignment.tmp / "prompt.md"
+    prompt.write_text(
+        "\n\n".join([*parts, task_card(assignment.order, priors=priors)]), encoding="utf-8", errors="replace"
+    )
+    return prompt
+
+
+def _rules(worktree: Path) -> list[str]:
+    return [name for name in _RULES if (worktree / name).is_file()]
+
 
 PROGRAMS: Mapping[CliProgram, CliAgentProgram] = {each.name: each for each in (CLAUDE, CODEX, OPENCODE, AIDER)}
 
@@ -234,3 +260,23 @@ def _write_log(transcript: Transcript, log: Path, redaction: Redaction) -> str:
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_text(text, encoding="utf-8", errors="replace")
     return text[-_TAIL_CHARACTERS:]
+
+
+def perform_in_fleet(
+    assignment: Assignment, bench: Workspace, agent: CliAgent, *, stop: Callable[[], bool]
+) -> AgentAnswer:
+    """As `perform_cli`, but for a program that is shut off: that is answered at once, with when it will not be."""
+    broker = bench.settings.broker_url
+    breaker = Breaker(client=connect(broker) if broker else None)
+    pair = (f"cli:{agent.program}", agent.model or agent.program)
+    verdict = breaker.look([pair])[pair]
+    if isinstance(verdict, Shut):
+        detail = f"{agent.program} is shut off: {verdict.why}"
+        return AgentAnswer(ended="failed", detail=detail, trouble=verdict.trouble, resets_at=verdict.until)
+    priors = write_priors(assignment.order.priors, assignment.tmp, bench.mirror.git)
+    answer = perform_cli(assignment, stop=stop, priors=priors)
+    if answer.trouble is not None:
+        breaker.note(pair, ModelFailed(answer.detail, trouble=answer.trouble, resets_at=answer.resets_at))
+    elif answer.ended == "finished":
+        breaker.praise(pair)
+    return answer

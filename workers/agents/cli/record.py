@@ -2,10 +2,17 @@
 A program's output as it comes: cut into lines, keys taken out, read, written into the transcript, counted.
 """
 
+import dataclasses
+import re
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeVar, assert_never
 
-from forgepool.workers.agents.cli.events import (
+from pydantic import BaseModel
+
+from forgepool.workers.agents.cli.output import clip_text, failure, one_line
+from forgepool.workers.agents.cli.program import (
     Closed,
     Event,
     Hopeless,
@@ -17,11 +24,48 @@ from forgepool.workers.agents.cli.events import (
     Used,
     UsedInAll,
 )
-from forgepool.workers.agents.cli.lines import clip_text
-from forgepool.workers.agents.cli.redaction import Redaction
+from forgepool.workers.agents.contract import AgentEnding
 from forgepool.workers.context.transcript.entries import Answered, Entry, Noted, Transcript, TurnSaid, now
 from forgepool.workers.llm.messages import ToolCall, Turn, Usage
-from forgepool.workers.schema.orders import Limits, Spent
+from forgepool.workers.llm.provider import Trouble
+from forgepool.workers.sandbox.run.process import Ended
+from forgepool.workers.schema.orders import CliProgram, Limits, Spent
+
+T = TypeVar("T")
+
+_LEAST_SECRET = 6
+"""Characters; what is shorter is no key, and would spoil whatever it is taken out of."""
+_PLACEHOLDER = "[key]"
+
+
+class Redaction:
+    def __init__(self, secrets: Iterable[str]) -> None:
+        # White space between any two characters: a key that was broken over two lines is one all the same.
+        words = [r"\s*".join(map(re.escape, secret)) for secret in secrets if len(secret) >= _LEAST_SECRET]
+        self._keys = re.compile("|".join(words)) if words else None
+
+    def text(self, text: str) -> str:
+        return text if self._keys is None else self._keys.sub(_PLACEHOLDER, text)
+
+    def of(self, value: T) -> T:
+        """The same value, whatever it is made of, without keys in any of its texts."""
+        return value if self._keys is None else self._of(value)  # type: ignore[return-value]  # of the same type
+
+    def _of(self, value: object) -> object:
+        match value:
+            case str():
+                return self.text(value)
+            case dict():
+                return {self._of(key): self._of(each) for key, each in value.items()}
+            case list() | tuple():
+                return type(value)(self._of(each) for each in value)
+            case BaseModel():
+                return value.model_copy(update={name: self._of(each) for name, each in value})
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            names = [field.name for field in dataclasses.fields(value)]
+            return dataclasses.replace(value, **{name: self._of(getattr(value, name)) for name in names})
+        return value
+
 
 _MOST_LINE_BYTES = 16 * 1024 * 1024
 _REMARKS = 40
@@ -180,3 +224,94 @@ def _sum(uses: Iterable[Usage]) -> Usage:
             cost_usd=None if unknown else (total.cost_usd or 0.0) + (use.cost_usd or 0.0),
         )
     return total
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramStatements:
+    """What a program said, in all."""
+
+    closed: Closed | None
+    over: str | None
+    hopeless: ProgramFailure | None
+    remarks: tuple[str, ...]
+    """The latest things it said beside the work, oldest first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramJudgement:
+    ended: AgentEnding
+    detail: str
+    trouble: Trouble | None = None
+    resets_at: float | None = None
+    summary: str = ""
+
+
+def judge_program(
+    program: CliProgram, ended: Ended, told: ProgramStatements, *, keys: tuple[str, ...]
+) -> ProgramJudgement:
+    """It has finished when its status says so, and its last word, and nothing says otherwise."""
+    match ended.how:
+        case "exit":
+            return _exited(program, ended.status, told, keys)
+        case "timeout":
+            return ProgramJudgement(ended="timeout", detail=f"{program} did not end within {ended.seconds:.0f} s")
+        case "idle":
+            detail = f"{program} was silent and changed nothing for too long; ended after {ended.seconds:.0f} s"
+            return ProgramJudgement(ended="idle", detail=_with_last(detail, told))
+        case "stopped":
+            return _stopped(program, told, keys)
+        case "not_started":
+            return ProgramJudgement(ended="not_started", detail=f"{program} was not started: {ended.tail}")
+        case other:
+            assert_never(other)
+
+
+def _stopped(program: CliProgram, told: ProgramStatements, keys: tuple[str, ...]) -> ProgramJudgement:
+    """By us, for one of two reasons it gave us; else because somebody wanted it."""
+    if told.hopeless is not None:
+        return _failed(program, told.hopeless, keys)
+    if told.over is not None:
+        return ProgramJudgement(ended="limits", detail=f"{program} {told.over}")
+    return ProgramJudgement(ended="stopped", detail=f"{program} was stopped")
+
+
+def _exited(
+    program: CliProgram, status: int | None, told: ProgramStatements, keys: tuple[str, ...]
+) -> ProgramJudgement:
+    if told.closed is None:
+        return _without_end(program, status, told, keys)
+    if told.closed.failure is not None:
+        return _failed(program, told.closed.failure, keys)
+    if status != 0:
+        return ProgramJudgement(ended="failed", detail=f"{program} said that it was done, and then {_said(status)}")
+    return ProgramJudgement(ended="finished", detail=f"{program} finished", summary=told.closed.summary)
+
+
+def _without_end(
+    program: CliProgram, status: int | None, told: ProgramStatements, keys: tuple[str, ...]
+) -> ProgramJudgement:
+    """It died, or it could not begin: what it said last may say why."""
+    found = failure(" ".join(told.remarks[-5:]))
+    if found.trouble == "authentication":
+        return _failed(program, found, keys)
+    detail = f"{program} {_said(status)} and did not say how its work ended"
+    return ProgramJudgement(
+        ended="failed", detail=_with_last(detail, told), trouble=found.trouble, resets_at=found.resets_at
+    )
+
+
+def _failed(program: CliProgram, why: ProgramFailure, keys: tuple[str, ...]) -> ProgramJudgement:
+    detail = f"{program}: {one_line(why.said)}"
+    if why.trouble == "authentication":
+        detail += f"; set {' or '.join(keys)} to a key that is accepted, where the worker runs"
+    return ProgramJudgement(ended=why.ended, detail=detail, trouble=why.trouble, resets_at=why.resets_at)
+
+
+def _with_last(detail: str, told: ProgramStatements) -> str:
+    return f"{detail}; it last said: {one_line(told.remarks[-1])}" if told.remarks else detail
+
+
+def _said(status: int | None) -> str:
+    if status is None:
+        return "ended with a status that could not be read"
+    return f"ended with status {status}" if status >= 0 else f"was ended by signal {-status}"

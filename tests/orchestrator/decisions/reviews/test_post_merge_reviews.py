@@ -31,8 +31,7 @@ from forgepool.orchestrator.journal.events import (
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.store import Recorded
 from forgepool.orchestrator.plan.budget import Budget
-from forgepool.orchestrator.plan.entries import GateOptions, Wave
-from forgepool.orchestrator.plan.review_options import PlanReview
+from forgepool.orchestrator.plan.entries import GateOptions, PlanReview, Wave
 from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.reports.report import report_lines
 from forgepool.orchestrator.reports.status import standing

@@ -32,7 +32,7 @@ from forgepool.orchestrator.journal.events import (
     TaskRetried,
 )
 from forgepool.orchestrator.plan.budget import Budget
-from forgepool.orchestrator.plan.review_options import PlanReview
+from forgepool.orchestrator.plan.entries import PlanReview
 from forgepool.orchestrator.reports.status import standing
 from forgepool.orchestrator.run.dispatch import review_request
 from forgepool.orchestrator.state.run import RunState

@@ -41,8 +41,7 @@ from forgepool.orchestrator.journal.events import (
     TaskReturned,
 )
 from forgepool.orchestrator.journal.inbox import PersonRequest
-from forgepool.orchestrator.plan.entries import GateOptions
-from forgepool.orchestrator.plan.review_options import PlanReview
+from forgepool.orchestrator.plan.entries import GateOptions, PlanReview
 from forgepool.orchestrator.run.dispatch import check_request, land_request, review_request
 from forgepool.orchestrator.state.review import MOST_REVIEWS
 from forgepool.orchestrator.state.run import RunState

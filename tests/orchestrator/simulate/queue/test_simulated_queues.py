@@ -5,11 +5,18 @@ from itertools import combinations
 from statistics import fmean, median
 
 import pytest
-
-from forgepool.orchestrator.simulate.queue.numbers import count_moves_to_red, exactness_violations, numbers, play
-from forgepool.orchestrator.simulate.queue.policies import POLICIES
-from forgepool.orchestrator.simulate.queue.world import QueueTerms, World
-from forgepool.orchestrator.simulate.queue.yard import Numbers, QueuePolicy, Run, Yard
+from queue_policies import POLICIES
+from simulated_world import QueueTerms, World
+from simulated_yard import (
+    Changes,
+    QueuePolicy,
+    Run,
+    Yard,
+    count_moves_to_red,
+    exactness_violations,
+    numbers,
+    play,
+)
 
 SMALL = QueueTerms(workers=3, rate_h=14, bad=0.15, flake=0.02, retries=1, changes=60, real=0.3)
 
@@ -21,7 +28,7 @@ class Cheat:
     yard: Yard
     waiting: list[int] = field(default_factory=list)
 
-    def decide(self, arrived: Numbers, ended: list[Run]) -> None:
+    def decide(self, arrived: Changes, ended: list[Run]) -> None:
         self.waiting.extend(arrived)
         for run in ended:
             self.yard.land(run.spec)
@@ -33,7 +40,7 @@ class Cheat:
 class Idle:
     """Does nothing."""
 
-    def decide(self, arrived: Numbers, ended: list[Run]) -> None:
+    def decide(self, arrived: Changes, ended: list[Run]) -> None:
         pass
 
 
@@ -99,7 +106,7 @@ def test_a_first_red_is_known_before_it_is_there() -> None:
         seen: list[tuple[float, bool, str]] = field(default_factory=list)
         run: Run | None = None
 
-        def decide(self, arrived: Numbers, ended: list[Run]) -> None:
+        def decide(self, arrived: Changes, ended: list[Run]) -> None:
             self.run = self.run or yard.start((0,), (0,))
             self.seen.append((yard.now, self.run.failing, self.run.state))
 
@@ -185,7 +192,7 @@ def test_runs_exceed_the_workers() -> None:
     """No policy but the oracle, which knows its times before, has more runs at once than there are workers."""
 
     class Watched(Yard):
-        def start(self, spec: Numbers, car: Numbers, *, again: bool = True, flake: float | None = None) -> Run:
+        def start(self, spec: Changes, car: Changes, *, again: bool = True, flake: float | None = None) -> Run:
             assert self.free > 0
             return super().start(spec, car, again=again, flake=flake)
 

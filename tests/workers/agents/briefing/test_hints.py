@@ -6,12 +6,18 @@ from pathlib import Path
 import pytest
 from premade import Files, order, repository
 
-from forgepool.workers.agents.briefing.hints.definitions import find_definitions, identifiers
-from forgepool.workers.agents.briefing.hints.hint import Hint, best, render_hints
-from forgepool.workers.agents.briefing.hints.history import companions
-from forgepool.workers.agents.briefing.hints.model import hints_by_model
-from forgepool.workers.agents.briefing.hints.named import find_named_files
-from forgepool.workers.agents.briefing.hints.rules import hintable_paths, hints_by_rule
+from forgepool.workers.agents.briefing.hints import (
+    Hint,
+    best,
+    companions,
+    find_definitions,
+    find_named_files,
+    hintable_paths,
+    hints_by_rule,
+    identifiers,
+    render_hints,
+)
+from forgepool.workers.agents.briefing.model_hints import hints_by_model
 from forgepool.workers.llm.messages import StopReason, Text, Turn, Usage
 from forgepool.workers.llm.provider import Hear, ModelFailed, ModelRequest, deaf
 from forgepool.workers.schema.orders import Prior

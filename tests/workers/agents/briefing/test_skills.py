@@ -5,10 +5,15 @@ from pathlib import Path
 import pytest
 from premade import repository
 
-from forgepool.workers.agents.briefing.prompts.blocks import system_blocks
-from forgepool.workers.agents.briefing.skills.library import builtin_skill, builtin_skills, find_skill
-from forgepool.workers.agents.briefing.skills.narrowing import narrow_tools
-from forgepool.workers.agents.briefing.skills.role import Skill, parse_skill
+from forgepool.workers.agents.briefing.system_prompt import (
+    Skill,
+    builtin_skill,
+    builtin_skills,
+    find_skill,
+    narrow_tools,
+    parse_skill,
+    system_blocks,
+)
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 from forgepool.workers.tools.commands.run import BASH
 from forgepool.workers.tools.endings import ASK

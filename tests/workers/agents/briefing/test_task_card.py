@@ -4,8 +4,7 @@ from pathlib import Path
 
 from premade import order, repository
 
-from forgepool.workers.agents.briefing.material import conventions, files_at_base
-from forgepool.workers.agents.briefing.task_card import task_card
+from forgepool.workers.agents.briefing.task_card import conventions, files_at_base, task_card
 from forgepool.workers.schema.orders import ReasonPack, Reply
 
 REASON = ReasonPack(attempt=1, kind="check_failed", summary="check 'tests' is red", log_tail="# no heading\n")

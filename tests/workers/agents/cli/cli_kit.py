@@ -15,7 +15,7 @@ from vendors.server import Brain, Fault, Say, Seen
 
 from forgepool.workers.agents.cli import perform_cli
 from forgepool.workers.agents.cli.performing import PROGRAMS
-from forgepool.workers.agents.cli.programs.program import ProgramJob
+from forgepool.workers.agents.cli.program import ProgramJob
 from forgepool.workers.agents.contract import AgentAnswer, Assignment
 from forgepool.workers.sandbox.order.environment import command_environment
 from forgepool.workers.schema.confinement import OPEN

@@ -8,7 +8,7 @@ import pytest
 from cli_kit import KEY
 
 from forgepool.workers.agents.cli.performing import PROGRAMS
-from forgepool.workers.agents.cli.programs.program import ProgramInvocation, ProgramJob
+from forgepool.workers.agents.cli.program import ProgramInvocation, ProgramJob
 from forgepool.workers.schema.orders import CliProgram, Limits
 
 

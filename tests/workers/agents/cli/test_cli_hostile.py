@@ -10,12 +10,10 @@ from cli_kit import KEY, Place, reader_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forgepool.workers.agents.cli.events import Closed, Used, UsedInAll
+from forgepool.workers.agents.cli.output import failure, likely, reset_time
 from forgepool.workers.agents.cli.performing import PROGRAMS
-from forgepool.workers.agents.cli.record import Record
-from forgepool.workers.agents.cli.redaction import Redaction
-from forgepool.workers.agents.cli.reset_times import likely, reset_time
-from forgepool.workers.agents.cli.wordings import failure
+from forgepool.workers.agents.cli.program import Closed, Used, UsedInAll
+from forgepool.workers.agents.cli.record import Record, Redaction
 from forgepool.workers.context.transcript.entries import Finished, Noted, Transcript, read_transcript
 from forgepool.workers.schema.orders import CliProgram, Limits
 

@@ -11,12 +11,9 @@ from cli_kit import RECORDINGS, reader_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forgepool.workers.agents.cli.lines import json_object
+from forgepool.workers.agents.cli.output import WORDINGS, failure, json_object, reset_time
 from forgepool.workers.agents.cli.performing import PROGRAMS
-from forgepool.workers.agents.cli.record import Record
-from forgepool.workers.agents.cli.redaction import Redaction
-from forgepool.workers.agents.cli.reset_times import reset_time
-from forgepool.workers.agents.cli.wordings import WORDINGS, failure
+from forgepool.workers.agents.cli.record import Record, Redaction
 from forgepool.workers.context.transcript.entries import Transcript, read_transcript
 from forgepool.workers.schema.orders import CliProgram, Limits
 

@@ -1,1 +1,0 @@
-"""A merge queue on a virtual clock, beside the queues of others."""

@@ -1,0 +1,235 @@
+"""
+The system prompt of a phase: what all tasks share, the phase's own text, and the text of the task's skill.
+
+`prompts/invariant.md` comes first, with the same bytes for every task, phase and repository, so that a provider's cache
+of it holds across all of them. Nothing about a task or a repository is in here: that is the task card's
+(`task_card.py`), which a model may trust less.
+
+A skill is a role that an agent is given: markdown with YAML frontmatter, built in (`skills/`) or the repository's own
+in `.forgepool/skills/`. A skill of the repository replaces a built-in one of the same name. It is read from the commit
+the work starts from, never from the worktree: an agent that could write its own role could widen it.
+
+Why may a skill only narrow? What a phase allows is the harness' rule, and a file in a repository is not the harness.
+Why not several skills at once? They would contradict each other, and a reader could not tell which one was followed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from forgepool.workers.schema.orders import PhaseName
+from forgepool.workers.schema.yaml.documents import read, validate
+from forgepool.workers.schema.yaml.mistakes import DocumentWrong, Mistake, nearest, show_value
+from forgepool.workers.schema.yaml.scalars import Slug
+from forgepool.workers.tools.tool import Tool
+from forgepool.worktrees.commits.changes import FileTooLarge, read_file
+from forgepool.worktrees.git.git import CommitId, Git
+
+ContextMode = Literal["autonomous", "injected", "hybrid"]
+"""
+How the agent comes to know things. `autonomous`: it looks for itself. `injected`: it is given everything and can look
+nothing up, so that what is missing shows in the result. `hybrid`: it is given a beginning and looks up the rest in the
+repository's files.
+"""
+
+TOOL_NAMES = frozenset(
+    {
+        *("read_file", "glob", "grep", "find_symbol", "find_references", "diagnostics"),
+        *("write_file", "edit_file", "apply_patch", "rename_symbol"),
+        *("bash", "bash_background", "check_background", "stop_background"),
+        *("commit_plan", "confirm_red_phase", "finish", "ask"),
+    }
+)
+
+
+def _listed(value: object) -> object:
+    """`read_file, grep` as its names."""
+    if not isinstance(value, str):
+        raise ValueError(f"must be names with commas between them such as read_file, grep, is {show_value(value)}")
+    return tuple(name for name in (part.strip() for part in value.split(",")) if name)
+
+
+def _known(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Tools of other programs (`server__tool`) are not known here; they are taken at their word."""
+    for name in names:
+        if name not in TOOL_NAMES and "__" not in name:
+            meant = nearest(name, TOOL_NAMES)
+            more = f"did you mean {meant[0]}?" if meant else f"tools are: {', '.join(sorted(TOOL_NAMES))}"
+            raise ValueError(f"names the tool {show_value(name)}, which there is not; {more}")
+    return names
+
+
+class Frontmatter(BaseModel):
+    """What stands between the two lines of dashes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: Slug
+    description: str = Field(min_length=1)
+    context_mode: ContextMode = Field(default="autonomous", alias="context-mode")
+    allowed_tools: Annotated[tuple[str, ...], BeforeValidator(_listed), AfterValidator(_known)] | None = Field(
+        default=None, alias="allowed-tools"
+    )
+    model: str | None = Field(default=None, min_length=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skill:
+    name: str
+    description: str
+    """One sentence, for people who choose."""
+    context_mode: ContextMode
+    allowed_tools: tuple[str, ...] | None
+    """None leaves a phase all of its tools."""
+    model: str | None
+    """A model of the worker's model table; None leaves the choice to the task."""
+    text: str
+
+
+def parse_skill(text: str, file: str, name: str) -> Skill:
+    """
+    The skill in a file that is called `<name>.md`.
+
+    Raises:
+        DocumentWrong: with file and line.
+    """
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
+    end = lines.index("---", 1) if "---" in lines[1:] else 0
+    if lines[0] != "---" or not end:
+        raise DocumentWrong(file, [Mistake(1, "does not begin with frontmatter; put it between two lines of ---")])
+    # An empty line in place of the dashes: the lines of mistakes are then those of the file.
+    document = read("\n".join(["", *lines[1:end]]), file)
+    head = validate(document, Frontmatter)
+    if head.name != name:
+        wrong = f"'name' must be {show_value(name)}, as the file is called, is {show_value(head.name)}"
+        raise DocumentWrong(file, [Mistake(document.line(["name"]), wrong)])
+    body = "\n".join(lines[end + 1 :]).strip()
+    if not body:
+        raise DocumentWrong(file, [Mistake(end + 1, "has no text after the frontmatter; say what the role is to do")])
+    return Skill(
+        name=head.name,
+        description=head.description,
+        context_mode=head.context_mode,
+        allowed_tools=head.allowed_tools,
+        model=head.model,
+        text=body,
+    )
+
+
+FOLDER = ".forgepool/skills"
+_MOST_BYTES = 64 * 1024
+
+
+def find_skill(name: str, git: Git, base: CommitId) -> Skill:
+    """
+    The repository's skill of that name at `base`, else the built-in one.
+
+    Raises:
+        DocumentWrong: there is none of that name, or its file is wrong; one sentence, with file and line.
+        GitFailed: the repository cannot be read.
+    """
+    own = repository_skills(git, base)
+    if name in own:
+        return _repository_skill(name, git, base)
+    if name in builtin_skills():
+        return builtin_skill(name)
+    known = sorted({*own, *builtin_skills()})
+    meant = nearest(name, known, count=2)
+    more = f"did you mean {' or '.join(meant)}?" if meant else f"skills are: {', '.join(known)}"
+    raise DocumentWrong(f"skill '{name}'", [Mistake(0, f"is neither built in nor in {FOLDER}/ at the base; {more}")])
+
+
+@cache
+def builtin_skills() -> tuple[str, ...]:
+    """The names of those that ship, sorted."""
+    files = resources.files("forgepool.workers.agents.briefing").joinpath("skills").iterdir()
+    return tuple(sorted(file.name.removesuffix(".md") for file in files if file.name.endswith(".md")))
+
+
+@cache
+def builtin_skill(name: str) -> Skill:
+    text = (
+        resources.files("forgepool.workers.agents.briefing")
+        .joinpath("skills", f"{name}.md")
+        .read_text(encoding="utf-8")
+    )
+    return parse_skill(text, f"{name}.md", name)
+
+
+def repository_skills(git: Git, base: CommitId) -> tuple[str, ...]:
+    """The names of the repository's own, sorted, whether they are right or not."""
+    paths = git.run("ls-tree", "-z", "--name-only", "--full-tree", base, f"{FOLDER}/").fields
+    names = (path.rpartition("/")[2] for path in paths)
+    return tuple(sorted(name.removesuffix(".md") for name in names if name.endswith(".md")))
+
+
+def _repository_skill(name: str, git: Git, base: CommitId) -> Skill:
+    file = f"{FOLDER}/{name}.md"
+    try:
+        data = read_file(git, base, file, cap=_MOST_BYTES) or b""
+        text = data.decode("utf-8")
+    except FileTooLarge as large:
+        raise DocumentWrong(file, [Mistake(0, f"is larger than {_MOST_BYTES:,} bytes; shorten it")]) from large
+    except UnicodeDecodeError as wrong:
+        line = data.count(b"\n", 0, wrong.start) + 1
+        raise DocumentWrong(file, [Mistake(line, "is not UTF-8 text; save the file as UTF-8")]) from wrong
+    return parse_skill(text, file, name)
+
+
+_HARNESS = {"confirm_red_phase"}
+"""Asked for by the task, not by the role."""
+
+
+def narrow_tools(tools: Sequence[Tool], skill: Skill | None, phase: PhaseName) -> tuple[Tool, ...]:
+    """
+    The phase's tools, in their order, as far as the skill's context mode and its `allowed-tools` let them through.
+
+    `injected`: nothing to read or run with, in PLAN nothing but the ending; in EXECUTE what writes. `hybrid`: PLAN
+    reads the repository's files and nothing else, no other program's tools among it; EXECUTE is not narrowed by it.
+    """
+    if skill is None:
+        return tuple(tools)
+    return tuple(tool for tool in tools if _always(tool) or (_fits(tool, skill, phase) and _allowed(tool, skill)))
+
+
+def _always(tool: Tool) -> bool:
+    return tool.kind == "end" or tool.name in _HARNESS
+
+
+def _allowed(tool: Tool, skill: Skill) -> bool:
+    return skill.allowed_tools is None or tool.name in skill.allowed_tools
+
+
+def _fits(tool: Tool, skill: Skill, phase: PhaseName) -> bool:
+    match skill.context_mode:
+        case "autonomous":
+            return True
+        case "injected":
+            return phase == "execute" and tool.kind == "write"
+        case "hybrid":
+            return phase == "execute" or (tool.kind == "read" and "__" not in tool.name)
+
+
+def system_blocks(phase: PhaseName, *, red_first: bool = False, skill: Skill | None = None) -> tuple[str, ...]:
+    """
+    What all tasks share; the phase's; the skill's. The same arguments give the same bytes.
+
+    The first block is the same for any arguments.
+    """
+    own = (prompt(phase), prompt("red_first")) if red_first else (prompt(phase),)
+    return (prompt("invariant"), "\n\n".join(own), *((skill.text,) if skill is not None else ()))
+
+
+@cache
+def prompt(name: str) -> str:
+    """The text of `<name>.md`."""
+    return (
+        resources.files("forgepool.workers.agents.briefing")
+        .joinpath("prompts", f"{name}.md")
+        .read_text(encoding="utf-8")
+        .strip()
+    )
