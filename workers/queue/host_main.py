@@ -1,4 +1,6 @@
-"""The host that a run has started on its own machine: `python -m workers.posted QUEUES=CONCURRENCY=LOG...`."""
+"""
+The host that a run starts on its own machine: `python -m forgepool.workers.queue.host_main QUEUES=CONCURRENCY=LOG...`.
+"""
 
 import sys
 from pathlib import Path

@@ -12,9 +12,9 @@ asks tree-sitter's grammar, which must find the same commands, and walks the tre
 runs, by the tables in `programs/`. Texts that a command runs (`bash -c`, `eval`, heredocs to shells, script files) go
 the same way. `purpose/` answers another question about past commands: what they read, wrote and were for.
 
-Nothing is guessed for a permission. A script is refused where its meaning depends on more than its text, on an option
-that is not in a table, or on a reading that shells and grammars do not share. It is also refused beyond the limits, and
-after a mistake of ours. Where several things could run, all of them are facts: both branches, a function's body and its
+Nothing is guessed for a permission. A script is refused where its meaning depends on more than its text, or
+on an option that is not in a table. It is refused where shells and grammars differ, beyond the limits, and after a
+mistake of ours. Where several things could run, all of them are facts: both branches, a function's body and its
 name. A script file that an earlier command may have written is `opaque`.
 
 Why two parsers? Tree-sitter's grammar puts some words in wrong places without an error node. It reads `cd x && make
@@ -23,7 +23,7 @@ kind. So both must find the same commands.
 
 Why not bash itself, which reads scripts best? It shows its tree to no other program.
 
-Not seen: what programs run by themselves (`make`, `python -c`, git's own aliases), programs that PATH puts in the place
-of others, files that BASH_ENV or ENV name (both assignments are facts), and scripts that others change while a command
-runs. The sandbox guards against these.
+Not seen: what programs run by themselves (`make`, `python -c`, git's own aliases); programs that PATH puts in the place
+of others; files that BASH_ENV or ENV name (both assignments are facts). Scripts that others change while a command runs
+are not seen either. The sandbox guards against these.
 """

@@ -1,8 +1,9 @@
 """
 Finds programs, Python modules and files that a shell command cannot do without.
 
-Only what the text makes certain is named. Left out are commands behind `||`, in a branch or a loop, or after a command
-that may install something or change PATH, and words with a variable. A command that the parser refuses needs nothing.
+Only requirements that the text makes certain are named. Commands behind `||`, in a branch or a loop are left out, and
+so are words with a variable. The search ends at a command that may install something or change PATH. A command that the
+parser refuses needs nothing.
 """
 
 import re

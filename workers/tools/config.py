@@ -1,4 +1,4 @@
-"""`tools.yaml`: the language servers and MCP servers a host's agents may use, besides those known without it."""
+"""`tools.yaml`: the language servers and MCP servers that a host's agents may use, in addition to the known ones."""
 
 from pathlib import Path
 from typing import Annotated, Self

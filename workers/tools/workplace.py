@@ -212,7 +212,7 @@ class Workplace:
 
     def readable_path(self, text: str) -> Path:
         """
-        As `path`, for tools that only read: readable folders and `outputs` are allowed too.
+        Return a real path as `path` does; readable folders and `outputs` are allowed too.
 
         Raises:
             ToolRefused: it lies outside all of them, or belongs to git.

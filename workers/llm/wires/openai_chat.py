@@ -1,9 +1,8 @@
 """
-OpenAI's Chat Completions, the wire nearly every other server speaks (vLLM, llama.cpp, Ollama, OpenRouter): one try,
-streamed.
+The adapter for OpenAI's Chat Completions, which most servers speak (vLLM, llama.cpp, Ollama): one try, streamed.
 
-Such servers leave out what the vendor promises: usage, ids, whole deltas. What is missing is made up for where that
-changes nothing, and an answer without its end is none.
+Such servers leave out things that the vendor promises: usage, ids, whole deltas. They are supplied where that changes
+nothing. An answer without its end is none.
 """
 
 import json
@@ -37,7 +36,7 @@ Body = dict[str, Any]
 
 
 class OpenAIChat:
-    """A provider: one model by OpenAI's older wire."""
+    """A provider: one model over OpenAI's older wire."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
@@ -61,7 +60,7 @@ class OpenAIChat:
 
 
 def body(endpoint: Endpoint, request: ModelRequest) -> Body:
-    """The request in the vendor's words; to other servers in those that all of them know."""
+    """Build the request in the vendor's form; for other servers, in the form that all of them know."""
     tools: list[Body] = [
         {
             "type": "function",
@@ -178,7 +177,10 @@ class _Answer:
             hear(Delta(kind="call", text=text))
 
     def _called(self, piece: "ChoiceDeltaToolCall") -> _Called:
-        """The call a piece belongs to. Some servers number none of them, or all alike, and tell them apart by id."""
+        """
+        Return the call a piece belongs to. Some servers number calls not at all or all alike, and only ids
+        differ.
+        """
         place = getattr(piece, "index", None) or 0
         known = self._places.get(place)
         if known is None or (piece.id and known.id and piece.id != known.id):

@@ -1,4 +1,4 @@
-"""Tells which lines of which files a program shows, where its words say so."""
+"""Tells which lines a program shows of its files, where its words say so."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence

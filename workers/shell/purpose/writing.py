@@ -27,7 +27,7 @@ _FORMATTERS: Mapping[str, tuple[str, ...]] = {
     "rustfmt": (),
     "clang-format": ("-i",),
 }
-"""Formatters, each with the options one of which makes it write; none means that it writes anyway."""
+"""Formatters, each with the options that make it write; one with none always writes."""
 _LOOKING = ("--check", "--check-only", "--diff", "-c", "--help", "--version", "--list-different")
 _EDITORS = frozenset(["ed", "ex", "red"])
 _EVERYTHING = frozenset(["merge", "rebase", "pull", "cherry-pick", "revert", "bisect"])

@@ -200,9 +200,11 @@ class ServerConversation:
 
     async def _answered(self, answer: Awaitable[T]) -> T:
         """
+        Wait for an answer.
+
         Raises:
-            Gone: there is nobody left to answer.
-            NoAnswer: the server would not.
+            Gone: the server has ended.
+            NoAnswer: the server refused.
         """
         asked = asyncio.ensure_future(answer)
         try:
