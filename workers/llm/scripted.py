@@ -136,10 +136,10 @@ class ScriptedModel:
         turn = self._script.turns[number]
         _pause(turn.pause_s, stop)
         calls = tuple(_call(call, number, place) for place, call in enumerate(turn.calls))
-        said: tuple[Part, ...] = (Text(text=turn.say),) if turn.say else ()
+        parts: tuple[Part, ...] = (Text(text=turn.say),) if turn.say else ()
         return Turn(
             role="assistant",
-            parts=said + calls,
+            parts=parts + calls,
             id=f"scripted-{number}",
             model=MODEL,
             stop="calls" if calls else "end",
@@ -171,8 +171,8 @@ def _holds(when: When, turns: tuple[Turn, ...]) -> bool:
 
 
 def _shown(turns: tuple[Turn, ...]) -> list[str]:
-    said = [turn for turn in turns if turn.role == "user"]
-    return [part.text for turn in said for part in turn.parts if isinstance(part, Text | ToolResult)]
+    shown = [turn for turn in turns if turn.role == "user"]
+    return [part.text for turn in shown for part in turn.parts if isinstance(part, Text | ToolResult)]
 
 
 def _call(call: ScriptedCall, turn: int, place: int) -> ToolCall:

@@ -94,18 +94,18 @@ def _work_and_answer(delivery: Delivery, work: Work, settings: Settings) -> None
 
 
 def _work_under_lease(client: Redis, delivery: Delivery, work: Work, settings: Settings) -> None:
-    told = log.bind(run=delivery.run, message_id=delivery.message_id)
+    logger = log.bind(run=delivery.run, message_id=delivery.message_id)
     lease = _claim(client, delivery, settings)
     if not isinstance(lease, leases.Lease):
-        told.info("message.refused", why=lease)
+        logger.info("message.refused", why=lease)
         return
     with leases.keep_lease(lease):
         result = _stale(delivery) or _worked_on(client, delivery, work, lease, settings)
         if lease.is_lost():
-            told.warning("message.lease_lost")
+            logger.warning("message.lease_lost")
             return
         replies.answer(client, delivery.run, delivery.message_id, result)
-    told.info("message.answered")
+    logger.info("message.answered")
 
 
 def _stale(delivery: Delivery) -> Message | None:
@@ -122,16 +122,16 @@ def _stale(delivery: Delivery) -> Message | None:
 
 
 def _worked_on(client: Redis, delivery: Delivery, work: Work, lease: leases.Lease, settings: Settings) -> Message:
-    told = log.bind(run=delivery.run, message_id=delivery.message_id)
+    logger = log.bind(run=delivery.run, message_id=delivery.message_id)
     _tell_started(client, delivery, settings)
-    told.info("message.started")
+    logger.info("message.started")
     try:
         return work(lease.is_lost)
     except Exception as broken:
-        told.exception("message.broken")
-        said = f"{type(broken).__name__}: {broken}"[:_MOST_SAID]
+        logger.exception("message.broken")
+        sentence = f"{type(broken).__name__}: {broken}"[:_MOST_SAID]
         # A name of a file may be in it, and need not be UTF-8; an answer is.
-        return delivery.failed(said.encode(errors="backslashreplace").decode())
+        return delivery.failed(sentence.encode(errors="backslashreplace").decode())
 
 
 def _broker(settings: Settings) -> str:

@@ -18,11 +18,11 @@ def crash_here(*points: str) -> None:
     `<kind of event>.unjournaled` and `.journaled` are the run loop's, around the keeping of such an event;
     `landing.before-push` and `landing.after-push` the lander's; `entry.given.pushed` comes after the push to a gate.
     """
-    told = fault()
-    if told is None or told[0] not in points:
+    chosen = fault()
+    if chosen is None or chosen[0] not in points:
         return
     try:
-        os.close(os.open(told[1], os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        os.close(os.open(chosen[1], os.O_CREAT | os.O_EXCL | os.O_WRONLY))
     except FileExistsError:
         return
     os.kill(os.getpid(), signal.SIGKILL)

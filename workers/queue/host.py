@@ -254,7 +254,7 @@ class _Watch:
 
 def worker_environment(settings: Settings) -> Mapping[str, str]:
     """Return this process's environment, with the settings in force written out."""
-    said = {
+    variables = {
         "FORGEPOOL_HOME": str(settings.home),
         "FORGEPOOL_CACHE": str(settings.cache),
         "FORGEPOOL_HOST": settings.host,
@@ -262,4 +262,4 @@ def worker_environment(settings: Settings) -> Mapping[str, str]:
         "FORGEPOOL_LEASE_TTL_S": str(settings.lease_ttl_s),
         "FORGEPOOL_SANDBOX": settings.sandbox,
     }
-    return whole_environment() | said
+    return whole_environment() | variables

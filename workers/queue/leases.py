@@ -108,10 +108,10 @@ def keep_lease(lease: Lease) -> Iterator[Lease]:
 def claim(client: Redis, message_id: str, *, token: str, host: str, ttl_s: float) -> Lease | Claim:
     """Take the lease on a message, or return why that is not possible."""
     holder = Holder(token, host, os.getpid())
-    said = client.eval(_CLAIM, 3, *_keys(message_id), holder.encode(), str(int(ttl_s * 1000)))
-    if said == "claimed":
+    outcome = client.eval(_CLAIM, 3, *_keys(message_id), holder.encode(), str(int(ttl_s * 1000)))
+    if outcome == "claimed":
         return Lease(client=client, message_id=message_id, holder=holder, ttl_s=ttl_s)
-    return cast(Claim, said)
+    return cast(Claim, outcome)
 
 
 def fence(client: Redis, message_id: str) -> None:
@@ -131,8 +131,8 @@ def holders(client: Redis, message_ids: Sequence[str]) -> dict[str, Holder]:
     """Return the holders of those messages that are held now."""
     if not message_ids:
         return {}
-    values = cast(list[str | None], client.mget([_keys(one)[0] for one in message_ids]))
-    return {one: Holder.decode(value) for one, value in zip(message_ids, values, strict=True) if value}
+    values = cast(list[str | None], client.mget([_keys(message_id)[0] for message_id in message_ids]))
+    return {message_id: Holder.decode(value) for message_id, value in zip(message_ids, values, strict=True) if value}
 
 
 def key_of_done(message_id: str) -> str:
@@ -186,7 +186,7 @@ def slots(workers: tuple[Present, ...], queue: str, *, beside: str | None = None
     it has several.
     """
     free = [worker.concurrency - (beside in worker.queues) for worker in workers if queue in worker.queues]
-    return sum(max(1, one) for one in free)
+    return sum(max(1, places) for places in free)
 
 
 def _key(present: Present) -> str:

@@ -151,10 +151,10 @@ def _ask(client: Redis, order: WorkOrder, question: PathRequest) -> None:
 
 def _answer(client: Redis, question: PathRequest) -> PathsAnswer | None:
     try:
-        said = cast(str | None, client.get(_key(question.order_id, question.number)))
+        text = cast(str | None, client.get(_key(question.order_id, question.number)))
     except BrokerAway:
         return None
-    return None if said is None else PathsAnswer.model_validate_json(said)
+    return None if text is None else PathsAnswer.model_validate_json(text)
 
 
 def _key(order_id: str, number: int) -> str:

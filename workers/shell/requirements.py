@@ -52,12 +52,16 @@ def requirements_of(script: str) -> tuple[Requirement, ...]:
         words = _static_words(simple)
         if words is None or simple.assignments:
             break
-        found |= dict.fromkeys(one for one in _of_words(words) if one.kind != "file" or not elsewhere)
+        found |= dict.fromkeys(
+            requirement for requirement in _of_words(words) if requirement.kind != "file" or not elsewhere
+        )
         elsewhere = elsewhere or words[:1] == ["cd"]
         if words and words[0] not in _HARMLESS:
             break
     # A file that is named twice may be made by the command itself.
-    return tuple(one for one in found if one.kind != "file" or script.count(one.name) == 1)
+    return tuple(
+        requirement for requirement in found if requirement.kind != "file" or script.count(requirement.name) == 1
+    )
 
 
 def _certain(statement: Statement) -> Iterator[Simple]:

@@ -80,8 +80,10 @@ def finish_tool(unfinished: Callable[[], str | None], *, injected: bool = False)
             return ToolAnswer(text=f"not finished: {why}", is_error=True)
         return ToolAnswer(text="OK: finished", ends=Finish(summary=_with_missing(arguments.summary, arguments)))
 
-    said = "Ends the work. Call it once, alone, when everything that was asked is done."
-    return make_typed_tool(FINISH, said, InjectedFinishArguments if injected else FinishArguments, finish, kind="end")
+    description = "Ends the work. Call it once, alone, when everything that was asked is done."
+    return make_typed_tool(
+        FINISH, description, InjectedFinishArguments if injected else FinishArguments, finish, kind="end"
+    )
 
 
 def commit_plan_tool(may_touch: MayTouch, *, injected: bool = False) -> Tool:
@@ -89,20 +91,22 @@ def commit_plan_tool(may_touch: MayTouch, *, injected: bool = False) -> Tool:
 
     def commit_plan(arguments: CommitPlanArguments, workplace: Workplace) -> ToolAnswer:
         files = tuple(dict.fromkeys(workplace.name(workplace.path(each)) for each in arguments.files_to_modify))
-        said = may_touch(files)
-        match said.verdict:
+        permission = may_touch(files)
+        match permission.verdict:
             case "granted":
                 plan = _with_missing(arguments.plan, arguments)
                 return ToolAnswer(text="OK: committed", ends=Planned(plan=plan, files=files))
             case "queued":
-                text = f"the plan has to wait: {said.why}; the task begins again when it need not"
-                return ToolAnswer(text=text, is_error=True, ends=Queued(why=said.why))
+                text = f"the plan has to wait: {permission.why}; the task begins again when it need not"
+                return ToolAnswer(text=text, is_error=True, ends=Queued(why=permission.why))
             case "refused":
-                return ToolAnswer(text=f"the plan is not committed: {said.why}", is_error=True)
+                return ToolAnswer(text=f"the plan is not committed: {permission.why}", is_error=True)
 
-    said = "Ends the exploration with a plan. The work itself begins afresh, knowing this plan and what was learned."
+    description = (
+        "Ends the exploration with a plan. The work itself begins afresh, knowing this plan and what was learned."
+    )
     return make_typed_tool(
-        "commit_plan", said, InjectedPlanArguments if injected else CommitPlanArguments, commit_plan, kind="end"
+        "commit_plan", description, InjectedPlanArguments if injected else CommitPlanArguments, commit_plan, kind="end"
     )
 
 
@@ -194,8 +198,8 @@ def _resolved(value: JsonValue, parts: Mapping[str, JsonValue]) -> JsonValue:
         case {"$ref": str(name)}:
             return _resolved(parts[name.removeprefix("#/$defs/")], parts)
         case dict():
-            return {key: _resolved(one, parts) for key, one in value.items()}
+            return {key: _resolved(item, parts) for key, item in value.items()}
         case list():
-            return [_resolved(one, parts) for one in value]
+            return [_resolved(item, parts) for item in value]
         case _:
             return value

@@ -110,12 +110,12 @@ Verdict = Shut | Probe | Free
 
 def judge_health(limits: Iterable[Limit], health: Health, now: float) -> Verdict:
     """Judge whether a model may be asked now; of several obstacles the one that lasts longest counts."""
-    shut = [Shut(until=one.until, why=one.why, trouble=one.trouble) for one in limits if one.until > now]
+    shut = [Shut(until=limit.until, why=limit.why, trouble=limit.trouble) for limit in limits if limit.until > now]
     until = max(health.shut_until, health.probe_until)
     if health.pauses and until > now:
         shut.append(Shut(until=until, why=health.why, trouble=health.trouble))
     if shut:
-        return max(shut, key=lambda one: one.until)
+        return max(shut, key=lambda limit: limit.until)
     return Probe() if health.pauses else Free()
 
 

@@ -201,12 +201,12 @@ class ModelChain:
     @property
     def model(self) -> str:
         """The model that would be asked next, as far as is known without asking; empty when there is none."""
-        return next((one.candidate.model for one in self._order(()) if not self._ruled_out(one)), "")
+        return next((contender.candidate.model for contender in self._order(()) if not self._ruled_out(contender)), "")
 
     def price(self, input_tokens: int, max_output_tokens: int) -> float | None:
         """Return the most that the next question can cost, for any model; None when some price is unknown."""
-        able = [one for one in self.contenders if not self._ruled_out(one)]
-        costs = [one.tariff.worst_case_usd(input_tokens, max_output_tokens) for one in able]
+        able = [contender for contender in self.contenders if not self._ruled_out(contender)]
+        costs = [contender.tariff.worst_case_usd(input_tokens, max_output_tokens) for contender in able]
         known = [cost for cost in costs if cost is not None]
         return max(known) if known and len(known) == len(costs) else None
 
@@ -220,7 +220,7 @@ class ModelChain:
                 `bad_request` (if a model refused so), or `unavailable` (if no model can be asked).
         """
         passed: list[_Passed] = []
-        verdicts = self.breaker.look(one.pair for one in self.contenders)
+        verdicts = self.breaker.look(contender.pair for contender in self.contenders)
         for contender in self._order(request.turns):
             found = self._reason_against(contender, verdicts[contender.pair])
             answer = found or self._ask_one(contender, request, stop, hear)
@@ -234,11 +234,18 @@ class ModelChain:
         first = self._stays_with or (self._asked_before(turns) if self.loyal else None)
         if first is not None:
             yield first
-        yield from (one for one in self.contenders if one is not first)
+        yield from (contender for contender in self.contenders if contender is not first)
 
     def _asked_before(self, turns: tuple[Turn, ...]) -> Contender | None:
         last = next((turn.model for turn in reversed(turns) if turn.role == "assistant"), "")
-        return next((one for one in self.contenders if one.candidate.model == last and not self._ruled_out(one)), None)
+        return next(
+            (
+                contender
+                for contender in self.contenders
+                if contender.candidate.model == last and not self._ruled_out(contender)
+            ),
+            None,
+        )
 
     def _ruled_out(self, contender: Contender) -> str:
         return contender.wanting or str(self._out.get(contender, ""))
@@ -311,23 +318,24 @@ def _priced(contender: Contender, usage: Usage) -> Usage:
 
 def _nobody(passed: list[_Passed]) -> ModelFailed:
     """Return the failure for a question that no contender answered."""
-    said = "; ".join(
-        f"{one.contender.candidate.model} ({one.contender.candidate.account}): {_told(one)}" for one in passed
+    reasons = "; ".join(
+        f"{refusal.contender.candidate.model} ({refusal.contender.candidate.account}): {_told(refusal)}"
+        for refusal in passed
     )
     return ModelFailed(
-        f"no model can be asked: {said}"
-        if said
+        f"no model can be asked: {reasons}"
+        if reasons
         else "no model can be asked: none is configured; see docs/how-to/models.md",
         trouble=_trouble_of_all(passed),
-        resets_at=min((one.until for one in passed if one.until is not None), default=None),
+        resets_at=min((refusal.until for refusal in passed if refusal.until is not None), default=None),
     )
 
 
 def _trouble_of_all(passed: list[_Passed]) -> Trouble:
-    dated = [one for one in passed if one.until is not None]
+    dated = [refusal for refusal in passed if refusal.until is not None]
     if dated:
-        return "usage_limit" if all(one.trouble in _LIMITS for one in dated) else "unavailable"
-    refusals = {one.trouble for one in passed} & _FOR_GOOD
+        return "usage_limit" if all(refusal.trouble in _LIMITS for refusal in dated) else "unavailable"
+    refusals = {refusal.trouble for refusal in passed} & _FOR_GOOD
     # A key comes first: it is what a person can mend.
     return "authentication" if "authentication" in refusals else next(iter(refusals), "unavailable")
 

@@ -63,7 +63,7 @@ def choose(table: Table, question: RoutingQuestion, *, keys: Collection[str]) ->
     models, why = _routed(table, question)
     if question.escalated:
         models, why = _escalated(table, models, keys)
-    found = tuple(one for model in models for one in candidates(table, model, keys=keys))
+    found = tuple(choice for model in models for choice in candidates(table, model, keys=keys))
     return Choice(candidates=found, why=why)
 
 
@@ -103,7 +103,9 @@ def _routed(table: Table, question: RoutingQuestion) -> tuple[list[str], str]:
 def _escalated(table: Table, models: list[str], keys: Collection[str]) -> tuple[list[str], str]:
     """Put the first model that may do better before all others, if there is one."""
     first = table.models[models[0]]
-    others = [name for name in models[1:] if any(one.wants_key is None for one in candidates(table, name, keys=keys))]
+    others = [
+        name for name in models[1:] if any(choice.wants_key is None for choice in candidates(table, name, keys=keys))
+    ]
     stronger = [name for name in others if table.models[name].strength > first.strength]
     unlike = [
         name
@@ -158,9 +160,9 @@ class Tariff:
 
     def per_million_usd(self) -> tuple[float, float] | None:
         """Return the price of a million tokens of fresh input and of output, in a short conversation."""
-        given = self.cost_usd(Usage(input_tokens=1000))
-        said = self.cost_usd(Usage(output_tokens=1000))
-        return None if given is None or said is None else (given * 1000, said * 1000)
+        input_cost = self.cost_usd(Usage(input_tokens=1000))
+        output_cost = self.cost_usd(Usage(output_tokens=1000))
+        return None if input_cost is None or output_cost is None else (input_cost * 1000, output_cost * 1000)
 
 
 def tariff(table: Table, candidate: ModelChoice) -> Tariff:

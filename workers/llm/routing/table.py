@@ -161,8 +161,8 @@ def read_table(own: Path | None) -> Table:
 def unknown(noun: str, name: str, known: Sequence[str] | Mapping[str, object]) -> str:
     """Return a sentence for an unknown name, with the names it may have been meant for."""
     near = nearest(name, known, 3)
-    said = f"did you mean {' or '.join(repr(one) for one in near)}?" if near else f"there are: {', '.join(known)}"
-    return f"there is no {noun} '{name}'; {said}"
+    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"there are: {', '.join(known)}"
+    return f"there is no {noun} '{name}'; {hint}"
 
 
 def _document(path: Path, name: str) -> Located:

@@ -58,10 +58,10 @@ class AnthropicMessages:
             raise faults.keyless(self.endpoint.called)
         asked = body(self.endpoint, request)
         params = cast("MessageCreateParamsStreaming", asked)
-        one: Try[RawMessageStreamEvent] = Try(
+        attempt: Try[RawMessageStreamEvent] = Try(
             endpoint=self.endpoint, request=request, sent=asked, answer=_Answer(self.endpoint)
         )
-        return one.run(lambda: self._open(params), stop=stop, hear=hear)
+        return attempt.run(lambda: self._open(params), stop=stop, hear=hear)
 
     def _open(self, params: "MessageCreateParamsStreaming") -> "Stream[RawMessageStreamEvent]":
         return self._client.messages.create(**params)
@@ -280,20 +280,20 @@ def _call(block: _Block) -> ToolCall:
     return read_call(id=block.start.get("id") or "", name=block.start.get("name") or "", text=text)
 
 
-def _told(known: VendorCounts, said: "VendorUsage | MessageDeltaUsage | None") -> VendorCounts:
+def _told(known: VendorCounts, usage: "VendorUsage | MessageDeltaUsage | None") -> VendorCounts:
     """Update the counts. Later ones hold, because each event counts the whole answer so far and omits what is known."""
-    cached = count(said, "cache_read_input_tokens") or known.cached
-    written = count(said, "cache_creation_input_tokens") or known.written
+    cached = count(usage, "cache_read_input_tokens") or known.cached
+    written = count(usage, "cache_creation_input_tokens") or known.written
     before = known.input and known.input - (known.cached or 0) - (known.written or 0)
-    fresh = count(said, "input_tokens")
+    fresh = count(usage, "input_tokens")
     fresh = before if fresh is None else fresh
-    hour = count(getattr(said, "cache_creation", None), "ephemeral_1h_input_tokens")
-    thought = count(getattr(said, "output_tokens_details", None), "thinking_tokens")
+    hour = count(getattr(usage, "cache_creation", None), "ephemeral_1h_input_tokens")
+    thought = count(getattr(usage, "output_tokens_details", None), "thinking_tokens")
     return VendorCounts(
         input=None if fresh is None else fresh + (cached or 0) + (written or 0),
         cached=cached,
         written=written,
         written_1h=hour or known.written_1h,
-        output=count(said, "output_tokens") or known.output,
+        output=count(usage, "output_tokens") or known.output,
         reasoning=thought or known.reasoning,
     )

@@ -207,9 +207,11 @@ class Try(Generic[E]):
         return pieces
 
     def _turn(self) -> Turn:
-        turn = with_own_ids(self.answer.turn(), {call.id for one in self.request.turns for call in one.calls})
-        said = max(self._characters, sum(map(_characters, turn.parts)))
-        return turn.model_copy(update={"usage": settle_counts(self.answer.told, sent=self.sent, said_characters=said)})
+        turn = with_own_ids(self.answer.turn(), {call.id for earlier in self.request.turns for call in earlier.calls})
+        characters = max(self._characters, sum(map(_characters, turn.parts)))
+        return turn.model_copy(
+            update={"usage": settle_counts(self.answer.told, sent=self.sent, said_characters=characters)}
+        )
 
     def _guarded(self, read: Callable[[], T]) -> T:
         try:

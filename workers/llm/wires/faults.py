@@ -108,30 +108,30 @@ class FaultReply:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-def trouble(said: FaultReply) -> Trouble:
+def trouble(reply: FaultReply) -> Trouble:
     """Return the kind of trouble. A code says more than a wording, and a wording more than a status."""
-    said = replace(said, message=said.message[:_READ_CHARACTERS])
-    if _OVERFLOW_CODES & {*said.codes} or (_refused(said) and _OVERFLOW_TEXT.search(said.message)):
+    reply = replace(reply, message=reply.message[:_READ_CHARACTERS])
+    if _OVERFLOW_CODES & {*reply.codes} or (_refused(reply) and _OVERFLOW_TEXT.search(reply.message)):
         return "overflow"
-    if _USAGE_CODES & {*said.codes} or (_refused(said) and _USAGE_TEXT.search(said.message)):
+    if _USAGE_CODES & {*reply.codes} or (_refused(reply) and _USAGE_TEXT.search(reply.message)):
         return "usage_limit"
-    status = _status(said)
+    status = _status(reply)
     if status is not None:
-        return _by_status(status, said.message)
-    known = (_BY_CODE[code] for code in said.codes if code in _BY_CODE)
-    return next(known, "overloaded" if _OVERLOADED_TEXT.search(said.message) else "server")
+        return _by_status(status, reply.message)
+    known = (_BY_CODE[code] for code in reply.codes if code in _BY_CODE)
+    return next(known, "overloaded" if _OVERLOADED_TEXT.search(reply.message) else "server")
 
 
-def _refused(said: FaultReply) -> bool:
+def _refused(reply: FaultReply) -> bool:
     """Return whether the wording may be about the request, and not a proxy's page."""
-    return said.status is None or said.status < 500 or len(said.message) < _SAID_CHARACTERS
+    return reply.status is None or reply.status < 500 or len(reply.message) < _SAID_CHARACTERS
 
 
-def _status(said: FaultReply) -> int | None:
+def _status(reply: FaultReply) -> int | None:
     """Return an error's status: its own, or inside a stream the one that some servers give as its code."""
-    if said.status not in (None, 200):
-        return said.status
-    return next((int(code) for code in said.codes if re.fullmatch(r"[45]\d\d", code)), None)
+    if reply.status not in (None, 200):
+        return reply.status
+    return next((int(code) for code in reply.codes if re.fullmatch(r"[45]\d\d", code)), None)
 
 
 def _by_status(status: int, message: str) -> Trouble:
@@ -142,15 +142,15 @@ def _by_status(status: int, message: str) -> Trouble:
     return "bad_request"
 
 
-def make_failure(said: FaultReply, called: str, *, hidden: str = "") -> ModelFailed:
+def make_failure(reply: FaultReply, called: str, *, hidden: str = "") -> ModelFailed:
     """Make the failure of a model; `hidden` is its key."""
-    kind, now = trouble(said), time.time()
+    kind, now = trouble(reply), time.time()
     return ModelFailed(
-        sentence(called, kind, said.message, said.status, hidden=hidden),
+        sentence(called, kind, reply.message, reply.status, hidden=hidden),
         trouble=kind,
-        status=said.status,
-        retry_after_s=retry_after_s(said.headers, said.message, now),
-        resets_at=resets_at(said.headers, said.message, now),
+        status=reply.status,
+        retry_after_s=retry_after_s(reply.headers, reply.message, now),
+        resets_at=resets_at(reply.headers, reply.message, now),
     )
 
 
@@ -210,9 +210,9 @@ def keyless(called: str) -> ModelFailed:
 
 
 def _from_status(error: Any) -> FaultReply:
-    said = from_body(error.body, str(error))
+    reply = from_body(error.body, str(error))
     return FaultReply(
-        status=error.status_code, codes=said.codes, message=said.message, headers={**error.response.headers}
+        status=error.status_code, codes=reply.codes, message=reply.message, headers={**error.response.headers}
     )
 
 

@@ -148,9 +148,9 @@ class VendorCounts:
     reasoning: int | None = None
 
 
-def count(said: object, name: str) -> int | None:
+def count(usage: object, name: str) -> int | None:
     """Read one count from a vendor's usage; None where it is missing, negative, absurd or no number."""
-    number = getattr(said, name, None)
+    number = getattr(usage, name, None)
     if isinstance(number, bool) or not isinstance(number, int | float):
         return None
     return int(number) if 0 <= number <= _MOST_TOKENS else None
@@ -161,23 +161,23 @@ def guess_input(sent: object) -> int:
     return len(json.dumps(sent, ensure_ascii=False)) // TOKEN_CHARACTERS + 1
 
 
-def settle_counts(told: VendorCounts, *, sent: object, said_characters: int) -> Usage:
+def settle_counts(counts: VendorCounts, *, sent: object, said_characters: int) -> Usage:
     """
     Settle on the usage of an answer. Every request has input, and every text has output, even if the vendor counts
     none.
     """
-    shown = told.input or guess_input(sent)
-    told = told if (told.cached or 0) + (told.written or 0) <= shown else replace(told, cached=0, written=0)
+    shown = counts.input or guess_input(sent)
+    counts = counts if (counts.cached or 0) + (counts.written or 0) <= shown else replace(counts, cached=0, written=0)
     guess = said_characters // TOKEN_CHARACTERS + 1 if said_characters else 0
-    output = told.output or guess
-    written = told.written or 0
+    output = counts.output or guess
+    written = counts.written or 0
     return Usage(
         input_tokens=shown,
-        cached_tokens=told.cached or 0,
+        cached_tokens=counts.cached or 0,
         written_tokens=written,
-        written_1h_tokens=min(told.written_1h or 0, written),
+        written_1h_tokens=min(counts.written_1h or 0, written),
         output_tokens=output,
-        reasoning_tokens=min(told.reasoning or 0, output),
+        reasoning_tokens=min(counts.reasoning or 0, output),
         cost_usd=None,
     )
 

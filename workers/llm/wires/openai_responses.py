@@ -81,8 +81,8 @@ class OpenAIResponses:
         asked = body(self.endpoint, request)
         params = cast("ResponseCreateParamsStreaming", asked)
         answer = _Answer(self.endpoint, asked.get("max_output_tokens"))
-        one: Try[ResponseStreamEvent] = Try(endpoint=self.endpoint, request=request, sent=asked, answer=answer)
-        return one.run(lambda: self._open(params), stop=stop, hear=hear)
+        attempt: Try[ResponseStreamEvent] = Try(endpoint=self.endpoint, request=request, sent=asked, answer=answer)
+        return attempt.run(lambda: self._open(params), stop=stop, hear=hear)
 
     def _open(self, params: "ResponseCreateParamsStreaming") -> "Stream[ResponseStreamEvent]":
         return self._client.responses.create(**params)
@@ -182,8 +182,8 @@ class _Answer:
         return event.type not in _SIGNS_OF_LIFE
 
     def _failed(self, code: str | None, message: str | None) -> ModelFailed:
-        said = faults.FaultReply(status=200, codes=(str(code or ""),), message=str(message or ""))
-        return faults.make_failure(said, self._endpoint.called, hidden=self._endpoint.api_key)
+        reply = faults.FaultReply(status=200, codes=(str(code or ""),), message=str(message or ""))
+        return faults.make_failure(reply, self._endpoint.called, hidden=self._endpoint.api_key)
 
     def turn(self) -> Turn:
         if self._last is None:
@@ -255,12 +255,12 @@ def _refused(item: "ResponseOutputItem") -> bool:
     return item.type == "message" and any(part.type == "refusal" for part in item.content or ())
 
 
-def _told(said: "ResponseUsage | None") -> VendorCounts:
-    read, thought = getattr(said, "input_tokens_details", None), getattr(said, "output_tokens_details", None)
+def _told(usage: "ResponseUsage | None") -> VendorCounts:
+    read, thought = getattr(usage, "input_tokens_details", None), getattr(usage, "output_tokens_details", None)
     return VendorCounts(
-        input=count(said, "input_tokens"),
+        input=count(usage, "input_tokens"),
         cached=count(read, "cached_tokens"),
         written=count(read, "cache_write_tokens"),
-        output=count(said, "output_tokens"),
+        output=count(usage, "output_tokens"),
         reasoning=count(thought, "reasoning_tokens"),
     )

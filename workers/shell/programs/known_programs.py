@@ -70,8 +70,8 @@ def _git_option(word: ShellWord, following: tuple[ShellWord, ...]) -> tuple[int,
             return 2, f"git -C is given {following[0].shown}, which may be several words; put it into quotes"
         return 2, "" if following else "git -C names no folder; name one"
     if name in ("-c", "--config-env"):
-        said = value if equals else following[0].text if following else ""
-        harmless = word.static and all(one.static for one in following) and _is_harmless(said)
+        setting = value if equals else following[0].text if following else ""
+        harmless = word.static and all(each.static for each in following) and _is_harmless(setting)
         why = "" if harmless else f"git {name} can make git run any program; leave it out"
         return 1 if equals else 2, why
     if name in ("--git-dir", "--work-tree", "--namespace", "--exec-path", "--super-prefix", "--attr-source"):
@@ -207,7 +207,7 @@ def _values(words: tuple[ShellWord, ...], options: tuple[str, ...]) -> tuple[She
         name, equals, _ = word.text.partition("=")
         if word.text in options:
             found += words[at + 1 : at + 2]
-        elif equals and name.startswith("--") and any(one.startswith(name) and len(name) > 3 for one in options):
+        elif equals and name.startswith("--") and any(option.startswith(name) and len(name) > 3 for option in options):
             found.append(_rest(word, len(name) + 1))
         elif not word.text.startswith("--") and word.text[:2] in options and len(word.text) > 2:
             found.append(_rest(word, 2))

@@ -141,9 +141,9 @@ def find_commands(text: str) -> Iterator[tuple[ShellWord, ...]]:
 def _plain_words(rest: str) -> tuple[ShellWord, ...]:
     words: list[ShellWord] = []
     while len(words) < _MOST_WORDS and (found := _KNOWN.match(rest)) is not None:
-        said = found[0].strip("'\"")
-        if not said:
+        text = found[0].strip("'\"")
+        if not text:
             break
-        words.append(ShellWord(text=said, static=True, written=said))
+        words.append(ShellWord(text=text, static=True, written=text))
         rest = rest[found.end() :].lstrip()
     return tuple(words)

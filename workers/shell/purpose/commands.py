@@ -45,13 +45,13 @@ def guess_invocations(text: str, folder: str = "") -> FoundInvocations:
     bodies = iter(texts)
     found: list[Invocation] = []
     for operator, words in _commands(bare):
-        one = _invocation(words, folder, bodies)
+        call = _invocation(words, folder, bodies)
         if operator in ("|", "|&") and found:
-            one = replace(one, fed=True, fed_by=(len(found) - 1,))
+            call = replace(call, fed=True, fed_by=(len(found) - 1,))
             found[-1] = replace(found[-1], seen=False)
-        found.append(one)
-        if one.program == "cd" and one.arguments:
-            folder = posixpath.join(folder, one.arguments[-1].text)
+        found.append(call)
+        if call.program == "cd" and call.arguments:
+            folder = posixpath.join(folder, call.arguments[-1].text)
     return FoundInvocations(invocations=tuple(found), bare=bare.strip())
 
 
@@ -214,16 +214,16 @@ def _told(command: str, root: str, tests: tuple[str, ...], folder: str) -> Comma
         reads=tuple(dict.fromkeys(replace(read, path=place_path(read.path, root)) for read in shown)),
         writes=tuple(dict.fromkeys(changed)),
         bare=found.bare,
-        alone=sum(not is_aside(one) for one in found.invocations) <= 1 and len(changed) <= 1 and len(shown) <= 1,
+        alone=sum(not is_aside(call) for call in found.invocations) <= 1 and len(changed) <= 1 and len(shown) <= 1,
         asks=_asks(found.invocations, acts),
         written=written,
         carried=carried,
-        window=next((what for one in found.invocations if (what := programs.window(one))), ""),
+        window=next((what for call in found.invocations if (what := programs.window(call))), ""),
     )
 
 
 def _changed(found: Sequence[Invocation], root: str) -> list[Write]:
-    return [replace(write, path=place_path(write.path, root)) for one in found for write in writes(one)]
+    return [replace(write, path=place_path(write.path, root)) for call in found for write in writes(call)]
 
 
 def _texts(written: Sequence[Carried]) -> dict[str, str]:
@@ -262,65 +262,65 @@ def _first(acts: Sequence[Action | None]) -> Action:
 
 def _actions(found: Sequence[Invocation]) -> list[Action | None]:
     acts: list[Action | None] = []
-    for one in found:
-        given = _first([acts[at] for at in one.fed_by if at < len(acts)]) if one.fed_by else None
-        acts.append(_action(one, given))
+    for call in found:
+        given = _first([acts[at] for at in call.fed_by if at < len(acts)]) if call.fed_by else None
+        acts.append(_action(call, given))
     return acts
 
 
-def _action(one: Invocation, given: Action | None) -> Action | None:
-    act = action(one, given)
-    changed = writes(one)
-    kept = (act in _KEPT and is_redirected(one)) or (given in _KEPT and one.program == "tee")
-    if (changed or changes(one)) and not kept:
+def _action(call: Invocation, given: Action | None) -> Action | None:
+    act = action(call, given)
+    changed = writes(call)
+    kept = (act in _KEPT and is_redirected(call)) or (given in _KEPT and call.program == "tee")
+    if (changed or changes(call)) and not kept:
         return "write"
-    return None if one.aside and act not in _KEPT else act
+    return None if call.aside and act not in _KEPT else act
 
 
 def _reads(found: Sequence[Invocation]) -> list[Read]:
     """Return the reads whose output is seen in the end, after all filters."""
     flowing: list[tuple[Read, ...]] = []
     seen: list[Read] = []
-    for one in found:
-        given = [read for at in one.fed_by if at < len(flowing) for read in flowing[at]]
-        flowing.append(reads(one, given) or programs.find_shown_files(one))
-        if one.seen and not one.aside:
+    for call in found:
+        given = [read for at in call.fed_by if at < len(flowing) for read in flowing[at]]
+        flowing.append(reads(call, given) or programs.find_shown_files(call))
+        if call.seen and not call.aside:
             seen.extend(flowing[-1])
     return seen
 
 
 def _asks(found: Sequence[Invocation], acts: Sequence[Action | None]) -> bool:
-    own = [one for one in found if not is_aside(one)]
+    own = [call for call in found if not is_aside(call)]
     if not own or not _is_asking(own[-1]):
         return False
-    return all(act in (None, "read", "search") or is_aside(one) for one, act in zip(found, acts, strict=True))
+    return all(act in (None, "read", "search") or is_aside(call) for call, act in zip(found, acts, strict=True))
 
 
-def _is_asking(one: Invocation) -> bool:
-    if one.program == "git":
-        subcommand, rest = git_command(one)
+def _is_asking(call: Invocation) -> bool:
+    if call.program == "git":
+        subcommand, rest = git_command(call)
         told_apart = any(text in ("--exit-code", "--quiet", "--no-index", "--check") for text in rest)
         return subcommand == "grep" or (subcommand == "diff" and told_apart)
-    return one.program in MATCHING | COMPARING
+    return call.program in MATCHING | COMPARING
 
 
 def _written(found: Sequence[Invocation], root: str) -> Iterator[Carried]:
-    for one in found:
-        text = _said(one)
-        for file in one.opened if text is not None else ():
+    for call in found:
+        text = _said(call)
+        for file in call.opened if text is not None else ():
             kind = "more" if file.append else "new"
             if file.mode == "write":
                 yield from (Carried(kind=kind, path=place_path(name, root), text=text or "") for name in file.names)
 
 
-def _said(one: Invocation) -> str | None:
+def _said(call: Invocation) -> str | None:
     """Return what the invocation prints, as far as the command says it."""
-    if one.program in ("echo", "printf"):
-        return " ".join(word.shown for word in one.arguments).replace("\\n", "\n") + "\n"
-    return one.text if one.program in ("cat", "tee") else None
+    if call.program in ("echo", "printf"):
+        return " ".join(word.shown for word in call.arguments).replace("\\n", "\n") + "\n"
+    return call.text if call.program in ("cat", "tee") else None
 
 
 def _carried(found: Sequence[Invocation], root: str) -> Iterator[Carried]:
-    for one in found:
-        if one.words and (file := find_carried_out(one)) is not None:
-            yield Carried(kind=file[0], path=place_path(file[1], root), folder=one.folder)
+    for call in found:
+        if call.words and (file := find_carried_out(call)) is not None:
+            yield Carried(kind=file[0], path=place_path(file[1], root), folder=call.folder)

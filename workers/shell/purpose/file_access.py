@@ -126,7 +126,7 @@ def _paths(value: ast.expr | None, names: Mapping[str, set[str]]) -> set[str]:
         case ast.Call(func=ast.Name(id="Path") | ast.Attribute(attr="Path"), args=[inner]):
             return _paths(inner, names)
         case ast.BinOp(left=left, op=ast.Div(), right=right):
-            return {f"{one.rstrip('/')}/{two}" for one in _paths(left, names) for two in _paths(right, names)}
+            return {f"{folder.rstrip('/')}/{name}" for folder in _paths(left, names) for name in _paths(right, names)}
     return set()
 
 

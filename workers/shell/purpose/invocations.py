@@ -108,7 +108,7 @@ def expand_word(word: ShellWord, values: Mapping[str, tuple[str, ...]]) -> tuple
     text = word.written
     if len(text) > 1 and text[0] == text[-1] == '"':
         text = text[1:-1]
-    names = [one or other for one, other in _VARIABLE.findall(text)]
+    names = [call or other for call, other in _VARIABLE.findall(text)]
     if not all(name in values for name in names) or _KNOWN_ONLY_LATER.search(_VARIABLE.sub("", text)):
         return ()
     found = [text]
@@ -197,7 +197,7 @@ class _Walk:
         elif simple.words[0].raw in ("export", "local", "declare", "readonly"):
             self._assign([word for word in simple.words if find_assigned_name(word) is not None], place)
         files = self._opened(simple.redirections, place)
-        one = Invocation(
+        call = Invocation(
             words=tuple(read_word(word) for word in simple.words),
             folder=place.folder,
             opened=files,
@@ -208,49 +208,49 @@ class _Walk:
             aside=place.aside,
             values=dict(place.values),
         )
-        if one.words or files:
-            self._run(one, place)
+        if call.words or files:
+            self._run(call, place)
 
-    def _run(self, one: Invocation, place: _Place) -> None:
+    def _run(self, call: Invocation, place: _Place) -> None:
         at = len(self.found)
-        self.found.append(one)
-        if one.program in ("cd", "pushd", "popd"):
-            place.folder = _moved(one, place)
+        self.found.append(call)
+        if call.program in ("cd", "pushd", "popd"):
+            place.folder = _moved(call, place)
         self._depth += 1
-        if one.words and self._depth <= _DEEPEST and self._run_others(one, place):
-            self.found[at] = replace(one, wraps=True)
+        if call.words and self._depth <= _DEEPEST and self._run_others(call, place):
+            self.found[at] = replace(call, wraps=True)
         self._depth -= 1
 
-    def _run_others(self, one: Invocation, place: _Place) -> bool:
+    def _run_others(self, call: Invocation, place: _Place) -> bool:
         """
         Walk through the commands that this one runs (`timeout 60 pytest`, `bash -c '...'`), and return whether
         any does.
         """
         before = len(self.found)
         try:
-            effects = effects_of(one.words, external=False)
+            effects = effects_of(call.words, external=False)
         except Refusal:
             return False
         for effect in effects:
             match effect:
                 case RunsCommand(argv=argv) if argv:
-                    self._run(replace(one, words=argv, opened=()), place.apart())
+                    self._run(replace(call, words=argv, opened=()), place.apart())
                 case Reads(text=text):
-                    self._text(text, one)
-                case ReadsInput() if one.text is not None:
-                    self._text(one.text, one)
+                    self._text(text, call)
+                case ReadsInput() if call.text is not None:
+                    self._text(call.text, call)
         return len(self.found) > before
 
-    def _text(self, text: str, one: Invocation) -> None:
+    def _text(self, text: str, call: Invocation) -> None:
         try:
-            found = invocations(text, one.folder or "", depth=self._depth).invocations
+            found = invocations(text, call.folder or "", depth=self._depth).invocations
         except Refusal:
             return
         start = len(self.found)
         for inner in found:
-            fed_by = tuple(at + start for at in inner.fed_by) or one.fed_by
+            fed_by = tuple(at + start for at in inner.fed_by) or call.fed_by
             self.found.append(
-                replace(inner, fed_by=fed_by, seen=inner.seen and one.seen, aside=inner.aside or one.aside)
+                replace(inner, fed_by=fed_by, seen=inner.seen and call.seen, aside=inner.aside or call.aside)
             )
 
     def _assign(self, tokens: Iterable[Token], place: _Place) -> None:
@@ -297,9 +297,9 @@ def _opens(redirection: Redirection) -> tuple[Literal["read", "write"], ShellWor
         return None
 
 
-def _goes_on(one: Invocation) -> bool:
+def _goes_on(call: Invocation) -> bool:
     """Return whether its output goes down the pipe."""
-    return not (one.wraps or one.aside or any(file.mode == "write" for file in one.opened))
+    return not (call.wraps or call.aside or any(file.mode == "write" for file in call.opened))
 
 
 def _shows(redirections: tuple[Redirection, ...]) -> bool:
@@ -309,9 +309,9 @@ def _shows(redirections: tuple[Redirection, ...]) -> bool:
     )
 
 
-def _moved(one: Invocation, place: _Place) -> str | None:
-    found = expand_word(one.words[-1], place.values) if len(one.words) > 1 else ()
-    if one.program == "popd" or len(found) != 1 or found[0] == "-":
+def _moved(call: Invocation, place: _Place) -> str | None:
+    found = expand_word(call.words[-1], place.values) if len(call.words) > 1 else ()
+    if call.program == "popd" or len(found) != 1 or found[0] == "-":
         return None
     if place.folder is None and not found[0].startswith("/"):
         return None

@@ -206,57 +206,57 @@ def is_python(program: str) -> bool:
     return _INTERPRETERS.fullmatch(program) is not None
 
 
-def is_aside(one: Invocation) -> bool:
+def is_aside(call: Invocation) -> bool:
     """Return whether the invocation only prepares for others or prints something between them."""
-    return one.wraps or one.aside or not one.words or one.program in _NO_PART
+    return call.wraps or call.aside or not call.words or call.program in _NO_PART
 
 
-def git_command(one: Invocation) -> tuple[str, list[str]]:
+def git_command(call: Invocation) -> tuple[str, list[str]]:
     """Return git's subcommand and the words after it."""
-    words, _ = git_words(one.arguments)
+    words, _ = git_words(call.arguments)
     texts = [word.shown for word in words]
     return (texts[0], texts[1:]) if texts else ("", [])
 
 
-def action(one: Invocation, given: Action | None) -> Action | None:
+def action(call: Invocation, given: Action | None) -> Action | None:
     """
     Return the purpose of an invocation, its writes aside; None where it has none of its own.
 
     `given` is the purpose of the invocations whose output it reads.
     """
-    if not one.words or (one.wraps and one.program != "find"):
+    if not call.words or (call.wraps and call.program != "find"):
         return None
-    if one.fed and one.program in _FILTERS | MATCHING and not _names_files(one):
-        return "search" if one.program in MATCHING and given in ("read", "search") else None
-    if one.program in ("submit", "str_replace_editor"):
-        return "end" if one.program == "submit" else "read"
-    if tests(one):
+    if call.fed and call.program in _FILTERS | MATCHING and not _names_files(call):
+        return "search" if call.program in MATCHING and given in ("read", "search") else None
+    if call.program in ("submit", "str_replace_editor"):
+        return "end" if call.program == "submit" else "read"
+    if tests(call):
         return "test"
-    if builds(one):
+    if builds(call):
         return "build"
-    if one.program == "git":
-        return _git_action(one)
-    if one.program in _SEARCHING:
+    if call.program == "git":
+        return _git_action(call)
+    if call.program in _SEARCHING:
         return "search"
-    return "read" if one.program in _READING and (_names_files(one) or one.opened) else "run"
+    return "read" if call.program in _READING and (_names_files(call) or call.opened) else "run"
 
 
-def _names_files(one: Invocation) -> bool:
+def _names_files(call: Invocation) -> bool:
     """Return whether a filter names files of its own, its script aside."""
-    operands = sum(not word.text.startswith("-") or word.text == "-" for word in one.arguments)
-    if one.program in ("head", "tail"):
-        operands -= sum(re.fullmatch(r"\+?\d+", word.text) is not None for word in one.arguments)
-    own = 1 if one.program in MATCHING | {"sed", "awk", "gawk", "jq", "yq"} else 0
+    operands = sum(not word.text.startswith("-") or word.text == "-" for word in call.arguments)
+    if call.program in ("head", "tail"):
+        operands -= sum(re.fullmatch(r"\+?\d+", word.text) is not None for word in call.arguments)
+    own = 1 if call.program in MATCHING | {"sed", "awk", "gawk", "jq", "yq"} else 0
     return operands > own or (
-        one.program in MATCHING and any(word.text in ("-r", "-R", "-rn", "-nr") for word in one.arguments)
+        call.program in MATCHING and any(word.text in ("-r", "-R", "-rn", "-nr") for word in call.arguments)
     )
 
 
-def tests(one: Invocation) -> bool:
-    texts = [word.text if word.static and _SAFE.fullmatch(word.text) else "_" for word in one.words]
+def tests(call: Invocation) -> bool:
+    texts = [word.text if word.static and _SAFE.fullmatch(word.text) else "_" for word in call.words]
     if is_test(" ".join(texts)):
         return True
-    words = texts[1:] if is_python(one.program) or one.program in ("bash", "sh") else texts
+    words = texts[1:] if is_python(call.program) or call.program in ("bash", "sh") else texts
     words = words[1:] if words[:1] == ["-m"] else words
     if not words:
         return False
@@ -266,17 +266,17 @@ def tests(one: Invocation) -> bool:
     return words[0].rpartition("/")[2] in scripted and words[1:2] in (["test"], ["pytest"])
 
 
-def builds(one: Invocation) -> bool:
-    texts = [word.text for word in one.arguments]
-    if is_python(one.program):
+def builds(call: Invocation) -> bool:
+    texts = [word.text for word in call.arguments]
+    if is_python(call.program):
         return _python_builds(texts)
-    if one.program in _SCRIPTED:
+    if call.program in _SCRIPTED:
         words = [text for text in texts if text != "run" and not text.startswith("-")]
         return bool(words) and _BUILD_SCRIPT.fullmatch(words[0]) is not None
-    if one.program == "ruff":
+    if call.program == "ruff":
         return texts[:1] != ["format"]
-    known = _BUILDING_BY_WORD.get(one.program.removesuffix("w"), frozenset())
-    return one.program in _BUILDING or any(text in known for text in texts)
+    known = _BUILDING_BY_WORD.get(call.program.removesuffix("w"), frozenset())
+    return call.program in _BUILDING or any(text in known for text in texts)
 
 
 def _python_builds(texts: list[str]) -> bool:
@@ -285,8 +285,8 @@ def _python_builds(texts: list[str]) -> bool:
     return bool(texts) and texts[0].rpartition("/")[2] == "setup.py" and any(text in _SETUP for text in texts)
 
 
-def _git_action(one: Invocation) -> Action:
-    subcommand, rest = git_command(one)
+def _git_action(call: Invocation) -> Action:
+    subcommand, rest = git_command(call)
     if subcommand in ("grep", "ls-files"):
         return "search"
     if subcommand == "stash" and rest[:1] in (["list"], ["show"]):
@@ -304,28 +304,28 @@ def edits_window(command: str) -> bool:
     return _EDITED.match(command) is not None
 
 
-def window(one: Invocation) -> Window:
-    if one.program in ("goto", "scroll_up", "scroll_down"):
+def window(call: Invocation) -> Window:
+    if call.program in ("goto", "scroll_up", "scroll_down"):
         return "read"
-    return "write" if one.program == "edit" and one.arguments else ""
+    return "write" if call.program == "edit" and call.arguments else ""
 
 
-def find_shown_files(one: Invocation) -> tuple[Read, ...]:
+def find_shown_files(call: Invocation) -> tuple[Read, ...]:
     """Return the reads of SWE-agent's `open FILE [LINE]` and `str_replace_editor view FILE [--view_range FROM TO]`."""
-    texts = [word.text for word in one.arguments]
-    if one.program == "open" and one.arguments:
-        return tuple(Read(path=name, part=True) for name in one.names(one.arguments[0]))
-    if one.program == "str_replace_editor" and texts[:1] == ["view"] and len(texts) > 1:
+    texts = [word.text for word in call.arguments]
+    if call.program == "open" and call.arguments:
+        return tuple(Read(path=name, part=True) for name in call.names(call.arguments[0]))
+    if call.program == "str_replace_editor" and texts[:1] == ["view"] and len(texts) > 1:
         span = texts[texts.index("--view_range") + 1 :][:2] if "--view_range" in texts else []
         first, last = (int(text) if re.fullmatch(r"\d+", text) else None for text in (*span, "", "")[:2])
-        return tuple(Read(path=name, first=first, last=last) for name in one.names(one.arguments[1]))
+        return tuple(Read(path=name, first=first, last=last) for name in call.names(call.arguments[1]))
     return ()
 
 
-def find_changed_files(one: Invocation) -> tuple[Write, ...]:
-    texts = [word.text for word in one.arguments]
-    if one.program == "create" and one.arguments:
-        return tuple(Write(path=name, how="create") for name in one.names(one.arguments[0]))
-    if one.program == "str_replace_editor" and len(texts) > 1 and texts[0] in _HOW:
-        return tuple(Write(path=name, how=_HOW[texts[0]]) for name in one.names(one.arguments[1]))
+def find_changed_files(call: Invocation) -> tuple[Write, ...]:
+    texts = [word.text for word in call.arguments]
+    if call.program == "create" and call.arguments:
+        return tuple(Write(path=name, how="create") for name in call.names(call.arguments[0]))
+    if call.program == "str_replace_editor" and len(texts) > 1 and texts[0] in _HOW:
+        return tuple(Write(path=name, how=_HOW[texts[0]]) for name in call.names(call.arguments[1]))
     return ()

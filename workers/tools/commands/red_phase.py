@@ -80,11 +80,11 @@ def confirm_red_phase_tool(seen: RedPhase) -> Tool:
         )
         return ToolAnswer(text=f"OK: confirmed, the test fails [exit status {ended.status}]\n{tail}")
 
-    said = (
+    description = (
         "Runs a test that must fail before the code is written that makes it pass, and confirms that it does. "
         "A test that passes, or a run that breaks before a test can fail, is not confirmed."
     )
-    return make_typed_tool(CONFIRM, said, ConfirmRedPhase, confirm, kind="run")
+    return make_typed_tool(CONFIRM, description, ConfirmRedPhase, confirm, kind="run")
 
 
 def _run(arguments: ConfirmRedPhase, workplace: Workplace) -> tuple[Ended, str]:

@@ -81,12 +81,12 @@ class Ripgrep:
                 ),
                 stop=self.workplace.stop,
             )
-            said = read_log(log, _KEEP_BYTES) if ended.how == "exit" else b""
+            output = read_log(log, _KEEP_BYTES) if ended.how == "exit" else b""
         if ended.how != "exit":
             raise ToolRefused(f"the search was ended after {ended.seconds:.0f} s; narrow the path or the glob")
-        if ended.status not in (0, 1) and b"\0" not in said:
-            raise ToolRefused(_complaint(query, said.decode(errors="replace")))
-        return said
+        if ended.status not in (0, 1) and b"\0" not in output:
+            raise ToolRefused(_complaint(query, output.decode(errors="replace")))
+        return output
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +139,9 @@ def searcher(workplace: Workplace) -> Ripgrep | GitGrep:
     return GitGrep(workplace) if found is None else Ripgrep(found, workplace)
 
 
-def _lines(form: re.Pattern[bytes], said: bytes, place: Path) -> Mapping[Path, list[MatchedLine]]:
+def _lines(form: re.Pattern[bytes], output: bytes, place: Path) -> Mapping[Path, list[MatchedLine]]:
     found: dict[Path, list[MatchedLine]] = {}
-    for name, number, column, text in form.findall(said):
+    for name, number, column, text in form.findall(output):
         line = MatchedLine(int(number), int(column) if column else None, text.decode(errors="replace").rstrip("\r"))
         found.setdefault(place / _path(name), []).append(line)
     return found
@@ -155,11 +155,11 @@ def _patience_s(workplace: Workplace) -> float:
     return max(0.1, min(_TIMEOUT_S, workplace.left_s()))
 
 
-def _complaint(query: Query, said: str) -> str:
+def _complaint(query: Query, output: str) -> str:
     """Say in one line what the program has against the pattern, or against the search."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()] or ["no reason given"]
+    lines = [line.strip() for line in output.splitlines() if line.strip()] or ["no reason given"]
     telling = next((line for line in lines if line.startswith(("error:", "fatal:", "Timeout:"))), lines[0])
-    about_pattern = "-e option" in said or "parse error" in said
+    about_pattern = "-e option" in output or "parse error" in output
     reason = re.sub(r"^(?:error|fatal): (?:-e option, '.*': )?", "", telling)
     return f"{query.pattern!r}: {reason}; " + ("give a regular expression" if about_pattern else "narrow the path")
 
@@ -232,19 +232,19 @@ def _rendered(
     room = _MOST_CHARACTERS
     for path in ranked:
         name = show_name(workplace.name(path))
-        block, told = _block(name, counts[path], lines.get(path, []), room)
-        if told:
+        block, shown = _block(name, counts[path], lines.get(path, []), room)
+        if shown:
             blocks.append(block)
             room -= len(block)
-        if counts[path] > told:
-            left_out[name] = counts[path] - told
+        if counts[path] > shown:
+            left_out[name] = counts[path] - shown
     return "\n".join([*blocks, *_note(left_out)])
 
 
 def _block(name: str, count: int, lines: Sequence[MatchedLine], room: int) -> tuple[str, int]:
     """Return one file's lines, as far as there is room, and how many matches they hold."""
     out = [f"{name} ({count} {'match' if count == 1 else 'matches'})"]
-    told, before = 0, None
+    shown, before = 0, None
     for line in lines:
         if before is not None and line.number > before + 1 and any(each.column is None for each in lines):
             out.append("  --")
@@ -253,9 +253,9 @@ def _block(name: str, count: int, lines: Sequence[MatchedLine], room: int) -> tu
         room -= len(out[-1]) + 1
         if room < 0:
             break
-        told += line.column is not None
+        shown += line.column is not None
         before = line.number
-    return "\n".join(out), told
+    return "\n".join(out), shown
 
 
 def _cut(line: MatchedLine) -> str:

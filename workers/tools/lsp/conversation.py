@@ -171,9 +171,9 @@ class ServerConversation:
 
     async def _said_of(self, path: Path) -> tuple[Diagnostic, ...]:
         """Return the findings that the server published for the present text, once it falls silent."""
-        told = self._opened[path]
-        await self._until(lambda: self._heard(path) > told.heard)
-        heard = told.heard
+        opened = self._opened[path]
+        await self._until(lambda: self._heard(path) > opened.heard)
+        heard = opened.heard
         while self._heard(path) != heard:
             heard = self._heard(path)
             await asyncio.sleep(_QUIET_S)

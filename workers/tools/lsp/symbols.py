@@ -212,10 +212,10 @@ def _rename_symbol(servers: LanguageServers, arguments: RenameSymbol, workplace:
     sizes = _write_all(contents, workplace)
     places = sum(map(len, edits.values()))
     receipts = [receipt(size, workplace.name(path), workplace.iteration) for path, size in sizes.items()]
-    said = (
+    summary = (
         f"{arguments.symbol} is {arguments.new_name} now: {_counted(places, 'place')} in {_counted(len(sizes), 'file')}"
     )
-    return ToolAnswer(text="\n".join([said, *receipts]))
+    return ToolAnswer(text="\n".join([summary, *receipts]))
 
 
 def _changed(text: str, changes: Iterable[TextChange], name: str) -> str:

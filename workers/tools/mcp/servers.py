@@ -286,8 +286,8 @@ class McpServers:
         return [OfferedTool(server=session.server, tool=each, session=session) for each in found]
 
     def _last_words(self, name: str) -> str:
-        said = self._dialogues[name].last_words() if name in self._dialogues else ""
-        return f" (it said: {said[:200]})" if said else ""
+        words = self._dialogues[name].last_words() if name in self._dialogues else ""
+        return f" (it said: {words[:200]})" if words else ""
 
     def _transport(self, server: McpServer) -> "Callable[[], Transport]":
         if server.url is not None:

@@ -38,12 +38,12 @@ def _tool(servers: McpServers, offered: OfferedTool) -> Tool:
         _require_fitting(offered, arguments)
         within_s = max(0.1, min(_CALL_S, workplace.left_s()))
         try:
-            said = servers.call(offered, arguments, within_s=within_s, stop=workplace.stop)
+            answer = servers.call(offered, arguments, within_s=within_s, stop=workplace.stop)
         except TimeoutError as late:
             raise ToolRefused(f"{name}: no answer in {within_s:.0f} s; ask for less, or go on without it") from late
         except ServerAway as away:
             raise ToolRefused(f"{name}: {away}") from away
-        return ToolAnswer(text=_capped(said.text or "[no output]"), is_error=said.is_error)
+        return ToolAnswer(text=_capped(answer.text or "[no output]"), is_error=answer.is_error)
 
     name = _name(offered)
     description = offered.tool.description[:_DESCRIPTION_CHARACTERS]
