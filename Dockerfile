@@ -15,14 +15,14 @@ COPY supervisor supervisor
 COPY workers workers
 COPY worktrees worktrees
 COPY examples examples
-RUN pip wheel --no-cache-dir --wheel-dir /wheels .
+RUN pip wheel --no-cache-dir --wheel-dir /wheels '.[all]'
 
 FROM python:3.12-slim
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends git openssh-client bubblewrap \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=build /wheels /wheels
-RUN pip install --no-cache-dir --no-index --find-links /wheels forgepool && rm -rf /wheels
+RUN pip install --no-cache-dir --no-index --find-links /wheels 'forgepool[all]' && rm -rf /wheels
 
 # Git refuses folders of other users and agents' commands need no root: everything runs as one ordinary user.
 RUN useradd --create-home --uid 10001 forgepool \

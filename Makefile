@@ -69,7 +69,7 @@ $(READY): pyproject.toml
 	@echo 'setting up $(VENV), about a minute the first time'
 	@$(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/python -m pip install --upgrade 'pip>=25.1' >$(VENV)/install.log 2>&1 \
-	    && $(BIN)/python -m pip install --group dev --editable . >>$(VENV)/install.log 2>&1 \
+	    && $(BIN)/python -m pip install --group dev --editable '.[all]' >>$(VENV)/install.log 2>&1 \
 	    || { tail -n 30 $(VENV)/install.log >&2; exit 1; }
 	@# The type checker finds the packages by their installed name through this link.
 	@mkdir -p $(VENV)/tree && ln -sfn ../.. $(VENV)/tree/forgepool

@@ -186,7 +186,7 @@ print("\\n".join(sorted({name.partition(".")[0] for name in sys.modules})))
 
 
 def test_what_a_run_imports_is_declared_and_does_not_only_lie_there_for_developers() -> None:
-    declared = {canonical(name) for name in required("forgepool")}
+    declared = {canonical(name) for name in required("forgepool[all]")}
     loaded = run(sys.executable, "-c", _IMPORTED, cwd=ROOT)
     assert loaded.returncode == 0, loaded.stderr
     of = packages_distributions()

@@ -18,6 +18,7 @@ from forgepool.workers.llm.routing.table import read_table
 from forgepool.workers.queue import broker, leases
 from forgepool.workers.sandbox.processes import tree
 from forgepool.workers.sandbox.processes.scratch import make_scratch, scratch
+from forgepool.workers.schema.extras import EXTRAS, missing_extra
 from forgepool.workers.schema.settings import Settings, search_path
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 from forgepool.worktrees.git.git import MINIMUM, GitFailed, git_version
@@ -38,6 +39,7 @@ def examine(settings: Settings, repo: str | None) -> list[MachineFinding]:
         *sandbox_findings(settings),
         *_agents(),
         _keys(settings),
+        _extras(),
     ]
     if settings.broker_url is not None:
         findings += _broker(settings.broker_url)
@@ -134,6 +136,13 @@ def _keys(settings: Settings) -> MachineFinding:
         return MachineFinding(what="model keys", verdict="ok", found=", ".join(names))
     mend = "the built-in agent needs one: `forgepool models` names them"
     return MachineFinding(what="model keys", verdict="note", found="none set", mend=mend)
+
+
+def _extras() -> MachineFinding:
+    missing = [sentence for extra in EXTRAS if (sentence := missing_extra(extra))]
+    if missing:
+        return MachineFinding(what="optional parts", verdict="note", found="; ".join(missing))
+    return MachineFinding(what="optional parts", verdict="ok", found=", ".join(EXTRAS))
 
 
 def _broker(url: str) -> list[MachineFinding]:

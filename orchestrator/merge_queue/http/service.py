@@ -13,6 +13,7 @@ from forgepool.orchestrator.merge_queue.serve.serve import Beside
 from forgepool.orchestrator.merge_queue.view import QueueView
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun
+from forgepool.workers.schema.extras import missing_extra
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.hub.mirror import Mirror
 
@@ -79,6 +80,8 @@ def api_beside(
     http: str, token_file: Path | None, target: str, settings: Settings, tell: Callable[[str], None]
 ) -> Beside:
     """Listens at once, so that an address that is taken is told before anything is started."""
+    if missing := missing_extra("http"):
+        raise CannotRun(f"--http needs the HTTP API: {missing}")
     where, token = address(http), api_token(settings, token_file)
     listening = bind_socket(where)
     where = Address(host=where.host, port=listening.getsockname()[1])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from forgepool.workers.sandbox.run.dialogue import Dialogue
 from forgepool.workers.schema.confinement import Confinement
+from forgepool.workers.schema.extras import missing_extra
 from forgepool.workers.schema.settings import programs_folder
 from forgepool.workers.tools.asyncio_thread import AsyncioThread
 from forgepool.workers.tools.config import LanguageServer
@@ -232,11 +233,16 @@ class LanguageServers:
         """`root` is a real path; `env` is the complete environment of commands, which servers get too."""
         find = find_program or program_finder(env)
         self._aside = AsyncioThread()
-        self.running: tuple[RunningServer, ...] = tuple(
+        present = tuple(
             each
             for server, program in _present(configured, find)
             if (each := RunningServer(server, program, root, env, confined, self._aside)).has_files
         )
+        missing = missing_extra("lsp") if present else None
+        self.running: tuple[RunningServer, ...] = () if missing else present
+        left_out = present if missing else ()
+        self.warnings = tuple(f"language server {each.server.name} is left out: {missing}" for each in left_out)
+        """A sentence for each server that is left out."""
 
     def __enter__(self) -> Self:
         return self

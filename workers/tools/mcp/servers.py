@@ -15,6 +15,7 @@ from pydantic import JsonValue
 
 from forgepool.workers.sandbox.run.dialogue import Dialogue
 from forgepool.workers.schema.confinement import OPEN
+from forgepool.workers.schema.extras import missing_extra
 from forgepool.workers.tools.asyncio_thread import AsyncioThread
 from forgepool.workers.tools.config import McpServer
 
@@ -261,6 +262,8 @@ class McpServers:
         return self._aside.answer(work, within_s=within_s, stop=stop)
 
     def _begun(self, server: McpServer) -> Session | str:
+        if missing := missing_extra("mcp"):
+            return f"MCP server {server.name} is left out: {missing}"
         try:
             session = self._aside.answer(self._made(server, self._transport(server)), within_s=_START_S)
         except (ServerAway, OSError, ValueError) as trouble:

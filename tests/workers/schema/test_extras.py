@@ -1,0 +1,58 @@
+"""An installation without an optional part says so in one sentence, and does the rest."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from forgepool.orchestrator.launch.machine.doctor import examine
+from forgepool.orchestrator.merge_queue.http.service import api_beside
+from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.workers.schema import extras
+from forgepool.workers.schema.confinement import OPEN
+from forgepool.workers.schema.extras import EXTRAS, Extra, missing_extra
+from forgepool.workers.schema.settings import Settings
+from forgepool.workers.tools.config import LanguageServer, McpServer
+from forgepool.workers.tools.lsp.servers import LanguageServers
+from forgepool.workers.tools.mcp.servers import McpServers
+
+
+@pytest.fixture
+def bare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The packages of all optional parts cannot be found, as after a plain installation."""
+    absent = {package for packages in extras._PACKAGES.values() for package in packages}
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name in absent else importlib.util.find_spec(name))
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_an_installed_part_is_not_missing(extra: Extra) -> None:
+    assert missing_extra(extra) is None
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_the_sentence_names_the_command(bare: None, extra: Extra) -> None:
+    assert f"pip install 'forgepool[{extra}]'" in str(missing_extra(extra))
+
+
+def test_the_http_api_is_refused_before_anything_starts(bare: None) -> None:
+    with pytest.raises(CannotRun, match=r"--http .*forgepool\[http\]"):
+        api_beside("127.0.0.1:0", None, "main", Settings(), print)
+
+
+def test_mcp_servers_are_left_out(bare: None, tmp_path: Path) -> None:
+    with McpServers([McpServer(name="t", command=("true",))], root=tmp_path, env={}, lend=lambda _: None) as servers:
+        assert servers.tools == ()
+        assert "MCP server t is left out" in servers.warnings[0] and "forgepool[mcp]" in servers.warnings[0]
+
+
+def test_language_servers_are_left_out(bare: None, tmp_path: Path) -> None:
+    (tmp_path / "a.toy").write_text("")
+    toy = LanguageServer(name="toy", command=("toy-server",), files={".toy": "toy"})
+    with LanguageServers(tmp_path, {}, OPEN, (toy,), lambda _: "/bin/true") as servers:
+        assert servers.running == ()
+        assert servers.warnings[0].startswith("language server toy is left out") and "[lsp]" in servers.warnings[0]
+
+
+def test_doctor_lists_what_is_missing(bare: None) -> None:
+    (finding,) = (each for each in examine(Settings(), None) if each.what == "optional parts")
+    assert finding.verdict == "note" and all(f"forgepool[{extra}]" in finding.found for extra in EXTRAS)
