@@ -17,7 +17,7 @@ from plans import (
     verdict,
 )
 
-from forgepool.orchestrator.cli.output.outcome import exit_status
+from forgepool.orchestrator.cli.output.progress import exit_status
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.orders.locks import waits_for
 from forgepool.orchestrator.decisions.orders.results import receive_answer

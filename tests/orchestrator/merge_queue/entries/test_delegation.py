@@ -36,7 +36,7 @@ from forgepool.orchestrator.journal.events import (
     TaskParked,
 )
 from forgepool.orchestrator.journal.inbox import PersonRequest
-from forgepool.orchestrator.merge_queue.publish import Notices
+from forgepool.orchestrator.merge_queue.serve.hub_refs import Notices
 from forgepool.orchestrator.plan.document import Plan, Task, TaskNeed
 from forgepool.orchestrator.reports.queue_board import BEAT_S
 from forgepool.orchestrator.run.delegation.exchange import DOUBT_S, PATIENCE_S, SILENT_S, HubExchange

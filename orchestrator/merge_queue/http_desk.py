@@ -3,8 +3,9 @@
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import Annotated, TypeVar
 
-from pydantic import JsonValue
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
 from forgepool.orchestrator.decisions.queue import submissions
 from forgepool.orchestrator.decisions.queue.intake import apply_request, nothing_to_do, take_in, verb
@@ -12,16 +13,102 @@ from forgepool.orchestrator.decisions.queue.submissions import CLASSES, entry_na
 from forgepool.orchestrator.journal import inbox
 from forgepool.orchestrator.journal.events import EntryRefused
 from forgepool.orchestrator.journal.inbox import PersonRequest
-from forgepool.orchestrator.merge_queue.http import bodies
 from forgepool.orchestrator.merge_queue.submit import Wish, hand_in
-from forgepool.orchestrator.merge_queue.view import QueueView
+from forgepool.orchestrator.reports.queue_board import QueueView
 from forgepool.orchestrator.reports.queue_status import EntryStanding, explain_task, findings_of, standing_of, standings
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.state.branch_names import branch_of, with_branches
 from forgepool.orchestrator.state.run import RunState
+from forgepool.workers.schema.orders import Message
 from forgepool.workers.workspace.refs import submission_ref
 from forgepool.worktrees.git.git import CommitId, is_object_id, is_ref
 from forgepool.worktrees.hub.mirror import Mirror, MissingCommit
+
+
+class BadBody(Exception):
+    """One sentence on what is wrong with a body."""
+
+
+def _line(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("it holds characters that cannot be printed")
+    return text.strip()
+
+
+Line = Annotated[str, Field(max_length=200), AfterValidator(_line)]
+
+
+class JsonBody(Message):
+    """By the names that JSON has for them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=False)
+
+
+class SubmissionBody(JsonBody):
+    """A branch or a commit of the hub that is to be let in."""
+
+    branch: Line | None = None
+    commit: Line | None = None
+    name: Line | None = None
+    klass: Line = Field(default="normal", alias="class")
+    needs: Annotated[tuple[Line, ...], Field(max_length=50)] = ()
+    by: Line | None = None
+    agent: Line | None = None
+    family: Annotated[tuple[Line, ...], Field(max_length=10)] = ()
+
+    @model_validator(mode="after")
+    def _names_one(self) -> "SubmissionBody":
+        if bool(self.branch) == bool(self.commit):
+            raise ValueError("it names what is to be let in by 'branch' or by 'commit', one of them")
+        return self
+
+
+class WordBody(JsonBody):
+    """What goes with a word to the gate."""
+
+    by: Line = "api"
+
+
+class Class(JsonBody):
+    """The class of the line that an entry is to be in."""
+
+    klass: Line = Field(alias="class")
+    by: Line = "api"
+
+
+class Pause(JsonBody):
+    why: Line = ""
+    by: Line = "api"
+
+
+B = TypeVar("B", bound=JsonBody)
+
+
+def read_body(kind: type[B], raw: bytes) -> B:
+    """The body as one of these; one that is empty is as one without keys. Raises BadBody."""
+    try:
+        return kind.model_validate_json(raw or b"{}")
+    except ValidationError as wrong:
+        raise BadBody(_sentence(kind, wrong)) from wrong
+
+
+def _sentence(kind: type[JsonBody], wrong: ValidationError) -> str:
+    first = wrong.errors(include_input=False, include_url=False)[0]
+    place = ".".join(str(part) for part in first["loc"])[:60]
+    keys = ", ".join(field.alias or name for name, field in kind.model_fields.items())
+    said = str(first["msg"]).removeprefix("Value error, ")
+    match first["type"]:
+        case "json_invalid":
+            return f"the body is no JSON; an object with these keys would be right: {keys}"
+        case "extra_forbidden":
+            return f"the body has '{place}', which is no key here; keys are: {keys}"
+        case "missing":
+            return f"the body lacks '{place}'; keys are: {keys}"
+        case "value_error":
+            return f"'{place}' is wrong: {said}" if place else f"the body is wrong: {said}"
+        case _:
+            return f"'{place or 'the body'}' is wrong: {said[:1].lower()}{said[1:]}"
+
 
 Fields = Mapping[str, JsonValue]
 
@@ -84,7 +171,7 @@ class Desk:
             return found
         raise self._unknown(name)
 
-    def submit(self, wanted: bodies.SubmissionBody) -> HttpAnswer:
+    def submit(self, wanted: SubmissionBody) -> HttpAnswer:
         """Pushes what the gate will take in; what it would refuse, as it stands now, is refused at once."""
         if wanted.klass not in CLASSES:
             raise RequestRefused(422, _no_class(wanted.klass))
@@ -142,7 +229,7 @@ class Desk:
             404, f"no entry '{name}' has been taken in; the latest are: {', '.join(latest) or 'none yet'}"
         )
 
-    def _commit(self, wanted: bodies.SubmissionBody) -> CommitId:
+    def _commit(self, wanted: SubmissionBody) -> CommitId:
         if wanted.branch is not None:
             ref = f"refs/heads/{wanted.branch}"
             at = self.mirror.hub_refs(ref).get(ref) if is_ref(ref) else None
@@ -184,7 +271,7 @@ class Desk:
                 raise RequestRefused(409, f"'{name}' would not be taken in: {event.why}")
 
 
-def _wish(mirror: Mirror, wanted: bodies.SubmissionBody) -> Wish:
+def _wish(mirror: Mirror, wanted: SubmissionBody) -> Wish:
     return Wish(
         what=wanted.branch or wanted.commit or "",
         repo=str(mirror.path),

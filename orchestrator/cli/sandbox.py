@@ -12,9 +12,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from forgepool.orchestrator.cli.commands import CommandGroup
+from forgepool.orchestrator.cli.app import CommandGroup
 from forgepool.orchestrator.cli.output.say import complain, hush, say_json
-from forgepool.orchestrator.cli.run.running import settings_with
+from forgepool.orchestrator.cli.run.run import settings_with
 from forgepool.workers.sandbox.network.hosts import BadHost
 from forgepool.workers.sandbox.order.private_dirs import Private, private
 from forgepool.workers.sandbox.order.sandbox_profile import Shelter

@@ -1,4 +1,4 @@
-"""`forgepool simulate plan`: how long a plan would take, what it would cost, and what holds it up, before it is run."""
+"""`forgepool simulate plan`: forecasts how long a plan takes, what it costs and what limits it, on a virtual clock."""
 
 import math
 import os
@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from forgepool.orchestrator.cli.output.say import say, say_json
+from forgepool.orchestrator.cli.app import CommandGroup
+from forgepool.orchestrator.cli.output.say import complain, say, say_json
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.run.durations import learn_durations
 from forgepool.orchestrator.run.hub import open_hub, read_plan, wants_reviews
@@ -22,8 +23,29 @@ _TASKS_AT_ALL_SEEDS = 150
 _LEAST_SEEDS = 3
 
 
+_ANY_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
 class BadForecast(typer.BadParameter):
-    """What cannot be simulated."""
+    """The parameters of a forecast are invalid."""
+
+
+def register(app: typer.Typer) -> None:
+    simulate = typer.Typer(cls=CommandGroup, help="Try Forgepool's decisions on a virtual clock.", no_args_is_help=True)
+    simulate.command(hidden=True, context_settings=_ANY_OPTIONS, add_help_option=False)(queue)
+    simulate.command()(plan)
+    simulate.callback()(_simulate)
+    app.add_typer(simulate, name="simulate")
+
+
+def _simulate() -> None:
+    """Try Forgepool's decisions on a virtual clock."""
+
+
+def queue() -> int:
+    """Say where the queue simulator is now."""
+    sentence = "the queue simulator is a benchmark now; run benchmarks/queue/simulate.py in Forgepool's repository"
+    return complain(sentence, 2)
 
 
 def plan(

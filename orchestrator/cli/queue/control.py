@@ -9,26 +9,66 @@ from typing import Annotated
 
 import typer
 
-from forgepool.orchestrator.cli.output.say import say, say_json
-from forgepool.orchestrator.cli.output.texts import prove_text
-from forgepool.orchestrator.cli.queue.find_queue import Hub, Server, TokenFile, hub_queues, one_of, server_queue
-from forgepool.orchestrator.cli.queue.granting import Globs, Rules, granting
+from forgepool.orchestrator.cli.output.say import printable, say, say_json
+from forgepool.orchestrator.cli.run.requests import prove_text
 from forgepool.orchestrator.decisions.queue.intake import apply_request, nothing_to_do, verb
 from forgepool.orchestrator.decisions.queue.submissions import CLASSES
 from forgepool.orchestrator.journal import inbox
 from forgepool.orchestrator.journal.events import Event
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.store import JournalBusy
-from forgepool.orchestrator.merge_queue.lookup import find_entry, gate_called
-from forgepool.orchestrator.merge_queue.serve.entry_refs import KEPT_DAYS, MOST_KEPT, forgettable
-from forgepool.orchestrator.reports.queue_board import RequestReply
-from forgepool.orchestrator.reports.queue_text import gate_sentence
+from forgepool.orchestrator.merge_queue.lookup import find_entry, gate_called, hub_queues, one_of, server_queue
+from forgepool.orchestrator.merge_queue.serve.hub_refs import KEPT_DAYS, MOST_KEPT, forgettable
+from forgepool.orchestrator.reports.queue_board import RequestReply, gate_sentence
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.branch_names import branch_of
 from forgepool.orchestrator.state.run import RunState
+from forgepool.workers.schema.globs import parse
+from forgepool.workers.schema.segments import BadGlob
 from forgepool.workers.schema.settings import Settings
+from forgepool.workers.schema.yaml.mistakes import nearest
 
+
+def granting(globs: tuple[str, ...], rules: tuple[str, ...], by: str) -> PersonRequest:
+    """
+    What is left for the gate.
+
+    Raises:
+        CannotRun: a glob or a rule is none, or nothing is granted.
+    """
+    from forgepool.supervisor.gate_file.rules import RULES
+
+    if not globs and not rules:
+        raise CannotRun("say what is granted: globs of what the entry may change, or --waive RULE")
+    for glob in globs:
+        prove_text(glob, f"the glob '{printable(glob)}'")
+        try:
+            parse(glob)
+        except BadGlob as bad:
+            raise CannotRun(f"nothing is granted by the {bad}") from bad
+    for rule in rules:
+        if rule not in RULES:
+            meant = nearest(rule, RULES)
+            mend = f"did you mean '{meant[0]}'?" if meant else f"rules are: {', '.join(sorted(RULES))}"
+            raise CannotRun(f"there is no rule '{rule}'; {mend}")
+    return PersonRequest(do="grant", grants=globs, waive=rules, by=by)
+
+
+Globs = Annotated[
+    list[str] | None, typer.Argument(metavar="[GLOB]...", help="Paths that it may change, protected or not.")
+]
+Rules = Annotated[list[str] | None, typer.Option("--waive", metavar="RULE", help="A rule that is not applied to it.")]
+
+
+Hub = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HUB", help="Path or URL of the queue's repository; default: the origin of the clone you are in."
+    ),
+]
+Server = Annotated[str | None, typer.Option(metavar="URL", help="Ask the queue's HTTP API there, not the repository.")]
+TokenFile = Annotated[Path | None, typer.Option(help="The API's token; default: FORGEPOOL_GATE_API_TOKEN.")]
 Target = Annotated[
     str | None,
     typer.Option("--target", "--gate", metavar="BRANCH", help="The queue's branch, where there are several queues."),

@@ -1,23 +1,32 @@
 """Questions about runs: `runs`, `status`, `events`, `report`, `logs`."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from forgepool.orchestrator.cli.output.outcome import tell_table, tell_use
+from forgepool.orchestrator.cli.output.progress import tell_table, tell_use
 from forgepool.orchestrator.cli.output.say import complain, printable, say, say_json
-from forgepool.orchestrator.cli.output.terminal import print_table, say_output
-from forgepool.orchestrator.cli.run.requesting import Task, find_run_with
-from forgepool.orchestrator.cli.run.running import Json, Run
+from forgepool.orchestrator.cli.output.terminal import out, print_table, say_output
+from forgepool.orchestrator.cli.run.requests import Task, find_run_with
+from forgepool.orchestrator.cli.run.run import Json, Run
+from forgepool.orchestrator.decisions.evidence import count_of
 from forgepool.orchestrator.journal.store import JournalUnreadable, Recorded, is_being_written, read
 from forgepool.orchestrator.reports.event_text import sentence
+from forgepool.orchestrator.reports.leftovers import TaskLog, task_logs
 from forgepool.orchestrator.reports.report import report_lines
 from forgepool.orchestrator.reports.status import standing
-from forgepool.orchestrator.reports.task_logs import TaskLog, task_logs
 from forgepool.orchestrator.run import run_folder
+from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.orchestrator.run.run_folder import KeptRun
+from forgepool.workers.agents.render_transcript import NarratedLine, lines
+from forgepool.workers.context.transcript.as_script import as_script
+from forgepool.workers.context.transcript.entries import Entry, TurnSaid, parse_transcript
 from forgepool.workers.schema.settings import Settings
+from forgepool.workers.workspace.workspace import TRANSCRIPT, attempt_logs
 
 _FOLLOW_S = 0.3
 OptionalRun = Annotated[str | None, typer.Argument(help="The run's name, or its beginning; default: the latest.")]
@@ -29,6 +38,8 @@ def register(app: typer.Typer) -> None:
     app.command()(events)
     app.command()(report)
     app.command()(logs)
+    app.command()(transcript)
+    app.command()(record)
 
 
 def list_runs(as_json: Json = False) -> None:
@@ -159,3 +170,130 @@ def _tell_event(one: Recorded, run: str) -> None:
     said = sentence(one.event, run=run)
     if said is not None:
         say(f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(one.at))} {printable(said)}")
+
+
+NOTHING_THERE = 1
+_LOOK_S = 0.3
+_STYLES = {"phase": "bold cyan", "model": "bold", "call": "green", "error": "red", "note": "yellow", "quiet": "dim"}
+
+Attempt = Annotated[int | None, typer.Option(min=1, help="One attempt; default: the latest that said anything.")]
+
+
+def transcript(
+    run: Run,
+    task: Task,
+    attempt: Attempt = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as it is said, until the run stops.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Show texts and results whole.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The entries as they are kept, a line of JSON each.")] = False,
+) -> int:
+    """Show an agent's conversation: what it said, what it called, what came of it."""
+    kept = find_run_with(run, task)
+    source = _source(kept, task, attempt)
+    shown = _Shown(source, full=full, as_json=as_json)
+    shown.tell(source.read())
+    while follow and is_being_written(kept.folder):
+        time.sleep(_LOOK_S)
+        shown.tell(source.read())
+    return 0 if shown.anything else _nothing_said(source)
+
+
+def record(run: Run, task: Task, attempt: Attempt = None) -> int:
+    """Print an agent's conversation as a script for the scripted model, which replays it."""
+    kept = find_run_with(run, task)
+    source = _source(kept, task, attempt)
+    entries = source.entries(source.read())
+    if not any(isinstance(entry, TurnSaid) and entry.turn.role == "assistant" for entry in entries):
+        return _nothing_said(source)
+    say(as_script(entries).rstrip("\n"))
+    return 0
+
+
+def _nothing_said(source: "_Source") -> int:
+    return complain(f"{source.name} holds no turn of a model: nothing was said in that attempt", NOTHING_THERE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where a transcript is: a file of this host, or a copy from the hub."""
+
+    name: str
+    path: Path | None
+    copy: bytes = b""
+
+    def read(self) -> bytes:
+        return self.path.read_bytes() if self.path is not None else self.copy
+
+    def entries(self, data: bytes) -> list[Entry]:
+        """Of the complete lines. Raises TranscriptWrong."""
+        return parse_transcript(data, self.name)
+
+
+@dataclass(slots=True)
+class _Shown:
+    """How much of a transcript has been shown."""
+
+    source: _Source
+    full: bool
+    as_json: bool
+    _entries: int = 0
+
+    @property
+    def anything(self) -> bool:
+        return self._entries > 0
+
+    def tell(self, data: bytes) -> None:
+        raw = data.split(b"\n")[:-1]
+        entries = self.source.entries(data)
+        if self.as_json:
+            for line in raw[self._entries :]:
+                say(line.decode())
+        else:
+            said = list(lines(entries, most_lines=None if self.full else 12, skip=self._entries))
+            _print(said)
+        self._entries = len(raw)
+
+
+def _print(said: list[NarratedLine]) -> None:
+    console = out()
+    for line in said:
+        console.print(printable(line.text), style=_STYLES.get(line.kind), markup=False)
+
+
+def _source(kept: KeptRun, task: str, attempt: int | None) -> _Source:
+    """
+    The transcript asked for: this host's file, else the copy in the hub.
+
+    Raises:
+        CannotRun: there is none; says which attempts there are.
+    """
+    state = kept.state()
+    sent = state.tasks[task].attempt
+    if attempt is not None and attempt > sent:
+        raise CannotRun(
+            f"task '{task}' of run {kept.options.run} has had {count_of(sent, 'attempt')}; give one of these"
+        )
+    for number in [attempt] if attempt is not None else range(sent, 0, -1):
+        for source in _places(kept, task, number):
+            return source
+    which = f"attempt {attempt} of task '{task}'" if attempt is not None else f"task '{task}'"
+    agent = kept.course.tasks[task].agent.kind
+    raise CannotRun(
+        f"{which} of run {kept.options.run} has no transcript, here or in the hub; its agent is '{agent}'"
+        + (", which has no conversation" if agent == "command" else "")
+    )
+
+
+def _places(kept: KeptRun, task: str, attempt: int) -> Iterator[_Source]:
+    path = attempt_logs(kept.folder, task, attempt) / TRANSCRIPT
+    if path.is_file():
+        yield _Source(str(path), path)
+    elif kept.course.tasks[task].agent.kind != "command":
+        # Only asked where this host has no file: the order was done elsewhere.
+        from forgepool.orchestrator.run.hub import open_hub
+        from forgepool.workers.workspace.checkpoints import read_progress
+
+        hub = open_hub(kept.options.hub, Settings())
+        progress = read_progress(hub.mirror, kept.options.run, task, attempt)
+        if progress is not None:
+            yield _Source(f"the hub's copy of attempt {attempt}", None, progress.transcript)

@@ -7,11 +7,18 @@ from typing import Annotated
 
 import typer
 
-from forgepool.orchestrator.cli.commands import CommandGroup
+from forgepool.orchestrator.cli.app import CommandGroup
 from forgepool.orchestrator.cli.output.say import say, say_json
 from forgepool.orchestrator.cli.output.terminal import out, table
-from forgepool.orchestrator.cli.tools import switching
+from forgepool.orchestrator.cli.run.requests import ask, find_run_with
+from forgepool.orchestrator.cli.run.run import Run
 from forgepool.orchestrator.decisions.evidence import count_of
+from forgepool.orchestrator.decisions.requests import CONVERSING, may_choose_profile
+from forgepool.orchestrator.journal.inbox import PersonRequest
+from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.orchestrator.run.run_folder import KeptRun
+from forgepool.orchestrator.state.run import RunState
+from forgepool.workers.context.profiles.registry import find_profile
 from forgepool.workers.context.replay.comparison import APPEND_ONLY, Row, cases, compare, row_names
 from forgepool.workers.context.replay.cost import ANTHROPIC
 from forgepool.workers.context.replay.formats import read_recordings
@@ -46,7 +53,7 @@ def register(app: typer.Typer) -> None:
         cls=CommandGroup, help="What a model is shown of its conversation.", no_args_is_help=True, rich_markup_mode=None
     )
     context.command()(replay)
-    switching.register(context)
+    context.command()(use)
     context.callback()(_context)
     app.add_typer(context, name="context")
 
@@ -203,3 +210,30 @@ def _terms(rows: Sequence[Row], found: _Found, terms: ReplayTerms) -> str:
         f"Prices {prices.name}, USD per million tokens: {per}; {cache} that keeps things {kept}.\n"
         f"Window of the model: {terms.window_tokens:,} tokens."
     )
+
+
+def use(
+    profile: Annotated[str, typer.Argument(help="A context profile; docs/explanation/context.md has them.")],
+    run: Run,
+    task: Annotated[str | None, typer.Argument(help="One task; default: all.")] = None,
+) -> None:
+    """Choose another context profile for a run or one of its tasks; it holds from the model's next call on."""
+    name = find_profile(profile).make().name
+    kept = find_run_with(run, task)
+    state = kept.state()
+    able = [one for one in ([task] if task else state.tasks) if may_choose_profile(kept.course, state, one)]
+    if not able:
+        raise CannotRun(_why_not(kept, state, task))
+    whom = f"'{task}'" if task else "all its tasks"
+    ask(run, PersonRequest(do="context", task=task, text=name), wish=f"show {whom} by the profile '{name}'")
+
+
+def _why_not(kept: KeptRun, state: RunState, task: str | None) -> str:
+    run = kept.options.run
+    if task is None:
+        return f"no task of run {run} has a conversation to be shown otherwise: all have ended, or are done by programs"
+    kind = kept.course.tasks[task].agent.kind
+    if kind not in CONVERSING:
+        return f"task '{task}' of run {run} is done by another program (agent: {kind}), which sees to its own context"
+    phase = state.tasks[task].phase
+    return f"task '{task}' of run {run} is over, it is {phase}; a profile can be chosen while a task goes on"

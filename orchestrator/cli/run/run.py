@@ -11,10 +11,9 @@ from typing import Annotated
 import typer
 from pydantic import ValidationError
 
-from forgepool.orchestrator.cli.output.live import display
-from forgepool.orchestrator.cli.output.outcome import exit_status, tell_outcome, tell_wanted
+from forgepool.orchestrator.cli.output.progress import display, exit_status, tell_outcome, tell_wanted
 from forgepool.orchestrator.cli.output.say import complain, hush, say
-from forgepool.orchestrator.cli.run import checking
+from forgepool.orchestrator.cli.run.check import preview_plan
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import with_budget
 from forgepool.orchestrator.journal.events import Event
@@ -77,7 +76,7 @@ def run(
     refuse_unready(read, hub)
     if dry_run:
         gate_of(read, hub, own_train=own_train)
-        return checking.preview_plan(read, hub, as_json=as_json)
+        return preview_plan(read, hub, as_json=as_json)
     wishes = listen_to_ctrl_c()
     with display(PlanIndex(read, {}), as_json=as_json) as shown:
         kept, ending = start_run(

@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 from forgepool.orchestrator.cli.output.say import printable, say
-from forgepool.orchestrator.cli.output.texts import prove_text
-from forgepool.orchestrator.cli.run.running import Run, resume, tell_changes
+from forgepool.orchestrator.cli.run.run import Run, resume, tell_changes
 from forgepool.orchestrator.decisions.approvals import why_not_approve, why_not_reject
 from forgepool.orchestrator.decisions.queue.submissions import entry_name
 from forgepool.orchestrator.decisions.requests import grant_request
@@ -187,6 +186,14 @@ def _gate(run: str) -> RunOptions | None:
     """None where it is a run of a plan."""
     options = run_folder.find(Settings(), run).options
     return options if options.gate else None
+
+
+def prove_text(text: str, what: str) -> None:
+    """Raise CannotRun for bytes of the command line that are not UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as problem:
+        raise CannotRun(f"{what} is not UTF-8; give it as UTF-8 text") from problem
 
 
 def find_run_with(run: str, task: str | None) -> KeptRun:

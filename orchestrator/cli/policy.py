@@ -8,7 +8,7 @@ from typing import Annotated, get_args
 
 import typer
 
-from forgepool.orchestrator.cli.commands import CommandGroup
+from forgepool.orchestrator.cli.app import CommandGroup
 from forgepool.orchestrator.cli.output.say import say, say_json
 from forgepool.orchestrator.run.hub import CannotRun, open_hub
 from forgepool.workers.policy.calls import judge_call
