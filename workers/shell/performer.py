@@ -1,7 +1,6 @@
 """Turns commands and their effects into facts; what a command runs is run in turn."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -56,14 +55,15 @@ class ScriptReading:
     """Some `cd` was seen."""
     _deferred_files: list[int] = field(default_factory=list)
     _bodies: list[tuple[int, int]] = field(default_factory=list)
-    _evaluated: set[str] = field(default_factory=set)
+    evaluated: set[str] = field(default_factory=set)
+    """Variables whose values arithmetic evaluates."""
+    arrays: set[str] = field(default_factory=set)
+    unknown: bool = False
+    """Variables may have been set by an unknown text."""
     _loose: set[str] = field(default_factory=set)
     """Variables that may hold something other than a number."""
-    _arrays: set[str] = field(default_factory=set)
     _declared: set[str] = field(default_factory=set)
     """Variables that a declaring builtin sets to a value that may begin with a bracket."""
-    _unknown: bool = False
-    """Variables may have been set by an unknown text."""
     _commands: int = 0
     _bytes: int = 0
 
@@ -85,18 +85,9 @@ class ScriptReading:
         if not numeric:
             self._loose.add(name)
 
-    def note_array(self, name: str) -> None:
-        self._arrays.add(name)
-
     def note_declared(self, name: str, value: ShellWord) -> None:
         if value.text.startswith("(") or not (value.static or value.text):
             self._declared.add(name)
-
-    def evaluate(self, names: Sequence[str]) -> None:
-        self._evaluated.update(names)
-
-    def set_unknown(self) -> None:
-        self._unknown = True
 
     def mark_opaque(self, index: int) -> None:
         fact = self.facts[index]
@@ -123,14 +114,14 @@ class ScriptReading:
         Raises:
             Refusal: arithmetic evaluates a variable that need not hold a number.
         """
-        for name in sorted(self._evaluated):
+        for name in sorted(self.evaluated):
             if self._may_run(name):
                 refuse(
                     f"arithmetic runs commands that stand in a variable's value, and {name!r} need not hold a number",
                     f'compare it by [ "${name}" -gt 0 ], count with a loop over {{1..9}}, or let python3 do the sum',
                 )
         for name in sorted(self._declared):
-            if name in self._arrays | _ARRAYS or name.startswith("BASH_"):
+            if name in self.arrays | _ARRAYS or name.startswith("BASH_"):
                 refuse(
                     f"a value in brackets that is declared for the array {name!r} is evaluated",
                     "assign to arrays by name=(...), and to other variables under other names",
@@ -147,7 +138,7 @@ class ScriptReading:
     def _may_run(self, name: str) -> bool:
         if name in self._loose or name in _NO_NUMBERS or name.startswith("BASH_"):
             return True
-        return self._unknown and name not in _NUMBERS
+        return self.unknown and name not in _NUMBERS
 
     def _unplace(self, index: int) -> None:
         fact = self.facts[index]
@@ -228,11 +219,11 @@ class Performer(ABC):
                 place.folder = _join(place.folder, to)
                 self.reading.moved = True
             case Evaluates(name=name):
-                self.reading.evaluate([name])
+                self.reading.evaluated.add(name)
             case Sets(name=name, value=value, numeric=numeric, array=array):
                 self.reading.assign(name, value, numeric=numeric)
                 if array:
-                    self.reading.note_array(name)
+                    self.reading.arrays.add(name)
             case StopsOnError():
                 place.stops_on_error = place.own
 
@@ -319,7 +310,7 @@ class Performer(ABC):
     def _leave_opaque(self, place: StatementPlace, index: int) -> None:
         self.reading.mark_opaque(index)
         self.reading.changeable = True
-        self.reading.set_unknown()
+        self.reading.unknown = True
         place.folder = None
 
 

@@ -77,6 +77,7 @@ _DEEPEST = 8 * DEEPEST
 _FLAT = frozenset(["list", "pipeline", "binary_expression", "concatenation"])
 """Nodes that nest by their length, not their depth."""
 _UNKNOWN = ShellWord(text="", static=False)
+_CD = frozenset(["cd"])
 _LEAVING = frozenset(["exit", "return", "break", "continue"])
 
 
@@ -114,10 +115,10 @@ class ScriptWalk(Performer):
         return sequence
 
     def _note(self, scanner: Scanner) -> None:
-        self.reading.evaluate(scanner.evaluated)
+        self.reading.evaluated.update(scanner.evaluated)
         self.reading.facts.extend(Arithmetic(text=text) for text in scanner.sums if not text.isdecimal())
         for name in scanner.defaulted:
-            self._assign(name, _UNKNOWN, numeric=False)
+            self.reading.assign(name, _UNKNOWN, numeric=False)
 
     # -- statements
 
@@ -157,10 +158,10 @@ class ScriptWalk(Performer):
         for index, (operator, part) in enumerate(zip(chain.operators, chain.parts[1:], strict=True)):
             reached = place.folder
             if operator == "||" and reached != beginning:
-                place.folder = beginning if index == 0 and _is_cd(chain.parts[0]) else None
+                place.folder = beginning if index == 0 and _runs(chain.parts[0], _CD) else None
             self._statement(part, place, Inherited())
             if operator == "||":
-                place.folder = reached if _leaves(part) else (None if place.folder != reached else reached)
+                place.folder = reached if _runs(part, _LEAVING) else (None if place.folder != reached else reached)
 
     def _compound(self, compound: Compound, place: StatementPlace) -> None:
         inside = place.apart() if compound.kind == "(" else place
@@ -168,7 +169,8 @@ class ScriptWalk(Performer):
         self._redirections(compound.redirections, place)
         self._words(compound.words, inside)
         if compound.variable:
-            self._loop_variable(compound)
+            numeric = bool(compound.words) and all(is_number(word.parts) for word in compound.words)
+            self.reading.assign(compound.variable, _UNKNOWN, numeric=numeric)
         own = inside.own
         inside.own = own and compound.kind in "{("
         for part in compound.parts:
@@ -178,10 +180,6 @@ class ScriptWalk(Performer):
         inside.own = own
         if compound.kind in ("for", "while") and inside.folder != before:
             self.reading.unplace(start)
-
-    def _loop_variable(self, compound: Compound) -> None:
-        numeric = bool(compound.words) and all(is_number(word.parts) for word in compound.words)
-        self._assign(compound.variable, _UNKNOWN, numeric=numeric)
 
     def _function(self, name: str, body: Statement, place: StatementPlace) -> None:
         check_definable(name)
@@ -199,9 +197,13 @@ class ScriptWalk(Performer):
         if token.kind == "sum":
             return
         self._words(token.operands, place)
-        self.reading.evaluate(check_operands(token.operands))
+        self.reading.evaluated.update(check_operands(token.operands))
         self.reading.count_command()
-        argv = [_literal("[["), *(_operand(each) for each in token.operands), _literal("]]")]
+        argv = [
+            _literal("[["),
+            *(_literal(each.raw) if each.kind == "operator" else read_word(each) for each in token.operands),
+            _literal("]]"),
+        ]
         self.reading.facts.append(Execution(argv=tuple(argv), cwd=place.folder, script=place.script))
 
     # -- simple commands
@@ -246,20 +248,17 @@ class ScriptWalk(Performer):
         else:
             refuse(f"a variable is declared as {token.raw!r}, which is no plain name", 'write NAME="value"')
         if array:
-            self.reading.note_array(name)
+            self.reading.arrays.add(name)
 
     def _assignment(self, token: Token) -> None:
         name = find_assigned_name(token)
         assert name is not None
         index = find_assigned_index(token)
         if index is not None:
-            self.reading.evaluate(names_in(index))
+            self.reading.evaluated.update(names_in(index))
         if index is not None or is_array(token):
-            self.reading.note_array(name)
+            self.reading.arrays.add(name)
         value, numeric = read_assigned_value(token)
-        self._assign(name, value, numeric=numeric)
-
-    def _assign(self, name: str, value: ShellWord, *, numeric: bool) -> None:
         self.reading.assign(name, value, numeric=numeric)
 
     def _redirections(self, redirections: tuple[Redirection, ...], place: StatementPlace) -> None:
@@ -289,28 +288,25 @@ def _check_splitting(token: Token, place: StatementPlace) -> None:
         refuse(f"sh may make several words of {token.raw!r}", 'write export NAME="$value"')
 
 
-def _operand(token: Token) -> ShellWord:
-    return _literal(token.raw) if token.kind == "operator" else read_word(token)
-
-
 def _literal(text: str) -> ShellWord:
     return ShellWord(text=text, static=True, written=text)
 
 
-def _is_cd(statement: Statement) -> bool:
-    return isinstance(statement, Simple) and bool(statement.words) and statement.words[0].raw == "cd"
-
-
-def _leaves(statement: Statement) -> bool:
-    return isinstance(statement, Simple) and bool(statement.words) and statement.words[0].raw in _LEAVING
+def _runs(statement: Statement, programs: frozenset[str]) -> bool:
+    return isinstance(statement, Simple) and bool(statement.words) and statement.words[0].raw in programs
 
 
 def _surely_went(statement: Statement, place: StatementPlace) -> bool:
     """Return whether the next statement runs in the new folder or not at all."""
     if isinstance(statement, AndOrList):
         parts = (statement.parts[0], statement.parts[-1])
-        return len(statement.parts) == 2 and statement.operators == ("||",) and _is_cd(parts[0]) and _leaves(parts[1])
-    return place.stops_on_error and _is_cd(statement)
+        return (
+            len(statement.parts) == 2
+            and statement.operators == ("||",)
+            and _runs(parts[0], _CD)
+            and _runs(parts[1], _LEAVING)
+        )
+    return place.stops_on_error and _runs(statement, _CD)
 
 
 def read_script(text: str, *, folder: Path, read_file: ReadFile | None = None) -> ShellScript | Unparseable:

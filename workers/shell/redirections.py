@@ -53,10 +53,9 @@ def _input(redirection: Redirection) -> Input:
             return FromFile(path=read_word(redirection.target))
         case "<<<" if redirection.target is not None:
             word = read_word(redirection.target)
-            return StdinText(text=f"{word.text}\n") if word.static else Inherited()
+            return _known(f"{word.text}\n" if word.static else None)
     body = redirection.operator.body
-    text = static_text(body.parts) if body is not None else None
-    return Inherited() if text is None else StdinText(text=text)
+    return _known(static_text(body.parts) if body is not None else None)
 
 
 _ECHO_OPTIONS = re.compile(r"-[neE]+")
@@ -72,9 +71,9 @@ def find_piped_input(statement: Statement) -> Input:
     program, *texts = [word.text for word in words]
     match program:
         case "echo":
-            return _told(_echoed(texts))
+            return _known(_echoed(texts))
         case "printf":
-            return _told(_printed(texts))
+            return _known(_printed(texts))
         case "cat" if not texts or texts == ["-"]:
             return input_of(statement.redirections, Inherited())
         case "cat" if len(texts) == 1 and not texts[0].startswith("-"):
@@ -82,7 +81,7 @@ def find_piped_input(statement: Statement) -> Input:
     return Inherited()
 
 
-def _told(text: str | None) -> Input:
+def _known(text: str | None) -> Input:
     return Inherited() if text is None else StdinText(text=text)
 
 

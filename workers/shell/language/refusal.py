@@ -21,25 +21,6 @@ def refuse(why: str, instead: str) -> NoReturn:
     raise Refusal(why, instead)
 
 
-def refuse_continuation() -> NoReturn:
-    refuse(
-        "a line is continued where that may join two characters to one",
-        "put a blank before the backslash that ends a line",
-    )
-
-
-def refuse_backticks() -> NoReturn:
-    refuse("backticks nest in ways that shells and grammars read differently", "write $(...) for `...`")
-
-
-def refuse_open_quote() -> NoReturn:
-    refuse("a quote is never closed", "close every quote")
-
-
-def refuse_indirection() -> NoReturn:
-    refuse("`${!name}` takes the variable's value for another name", "name the variable itself")
-
-
 LONGEST_BYTES = 32 * 1024
 MOST_COMMANDS = 400
 DEEPEST = 40

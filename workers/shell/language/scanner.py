@@ -76,6 +76,7 @@ _SETS_MORE = re.compile(r"[A-Za-z_]\w*(?:\[|\+=|=\()", re.ASCII)
 """`a[1]=2`, `a+=2` and `a=(2)`: commands of that name to a plain `sh`."""
 _JOINING = frozenset([b";", b"&", b"|", b"<", b">", b"("])
 """Characters that would join the first character of a continued line to another operator."""
+_FOR_SUM = re.compile(rb"[ \t]*\(\(")
 _NUMBER = re.compile(rb"[0-9]+(?=[<>])")
 
 _BASH_ALONE = frozenset(["&>", "&>>", "<<<", "|&", ";&", ";;&"])
@@ -218,7 +219,9 @@ class _Tokens:
             self._region.tokens.pop()
             self._test(start)
         after_function = len(self._region.tokens) > 1 and self._region.tokens[-2].raw == "function"
-        follows = raw in _COMMAND_FOLLOWS or (raw == "for" and self._scanner.for_sum_follows())
+        follows = raw in _COMMAND_FOLLOWS or (
+            raw == "for" and _FOR_SUM.match(self._scanner.source, self._scanner.at) is not None
+        )
         self._begins = (self._begins and follows) or after_function
 
     def _test(self, start: int) -> None:

@@ -9,17 +9,9 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal
+from typing import Literal, NoReturn
 
-from forgepool.workers.shell.language.refusal import (
-    check_depth,
-    check_number,
-    refuse,
-    refuse_backticks,
-    refuse_continuation,
-    refuse_indirection,
-    refuse_open_quote,
-)
+from forgepool.workers.shell.language.refusal import check_depth, check_number, refuse
 from forgepool.workers.shell.language.syntax import Elements, Hole, Part, Parts, Region, WordPiece
 from forgepool.workers.shell.language.words import decode_ansi, names_in
 
@@ -40,7 +32,6 @@ _JOINS_TEXT = re.compile(rb"[\w \t\n.,:;!?\x80-\xff-]")
 """Characters that may stand before a continued line in double quotes; `$` would join with the next line."""
 _ARRAY = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _SUBSCRIPT = re.compile(rb"\[([^][]*)\]")
-_FOR_SUM = re.compile(rb"[ \t]*\(\(")
 
 
 class Speller(ABC):
@@ -76,9 +67,6 @@ class Speller(ABC):
     def peek(self) -> bytes:
         return self.source[self.at : self.at + 1]
 
-    def for_sum_follows(self) -> bool:
-        return _FOR_SUM.match(self.source, self.at) is not None
-
     # -- words
 
     def word(self) -> Parts:
@@ -90,7 +78,8 @@ class Speller(ABC):
             parts.extend(self._unquoted(character, _PLAIN))
         if character in (b"<", b">") and self.source[self.at + 1 : self.at + 2] == b"(":
             refuse("a process is substituted in the middle of a word", "let `<(...)` be a word of its own")
-        if character == b"(" and _is_array(parts):
+        bare = "".join(part.text if isinstance(part, WordPiece) and not part.quoted else "\0" for part in parts)
+        if character == b"(" and _ARRAY.fullmatch(bare):
             parts.append(self._elements())
             if self.peek() and self.peek() not in b" \t\n;&|)":
                 refuse("a word goes on behind an array's bracket", "write name=(one two), and a blank or line end")
@@ -121,7 +110,7 @@ class Speller(ABC):
             case b"$":
                 return (self._dollar(quoted=False),)
             case b"`":
-                refuse_backticks()
+                refuse("backticks nest in ways that shells and grammars read differently", "write $(...) for `...`")
         return (self._run(plain, len(self.source), quoted=False),)
 
     def _run(self, plain: re.Pattern[bytes], end: int, *, quoted: bool) -> WordPiece:
@@ -134,14 +123,14 @@ class Speller(ABC):
     def _single(self) -> WordPiece:
         found = _SINGLE.match(self.source, self.at)
         if found is None:
-            refuse_open_quote()
+            refuse("a quote is never closed", "close every quote")
         self._pass(found.end())
         return WordPiece(text=found[1].decode(), quoted=True)
 
     def _escaped(self) -> WordPiece:
         following = self.source[self.at + 1 : self.at + 2]
         if following in (b"\n", b""):
-            refuse_continuation()
+            _refuse_continuation()
         end = self.at + 2
         while end < len(self.source) and self.source[end] & 0xC0 == 0x80:
             end += 1
@@ -156,7 +145,7 @@ class Speller(ABC):
         self.at += 1
         while (character := self.peek()) != b'"':
             if not character:
-                refuse_open_quote()
+                refuse("a quote is never closed", "close every quote")
             parts.extend(self._quoted(character, _PLAIN_QUOTED, b'$`"\\'))
         self.at += 1
         return tuple(parts)
@@ -179,7 +168,7 @@ class Speller(ABC):
             case b"$":
                 return (self._dollar(quoted=True),)
             case b"`":
-                refuse_backticks()
+                refuse("backticks nest in ways that shells and grammars read differently", "write $(...) for `...`")
             case b"\n":
                 self._pass(self.at + 1)
                 return (WordPiece(text="\n", quoted=True),)
@@ -191,7 +180,7 @@ class Speller(ABC):
             if b'"' not in escapable:
                 refuse("a line of a heredoc is continued by a backslash", "quote the delimiter: <<'EOF'")
             if not _JOINS_TEXT.search(self.source, max(0, self.at - 1), self.at):
-                refuse_continuation()
+                _refuse_continuation()
             self._pass(self.at + 2)
             return ()
         if following and following in escapable:
@@ -208,7 +197,7 @@ class Speller(ABC):
             return self._sum(quoted=quoted)
         match rest[:1]:
             case b"(":
-                return self._command(quoted=quoted)
+                return self._substitution("command", quoted=quoted)
             case b"{":
                 return self._parameter(quoted=quoted)
             case b"[":
@@ -240,7 +229,7 @@ class Speller(ABC):
         self.bash_only = "$'...'"
         found = _ANSI.match(self.source, self.at + 1)
         if found is None:
-            refuse_open_quote()
+            refuse("a quote is never closed", "close every quote")
         self._pass(found.end())
         return WordPiece(text=decode_ansi(found[1].decode()), quoted=True)
 
@@ -270,20 +259,15 @@ class Speller(ABC):
         self.evaluated.extend(names_in(text))
         self.sums.append(text.strip())
 
-    def _command(self, *, quoted: bool) -> Hole:
-        start = self.at
-        self.at += 2
-        return self._substitution("command", start, quoted=quoted)
-
     def _process(self) -> Hole:
-        start = self.at
-        self.at += 2
-        hole = self._substitution("process", start, quoted=False)
+        hole = self._substitution("process", quoted=False)
         if self.peek() and self.peek() not in _ENDS_WORD:
             refuse("a process is substituted in the middle of a word", "let `<(...)` be a word of its own")
         return hole
 
-    def _substitution(self, kind: Literal["command", "process"], start: int, *, quoted: bool) -> Hole:
+    def _substitution(self, kind: Literal["command", "process"], *, quoted: bool) -> Hole:
+        start = self.at
+        self.at += 2
         region = self.region(closing=True)
         self.regions.append(region)
         check_number(len(self.regions))
@@ -300,7 +284,7 @@ class Speller(ABC):
             name = self._parameter_name()
             whole = self._subscript()
             if indirect and not whole:
-                refuse_indirection()
+                refuse("`${!name}` takes the variable's value for another name", "name the variable itself")
             inner = self._operation(name, quoted=quoted)
         if self.peek() != b"}":
             refuse("a `${...}` has more in it than a name and one plain operation", "write ${name} or ${name:-default}")
@@ -407,6 +391,8 @@ class Speller(ABC):
         self.at = end
 
 
-def _is_array(parts: list[Part]) -> bool:
-    text = "".join(part.text if isinstance(part, WordPiece) and not part.quoted else "\0" for part in parts)
-    return _ARRAY.fullmatch(text) is not None
+def _refuse_continuation() -> NoReturn:
+    refuse(
+        "a line is continued where that may join two characters to one",
+        "put a blank before the backslash that ends a line",
+    )

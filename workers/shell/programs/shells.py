@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from forgepool.workers.shell.language.refusal import refuse
 from forgepool.workers.shell.language.script import Dialect, Effect, Reads, ReadsFile, ReadsInput, ShellWord
-from forgepool.workers.shell.programs.options import Option, options, split_options
+from forgepool.workers.shell.programs.options import Option, ProgramOptions, split_options
 from forgepool.workers.shell.programs.wrappers import WRAPPERS
 
 DIALECTS: dict[str, Dialect] = {
@@ -18,7 +18,7 @@ DIALECTS: dict[str, Dialect] = {
     "ksh": "zsh",
     "mksh": "zsh",
 }
-_OPTIONS = options(
+_OPTIONS = ProgramOptions(
     "aceflmnsuvxCEp", "o", long="login noprofile norc version help noediting verbose pipefail", alone="+e +u +x +v"
 )
 _PLAIN = re.compile(r"[\w\s./:,@%+\"';|&>-]*", re.ASCII)

@@ -12,20 +12,22 @@ from forgepool.workers.shell.language.refusal import refuse
 from forgepool.workers.shell.language.script import STAYS, Effect, RunsCommand, Sets, ShellWord
 from forgepool.workers.shell.language.syntax import RESERVED
 from forgepool.workers.shell.language.words import is_plain_name
-from forgepool.workers.shell.programs.options import Option, ProgramOptions, options, split_options
+from forgepool.workers.shell.programs.options import Option, ProgramOptions, split_options
 
 Argv = tuple[ShellWord, ...]
 Unwrap = Callable[[Argv], tuple[Effect, ...]]
 
 _PLAIN_SPLIT = re.compile(r"[\w./:=,@%+ -]*", re.ASCII)
-_ENV = options("i0v", "uCS", long="ignore-environment null debug", long_valued="unset chdir split-string", alone="-")
-_SUDO = options(
+_ENV = ProgramOptions(
+    "i0v", "uCS", long="ignore-environment null debug", long_valued="unset chdir split-string", alone="-"
+)
+_SUDO = ProgramOptions(
     "nEHSkbAKPB",
     "ugpCTRD",
     long="non-interactive preserve-env set-home stdin background askpass reset-timestamp",
     long_valued="user group prompt close-from chdir chroot command-timeout",
 )
-_XARGS = options(
+_XARGS = ProgramOptions(
     "0rtpxo",
     "nPLIdasE",
     optional="ile",
@@ -35,7 +37,9 @@ _XARGS = options(
 _FIND_RUNS = frozenset(["-exec", "-execdir", "-ok", "-okdir"])
 _NO_PROGRAM = frozenset(["-", "(", ")", "!", ",", ";"])
 """Beginnings that no program's name has, and find's own words do."""
-_SCHEDULED = options("bfiordRavm", "TPD", long="batch fifo idle other rr deadline reset-on-fork all-tasks verbose max")
+_SCHEDULED = ProgramOptions(
+    "bfiordRavm", "TPD", long="batch fifo idle other rr deadline reset-on-fork all-tasks verbose max"
+)
 _DYNAMIC = ShellWord(text="", static=False, several=True, written="...")
 
 
@@ -82,19 +86,19 @@ def unwrap_sudo(argv: Argv) -> tuple[Effect, ...]:
 def unwrap_nice(argv: Argv) -> tuple[Effect, ...]:
     if len(argv) > 1 and argv[1].static and re.fullmatch(r"-{1,2}[0-9]+", argv[1].text):
         argv = (argv[0], *argv[2:])
-    _, rest = split_options(argv, options("", "n", long_valued="adjustment"))
+    _, rest = split_options(argv, ProgramOptions("", "n", long_valued="adjustment"))
     return _runs(rest)
 
 
 def unwrap_command(argv: Argv) -> tuple[Effect, ...]:
-    found, rest = split_options(argv, options("pvV"))
+    found, rest = split_options(argv, ProgramOptions("pvV"))
     if rest and rest[0].text in RESERVED - {"time"}:
         refuse(f"{rest[0].text!r} is a word of the shell, and no program for command", "leave command out")
     return () if any(option.name in "vV" for option in found) else _runs(rest, external=False)
 
 
 def unwrap_builtin(argv: Argv) -> tuple[Effect, ...]:
-    _, rest = split_options(argv, options())
+    _, rest = split_options(argv, ProgramOptions())
     return _runs(rest, external=False)
 
 
@@ -229,19 +233,22 @@ WRAPPERS: Mapping[str, Unwrap] = {
     "busybox": _unwrap_applet,
     "chrt": _unwrap_priority,
     "command": unwrap_command,
-    "doas": unwrap_plain(options("n", "uC")),
+    "doas": unwrap_plain(ProgramOptions("n", "uC")),
     "env": unwrap_env,
-    "exec": unwrap_plain(options("cl")),
+    "exec": unwrap_plain(ProgramOptions("cl")),
     "find": unwrap_find,
-    "ionice": unwrap_plain(options("t", "cn", long="ignore", long_valued="class classdata")),
+    "ionice": unwrap_plain(ProgramOptions("t", "cn", long="ignore", long_valued="class classdata")),
     "nice": unwrap_nice,
-    "nohup": unwrap_plain(options()),
-    "setsid": unwrap_plain(options("cfw", long="ctty fork wait")),
-    "stdbuf": unwrap_plain(options("", "ioe", long_valued="input output error")),
+    "nohup": unwrap_plain(ProgramOptions()),
+    "setsid": unwrap_plain(ProgramOptions("cfw", long="ctty fork wait")),
+    "stdbuf": unwrap_plain(ProgramOptions("", "ioe", long_valued="input output error")),
     "sudo": unwrap_sudo,
-    "time": unwrap_plain(options("apqvV", "fo", long="append portability quiet verbose", long_valued="format output")),
+    "time": unwrap_plain(
+        ProgramOptions("apqvV", "fo", long="append portability quiet verbose", long_valued="format output")
+    ),
     "timeout": unwrap_plain(
-        options("v", "ks", long="foreground preserve-status verbose", long_valued="kill-after signal"), operands=1
+        ProgramOptions("v", "ks", long="foreground preserve-status verbose", long_valued="kill-after signal"),
+        operands=1,
     ),
     "toybox": _unwrap_applet,
     "xargs": unwrap_xargs,
