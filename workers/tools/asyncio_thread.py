@@ -14,10 +14,6 @@ T = TypeVar("T")
 _LOOK_S = 0.2
 
 
-def _never() -> bool:
-    return False
-
-
 class AsyncioThread:
     """Runs the thread from the first question to the end of the block."""
 
@@ -42,7 +38,7 @@ class AsyncioThread:
         """Start work that goes on by itself."""
         return asyncio.run_coroutine_threadsafe(work, self._started())
 
-    def answer(self, work: Coroutine[Any, Any, T], *, within_s: float, stop: Callable[[], bool] = _never) -> T:
+    def answer(self, work: Coroutine[Any, Any, T], *, within_s: float, stop: Callable[[], bool] = lambda: False) -> T:
         """
         Return the work's result. The work is cancelled when it takes too long or `stop()` says so.
 

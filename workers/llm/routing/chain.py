@@ -51,11 +51,6 @@ class Time:
     """Returns a number from 0 to 1."""
 
 
-def goes_on(failure: ModelFailed) -> bool:
-    """Allow another try after any failure."""
-    return True
-
-
 @dataclass(slots=True, kw_only=True)
 class Retrying:
     """A provider that asks another one repeatedly; that one asks once."""
@@ -66,7 +61,7 @@ class Retrying:
     """Model and account, for reports of tries."""
     patience: Patience = field(default_factory=Patience)
     time: Time = field(default_factory=Time)
-    worth_it: Callable[[ModelFailed], bool] = goes_on
+    worth_it: Callable[[ModelFailed], bool] = lambda failure: True
     """Gets every failed try, and returns whether another one is wanted."""
 
     def ask(self, request: ModelRequest, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:

@@ -27,11 +27,10 @@ DEFAULT_TYPE = "code"
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
+# These errors end a sentence that begins with the place of the text. A variable's text may be a key: it is not shown.
+
+
 def _date(text: str) -> str:
-    """
-    Raises:
-        ValueError: it is none; the message ends a sentence that begins with the text's place.
-    """
     try:
         return date.fromisoformat(text).isoformat()
     except ValueError:
@@ -39,10 +38,6 @@ def _date(text: str) -> str:
 
 
 def _variable(text: str) -> str:
-    """
-    Raises:
-        ValueError: it is none; the text is not repeated, for it may be a key.
-    """
     if not re.fullmatch(r"[A-Z][A-Z0-9_]*", text):
         raise ValueError(
             "must be the name of a variable such as ANTHROPIC_API_KEY, in capitals, and never the key itself"
@@ -51,10 +46,6 @@ def _variable(text: str) -> str:
 
 
 def _address(text: str) -> str:
-    """
-    Raises:
-        ValueError: it is none; the message ends a sentence that begins with the text's place.
-    """
     if not re.match(r"https?://[^/]", text):
         raise ValueError(f"must begin with https:// or http://, is {show_value(text)}")
     return text

@@ -81,16 +81,12 @@ class StreamWatch:
             )
 
 
-def as_it_is(error: Exception) -> Exception:
-    return error
-
-
 def attend(
     opened: Callable[[], Stream[E]],
     stop: Callable[[], bool],
     *,
     watch: StreamWatch | None = None,
-    broke: Callable[[Exception], Exception] = as_it_is,
+    broke: Callable[[Exception], Exception] = lambda error: error,
 ) -> Generator[E, None, None]:
     """
     Yield the stream's events until it ends.

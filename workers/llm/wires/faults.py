@@ -20,32 +20,17 @@ _SHORTEST_KEY = 5
 """The shortest key that is removed from messages; a shorter one (`none`) may be a plain word."""
 
 _OVERFLOW_CODES = frozenset(("context_length_exceeded", "exceed_context_size_error", "request_too_large"))
-_USAGE_CODES = frozenset(
-    (
-        "enforced_spend_limit_reached",
-        "contract_spend_limit_reached",
-        "linked_organization_spend_limit_reached",
-        "linked_organization_billing_unavailable",
-        "insufficient_quota",
-        "billing_hard_limit_reached",
-        "billing_not_active",
-        "billing_error",
-        "usage_limit_reached",
-    )
-)
+_USAGE = """
+    enforced_spend_limit_reached contract_spend_limit_reached linked_organization_spend_limit_reached
+    linked_organization_billing_unavailable insufficient_quota billing_hard_limit_reached billing_not_active
+    billing_error usage_limit_reached
+"""
+_USAGE_CODES = frozenset(_USAGE.split())
 _BY_CODE: Mapping[str, Trouble] = {
     "overloaded_error": "overloaded",
-    "rate_limit_error": "rate_limit",
-    "rate_limit_exceeded": "rate_limit",
-    "tokens": "rate_limit",
-    "requests": "rate_limit",
-    "authentication_error": "authentication",
-    "permission_error": "authentication",
-    "invalid_api_key": "authentication",
-    "invalid_request_error": "bad_request",
-    "invalid_prompt": "bad_request",
-    "not_found_error": "bad_request",
-    "model_not_found": "bad_request",
+    **dict.fromkeys(("rate_limit_error", "rate_limit_exceeded", "tokens", "requests"), "rate_limit"),
+    **dict.fromkeys(("authentication_error", "permission_error", "invalid_api_key"), "authentication"),
+    **dict.fromkeys(("invalid_request_error", "invalid_prompt", "not_found_error", "model_not_found"), "bad_request"),
 }
 _BY_STATUS: Mapping[int, Trouble] = {
     401: "authentication",

@@ -206,7 +206,8 @@ def _told(command: str, root: str, tests: tuple[str, ...], folder: str) -> Comma
     if act != "write" and any(test in command for test in tests):
         act = "test"
     written, carried = tuple(_written(found.invocations, root)), tuple(_carried(found.invocations, root))
-    changed = with_carried(_changed(found.invocations, root), carried, _texts(written), root)
+    own = [replace(write, path=place_path(write.path, root)) for call in found.invocations for write in writes(call)]
+    changed = with_carried(own, carried, _texts(written), root)
     shown = _reads(found.invocations)
     return CommandActions(
         action=act,
@@ -220,10 +221,6 @@ def _told(command: str, root: str, tests: tuple[str, ...], folder: str) -> Comma
         carried=carried,
         window=next((what for call in found.invocations if (what := programs.window(call))), ""),
     )
-
-
-def _changed(found: Sequence[Invocation], root: str) -> list[Write]:
-    return [replace(write, path=place_path(write.path, root)) for call in found for write in writes(call)]
 
 
 def _texts(written: Sequence[Carried]) -> dict[str, str]:

@@ -146,20 +146,7 @@ _FILTERS = name_set(
 _READING = (
     (_FILTERS - {"tr", "tee"})
     | COMPARING
-    | {
-        "batcat",
-        "du",
-        "file",
-        "stat",
-        "zcat",
-        "open",
-        "goto",
-        "scroll_up",
-        "scroll_down",
-        "readlink",
-        "md5sum",
-        "sha256sum",
-    }
+    | name_set("batcat du file stat zcat open goto scroll_up scroll_down readlink md5sum sha256sum")
 )
 _BUILDING = name_set(
     """
@@ -175,17 +162,11 @@ _BUILDING_BY_WORD: Mapping[str, frozenset[str]] = {
     "gradle": frozenset(["assemble", "build", "classes", "compileJava"]),
     "mvn": frozenset(["compile", "install", "package"]),
     "dotnet": frozenset(["build", "publish"]),
-    "docker": frozenset(["build"]),
-    "bazel": frozenset(["build"]),
-    "swift": frozenset(["build"]),
     "mix": frozenset(["compile"]),
-    "stack": frozenset(["build"]),
-    "cabal": frozenset(["build"]),
-    "zig": frozenset(["build"]),
-    "vite": frozenset(["build"]),
-    "next": frozenset(["build"]),
-    "just": frozenset(["build"]),
     "pip": frozenset(["wheel"]),
+    **dict.fromkeys(
+        ["docker", "bazel", "swift", "stack", "cabal", "zig", "vite", "next", "just"], frozenset(["build"])
+    ),
 }
 _SCRIPTED = frozenset(["npm", "pnpm", "yarn", "bun", "deno"])
 _BUILD_SCRIPT = re.compile(r"(?:build|compile|lint|type-?check|tsc|check-types)(?:[:_-].*)?")

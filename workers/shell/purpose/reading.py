@@ -1,9 +1,10 @@
 """Tells which lines a program shows of its files, where its words say so."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from forgepool.workers.shell.language.script import ShellWord
 from forgepool.workers.shell.purpose.file_access import Read
 from forgepool.workers.shell.purpose.invocations import Invocation
 
@@ -81,10 +82,6 @@ def _narrowed(read: Read, stretch: LineStretch) -> Read | None:
 
 
 _Shown = tuple[Sequence[LineStretch], tuple[str, ...]]
-
-
-def _all(call: Invocation) -> _Shown:
-    return _ALL, _operands(call)
 
 
 def _head(call: Invocation) -> _Shown:
@@ -179,12 +176,8 @@ def _bat(call: Invocation) -> _Shown:
     return _ALL, _operands(call)
 
 
-def _some(call: Invocation) -> _Shown:
-    return _SOME, _operands(call)
-
-
 _SHOWERS: Mapping[str, Callable[[Invocation], _Shown]] = {
-    **dict.fromkeys(_PAGERS, _all),
+    **dict.fromkeys(_PAGERS, lambda call: (_ALL, _operands(call))),
     "bat": _bat,
     "batcat": _bat,
     "head": _head,
@@ -199,31 +192,21 @@ def _texts(call: Invocation) -> list[str]:
     return [word.shown for word in call.arguments]
 
 
+def _plain_words(call: Invocation) -> Iterator[ShellWord]:
+    """Yield the arguments that are neither options nor values of options."""
+    words = iter(call.arguments)
+    for word in words:
+        if not (len(word.text) > 1 and word.text[0] == "-"):
+            yield word
+        elif word.text in _VALUED.get(call.program, ()):
+            next(words, None)
+
+
 def _first_operand(call: Invocation) -> str:
-    skip = False
-    for word in call.arguments:
-        if skip:
-            skip = False
-        elif _is_option(word.text):
-            skip = word.text in _VALUED.get(call.program, ())
-        else:
-            return word.shown
-    return ""
-
-
-def _is_option(text: str) -> bool:
-    return len(text) > 1 and text[0] == "-"
+    return next((word.shown for word in _plain_words(call)), "")
 
 
 def _operands(call: Invocation) -> tuple[str, ...]:
     """Return the files it names, "" for those that only the shell knows; a script among them keeps its place."""
-    found: list[str] = []
-    skip = False
-    for word in call.arguments:
-        if skip:
-            skip = False
-        elif _is_option(word.text):
-            skip = word.text in _VALUED.get(call.program, ())
-        elif not (call.program == "tail" and re.fullmatch(r"\+\d+", word.text)):
-            found.extend(call.names(word) or ("",))
-    return tuple(found)
+    words = (w for w in _plain_words(call) if not (call.program == "tail" and re.fullmatch(r"\+\d+", w.text)))
+    return tuple(name for word in words for name in call.names(word) or ("",))

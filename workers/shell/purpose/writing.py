@@ -11,8 +11,11 @@ from forgepool.workers.shell.purpose.file_access import How, Write, patch_writes
 from forgepool.workers.shell.purpose.invocations import Invocation, join_path
 from forgepool.workers.shell.purpose.programs import find_changed_files, git_command, is_python
 
-_HOW: Mapping[str, How] = {"rm": "delete", "unlink": "delete", "shred": "delete", "mv": "move", "cp": "create"}
-_HOW_ELSE: Mapping[str, How] = {"install": "create", "ln": "create", "dd": "create", "rsync": "create"}
+_HOW: dict[str, How] = {
+    **dict.fromkeys(("rm", "unlink", "shred"), "delete"),
+    **dict.fromkeys(("cp", "install", "ln", "dd", "rsync"), "create"),
+    "mv": "move",
+}
 _NO_TEXT = frozenset(["chmod", "chown", "chgrp", "setfacl", "setfattr", "mkdir", "rmdir", "mkfifo", "mknod"])
 _FORMATTERS: Mapping[str, tuple[str, ...]] = {
     "black": (),
@@ -48,7 +51,9 @@ def is_redirected(call: Invocation) -> bool:
 
 def changes(call: Invocation) -> bool:
     """Return whether it changes files without naming one: it makes folders, or deletes what it finds."""
-    return call.program in ("mkdir", "rmdir") or (call.program == "find" and _finds_to_delete(call))
+    return call.program in ("mkdir", "rmdir") or (
+        call.program == "find" and any(word.text == "-delete" for word in call.arguments)
+    )
 
 
 def find_carried_out(call: Invocation) -> tuple[str, str] | None:
@@ -80,11 +85,10 @@ def _redirected(call: Invocation) -> Iterator[Write]:
         if file.mode == "write":
             text = call.text if call.program in ("cat", "tee") and not file.append else None
             how: How = "shell" if file.append else "create"
-            yield from (Write(path=name, how=how, characters=_length(text)) for name in file.names or (".",))
-
-
-def _length(text: str | None) -> int | None:
-    return None if text is None else len(text)
+            yield from (
+                Write(path=name, how=how, characters=None if text is None else len(text))
+                for name in file.names or (".",)
+            )
 
 
 def _by_itself(call: Invocation) -> Iterator[Write]:
@@ -100,14 +104,16 @@ def _by_itself(call: Invocation) -> Iterator[Write]:
     elif program in _EDITORS:
         yield from _named(call, call.arguments[-1:], "shell")
     elif program in ("awk", "gawk"):
-        yield from (Write(path=join_path(call.folder, path), how="shell") for path in _printed(call))
+        printed = (path for word in call.arguments for path in re.findall(r'>\s*"([^"]+)"', word.text))
+        yield from (Write(path=join_path(call.folder, path), how="shell") for path in printed)
     elif program not in _NO_TEXT:
         yield from _well_known(call)
 
 
 def _well_known(call: Invocation) -> Iterator[Write]:
-    how = {**_HOW, **_HOW_ELSE}.get(call.program, "shell")
+    how = _HOW.get(call.program, "shell")
     found = [each for each in find_written(call.program, call.arguments) if each.word.text != "-"]
+    adds = any(word.text in ("-a", "--append", "-ai", "-ia") for word in call.arguments)
     for each in found:
         names = call.names(each.word)
         into = names and names[0].endswith("/") and each.beneath
@@ -115,14 +121,10 @@ def _well_known(call: Invocation) -> Iterator[Write]:
             names = tuple(
                 posixpath.join(names[0], posixpath.basename(name)) for word in each.beneath for name in call.names(word)
             )
-        if call.program == "tee" and call.text is not None and not _adds(call):
+        if call.program == "tee" and call.text is not None and not adds:
             yield from (Write(path=name, how="create", characters=len(call.text)) for name in names)
         else:
             yield from (Write(path=name, how=how) for name in names or (_folder_of(each.word, call),))
-
-
-def _adds(call: Invocation) -> bool:
-    return any(word.text in ("-a", "--append", "-ai", "-ia") for word in call.arguments)
 
 
 def _folder_of(word: ShellWord, call: Invocation) -> str:
@@ -174,14 +176,6 @@ def _formatted(call: Invocation) -> Iterator[Write]:
     words = call.arguments[1:] if call.program == "ruff" else call.arguments
     operands = tuple(word for word in words if not word.text.startswith("-"))
     yield from _named(call, operands, "shell")
-
-
-def _printed(call: Invocation) -> list[str]:
-    return [path for word in call.arguments for path in re.findall(r'>\s*"([^"]+)"', word.text)]
-
-
-def _finds_to_delete(call: Invocation) -> bool:
-    return any(word.text == "-delete" for word in call.arguments)
 
 
 # -- git

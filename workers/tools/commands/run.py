@@ -83,16 +83,12 @@ def _status(status: int | None) -> str:
     return f"exit status {status}" if status >= 0 else f"ended by signal {-status}"
 
 
-def _fits(ended: Ended) -> bool:
-    return ended.output_bytes <= 2 * EXCERPT_BYTES and len(ended.head + ended.tail) <= SHOWN_CHARACTERS
-
-
 def _printed(ended: Ended, log: int, workplace: Workplace) -> str:
     """Return both ends of the output, more of the last: that is where programs say what failed."""
     if not ended.tail:
         return "[no output]"
     text = ended.head + ended.tail
-    if _fits(ended):
+    if ended.output_bytes <= 2 * EXCERPT_BYTES and len(text) <= SHOWN_CHARACTERS:
         return text
     head, tail = (ended.head or text)[: SHOWN_CHARACTERS // 3], text[-SHOWN_CHARACTERS * 2 // 3 :]
     note = f"[{ended.output_bytes:,} bytes in all; the middle is left out. {_kept(log, workplace)}]"

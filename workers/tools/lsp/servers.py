@@ -34,13 +34,9 @@ KNOWN = (
         name="typescript",
         command=("typescript-language-server", "--stdio"),
         files={
-            ".ts": "typescript",
-            ".mts": "typescript",
-            ".cts": "typescript",
+            **dict.fromkeys((".ts", ".mts", ".cts"), "typescript"),
             ".tsx": "typescriptreact",
-            ".js": "javascript",
-            ".mjs": "javascript",
-            ".cjs": "javascript",
+            **dict.fromkeys((".js", ".mjs", ".cjs"), "javascript"),
             ".jsx": "javascriptreact",
         },
     ),
@@ -49,16 +45,7 @@ KNOWN = (
     LanguageServer(
         name="clangd",
         command=("clangd", "--log=error"),
-        files={
-            ".c": "c",
-            ".h": "c",
-            ".cc": "cpp",
-            ".cpp": "cpp",
-            ".cxx": "cpp",
-            ".hh": "cpp",
-            ".hpp": "cpp",
-            ".hxx": "cpp",
-        },
+        files=dict.fromkeys((".c", ".h"), "c") | dict.fromkeys((".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx"), "cpp"),
     ),
 )
 

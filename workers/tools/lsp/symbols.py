@@ -6,9 +6,8 @@ A model knows lines and names, not columns; this module finds where on the line 
 
 import re
 from collections.abc import Awaitable, Callable, Iterable
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import Field
 
@@ -58,10 +57,7 @@ class FindReferences(Arguments):
     symbol: str = Field(min_length=1, max_length=200)
 
 
-class RenameSymbol(Arguments):
-    path: str
-    line: int = Field(ge=1, description="a line on which the symbol stands, from 1")
-    symbol: str = Field(min_length=1, max_length=200)
+class RenameSymbol(FindReferences):
     new_name: str = Field(min_length=1, max_length=200)
 
 
@@ -138,11 +134,11 @@ def _definitions(server: RunningServer, name: str, where: Path, workplace: Workp
         return [each for each in below if _owned(each, name)] or below
 
     if where.is_file():
-        return find_meant(_ask(server, partial(_symbols_in, where), workplace))
+        return find_meant(_ask(server, lambda talk: talk.symbols_in(where), workplace))
     found = find_meant(_ask(server, lambda talk: talk.symbols(plain), workplace))
     holding = () if found else _holding(server, plain, where, workplace)
     for path in holding:
-        found += find_meant(_ask(server, partial(_symbols_in, path), workplace))
+        found += find_meant(_ask(server, lambda talk, path=path: talk.symbols_in(path), workplace))
     if holding and not found:
         found = find_meant(_ask(server, lambda talk: talk.symbols(plain), workplace))
     return found
@@ -184,7 +180,9 @@ def _find_references(servers: LanguageServers, arguments: FindReferences, workpl
 
     found = _of_symbol(servers, arguments, workplace, ask)
     inside = [each for each in found if each.path.is_relative_to(workplace.root)]
-    texts = {path: lines_of(_text_of(path, workplace)) for path in {each.path for each in inside}}
+    texts = {
+        path: lines_of(_bytes_of(path, workplace).decode(errors="replace")) for path in {each.path for each in inside}
+    }
     lines = {
         f"{_place(each.path, each.line, workplace)} {_excerpt(texts[each.path], each.line)}": None for each in inside
     }
@@ -250,7 +248,7 @@ def _diagnostics(servers: LanguageServers, arguments: Diagnostics, workplace: Wo
         return ToolAnswer(text="no file in a known language has changed since the work began; name one to check it")
     found: list[Diagnostic] = []
     for server, path in asked[:_CHECKED]:
-        found += _ask(server, partial(_findings, path), workplace)
+        found += _ask(server, lambda talk, path=path: talk.findings(path), workplace)
     more = f"\n[only the first {_CHECKED} of {len(asked)} files were checked]" if len(asked) > _CHECKED else ""
     if not found:
         return ToolAnswer(text=f"no errors or warnings in {whole}{more}")
@@ -259,32 +257,15 @@ def _diagnostics(servers: LanguageServers, arguments: Diagnostics, workplace: Wo
     return ToolAnswer(text=_listed(lines, "errors and warnings") + more)
 
 
-def _symbols_in(path: Path, talk: "ServerConversation") -> Awaitable[tuple[Symbol, ...]]:
-    return talk.symbols_in(path)
-
-
-def _findings(path: Path, talk: "ServerConversation") -> Awaitable[tuple[Diagnostic, ...]]:
-    return talk.findings(path)
-
-
 def _finding(found: Diagnostic, workplace: Workplace) -> str:
     message = " ".join(found.message.split())
     place = f"{show_name(workplace.name(found.path))}:{found.line + 1}:{found.column + 1}"
     return f"{place} {found.severity} {message[: 2 * _LINE_CHARACTERS]}"
 
 
-class _OnALine(Protocol):
-    @property
-    def path(self) -> str: ...
-    @property
-    def line(self) -> int: ...
-    @property
-    def symbol(self) -> str: ...
-
-
 def _of_symbol(
     servers: LanguageServers,
-    arguments: _OnALine,
+    arguments: FindReferences,
     workplace: Workplace,
     ask: "Callable[[ServerConversation, Path, int, int], Awaitable[T]]",
 ) -> T:
@@ -323,7 +304,7 @@ def _columns(line: str, symbol: str) -> list[int]:
     return [column + before for column in columns_of(line, owned)] or columns_of(line, name)
 
 
-def _not_there(lines: list[str], arguments: _OnALine, name: str) -> str:
+def _not_there(lines: list[str], arguments: FindReferences, name: str) -> str:
     having = [str(number) for number, line in enumerate(lines, start=1) if columns_of(line, name)]
     where = (
         f"it stands on {', '.join(having[:12])}{', ...' if len(having) > 12 else ''}"
@@ -354,10 +335,6 @@ def _ask(server: RunningServer, question: "Callable[[ServerConversation], Awaita
         return server.ask(question, within_s=within_s, stop=workplace.stop)
     except NoAnswer as none:
         raise ToolRefused(str(none)) from none
-
-
-def _text_of(path: Path, workplace: Workplace) -> str:
-    return _bytes_of(path, workplace).decode(errors="replace")
 
 
 def _excerpt(lines: list[str], line: int) -> str:

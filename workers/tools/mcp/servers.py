@@ -5,7 +5,6 @@ import contextlib
 import fnmatch
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -97,7 +96,10 @@ class Session:
         cursor: str | None = None
         for _ in range(_PAGES):
             page = await self._said(lambda client, at=cursor: client.list_tools(cursor=at))  # type: ignore[misc]  # a loop's variable
-            found += [_tool(each, self.server) for each in page.tools if self._wants(each.name)]
+            wanted = (
+                each for each in page.tools if any(fnmatch.fnmatchcase(each.name, glob) for glob in self.server.tools)
+            )
+            found += [_tool(each, self.server) for each in wanted]
             cursor = page.next_cursor
             if cursor is None:
                 break
@@ -112,9 +114,6 @@ class Session:
         """
         found = await self._said(lambda client: client.call_tool(name, dict(arguments)))
         return ServerAnswer(text="\n".join(map(_text, found.content)), is_error=found.is_error)
-
-    def _wants(self, name: str) -> bool:
-        return any(fnmatch.fnmatchcase(name, glob) for glob in self.server.tools)
 
     async def _said(self, ask: "Callable[[Client], Any]") -> Any:
         if self._client is None:
@@ -156,13 +155,9 @@ def _sentence(trouble: BaseException) -> str:
     return " ".join(str(trouble).split())[:300] or type(trouble).__name__
 
 
-def over(dialogue: Dialogue) -> "Transport":
-    """Make the transport for one session over a child's pipes. The child is ended by whatever started it."""
-    return _streams(dialogue)
-
-
-@asynccontextmanager
-async def _streams(dialogue: Dialogue) -> "AsyncIterator[TransportStreams]":
+@contextlib.asynccontextmanager
+async def over(dialogue: Dialogue) -> "AsyncIterator[TransportStreams]":
+    """The transport for one session over a child's pipes. Whatever started the child ends it."""
     import anyio
     from mcp.shared.message import SessionMessage
 
