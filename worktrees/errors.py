@@ -1,4 +1,4 @@
-"""Failures that end a command with one sentence: the base classes of those with which every package does so."""
+"""The base classes of errors that end a command with one sentence, in every package."""
 
 
 class UserError(Exception):
@@ -6,4 +6,4 @@ class UserError(Exception):
 
 
 class InfrastructureError(Exception):
-    """A machine, a repository or a service that does not work; exit status 3. The text says which, and what to do."""
+    """A failing machine, repository or service; exit status 3. The text says which, and what to do."""

@@ -12,13 +12,12 @@ import time
 from dataclasses import dataclass, field
 
 from forgepool.workers.context.edits.state import Moment, Profile, SummaryQuestion, SummaryReply
-from forgepool.workers.context.history.calls import read_tool_call
-from forgepool.workers.context.history.token_estimate import Gauge
 from forgepool.workers.context.profiles import registry
-from forgepool.workers.context.replay.simulation import find_shown_from
-from forgepool.workers.context.replay.summaries import summary
+from forgepool.workers.context.replay.simulation import summary
 from forgepool.workers.context.shorten.new_results import Births, Entering
-from forgepool.workers.context.view.view import ContextView
+from forgepool.workers.context.transcript.calls import read_tool_call
+from forgepool.workers.context.transcript.usage import Gauge
+from forgepool.workers.context.view.view import ContextView, find_shown_from
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, user
 
 FILES = 40

@@ -13,15 +13,13 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from forgepool.workers.context.edits.state import Profile
-from forgepool.workers.context.profiles.comparators.clear import Clear
-from forgepool.workers.context.profiles.comparators.compact import Compact
-from forgepool.workers.context.profiles.comparators.condenser import Condenser
+from forgepool.workers.context.profiles.comparators import Clear, Compact, Condenser
 from forgepool.workers.context.profiles.forge import ForgeProfile
 from forgepool.workers.context.profiles.ghost import Ghost
-from forgepool.workers.context.profiles.ledger.ledger import LedgerProfile
-from forgepool.workers.context.profiles.off import Off
-from forgepool.workers.context.profiles.pace.pace import Pace
-from forgepool.workers.context.profiles.soulforge.soulforge import SoulforgeV1, SoulforgeV2
+from forgepool.workers.context.profiles.ledger import LedgerProfile
+from forgepool.workers.context.profiles.pace import Pace
+from forgepool.workers.context.profiles.registry import Off
+from forgepool.workers.context.profiles.soulforge import SoulforgeV1, SoulforgeV2
 from forgepool.workers.context.replay.comparison import ReplayCase
 from forgepool.workers.context.replay.cost import ANTHROPIC
 from forgepool.workers.context.replay.simulation import WINDOW_TOKENS, ReplayOutcome, ReplayTerms, simulate

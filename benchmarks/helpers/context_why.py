@@ -11,9 +11,9 @@ from pathlib import Path
 
 from forgepool.workers.context.edits.masks import find_seen, mask_steps, text_of
 from forgepool.workers.context.edits.state import ContextState, EditProposal, Moment
-from forgepool.workers.context.profiles.ledger.ledger import variant
-from forgepool.workers.context.profiles.off import Off
-from forgepool.workers.context.profiles.pace.pace import Pace
+from forgepool.workers.context.profiles.ledger import variant
+from forgepool.workers.context.profiles.pace import Pace
+from forgepool.workers.context.profiles.registry import Off
 from forgepool.workers.context.replay.comparison import ReplayCase, Row
 from forgepool.workers.context.replay.cost import ANTHROPIC
 from forgepool.workers.context.replay.simulation import ReplayOutcome, ReplayTerms, simulate

@@ -1,4 +1,6 @@
-"""The command line's frame: which commands there are, and how any failure becomes one sentence and an exit status."""
+"""
+The frame of the command line: its commands, in groups and imported when chosen; failures as one sentence and a status.
+"""
 
 import os
 import sys
@@ -42,23 +44,23 @@ _GROUPS = {
         "demo": ("demo", "See a batch land on a sample project, with a worker killed in the middle"),
         "init": ("init", "Propose a forgepool.yaml for this repository"),
         "check": ("run.check", "Check a plan and show what would run when"),
-        "doctor": ("hosts", "Say what this machine lacks, and how to get it"),
+        "doctor": ("hosts", "Show what this machine lacks, and how to get it"),
     },
     "Runs": {
         "run": ("run.run", "Run a plan"),
-        "resume": ("run.run", "Go on with a run that was interrupted"),
+        "resume": ("run.run", "Continue an interrupted run"),
         "runs": ("run.show", "List the runs of this host"),
         "status": ("run.show", "Show how a run stands"),
         "events": ("run.show", "Show what happened in a run"),
-        "report": ("run.show", "Show what landed, checked by what, and what did not and why"),
+        "report": ("run.show", "Show what landed, by which checks, and what did not and why"),
         "logs": ("run.show", "Print the logs of a task"),
         "clean": ("run.clean", "List or remove what ended runs left in their repositories"),
         "cancel": ("run.requests", "Cancel a run, or one of its tasks"),
-        "retry": ("run.requests", "Try a task again"),
+        "retry": ("run.requests", "Retry a task"),
     },
     "Questions and approvals": {
-        "answer": ("run.requests", "Answer the question of a task"),
-        "approve": ("run.requests", "Let a candidate land that waits for a person"),
+        "answer": ("run.requests", "Answer a task's question"),
+        "approve": ("run.requests", "Let a waiting candidate land"),
         "reject": ("run.requests", "Send a candidate back with a reason"),
     },
     "Merge gate": {
@@ -68,7 +70,7 @@ _GROUPS = {
     "Agents and models": {
         "models": ("hosts", "List models, prices, and which can be asked"),
         "policy": ("policy", "Show and test what agents may do"),
-        "sandbox": ("sandbox", "Run a command confined, as those of agents and checks are"),
+        "sandbox": ("sandbox", "Run a command in the sandbox of agents and checks"),
         "context": ("context", "Show and change how conversations are kept short"),
         "transcript": ("run.show", "Show the conversation of an agent"),
         "record": ("run.show", "Print a conversation as a script for the scripted model"),
@@ -81,13 +83,13 @@ _GROUPS = {
         "simulate": ("simulate", "Try Forgepool's decisions on a virtual clock"),
     },
 }
-"""Under each heading, for each command: the module of this package that registers it, and what the help says."""
+"""For each heading and command: the module here that registers it, and its line in the help."""
 _MODULES = {name: module for group in _GROUPS.values() for name, (module, _) in group.items()}
 _LONGEST_HELP = 200
 
 
 class CommandGroup(TyperGroup):
-    """A group of commands that suggests the nearest one where a name is unknown."""
+    """A group of commands that suggests the nearest one for an unknown name."""
 
     def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
         if args and not args[0].startswith("-") and args[0] not in self._names() and not ctx.resilient_parsing:
@@ -103,7 +105,7 @@ class CommandGroup(TyperGroup):
         return self.commands
 
     def _paths(self) -> dict[str, str]:
-        """The words to type for each name: commands of this group, then those of the groups in it."""
+        """Map each name to the words to type, for commands of this group and of groups in it."""
         inner = {
             command: f"{name} {command}"
             for name, group in self.commands.items()
@@ -114,10 +116,17 @@ class CommandGroup(TyperGroup):
         return inner | {name: name for name in self.commands}
 
 
+def add_group(app: typer.Typer, name: str, help_text: str) -> typer.Typer:
+    """Add and return a group of commands; one command alone stays below the group's name."""
+    group = typer.Typer(cls=CommandGroup, help=help_text, no_args_is_help=True, rich_markup_mode=None)
+    group.callback()(lambda: None)
+    app.add_typer(group, name=name)
+    return group
+
+
 class AllCommands(CommandGroup):
     """
-    The outermost group. Its help has headings and examples, and a command's module is imported when the command is
-    chosen: a `forgepool --version` imports none of them.
+    The outermost group. Its help has headings and examples; a command's module is imported when the command is chosen.
     """
 
     def list_commands(self, ctx: Context) -> list[str]:
@@ -149,18 +158,18 @@ class AllCommands(CommandGroup):
 
 
 def unknown_command(name: str, paths: dict[str, str], command_path: str) -> str:
-    """One sentence with the nearest command, or with where they all are."""
+    """Return one sentence that names the nearest command, or the help."""
     if near := get_close_matches(name, paths, n=1):
         return f"unknown command '{name}'; did you mean `{command_path} {paths[near[0]]}`?"
-    return f"unknown command '{name}'; `{command_path} --help` lists what there is"
+    return f"unknown command '{name}'; `{command_path} --help` lists all commands"
 
 
 def usage_sentence(mistake: UsageError) -> str:
-    """Return one sentence about what was wrong on the command line."""
+    """Return one sentence about a mistake on the command line."""
     command = mistake.ctx.command_path if mistake.ctx is not None else "forgepool"
     if isinstance(mistake, NoSuchOption):
         near = get_close_matches(mistake.option_name, mistake.possibilities or (), n=1)
-        mend = f"did you mean `{near[0]}`?" if near else f"`{command} --help` lists what there is"
+        mend = f"did you mean `{near[0]}`?" if near else f"`{command} --help` lists all options"
         return f"unknown option '{mistake.option_name}' of `{command}`; {mend}"
     said = mistake.format_message()
     if said.startswith("unknown command"):
@@ -173,7 +182,7 @@ WRONG, INFRASTRUCTURE, INTERRUPTED = 2, 3, 130
 app = typer.Typer(
     name="forgepool",
     cls=AllCommands,
-    help="Runs a plan of coding tasks in parallel, and lands only what passes its checks.",
+    help="Run a plan of coding tasks in parallel, and land only what passes its checks.",
     context_settings={"help_option_names": ["-h", "--help"]},
     invoke_without_command=True,
     pretty_exceptions_enable=False,
@@ -191,7 +200,7 @@ def _tell_version(asked: bool) -> None:
 def _forgepool(
     context: typer.Context,
     asked: Annotated[
-        bool, typer.Option("--version", "-V", callback=_tell_version, is_eager=True, help="Say which version this is.")
+        bool, typer.Option("--version", "-V", callback=_tell_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     if context.invoked_subcommand is None:
@@ -203,7 +212,7 @@ def _forgepool(
 
 
 def main() -> None:
-    """Runs the command line and exits with its status."""
+    """Run the command line and exit with its status."""
     sys.exit(_status())
 
 
@@ -223,7 +232,7 @@ def _status() -> int:
 
 
 def _complain_of(failure: Exception) -> int:
-    """Print one sentence for what a command has raised; return the exit status."""
+    """Print one sentence for an exception; return the exit status."""
     match failure:
         case NoArgsIsHelpError():
             sys.stderr.write(f"{failure.message}\n")
@@ -239,7 +248,7 @@ def _complain_of(failure: Exception) -> int:
 
 
 def _sentence_and_status(failure: Exception) -> tuple[str, int]:
-    """Return what to say and the exit status. A bug has its traceback kept in a file, which the sentence names."""
+    """Return a sentence and the exit status. The traceback of a bug is kept in a file that the sentence names."""
     import sqlite3
 
     from pydantic import ValidationError
@@ -253,11 +262,11 @@ def _sentence_and_status(failure: Exception) -> tuple[str, int]:
         return _of_this_machine(failure), 3
     if isinstance(failure, BrokerAway):
         return str(failure), 3
-    return f"something unforeseen happened; {_kept_traceback()}", 3
+    return f"an unexpected error occurred; {_kept_traceback()}", 3
 
 
 def _kept_traceback() -> str:
-    """Write the traceback of a bug to a file; return the sentence that says where it is."""
+    """Write the traceback of a bug to a file; return the sentence that names it."""
     import traceback
 
     from forgepool.workers.schema.settings import Settings
@@ -268,13 +277,13 @@ def _kept_traceback() -> str:
         path = folder / f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
         path.write_text(traceback.format_exc())
     except OSError:
-        return f"it cannot be written to {folder}: {traceback.format_exc().strip().splitlines()[-1]}"
-    return f"{path} has the details; what was journaled is safe, `forgepool resume` goes on from there"
+        return f"the details could not be written to {folder}: {traceback.format_exc().strip().splitlines()[-1]}"
+    return f"{path} has the details; finished work is safe, and `forgepool resume` continues the run"
 
 
 def _of_this_machine(trouble: Exception) -> str:
-    """Return the sentence for a disk or a file, with the file first and without an error number."""
+    """Return the sentence for a disk or file error: the file first, no error number."""
     said = str(trouble)
     if isinstance(trouble, OSError) and trouble.strerror:
         said = f"{trouble.filename}: {trouble.strerror}" if trouble.filename else trouble.strerror
-    return f"{said}; what was journaled is safe: mend it, then `forgepool resume`"
+    return f"{said}; finished work is safe: correct this, then run `forgepool resume`"

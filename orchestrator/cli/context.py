@@ -1,4 +1,4 @@
-"""`forgepool context replay`: what recorded runs would have cost under each profile, and what would have been lost."""
+"""`forgepool context replay` and `use`: compare context profiles on recorded runs, and change the one of a run."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from forgepool.orchestrator.cli.app import CommandGroup
+from forgepool.orchestrator.cli.app import add_group
 from forgepool.orchestrator.cli.output.say import say, say_json
 from forgepool.orchestrator.cli.output.terminal import out, table
 from forgepool.orchestrator.cli.run.requests import ask, find_run_with
@@ -21,8 +21,8 @@ from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.context.profiles.registry import find_profile
 from forgepool.workers.context.replay.comparison import APPEND_ONLY, Row, cases, compare, row_names
 from forgepool.workers.context.replay.cost import ANTHROPIC
+from forgepool.workers.context.replay.cost import prices as prices_named
 from forgepool.workers.context.replay.formats import read_recordings
-from forgepool.workers.context.replay.prices import prices as prices_named
 from forgepool.workers.context.replay.recording import BadRecording, Recording
 from forgepool.workers.context.replay.simulation import SYSTEM_TOKENS, WINDOW_TOKENS, ReplayTerms
 
@@ -45,44 +45,36 @@ _COLUMNS = (
     ("steps", "hit", "%"),
     ("anchors", "lost", "%"),
 )
-"""Their heads, three lines each."""
+"""Column heads, three lines each."""
 
 
 def register(app: typer.Typer) -> None:
-    context = typer.Typer(
-        cls=CommandGroup, help="What a model is shown of its conversation.", no_args_is_help=True, rich_markup_mode=None
-    )
+    context = add_group(app, "context", "How an agent's conversation is kept short for its model.")
     context.command()(replay)
     context.command()(use)
-    context.callback()(_context)
-    app.add_typer(context, name="context")
-
-
-def _context() -> None:
-    """What a model is shown of its conversation."""
 
 
 def replay(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Recordings, or folders with recordings.")],
     profile: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Rows to print; all of them without it. May be given several times."),
+        typer.Option(metavar="NAME", help="A profile to print; repeatable. Default: all."),
     ] = None,
     prices: Annotated[
-        str, typer.Option(metavar="anthropic|openai|FILE", help="A price list, or a YAML file of one's own.")
+        str, typer.Option(metavar="anthropic|openai|FILE", help="A price list, or your own YAML file.")
     ] = ANTHROPIC.name,
-    window: Annotated[int, typer.Option(min=1, help="Tokens of the model's window.")] = WINDOW_TOKENS,
+    window: Annotated[int, typer.Option(min=1, help="Size of the model's window, in tokens.")] = WINDOW_TOKENS,
     ttl: Annotated[
         float | None,
-        typer.Option(min=0.0, metavar="SECONDS", help="How long a cache keeps what nobody asks for; else for ever."),
+        typer.Option(min=0.0, metavar="SECONDS", help="Seconds a cache keeps an unused prefix; default: for ever."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Answer with one JSON list.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON list.")] = False,
 ) -> int:
-    """Say what recorded runs would have cost under each profile, and what the agent would have missed."""
-    paths, names = _parted(files, profile or [])
+    """Show what recorded runs would have cost under each profile, and what the agent would have missed."""
+    paths, names = _split_names(files, profile or [])
     terms = ReplayTerms(prices=prices_named(prices), window_tokens=window, ttl_s=ttl)
     found = _read(paths)
-    rows = _compared(found.recordings, names, terms, with_baseline=not as_json)
+    rows = _compare_all(found.recordings, names, terms, with_baseline=not as_json)
     if as_json:
         say_json([row.columns for row in rows])
     else:
@@ -94,11 +86,11 @@ def replay(
 class _Found:
     recordings: list[Recording] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
-    """Why files of folders are no recordings."""
+    """Reasons why files in folders were skipped."""
 
 
-def _parted(words: Sequence[str], profiles: Sequence[str]) -> tuple[list[Path], list[str]]:
-    """Files, and names of rows. After `--profile` several names may stand, as long as no file is called so."""
+def _split_names(words: Sequence[str], profiles: Sequence[str]) -> tuple[list[Path], list[str]]:
+    """Split words into files and profile names: several names may follow `--profile`, unless a file has that name."""
     names = [name for each in profiles for name in each.split(",") if name]
     paths = []
     for word in words:
@@ -107,14 +99,16 @@ def _parted(words: Sequence[str], profiles: Sequence[str]) -> tuple[list[Path], 
         else:
             paths.append(Path(word))
     if not paths:
-        raise BadRecording("no recording is named; right would be files with recordings, or folders with such files")
+        raise BadRecording("no recording is named; give files with recordings, or folders with such files")
     return paths, list(dict.fromkeys(names))
 
 
 def _read(paths: Sequence[Path]) -> _Found:
     """
+    Read recordings from files and folders.
+
     Raises:
-        BadRecording: a file that was named is none, or a folder has none.
+        BadRecording: a named file is not one, or a folder has none.
     """
     found = _Found()
     for path in paths:
@@ -129,7 +123,7 @@ def _read(paths: Sequence[Path]) -> _Found:
                 found.left_out.append(str(wrong))
         if len(found.recordings) == before:
             raise BadRecording(
-                f"{path}: no recording is in this folder; right would be files ending in {', '.join(sorted(_ENDINGS))}"
+                f"{path}: this folder has no recording, which would be a file ending in {', '.join(sorted(_ENDINGS))}"
             )
     return found
 
@@ -138,7 +132,7 @@ def _below(folder: Path) -> Iterator[Path]:
     yield from sorted(path for path in folder.rglob("*") if path.suffix in _ENDINGS and path.is_file())
 
 
-def _compared(
+def _compare_all(
     recordings: Sequence[Recording], names: Sequence[str], terms: ReplayTerms, *, with_baseline: bool
 ) -> list[Row]:
     wanted = list(names) or list(row_names())
@@ -157,20 +151,20 @@ def _tell(rows: Sequence[Row], found: _Found, terms: ReplayTerms) -> None:
         _aligned(head, cells) for head, cells in zip(_COLUMNS, zip(*map(_cells, rows), strict=True), strict=True)
     ]
     paper = out()
-    # Folded cells of a narrow terminal cannot be read; its own wrapping can.
+    # Folded cells are unreadable on a narrow terminal; its own wrapping is not.
     paper.width = max(_WIDTH, paper.width)
     heads = ["\n".join(column[:3]) for column in columns]
     paper.print(table(heads, list(zip(*(column[3:] for column in columns), strict=True))))
     say(f"\n{_terms(rows, found, terms)}")
     for row in rows:
         for why in dict.fromkeys(row.refused):
-            say(f"{row.name}: left as it was: {why}")
+            say(f"{row.name}: unchanged: {why}")
     for why in found.left_out:
-        say(f"left out: {why}")
+        say(f"skipped: {why}")
 
 
 def _aligned(head: Sequence[str], cells: Sequence[str]) -> list[str]:
-    """Numbers to the right, names to the left."""
+    """Align numbers to the right, names to the left."""
     width = max(map(len, (*head, *cells)))
     is_names = head[-1] == "profile"
     return [each.ljust(width) if is_names else each.rjust(width) for each in (*head, *cells)]
@@ -217,7 +211,7 @@ def use(
     run: Run,
     task: Annotated[str | None, typer.Argument(help="One task; default: all.")] = None,
 ) -> None:
-    """Choose another context profile for a run or one of its tasks; it holds from the model's next call on."""
+    """Change the context profile of a run or one of its tasks, from the model's next call on."""
     name = find_profile(profile).make().name
     kept = find_run_with(run, task)
     state = kept.state()
@@ -225,15 +219,15 @@ def use(
     if not able:
         raise CannotRun(_why_not(kept, state, task))
     whom = f"'{task}'" if task else "all its tasks"
-    ask(run, PersonRequest(do="context", task=task, text=name), wish=f"show {whom} by the profile '{name}'")
+    ask(run, PersonRequest(do="context", task=task, text=name), wish=f"use the context profile '{name}' for {whom}")
 
 
 def _why_not(kept: KeptRun, state: RunState, task: str | None) -> str:
     run = kept.options.run
     if task is None:
-        return f"no task of run {run} has a conversation to be shown otherwise: all have ended, or are done by programs"
+        return f"no task of run {run} has a conversation to change: all have ended, or run other programs"
     kind = kept.course.tasks[task].agent.kind
     if kind not in CONVERSING:
-        return f"task '{task}' of run {run} is done by another program (agent: {kind}), which sees to its own context"
+        return f"task '{task}' of run {run} runs another program (agent: {kind}), which manages its own context"
     phase = state.tasks[task].phase
-    return f"task '{task}' of run {run} is over, it is {phase}; a profile can be chosen while a task goes on"
+    return f"task '{task}' of run {run} is {phase}; a profile can only be changed while a task runs"

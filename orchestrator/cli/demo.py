@@ -1,9 +1,9 @@
 """
 `forgepool demo`: a clean-up batch on a small Python project, with a worker killed in the middle, told as a story.
 
-Every line behind a `$` is a command a person could type, and it is really run. Only Python and git are needed: the
-project uses unittest and a linter of its own. Only the repository and the plan are prepared (both are in `examples/`).
-One task is wrong on purpose, and the demo fails if that task lands.
+Every line after a `$` is a command that a person could type, and it is really run. Only Python and git are needed: the
+project uses unittest and a linter of its own. Only the repository and the plan are prepared (both in `examples/`). One
+task is wrong on purpose, and the demo fails if it lands.
 """
 
 import os
@@ -49,11 +49,13 @@ def register(app: typer.Typer) -> None:
 def demo(
     folder: Annotated[
         Path | None,
-        typer.Option(help="An empty folder for the repository, which is kept. Default: a temporary one, removed."),
+        typer.Option(
+            help="An empty folder for the repository, which is kept. Default: a temporary one, removed at the end."
+        ),
     ] = None,
     workers: Annotated[int, typer.Option(min=1, max=16, help="Tasks worked on at once.")] = 2,
 ) -> int:
-    """Run a clean-up batch on a small project, kill a worker in the middle, and prove what landed."""
+    """Run a clean-up batch on a sample project, kill a worker in the middle, and prove what landed."""
     put_first_on_path(programs_folder())
     place = (folder or Path(tempfile.mkdtemp(prefix="forgepool-demo-"))).absolute()
     plan_file = _lay_out(place)
@@ -63,13 +65,13 @@ def demo(
     story = _Story(place, settings, temporary=folder is None)
     try:
         status = _tell(story, plan_file, settings, workers)
-    except KeyboardInterrupt:  # before the run has begun: there is nothing to look at
+    except KeyboardInterrupt:  # before the run began: nothing is worth keeping
         if folder is None:
             shutil.rmtree(place, ignore_errors=True)
         raise
     if folder is None and status == 0:
         shutil.rmtree(place, ignore_errors=True)
-        say(f"\n{place} is removed again; `forgepool demo --folder PATH` keeps the repository to look at.")
+        say(f"\n{place} was removed; `forgepool demo --folder PATH` keeps the repository for you to look at.")
     else:
         story.say_where()
     return status
@@ -101,12 +103,12 @@ def _tell(story: "_Story", plan_file: Path, settings: Settings, workers: int) ->
             programs=programs_folder(),
         )
     state = kept.state()
-    # Once it has ended, the folder is removed: the commands are shown as any run shows them.
+    # A finished demo removes the folder, so commands are shown without it.
     before = story.variables if story.temporary and ending != "ended" else ""
-    tell_outcome(kept, state, ending, as_json=False, before=before)
+    tell_outcome(kept, state, ending, as_json=False, before=before, settings=settings)
     if ending != "ended":
         return exit_status(state, ending)
-    story.chapter(f"Why '{_WRONG}' was kept out: round() takes half a cent to the even neighbour")
+    story.chapter(f"Why '{_WRONG}' did not land: round() rounds half a cent to the even neighbour")
     story.type(f"forgepool logs {state.run} {_WRONG} --check test | head -n 12", cwd=repository)
     story.chapter("Prove what landed: a fresh clone of the branch, its tests and its linter")
     story.type(f"git clone --quiet --branch {plan.target} inventory proof")
@@ -122,7 +124,7 @@ class _Story:
     place: Path
     settings: Settings
     temporary: bool
-    """True where the run is kept in a folder of its own, which no other command looks into."""
+    """True if the run is in a temporary folder, where no other command looks."""
     _chapters: int = 0
 
     def chapter(self, title: str) -> None:
@@ -161,7 +163,7 @@ class _Story:
 
 @dataclass(slots=True)
 class _Killer:
-    """Follows the run, and kills the process that works on the victim once, in the middle of its work."""
+    """Follows the run, and kills the worker of one task once, in the middle of its work."""
 
     shown: Display
     host: str
@@ -191,9 +193,9 @@ def _lay_out(place: Path) -> Path:
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as trouble:
-        raise CannotRun(f"{place} cannot be made: {trouble.strerror}; give --folder another place") from trouble
+        raise CannotRun(f"{place} cannot be created: {trouble.strerror}; give --folder another path") from trouble
     if any(place.iterdir()):
-        raise CannotRun(f"{place} is not empty; give --folder a new one")
+        raise CannotRun(f"{place} is not empty; give --folder a new or empty one")
     left_out = shutil.ignore_patterns("__pycache__", ".*_cache", "*.pyc", "__init__.py.orig")
     shutil.copytree(_examples(), place, dirs_exist_ok=True, ignore=left_out)
     git = Git(git_dir=place / "inventory" / ".git", work_tree=place / "inventory")
@@ -223,15 +225,15 @@ def _verdict(state: RunState, killer: _Killer, green: bool) -> int:
                 not_landed == [_WRONG],
                 f"not landed: {', '.join(not_landed) or 'nothing'}; expected {_WRONG} alone",
             ),
-            (killer.killed and killer.taken_up_again, "no worker was killed and its task taken up again"),
-            (_came_back(state), f"'{_REVIEWED}' was not returned by its reviewer and let in when it was mended"),
+            (killer.killed and killer.taken_up_again, "no worker was killed and its task repeated"),
+            (_came_back(state), f"'{_REVIEWED}' was not sent back by its reviewer and landed after a fix"),
         )
         if not seen
     ]
     for sentence in unseen:
         complain(sentence, 1)
     if not unseen:
-        say(f"\nThe branch is green, '{_WRONG}' is not on it, the killed worker's task was done again without counting")
+        say(f"\nThe branch is green, '{_WRONG}' is not on it, the killed worker's task was repeated without counting")
         say(f"an attempt, and '{_REVIEWED}' landed after its reviewer had sent it back once.")
     return 1 if unseen else 0
 

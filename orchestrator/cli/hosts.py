@@ -1,4 +1,4 @@
-"""`forgepool worker` for more hosts, and `forgepool doctor`."""
+"""`forgepool worker` and `supervisor` for more hosts; `forgepool doctor` and `models` about this one."""
 
 import os
 import time
@@ -16,19 +16,16 @@ from forgepool.workers.llm.routing.router import ModelChoice, candidates, tariff
 from forgepool.workers.llm.routing.table import ModelAccount, Route, Table, read_table
 from forgepool.workers.queue import broker as wire
 from forgepool.workers.queue.host import WorkerPost, serve
-from forgepool.workers.sandbox.order.layers import choose_level
+from forgepool.workers.sandbox.layers import choose_level
 from forgepool.workers.schema.confinement import LEVEL_WORDS
 from forgepool.workers.schema.settings import Settings, secret
+from forgepool.worktrees.errors import UserError
 from forgepool.worktrees.git.git import MINIMUM, git_version
 
 _DEFAULT_QUEUES = ",".join(wire.QUEUES)
 Concurrency = Annotated[
     int | None, typer.Option(min=1, max=256, help="Tasks and checks at once; default: one for each processor.")
 ]
-
-
-class BadQueue(typer.BadParameter):
-    """A queue that is none."""
 
 
 def register(app: typer.Typer) -> None:
@@ -39,23 +36,23 @@ def register(app: typer.Typer) -> None:
 
 
 def worker(
-    queues: Annotated[str, typer.Option(help="Queues to listen to, separated by commas.")] = _DEFAULT_QUEUES,
+    queues: Annotated[str, typer.Option(help="Queues to serve, separated by commas.")] = _DEFAULT_QUEUES,
     concurrency: Concurrency = None,
     broker: Annotated[str | None, typer.Option(help="The shared Redis; else FORGEPOOL_BROKER_URL.")] = None,
     sandbox: Sandbox = None,
-    log: Annotated[Path | None, typer.Option(help="Where the worker's log goes.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing when starting.")] = False,
+    log: Annotated[Path | None, typer.Option(help="File for the worker's log.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing at the start.")] = False,
 ) -> int:
-    """Work on this host for runs that share a Redis, until Ctrl-C (a second one stops at once)."""
+    """Work on this host for runs that share a Redis, until Ctrl-C. A second Ctrl-C stops at once."""
     settings = settings_with(broker, sandbox)
     if settings.broker_url is None:
         raise wire.BrokerRefused(
-            "a worker needs a shared Redis: give --broker redis://HOST:PORT/0, or set FORGEPOOL_BROKER_URL"
+            "a worker needs a shared Redis; give --broker redis://HOST:PORT/0, or set FORGEPOOL_BROKER_URL"
         )
     named = tuple(dict.fromkeys(one.strip() for one in queues.split(",") if one.strip()))
     unknown = [one for one in named if one not in wire.QUEUES]
     if unknown or not named:
-        raise BadQueue(f"there is no queue '{', '.join(unknown)}'; queues are: {', '.join(wire.QUEUES)}")
+        raise UserError(f"there is no queue '{', '.join(unknown)}'; queues are: {', '.join(wire.QUEUES)}")
     if git_version() < MINIMUM:
         raise wire.BrokerRefused(
             f"git {'.'.join(map(str, git_version()))} is too old; {'.'.join(map(str, MINIMUM))} is needed"
@@ -66,7 +63,7 @@ def worker(
     slots = concurrency or os.cpu_count() or 1
     if not quiet:
         say(f"{settings.host} listens to {', '.join(named)} at {wire.without_password(settings.broker_url)}, ")
-        say(f"{slots} at once; {LEVEL_WORDS[level]}; log: {path}; Ctrl-C lets running work finish")
+        say(f"{slots} at once; {LEVEL_WORDS[level]}; log: {path}; Ctrl-C stops after the running work")
     return serve([WorkerPost(queues=named, concurrency=slots, log=path)], settings)
 
 
@@ -74,19 +71,19 @@ def supervisor(
     concurrency: Concurrency = None,
     broker: Annotated[str | None, typer.Option(help="The shared Redis; else FORGEPOOL_BROKER_URL.")] = None,
     sandbox: Sandbox = None,
-    log: Annotated[Path | None, typer.Option(help="Where the log goes.")] = None,
+    log: Annotated[Path | None, typer.Option(help="File for the log.")] = None,
 ) -> int:
-    """Work as `forgepool worker` does, but only on checks, reviews and landings."""
+    """Work like `forgepool worker`, but only on checks, reviews and landings."""
     queues = ",".join((wire.CHECKS, wire.LANDINGS, wire.REVIEWS))
     return worker(queues=queues, concurrency=concurrency, broker=broker, sandbox=sandbox, log=log)
 
 
 def doctor(
-    repo: Annotated[str | None, typer.Option(help="Also ask whether this repository can be used.")] = None,
-    broker: Annotated[str | None, typer.Option(help="Also ask whether this Redis can be used.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Answer with a list of JSON objects.")] = False,
+    repo: Annotated[str | None, typer.Option(help="Also check whether this repository can be used.")] = None,
+    broker: Annotated[str | None, typer.Option(help="Also check whether this Redis can be used.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False,
 ) -> int:
-    """Say what this machine can do, one line each, and how to get what is missing."""
+    """Show what this machine can do, one line each, and how to get what is missing."""
     started = time.monotonic()
     findings = examine(settings_with(broker), repo)
     if as_json:
@@ -96,18 +93,18 @@ def doctor(
         for finding in findings:
             mend = f"; {finding.mend}" if finding.mend else ""
             say(f"{finding.verdict:4}  {finding.what:{width}}  {finding.found}{mend}")
-        say(f"looked at in {time.monotonic() - started:.1f} s")
+        say(f"checked in {time.monotonic() - started:.1f} s")
     return 3 if any(finding.verdict == "bad" for finding in findings) else 0
 
 
 def models(
-    as_json: Annotated[bool, typer.Option("--json", help="Answer with one JSON object.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> int:
-    """Say which models can be asked, what they cost, and which of them does what kind of work."""
+    """Show which models can be asked, what they cost, and which one does which kind of work."""
     own = Settings().models_file
     known = read_table(own)
     keys = keys_present(known)
-    rows = [_row(known, one) for model in known.models for one in candidates(known, model, keys=keys)]
+    rows = [_row(known, candidate) for model in known.models for candidate in candidates(known, model, keys=keys)]
     if as_json:
         routes = {kind: route.model_dump(mode="json") for kind, route in known.routes.items()}
         say_json({"file": str(own) if own else None, "models": rows, "routes": routes, "budget": known.budget})
@@ -138,13 +135,17 @@ def _row(known: Table, candidate: ModelChoice) -> dict[str, object]:
 def _tell_models(known: Table, rows: list[dict[str, object]], own: str) -> None:
     say("Accounts")
     print_table(("account", "wire", "key"), [_account(name, one) for name, one in known.accounts.items()])
-    say("\nModels, with USD for a million tokens")
+    say("\nModels, with USD per million tokens")
     columns = ("model", "family", "asked through", "window", "input", "output")
     print_table(columns, [_model(known, name, rows) for name in known.models])
-    say("\nWho is asked for which type of task; any other type goes as code")
+    say("\nModel for each type of task; other types count as code")
     print_table(("type", "model", "then", "why"), [_route(kind, one) for kind, one in known.routes.items()])
-    say(f"\nWhen all of these have failed: {known.budget}")
-    say(f"{own} is laid over what is shipped" if own else "As shipped; docs/how-to/models.md says how to have your own")
+    say(f"\nWhen all of these fail: {known.budget}")
+    say(
+        f"{own} overrides the shipped table"
+        if own
+        else "The shipped table; docs/how-to/models.md explains how to change it"
+    )
 
 
 def _account(name: str, account: ModelAccount) -> tuple[str, ...]:

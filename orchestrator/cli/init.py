@@ -1,4 +1,4 @@
-"""`forgepool init`: proposes a `forgepool.yaml` to a person, and tries it with `--try`. It commits nothing."""
+"""`forgepool init`: proposes a `forgepool.yaml`, and tries its checks with `--try`. It commits nothing."""
 
 import sys
 from pathlib import Path
@@ -15,15 +15,16 @@ from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.supervisor.detection.projects import detect
 from forgepool.supervisor.detection.proposals import EXAMPLE, Detected, gate_file, read_committed
 from forgepool.supervisor.gate.requirements import GATE_FILE
-from forgepool.supervisor.gate_file.document import ReviewWord, read_gate_file
+from forgepool.supervisor.gate_file.document import ReviewWord
+from forgepool.supervisor.gate_file.reading import read_gate_file
 from forgepool.supervisor.messages import CheckResult
 from forgepool.workers.schema.settings import Settings
 
 _NOTHING = 1
 _REVIEWS: dict[ReviewWord, str] = {
-    "self-other-model": "another model of the same family; less independent, and told as such",
+    "self-other-model": "another model of the same family, which is less independent; reports say so",
     "person": "you, by `forgepool approve`",
-    "none": "nobody: green checks are enough",
+    "none": "no review: passing checks are enough",
 }
 
 
@@ -32,16 +33,16 @@ def register(app: typer.Typer) -> None:
 
 
 def init(
-    repo: Annotated[str, typer.Option(help="A folder of the repository; its HEAD is looked at.")] = ".",
+    repo: Annotated[str, typer.Option(help="A folder of the repository; its HEAD is examined.")] = ".",
     write: Annotated[
-        bool, typer.Option("--write", help=f"Write {GATE_FILE} into the work tree, where there is none.")
+        bool, typer.Option("--write", help=f"Write {GATE_FILE} into the work tree, unless there is one.")
     ] = False,
     try_it: Annotated[
         bool, typer.Option("--try", help=f"Run the checks of {GATE_FILE}, or the proposed ones, on HEAD.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Answer with one JSON object.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> int:
-    """Propose a forgepool.yaml by what is committed: checks, with reasons, for a person to correct and commit."""
+    """Propose a forgepool.yaml with the checks that the committed files suggest, for you to correct and commit."""
     repository = open_repository(repo)
     files = read_committed(repository.git, repository.commit("HEAD"))
     detected = detect(files)
@@ -51,7 +52,7 @@ def init(
     has_one = GATE_FILE in files.paths or (own is not None and own.is_file())
     written = _write(repository, text) if write and text else None
     if as_json:
-        tried = _tried(repository, repo, text) if try_it and text else None
+        tried = _try_checks(repository, repo, text) if try_it and text else None
         say_json(
             {
                 "checks": [one.as_json() for one in detected.proposals],
@@ -70,39 +71,41 @@ def init(
         complain(_what_now(has_one=has_one), 0)
     else:
         how = "then commit it" if try_it else "try it, then commit it. Try it: forgepool init --try"
-        complain(f"{written} has {_counted(detected)}; read and correct it, {how}", 0)
-    return tell_base(_tried(repository, repo, text), "HEAD") if try_it else 0
+        complain(f"wrote {written} with {_count_checks(detected)}; read and correct it, {how}", 0)
+    return tell_base(_try_checks(repository, repo, text), "HEAD") if try_it else 0
 
 
 def _review(*, as_json: bool) -> str:
     """
-    The line that says who reviews where only one vendor's models can be asked: as the person at the terminal answers.
+    Return the `review:` line where only one vendor's models have a key: the answer of the person at the terminal.
 
-    Nobody at the terminal: empty, and it is said how plans can have it.
+    Without a terminal it is empty, and a hint says how plans can set it.
     """
     family = only_family(Settings())
     if family is None or as_json:
         return ""
-    why = f"only models of one family ({family}) have a key here, and work is reviewed by another family"
+    why = (
+        f"only models of one family ({family}) have a key here, but reviewers must be of another family than the author"
+    )
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         ways = ", ".join(f"`review: {word}`" for word in _REVIEWS)
-        complain(f"{why}; write one of {ways} into {GATE_FILE} or a plan, else a person is waited for", 0)
+        complain(f"{why}; write one of {ways} into {GATE_FILE} or a plan, else candidates will wait for a person", 0)
         return ""
-    complain(f"{why}. Who is to review it?", 0)
+    complain(f"{why}. Who should review?", 0)
     for word, meaning in _REVIEWS.items():
         complain(f"  {word}: {meaning}", 0)
     answer = ""
     while answer not in _REVIEWS:
         answer = typer.prompt("review", default="self-other-model", err=True).strip()
-    return f"# Who reviews the work of models, where a plan does not say it.\nreview: {answer}\n"
+    return f"# Who reviews the work of models, unless a plan says otherwise.\nreview: {answer}\n"
 
 
-def _tried(repository: Repository, repo: str, proposal: str) -> CheckResult:
+def _try_checks(repository: Repository, repo: str, proposal: str) -> CheckResult:
     """
-    Run the checks on HEAD: of the gate file in the work tree, committed or not, else those proposed.
+    Run the checks on HEAD: those of the gate file in the work tree, committed or not, else the proposed ones.
 
     Raises:
-        CannotRun: a check's program or Python module is not there.
+        CannotRun: a check's program or Python module is missing.
     """
     own = repository.top / GATE_FILE if repository.top is not None else None
     text = own.read_text(encoding="utf-8") if own is not None and own.is_file() else proposal
@@ -117,39 +120,39 @@ def _tried(repository: Repository, repo: str, proposal: str) -> CheckResult:
 
 def _write(repository: Repository, text: str) -> Path:
     """
-    The file, which was not there before.
+    Write the new gate file and return its path.
 
     Raises:
-        CannotRun: there is one, or no work tree to put it into.
+        CannotRun: there is one already, or no work tree.
     """
     if repository.top is None:
-        raise CannotRun(f"{repository.facts.url} is bare, so there is no work tree to write into; leave out --write")
+        raise CannotRun(f"{repository.facts.url} is bare, so there is no work tree to write into; drop --write")
     path = repository.top / GATE_FILE
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError as there:
-        raise CannotRun(f"{path} is there already and is left as it is; leave out --write to see a proposal") from there
+        raise CannotRun(f"{path} already exists and was not changed; drop --write to see a proposal") from there
     return path
 
 
 def _what_now(*, has_one: bool) -> str:
     if has_one:
-        return f"the repository has a {GATE_FILE} already, and only that counts; this is what would be proposed today"
-    return f"nothing was written; --write puts this into {GATE_FILE} for you to read, correct and commit"
+        return f"the repository already has a {GATE_FILE}, which stays in force; this is today's proposal"
+    return f"nothing was written; use --write to put this into {GATE_FILE}, then read, correct and commit it"
 
 
 def _tell_nothing(detected: Detected) -> int:
     for note in detected.notes:
         complain(note, 0)
     complain(
-        f"nothing at the top of this repository says how it is checked; write a {GATE_FILE} of your own, such as this:",
+        f"no checks were found at the top of this repository; write your own {GATE_FILE}, such as:",
         0,
     )
     say(EXAMPLE.rstrip("\n"))
     return _NOTHING
 
 
-def _counted(detected: Detected) -> str:
+def _count_checks(detected: Detected) -> str:
     count = len(detected.proposals)
     return "one check" if count == 1 else f"{count} checks"

@@ -1,4 +1,4 @@
-"""`forgepool sandbox exec`: a command as agents run theirs, to be tried by a person."""
+"""`forgepool sandbox exec`: runs a command as agents run theirs, for a person to try."""
 
 import math
 import os
@@ -12,67 +12,51 @@ from typing import Annotated, Literal
 
 import typer
 
-from forgepool.orchestrator.cli.app import CommandGroup
+from forgepool.orchestrator.cli.app import add_group
 from forgepool.orchestrator.cli.output.say import complain, hush, say_json
 from forgepool.orchestrator.cli.run.run import settings_with
 from forgepool.workers.sandbox.network.hosts import BadHost
-from forgepool.workers.sandbox.order.private_dirs import Private, private
-from forgepool.workers.sandbox.order.sandbox_profile import Shelter
-from forgepool.workers.sandbox.processes.scratch import make_scratch
 from forgepool.workers.sandbox.run.process import Command, Ended, run
+from forgepool.workers.sandbox.sandbox_profile import Private, Shelter, private
+from forgepool.workers.sandbox.scratch import make_scratch
 from forgepool.workers.schema.confinement import LEVEL_WORDS
-from forgepool.worktrees.checkouts.pointer import NotOurs, git_folders
+from forgepool.worktrees.errors import UserError
+from forgepool.worktrees.hub.hub import NotOurs, git_folders
 
 _NOT_CONFINED, _NO_PROGRAM, _SIGNALLED = 3, 127, 128
 AskedLevel = Literal["auto", "require", "landlock", "off"]
 
 
-class BadPlace(typer.BadParameter):
-    """A folder that a command is not let loose in."""
-
-
 def register(app: typer.Typer) -> None:
-    sandbox = typer.Typer(
-        cls=CommandGroup, help="What confines the commands of agents and checks.", no_args_is_help=True
-    )
+    sandbox = add_group(app, "sandbox", "The sandbox of agents' and checks' commands.")
     sandbox.command("exec", context_settings={"allow_interspersed_args": False})(execute)
-    sandbox.callback()(_sandbox)
-    app.add_typer(sandbox, name="sandbox")
-
-
-def _sandbox() -> None:
-    """What confines the commands of agents and checks."""
 
 
 def execute(
     argv: Annotated[list[str], typer.Argument(metavar="COMMAND", help="The program and its arguments.")],
-    network: Annotated[
-        list[str] | None, typer.Option(metavar="HOST", help="A host it may reach; may be given again.")
-    ] = None,
+    network: Annotated[list[str] | None, typer.Option(metavar="HOST", help="A host it may reach; repeatable.")] = None,
     write: Annotated[
-        list[Path] | None, typer.Option(metavar="DIR", help="A further folder it may change; may be given again.")
+        list[Path] | None, typer.Option(metavar="DIR", help="A further folder it may change; repeatable.")
     ] = None,
     level: Annotated[
         AskedLevel | None,
-        typer.Option(
-            help="How it is confined: the best there is, by bubblewrap or not run, by Landlock, or not at all."
-        ),
+        typer.Option(help="auto: the best available. require: bubblewrap, or refuse. landlock: Landlock. off: none."),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Its output on standard error, how it ended as JSON.")
+        bool, typer.Option("--json", help="Print how it ended as JSON, and its output on standard error.")
     ] = False,
 ) -> int:
     """
-    Run a command confined, as an agent's are: it may change this folder except .git, and little else.
+    Run a command confined like an agent's: it may change this folder except .git, and little else.
 
-    Its input is empty. The exit status is its own; 128 and more where a signal ended it, 127 where there is no such
-    program, 3 where it cannot be confined.
+    Its input is empty. The exit status is its own; 128 and more if a signal ended it, 127 if there is no such program,
+    3 if it cannot be confined.
     """
     here = _place(Path.cwd())
     try:
         protected, readable = git_folders(here)
     except NotOurs as wrong:
-        raise BadPlace(str(wrong)) from wrong
+        raise UserError(str(wrong)) from wrong
     shelter = Shelter(
         settings=settings_with(None, None if level == "landlock" else level),
         level="landlock" if level == "landlock" else None,
@@ -87,12 +71,12 @@ def execute(
                 complain(LEVEL_WORDS[own.confined.level], 0)
             return _run(tuple(argv), here, own, as_json=as_json)
     except BadHost as wrong:
-        raise typer.BadParameter(f"--network {wrong}") from wrong
+        raise UserError(f"--network {wrong}") from wrong
 
 
 def _run(argv: tuple[str, ...], here: Path, own: Private, *, as_json: bool) -> int:
     if shutil.which(argv[0], path=own.env["PATH"]) is None:
-        return complain(f"there is no program '{argv[0]}' on the PATH; name one that is, or give its path", _NO_PROGRAM)
+        return complain(f"there is no program '{argv[0]}' on PATH; correct the name, or give its path", _NO_PROGRAM)
     with make_scratch() as folder, _asked_to_end() as asked:
         stream = sys.stderr.buffer if as_json else sys.stdout.buffer
 
@@ -132,7 +116,7 @@ def _status(ended: Ended, asked: list[int]) -> int:
 
 @contextmanager
 def _asked_to_end() -> Iterator[list[int]]:
-    """The signals by which this process was told that it is not wanted; the command is ended then."""
+    """Collect the signals that ask this process to end; the command is ended then."""
     asked: list[int] = []
     usual = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [(number, signal.signal(number, lambda number, frame: asked.append(number))) for number in usual]
@@ -144,10 +128,10 @@ def _asked_to_end() -> Iterator[list[int]]:
 
 
 def _place(folder: Path) -> Path:
-    """A real folder, and none that holds a person's everything."""
+    """Resolve the folder, and refuse one that contains the person's home."""
     real = Path(os.path.realpath(folder))
     if not real.is_dir():
-        raise BadPlace(f"{folder} is no folder; name one that is there")
+        raise UserError(f"{folder} is not a folder; name an existing one")
     if Path(os.path.realpath(Path.home())).is_relative_to(real):
-        raise BadPlace(f"{real} holds your home, which a command is not let loose in; choose a project's folder")
+        raise UserError(f"{real} contains your home, which must stay closed to commands; choose a project's folder")
     return real

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from forgepool.supervisor.messages import Author, Certificate
+from forgepool.workers.schema.mistakes import Slug
 from forgepool.workers.schema.orders import Message, ReasonPack
-from forgepool.workers.schema.yaml.scalars import Slug
 
 Word = Literal["landed", "returned", "withdrawn", "refused", "wants_person", "in_line"]
 """`refused`: it was not taken in. The last two may be followed by another; the others are the end of it."""

@@ -1,8 +1,8 @@
 """
-Commits as a person names them, in a repository that need not know anything of Forgepool; and what lies on top of what.
+Finds commits that a person names, in any repository, and makes one change of the difference between two.
 
-The person's repository is read and nothing is written into it: no ref, no object. What is needed of it is fetched into
-this host's mirror, commit by commit, and stays there.
+The person's repository is only read: no ref or object is written into it. Needed commits are fetched into this host's
+mirror and stay there.
 """
 
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ from forgepool.worktrees.hub.hub import HubFacts, inspect_hub, is_url
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repository:
-    """A repository on this host, as it is seen from a folder in it."""
+    """A repository on this host, seen from a folder in it."""
 
     facts: HubFacts
     top: Path | None
-    """Where the folder's work tree begins; None in a bare repository."""
+    """Root of the folder's work tree; None in a bare repository."""
     git: Git
-    """Knows the HEAD of that work tree, which is not that of another."""
+    """Git for that work tree, whose HEAD may differ from that of another."""
 
     def commit(self, name: str) -> CommitId:
         """
@@ -33,22 +33,24 @@ class Repository:
         """
         found = _resolved(self.git, name)
         if found is None:
-            raise CannotRun(f"'{name}' is no commit of {self.top or self.facts.url}; name a branch, a tag or a commit")
+            raise CannotRun(
+                f"'{name}' is not a commit of {self.top or self.facts.url}; name a branch, a tag or a commit"
+            )
         return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitChange:
-    """What one commit has that another lacks, as one commit on what they have in common. All are in the mirror."""
+    """The difference between two commits, as one commit on their merge base. All are in the mirror."""
 
     base: CommitId
     head: CommitId
     fork: CommitId
-    """What they have in common."""
+    """The merge base."""
     candidate: CommitId
     commits: int
     subject: str
-    """Of the latest."""
+    """Subject of the latest commit."""
 
     @property
     def empty(self) -> bool:
@@ -73,7 +75,7 @@ def open_repository(where: str) -> Repository:
 
 def fetch_commit(hub: Hub, repository: Repository | None, name: str) -> CommitId:
     """
-    The commit of that name, in the mirror; of a repository that is elsewhere (None), by what its hub shows.
+    Bring the named commit into the mirror and return it. Without a local repository, the hub's refs decide.
 
     Raises:
         CannotRun: there is no such commit.
@@ -93,7 +95,7 @@ def change(hub: Hub, base: CommitId, head: CommitId) -> CommitChange:
     git = hub.mirror.git
     common = git.run("merge-base", base, head, ok=(0, 1)).text
     if not common:
-        raise CannotRun(f"{head[:12]} and {base[:12]} have no commit in common; rebase the one on the other first")
+        raise CannotRun(f"{head[:12]} and {base[:12]} have no commit in common; rebase one onto the other first")
     fork = CommitId(common)
     date, _, subject = git.text("log", "-1", "--no-show-signature", "--format=%ct %s", head).partition(" ")
     commits = int(git.text("rev-list", "--count", f"{fork}..{head}"))
@@ -104,7 +106,7 @@ def change(hub: Hub, base: CommitId, head: CommitId) -> CommitChange:
 
 
 def open_both(where: str, settings: Settings) -> tuple[Hub, Repository | None]:
-    """The repository as a hub, and as it lies here; None where it lies elsewhere."""
+    """Open a repository as a hub and as a local one; None for the latter where it is on another host."""
     hub = open_hub(where, settings)
     return hub, open_repository(where) if hub.facts.local is not None else None
 
@@ -132,7 +134,9 @@ def _bring(hub: Hub, commit: CommitId) -> None:
     except GitFailed as failed:
         if "not our ref" not in failed.stderr and "find remote ref" not in failed.stderr:
             raise
-        raise CannotRun(f"{hub.facts.url} gives out no commit {commit[:12]}; push it there under some name") from failed
+        raise CannotRun(
+            f"{hub.facts.url} does not have commit {commit[:12]} on any branch or tag; push it there first"
+        ) from failed
 
 
 def _resolved(git: Git, name: str) -> CommitId | None:
@@ -142,7 +146,7 @@ def _resolved(git: Git, name: str) -> CommitId | None:
 
 
 def _git_dir(pointer: Path) -> Path:
-    """Of a work tree: the folder itself, or where git's own file leads."""
+    """Return a work tree's git folder, following the pointer file of a linked one."""
     if pointer.is_dir():
         return pointer
     return (pointer.parent / pointer.read_text().removeprefix("gitdir:").strip()).resolve()

@@ -1,4 +1,4 @@
-"""What this machine can do: git, Redis, the hub, disk, kernel features, agents and keys. Each with its mend."""
+"""Checks what this machine can do: git, Redis, disk, kernel, sandbox, agents and model keys, each with its remedy."""
 
 import os
 import platform
@@ -16,23 +16,33 @@ from forgepool.workers.agents.cli import find_installed
 from forgepool.workers.llm.routing.open import keys_present
 from forgepool.workers.llm.routing.table import read_table
 from forgepool.workers.queue import broker, leases
+from forgepool.workers.sandbox import tree
 from forgepool.workers.sandbox.launch import cgroups
-from forgepool.workers.sandbox.order.layers import WEAKER, Layers, NoSandbox, bubblewrap_version, choose_level, layers
-from forgepool.workers.sandbox.order.obstacles import obstacle
-from forgepool.workers.sandbox.processes import tree
-from forgepool.workers.sandbox.processes.scratch import make_scratch, scratch
-from forgepool.workers.sandbox.processes.uids import COUNT, FIRST
+from forgepool.workers.sandbox.layers import (
+    COUNT,
+    FIRST,
+    WEAKER,
+    Layers,
+    NoSandbox,
+    bubblewrap_version,
+    choose_level,
+    layers,
+    obstacle,
+)
+from forgepool.workers.sandbox.scratch import make_scratch, scratch
 from forgepool.workers.schema.confinement import LEVEL_WORDS, Level
 from forgepool.workers.schema.extras import EXTRAS, missing_extra
+from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.orders import Message
 from forgepool.workers.schema.settings import Settings, search_path
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 from forgepool.worktrees.git.git import MINIMUM, GitFailed, git_version
 from forgepool.worktrees.hub.hub import HubUnusable
 
+_LOW_BYTES = 2 * 1024**3
+
 
 class MachineFinding(Message):
-    """`bad` stops runs; `note` is good to know."""
+    """One line of `forgepool doctor`. `bad` stops runs; `note` is good to know."""
 
     what: str
     verdict: Literal["ok", "note", "bad"]
@@ -44,7 +54,7 @@ _SWITCH = "FORGEPOOL_SANDBOX"
 
 
 def sandbox_findings(settings: Settings) -> list[MachineFinding]:
-    """First what a run here would use; then what that rests on."""
+    """Return the sandbox that a run here would use, then the layers it rests on; each is tried, not looked up."""
     if sys.platform != "linux":
         return [_in_force(settings)]
     tried = layers()
@@ -69,9 +79,9 @@ def _in_force(settings: Settings) -> MachineFinding:
 def _better(level: Level) -> str:
     match level:
         case "off":
-            return f"leave {_SWITCH} out to have them held; as it is, run only plans you trust"
+            return f"unset {_SWITCH} to confine commands; without confinement, run only plans you trust"
         case "landlock":
-            return "what it does not hold: " + "; ".join(WEAKER)
+            return "not confined: " + "; ".join(WEAKER)
         case "bubblewrap" | "seatbelt":
             return ""
 
@@ -79,7 +89,7 @@ def _better(level: Level) -> str:
 def _bubblewrap(tried: Layers) -> MachineFinding:
     what = "bubblewrap"
     if tried.bubblewrap is None:
-        found = f"{bubblewrap_version()} holds: a command in it could not read, write or gain what is outside"
+        found = f"{bubblewrap_version()} works: a command in it could not read or change anything outside"
         return MachineFinding(what=what, verdict="ok", found=found)
     if "not installed" in tried.bubblewrap:
         mend = "install it (Debian and Ubuntu: apt-get install bubblewrap)"
@@ -95,42 +105,41 @@ def _landlock(tried: Layers) -> MachineFinding:
     what = "Landlock, seccomp"
     if tried.landlock is None:
         gaps = "; ".join(tried.unheld)
-        found = f"hold, ABI {tried.abi}; the fallback where there is no bubblewrap"
+        found = f"available, ABI {tried.abi}; the fallback without bubblewrap"
         return MachineFinding(
-            what=what, verdict="ok", found=found, mend=f"with this kernel, then: {gaps}" if gaps else ""
+            what=what, verdict="ok", found=found, mend=f"its gaps on this kernel: {gaps}" if gaps else ""
         )
-    mend = "so there is no fallback; Linux 5.19 and later have it where Landlock is switched on (lsm=landlock,...)"
+    mend = "without it there is no fallback; use Linux 5.19 or later with Landlock enabled (lsm=landlock,...)"
     return MachineFinding(what=what, verdict="note", found=tried.landlock, mend=mend)
 
 
 def _whose(tried: Layers) -> MachineFinding:
     what = "user of commands"
     if not tried.root:
-        return MachineFinding(what=what, verdict="ok", found=f"yours, {os.getuid()}, with none of its rights outside")
+        return MachineFinding(
+            what=what, verdict="ok", found=f"yours, {os.getuid()}, without rights outside the sandbox"
+        )
     found = f"started by root: each order's commands run as a user of their own ({FIRST} to {FIRST + COUNT - 1})"
     return MachineFinding(what=what, verdict="ok", found=f"{found}, files stay root's")
 
 
 def _bounds(settings: Settings) -> Iterator[MachineFinding]:
     memory = settings.command_memory_mb
-    each = "nor for a process alone" if memory is None else f"only for each process, {memory} MiB"
+    each = "nor for a single process" if memory is None else f"only for each process, {memory} MiB"
     why_not = cgroups.why_not()
     if why_not is None:
-        found = "an order's processes are counted together, by a control group"
+        found = "limited for each order, by a control group"
         yield MachineFinding(what="memory, processes", verdict="ok", found=found)
     else:
-        found = f"not bounded for an order as a whole, {each}"
+        found = f"no limit for an order as a whole, {each}"
         yield MachineFinding(what="memory, processes", verdict="note", found=found, mend=why_not)
-    found = f"not bounded as a whole; the longest file a command may write is {settings.command_file_mb} MiB"
-    mend = "keep FORGEPOOL_CACHE and the temporary folder on a disk that may fill up"
+    found = f"no total limit; a command may write files of up to {settings.command_file_mb} MiB"
+    mend = "keep FORGEPOOL_CACHE and the temporary folder on a disk that may fill up without harm"
     yield MachineFinding(what="disk of commands", verdict="note", found=found, mend=mend)
 
 
-_LOW_BYTES = 2 * 1024**3
-
-
 def examine(settings: Settings, repo: str | None) -> list[MachineFinding]:
-    """One finding each; what was not asked for (a hub, a shared Redis) is left out."""
+    """Return one finding for each part; a repository or a shared Redis is only tried when it is named."""
     findings = [
         _python(),
         _git(),
@@ -175,7 +184,7 @@ def _redis_binary(settings: Settings) -> MachineFinding:
 
 
 def _embedded(settings: Settings) -> MachineFinding:
-    """Really starts one, and stops it."""
+    """Start a private Redis, and stop it."""
     what = "private Redis"
     with make_scratch() as logs:
         parts = embedded.Embedded(settings=settings, logs=logs, workers=1, place=scratch())
@@ -218,7 +227,7 @@ def _kernel() -> MachineFinding:
         mend = "processes that daemonise may outlive their order here; Linux ends them"
         return MachineFinding(what="kernel", verdict="note", found=system, mend=mend)
     reaper = tree.become_subreaper()
-    return MachineFinding(what="kernel", verdict="ok", found=f"{system}, sub-reaper {'holds' if reaper else 'refused'}")
+    return MachineFinding(what="kernel", verdict="ok", found=f"{system}, sub-reaper {'works' if reaper else 'refused'}")
 
 
 def _agents() -> list[MachineFinding]:
@@ -228,7 +237,7 @@ def _agents() -> list[MachineFinding]:
 
 
 def _keys(settings: Settings) -> MachineFinding:
-    """Of the models the table knows; without any, tasks for the built-in agent cannot be done here."""
+    """Report the model keys that are set. Without any, the built-in agent cannot work here."""
     try:
         table = read_table(settings.models_file)
     except DocumentWrong as wrong:
@@ -236,7 +245,7 @@ def _keys(settings: Settings) -> MachineFinding:
     names = sorted(keys_present(table))
     if names:
         return MachineFinding(what="model keys", verdict="ok", found=", ".join(names))
-    mend = "the built-in agent needs one: `forgepool models` names them"
+    mend = "the built-in agent needs one; `forgepool models` lists them"
     return MachineFinding(what="model keys", verdict="note", found="none set", mend=mend)
 
 

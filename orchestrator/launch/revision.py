@@ -1,7 +1,7 @@
 """
-Another plan for a run that goes on: which tasks keep what became of them, which begin afresh, and which are refused.
+Gives a run a corrected plan: decides which tasks keep their outcome, which restart, and which changes come too late.
 
-The plan is kept in the run's folder beside the first one, and the event that names it is journaled after that.
+The new plan is written into the run's folder beside the first; the event that names it is journaled afterwards.
 """
 
 import os
@@ -25,15 +25,17 @@ _ENDED_BADLY = ("failed", "blocked", "cancelled")
 
 def take_plan(kept: KeptRun, path: Path, settings: Settings) -> tuple[KeptRun, list[Event]]:
     """
-    Give a run the plan of that file, and return it with the events journaled; none where it has that plan already.
+    Give a run the plan in `path`; return the run and the journaled events, none if it has that plan already.
 
     Raises:
-        DocumentWrong: the plan is written wrongly.
-        CannotRun: it is another run's, or changes what cannot be changed any more.
+        DocumentWrong: the plan file is invalid.
+        CannotRun: the plan is another run's, or changes something too late.
         JournalBusy: the run is under way.
     """
     if kept.options.gate:
-        raise CannotRun(f"{kept.options.run} is a gate, and goes by no plan; what it takes in, others submit")
+        raise CannotRun(
+            f"{kept.options.run} is a merge queue and has no plan; submit changes with: forgepool queue submit BRANCH"
+        )
     hub = open_hub(kept.options.hub, settings)
     written = read_plan(path, hub)
     _refuse_another(kept, written)
@@ -59,7 +61,7 @@ def take_plan(kept: KeptRun, path: Path, settings: Settings) -> tuple[KeptRun, l
 
 
 def with_landed(old: Plan, new: Plan, state: RunState) -> Plan:
-    """Return the plan with the tasks that it left out and that have landed: a landing is not taken back."""
+    """Return the new plan plus the landed tasks that it left out: a landing stays."""
     ids = {task.id for task in new.tasks}
     # What they needed was done before them, and may be gone from the plan as well.
     stay = [
@@ -75,7 +77,7 @@ def revise(old: Plan, new: Plan, state: RunState, plan_file: str) -> PlanRevised
     Decide what follows from another plan. Pure.
 
     Raises:
-        CannotRun: it changes or leaves out what is landing, or changes what has landed.
+        CannotRun: it changes or drops a task that is landing, or changes one that has landed.
     """
     before, after = ({task.id: task for task in plan.tasks} for plan in (old, new))
     removed = tuple(one for one in before if one not in after)
@@ -99,7 +101,7 @@ def revise(old: Plan, new: Plan, state: RunState, plan_file: str) -> PlanRevised
 
 
 def _begins_afresh(old: Plan, new: Plan, before: Task, after: Task, task: TaskState) -> bool:
-    """Other work begins afresh. After a bad end any change does, since it may mend the cause."""
+    """Tell whether a task restarts: when its work changed, or when it ended badly and anything changed."""
     if work_of(old, before) != work_of(new, after):
         return True
     mended = task.phase in _ENDED_BADLY or (task.phase == "needs_human" and task.parked_for in ("trouble", "budget"))
@@ -110,33 +112,32 @@ def _refuse_another(kept: KeptRun, plan: Plan) -> None:
     for key, is_, was in (("name", plan.name, kept.plan.name), ("target", plan.target, kept.plan.target)):
         if is_ != was:
             raise CannotRun(
-                f"the plan's {key} is '{is_}', and that of run {kept.options.run} is '{was}'; "
+                f"the plan's {key} is '{is_}', but that of run {kept.options.run} is '{was}'; "
                 f"keep the {key}, or start another run with `forgepool run`"
             )
 
 
 def _refuse_late(state: RunState, ids: tuple[str, ...]) -> None:
     for task in (state.tasks[one] for one in ids):
-        if (why := _why_late(state, task)) is not None:
+        if (why := _why_too_late(state, task)) is not None:
             raise CannotRun(f"task '{task.id}' {why}")
 
 
-def _why_late(state: RunState, task: TaskState) -> str | None:
+def _why_too_late(state: RunState, task: TaskState) -> str | None:
     if task.phase == "landed":
         return (
-            f"has landed as {task.commit[:12]}, and the plan asks for something else by that id now; give that another "
-            "id, or start a new run with `forgepool run`, which leaves alone what has landed unchanged"
+            f"has landed as {task.commit[:12]}, but the plan now asks for other work under that id; give it another "
+            "id, or start a new run with `forgepool run`, which skips what has landed unchanged"
         )
     if task.phase == "landing" or task.landing_in_doubt:
-        return f"may be landing just now; go on without --plan first: forgepool resume {state.run}"
+        return f"may be landing right now; first resume without --plan: forgepool resume {state.run}"
     if task.phase == "given":
-        return f"is in the hands of {state.gate}; take it back first: forgepool cancel {state.run} {task.id}"
+        return f"was submitted to {state.gate}; withdraw it first: forgepool cancel {state.run} {task.id}"
     return None
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file durably: the journal is about to name it."""
     with path.open("w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
-        os.fsync(file.fileno())
+        os.fsync(file.fileno())  # the journal is about to name it

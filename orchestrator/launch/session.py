@@ -1,7 +1,7 @@
 """
-A run from its outside: checks that it can begin, gathers what it works with, lets the loop go, and cleans up.
+Starts or resumes a run: checks that it can begin, prepares the hub, Redis and workers, runs the loop, cleans up.
 
-Everything that can be refused is refused before anything is started (`refusals`).
+Everything that can be refused is refused before anything is started (`prerequisites`).
 """
 
 import time
@@ -22,11 +22,11 @@ from forgepool.orchestrator.launch import embedded
 from forgepool.orchestrator.launch.embedded import Embedded
 from forgepool.orchestrator.launch.preflight import lacking
 from forgepool.orchestrator.launch.prerequisites import (
-    prove_agents,
-    prove_home,
-    prove_sandbox,
-    prove_transport,
-    prove_writable,
+    check_agents,
+    check_home,
+    check_hub_writable,
+    check_sandbox,
+    check_transport,
     refuse_unready,
     unreviewable,
 )
@@ -46,6 +46,7 @@ from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TERMINAL
 from forgepool.workers.queue.broker import connect, ping, use_broker
+from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.settings import Settings, put_first_on_path
 from forgepool.worktrees.git.git import CommitId, GitFailed
 from forgepool.worktrees.hub.mirror import Mirror
@@ -58,7 +59,7 @@ Warn = Callable[[str], None]
 
 
 def _unheard(sentence: str) -> None:
-    """Nobody is told."""
+    """Ignore a warning."""
 
 
 def start_run(
@@ -77,21 +78,15 @@ def start_run(
     warn: Warn = _unheard,
 ) -> tuple[KeptRun, Ending]:
     """
-    Runs a plan from its beginning, but for what an earlier run of it has landed; `again` does that again, too.
+    Run a plan. Tasks that an earlier run of it has landed are skipped, unless `again` is set.
 
-    `warn` is told of what will stop some of it and need not stop the rest.
+    `warn` receives a sentence for problems that stop only part of the plan.
     """
     has_gate_file = refuse_unready(plan, hub)
     gate = gate_of(plan, hub, own_train=own_train)
-    prove_agents(plan, settings)
-    level = prove_sandbox(plan, settings)
-    prove_transport(settings)
-    prove_home(settings)
-    if missing := lacking(plan, hub, settings, plan_file.parent):
-        more = f"; and {len(missing) - 1} more: forgepool check {plan_file}" if missing[1:] else ""
-        raise CannotRun(f"{missing[0]}{more}")
+    level = _check_machine(plan, plan_file, hub, settings)
     run = run_folder.new_run_id(plan.name)
-    prove_writable(hub.mirror, run)
+    check_hub_writable(hub.mirror, run)
     if not gate and (unseen := unreviewable(plan, settings)) is not None:
         warn(unseen)
     tip = create_target(hub.mirror, plan.target, hub.tip_for(plan))
@@ -125,12 +120,24 @@ def start_run(
     return kept, _go(kept, hub.mirror, settings, [beginning, *there], wishes, listener)
 
 
+def _check_machine(plan: Plan, plan_file: Path, hub: Hub, settings: Settings) -> Level | None:
+    """Check everything that the run needs on this machine; return how its commands will be confined."""
+    check_agents(plan, settings)
+    level = check_sandbox(plan, settings)
+    check_transport(settings)
+    check_home(settings)
+    if missing := lacking(plan, hub, settings, plan_file.parent):
+        more = f"; and {len(missing) - 1} more: forgepool check {plan_file}" if missing[1:] else ""
+        raise CannotRun(f"{missing[0]}{more}")
+    return level
+
+
 def gate_of(plan: Plan, hub: Hub, *, own_train: bool) -> str:
     """
-    The gate by which the plan's candidates land; empty for a train of the run's own.
+    Return the merge queue that lands the plan's candidates; empty where the run lands them itself.
 
     Raises:
-        CannotRun: somebody keeps the target, and the plan says what only a train of its own could keep to.
+        CannotRun: a queue serves the target, and the plan has options that a queue cannot keep.
         GitFailed: the hub could not be asked.
     """
     gate = "" if own_train else standing_gate(hub.mirror, plan.target)
@@ -150,8 +157,8 @@ def _gate_again(kept: KeptRun, hub: Hub, *, own_train: bool) -> str:
     if own_train and given:
         names = ", ".join(task.id for task in given[:5])
         raise CannotRun(
-            f"{state.gate} has {names} of run {state.run}, and may land it whenever it is up; cancel that first, or "
-            f"keep the gate: forgepool queue serve --repo {state.hub} --target {state.target}"
+            f"{state.gate} has {names} of run {state.run}, and may land them; cancel them first, or "
+            f"serve the queue: forgepool queue serve --repo {state.hub} --target {state.target}"
         )
     return "" if own_train else gate_of(kept.plan, hub, own_train=False) or state.gate
 
@@ -166,10 +173,10 @@ def resume_run(
     listener: Listener,
     warn: Warn = _unheard,
 ) -> Ending:
-    """Goes on with a run where its journal ends."""
+    """Resume a run where its journal ends."""
     if kept.options.gate:
         where = f"--repo {kept.options.hub} --target {kept.options.target}"
-        raise CannotRun(f"{kept.options.run} is a gate, which goes on when it is kept: forgepool queue serve {where}")
+        raise CannotRun(f"{kept.options.run} is a merge queue, not a run; continue with: forgepool queue serve {where}")
     if not kept.state().run:
         raise CannotRun(f"run {kept.options.run} never began; start it again: forgepool run {kept.options.plan_file}")
     hub = open_hub(kept.options.hub, settings)
@@ -182,11 +189,11 @@ def resume_run(
     if kept.options.programs:
         put_first_on_path(kept.options.programs)
     left = _left(kept)
-    prove_agents(left, settings)
+    check_agents(left, settings)
     carry_assets(kept.plan, None, hub, kept.folder, kept.options.run)
     own_train = own_train or kept.options.own_train
     gate = _gate_again(kept, hub, own_train=own_train)
-    beginning = RunResumed(tip=tip, sandbox=prove_sandbox(left, settings), gate=gate)
+    beginning = RunResumed(tip=tip, sandbox=check_sandbox(left, settings), gate=gate)
     if not gate and (unseen := unreviewable(left, settings)) is not None:
         warn(unseen)
     if workers is not None:
@@ -197,7 +204,7 @@ def resume_run(
 
 
 def _left(kept: KeptRun) -> Plan:
-    """The plan without what has ended or has only to be let in: who did that need not be there any more."""
+    """Return the plan without tasks that have ended or need only landing: their agents need not be here any more."""
     state = kept.state()
     done = {task.id for task in state.tasks.values() if task.phase in TERMINAL or task.restorable}
     left = tuple(task for task in kept.plan.tasks if task.id not in done)
@@ -206,9 +213,9 @@ def _left(kept: KeptRun) -> Plan:
 
 def take_in_late(kept: KeptRun) -> list[Event]:
     """
-    Journals what people asked of a run as it ended, after it had last looked; a `cancel` came too late.
+    Journal the requests that reached a run as it ended; a late `cancel` is dropped. Return the events.
 
-    A run that has not ended takes its requests in itself. Raises JournalBusy, JournalUnreadable.
+    A run that has not ended reads its own requests. Raises JournalBusy, JournalUnreadable.
     """
     if not kept.state().finished:
         return []
@@ -234,13 +241,14 @@ def _go(
     journal = Journal(kept.folder)
     try:
         state, earlier = kept.replay()
-        # Before anything is started that could fail: a run whose journal is empty could not be resumed.
+        # First of all: a run whose journal is empty could not be resumed.
         begin(state, journal, *beginning, listener=listener)
-        # Whoever keeps the target has its own reviewers.
+        # A queue that serves the target has its own reviewers.
         asked = bool(kept.course.reviewed) or kept.course.integration_review != "never"
         reviewed = (asked or wants_reviews(mirror, CommitId(state.tip))) and not state.gate
-        with _transport(settings, kept, reviewed=reviewed) as (url, parts):
-            use_broker(url)
+        workers, trials = kept.options.workers, kept.options.trials
+        reviews = min(workers, _MOST_REVIEWS_AT_ONCE) if reviewed else 0
+        with transport(settings, kept.folder / "logs", workers=workers, reviews=reviews, trials=trials) as (url, parts):
             link = Link(connect(url), kept.options.run, settings.lease_ttl_s)
             loop = (ThroughLoop if state.gate else Loop)(
                 course=PlanIndex(kept.plan, learn_durations(settings, kept.plan)),
@@ -263,7 +271,7 @@ def _go(
 
 
 def begin(state: RunState, journal: Journal, *beginning: Event, listener: Listener) -> None:
-    """Journal what there is to say before the loop goes on, all of it or nothing."""
+    """Apply and journal the first events, all or none, before the loop starts."""
     now = time.time()
     for event in beginning:
         apply(state, event, number=state.number + 1, at=now)
@@ -271,19 +279,18 @@ def begin(state: RunState, journal: Journal, *beginning: Event, listener: Listen
 
 
 @contextmanager
-def _transport(settings: Settings, kept: KeptRun, *, reviewed: bool) -> Iterator[tuple[str, Embedded | None]]:
-    """The shared Redis of the settings, or a private one with workers of our own."""
+def transport(
+    settings: Settings, logs: Path, *, workers: int, reviews: int, trials: int
+) -> Iterator[tuple[str, Embedded | None]]:
+    """Use the shared Redis of the settings and yield its URL, or start a private one with our own workers."""
     if settings.broker_url is not None:
-        client = connect(settings.broker_url)
-        ping(client, settings.broker_url)
+        ping(connect(settings.broker_url), settings.broker_url)
+        use_broker(settings.broker_url)
         yield settings.broker_url, None
         return
-    workers = kept.options.workers
-    reviews = min(workers, _MOST_REVIEWS_AT_ONCE) if reviewed else 0
-    parts = embedded.start(
-        settings, logs=kept.folder / "logs", workers=workers, reviews=reviews, trials=kept.options.trials
-    )
+    parts = embedded.start(settings, logs=logs, workers=workers, reviews=reviews, trials=trials)
     try:
+        use_broker(parts.url)
         yield parts.url, parts
     finally:
         parts.stop()
@@ -291,10 +298,8 @@ def _transport(settings: Settings, kept: KeptRun, *, reviewed: bool) -> Iterator
 
 def _tidy(mirror: Mirror, state: RunState, folder: Path) -> None:
     """
-    Removes the run's refs from the hub, its transcripts brought home, but for the work of what did not land: that is
-    not to be lost.
-
-    A hub that is away keeps the rest too.
+    Remove the run's refs from the hub, except the work of tasks that did not land, and fetch its transcripts. An
+    unreachable hub keeps them.
     """
     until = time.monotonic() + 5
     while time.monotonic() < until:

@@ -1,15 +1,15 @@
 """
-The gate in front of a branch, with no plan at all: a run that never ends, whose entries come from anybody.
+The merge queue in front of a branch: a run that never ends and has no plan.
 
-Somebody submits a commit by pushing to `refs/forgepool/for/<target>/<name>` in the hub (`submissions`), by themselves
-or through `forgepool queue submit`. The gate takes it in (`intake`): it pins the commit below its own refs, journals it
-as an entry, and only then removes what was pushed. From there on an entry is what a plan's candidate is: it stands in
-the train, is tested, reviewed where its author's kind wants that, and lands or is returned with its reasons.
+Anyone who may push can submit: a submission is a push to `refs/forgepool/for/<target>/<name>` in the hub (`submit`).
+The queue pins the commit below its own refs, journals it as an entry, and only then deletes the pushed ref (`serve`).
+From there on an entry is treated like a plan's candidate: it is tested, reviewed if its author's kind needs it, and
+lands or is returned with reasons.
 
-The gate shows in the hub how its entries stand (`board`), and hears requests about them there; `remote` is the other
-side of that, in any clone. Refs and journals call an entry `feature--base`; people read the branch's own name
-(`branches`).
+The queue publishes its board in the hub and reads requests there; `hub_queue` is the client side, usable from any
+clone. `lookup` finds the queue a person means. `http_server` serves a JSON API, `bot` connects a queue with GitHub or
+GitLab. Refs and journals call an entry `feature--base`; people read the branch's own name.
 
-Why not a server that is asked: a hub is what everybody can already push to, with the rights they already have, and a
-push that has succeeded is not lost, whether the gate is up or not.
+Why not a server: everyone can already push to a hub, with the rights they already have. A push that succeeded is not
+lost, whether the queue is up or not.
 """

@@ -1,4 +1,4 @@
-"""What the API answers, and what it does for it: no HTTP in here."""
+"""Answers the API's calls, and reads their JSON bodies. No HTTP in here."""
 
 import time
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from forgepool.orchestrator.decisions.queue.submissions import CLASSES, entry_na
 from forgepool.orchestrator.journal import inbox
 from forgepool.orchestrator.journal.events import EntryRefused
 from forgepool.orchestrator.journal.inbox import PersonRequest
-from forgepool.orchestrator.merge_queue.submit import Wish, hand_in
+from forgepool.orchestrator.merge_queue.submit import Wish, push_submission
 from forgepool.orchestrator.reports.queue_board import QueueView
 from forgepool.orchestrator.reports.queue_status import EntryStanding, explain_task, findings_of, standing_of, standings
 from forgepool.orchestrator.run.hub import CannotRun
@@ -24,14 +24,16 @@ from forgepool.workers.workspace.refs import submission_ref
 from forgepool.worktrees.git.git import CommitId, is_object_id, is_ref
 from forgepool.worktrees.hub.mirror import Mirror, MissingCommit
 
+MOST_LISTED = 5000
+
 
 class BadBody(Exception):
-    """One sentence on what is wrong with a body."""
+    """The body of a call is invalid; one sentence says why."""
 
 
 def _line(text: str) -> str:
     if not text.isprintable():
-        raise ValueError("it holds characters that cannot be printed")
+        raise ValueError("it has unprintable characters")
     return text.strip()
 
 
@@ -39,13 +41,13 @@ Line = Annotated[str, Field(max_length=200), AfterValidator(_line)]
 
 
 class JsonBody(Message):
-    """By the names that JSON has for them."""
+    """A JSON body, with the field names of the API."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=False)
 
 
 class SubmissionBody(JsonBody):
-    """A branch or a commit of the hub that is to be let in."""
+    """A branch or a commit of the hub to submit."""
 
     branch: Line | None = None
     commit: Line | None = None
@@ -59,18 +61,18 @@ class SubmissionBody(JsonBody):
     @model_validator(mode="after")
     def _names_one(self) -> "SubmissionBody":
         if bool(self.branch) == bool(self.commit):
-            raise ValueError("it names what is to be let in by 'branch' or by 'commit', one of them")
+            raise ValueError("give either 'branch' or 'commit'")
         return self
 
 
 class WordBody(JsonBody):
-    """What goes with a word to the gate."""
+    """The body of a request without further data."""
 
     by: Line = "api"
 
 
 class Class(JsonBody):
-    """The class of the line that an entry is to be in."""
+    """The body of a request to change an entry's class."""
 
     klass: Line = Field(alias="class")
     by: Line = "api"
@@ -85,7 +87,7 @@ B = TypeVar("B", bound=JsonBody)
 
 
 def read_body(kind: type[B], raw: bytes) -> B:
-    """The body as one of these; one that is empty is as one without keys. Raises BadBody."""
+    """Read a body of this kind; an empty one counts as an object without keys. Raises BadBody."""
     try:
         return kind.model_validate_json(raw or b"{}")
     except ValidationError as wrong:
@@ -99,9 +101,9 @@ def _sentence(kind: type[JsonBody], wrong: ValidationError) -> str:
     said = str(first["msg"]).removeprefix("Value error, ")
     match first["type"]:
         case "json_invalid":
-            return f"the body is no JSON; an object with these keys would be right: {keys}"
+            return f"the body is not JSON; send an object with these keys: {keys}"
         case "extra_forbidden":
-            return f"the body has '{place}', which is no key here; keys are: {keys}"
+            return f"the body has an unknown key '{place}'; keys are: {keys}"
         case "missing":
             return f"the body lacks '{place}'; keys are: {keys}"
         case "value_error":
@@ -112,8 +114,6 @@ def _sentence(kind: type[JsonBody], wrong: ValidationError) -> str:
 
 Fields = Mapping[str, JsonValue]
 
-MOST_LISTED = 5000
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpAnswer:
@@ -122,7 +122,7 @@ class HttpAnswer:
 
 
 class RequestRefused(Exception):
-    """It is not done; one sentence, and the HTTP status for it."""
+    """The call is refused; has one sentence and an HTTP status."""
 
     def __init__(self, status: int, said: str) -> None:
         super().__init__(said)
@@ -132,11 +132,11 @@ class RequestRefused(Exception):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desk:
     """
-    For one gate.
+    The API of one queue.
 
-    Raises, all of it:
-        Refused: as it says.
-        JournalUnreadable, GitFailed: the gate's journal or the hub cannot be asked now.
+    Raises, from every method:
+        RequestRefused: the call is refused.
+        JournalUnreadable, GitFailed: the queue's journal or the hub cannot be read now.
     """
 
     view: QueueView
@@ -147,7 +147,7 @@ class Desk:
         return self.view.look(lambda state: HttpAnswer(status=200, body=_gate(state)))
 
     def entries(self, limit: int) -> HttpAnswer:
-        """Those in line first, then what has ended, the latest first; no more than `limit` of them."""
+        """List queued entries, then ended ones, the latest first, up to `limit`."""
 
         def list_entries(state: RunState) -> HttpAnswer:
             found = standings(state, time.time())
@@ -157,22 +157,22 @@ class Desk:
         return self.view.look(list_entries)
 
     def entry(self, name: str) -> HttpAnswer:
-        """Also of one that was submitted and that the gate has not looked at yet."""
+        """Return one entry, also a submission that the queue has not picked up yet."""
         found = self._known(name)
         if found is not None:
             return found
         ref = submission_ref(self.target, name)
         if ref in self.mirror.hub_refs(ref):
-            why = "it is submitted, and the queue takes it in when it looks at the hub again"
+            why = "it is submitted; the queue will pick it up at its next look at the hub"
             return HttpAnswer(status=200, body={"entry": name, "state": "submitted", "why": why})
-        # The gate journals before it removes what was submitted: it may have done both meanwhile.
+        # The queue journals an entry before it deletes the ref; it may have done both meanwhile.
         found = self._known(name)
         if found is not None:
             return found
         raise self._unknown(name)
 
     def submit(self, wanted: SubmissionBody) -> HttpAnswer:
-        """Pushes what the gate will take in; what it would refuse, as it stands now, is refused at once."""
+        """Push a submission. One that the queue would refuse now is refused at once."""
         if wanted.klass not in CLASSES:
             raise RequestRefused(422, _no_class(wanted.klass))
         commit = self._commit(wanted)
@@ -180,14 +180,14 @@ class Desk:
         wish = _wish(self.mirror, wanted)
         self._foresee(name, commit, wish)
         try:
-            done = hand_in(self.mirror, self.target, commit, name, wish)
+            done = push_submission(self.mirror, self.target, commit, name, wish)
         except CannotRun as refused:
             raise RequestRefused(409, str(refused)) from refused
         said = f"'{done.name}' ({commit[:12]}) is submitted to {self.target}"
         return HttpAnswer(status=202, body={"said": said, "name": done.name, "commit": commit})
 
     def word(self, request: PersonRequest) -> HttpAnswer:
-        """Leaves a request for the queue's next turn, where it would change something."""
+        """Leave a request for the queue's next turn, if it would change something."""
 
         def refusal(state: RunState) -> str | None:
             if request.task is not None and request.task not in state.submitted:
@@ -210,7 +210,7 @@ class Desk:
             if name not in state.submitted:
                 return None
             task, now = state.tasks[name], time.time()
-            reasons: list[JsonValue] = [one.model_dump(mode="json") for one in task.reasons]
+            reasons: list[JsonValue] = [reason.model_dump(mode="json") for reason in task.reasons]
             findings: list[JsonValue] = [one.model_dump(mode="json") for one in findings_of(task)]
             row = _row(standing_of(state, task, now))
             words = explain_task(state, task, now)
@@ -223,11 +223,9 @@ class Desk:
         if refused is not None:
             why = self.view.look(lambda state: with_branches(state, refused.why))
             own = refused.branch or name
-            return RequestRefused(404, f"'{own}' ({refused.commit[:12]}) was not taken in: {why}")
+            return RequestRefused(404, f"'{own}' ({refused.commit[:12]}) was not accepted: {why}")
         latest = self.view.look(lambda state: [branch_of(state, one) for one in [*state.submitted][-8:]])
-        return RequestRefused(
-            404, f"no entry '{name}' has been taken in; the latest are: {', '.join(latest) or 'none yet'}"
-        )
+        return RequestRefused(404, f"there is no entry '{name}'; the latest are: {', '.join(latest) or 'none yet'}")
 
     def _commit(self, wanted: SubmissionBody) -> CommitId:
         if wanted.branch is not None:
@@ -240,14 +238,16 @@ class Desk:
         commit = CommitId(wanted.commit or "")
         if not is_object_id(commit):
             raise RequestRefused(
-                422, f"'{commit[:60]}' is no commit's id; give all of its 40 or 64 digits, in lower case"
+                422, f"'{commit[:60]}' is not a commit id; give all of its 40 or 64 digits, in lower case"
             )
         if not self._is_in_hub(commit):
-            raise RequestRefused(422, f"commit {commit} is on no branch or tag of the hub; push it there first")
+            raise RequestRefused(422, f"commit {commit} is not on any branch or tag of the hub; push it there first")
         return commit
 
     def _is_in_hub(self, commit: CommitId) -> bool:
-        """On a branch, or itself at the end of any other ref. What the mirror has besides does not count."""
+        """
+        Tell whether the hub has the commit on a branch or at another ref. The mirror's other commits do not count.
+        """
         self.mirror.fetch()
         found = ("for-each-ref", "--count=1", "--format=%(refname)", f"--contains={commit}", "refs/hub/heads")
         if self.mirror.has(commit) and self.mirror.git.text(*found):
@@ -262,13 +262,13 @@ class Desk:
         return True
 
     def _foresee(self, name: str, commit: CommitId, wish: Wish) -> None:
-        said = {"class": (wish.klass,), "needs": tuple(entry_name(one) for one in wish.needs)}
+        said = {"class": (wish.klass,), "needs": tuple(entry_name(need) for need in wish.needs)}
         one = submissions.Submission(ref="", at=commit, name=name, commit=commit, said=said)
         tip = self.view.look(lambda state: state.tip)
         contained = self.mirror.git.run("merge-base", "--is-ancestor", commit, tip, ok=(0, 1, 128)).status == 0
         for event in self.view.look(lambda state: take_in(state, one, contained=contained)):
             if isinstance(event, EntryRefused):
-                raise RequestRefused(409, f"'{name}' would not be taken in: {event.why}")
+                raise RequestRefused(409, f"'{name}' would not be accepted: {event.why}")
 
 
 def _wish(mirror: Mirror, wanted: SubmissionBody) -> Wish:
@@ -287,7 +287,7 @@ def _wish(mirror: Mirror, wanted: SubmissionBody) -> Wish:
 
 
 def _no_class(name: str) -> str:
-    return f"there is no class '{name}'; say {', '.join(CLASSES[:-1])} or {CLASSES[-1]}"
+    return f"there is no class '{name}'; choose {', '.join(CLASSES[:-1])} or {CLASSES[-1]}"
 
 
 def _gate(state: RunState) -> Fields:

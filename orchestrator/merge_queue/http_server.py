@@ -1,4 +1,12 @@
-"""The API in a thread of the gate's process: its address, its token, its beginning and its end."""
+"""
+The HTTP API of a queue, in a thread of the queue's process: address, token, routes, body limits.
+
+It takes the ways of the command line: answers come from the journal, a submission is a push to the hub, a request is
+left in the queue's inbox. So it can do nothing that could not be done beside it.
+
+Why does no answer tell what became of a request? The queue reads its inbox at its next turn; the answer says that the
+request is kept. Why no TLS, users or rights? A proxy in front does that better. One token opens everything.
+"""
 
 import hmac
 import ipaddress
@@ -42,6 +50,12 @@ SHORTEST_TOKEN = 16
 _MOST_CALLS = 64
 _ENDS_WITHIN_S = 3
 
+log = structlog.get_logger()
+MOST_BYTES = 65_536
+"""The longest accepted body."""
+_LISTED = 200
+_TOO_LONG = f"the body is longer than {MOST_BYTES} bytes; push commits to the hub, and send only their names here"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
@@ -60,35 +74,35 @@ class Address:
 
 
 def address(text: str) -> Address:
-    """`HOST:PORT`, or `[HOST]:PORT` of IPv6. Raises CannotRun."""
+    """Parse `HOST:PORT`, or `[HOST]:PORT` for IPv6. Raises CannotRun."""
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not host or not port.isascii() or not port.isdecimal() or int(port) > 65_535:
-        raise CannotRun(f"--http '{text}' is no HOST:PORT; for callers of this machine alone say 127.0.0.1:8321")
+        raise CannotRun(f"--http '{text}' is not HOST:PORT; for callers on this machine only, use 127.0.0.1:8321")
     return Address(host=host, port=int(port))
 
 
 def api_token(settings: Settings, file: Path | None, *, option: str = "--http") -> str:
-    """Raises CannotRun where there is none, or one that could be guessed."""
+    """Return the API's token. Raises CannotRun where there is none, or a guessable one."""
     where = "FORGEPOOL_GATE_API_TOKEN" if file is None else str(file)
     token = settings.gate_api_token.get_secret_value().strip() if settings.gate_api_token else ""
     if file is not None:
         try:
             token = file.read_text(encoding="utf-8").strip()
         except (OSError, ValueError) as unread:
-            raise CannotRun(f"{file} cannot be read; give the file that has the API's token") from unread
+            raise CannotRun(f"{file} cannot be read; name the file with the API's token") from unread
     if not token:
-        raise CannotRun(f"{option} wants a token; set FORGEPOOL_GATE_API_TOKEN, or name a file with --token-file")
+        raise CannotRun(f"{option} needs a token; set FORGEPOOL_GATE_API_TOKEN, or name a file with --token-file")
     if len(token) < SHORTEST_TOKEN or not (token.isascii() and token.isprintable()) or " " in token:
         raise CannotRun(
-            f"the token in {where} is none: it wants at least {SHORTEST_TOKEN} characters of ASCII without spaces; "
+            f"the token in {where} is too weak: it needs at least {SHORTEST_TOKEN} ASCII characters without spaces; "
             "make one with: openssl rand -hex 24"
         )
     return token
 
 
 def bind_socket(where: Address) -> socket.socket:
-    """A socket that listens there; who connects waits until it is served. Raises CannotRun."""
+    """Return a listening socket; callers wait until it is served. Raises CannotRun."""
     family = socket.AF_INET6 if ":" in where.host else socket.AF_INET
     try:
         return socket.create_server((where.host, where.port), family=family, backlog=_MOST_CALLS)
@@ -100,15 +114,15 @@ def bind_socket(where: Address) -> socket.socket:
 def api_beside(
     http: str, token_file: Path | None, target: str, settings: Settings, tell: Callable[[str], None]
 ) -> Beside:
-    """Listens at once, so that an address that is taken is told before anything is started."""
+    """Listen at once, so that an address in use is reported before anything starts."""
     if missing := missing_extra("http"):
-        raise CannotRun(f"--http needs the HTTP API: {missing}")
+        raise CannotRun(f"--http needs an optional part of Forgepool: {missing}")
     where, token = address(http), api_token(settings, token_file)
     listening = bind_socket(where)
     where = Address(host=where.host, port=listening.getsockname()[1])
     if not where.is_loopback:
-        tell(f"the API at {where} is plain HTTP that others can reach, token and all: put a proxy with TLS before it")
-    tell(f"the API is at http://{where}; docs/reference/gate_api.md has its words")
+        tell(f"the API at {where} is plain HTTP that other hosts can reach, token included; put a TLS proxy in front")
+    tell(f"the API is at http://{where}; docs/reference/gate_api.md describes it")
 
     def beside(kept: KeptRun, mirror: Mirror) -> AbstractContextManager[None]:
         return serving(Desk(view=QueueView(kept.folder), mirror=mirror, target=target), token, listening)
@@ -118,7 +132,7 @@ def api_beside(
 
 @contextmanager
 def serving(desk: Desk, token: str, listening: socket.socket) -> Iterator[None]:
-    """Serves from a thread, which has no say in this process's signals and none in its end."""
+    """Serve from a thread that handles none of this process's signals."""
     import uvicorn
 
     config = uvicorn.Config(
@@ -150,19 +164,13 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-log = structlog.get_logger()
-
-MOST_BYTES = 65_536
-"""Of a body."""
-_LISTED = 200
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpCall:
-    """What an endpoint goes by."""
+    """The data of one call."""
 
     name: str = ""
-    """The entry's, where the path has one."""
+    """Name of the entry, if the path has one."""
     limit: str = ""
     body: bytes = field(default=b"", repr=False)
 
@@ -199,7 +207,7 @@ def gate_app(desk: Desk, token: str) -> "Starlette":
 def _entries(desk: Desk, call: HttpCall) -> HttpAnswer:
     limit = call.limit or str(_LISTED)
     if not limit.isdecimal() or len(limit) > 9 or not 1 <= int(limit) <= MOST_LISTED:
-        raise RequestRefused(422, f"'{limit[:20]}' is no limit; give a number from 1 to {MOST_LISTED}")
+        raise RequestRefused(422, f"'{limit[:20]}' is not a limit; give a number from 1 to {MOST_LISTED}")
     return desk.entries(int(limit))
 
 
@@ -222,7 +230,7 @@ def _resume(desk: Desk, call: HttpCall) -> HttpAnswer:
 
 
 def _guarded(act: Act, token: str) -> Callable[["Request"], Awaitable["Response"]]:
-    """The token is asked for before the body is read."""
+    """Wrap an endpoint: check the token before the body is read."""
 
     async def answer(request: "Request") -> "Response":
         from starlette.concurrency import run_in_threadpool
@@ -250,7 +258,7 @@ def _acted(act: Act, call: HttpCall) -> HttpAnswer:
     except BadBody as wrong:
         raise RequestRefused(422, str(wrong)) from wrong
     except (GitFailed, MissingCommit) as away:
-        raise RequestRefused(503, f"the hub cannot be asked now: {away}; try again") from away
+        raise RequestRefused(503, f"the hub cannot be reached now: {away}; try again") from away
     except JournalUnreadable as unread:
         raise RequestRefused(503, str(unread)) from unread
 
@@ -258,14 +266,14 @@ def _acted(act: Act, call: HttpCall) -> HttpAnswer:
 def _admit(request: "Request", token: str) -> None:
     kind, _, given = request.headers.get("authorization", "").partition(" ")
     if not given:
-        raise RequestRefused(401, "a token is wanted; send it as: Authorization: Bearer TOKEN")
+        raise RequestRefused(401, "a token is required; send it as: Authorization: Bearer TOKEN")
     is_right = hmac.compare_digest(given.strip().encode("latin-1", "replace"), token.encode("latin-1", "replace"))
     if not is_right or kind.lower() != "bearer":
-        raise RequestRefused(401, "the token is not this gate's; send its own as: Authorization: Bearer TOKEN")
+        raise RequestRefused(401, "the token is wrong; send this queue's as: Authorization: Bearer TOKEN")
 
 
 async def _body(request: "Request") -> bytes:
-    """Raises Refused for one that is too long, as soon as that is seen."""
+    """Read the body. Raises RequestRefused as soon as it is too long."""
     said = request.headers.get("content-length", "")
     if said.isdecimal() and (len(said) > 9 or int(said) > MOST_BYTES):
         raise RequestRefused(413, _TOO_LONG)
@@ -277,19 +285,16 @@ async def _body(request: "Request") -> bytes:
     return bytes(found)
 
 
-_TOO_LONG = f"the body is longer than {MOST_BYTES} bytes; what is submitted goes to the hub by git, and its name here"
-
-
 async def _health(request: "Request") -> "Response":
-    return _said(200, "the queue is open to questions")
+    return _said(200, "the queue's API is up")
 
 
 async def _elsewhere(request: "Request", wrong: Exception) -> "Response":
     status = getattr(wrong, "status_code", 404)
     asked = f"{request.method} {request.url.path[:100]}"
     if status == 405:
-        return _said(405, f"{asked} is not done here; docs/reference/gate_api.md has what is")
-    return _said(status, f"there is nothing at {asked}; docs/reference/gate_api.md has what there is")
+        return _said(405, f"{asked} is not allowed; see docs/reference/gate_api.md")
+    return _said(status, f"there is nothing at {asked}; see docs/reference/gate_api.md")
 
 
 async def _broken(request: "Request", trouble: Exception) -> "Response":

@@ -1,4 +1,11 @@
-"""A queue by the refs of its hub: what its board says, and requests that are pushed to it."""
+"""
+A queue seen through the refs of its hub: its board, and requests that are pushed to it.
+
+A request about an entry is a blob pushed beside submissions, with the same rights; the queue answers on its board.
+
+Why no approval, grant or pause through the hub: they admit what checks and scans refuse, or stop everyone, and a push
+does not prove who made it. They are given on the queue's host, or with the API's token.
+"""
 
 import time
 import uuid
@@ -37,7 +44,7 @@ from forgepool.worktrees.hub.mirror import Mirror
 from forgepool.worktrees.hub.push import Pushed, RefUpdate
 
 ANSWERED_S = 15.0
-"""Seconds for which the answer to a request is waited for: a queue looks at its hub every second or two."""
+"""Seconds to wait for the answer to a request; a queue looks at its hub every second or two."""
 _LOOK_S = 0.5
 _MOST_BYTES = 5_000_000
 _MOST_UNTAKEN = 50
@@ -53,30 +60,30 @@ class HubLook:
     tip: CommitId | None
     board: Board | None
     silence: str
-    """One sentence where no queue was heard lately; empty while one is at work."""
+    """One sentence if no queue was heard lately; empty while one is active."""
     submitted: Mapping[str, CommitId]
-    """Submissions that no queue has taken in yet, by ref."""
+    """Submissions that no queue has picked up yet, by ref."""
 
     def entry(self, name: str) -> BoardEntry | None:
         names = (entry_name(name), earlier_name(name))
         entries = self.board.entries if self.board is not None else ()
-        return next((one for one in entries if entry_name(one.stand.entry) in names), None)
+        return next((entry for entry in entries if entry_name(entry.stand.entry) in names), None)
 
 
 @dataclass(slots=True)
 class HubQueue:
-    """The queue of one branch, by a repository here that can reach its hub."""
+    """The queue of one branch, through a local repository that can reach its hub."""
 
     mirror: Mirror
     target: str
     _boards: dict[CommitId, Board | None] = field(default_factory=dict)
-    """The latest one alone."""
+    """Only the latest board."""
     _signs: dict[CommitId, GateSign | None] = field(default_factory=dict)
     _heard: float | None = None
-    """When the sign was seen to change, on a clock that only goes on: that is true whatever the other clock says."""
+    """Monotonic time when the sign was seen to change, which holds whatever the other host's clock says."""
 
     def look(self) -> HubLook:
-        """Raises GitFailed."""
+        """Read the hub's refs and the board. Raises GitFailed."""
         branch, sign, board = f"refs/heads/{self.target}", sign_ref(self.target), board_ref(self.target)
         refs = self.mirror.hub_refs(branch, sign, board, pattern(self.target))
         self._note_sign(sign, refs.get(sign))
@@ -92,48 +99,48 @@ class HubQueue:
         )
 
     def knows(self, name: str) -> bool:
-        """Return whether it has the entry, or a submission of it that is not taken in yet. Raises GitFailed."""
+        """Tell whether the queue has the entry, or a submission of it not picked up yet. Raises GitFailed."""
         look = self.look()
-        return look.entry(name) is not None or self._lying(look, name) is not None
+        return look.entry(name) is not None or self._submission_ref(look, name) is not None
 
     def ask(self, request: PersonRequest, *, wait_s: float = ANSWERED_S) -> RequestReply | None:
         """
-        Push a request about an entry. None where the queue has not answered yet: it will when it looks at the hub.
+        Push a request about an entry. None where the queue has not answered yet; it will at its next look.
 
-        The request is about the commit that stands or lies there now: what is submitted later is not meant by it.
+        The request concerns the commit submitted now, not a later one.
 
         Raises:
-            CannotRun: there is no such entry, or the hub does not take the request.
+            CannotRun: there is no such entry, or the hub rejects the request.
             GitFailed: the hub cannot be asked.
         """
         name, look = request.task or "", self.look()
-        lying = self._lying(look, name)
+        lying = self._submission_ref(look, name)
         if look.entry(name) is None and lying is None and look.board is not None:
-            latest = ", ".join(one.stand.entry for one in look.board.entries[:8]) or "none yet"
+            latest = ", ".join(entry.stand.entry for entry in look.board.entries[:8]) or "none yet"
             raise CannotRun(f"the queue of {self.target} has no entry '{name}'; the latest are: {latest}")
         if request.do == "cancel" and lying is not None and look.silence:
-            return self._taken_back(name, lying, look)
+            return self._delete_submission(name, lying, look)
         if not request.candidate:
-            request = request.model_copy(update={"candidate": self._meant(look, name, lying)})
+            request = request.model_copy(update={"candidate": self._current_commit(look, name, lying)})
         ref = self._push(request)
-        return self._answer(ref, time.monotonic() + (0.0 if look.silence else wait_s))
+        return self._await_reply(ref, time.monotonic() + (0.0 if look.silence else wait_s))
 
-    def _meant(self, look: HubLook, name: str, lying: str | None) -> str:
-        """Find the latest commit of the entry; empty where the queue shows no board. Raises GitFailed."""
+    def _current_commit(self, look: HubLook, name: str, lying: str | None) -> str:
+        """Return the entry's latest commit; empty where the queue shows no board. Raises GitFailed."""
         if lying is not None:
             try:
                 self.mirror.bring(lying)
                 return read_submission(self.mirror.git, self.target, lying, look.submitted[lying]).commit
             except GitFailed:
-                # A queue may have taken it in meanwhile.
+                # A queue may have picked it up meanwhile.
                 look = self.look()
-                if self._lying(look, name) is not None:
+                if self._submission_ref(look, name) is not None:
                     raise
         entry = look.entry(name)
         return entry.stand.commit if entry is not None else ""
 
     def contains(self, look: HubLook, commit: str) -> bool:
-        """Return whether the target's history has the commit, by the hub's own word. Raises GitFailed."""
+        """Tell whether the target's history has the commit. Raises GitFailed."""
         if look.tip is None:
             return False
         if not self.mirror.has(look.tip):
@@ -142,8 +149,8 @@ class HubQueue:
 
     def has_landed(self, look: HubLook, name: str, commit: str, before: str) -> bool:
         """
-        Return whether the target bears out what the board says of an entry: it landed since `before`, and with this
-        commit or with the queue's own trailers of the entry. Raises GitFailed.
+        Verify in the target what the board says: the entry landed after `before`, and with this commit or with the
+        queue's own trailers. Raises GitFailed.
         """
         entry = look.entry(name)
         if entry is None or look.board is None or not self.contains(look, entry.stand.landed_as):
@@ -158,17 +165,17 @@ class HubQueue:
     def _is_ancestor(self, commit: str, tip: CommitId) -> bool:
         return self.mirror.git.run("merge-base", "--is-ancestor", commit, tip, ok=(0, 1, 128)).status == 0
 
-    def _lying(self, look: HubLook, name: str) -> str | None:
-        """The ref of a submission under the name that no queue has taken in yet."""
+    def _submission_ref(self, look: HubLook, name: str) -> str | None:
+        """Return the ref of a submission under the name that no queue has picked up yet."""
         prefix = submission_ref(self.target, "")
         mine = (ref for ref in look.submitted if entry_name(ref.removeprefix(prefix)) == entry_name(name))
         return next(mine, None)
 
-    def _taken_back(self, name: str, ref: str, look: HubLook) -> RequestReply:
+    def _delete_submission(self, name: str, ref: str, look: HubLook) -> RequestReply:
         gone = self.mirror.push([RefUpdate(ref=ref, new=None, expected=look.submitted[ref])])
         if not isinstance(gone, Pushed):
             raise CannotRun(f"'{name}' cannot be withdrawn: {gone}; try again")
-        return RequestReply(done=True, said=f"{name}: withdrawn before a queue took it in")
+        return RequestReply(done=True, said=f"{name}: withdrawn before a queue picked it up")
 
     def _push(self, request: PersonRequest) -> str:
         said = HubRequest.model_validate(request.model_dump(include={"do", "task", "text", "by", "candidate"}))
@@ -177,19 +184,23 @@ class HubQueue:
         pushed = self.mirror.push([RefUpdate(ref=ref, new=blob, expected=None)])
         if not isinstance(pushed, Pushed):
             hub = without_password(self.mirror.hub)
-            raise CannotRun(f"{hub} does not take {ref}: {pushed}; get permission to push there, or try again")
+            raise CannotRun(f"{hub} rejects {ref}: {pushed}; get permission to push there, or try again")
         return ref
 
-    def _answer(self, ref: str, until: float) -> RequestReply | None:
-        """Raises CannotRun where the queue could not read the request."""
+    def _await_reply(self, ref: str, until: float) -> RequestReply | None:
+        """Wait for the answer on the board. Raises CannotRun where the queue could not read the request."""
         name = ref.rsplit("/", 1)[-1]
         while time.monotonic() < until:
             board = self.look().board
             if board is not None and name in board.answers:
                 return board.answers[name]
-            why = next((one.why for one in board.refused if one.name == name), None) if board is not None else None
+            why = (
+                next((refusal.why for refusal in board.refused if refusal.name == name), None)
+                if board is not None
+                else None
+            )
             if why is not None:
-                raise CannotRun(f"the queue of {self.target} does not take the request: {why}")
+                raise CannotRun(f"the queue of {self.target} rejects the request: {why}")
             time.sleep(_LOOK_S)
         return None
 
@@ -213,10 +224,10 @@ class HubQueue:
         if self._heard is not None:
             silent_s = time.monotonic() - self._heard
         elif board is None:
-            # Of a version that puts up no board, and whose beats tell no time.
+            # An earlier version: no board, and beats that tell no time.
             return ""
         else:
-            silent_s = _silent_s(sign.beat, board.at, now)
+            silent_s = _seconds_silent(sign.beat, board.at, now)
         if silent_s <= HEARD_S:
             return ""
         heard = time.strftime("%Y-%m-%d %H:%M", time.localtime(now - silent_s))
@@ -225,7 +236,7 @@ class HubQueue:
         return f"no queue is serving {self.target} now; one was last heard from at {heard}"
 
     def _read(self, kind: type[Said], ref: str, at: CommitId) -> Said | None:
-        """Return None for an object that is not of this kind, or too long to be."""
+        """Read an object of the hub; None if it is too long or of another kind."""
         git = self.mirror.git
         if git.run("cat-file", "-e", at, ok=(0, 1, 128)).status != 0:
             self.mirror.bring(ref)
@@ -236,48 +247,55 @@ class HubQueue:
         except ValidationError:
             return None
         except GitFailed:
-            # It is no blob, or was moved meanwhile and the fetch brought what lies there now.
+            # Not a blob, or the ref has moved and the fetch brought its new object.
             return None
 
 
 def show_board(queue: HubQueue) -> tuple[Board, str]:
     """
-    Its board, with what lies in the hub and no queue has taken in yet; and a sentence where none is at work.
+    Return the board, with submissions that no queue has picked up, and a sentence if no queue is active.
 
     Raises:
-        CannotRun: it shows none here.
+        CannotRun: the queue shows no board.
         GitFailed: the hub cannot be asked.
     """
     look = queue.look()
     board = look.board or Board(gate="", target=look.target, tip=look.tip or "", at=time.time())
-    known = {entry_name(one.stand.entry) for one in board.entries}
+    known = {entry_name(entry.stand.entry) for entry in board.entries}
     lying = {ref: at for ref, at in look.submitted.items() if entry_of_ref(look.target, ref) not in known}
-    shown = {"entries": (*board.entries, *_untaken(queue, lying)), "hub": without_password(queue.mirror.hub)}
+    line = [entry for entry in board.entries if entry.stand.place is not None]
+    ended = [entry for entry in board.entries if entry.stand.place is None]
+    entries = (*line, *_waiting_submissions(queue, lying), *ended)
+    shown = {"entries": entries, "hub": without_password(queue.mirror.hub)}
     return board.model_copy(update=shown), look.silence
 
 
 def explain_entry(queue: HubQueue, name: str) -> BoardEntry:
-    """Raises CannotRun where the queue shows no such entry, with why it was not taken in where that is known."""
+    """
+    Return an entry with its explanation. Raises CannotRun if there is none, with the reason if it was not accepted.
+    """
     look = queue.look()
     if (entry := look.entry(name)) is not None:
         quiet = f"\n{look.silence[:1].upper()}{look.silence[1:]}." if look.silence else ""
         return entry.model_copy(update={"explained": entry.explained + quiet})
     board, silence = show_board(queue)
     late = (
-        f"{silence}, and it will be picked up when one starts" if silence else "the queue takes it in at its next look"
+        f"{silence}, and it will be picked up when one starts"
+        if silence
+        else "the queue will pick it up at its next look"
     )
     for one in board.entries:
         if entry_name(one.stand.entry) == entry_name(name):
             return one.model_copy(update={"explained": f"'{name}' is submitted: {late}."})
-    refused = [one for one in board.refused if entry_name(one.name) == entry_name(name)]
+    refused = [refusal for refusal in board.refused if entry_name(refusal.name) == entry_name(name)]
     if refused:
-        raise CannotRun(f"'{name}' ({refused[-1].commit[:12]}) was not taken in: {refused[-1].why}")
+        raise CannotRun(f"'{name}' ({refused[-1].commit[:12]}) was not accepted: {refused[-1].why}")
     latest = ", ".join(one.stand.entry for one in board.entries[:8]) or "none yet"
     raise CannotRun(f"the queue of {queue.target} has no entry '{name}'; the latest are: {latest}")
 
 
-def _untaken(queue: HubQueue, lying: Mapping[str, CommitId]) -> Iterator[BoardEntry]:
-    """Submissions that no queue has taken in yet. Raises GitFailed."""
+def _waiting_submissions(queue: HubQueue, lying: Mapping[str, CommitId]) -> Iterator[BoardEntry]:
+    """Yield entries for submissions that no queue has picked up yet. Raises GitFailed."""
     shown = dict(list(lying.items())[:_MOST_UNTAKEN])
     if shown:
         queue.mirror.bring(*shown)
@@ -296,14 +314,14 @@ def _untaken(queue: HubQueue, lying: Mapping[str, CommitId]) -> Iterator[BoardEn
                 code="submitted",
                 blocked_by="",
                 landed_as="",
-                why=one.wrong or "no queue has taken it in yet",
+                why=one.wrong or "no queue has picked it up yet",
                 next="",
             )
             yield BoardEntry(stand=stand, explained="")
 
 
-def _silent_s(beat: int, at: float, now: float) -> float:
-    """Seconds since the beat by this clock, which may be some minutes off the queue's."""
+def _seconds_silent(beat: int, at: float, now: float) -> float:
+    """Return seconds since the beat by this clock, which may differ from the queue's by minutes."""
     if now - at > RENEWED_S + GONE_S:
         return now - at
     beats = (int(now // BEAT_S) - beat) % BEATS

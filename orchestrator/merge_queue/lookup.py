@@ -1,4 +1,4 @@
-"""Which gate of this home a person means: by its name, by its target, or by an entry that only one of them has."""
+"""Finds the queue or entry that a person names: in this home, in a hub, or at the address of an HTTP API."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,47 +27,63 @@ from forgepool.worktrees.git.git import Git, GitFailed, without_password
 from forgepool.worktrees.hub.hub import HubFacts, HubUnusable, inspect_hub
 from forgepool.worktrees.hub.mirror import Mirror, open_mirror
 
+_OBJECT: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
+_MOST_LISTED = 5000
+_ROADS = {"cancel": ("DELETE", ""), "reclass": ("PUT", "/class")}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundEntry:
-    """An entry, and the gate that has it."""
+    """An entry, and the queue of this home that has it."""
 
     kept: KeptRun
     state: RunState
     name: str
 
 
-def gates_called(settings: Settings, name: str | None) -> list[KeptRun]:
+def find_queues(settings: Settings, name: str | None, hub: str | None = None) -> list[KeptRun]:
     """
-    Those that the name may mean, all without one: a gate's own name, the branch that it stands before, or a beginning
-    of its name, whichever fits first.
+    Return the queues of this home that the name may mean; all without a name.
+
+    A full name counts before the name of a branch, and that before the beginning of a name. Of several, those of
+    the hub, or of the repository at hand, count where there are any.
 
     Raises:
         CannotRun: there is none.
     """
-    names = sorted(one for one in run_folder.run_names(settings) if one.startswith("gate-"))
-    if not names:
-        raise CannotRun("this home keeps no queue; start one with: forgepool queue serve --repo HUB --target BRANCH")
-    kept = [run_folder.open_run(settings, one, with_course=False) for one in names]
-    found = kept if name is None else _called(kept, name)
-    if not found:
-        raise CannotRun(f"there is no queue '{name}'; there are: {_listed(kept)}")
-    return found
+    kept = sorted(_kept_here(settings), key=lambda queue: queue.options.run)
+    if not kept:
+        raise CannotRun("this home has no queue; start one with: forgepool queue serve --repo HUB --target BRANCH")
+    if found := kept if name is None else _matching(kept, name):
+        return _of_repository(found, hub, settings) if len(found) > 1 else found
+    raise CannotRun(f"there is no queue '{name}'; there are: {_listed(kept)}")
 
 
-def gate_called(settings: Settings, name: str | None) -> KeptRun:
-    """The one that is meant. Raises CannotRun."""
-    return _only(gates_called(settings, name))
+def _of_repository(kept: list[KeptRun], hub: str | None, settings: Settings) -> list[KeptRun]:
+    """Return the queues of that hub; all where it has none here, or no repository is at hand."""
+    try:
+        url = _mirror_of(hub, settings)[1].url
+    except (HubUnusable, GitFailed):
+        return kept
+    return [queue for queue in kept if queue.options.hub == url] or kept
 
 
-def find_entry(settings: Settings, entry: str, gate: str | None) -> FoundEntry:
+def find_queue(settings: Settings, name: str | None) -> KeptRun:
+    """Return the one queue that is meant. Raises CannotRun."""
+    kept = find_queues(settings, name)
+    if len(kept) > 1:
+        raise CannotRun(f"there are several queues; name one with --target: {_listed(kept)}")
+    return kept[0]
+
+
+def find_entry(settings: Settings, entry: str, gate: str | None, hub: str | None = None) -> FoundEntry:
     """
-    The entry, where only one of the gates that may be meant has it.
+    Find an entry that exactly one queue of this home has.
 
     Raises:
-        CannotRun: none has it, with why it was not taken in where one knows that; or several have it.
+        CannotRun: none has it, with the reason if it was not accepted; or several have it.
     """
-    kept = gates_called(settings, gate)
+    kept = find_queues(settings, gate, hub)
     states = [one.state() for one in kept]
     named = (entry_name(entry), earlier_name(entry))
     name = next((one for one in named if any(one in state.submitted for state in states)), named[0])
@@ -75,20 +91,16 @@ def find_entry(settings: Settings, entry: str, gate: str | None) -> FoundEntry:
     if len(having) == 1:
         return FoundEntry(kept=kept[having[0]], state=states[having[0]], name=name)
     if having:
-        raise CannotRun(f"'{name}' is an entry of several queues; say of which, with --target: {_listed(kept, having)}")
+        raise CannotRun(f"'{entry}' is an entry of several queues; name one with --target: {_listed(kept, having)}")
     if (why := next((why for state in states if (why := refusal(state, name)) is not None), None)) is not None:
         raise CannotRun(why)
-    latest = (
-        ", ".join(
-            [name for state in states for name in [branch_of(state, one) for one in [*state.submitted][-8:]]][-8:]
-        )
-        or "none yet"
-    )
+    branches = [branch_of(state, one) for state in states for one in [*state.submitted][-8:]]
+    latest = ", ".join(branches[-8:]) or "none yet"
     who = kept[0].options.run if len(kept) == 1 else "any queue"
-    raise CannotRun(f"no entry '{entry}' has been taken in by {who}; the latest are: {latest}")
+    raise CannotRun(f"{who} has no entry '{entry}'; the latest are: {latest}")
 
 
-def _called(kept: Sequence[KeptRun], name: str) -> list[KeptRun]:
+def _matching(kept: Sequence[KeptRun], name: str) -> list[KeptRun]:
     return (
         [one for one in kept if one.options.run == name]
         or [one for one in kept if one.options.target == name]
@@ -96,31 +108,22 @@ def _called(kept: Sequence[KeptRun], name: str) -> list[KeptRun]:
     )
 
 
-def _only(kept: Sequence[KeptRun]) -> KeptRun:
-    if len(kept) > 1:
-        raise CannotRun(f"several queues may be meant; name one with --target: {_listed(kept)}")
-    return kept[0]
-
-
 def _listed(kept: Sequence[KeptRun], some: Sequence[int] | None = None) -> str:
-    """By their targets, where that tells them apart."""
+    """Name queues by their targets where these are unique."""
     shown = kept if some is None else [kept[at] for at in some]
     targets = [one.options.target for one in kept]
     told = (one.options.target if targets.count(one.options.target) == 1 else one.options.run for one in shown)
     return ", ".join(told)
 
 
-_OBJECT: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
-_MOST_LISTED = 5000
-_ROADS = {"cancel": ("DELETE", ""), "reclass": ("PUT", "/class")}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerQueue:
     """
-    Raises, all of it:
-        CannotRun: the API refuses what is asked.
-        CannotReach: it does not answer, or with something that is not its own.
+    A queue behind its HTTP API (`--server URL`), with the board and requests that a hub's queue has.
+
+    Raises, from every method:
+        CannotRun: the API refuses the request.
+        CannotReach: it does not answer, or not as a queue's API does.
     """
 
     url: str
@@ -132,7 +135,7 @@ class ServerQueue:
         return self._read({**self._asked("GET", "/status"), "entries": rows})
 
     def entry(self, name: str) -> Board:
-        """A board with this entry alone."""
+        """Return a board with this entry alone."""
         found = self._asked("GET", f"/entries/{quote(name, safe='')}")
         if found.get("state") == "submitted":
             raise CannotRun(f"'{name}': {found.get('why', '')}")
@@ -183,26 +186,26 @@ class ServerQueue:
 
 
 def server_queue(server: str, token_file: Path | None, settings: Settings) -> ServerQueue:
-    """Raises CannotRun where there is no token."""
+    """Return the queue behind an HTTP API. Raises CannotRun where there is no token."""
     return ServerQueue(url=server, token=api_token(settings, token_file, option="--server"))
 
 
 def hub_queues(hub: str | None, target: str | None, settings: Settings) -> list[HubQueue] | None:
     """
-    The queues of a hub, of one target or of all; None where this home keeps what is meant.
+    Return a hub's queues, of one target or of all; None where this home itself serves the queue that is meant.
 
     Raises:
         CannotRun: neither this home nor the hub has a queue.
-        HubUnusable, GitFailed: a hub that was named cannot be asked.
+        HubUnusable, GitFailed: the named hub cannot be asked.
     """
     homes = _kept_here(settings)
     try:
         mirror, facts = _mirror_of(hub, settings)
-        mine = [one for one in homes if one.options.hub == facts.url and target in (None, one.options.target)]
+        mine = [kept for kept in homes if kept.options.hub == facts.url and target in (None, kept.options.target)]
         if any(is_being_written(one.folder) for one in mine):
             return None
         queues = [HubQueue(mirror, one) for one in _targets(mirror, facts, target)]
-        if mine and all(one.look().silence for one in queues):
+        if mine and all(queue.look().silence for queue in queues):
             return None
     except (HubUnusable, GitFailed):
         if hub is None and homes:
@@ -220,10 +223,10 @@ def hub_queues(hub: str | None, target: str | None, settings: Settings) -> list[
 
 
 def one_of(queues: list[HubQueue], entry: str) -> HubQueue:
-    """The queue that has the entry. Raises CannotRun where several may be meant."""
+    """Return the queue that has the entry. Raises CannotRun where it is not exactly one."""
     if len(queues) == 1:
         return queues[0]
-    having = [one for one in queues if one.knows(entry)]
+    having = [queue for queue in queues if queue.knows(entry)]
     if len(having) == 1:
         return having[0]
     named = ", ".join(one.target for one in having or queues)
@@ -232,12 +235,12 @@ def one_of(queues: list[HubQueue], entry: str) -> HubQueue:
 
 
 def _kept_here(settings: Settings) -> list[KeptRun]:
-    names = [one for one in run_folder.run_names(settings) if one.startswith("gate-")]
+    names = [name for name in run_folder.run_names(settings) if name.startswith("gate-")]
     return [run_folder.open_run(settings, one, with_course=False) for one in names]
 
 
 def _mirror_of(hub: str | None, settings: Settings) -> tuple[Mirror, HubFacts]:
-    """Prefer the clone in the current folder: it has most of the objects already."""
+    """Open the hub through the clone in the current folder if there is one, since it has most objects."""
     helper = settings.git_credential_helper
     try:
         here = inspect_hub(".").local
@@ -252,7 +255,7 @@ def _mirror_of(hub: str | None, settings: Settings) -> tuple[Mirror, HubFacts]:
 
 
 def _targets(mirror: Mirror, facts: HubFacts, target: str | None) -> list[str]:
-    """The branches that have, or had, a queue which shows itself in the hub, or submissions that wait for one."""
+    """List the branches with a queue's board or sign in the hub, or with waiting submissions."""
     wanted, asked = target or "*", target or facts.default_branch or "main"
     refs = mirror.hub_refs(board_ref(wanted), sign_ref(wanted), submissions_of(asked))
     prefixes = (board_ref(""), sign_ref(""))

@@ -33,7 +33,10 @@ from forgepool.orchestrator.plan.entries import (
 from forgepool.orchestrator.plan.fan_out import BuiltinEntry, TaskEntry
 from forgepool.orchestrator.plan.graph import check_cycles, needs_of_all
 from forgepool.orchestrator.plan.overlap import BadGlob, parse
-from forgepool.supervisor.gate_file.document import CheckDefinition, check_mistakes, definitions
+from forgepool.supervisor.gate_file.document import CheckDefinition, definitions
+from forgepool.supervisor.gate_file.reading import check_mistakes
+from forgepool.workers.schema.documents import Located, read, read_text, validate
+from forgepool.workers.schema.mistakes import DocumentWrong, Duration, Mistake, Slug
 from forgepool.workers.schema.orders import (
     AgentSpec,
     BuiltinAgent,
@@ -46,9 +49,6 @@ from forgepool.workers.schema.orders import (
     Unattended,
 )
 from forgepool.workers.schema.policy_rules import RuleEntry
-from forgepool.workers.schema.yaml.documents import Located, read, read_text, validate
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong, Mistake
-from forgepool.workers.schema.yaml.scalars import Duration, Slug
 from forgepool.workers.workspace.assets import MOST_BYTES, MOST_FILES, Asset, assets_in
 
 PlanWrong = DocumentWrong

@@ -23,12 +23,11 @@ from forgepool.orchestrator.plan.fan_out import (
 from forgepool.orchestrator.plan.overlap import BadGlob
 from forgepool.supervisor.gate_file.document import ReviewWord, WrittenChecksOrNone
 from forgepool.supervisor.messages import Independence, ReviewPolicy
-from forgepool.workers.policy.rules.document import mistakes_in
+from forgepool.workers.policy.document import mistakes_in
 from forgepool.workers.sandbox.network.hosts import BadHost, read_rule
+from forgepool.workers.schema.documents import Located, read_text
+from forgepool.workers.schema.mistakes import DocumentWrong, Mistake, Slug, nearest, slug
 from forgepool.workers.schema.orders import Limits, Message
-from forgepool.workers.schema.yaml.documents import Located, read_text
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong, Mistake, nearest
-from forgepool.workers.schema.yaml.scalars import Slug, slug
 
 _MOST_TASKS = 100_000
 
@@ -276,7 +275,7 @@ def check_silences(reading: PlanReading) -> None:
     if not any(fields.waive for _, fields in places):
         return
     # The rules read grammars, which only who waives one has to wait for.
-    from forgepool.supervisor.gate_file.rules import RULES
+    from forgepool.supervisor.gate_file.document import RULES
 
     for where, fields in places:
         for at, name in enumerate(fields.waive):

@@ -15,7 +15,7 @@ from typing import Literal
 
 from forgepool.orchestrator.plan.entries import PlanReading, WrittenTask
 from forgepool.orchestrator.plan.overlap import NOTHING, Globs, OverlapIndex
-from forgepool.workers.schema.yaml.mistakes import MAX_MISTAKES, nearest
+from forgepool.workers.schema.mistakes import MAX_MISTAKES, nearest
 
 Undeclared = Literal["optimistic", "exclusive"]
 

@@ -14,8 +14,18 @@ from itertools import islice
 from typing import Generic, Self, TypeVar
 
 from forgepool.workers.schema import globs as reading
-from forgepool.workers.schema.globs import Pattern, Tree, Way, escape, normal, parse
-from forgepool.workers.schema.segments import DEEP, BadGlob, meet_in_order, names_meet
+from forgepool.workers.schema.globs import (
+    DEEP,
+    BadGlob,
+    Pattern,
+    Tree,
+    Way,
+    escape,
+    meet_in_order,
+    names_meet,
+    normal,
+    parse,
+)
 
 __all__ = [
     "NOTHING",

@@ -1,8 +1,8 @@
 """
-What models were used for a task or a run, how much of them, and what they cost: added up from the attempts. Pure.
+Adds up which models a task or a run used, how much, and what it cost. Pure.
 
-Each attempt counts with what it used itself, one that was lost with what the hub knows of it. What has no price is said
-to be so: unknown is not nothing.
+Each attempt counts its own usage; a lost one counts what the hub knows of it. A missing price is reported as unknown,
+not as zero.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,18 +18,18 @@ class RunBill:
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
-    """Of the input, what came from the providers' caches."""
+    """Input tokens that came from the providers' caches."""
     cost_usd: float | None = 0.0
-    """None where something of it is not known."""
+    """None where part of it is unknown."""
     priced_usd: float = 0.0
     """The part of the cost that is known."""
     unpriced_attempts: int = 0
     unanswered_attempts: int = 0
-    """Under way, or lost without a word in the hub: what they used is not in here."""
+    """Attempts under way, or lost without a report; their usage is not included."""
 
     @property
     def counts(self) -> bool:
-        """Whether anything was used that is worth a number."""
+        """True if any usage is worth reporting."""
         return bool(self.input_tokens or self.output_tokens) or self.cost_usd != 0.0
 
     @property
@@ -41,7 +41,7 @@ class RunBill:
 def bill(uses: Iterable[Use]) -> RunBill:
     counted = [use for use in uses if use.ended != "untaken" or use.spent is not None]
     spent = [own for use in counted if (own := use.own) is not None]
-    costs = [one.cost_usd for one in spent]
+    costs = [usage.cost_usd for usage in spent]
     priced = sum(cost for cost in costs if cost is not None)
     unpriced = costs.count(None)
     return RunBill(
@@ -59,8 +59,7 @@ def bill(uses: Iterable[Use]) -> RunBill:
 
 def bill_words(of: RunBill) -> str:
     """
-    `claude-x: 12,345 tokens in (80% cached), 678 out, 0.12 USD`. The models alone where nothing was counted, as with
-    the scripted one; empty where no model was used.
+    Describe a bill: `claude-x: 12,345 tokens in (80% cached), 678 out, 0.12 USD`. Without counts, name only the models.
     """
     if not of.counts:
         return ", ".join(of.models)
@@ -76,12 +75,12 @@ def cost_words(of: RunBill) -> str:
 
 
 def usd_words(amount: float) -> str:
-    """Cents, and more digits of what is less than one: a small sum is not told as nothing."""
+    """Format an amount in cents, with more digits below one cent."""
     return f"{amount:.2f}" if amount >= 0.01 or amount <= 0 else f"{amount:.4f}"
 
 
 def budget_words(ledger: BudgetLedger) -> Iterator[str]:
-    """How each kind of budget that is capped stands, and how much of it nobody is known to have used."""
+    """Yield the state of each capped budget, with the part reserved or of unknown use."""
     if ledger.cap.usd is not None:
         held = _held_words(_usd(ledger.under_way.usd), _usd(ledger.lost.usd))
         yield f"{ledger.usd:.2f} of {ledger.cap.usd:.2f} USD spent or reserved{held}"
@@ -95,7 +94,7 @@ def _held_words(under_way: str, lost: str) -> str:
     if under_way:
         said.append(f"{under_way} reserved for attempts under way")
     if lost:
-        said.append(f"{lost} held for attempts that were lost or cancelled, whose use is not wholly known")
+        said.append(f"{lost} held for lost or cancelled attempts, whose usage is not fully known")
     return f" ({'; '.join(said)})" if said else ""
 
 

@@ -1,4 +1,4 @@
-"""Events as sentences for people: what `run` prints line by line, and `events` prints afterwards."""
+"""Events as sentences for people: `run` prints them line by line, and `events` prints them afterwards."""
 
 import re
 import time
@@ -12,9 +12,12 @@ from forgepool.supervisor.messages import CheckResult, Review
 from forgepool.workers.schema.confinement import LEVEL_WORDS, Level
 from forgepool.workers.schema.error_lines import error_lines
 
+_ON_A_TASK = re.compile(r"(?P<task>.+)\.(?P<attempt>\d+)(?:\.(?P<work>check|land|review)-\d+)?")
+_WORK = {"check": "while checking it", "land": "while landing it", "review": "while reviewing it"}
+
 
 def sentence(event: e.Event, *, run: str = "RUN") -> str | None:
-    """What happened, in one line; None for what a person need not be told. `run` is for commands to type."""
+    """Return one line for an event; None for one that people need not see. `run` appears in commands to type."""
     match event:
         case e.TaskParked(why="question"):
             return f"{event.task}: asks: {event.question} ({answer_with(run, event.task)})"
@@ -25,14 +28,14 @@ def sentence(event: e.Event, *, run: str = "RUN") -> str | None:
 
 
 def describe_confinement(level: Level | None) -> str:
-    """What holds commands on this machine; of others, each result tells it."""
+    """Return the confinement of commands on this machine, as the end of a sentence."""
     return "" if level is None else f"; {LEVEL_WORDS[level]}"
 
 
 def _of_run(event: e.Event) -> str | None:
     match event:
         case e.RunStarted():
-            by = f", which {event.gate} keeps" if event.gate else ""
+            by = f", served by {event.gate}" if event.gate else ""
             return (
                 f"run {event.run} begins on {event.target} at {event.tip[:12]}{by}{describe_confinement(event.sandbox)}"
             )
@@ -43,7 +46,7 @@ def _of_run(event: e.Event) -> str | None:
         case e.RunEnded():
             return f"the run has ended: {_outcomes(event)}"
         case e.PlanRevised():
-            return f"the run goes by another plan now: {_revision(event)}"
+            return f"the run has a new plan: {_revision(event)}"
         case e.BudgetSet():
             return f"the run's budget is {_budget(event)} now"
         case (
@@ -59,7 +62,7 @@ def _of_run(event: e.Event) -> str | None:
         case e.WorkersMissing():
             return f"no worker listens to '{event.queue}': start one with `forgepool worker --queues {event.queue}`"
         case e.PartRestarted():
-            return f"{event.part} had died and was started again"
+            return f"{event.part} died and was restarted"
         case _:
             return None
 
@@ -78,7 +81,7 @@ def _of_gate(
             why = f": {event.why}" if event.why else ""
             return f"the queue is paused{f' by {event.by}' if event.by else ''}{why}"
         case e.GateResumed():
-            return f"the queue goes on{f', by {event.by}' if event.by else ''}"
+            return f"the queue resumes{f', by {event.by}' if event.by else ''}"
         case e.GateNoticed():
             return event.away or f"{event.gate} serves the target again"
         case e.TipMoved():
@@ -94,7 +97,7 @@ def _of_waves(event: e.Event) -> str | None:
             landings = count_of(len(event.tasks), "landing")
             return f"checking the whole target at {event.base[:12]}, after {landings} since {event.since[:12]}"
         case e.WaveAnswered(result=result) if result.verdict == "green":
-            names = ", ".join(one.check for one in result.certificates) or "no checks asked for"
+            names = ", ".join(certificate.check for certificate in result.certificates) or "no checks requested"
             return f"the whole target passes its checks ({names}){advice_words(result)}"
         case e.WaveAnswered(result=result) if result.verdict == "infrastructure":
             return f"the target could not be checked: {result.detail}"
@@ -102,7 +105,7 @@ def _of_waves(event: e.Event) -> str | None:
             return result.detail or f"the target is {result.verdict}"
         case e.WaveReviewSent():
             landings = count_of(len(event.tasks), "landing")
-            return f"review of {landings} as a whole requested, {event.base[:12]}..{event.tip[:12]}"
+            return f"integration review of {landings} requested, {event.base[:12]}..{event.tip[:12]}"
         case e.WaveReviewAnswered():
             return _reviewed_as_whole(event.result)
         case e.WaveApproved():
@@ -115,23 +118,23 @@ def _reviewed_as_whole(result: Review) -> str:
     match result.outcome:
         case "passed" | "failed":
             found = f", {count_of(len(result.findings), 'finding')}" if result.findings else ""
-            return f"what has landed, as a whole: {result.outcome} by {reviewer_words(result)}{found}"
+            return f"integration review {result.outcome} by {reviewer_words(result)}{found}"
         case "infrastructure" if result.not_before is not None:
-            return f"the review of what has landed waits for a model's limit: {result.detail}"
+            return f"the integration review waits for a model's rate limit: {result.detail}"
         case "infrastructure":
-            return f"no review of what has landed yet: {result.detail}"
+            return f"no integration review yet: {result.detail}"
         case _:
             why = result.detail or "; ".join(result.voids)
-            return f"what has landed must pass a review as a whole before the run ends: {why}"
+            return f"the run cannot end before an integration review passes: {why}"
 
 
 def answer_with(run: str, task: str) -> str:
-    """The command that answers a task's question."""
+    """Return the command that answers a task's question."""
     return f"answer with: forgepool answer {run} {task} TEXT"
 
 
 def clock(at: float, now: float) -> str:
-    """The time of day, with its date where that is not within the next hours."""
+    """Return the time of day, with its date unless it is within twelve hours."""
     near = abs(at - now) < 12 * 3600
     return time.strftime("%H:%M" if near else "%Y-%m-%d %H:%M", time.localtime(at))
 
@@ -145,7 +148,7 @@ def _budget(event: e.BudgetSet) -> str:
 def _revision(event: e.PlanRevised) -> str:
     parts = (
         ("new", event.added),
-        ("changed and begun afresh", event.afresh),
+        ("changed, restarted", event.afresh),
         ("no longer blocked", event.reopened),
         ("taken out", event.removed),
     )
@@ -156,10 +159,6 @@ def _outcomes(event: e.RunEnded) -> str:
     unchanged = [f"{event.unchanged} without changes"] if event.unchanged else []
     there = [f"{event.already_there} already there"] if event.already_there else []
     return ", ".join([f"{event.landed} landed", *unchanged, *there, f"{event.not_landed} not"])
-
-
-_ON_A_TASK = re.compile(r"(?P<task>.+)\.(?P<attempt>\d+)(?:\.(?P<work>check|land|review)-\d+)?")
-_WORK = {"check": "while checking it", "land": "while landing it", "review": "while reviewing it"}
 
 
 def _lost(event: e.MessageLost, run: str) -> str:
@@ -252,7 +251,7 @@ def _of_giving(event: e.EntryGiven | e.EntryRecalled | e.EntryTold) -> str | Non
         case e.EntryGiven():
             return f"{event.task}: {event.commit[:12]} submitted to {event.gate}"
         case e.EntryRecalled():
-            return f"{event.task}: withdrawn from the gate, unless it is landing already"
+            return f"{event.task}: withdrawn from the queue, unless it is already landing"
         case e.EntryTold(answer=answer) if answer.word == "landed":
             return f"{event.task}: landed as {answer.commit[:12]}, by {answer.gate}"
         case e.EntryTold(answer=answer) if answer.word == "wants_person":
@@ -287,7 +286,7 @@ def _reviewed(event: e.ReviewAnswered) -> str | None:
             found = f", {count_of(len(result.findings), 'finding')}" if result.findings else ""
             return f"{event.task}: {result.outcome} by {reviewer_words(result)}{found}"
         case "infrastructure" if result.not_before is not None:
-            return f"{event.task}: its review waits for a model's limit: {result.detail}"
+            return f"{event.task}: its review waits for a model's rate limit: {result.detail}"
         case "infrastructure":
             return f"{event.task}: no review yet: {result.detail}"
         case _:
@@ -297,18 +296,18 @@ def _reviewed(event: e.ReviewAnswered) -> str | None:
 def _of_paths(event: e.PathsGranted | e.PathsQueued | e.PathsRefused | e.LockExtended) -> str | None:
     match event:
         case e.PathsGranted():
-            return f"{event.task}: also holds {shorten_list(event.paths)}, as it asked" if event.paths else None
+            return f"{event.task}: may also change {shorten_list(event.paths)}, as it asked" if event.paths else None
         case e.PathsQueued():
             paths = shorten_list(event.paths)
-            return f"{event.task}: is to have {paths}, which it asked for, when they are free: {event.why}"
+            return f"{event.task}: waits to change {paths}, which it asked for: {event.why}"
         case e.PathsRefused():
             return f"{event.task}: may not change the paths it asked for: {event.why}"
         case e.LockExtended():
-            return f"{event.task}: also holds {shorten_list(event.paths)}, which it changed undeclared"
+            return f"{event.task}: also locks {shorten_list(event.paths)}, which it changed without declaring"
 
 
 def shorten_list(names: Sequence[str]) -> str:
-    """The first five, and how many more there are."""
+    """Join the first five names, and count the rest."""
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
@@ -330,9 +329,9 @@ def _ended(event: e.Event) -> str | None:
         case e.TaskCancelled():
             return f"{event.task}: cancelled"
         case e.TaskRetried():
-            return f"{event.task}: to be tried again" if event.afresh else f"{event.task}: may go on"
+            return f"{event.task}: will be tried again" if event.afresh else f"{event.task}: may continue"
         case e.TaskReplied():
-            return f"{event.task}: answered{f' by {event.reply.by}' if event.reply.by else ''}, and goes on"
+            return f"{event.task}: answered{f' by {event.reply.by}' if event.reply.by else ''}; it continues"
         case _:
             return None
 
@@ -352,14 +351,14 @@ def _answered(event: e.OrderAnswered) -> str | None:
 
 def _checked(event: e.CheckAnswered | e.CarDissolved) -> str | None:
     if isinstance(event, e.CarDissolved):
-        # Without a trial nothing was red: somebody in it is held, or frozen.
+        # Without a trial nothing failed: an entry of the batch is held or frozen.
         return f"{together(event.car)}: failed together; testing them in parts" if event.message_id else None
     result, car = event.result, event.car or (event.task,)
     behind = f", behind {together(event.ahead)}" if event.ahead else ""
     match result.verdict:
         case "green":
-            flaky = f", flaky: {', '.join(one.check for one in result.flaky)}" if result.flaky else ""
-            names = ", ".join(one.check for one in result.certificates) or "no checks asked for"
+            flaky = f", flaky: {', '.join(flake.check for flake in result.flaky)}" if result.flaky else ""
+            names = ", ".join(certificate.check for certificate in result.certificates) or "no checks requested"
             return f"{together(car)}: checks passed{behind} ({names}{flaky}){advice_words(result)}"
         case "infrastructure":
             return f"{together(car)}: checks could not run: {result.detail}"
@@ -372,8 +371,8 @@ def _checked(event: e.CheckAnswered | e.CarDissolved) -> str | None:
 
 
 def advice_words(result: CheckResult) -> str:
-    """What checks without a vote have against it, to be put behind a sentence; nothing where they are green."""
-    return "".join(f"; {one.words}" for one in result.advice if not one.green)
+    """Return what non-voting checks say against a result, as the end of a sentence; empty where they pass."""
+    return "".join(f"; {advice.words}" for advice in result.advice if not advice.green)
 
 
 def _landed(event: e.LandingAnswered) -> str:
@@ -397,4 +396,4 @@ def telling_lines(recorded: Recorded) -> tuple[str, ...]:
         return ()
     if event.reason.kind == "findings" and event.reason.findings:
         return event.reason.findings[:1]
-    return error_lines(event.reason.log_tail)
+    return tuple(line for line in error_lines(event.reason.log_tail) if line not in event.reason.summary)

@@ -1,4 +1,4 @@
-"""The work that ended runs have left in their hubs: candidates of tasks that did not land, and what was under way."""
+"""Finds what runs leave behind: their tasks' logs, and refs in their hubs."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -13,8 +13,8 @@ from forgepool.orchestrator.state.task import DONE
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.workspace.refs import marker_ref, run_refs
 from forgepool.workers.workspace.workspace import attempt_logs
-from forgepool.worktrees.checkouts.prune import prune_run
 from forgepool.worktrees.hub.mirror import Mirror, open_mirror
+from forgepool.worktrees.hub.target import prune_run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class Leftover:
 
 
 def list_ended_runs(settings: Settings) -> Iterator[Leftover]:
-    """List the runs of this host that have ended, the latest first. One that cannot be read is left alone."""
+    """List the ended runs of this host, the latest first. Unreadable ones are skipped."""
     for name in run_folder.run_names(settings):
         try:
             kept = run_folder.open_run(settings, name, with_course=False)
@@ -46,7 +46,7 @@ def mirror_of(hub: str, settings: Settings) -> Mirror:
 
 
 def refs_left(mirror: Mirror, state: RunState) -> dict[str, list[str]]:
-    """Map each task to the refs that the run has of it in its hub now. Raises GitFailed."""
+    """Map each task to its refs in the run's hub. Raises GitFailed."""
     found: dict[str, list[str]] = {}
     for ref in sorted(mirror.hub_refs(run_refs(state.run)).keys() - set(markers(state))):
         parts = ref.split("/")
@@ -55,18 +55,18 @@ def refs_left(mirror: Mirror, state: RunState) -> dict[str, list[str]]:
 
 
 def markers(state: RunState) -> list[str]:
-    """Name the markers of tasks that tried to land: these may have landed, and must not land twice if tried again."""
+    """List the markers of tasks that tried to land. They may have landed, and must not land twice."""
     tried = [task.id for task in state.tasks.values() if task.landings and task.phase != "landed"]
     return [marker_ref(state.run, task) for task in tried]
 
 
 def remove_refs(mirror: Mirror, state: RunState, *, but_for: tuple[str, ...] = ()) -> int:
-    """Remove the run's refs from its hub, but for the work of these tasks, and count them. Raises GitFailed."""
+    """Remove the run's refs from its hub, except the work of these tasks; return their count. Raises GitFailed."""
     return prune_run(mirror, state.run, keep_orders_of=but_for, keep=markers(state))
 
 
 def list_unlanded_tasks(state: RunState) -> tuple[str, ...]:
-    """Name the tasks whose work is kept after the run's end."""
+    """List the tasks whose work is kept after the run's end."""
     return tuple(task.id for task in (*state.tasks.values(), *state.removed.values()) if task.phase not in DONE)
 
 
@@ -82,11 +82,11 @@ class TaskLog:
     """`agent`, `acceptance-1`, `composed-test`; empty for a folder of another host."""
     path: Path
     host: str
-    """The host that wrote it; empty where it is not known."""
+    """The host that wrote it; empty where unknown."""
     here: bool
 
     def is_of(self, check: str) -> bool:
-        """Return true for the log of this check, or of its set-up; `agent` and `acceptance` are names as well."""
+        """True for a log of this check or its set-up; `agent` and `acceptance` count as names."""
         if found := _AGENT.fullmatch(self.name):
             return check == found[1]
         stem = self.name.removesuffix(".setup")
@@ -94,16 +94,16 @@ class TaskLog:
 
 
 def task_logs(run: Path, recorded: Sequence[Recorded], task: str) -> list[TaskLog]:
-    """The logs of a task, the oldest first; `run` is the folder of its run on this host."""
+    """List the logs of a task, the oldest first. `run` is the run's folder on this host."""
     hosts = _hosts(recorded)
     return [log for attempt, folder in _folders(run, recorded, task) for log in _in(folder, attempt, hosts)]
 
 
 def _folders(run: Path, recorded: Sequence[Recorded], task: str) -> Iterator[tuple[int, Path]]:
-    """The folder of each message about the task, with the attempt that it was about."""
+    """Yield the log folder of each message about the task, with its attempt."""
     attempt = 0
-    for one in recorded:
-        match one.event:
+    for record in recorded:
+        match record.event:
             case e.EntrySubmitted() as event if event.task == task:
                 attempt = event.revision
             case e.OrderSent() as event if event.task == task:
@@ -116,10 +116,10 @@ def _folders(run: Path, recorded: Sequence[Recorded], task: str) -> Iterator[tup
 
 
 def _hosts(recorded: Sequence[Recorded]) -> dict[str, str]:
-    """By the name of a message, the host that answered it."""
+    """Map each message to the host that answered it."""
     hosts: dict[str, str] = {}
-    for one in recorded:
-        match one.event:
+    for record in recorded:
+        match record.event:
             case e.OrderAnswered(task=task, result=result):
                 hosts[f"{task}/{result.attempt}"] = result.host
             case e.CheckAnswered(result=result) | e.ReviewAnswered(result=result):

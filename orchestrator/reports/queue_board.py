@@ -1,10 +1,10 @@
 """
-The board of a queue: how its entries stand, as everybody reads it who does not share the queue's home.
+The board of a queue: how its entries stand, for readers who do not share the queue's home. Also its events as
+sentences, and a live view of its journal.
 
-The queue keeps it in the hub as one blob, and puts up another only when something has changed. Beside it lies the
-queue's sign (`orchestrator.merge_queue.publish`), whose beat says when the queue was last at work. Everybody who
-may push to the hub can write both: nothing lands because of them, and a landing they tell of is looked up in the
-target's history.
+The queue keeps the board in the hub as one blob and replaces it only when something has changed. Beside it lies the
+queue's sign, whose beat says when the queue was last active. Everyone who may push to the hub can forge both. Nothing
+lands because of them, and a landing they report is verified in the target's history.
 """
 
 import threading
@@ -45,9 +45,9 @@ put up again every `RENEWED_S`, tells the days apart.
 """
 RENEWED_S = 12 * 3600
 HEARD_S = 60
-"""Seconds after its last beat for which a queue counts as at work."""
+"""Seconds after its last beat for which a queue counts as active."""
 GONE_S = 300
-"""Seconds after which it counts as gone. In between its clock, or the reader's, may be a little wrong."""
+"""Seconds after which it counts as gone. Between the two, its clock or the reader's may be off."""
 
 _MOST_IN_LINE = 200
 _MOST_ENDED = 60
@@ -56,9 +56,12 @@ _MOST_LOG = 2000
 _MOST_TEXT = 4000
 _MOST_FINDINGS = 20
 
+T = TypeVar("T")
+_MOST_REFUSALS_KEPT = 1000
+
 
 class _Said(BaseModel):
-    """A later version may say more."""
+    """A part of the board. Unknown fields are ignored, because a later version may have more."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -67,16 +70,16 @@ class BoardEntry(_Said):
     stand: EntryStanding
     explained: str
     reasons: tuple[dict[str, JsonValue], ...] = ()
-    """Reasons for which it was returned, the latest last."""
+    """Reasons why it was returned, the latest last."""
     findings: tuple[dict[str, JsonValue], ...] = ()
-    """All that scans found of its change."""
+    """All scan findings in its change."""
 
     def as_json(self) -> dict[str, object]:
         return {**asdict(self.stand), "reasons": list(self.reasons), "findings": list(self.findings)}
 
 
 class BoardRefusal(_Said):
-    """A submission that was not taken in."""
+    """A submission that the queue did not accept."""
 
     name: str
     commit: str
@@ -91,43 +94,43 @@ class RequestReply(_Said):
 
 
 class Board(_Said):
-    """How one queue stands."""
+    """The state of one queue."""
 
     gate: str
     target: str
     tip: str
     hub: str = ""
     at: float = 0.0
-    """Unix seconds at which it was put up, by the queue's clock."""
+    """Unix seconds of publication, by the queue's clock."""
     in_line: int = 0
     paused: str = ""
     shut: str = ""
-    """The reason for which the queue has paused itself."""
+    """The reason why the queue paused itself."""
     frozen: str = ""
-    """One sentence in a freeze."""
+    """One sentence during a freeze; else empty."""
     frozen_until: float | None = None
     overload: str | None = None
     entries: tuple[BoardEntry, ...] = ()
-    """Entries in line, in its order; then ended ones, the latest first."""
+    """Queued entries in queue order, then ended ones, the latest first."""
     refused: tuple[BoardRefusal, ...] = ()
     answers: Mapping[str, RequestReply] = {}
-    """Outcomes of requests, by the last word of their refs."""
+    """Outcomes of requests, by the last part of their ref."""
 
     def status_json(self) -> dict[str, object]:
         """The answer of `queue status --json`."""
         shown = self.model_dump(include={"gate", "target", "tip", "frozen_until", "overload"})
-        entries = [asdict(one.stand) for one in self.entries]
-        # `shut` is the word of earlier versions, for a queue that paused itself.
+        entries = [asdict(entry.stand) for entry in self.entries]
+        # Earlier versions read `shut` for a queue that paused itself.
         return {**shown, "paused": self.paused or self.shut, "shut": self.shut, "entries": entries}
 
 
 def board_of(state: RunState, now: float, trials: int) -> Board:
-    """Return all that the journal knows of the queue's entries."""
-    return _board(state, now, trials, tuple(_entry(state, one, now) for one in standings(state, now)))
+    """Return the board with every entry of the journal."""
+    return _board(state, now, trials, tuple(_entry(state, stand, now) for stand in standings(state, now)))
 
 
 def public_board(state: RunState, now: float, trials: int, answers: Mapping[str, RequestReply]) -> Board:
-    """Return the board as it goes into the hub, where each copy costs its size: everything in it has an end."""
+    """Return the board for the hub. Each copy costs its size there, so everything in it is bounded."""
     shown = standings(state, now, in_line=_MOST_IN_LINE, ended=_MOST_ENDED)
     board = _board(state, now, trials, tuple(_cut(_entry(state, one, now)) for one in shown))
     return board.model_copy(update={"refused": board.refused[-_MOST_REFUSED:], "answers": dict(answers)})
@@ -148,8 +151,10 @@ def _board(state: RunState, now: float, trials: int, entries: tuple[BoardEntry, 
         overload=overload(state, now, trials),
         entries=entries,
         refused=tuple(
-            BoardRefusal(name=branch_of(state, one.name), commit=one.commit, why=with_branches(state, one.why))
-            for one in state.refused.values()
+            BoardRefusal(
+                name=branch_of(state, refusal.name), commit=refusal.commit, why=with_branches(state, refusal.why)
+            )
+            for refusal in state.refused.values()
         ),
     )
 
@@ -160,33 +165,33 @@ def entry_of(state: RunState, name: str, now: float) -> BoardEntry:
 
 def _entry(state: RunState, stand: EntryStanding, now: float) -> BoardEntry:
     task = state.tasks[entry_name(stand.entry)]
-    reasons = tuple(one.model_dump(mode="json") for one in task.reasons)
+    reasons = tuple(reason.model_dump(mode="json") for reason in task.reasons)
     findings = tuple(one.model_dump(mode="json") for one in findings_of(task))
     return BoardEntry(stand=stand, explained=explain_task(state, task, now), reasons=reasons, findings=findings)
 
 
 def _cut(entry: BoardEntry) -> BoardEntry:
-    """Its latest reason alone, and of a log its end."""
+    """Keep the latest reason and the end of its log."""
     reasons = tuple(
-        {**one, "log_tail": str(one.get("log_tail", ""))[-_MOST_LOG:], "diff_tail": "", "tried": ""}
-        for one in entry.reasons[-1:]
+        {**reason, "log_tail": str(reason.get("log_tail", ""))[-_MOST_LOG:], "diff_tail": "", "tried": ""}
+        for reason in entry.reasons[-1:]
     )
     cut = {"explained": entry.explained[:_MOST_TEXT], "reasons": reasons, "findings": entry.findings[:_MOST_FINDINGS]}
     return entry.model_copy(update=cut)
 
 
 def gate_sentence(event: e.Event, state: RunState) -> str | None:
-    """Return one line with the branches' own names; None where a person need not read of the event."""
+    """Return one line about an event, with the branches' own names; None for one that people need not see."""
     line = _sentence(event, state.run)
     return None if line is None else with_branches(state, line + _reported(event))
 
 
 def _reported(event: e.Event) -> str:
-    """What scans found that holds nothing up, of what is green; empty where they found nothing."""
+    """Count the scan notes of a change that passed, as the end of a sentence."""
     if not isinstance(event, e.CheckAnswered) or event.result.verdict != "green":
         return ""
-    notes = sum(one.weight == "note" for one in event.result.findings)
-    return f"; scans report {count_of(notes, 'finding')}, and hold nothing up" if notes else ""
+    notes = sum(finding.weight == "note" for finding in event.result.findings)
+    return f"; scans report {count_of(notes, 'finding')}, which do not block" if notes else ""
 
 
 def _sentence(event: e.Event, run: str) -> str | None:
@@ -216,16 +221,12 @@ def _sentence(event: e.Event, run: str) -> str | None:
 def _not_taken(event: e.LandingAnswered) -> str:
     entries, words = event.entries or (event.task,), event.result.detail
     if len(entries) > 1:
-        return f"{together(entries)}: not landed, {words}; each is tried by itself"
-    return f"{event.task}: not landed, {words}; it is kept back until: forgepool queue retry {event.task}"
-
-
-T = TypeVar("T")
-_MOST_REFUSALS_KEPT = 1000
+        return f"{together(entries)}: not landed, {words}; each is retried alone"
+    return f"{event.task}: not landed, {words}; retry it with: forgepool queue retry {event.task}"
 
 
 class QueueView:
-    """Reads only, and may be asked by several threads."""
+    """A queue's journal, for readers that look often: each event is read once. Read-only and thread-safe."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -235,17 +236,17 @@ class QueueView:
 
     def look(self, ask: Callable[[RunState], T]) -> T:
         """
-        What is asked of the state as it is now; it must not be kept, nor changed.
+        Apply `ask` to the current state. It must neither keep nor change the state.
 
         Raises:
-            JournalUnreadable: there is no journal that could be read.
+            JournalUnreadable: there is no readable journal.
         """
         with self._lock:
             self._go_on()
             return ask(self._state)
 
     def refusal(self, name: str) -> EntryRefused | None:
-        """Why what was last submitted under the name was not taken in; None where it was, or is long ago."""
+        """Return the refusal of the last submission under the name; None if it was accepted or is long ago."""
         with self._lock:
             self._go_on()
             return self._refused.get(name)
@@ -257,7 +258,7 @@ class QueueView:
             except IllegalStep as impossible:
                 self._state, self._refused = RunState.blank(()), {}
                 raise JournalUnreadable(
-                    f"{self.folder / 'journal.db'} tells what cannot be: {impossible}"
+                    f"{self.folder / 'journal.db'} has an impossible event: {impossible}"
                 ) from impossible
             match one.event:
                 case EntryRefused() as refused:

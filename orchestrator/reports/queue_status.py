@@ -1,4 +1,4 @@
-"""Where an entry of a gate stands and why, in words: derived from the state, never kept. Pure."""
+"""How an entry of a queue stands and why, in words: derived from the state, never stored. Pure."""
 
 import shlex
 from collections.abc import Mapping
@@ -19,14 +19,14 @@ from forgepool.supervisor.train.surprise import admission
 from forgepool.workers.schema.error_lines import error_lines
 
 _ENOUGH = 8
-"""Submissions within an hour, below which nothing is said of how many there are."""
+"""Submissions within an hour below which no overload is reported."""
 
 _MOST_SHOWN = 5
-"""Paths in a command that is proposed."""
+"""Paths in a proposed command."""
 _MOST_NOTES = 20
 
 Places = Mapping[str, int]
-"""By entry, its place in line, from 1."""
+"""The place of each entry in the queue, from 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,28 +37,28 @@ class EntryStanding:
     state: str
     """`waits`, `tested`, `green`, `in review`, `wants a person`, `landing`, `landed`, `returned`, `withdrawn`."""
     place: int | None
-    """In line, from 1; None for one that stands in none."""
+    """Place in the queue, from 1; None for one that is not queued."""
     revision: int
     commit: str
     by: str
     klass: str
     since: float
-    """Unix seconds at which it came to stand so."""
+    """Unix seconds of its last change of state."""
     code: str
-    """What it waits for or ended by, as a word for programs."""
+    """Reason for its state, as a word for programs."""
     blocked_by: str
-    """The entry, check or trial that it waits for or was held by; empty where there is none."""
+    """The entry, check or trial that it waits for or failed by; empty where there is none."""
     landed_as: str
     why: str
     """One sentence."""
     next: str
-    """What a person can do, as a command; empty where nothing is to be done."""
+    """Command that a person can run; empty where nothing is to be done."""
 
 
 def standings(
     state: RunState, now: float, *, in_line: int | None = None, ended: int | None = None
 ) -> list[EntryStanding]:
-    """Return entries in line, in its order, then ended ones, the latest first; of each no more than so many."""
+    """Return queued entries in queue order, then ended ones, the latest first, each up to its limit."""
     places = _places(state)
     line = sorted((one for one in state.tasks.values() if one.id in places), key=lambda task: places[task.id])
     others = [one for one in state.tasks.values() if one.id not in places and one.id in state.submitted]
@@ -67,7 +67,7 @@ def standings(
 
 
 def standing_of(state: RunState, task: TaskState, now: float, places: Places | None = None) -> EntryStanding:
-    """`places` are of this state; found out where they are not given."""
+    """Return how one entry stands. `places`, those of this state, are computed unless given."""
     entry = state.submitted[task.id]
     places = _places(state) if places is None else places
     word, code, by, why, todo = _stand(state, task, now, places)
@@ -89,8 +89,8 @@ def standing_of(state: RunState, task: TaskState, now: float, places: Places | N
 
 
 def overload(state: RunState, now: float, slots: int) -> str | None:
-    """One sentence where more is submitted than the line can bear, by the last hour; None where it can."""
-    lately = [one for one in state.submitted if now - state.tasks[one].first_started < 3600]
+    """Return a warning where submissions of the last hour exceed what the queue can test; else None."""
+    lately = [name for name in state.submitted if now - state.tasks[name].first_started < 3600]
     checked = [task.verdict.seconds for task in state.tasks.values() if task.verdict is not None]
     outcomes = state.train.outcomes
     if len(lately) < _ENOUGH or not checked:
@@ -101,8 +101,8 @@ def overload(state: RunState, now: float, slots: int) -> str | None:
 
 def explain_task(state: RunState, task: TaskState, now: float) -> str:
     """
-    One paragraph: what it is, where it stands and why, and what was said of it. Then, a line each, the first errors of
-    its log, the command that shows it again, and what can be done.
+    Explain one entry: a paragraph on what it is, how it stands and why. Then, one line each, the first errors of its
+    log, the command that reproduces them, and the next step.
     """
     entry, stand = state.submitted[task.id], standing_of(state, task, now)
     place = f", at place {stand.place} of {len(state.train.line.entries)}" if stand.place else ""
@@ -112,7 +112,7 @@ def explain_task(state: RunState, task: TaskState, now: float) -> str:
         f"{_verb(stand.state)} {clock(task.since, now)}{place}: {stand.why}."
     ]
     reason = task.reasons[-1] if task.reasons and task.reasons[-1].attempt == task.attempt else None
-    if reason is not None and reason.tests:
+    if reason is not None and any(test not in stand.why for test in reason.tests[:5]):
         said.append(f"Red: {', '.join(reason.tests[:5])}.")
     if reason is not None and reason.conflicting_entry and reason.kind != "conflict":
         said.append(f"It is green alone and red together with {name_partner(reason.conflicting_entry)}, which landed.")
@@ -120,31 +120,32 @@ def explain_task(state: RunState, task: TaskState, now: float) -> str:
     said += [f"Check {one.words}." for one in advice if one.words not in stand.why]
     if (later := refusal(state, task.id)) is not None:
         said.append(later)
-    errors = [f"  | {line}" for line in error_lines(reason.log_tail)] if reason is not None else []
+    lines = error_lines(reason.log_tail) if reason is not None else ()
+    errors = [f"  | {line}" for line in lines if line not in stand.why]
     again = [f"see it again: {reason.reproduce}"] if reason is not None and reason.reproduce else []
     todo = [f"next: {stand.next}"] if stand.next else []
     return with_branches(state, "\n".join([" ".join(said), *errors, *again, *todo, *describe_reported_findings(task)]))
 
 
 def describe_reported_findings(task: TaskState) -> list[str]:
-    """What scans found of its change that holds nothing up, as one block of lines."""
+    """Return the scan notes on the entry's change, which do not block, as lines."""
     notes = [one for one in findings_of(task) if one.weight == "note"]
     more = [f"  and {len(notes) - _MOST_NOTES} more, which --json has"] if len(notes) > _MOST_NOTES else []
-    lines = [f"  {finding_words(one)}" for one in notes[:_MOST_NOTES]]
-    return ["scans report, and hold nothing up:", *lines, *more] if notes else []
+    lines = [f"  {finding_words(note)}" for note in notes[:_MOST_NOTES]]
+    return ["scan notes, which do not block:", *lines, *more] if notes else []
 
 
 def findings_of(task: TaskState) -> list[ScanFinding]:
-    """Of its own change; nothing of other branches that were tested with it."""
+    """Return the findings in the entry's own change, without those in branches tested with it."""
     return [one for one in (task.verdict.findings if task.verdict else ()) if one.is_of(task.id)]
 
 
 def refusal(state: RunState, name: str) -> str | None:
-    """Why what was submitted under the name last was not taken in; None where it was."""
+    """Return why the last submission under the name was not accepted; None if it was."""
     event = state.refused.get(name)
     if event is None:
         return None
-    said = f"What was submitted last as '{name}' ({event.commit[:12]}) is not in the queue: {event.why}."
+    said = f"The last submission named '{name}' ({event.commit[:12]}) was not accepted: {event.why}."
     return with_branches(state, said)
 
 
@@ -157,14 +158,14 @@ def _verb(word: str) -> str:
         case "returned" | "withdrawn":
             return f"was {word} at"
         case "wants a person":
-            return "wants a person since"
+            return "has waited for a person since"
         case _:
             return f"is {word} since"
 
 
 def _places(state: RunState) -> dict[str, int]:
     classes: dict[str, dict[str, object]] = {
-        one: {"klass": state.submitted[one].klass} for one in state.train.line.entries if one in state.submitted
+        entry: {"klass": state.submitted[entry].klass} for entry in state.train.line.entries if entry in state.submitted
     }
     line = decorate_line(state.train.line, classes)
     return {
@@ -182,7 +183,6 @@ def _stand(state: RunState, task: TaskState, now: float, places: Places) -> Stan
         case "landing":
             return "landing", "landing", "", f"{state.target} is being moved to what was tested", ""
         case "reviewing" | "reviewed":
-            # A person's word takes the place of a reviewer's, and where nobody is asked it is waited for.
             todo = f"forgepool approve {state.run} {task.id} --by NAME" if task.review.message is None else ""
             why = task.detail or "its checks are green, and it needs a review or an approval"
             return "in review", "review", "", why, todo
@@ -201,7 +201,7 @@ def _stand(state: RunState, task: TaskState, now: float, places: Places) -> Stan
 def _landed(state: RunState, task: TaskState) -> Stand:
     if task.id in state.lost:
         why = f"it landed as {task.commit[:12]}, which {state.target} no longer contains"
-        return "landed", "lost", "", why, "submit it again under another name, where it is still wanted"
+        return "landed", "lost", "", why, "if it is still wanted, submit it again under another name"
     against = advice_words(task.verdict) if task.verdict is not None else ""
     return "landed", "landed", "", (task.detail or f"it is {task.commit[:12]} in {state.target}") + against, ""
 
@@ -220,16 +220,16 @@ def _again(task: TaskState, mend: str = "push a better commit") -> str:
 
 
 def _leave_for(task: TaskState) -> str:
-    """What lets it in as it is. Secrets are nothing that anybody lets in."""
+    """Return the command that grants what the scans refused; empty where secrets are among it."""
     from forgepool.supervisor.scans.scanning import leave_for
 
     held = [one for one in findings_of(task) if one.weight != "note"]
     paths, rules = leave_for(held)
     globs = any(character in path for path in paths for character in "*?[]{}")
-    if not held or globs or len(paths) > _MOST_SHOWN or any(one.rule == "secret" for one in held):
+    if not held or globs or len(paths) > _MOST_SHOWN or any(finding.rule == "secret" for finding in held):
         return ""
     words = [shlex.quote(path) for path in paths] + [f"--waive {rule}" for rule in rules]
-    return f"; or, where it is meant so: forgepool queue grant {task.id} {' '.join(words)}"
+    return f"; or, if this is intended: forgepool queue grant {task.id} {' '.join(words)}"
 
 
 def _in_line(state: RunState, task: TaskState, now: float, places: Places) -> Stand:
@@ -243,28 +243,28 @@ def _in_line(state: RunState, task: TaskState, now: float, places: Places) -> St
     if is_pausing(task.not_before, now):
         again = clock(task.not_before, now)
         return "waits", "infrastructure", "", f"{task.detail}; it is tried again at {again}", ""
-    needs = [one for one in state.submitted[task.id].needs if state.tasks[one].phase != "landed"]
+    needs = [need for need in state.submitted[task.id].needs if state.tasks[need].phase != "landed"]
     if needs:
         return "waits", "need", needs[0], f"it needs '{needs[0]}', which has not landed yet", ""
     return _frozen(state, task, now, _tried(state, task, places))
 
 
 def _frozen(state: RunState, task: TaskState, now: float, tried: Stand) -> Stand:
-    """Its checks run in a freeze, too."""
+    """Adjust how an entry stands to a freeze. Checks still run in one."""
     until = state.rules.frozen_until(now)
     if until is None or state.submitted[task.id].klass == "hotfix":
         return tried
-    why = f"nothing but hotfixes lands in {state.target} before {state.rules.clock(until)}"
+    why = f"only hotfixes land in {state.target} before {state.rules.clock(until)}"
     if tried[1] == "trial":
         return (*tried[:3], f"{tried[3]}; {why}", "")
     state_word = "green" if state.train.line.entries[task.id].vetted else "waits"
-    return state_word, "frozen", "", f"{why}{'; by itself it was green' if state_word == 'green' else ''}", ""
+    return state_word, "frozen", "", f"{why}{'; it passed its checks alone' if state_word == 'green' else ''}", ""
 
 
 def frozen_words(state: RunState, now: float) -> str | None:
-    """One sentence; None where nothing is frozen."""
+    """Return one sentence during a freeze; else None."""
     until = state.rules.frozen_until(now)
-    return None if until is None else f"nothing but hotfixes lands before {state.rules.clock(until)}"
+    return None if until is None else f"only hotfixes land before {state.rules.clock(until)}"
 
 
 def _shut(state: RunState) -> str | None:
@@ -274,27 +274,27 @@ def _shut(state: RunState) -> str | None:
 
 
 def place_words(state: RunState, task: TaskState) -> str:
-    """Of one that stands in the train of a gate or of a run: what it waits for there, in a few words."""
+    """Describe in a few words what a queued task or entry waits for."""
     return _tried(state, task, _places(state))[3]
 
 
 def _tried(state: RunState, task: TaskState, places: Places) -> Stand:
-    trials = [one for one in state.train.line.trials.values() if task.id in one.car]
+    trials = [trial for trial in state.train.line.trials.values() if task.id in trial.car]
     running = next((one for one in trials if one.state == "running"), None)
     if running is not None:
         others = [one for one in running.car if one != task.id]
         beside = f" together with {_listed(others)}" if others else ""
         behind = f", behind {_listed(running.ahead)}" if running.ahead else ""
         holder = state.train.out[running.id].holder
-        where = f" on {holder}" if holder else ", when a worker takes them"
-        return "tested", "trial", running.id, f"its checks run{beside}{behind}{where}", ""
+        where = f"run on {holder}" if holder else "wait for a worker"
+        return "tested", "trial", running.id, f"its checks {where}{beside}{behind}", ""
     green = next((one for one in trials if one.state == "green"), None)
     if green is not None and green.ahead:
         why = f"it is green behind {_listed(green.ahead)}, and lands with or after {_it(green.ahead)}"
         return "green", "predecessor", green.ahead[-1], why, ""
     doubted = next((one for one in trials if one.state == "red" and one.ahead), None)
     if doubted is not None:
-        why = f"it was red behind {_listed(doubted.ahead)}, which may be {_its(doubted.ahead)} doing; it is tried again"
+        why = f"it failed behind {_listed(doubted.ahead)}, which may be the cause; it is retried"
         return "waits", "doubted", doubted.ahead[-1], why, ""
     before = places.get(task.id, 1) - 1
     one, many = ("branch", "branches") if task.id in state.submitted else ("task", "tasks")
@@ -303,13 +303,9 @@ def _tried(state: RunState, task: TaskState, places: Places) -> Stand:
 
 
 def _listed(names: tuple[str, ...] | list[str]) -> str:
-    shown = [f"'{one}'" for one in names[:5]] + ([f"{len(names) - 5} more"] if len(names) > 5 else [])
+    shown = [f"'{name}'" for name in names[:5]] + ([f"{len(names) - 5} more"] if len(names) > 5 else [])
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
 def _it(names: tuple[str, ...]) -> str:
     return "it" if len(names) == 1 else "them"
-
-
-def _its(names: tuple[str, ...]) -> str:
-    return "its" if len(names) == 1 else "their"

@@ -1,4 +1,4 @@
-"""The report of a run in plain text: derived from the journal alone."""
+"""The report of a run in plain text, derived from the journal alone."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -23,11 +23,11 @@ from forgepool.workers.schema.error_lines import error_lines
 
 
 def describe_missing_review(course: PlanIndex, state: RunState) -> Iterator[str]:
-    """That nobody has passed as a whole what has landed, though somebody was asked; nothing where all is well."""
+    """Yield a section where no integration review has passed what landed."""
     answer = state.wave_review.against
     if not (state.halted_by_review or answer is not None) or not unseen(state):
         return
-    yield from ("", "## Not passed as a whole", "")
+    yield from ("", "## Integration review not passed", "")
     yield f"- {count_of(len(unseen(state)), 'landing')}: {', '.join(unseen(state))}; {by_hand(state)}"
     if answer is not None:
         yield f"- {_outcome(answer)}"
@@ -37,9 +37,11 @@ def describe_missing_review(course: PlanIndex, state: RunState) -> Iterator[str]
 
 
 def describe_integration_reviews(course: PlanIndex, recorded: Sequence[Recorded]) -> Iterator[str]:
-    """Every review that was asked for, with what it found, and every word of a person's."""
+    """Yield each integration review with its findings, and each person's approval."""
     answers = {
-        one.event.result.request_id: one.event.result for one in recorded if isinstance(one.event, e.WaveReviewAnswered)
+        record.event.result.request_id: record.event.result
+        for record in recorded
+        if isinstance(record.event, e.WaveReviewAnswered)
     }
     for one in recorded:
         match one.event:
@@ -47,11 +49,11 @@ def describe_integration_reviews(course: PlanIndex, recorded: Sequence[Recorded]
                 answer = answers.get(sent.message_id)
                 said = "not answered" if answer is None else _outcome(answer)
                 landings = count_of(len(sent.tasks), "landing")
-                yield f"- review of {landings} as a whole, {sent.base[:12]}..{sent.tip[:12]}: {said}"
+                yield f"- integration review of {landings}, {sent.base[:12]}..{sent.tip[:12]}: {said}"
                 found = finding_lines(answer, course.review_policy.threshold) if answer is not None else ()
                 yield from (f"  - {line}" for line in found)
             case e.WaveApproved(by=by, tip=tip):
-                yield f"- {by} answers for what has landed up to {tip[:12]}, as a whole"
+                yield f"- {by} approved everything landed up to {tip[:12]}"
             case _:
                 pass
 
@@ -64,11 +66,11 @@ def _outcome(answer: Review) -> str:
 
 def flake_scores(recorded: Sequence[Recorded]) -> tuple[Score, ...]:
     """
-    Of every test that was a flake in this run, the worst first.
+    Score every test that was flaky in this run, the worst first.
 
-    Which tests ran is not journaled: one counts as seen whenever its check was run anew.
+    The journal does not say which tests ran, so each counts as run whenever its check was.
     """
-    results = [one.event.result for one in recorded if isinstance(one.event, e.CheckAnswered | e.WaveAnswered)]
+    results = [record.event.result for record in recorded if isinstance(record.event, e.CheckAnswered | e.WaveAnswered)]
     flaked = {(flake.check, test) for result in results for flake in result.flaky for test in flake.tests or ("",)}
     return scores(
         Sighting(check=check, test=test, flaked=_flaked(result, check, test))
@@ -81,16 +83,16 @@ def flake_scores(recorded: Sequence[Recorded]) -> tuple[Score, ...]:
 def flake_lines(recorded: Sequence[Recorded]) -> Iterator[str]:
     found = flake_scores(recorded)
     if found:
-        yield from ("", "## Red, then green, on the same tree", "")
+        yield from ("", "## Flaky: failed, then passed, on the same tree", "")
     for one in found:
         test = f" {one.test}" if one.test else ""
         yield f"- {one.check}{test}: {one.flakes} of {one.runs} runs ({one.share:.0%})"
 
 
 def _run(result: CheckResult) -> set[str]:
-    """Checks that were run for this answer, and not taken from an earlier one."""
-    green = {one.check for one in result.certificates if not one.reused}
-    return green | {one.check for one in result.failures} | {one.check for one in result.flaky}
+    """Return the checks that ran for this answer, not taken from an earlier one."""
+    green = {certificate.check for certificate in result.certificates if not certificate.reused}
+    return green | {failure.check for failure in result.failures} | {flake.check for flake in result.flaky}
 
 
 def _flaked(result: CheckResult, check: str, test: str) -> bool:
@@ -98,7 +100,7 @@ def _flaked(result: CheckResult, check: str, test: str) -> bool:
 
 
 def report_lines(kept: KeptRun, state: RunState, recorded: Sequence[Recorded]) -> Iterator[str]:
-    """What landed and by which proof, what did not and why, who did what where."""
+    """Yield the lines of the report: what landed with which proof, what did not and why, and who did what."""
     landed = sorted(state.in_phase("landed"), key=lambda task: task.ended)
     idle = state.in_phase("no_changes", "already_there")
     others = [task for task in state.tasks.values() if task.phase not in DONE]
@@ -141,14 +143,14 @@ def _why_idle(task: TaskState) -> str:
 
 
 def _looked_at(course: PlanIndex, state: RunState, task: TaskState) -> Iterator[str]:
-    """Who wrote its candidate, what the scans noted, who reviewed it, what was read and found."""
+    """Yield who wrote a candidate, who reviewed it, and what they and the scans found."""
     if task.result is not None:
         yield f"  - by {author_words(author_in(course, state, task))}"
     for one in task.verdict.advice if task.verdict else ():
         yield f"  - check {one.words}"
     if task.told is not None and task.phase == "landed":
         yield f"  - landed by {task.told.gate}, as its entry {task.told.entry}{_because(task.told.why)}"
-        yield from (f"    - {one}" for one in task.told.proofs)
+        yield from (f"    - {proof}" for proof in task.told.proofs)
     for found in task.verdict.findings if task.verdict else ():
         yield f"  - scan, {found.weight}: {finding_words(found)}"
     answer, person = task.review.answer, task.review.person
@@ -167,8 +169,8 @@ def _because(why: str) -> str:
 
 
 def _target(course: PlanIndex, recorded: Sequence[Recorded]) -> Iterator[str]:
-    """What is known of the target itself: tests that were red before us, and what it is as a whole."""
-    checked = [one.event.result for one in recorded if isinstance(one.event, e.CheckAnswered)]
+    """Yield the section on the target: tests that failed before the run, checks and reviews of the whole."""
+    checked = [record.event.result for record in recorded if isinstance(record.event, e.CheckAnswered)]
     red = dict.fromkeys(test for result in checked for test in result.red_base)
     waves = [one.event for one in recorded if isinstance(one.event, e.WaveSent)]
     as_a_whole = list(describe_integration_reviews(course, recorded))
@@ -176,10 +178,10 @@ def _target(course: PlanIndex, recorded: Sequence[Recorded]) -> Iterator[str]:
         return
     yield from ("", "## The target", "")
     if red:
-        yield f"- {count_of(len(red), 'failure')} on it before, and not counted: {', '.join(list(red)[:20])}"
+        yield f"- {count_of(len(red), 'failure')} there before this run, not counted: {', '.join(list(red)[:20])}"
     for wave in waves:
         answers = [one.event.result for one in recorded if isinstance(one.event, e.WaveAnswered)]
-        result = next((one for one in answers if one.request_id == wave.message_id), None)
+        result = next((answer for answer in answers if answer.request_id == wave.message_id), None)
         said = "not answered" if result is None else f"{result.verdict}{': ' if result.detail else ''}{result.detail}"
         since = f"after {count_of(len(wave.tasks), 'landing')} since {wave.since[:12]}"
         yield f"- all checks on {wave.base[:12]}, {since if wave.tasks else 'before the first landing'}: {said}"
@@ -197,20 +199,20 @@ def _used(task: TaskState) -> Iterator[str]:
 
 
 def _bill(kept: KeptRun, state: RunState) -> Iterator[str]:
-    """What the run used in all, and how its budget stands; nothing where neither says anything."""
+    """Yield the section on models and budget; nothing where there is nothing to say."""
     whole = bill(state.uses())
     budget = list(budget_words(kept.course.ledger(state)))
     said = bill_words(whole)
     if said or budget:
         yield from ("", "## Models", "")
     if said:
-        yield f"- in all: {said}"
+        yield f"- total: {said}"
     of_waves = bill(state.wave_review.review.uses.values())
     if of_waves.counts:
-        yield f"  - of that, by reviews of what has landed as a whole: {bill_words(of_waves)}"
+        yield f"  - of that, by integration reviews: {bill_words(of_waves)}"
     if whole.unpriced_attempts:
         known = f"{count_of(whole.unpriced_attempts, 'attempt')} by models without a known price"
-        yield f"- {known}: each counts against a budget in USD with all that was reserved for it"
+        yield f"- {known}: each counts against a USD budget with its full reservation"
     for one in budget:
         yield f"- budget: {one}"
 
@@ -221,11 +223,13 @@ def _span(recorded: Sequence[Recorded]) -> str:
 
 def _proof(task: TaskState) -> str:
     if not task.certificates and task.told is not None:
-        return f"let in by {task.told.gate}"
+        return f"accepted by {task.told.gate}"
     if not task.certificates:
-        return "no checks were asked for (`checks: none`)"
+        return "no checks were requested (`checks: none`)"
     tree = task.certificates[0].tree[:12]
-    checks = ", ".join(f"{one.check} {one.seconds:.1f} s on {one.host}" for one in task.certificates)
+    checks = ", ".join(
+        f"{certificate.check} {certificate.seconds:.1f} s on {certificate.host}" for certificate in task.certificates
+    )
     return f"green on tree {tree} ({checks})"
 
 
@@ -250,7 +254,7 @@ def _reasons(task: TaskState) -> Iterator[str]:
 
 
 def _logs(kept: KeptRun, recorded: Sequence[Recorded], task: TaskState) -> Iterator[str]:
-    """The folder of its newest logs, and how to read all of them."""
+    """Yield the folder of a task's newest logs, and the command that shows all."""
     found = task_logs(kept.folder, recorded, task.id)
     if found:
         last = found[-1]
@@ -262,8 +266,8 @@ def _hosts(recorded: Sequence[Recorded]) -> Iterator[str]:
     did: dict[str, Counter[str]] = defaultdict(Counter)
     held: dict[str, set[Level]] = defaultdict(set)
     lost = 0
-    for one in recorded:
-        match one.event:
+    for record in recorded:
+        match record.event:
             case e.OrderAnswered(result=result):
                 did[result.host]["order"] += 1
                 held[result.host] |= {result.sandbox} if result.sandbox else set()
@@ -285,4 +289,4 @@ def _hosts(recorded: Sequence[Recorded]) -> Iterator[str]:
         work = ", ".join(count_of(did[host][noun], noun) for noun in nouns)
         yield f"- {host}: {work}" + "".join(f"; {LEVEL_WORDS[level]}" for level in sorted(held[host]))
     if lost:
-        yield f"- lost with their workers and done again: {count_of(lost, 'message')}"
+        yield f"- lost with their workers and repeated: {count_of(lost, 'message')}"

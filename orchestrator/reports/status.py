@@ -1,4 +1,4 @@
-"""How a run stands, for people and for programs: derived from its state, never kept."""
+"""How a run stands, for people and programs: derived from its state, never stored."""
 
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -30,53 +30,53 @@ class TaskStanding:
     attempts: int
     commit: str | None
     seconds: float | None
-    """From its first start to its end, or to now."""
+    """Seconds from its first start to its end, or to now."""
     host: str
     detail: str
     question: str
-    """What an agent asks a person; empty where none does."""
+    """Question of its agent to a person; empty where there is none."""
     wanted: str
-    """What a person is wanted for: `trouble`, `question`, `budget`, `review`; empty where none is."""
+    """Reason a person is needed: `trouble`, `question`, `budget`, `review`; empty where none is."""
     author: str
-    """Who made its candidate: agent, models, families."""
+    """Agent, models and families that made its candidate."""
     review: "ReviewStanding | None"
-    """None where nobody has looked at its candidate, and nobody is to."""
+    """None where its candidate needs no review and has none."""
     flaky: tuple[str, ...]
-    """Checks that were red, then green on the tree that was to land, with the tests where these are known."""
+    """Checks that failed, then passed on the same tree, with the tests where known."""
     red_base: tuple[str, ...]
     """Tests that fail on the target itself."""
     used: RunBill
-    """Reviews included."""
+    """Usage of models, including reviews."""
     used_by_reviews: RunBill
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewStanding:
-    """Who has looked at a candidate, and what came of it."""
+    """A review of a candidate, and its outcome."""
 
     outcome: str
-    """As the reviewer answered; `approved` by a person; empty as long as nobody has answered."""
+    """The reviewer's outcome; `approved` by a person; empty until there is one."""
     models: tuple[str, ...] = ()
     families: tuple[str, ...] = ()
     person: str = ""
     read: int = 0
     changed: int = 0
-    """Files; of these `read` were read."""
+    """Files changed; `read` counts those that were read."""
     held: tuple[str, ...] = ()
-    """Findings that are held against the candidate."""
+    """Findings that block the candidate."""
     dropped: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeStanding:
-    """Who has looked at what has landed as a whole."""
+    """The integration review of what has landed."""
 
     review: ReviewStanding
     since: str
-    """Of the difference that the last review was about, or is to be about; nothing as long as there was none."""
+    """Commit from which the last or next review starts; empty where there was none."""
     tip: str
     tasks: tuple[str, ...]
-    """Those that have landed, and that nobody has passed as a whole."""
+    """Landed tasks that no integration review has passed."""
     detail: str
     used: RunBill
 
@@ -88,20 +88,18 @@ class Standing:
     tip: str
     outcome: str
     """
-    `running`, `paused`, `landed` (all of it), `done` (all of it, and some of it had no changes or was there already) or
-    `incomplete`.
+    `running`, `paused`, `landed` (all tasks), `done` (all; some had no changes or were there already) or `incomplete`.
     """
     shut: str
-    """Why nothing is let in; empty where the gate is open."""
+    """Reason why landing is paused; empty while it is not."""
     tasks: tuple[TaskStanding, ...]
     whole: WholeStanding | None
-    """None where the plan has nothing reviewed as a whole."""
+    """None where the plan has no integration review."""
     used: RunBill
     budget: BudgetLedger
-    """The cap, and what counts against it: spent, and reserved by orders under way or lost."""
+    """The cap, and what counts against it: spent, or reserved by orders under way or lost."""
 
     def as_json(self) -> dict[str, object]:
-        """Budgets become plain values."""
         ledger = {"cap": self.budget.cap.model_dump(), "usd": self.budget.usd, "tokens": self.budget.tokens}
         return {**asdict(self), "budget": ledger}
 
@@ -195,7 +193,7 @@ def _how_it_ended(run: str, task: TaskState) -> str:
 
 
 class Waits:
-    """What tasks wait for in one state. What holds for all of them is looked up once."""
+    """Explains what tasks wait for in one state. Facts about all of them are looked up once."""
 
     def __init__(self, course: PlanIndex, state: RunState) -> None:
         self.course = self._course = course
@@ -207,18 +205,18 @@ class Waits:
         self._overtaken = {task.id: task.overtaken for task in state.in_phase("pending") if task.overtaken}
 
     def phase_name(self, task: TaskState) -> str:
-        """The phase, with `ready` told from `pending`: nothing but a slot is missing."""
+        """Return the phase; a pending task that lacks nothing but a slot is `ready`."""
         if task.phase != "pending":
             return task.phase
         waiting = self._why(task)
         return "pending" if waiting.needs or waiting.lock or waiting.reserved else "ready"
 
     def reason(self, task: TaskState) -> str:
-        """What a task that has not ended waits for, in a few words; who has it when it is being worked on."""
+        """Return in a few words what a task waits for, or who works on it."""
         match task.phase:
             case "candidate":
                 other = waits_for(self._course, self.state, task)
-                return f"waits for '{other}', which holds what it changed undeclared" if other else ""
+                return f"waits for '{other}', which locks paths that it changed without declaring" if other else ""
             case "reviewing":
                 return self._reviewing(task)
             case "queued":
@@ -238,21 +236,21 @@ class Waits:
     def _reviewing(self, task: TaskState) -> str:
         review = task.review
         if review.message is not None:
-            return f"is reviewed on {review.holder}" if review.holder else "no reviewer has taken it yet"
+            return f"under review on {review.holder}" if review.holder else "no reviewer has taken it yet"
         if self.state.halted:
             return f"landing is paused: {self.state.halted}"
         if review.limit_until > self.state.at:
-            return f"its review waits until {clock(review.limit_until, self.state.at)} for a model's limit"
+            return f"its review waits until {clock(review.limit_until, self.state.at)} for a model's rate limit"
         if short_of_budget_for_review(self._course, self.state):
-            return "its review waits for what others will leave of the budget"
-        again = f", again after trouble: {review.detail}" if review.troubles else ""
+            return "its review waits for budget that others may leave"
+        again = f"; the last review failed: {review.detail}" if review.troubles else ""
         return f"waits for a reviewer{again}"
 
     def _pending(self, task: TaskState) -> str:
         if task.restorable:
             return f"{task.detail}; waits for its lock"
         if task.limit_until > self.state.at:
-            return f"waits until {clock(task.limit_until, self.state.at)} for the model's limit"
+            return f"waits until {clock(task.limit_until, self.state.at)} for the model's rate limit"
         if task.id in self._held_by_base:
             return base_words(self.state)
         waiting = self._why(task)
@@ -266,7 +264,7 @@ class Waits:
             return f"lets '{other}' go first, which has waited long for {theirs}"
         if (short := self._money(task)) is not None:
             return short
-        return f"again after trouble: {task.detail}" if task.troubles else "waits for a worker"
+        return f"waits for a worker; the last attempt failed: {task.detail}" if task.troubles else "waits for a worker"
 
     def _money(self, task: TaskState) -> str | None:
         if task.id not in self._course.paid:
@@ -274,7 +272,7 @@ class Waits:
         short = short_of_budget(self._course, self.state, task)
         first = self._first_short
         behind = first is not None and self._course.graph.rank[task.id] > self._course.graph.rank[first]
-        return f"goes after '{first}', which waits for money" if short is None and behind else short
+        return f"waits behind '{first}', which waits for budget" if short is None and behind else short
 
     @cached_property
     def _held_by_base(self) -> frozenset[str]:
@@ -282,7 +280,7 @@ class Waits:
 
     @cached_property
     def _first_short(self) -> str | None:
-        """The first task that waits for nothing but money: who comes after it waits too."""
+        """The first task that waits only for budget; later tasks wait behind it."""
         pending = self.state.in_phase("pending") if self._course.budget(self.state).capped else []
         able = (task for task in pending if self.phase_name(task) == "ready" and task.not_before <= self.state.at)
         short = [task.id for task in able if short_of_budget(self._course, self.state, task) is not None]

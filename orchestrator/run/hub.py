@@ -9,10 +9,10 @@ from pathlib import Path
 from forgepool.orchestrator.plan.document import Plan, load_plan
 from forgepool.orchestrator.plan.entries import review_by
 from forgepool.supervisor.gate.requirements import GATE_FILE
-from forgepool.supervisor.gate_file.document import read_gate_file
+from forgepool.supervisor.gate_file.reading import read_gate_file
+from forgepool.workers.schema.documents import read
+from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.settings import Settings
-from forgepool.workers.schema.yaml.documents import read
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 from forgepool.workers.workspace.assets import AssetsChanged, copy_assets, publish_assets
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file, tree_paths
 from forgepool.worktrees.errors import UserError

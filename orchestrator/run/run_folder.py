@@ -17,9 +17,9 @@ from forgepool.orchestrator.plan.document import Plan, dump_plan, plan_digest, r
 from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IllegalStep
+from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.orders import Message
 from forgepool.workers.schema.settings import Settings
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 from forgepool.worktrees.errors import UserError
 
 

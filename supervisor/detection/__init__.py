@@ -1,4 +1,3 @@
 """
-What a repository seems to be checked with, by what is committed: proposals for a person, who decides. Nothing here is
-ever used by a run or by the gate.
+Proposals of checks for `forgepool init`, guessed from committed files. A person decides; no run and no gate uses them.
 """

@@ -1,8 +1,8 @@
 """
-Which checks a repository seems to have, by its committed files: `forgepool init` shows them to a person.
+Detect the checks of a repository from its committed files.
 
-Only what lies at the top of the tree is proposed; of what lies deeper a note is given. A command that says nothing, or
-that cannot fail, is left out and named.
+Only the top of the tree is read, and deeper projects are named in a note. A command that does nothing, or that cannot
+fail, is left out and named as well.
 """
 
 import json
@@ -24,14 +24,15 @@ from forgepool.supervisor.detection.proposals import (
 )
 from forgepool.supervisor.detection.python_projects import python_checks
 
-_SCRIPTS: tuple[tuple[Role, str], ...] = (("test", "test"), ("lint", "lint"), ("build", "build"))
+_SCRIPTS: tuple[Role, ...] = ("test", "lint", "build")
+"""Scripts of `package.json`, each named like its role."""
 _SAYS_NOTHING = re.compile(r"(?:echo|printf|true|:|exit)\b.*|:|")
 _BETWEEN = re.compile(r"&&|\|\||[;|\n]")
 _WRITES_IN_MODULES = ("vite", "vitest", "webpack", "babel-loader", "terser-webpack-plugin", "ava", "nyc")
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 _RULE = re.compile(r"^(?P<targets>[A-Za-z0-9_.%/-]+(?:[ \t]+[A-Za-z0-9_.%/-]+)*)[ \t]*::?(?!=)(?P<needs>[^\n]*)$")
 _MANIFESTS = frozenset(
-    {
+    [
         "pyproject.toml",
         "setup.py",
         "package.json",
@@ -40,22 +41,24 @@ _MANIFESTS = frozenset(
         "pom.xml",
         "build.gradle",
         "build.gradle.kts",
-    }
+    ]
 )
 _MOST_NAMED = 5
 
 
 def detect(files: CommittedFiles) -> Detected:
-    """Every check that the files speak for, and what a person should know besides."""
+    """Return every check that the files suggest, and notes for the person who decides."""
     notes: list[str] = []
     native = [*python_checks(files), *_node(files, notes), *_cargo(files), *_go(files), *_jvm(files)]
     around = [*_make(files, notes), *_runners(files)]
-    has = {one.role for one in native}
-    for one in around:
-        if one.role in has:
-            by = one.why.partition(";")[0]
-            notes.append(f"`{one.run}` is there too ({by}); it may do the same as what is proposed for {one.role}.")
-    proposals = name_proposals([*native, *(one for one in around if one.role not in has)])
+    roles = {proposal.role for proposal in native}
+    for proposal in around:
+        if proposal.role in roles:
+            by = proposal.why.partition(";")[0]
+            notes.append(
+                f"`{proposal.run}` is there too ({by}); it may do the same as what is proposed for {proposal.role}."
+            )
+    proposals = name_proposals([*native, *(proposal for proposal in around if proposal.role not in roles)])
     notes += _unignored(files, proposals)
     notes += _deeper(files)
     return Detected(proposals=proposals, notes=tuple(notes))
@@ -68,29 +71,29 @@ def _node(files: CommittedFiles, notes: list[str]) -> Iterator[CheckProposal]:
         return
     manager = _manager(files, package)
     before = _modules(files, package, manager)
-    for role, script in _SCRIPTS:
-        said = scripts.get(script)
-        if not isinstance(said, str):
+    for script in _SCRIPTS:
+        command = scripts.get(script)
+        if not isinstance(command, str):
             continue
-        if objection := _objection([said]):
+        if objection := _objection([command]):
             notes.append(f"package.json's script '{script}' {objection}, and is left out.")
             continue
         run = f"{manager} test" if script == "test" else f"{manager} run {script}"
-        # Waits for changes for ever where it believes that somebody is watching.
-        asked = "CI=true " if "react-scripts test" in said else ""
-        why = f"by package.json, script '{script}': {said[:80]}"
-        yield CheckProposal(role=role, tool=f"{manager}-{script}", run=asked + run, why=why, preparation=before)
+        # On a terminal it would wait for changes for ever.
+        prefix = "CI=true " if "react-scripts test" in command else ""
+        why = f"by package.json, script '{script}': {command[:80]}"
+        yield CheckProposal(role=script, tool=f"{manager}-{script}", run=prefix + run, why=why, preparation=before)
 
 
 def _manager(files: CommittedFiles, package: dict[str, Any]) -> str:
-    said = package.get("packageManager")
-    if isinstance(said, str) and (found := re.match(r"(npm|pnpm|yarn)@", said)):
+    pinned = package.get("packageManager")
+    if isinstance(pinned, str) and (found := re.match(r"(npm|pnpm|yarn)@", pinned)):
         return found[1]
     return {"pnpm-lock.yaml": "pnpm", "yarn.lock": "yarn"}.get(files.first("pnpm-lock.yaml", "yarn.lock") or "", "npm")
 
 
 def _modules(files: CommittedFiles, package: dict[str, Any], manager: str) -> Preparation | None:
-    """`node_modules`, where the package needs any."""
+    """Return the set-up of `node_modules`, or None if the package needs none."""
     needs = [name for key in ("dependencies", "devDependencies") for name in _dict(package.get(key))]
     if not needs and "workspaces" not in package:
         return None
@@ -110,14 +113,14 @@ def _modules(files: CommittedFiles, package: dict[str, Any], manager: str) -> Pr
     # Plug'n'Play puts its packages elsewhere.
     kept = not berry or "nodeLinker: node-modules" in files.text(".yarnrc.yml")
     writes = sorted(set(needs) & set(_WRITES_IN_MODULES))
-    told = f"; writable, since {writes[0]} keeps a cache in there" if writes and kept else ""
+    writable_note = f"; writable, since {writes[0]} keeps a cache in there" if writes and kept else ""
     folders = (Folder(folder="node_modules", key=key, writable=bool(writes)),) if kept else ()
-    return Preparation(run=run, why=f"the packages by {key}{told}", folders=folders, network=hosts)
+    return Preparation(run=run, why=f"the packages by {key}{writable_note}", folders=folders, network=hosts)
 
 
 def _classic(package: dict[str, Any]) -> bool:
-    said = package.get("packageManager")
-    return not isinstance(said, str) or said.startswith("yarn@1.")
+    pinned = package.get("packageManager")
+    return not isinstance(pinned, str) or pinned.startswith("yarn@1.")
 
 
 def _cargo(files: CommittedFiles) -> Iterator[CheckProposal]:
@@ -141,11 +144,11 @@ def _cargo(files: CommittedFiles) -> Iterator[CheckProposal]:
             why="Cargo.lock is not committed, so nothing says which versions, and nothing is kept",
             network=("index.crates.io", "static.crates.io"),
         )
-    said = (home if before else "", " --locked" if lock else "", " --offline" if before else "")
+    parts = (home if before else "", " --locked" if lock else "", " --offline" if before else "")
     workspace = " --workspace" if re.search(r"^\[workspace\]", files.text("Cargo.toml"), re.MULTILINE) else ""
 
     def cargo(verb: str) -> str:
-        return f"{said[0]}cargo {verb}{workspace}{said[1]}{said[2]}"
+        return f"{parts[0]}cargo {verb}{workspace}{parts[1]}{parts[2]}"
 
     yield CheckProposal(role="build", tool="cargo-build", run=cargo("build"), why="by Cargo.toml", preparation=before)
     yield CheckProposal(
@@ -182,13 +185,10 @@ def _go(files: CommittedFiles) -> Iterator[CheckProposal]:
             folders=(Folder(folder=".gomodcache", key=key, writable=True),) if key else (),
             network=("proxy.golang.org", "sum.golang.org"),
         )
-    for role, verb in (("build", "build"), ("lint", "vet"), ("test", "test")):
+    verbs: tuple[tuple[Role, str], ...] = (("build", "build"), ("lint", "vet"), ("test", "test"))
+    for role, verb in verbs:
         tool, run = f"go-{verb}", f"{where}go {verb} ./..."
-        yield CheckProposal(role=_role(role), tool=tool, run=run, why="by go.mod", preparation=before)
-
-
-def _role(name: str) -> Role:
-    return next(role for role, _ in _SCRIPTS if role == name)
+        yield CheckProposal(role=role, tool=tool, run=run, why="by go.mod", preparation=before)
 
 
 def _jvm(files: CommittedFiles) -> Iterator[CheckProposal]:
@@ -212,7 +212,7 @@ def _jvm(files: CommittedFiles) -> Iterator[CheckProposal]:
 def _make(files: CommittedFiles, notes: list[str]) -> Iterator[CheckProposal]:
     path = files.first(*_MAKEFILES)
     rules = _rules(files.text(path)) if path else {}
-    told = "; what it calls must be on the PATH, or be set up"
+    advice = "; what it calls must be on the PATH, or be set up"
     for target in ("test", "check", "lint"):
         if target not in rules:
             continue
@@ -224,13 +224,12 @@ def _make(files: CommittedFiles, notes: list[str]) -> Iterator[CheckProposal]:
             notes.append(f"`make check` is there too (by {path}); `make test` is taken for the tests.")
             continue
         role: Role = "lint" if target == "lint" else "test"
-        yield CheckProposal(
-            role=role, tool=f"make-{target}", run=f"make {target}", why=f"by {path}, target '{target}'{told}"
-        )
+        why = f"by {path}, target '{target}'{advice}"
+        yield CheckProposal(role=role, tool=f"make-{target}", run=f"make {target}", why=why)
 
 
 def _rules(text: str) -> dict[str, tuple[list[str], list[str]]]:
-    """Target to prerequisites and recipe, of rules that are written out; variables are not expanded."""
+    """Return the prerequisites and the recipe of each literal target. Variables are not expanded."""
     found: dict[str, tuple[list[str], list[str]]] = {}
     open_: list[str] = []
     for line in text.replace("\\\n", " ").splitlines():
@@ -250,25 +249,25 @@ def _rules(text: str) -> dict[str, tuple[list[str], list[str]]]:
 
 
 def _recipe(line: str) -> str:
-    """A line of a recipe as the shell is given it; make does not mind what becomes of one that begins with `-`."""
+    """Return a line of a recipe as the shell gets it. `make` ignores the failure of a line with a leading `-`."""
     command = line.lstrip("@-+ ")
     ignored = "-" in line[: len(line) - len(command)]
     return f"{command} || true" if ignored else command
 
 
 def _runners(files: CommittedFiles) -> Iterator[CheckProposal]:
-    """What runs other tools: wanted only where these were not found."""
+    """Propose tools that run other tools. They count only if those were not found."""
     hosts = ("pypi.org", "files.pythonhosted.org")
-    told = "it makes its environments itself, each time"
+    advice = "it makes its environments itself, each time"
     if files.first("tox.toml") or re.search(r"^\[(?:tox|testenv)\]", files.text("tox.ini"), re.MULTILINE):
         where = files.first("tox.toml", "tox.ini")
-        yield CheckProposal(role="test", tool="tox", run="tox run", why=f"by {where}; {told}", network=hosts)
+        yield CheckProposal(role="test", tool="tox", run="tox run", why=f"by {where}; {advice}", network=hosts)
     elif "noxfile.py" in files.paths:
-        yield CheckProposal(role="test", tool="nox", run="nox", why=f"by noxfile.py; {told}", network=hosts)
+        yield CheckProposal(role="test", tool="nox", run="nox", why=f"by noxfile.py; {advice}", network=hosts)
 
 
 def _objection(commands: Sequence[str]) -> str | None:
-    """Why commands are no check, as what follows their name; None where they may be one."""
+    """Return why commands are no check, as the end of a sentence, or None if they may be one."""
     parts = [part.strip() for command in commands for part in _BETWEEN.split(command)]
     if not any(parts):
         return "is empty"
@@ -279,18 +278,17 @@ def _objection(commands: Sequence[str]) -> str | None:
 
 
 def _unignored(files: CommittedFiles, proposals: tuple[CheckProposal, ...]) -> Iterator[str]:
-    """Folders that set-ups fill and the top `.gitignore` does not name."""
     ignored = {line.strip().strip("/") for line in files.text(".gitignore").splitlines()}
-    folders = {each.folder for one in proposals if one.preparation for each in one.preparation.folders}
+    folders = {each.folder for proposal in proposals if proposal.preparation for each in proposal.preparation.folders}
     for folder in sorted(folders - ignored):
         yield f"{folder} is not named in .gitignore; until git ignores it, agents' worktrees do without it."
 
 
 def _deeper(files: CommittedFiles) -> Iterator[str]:
-    found = sorted(path for path in files.paths if "/" in path and _is_manifest(path))
-    if found:
-        more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
-        named_ = ", ".join(one_line(path) for path in found[:_MOST_NAMED])
+    manifests = sorted(path for path in files.paths if "/" in path and _is_manifest(path))
+    if manifests:
+        more = f" and {len(manifests) - _MOST_NAMED} more" if len(manifests) > _MOST_NAMED else ""
+        named_ = ", ".join(one_line(path) for path in manifests[:_MOST_NAMED])
         yield f"Not looked into, since not at the top: {named_}{more}."
 
 
@@ -301,10 +299,10 @@ def _is_manifest(path: str) -> bool:
 
 def _json(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        data = json.loads(text)
     except (ValueError, RecursionError):
         return {}
-    return _dict(found)
+    return _dict(data)
 
 
 def _dict(value: object) -> dict[str, Any]:

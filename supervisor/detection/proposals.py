@@ -1,8 +1,8 @@
 """
-What checks are proposed to a person, by which committed files; and the `forgepool.yaml` that says so.
+Proposed checks, and the `forgepool.yaml` that holds them.
 
-A proposal is a guess. Nothing here runs a command, writes a file, or is asked by a run or by the gate: what counts is
-what a person has committed.
+A proposal is a guess. Nothing here runs a command or writes a file, and neither a run nor the gate reads it: only
+what a person has committed counts.
 """
 
 import json
@@ -29,19 +29,19 @@ checks:
     run: ./run-the-tests
     timeout_s: 15m
 """
-"""For a repository in which nothing was found."""
+"""The file for a repository in which nothing was found."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedFiles:
-    """The regular files of one commit. Links are none: what they lead to is nobody's word."""
+    """The regular files of one commit. Links are left out, as they may lead anywhere."""
 
     git: Git
     commit: CommitId
     paths: frozenset[str]
 
     def text(self, path: str) -> str:
-        """The file's text; empty where there is none, or one too large to be what it is called."""
+        """Return the file's text. It is empty for a missing file, and for one too large for its kind."""
         if path not in self.paths:
             return ""
         try:
@@ -50,13 +50,13 @@ class CommittedFiles:
             return ""
 
     def first(self, *paths: str) -> str | None:
-        """The first of them that is there."""
+        """Return the first of these paths that exists."""
         return next((path for path in paths if path in self.paths), None)
 
 
 def read_committed(git: Git, commit: CommitId) -> CommittedFiles:
-    """The files of a commit, whatever lies in anybody's work tree."""
-    records = (one.partition("\t") for one in git.run("ls-tree", "-r", "-z", "--full-tree", commit).fields)
+    """Return the files of a commit, whatever the work tree holds."""
+    records = (record.partition("\t") for record in git.run("ls-tree", "-r", "-z", "--full-tree", commit).fields)
     return CommittedFiles(
         git=git, commit=commit, paths=frozenset(path for facts, _, path in records if facts[:3] == "100")
     )
@@ -64,7 +64,7 @@ def read_committed(git: Git, commit: CommitId) -> CommittedFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folder:
-    """A folder that the set-up fills, kept by a committed file."""
+    """A folder that a set-up fills, cached by the contents of a committed file."""
 
     folder: str
     key: str
@@ -73,7 +73,7 @@ class Folder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preparation:
-    """A set-up, and why it is proposed."""
+    """A set-up, and the reason for it."""
 
     run: str
     why: str
@@ -83,22 +83,22 @@ class Preparation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckProposal:
-    """A check that a person may want."""
+    """A proposed check."""
 
     role: Role
     tool: str
-    """Unique among all that can be proposed; the check's name where two have one role."""
+    """A name, unique among all proposals. It names the check if two share a role."""
     run: str
     why: str
-    """By which committed file; a clause."""
+    """The committed file that suggests it, as a clause."""
     preparation: Preparation | None = None
     reports: tuple[str, ...] = ()
     network: tuple[str, ...] = ()
     """Hosts that the command itself needs."""
     uses: str | None = None
-    """The tool of another proposal, whose leavings it needs."""
+    """The tool of another proposal, whose checkout it runs in."""
     name: str = ""
-    """The check's; given when all proposals are known."""
+    """The check's name, set once all proposals are known."""
 
     def as_json(self) -> dict[str, object]:
         before = self.preparation
@@ -117,22 +117,25 @@ class CheckProposal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detected:
-    """What was found in a commit."""
+    """The proposals for a commit."""
 
     proposals: tuple[CheckProposal, ...]
     notes: tuple[str, ...]
-    """What was seen and is not proposed, and what a person should know, a sentence each."""
+    """Sentences about what was seen and not proposed, and what a person should know."""
 
 
 def name_proposals(proposals: Sequence[CheckProposal]) -> tuple[CheckProposal, ...]:
-    """Each with its name: its role, or its tool where several have that role."""
-    often = Counter(one.role for one in proposals)
-    names = {one.tool: one.role if often[one.role] == 1 else one.tool for one in proposals}
-    return tuple(replace(one, name=names[one.tool], uses=names[one.uses] if one.uses else None) for one in proposals)
+    """Return the proposals with their names: the role, or the tool if several share the role."""
+    often = Counter(proposal.role for proposal in proposals)
+    names = {proposal.tool: proposal.role if often[proposal.role] == 1 else proposal.tool for proposal in proposals}
+    return tuple(
+        replace(proposal, name=names[proposal.tool], uses=names[proposal.uses] if proposal.uses else None)
+        for proposal in proposals
+    )
 
 
 def gate_file(detected: Detected) -> str:
-    """The text of a `forgepool.yaml` with every proposal, and why it is there; at least one is needed."""
+    """Return a `forgepool.yaml` with every proposal and its reason. At least one is needed."""
     head = (
         "Proposed by `forgepool init` from what is committed here: a guess, which counts for nothing until a person "
         "has read, corrected, tried and committed it. docs/how-to/gate.md has every key."
@@ -141,49 +144,49 @@ def gate_file(detected: Detected) -> str:
     for note in detected.notes:
         lines += _comment(note, bullet="- ")
     lines += ["version: 1", "checks:"]
-    for one in detected.proposals:
-        lines += _check(one)
+    for proposal in detected.proposals:
+        lines += _check(proposal)
     return "\n".join(lines) + "\n"
 
 
 def one_line(text: str) -> str:
-    """Words from a repository, which may hold anything, as a part of one line."""
+    """Return text from a repository, which may hold anything, as a part of one line."""
     return "".join(each if each.isprintable() else "?" for each in text)
 
 
-def _check(one: CheckProposal) -> Iterator[str]:
-    yield from _comment(one.why, indent="  ")
-    yield f"  - name: {_scalar(one.name)}"
-    yield f"    run: {_scalar(one.run)}"
-    yield f"    timeout_s: {TIMEOUTS[one.role]}"
-    if one.uses:
-        yield f"    uses: [{_scalar(one.uses)}]"
-    if one.reports:
-        yield f"    reports: {_list(one.reports)}"
-    if one.preparation:
-        yield from _comment(one.preparation.why, indent="    ")
-        yield f"    setup: {_scalar(one.preparation.run)}"
-    if folders := _folders(one):
+def _check(proposal: CheckProposal) -> Iterator[str]:
+    yield from _comment(proposal.why, indent="  ")
+    yield f"  - name: {_scalar(proposal.name)}"
+    yield f"    run: {_scalar(proposal.run)}"
+    yield f"    timeout_s: {TIMEOUTS[proposal.role]}"
+    if proposal.uses:
+        yield f"    uses: [{_scalar(proposal.uses)}]"
+    if proposal.reports:
+        yield f"    reports: {_list(proposal.reports)}"
+    if proposal.preparation:
+        yield from _comment(proposal.preparation.why, indent="    ")
+        yield f"    setup: {_scalar(proposal.preparation.run)}"
+    if folders := _folders(proposal):
         yield "    cache:"
         yield from (f"      - {_folder(each)}" for each in folders)
-    if hosts := _hosts(one):
+    if hosts := _hosts(proposal):
         yield from _comment(
             "reached only where your own policy allows it too (docs/reference/policy.md)", indent="    "
         )
         yield f"    network: {_list(hosts)}"
 
 
-def _folders(one: CheckProposal) -> tuple[Folder, ...]:
-    return one.preparation.folders if one.preparation else ()
+def _folders(proposal: CheckProposal) -> tuple[Folder, ...]:
+    return proposal.preparation.folders if proposal.preparation else ()
 
 
-def _hosts(one: CheckProposal) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*(one.preparation.network if one.preparation else ()), *one.network)))
+def _hosts(proposal: CheckProposal) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*(proposal.preparation.network if proposal.preparation else ()), *proposal.network)))
 
 
-def _folder(one: Folder) -> str:
-    writable = ", writable: true" if one.writable else ""
-    return f"{{folder: {_scalar(one.folder)}, key: {_scalar(one.key)}{writable}}}"
+def _folder(folder: Folder) -> str:
+    writable = ", writable: true" if folder.writable else ""
+    return f"{{folder: {_scalar(folder.folder)}, key: {_scalar(folder.key)}{writable}}}"
 
 
 def _list(words: Sequence[str]) -> str:
@@ -191,7 +194,7 @@ def _list(words: Sequence[str]) -> str:
 
 
 def _scalar(text: str) -> str:
-    """As YAML has it: plain where that can be read in one way only, else in the quotes that need fewer escapes."""
+    """Return the text as YAML: plain if that is unambiguous, else in the quotes that need fewer escapes."""
     if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
         return text
     single = '"' in text and "'" not in text and text.isprintable()

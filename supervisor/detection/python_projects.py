@@ -1,8 +1,8 @@
 """
-Which checks a Python project seems to have, and the environment that they would need.
+Detect the checks of a Python project, and the environment that they need.
 
-Said by configuration first, by declared dependencies next, by what test files import last. No tool is proposed because
-it is popular.
+Configuration counts first, declared dependencies next, the imports of test files last. No tool is proposed because it
+is popular.
 """
 
 import re
@@ -27,13 +27,13 @@ _TEST_FILE = re.compile(r"(?:.*/)?(?:test_[^/]*|[^/]*_test|tests)\.py")
 _TARGETS = re.compile(r"^\s*(?:files|packages|modules)\s*=", re.MULTILINE)
 _EXTRAS = ("test", "tests", "testing", "dev", "lint")
 _RUN_INSIDE = ("pytest", "mypy")
-"""They import the project, so they must be where its dependencies are."""
+"""Tools that import the project, and so must be installed beside its dependencies."""
 _MOST_READ = 40
 
 
 @dataclass(frozen=True)
 class PythonProject:
-    """What the committed files say of one."""
+    """A Python project, as its committed files describe it."""
 
     files: CommittedFiles
 
@@ -47,14 +47,15 @@ class PythonProject:
     @cached_property
     def groups(self) -> dict[tuple[str, str], frozenset[str]]:
         """
-        Distributions in lower case, by where they are declared: ("", "") is what is always installed, else the kind of
-        group and its name.
+        Names of distributions in lower case, by the kind and name of their group.
+
+        `("", "")` holds the ones that are always installed.
         """
-        said, poetry = self.table("project"), self.table("tool", "poetry")
-        always = (*_names(said.get("dependencies")), *_dict(poetry, "dependencies"))
-        asked = tuple(name for path in self.requirements for name in _DECLARED.findall(self.files.text(path)))
-        found: dict[tuple[str, str], Iterable[str]] = {("", ""): (*always, *asked)}
-        for name, each in _dict(said, "optional-dependencies").items():
+        project, poetry = self.table("project"), self.table("tool", "poetry")
+        always = (*_names(project.get("dependencies")), *_dict(poetry, "dependencies"))
+        required = tuple(name for path in self.requirements for name in _DECLARED.findall(self.files.text(path)))
+        found: dict[tuple[str, str], Iterable[str]] = {("", ""): (*always, *required)}
+        for name, each in _dict(project, "optional-dependencies").items():
             found["extra", name] = _names(each)
         for name, each in _dict(self.project, "dependency-groups").items():
             found["group", name] = _names(each)
@@ -91,10 +92,10 @@ class PythonProject:
 
 
 def python_checks(files: CommittedFiles) -> Iterator[CheckProposal]:
-    """The checks of the Python project at the top of the tree; none where there is none."""
+    """Yield the checks of the Python project at the top of the tree, if there is one."""
     here = PythonProject(files)
-    asked = (("pytest", pytest_by(here)), ("ruff", ruff_by(here)), ("flake8", flake8_by(here)), ("mypy", mypy_by(here)))
-    wanted = [(tool, why) for tool, why in asked if why is not None]
+    tools = (("pytest", pytest_by(here)), ("ruff", ruff_by(here)), ("flake8", flake8_by(here)), ("mypy", mypy_by(here)))
+    wanted = [(tool, why) for tool, why in tools if why is not None]
     made = environment(here, [tool for tool, _ in wanted])
     for tool, why in wanted:
         yield _proposal(here, tool, why, made)
@@ -103,7 +104,7 @@ def python_checks(files: CommittedFiles) -> Iterator[CheckProposal]:
 
 
 def pytest_by(here: PythonProject) -> str | None:
-    """What says that its tests are pytest's; None where nothing does."""
+    """Return the file or setting that shows the use of pytest, or None."""
     if named := here.files.first("pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml"):
         return named
     if "pytest" in here.table("tool"):
@@ -123,14 +124,8 @@ def pytest_by(here: PythonProject) -> str | None:
 
 def unittest_by(here: PythonProject) -> str | None:
     own = re.compile(r"^\s*(?:import unittest|from unittest|from django.test)", re.MULTILINE)
-    return next(
-        (
-            path
-            for path in here.tests[:_MOST_READ]
-            if own.search(here.files.text(path)) and PurePosixPath(path).name.startswith("test")
-        ),
-        None,
-    )
+    named = (path for path in here.tests[:_MOST_READ] if PurePosixPath(path).name.startswith("test"))
+    return next((path for path in named if own.search(here.files.text(path))), None)
 
 
 def ruff_by(here: PythonProject) -> str | None:
@@ -142,9 +137,8 @@ def ruff_by(here: PythonProject) -> str | None:
 def flake8_by(here: PythonProject) -> str | None:
     if ".flake8" in here.files.paths:
         return ".flake8"
-    return next(
-        (f"{path}, section [flake8]" for path in ("setup.cfg", "tox.ini") if here.section(path, "flake8")), None
-    )
+    paths = (path for path in ("setup.cfg", "tox.ini") if here.section(path, "flake8"))
+    return next((f"{path}, section [flake8]" for path in paths), None)
 
 
 def mypy_by(here: PythonProject) -> str | None:
@@ -156,7 +150,7 @@ def mypy_by(here: PythonProject) -> str | None:
 
 
 def environment(here: PythonProject, tools: Sequence[str]) -> Preparation | None:
-    """The set-up of `.venv` that the project's own files ask for; None where they ask for nothing."""
+    """Return the set-up of `.venv` that the project's files ask for, or None if they ask for nothing."""
     chosen = _chosen(here, tools)
     if "uv.lock" in here.files.paths:
         return Preparation(
@@ -178,7 +172,7 @@ def environment(here: PythonProject, tools: Sequence[str]) -> Preparation | None
 
 
 def _by_pip(here: PythonProject, tools: Sequence[str], chosen: Sequence[tuple[str, str]]) -> Preparation:
-    """No lock file says exactly what, so it is kept by what asks for it."""
+    """Return a set-up with pip. Without a lock file, it is cached by the files that name the requirements."""
     keys = tuple(dict.fromkeys(_asking(here)))
     extras = ",".join(name for kind, name in chosen if kind == "extra")
     groups = [f"--group {name}" for kind, name in chosen if kind == "group"]
@@ -198,7 +192,7 @@ def _by_pip(here: PythonProject, tools: Sequence[str], chosen: Sequence[tuple[st
 
 
 def _chosen(here: PythonProject, tools: Sequence[str]) -> list[tuple[str, str]]:
-    """The extras and groups to be installed: those with a tool that is needed, and those that are called for tests."""
+    """Return the extras and groups to install: those with a needed tool, and those named after tests."""
     return [
         (kind, name)
         for (kind, name), names in here.groups.items()
@@ -209,22 +203,20 @@ def _chosen(here: PythonProject, tools: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _proposal(here: PythonProject, tool: str, why: str, made: Preparation | None) -> CheckProposal:
-    said = f"{tool}: by {why}"
+    reason = f"{tool}: by {why}"
     match tool:
         case "pytest":
             run = ".venv/bin/python -m pytest -q" if made else "python3 -m pytest -q"
-            return CheckProposal(role="test", tool=tool, run=run, why=said, preparation=made)
+            return CheckProposal(role="test", tool=tool, run=run, why=reason, preparation=made)
         case "mypy":
-            run = "mypy" if _has_targets(here) else "mypy ."
-            return CheckProposal(
-                role="types", tool=tool, run=f".venv/bin/{run}" if made else run, why=said, preparation=made
-            )
+            run = (".venv/bin/" if made else "") + ("mypy" if _has_targets(here) else "mypy .")
+            return CheckProposal(role="types", tool=tool, run=run, why=reason, preparation=made)
         case _:
-            return _lint(here, tool, said, made)
+            return _lint(here, tool, reason, made)
 
 
 def _lint(here: PythonProject, tool: str, why: str, made: Preparation | None) -> CheckProposal:
-    """From the environment where that has it; else nothing needs to be installed for it."""
+    """Propose a linter, from the environment if that has it. Otherwise it needs no installation of the project."""
     run = "ruff check" if tool == "ruff" else "flake8"
     if made and _brings(here, tool):
         run = f".venv/bin/{run}" + (" --extend-exclude .venv" if tool == "flake8" else "")
@@ -248,7 +240,7 @@ def _unittest(here: PythonProject, why: str, made: Preparation | None) -> CheckP
 
 
 def _asking(here: PythonProject) -> Iterator[str]:
-    """The committed files that say what is installed; requirements files lead to further ones."""
+    """Yield the committed files that name what is installed. Requirements files may include others."""
     for path in here.requirements:
         yield path
         for other in _INCLUDED.findall(here.files.text(path)):
@@ -260,7 +252,7 @@ def _asking(here: PythonProject) -> Iterator[str]:
 
 
 def _needs_itself_installed(here: PythonProject) -> bool:
-    """Tests import it, and nothing else leads them to it."""
+    """Tell whether tests import the project, and only an installation makes that possible."""
     options = here.table("tool", "pytest", "ini_options")
     below_src = any(path.startswith("src/") and path.endswith(".py") for path in here.files.paths)
     return here.installable and below_src and "pythonpath" not in options
@@ -280,9 +272,9 @@ def _has_targets(here: PythonProject) -> bool:
 
 
 def _names(declared: object) -> tuple[str, ...]:
-    """The distributions of a list of requirements, without versions and markers."""
-    said = [each for each in declared if isinstance(each, str)] if isinstance(declared, list) else []
-    return tuple(found[0].strip() for each in said if (found := re.match(r"\s*[A-Za-z0-9][A-Za-z0-9._-]*", each)))
+    """Return the distributions in a list of requirements, without versions and markers."""
+    lines = [each for each in declared if isinstance(each, str)] if isinstance(declared, list) else []
+    return tuple(found[0].strip() for each in lines if (found := re.match(r"\s*[A-Za-z0-9][A-Za-z0-9._-]*", each)))
 
 
 def _dict(table: object, key: str) -> dict[str, Any]:

@@ -8,16 +8,10 @@ from collections.abc import Collection, Sequence
 
 from forgepool.supervisor.checks.certificates import match_inputs
 from forgepool.supervisor.gate.requirements import GATE_FILE
-from forgepool.supervisor.gate_file.document import (
-    CheckDefinition,
-    apply_scopes,
-    effective_checks,
-    read_gate_file,
-    voting,
-)
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
-from forgepool.worktrees.commits.changes import FileTooLarge, read_file
-from forgepool.worktrees.commits.paths import find_at
+from forgepool.supervisor.gate_file.document import CheckDefinition, apply_scopes, effective_checks, voting
+from forgepool.supervisor.gate_file.reading import read_gate_file
+from forgepool.workers.schema.mistakes import DocumentWrong
+from forgepool.worktrees.commits.changes import FileTooLarge, find_at, read_file
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed
 
 MOST_PATHS = 2000

@@ -18,7 +18,7 @@ from forgepool.supervisor.findings import ScanFinding
 from forgepool.supervisor.gate.requirements import Demands
 from forgepool.supervisor.gate.verdicts import keep_out, out
 from forgepool.supervisor.messages import CheckRequest, CheckResult, EntryRef
-from forgepool.supervisor.regeneration.patches import joint_patch_id
+from forgepool.supervisor.regeneration.kept import joint_patch_id
 from forgepool.supervisor.regeneration.regenerate import Remaking
 from forgepool.supervisor.regeneration.running import as_check
 from forgepool.supervisor.scans.subject import Subject

@@ -32,8 +32,8 @@ from forgepool.supervisor.gate_file.document import NotConfigured, voting
 from forgepool.supervisor.messages import Landing, LandRequest
 from forgepool.supervisor.regeneration.regenerate import NotKept, remaking
 from forgepool.workers.queue import crash_points
+from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.settings import Settings
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 from forgepool.workers.workspace.refs import marker_ref
 from forgepool.worktrees.commits.compose import Composed, Conflict, compose, tree_of
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed, TreeId

@@ -11,17 +11,14 @@ from forgepool.supervisor.gate_file.document import (
     NotConfigured,
     RegenerateDefinition,
     ScanRules,
+    Scopes,
     apply_scopes,
     effective_checks,
-    read_gate_file,
-    unknown_scopes,
-    unknown_uses,
     voting,
 )
-from forgepool.supervisor.gate_file.scopes import Scopes
+from forgepool.supervisor.gate_file.reading import read_gate_file, unknown_scopes, unknown_uses
 from forgepool.supervisor.messages import EntryRef, Independence, TrainRequest
-from forgepool.worktrees.commits.changes import FileTooLarge, read_file
-from forgepool.worktrees.commits.paths import find_at
+from forgepool.worktrees.commits.changes import FileTooLarge, find_at, read_file
 from forgepool.worktrees.git.git import CommitId
 from forgepool.worktrees.hub.mirror import Mirror
 

@@ -12,8 +12,8 @@ from forgepool.supervisor.regeneration.regenerate import Unrun
 from forgepool.supervisor.regeneration.running import as_check
 from forgepool.supervisor.scans.scanning import find_kept_out as held_of
 from forgepool.supervisor.scans.scanning import scan, subject_of
+from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.settings import Settings
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 from forgepool.worktrees.commits.compose import Composed, Conflict, compose
 from forgepool.worktrees.commits.diff import patch_id
 from forgepool.worktrees.git.git import CommitId, GitFailed

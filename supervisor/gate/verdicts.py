@@ -123,7 +123,8 @@ def _red(
 def conflicting(mirror: Mirror, request: CheckRequest, conflict: Conflict, blank: CheckResult) -> CheckResult:
     entry = next(one for one in request.spec if one.task == conflict.entry)
     partner = conflict_partner(mirror, request, composable(entry), conflict.paths)
-    with_whom = name_partner(partner) if partner else request.target
+    rival = partner or _rival_before(mirror, request, conflict)
+    with_whom = name_partner(rival) if rival else request.target
     paths = tuple(printable(path) for path in conflict.paths)
     files = ", ".join(paths[:_SHOWN])
     told: dict[str, object] = {
@@ -139,6 +140,16 @@ def conflicting(mirror: Mirror, request: CheckRequest, conflict: Conflict, blank
     if isinstance(conflict.unmade, CommandFailed):
         told |= {"failures": (conflict.unmade.failure,)}
     return blank.model_copy(update=told)
+
+
+def _rival_before(mirror: Mirror, request: CheckRequest, conflict: Conflict) -> str | None:
+    """Return the last of the entries composed before it that changes a path it conflicts in."""
+    rival, below = None, request.base
+    for entry, step in zip(request.spec, conflict.steps, strict=False):
+        if mirror.git.text("diff", "--name-only", below, step.commit, "--", *conflict.paths):
+            rival = entry.task
+        below = step.commit
+    return rival
 
 
 def ground_of(request: CheckRequest, composed: Composed | Conflict) -> CommitId:

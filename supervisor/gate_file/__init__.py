@@ -1,1 +1,1 @@
-"""The target's forgepool.yaml: checks, scopes, scan rules, and which paths are tests."""
+"""The target's `forgepool.yaml`: its checks, scopes, scan rules and generated files, and which paths are tests."""

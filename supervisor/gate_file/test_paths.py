@@ -1,8 +1,7 @@
 """
-Which paths of a repository are tests, what tests stand on, or decide how tests and checks are run.
+The paths that are tests, that tests depend on, or that decide how tests and checks run. Judged by path alone.
 
-The one list of these: scans find by it what a change touches, the gate puts back by it what a change may not decide for
-itself. By the path alone; no file is read here.
+Scans learn from this list what a change touches. The gate learns what it must restore, as no change may decide it.
 """
 
 import re
@@ -14,9 +13,11 @@ from forgepool.supervisor.gate_file.document import CheckDefinition
 
 Role = Literal["test", "support", "runner", "shared", "ci", "gate"]
 """
-`test`: test code. `support`: what tests stand on, as `conftest.py`, fixtures, snapshots. `runner`: settings of test
-runners, linters and type checkers, and what runs them, as a Makefile. `shared`: such settings in a file that holds
-others too, as `pyproject.toml`. `ci`: a pipeline elsewhere. `gate`: what Forgepool itself goes by.
+The part that a path plays for tests and the gate.
+
+`test`: test code. `support`: what tests depend on, such as `conftest.py`, fixtures, snapshots. `runner`: settings of
+test runners, linters and type checkers, and what runs them, such as a Makefile. `shared`: such settings in a file
+that also holds others, such as `pyproject.toml`. `ci`: a pipeline elsewhere. `gate`: Forgepool's own settings.
 """
 
 _GATE = r"forgepool\.ya?ml|\.forgepool(?:/.*)?"
@@ -59,10 +60,7 @@ _CODE = (
     r"|sh|bash|bats|t|pl|lua|jl|hs|feature|robot)"
 )
 
-_WHOLE: tuple[tuple[Role, re.Pattern[str]], ...] = (
-    ("gate", re.compile(_GATE, re.IGNORECASE)),
-    ("ci", re.compile(_CI)),
-)
+_WHOLE: tuple[tuple[Role, re.Pattern[str]], ...] = (("gate", re.compile(_GATE, re.IGNORECASE)), ("ci", re.compile(_CI)))
 _NAMED: tuple[tuple[Role, re.Pattern[str]], ...] = (
     ("shared", re.compile(_SHARED)),
     ("support", re.compile(_SUPPORT)),
@@ -79,32 +77,33 @@ _WORD = re.compile(r"[\w./@+-]+")
 
 @lru_cache(maxsize=65536)
 def role(path: str) -> Role | None:
-    """What a path is to the tests and the gate; None of anything else."""
+    """Return the role of a path, or None for all other paths."""
     *folders, name = path.split("/")
-    for found, pattern in _WHOLE:
+    for role_, pattern in _WHOLE:
         if pattern.fullmatch(path):
-            return found
-    for found, pattern in _NAMED:
+            return role_
+    for role_, pattern in _NAMED:
         if pattern.fullmatch(name):
-            return found
+            return role_
     return _by_folder(folders, name)
 
 
 def is_test_path(path: str) -> bool:
-    """A test, or what tests stand on."""
+    """Tell whether a path is a test, or tests depend on it."""
     return role(path) in ("test", "support")
 
 
 def is_gate_path(path: str) -> bool:
-    """Decides how tests and checks are run, here or in a pipeline elsewhere, perhaps among other things."""
+    """Tell whether a path decides how tests and checks run, here or in a pipeline elsewhere."""
     return role(path) in ("runner", "shared", "ci", "gate")
 
 
 def scripts_of(checks: Sequence[CheckDefinition]) -> frozenset[str]:
     """
-    Scripts that checks name in their commands, by their paths; of files that are no script by place or name, none.
+    Return the paths of the scripts that checks name in their commands.
 
-    A check may well run the product itself (`python main.py --version`), and that is the entry's to change.
+    A check may run the product itself (`python main.py --version`), which the entry is free to change. So only files
+    that are scripts by folder or suffix count.
     """
     words = (word for check in checks for said in (check.run, check.setup or "") for word in _WORD.findall(said))
     return frozenset(path for word in words if _SCRIPT.fullmatch(path := word.removeprefix("./")))

@@ -1,46 +1,110 @@
 """
-What commands have made, kept under its key: a ref in the hub, created once and never moved.
+The keys of generated files, and their storage under these keys: a ref in the hub, created once and never moved.
 
-The hub alone says what is kept, for whoever asks and whenever: a host's own copy might be of a time that the hub has
-forgotten, and somebody else has made the files anew since. Refs go with their run, or when a gate has no use for them;
-what is gone is made again, and what was tested with it is tested again.
+Only the hub decides what is kept: a host's own copy may predate files that the hub has since lost and replaced. Refs
+go with their run, or when a merge queue no longer needs them. Lost files are generated again, and tested again.
 
-Who asks for no landing (`private`) keeps what was made on this host alone, and writes nothing to the hub.
+A request that lands nothing (`private`) keeps its files on this host alone, and writes nothing to the hub.
 """
 
+import hashlib
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from forgepool.supervisor.gate_file.document import RegenerateDefinition
+from forgepool.workers.schema.globs import parse
 from forgepool.workers.workspace.refs import overlay_ref
-from forgepool.worktrees.commits.candidate import write_commit
-from forgepool.worktrees.git.git import CommitId, TreeId
+from forgepool.worktrees.commits.candidate import files_of, with_files, write_commit
+from forgepool.worktrees.commits.compose import ComposedStep
+from forgepool.worktrees.commits.diff import patch_id
+from forgepool.worktrees.git.git import CommitId, Git, TreeId
 from forgepool.worktrees.hub.mirror import Mirror
 from forgepool.worktrees.hub.push import Pushed, PushRefused, RefUpdate, Stale
 
+_FORM = b"regenerate-2\0"
+
+
+def is_made(definition: RegenerateDefinition, path: str) -> bool:
+    """Tell whether the command generates this path."""
+    return any(parse(glob).matches(path) for glob in definition.paths)
+
+
+def is_source(definition: RegenerateDefinition, path: str) -> bool:
+    """Tell whether files are generated from this path."""
+    if not definition.of:
+        return not is_made(definition, path)
+    return any(parse(glob).matches(path) for glob in definition.of)
+
+
+def counts(definition: RegenerateDefinition, path: str) -> bool:
+    """Tell whether the path affects the command. The generated files do too: commands keep what need not change."""
+    return is_made(definition, path) or is_source(definition, path)
+
+
+def make_files(definition: RegenerateDefinition, git: Git, tree: CommitId | TreeId) -> dict[str, str]:
+    """Return the generated files of a tree, in the form of `worktrees.commits.overlay`."""
+    below = _begin(definition.paths)
+    return {path: facts for path, facts in files_of(git, tree, below).items() if is_made(definition, path)}
+
+
+def _begin(globs: Sequence[str]) -> tuple[str, ...] | None:
+    """Return folders and files that contain all these globs cover, or None if it may lie anywhere."""
+    heads = {"/".join(way.head) for glob in globs for way in parse(glob).ways}
+    return None if "" in heads else tuple(sorted(heads))
+
+
+def key_of(definition: RegenerateDefinition, tree: TreeId) -> str:
+    """
+    Return the key of a command on a tree, the same on every host.
+
+    The whole tree counts, whatever sources the definition names: a command reads what it likes, such as its own
+    scripts.
+    Its output for one entry must not serve another that lacks the first one's changes.
+    """
+    return hashlib.sha256(_FORM + definition.encode().encode() + b"\0" + tree.encode()).hexdigest()
+
+
+def own_patch_id(git: Git, on: CommitId, step: ComposedStep) -> str:
+    """
+    Return the patch id of the entry's own changes, without generated files. An approval is bound to it.
+
+    The entry's own version of such files counts where it was not regenerated.
+    """
+    if step.made is None:
+        return patch_id(git, on, step.tree)
+    return patch_id(git, on, with_files(git, step.tree, step.made.paths, files_of(git, on, step.made.paths)))
+
+
+def joint_patch_id(git: Git, on: CommitId, steps: Sequence[ComposedStep], tree: TreeId) -> str:
+    """Return the patch id of one step, or of all changes of several together."""
+    return own_patch_id(git, on, steps[0]) if len(steps) == 1 else patch_id(git, on, tree)
+
+
 OWN_KEPT_S = 3 * 24 * 3600.0
-"""How long a host keeps what was made for who lands nothing."""
+"""Seconds that a host keeps the files of a private request."""
 
 
 class CannotKeep(Exception):
-    """The hub does not take what was made; one sentence. Nobody's fault who stands in line."""
+    """The hub does not accept the generated files. One sentence. No entry is to blame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptFiles:
-    """What one run, or one gate, has kept."""
+    """The generated files of one run or one merge queue."""
 
     mirror: Mirror
     run: str
     private: bool = False
     _known: dict[str, CommitId] = field(default_factory=dict, repr=False, compare=False)
-    """Of this request: within it nothing becomes another."""
+    """Files found during this request, so that they stay the same within it."""
 
     def find(self, key: str) -> CommitId | None:
         """
-        A commit whose tree has the files, and nothing else; it is here.
+        Return a local commit whose tree holds the files and nothing else, or None.
 
         Raises:
-            GitFailed, MissingCommit: the hub could not be asked, or lost it in between.
+            GitFailed, MissingCommit: the hub could not be asked, or lost the commit in between.
         """
         if key not in self._known:
             found = self._own(key) if self.private else self._of_hub(key)
@@ -51,11 +115,11 @@ class KeptFiles:
 
     def keep(self, key: str, tree: TreeId, named: str) -> CommitId:
         """
-        The tree, kept; or what somebody else has kept meanwhile.
+        Keep the tree, or return what another host has kept meanwhile.
 
         Raises:
             CannotKeep: the hub takes no such ref.
-            GitFailed, MissingCommit: as `find`.
+            GitFailed, MissingCommit: see `find`.
         """
         message = f"What was made: {named}\n"
         made = write_commit(self.mirror.git, tree=tree, parents=(), message=message, at=int(time.time()))
@@ -83,21 +147,21 @@ class KeptFiles:
                 raise CannotKeep(f"{ref} appeared in the hub and went away again")
 
     def _own(self, key: str) -> CommitId | None:
-        said = self.mirror.git.run("rev-parse", "--verify", "--quiet", self._own_ref(key), ok=(0, 1)).text
-        return CommitId(said) if said else None
+        commit = self.mirror.git.run("rev-parse", "--verify", "--quiet", self._own_ref(key), ok=(0, 1)).text
+        return CommitId(commit) if commit else None
 
     def _keep_own(self, key: str, made: CommitId) -> CommitId:
-        """Others of this host may ask the same at the same time: the first one's counts."""
+        """Keep the tree on this host. Of several processes at once, the first one wins."""
         git, nothing = self.mirror.git, "0" * len(made)
         git.run("update-ref", self._own_ref(key), made, nothing, ok=range(-64, 256))
         self._forget_old()
         return self._own(key) or made
 
     def _forget_old(self) -> None:
-        """So that a host's mirror does not grow by all that was ever asked of it."""
+        """Delete old refs, so that the mirror does not grow with every private request."""
         form = "--format=%(creatordate:unix) %(refname)"
-        said = self.mirror.git.text("for-each-ref", form, self._own_ref("")).splitlines()
-        for at, _, ref in (line.partition(" ") for line in said):
+        lines = self.mirror.git.text("for-each-ref", form, self._own_ref("")).splitlines()
+        for at, _, ref in (line.partition(" ") for line in lines):
             if time.time() - float(at) > OWN_KEPT_S:
                 self.mirror.git.run("update-ref", "-d", ref)
 

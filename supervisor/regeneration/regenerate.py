@@ -1,17 +1,18 @@
 """
-What composition asks of files that commands make: which they are, and what is made of a merged tree.
+Decide which generated files a merged tree needs again, and run their commands or find their kept output.
 
-Where the entry has changed something that the files are made of, and the tip has brought in something that counts as
-well, neither's files are those of the merged tree: the command is run on it, from the tip's version of the files, or
-what it made of the same before is found. Where only the entry has brought something, its own files stand.
+If the entry changed a source of the files, and the tip brought in something that counts as well, neither version
+fits the merged tree. The command then runs on that tree, starting from the tip's version of the files, or its kept
+output is used. If only the entry brought something, its own files stand.
 
-Why from the tip's version, also where both merge line by line: commands leave as it is what need not change, so that
-what an entry has written into such a file by hand would come out as made by the command.
+Why start from the tip's version even where both merge line by line: commands keep what need not change, so that an
+entry's handwritten lines in such a file would pass as generated.
 
-Why not where the entry has changed the files alone, and nothing that they are made of: its version says something (a
-newer release of what is locked, say) that the command would not find out. It merges like any file, or is in conflict.
+Why not if the entry changed the files alone and none of their sources: its version may hold something that the
+command would not find out, such as a newer release of a locked package. It merges or conflicts like any file.
 """
 
+import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
@@ -22,33 +23,47 @@ from forgepool.supervisor.checks.running import CheckPlace
 from forgepool.supervisor.checks.runs import Untold
 from forgepool.supervisor.gate_file.document import NotConfigured, RegenerateDefinition
 from forgepool.supervisor.messages import CheckFailure, TrainRequest
-from forgepool.supervisor.regeneration.kept import KeptFiles
-from forgepool.supervisor.regeneration.keys import counts, is_made, is_source, key_of, make_files
-from forgepool.supervisor.regeneration.network import network_trouble
+from forgepool.supervisor.regeneration.kept import KeptFiles, counts, is_made, is_source, key_of, make_files
 from forgepool.supervisor.regeneration.running import as_check, make
-from forgepool.supervisor.scans.paths.commands import run_by
+from forgepool.supervisor.scans.protection import run_by
+from forgepool.worktrees.commits.candidate import differing, files_of, with_files
 from forgepool.worktrees.commits.compose import Made, Merged, Unmade, tree_of
-from forgepool.worktrees.commits.overlay import differing, files_of, with_files
 from forgepool.worktrees.git.git import CommitId, Git, TreeId
 from forgepool.worktrees.hub.mirror import Mirror
+
+_WORDS = re.compile(
+    r"\b(ENOTFOUND|ETIMEDOUT|ECONNRESET|ECONNREFUSED|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|"
+    r"could not resolve host|temporary failure in name resolution|name or service not known|network is unreachable|"
+    r"no route to host|connection (?:refused|reset|timed out)|operation timed out|tls handshake timeout|"
+    r"(?:502 bad gateway|503 service (?:temporarily )?unavailable|504 gateway time-?out|429 too many requests))\b",
+    re.IGNORECASE,
+)
+_SHOWN = 300
+
+
+def network_trouble(tail: str) -> str | None:
+    """Return the last line of an output that blames the network, or None."""
+    lines = [line.strip() for line in tail.splitlines() if _WORDS.search(line)]
+    return lines[-1][:_SHOWN] if lines else None
+
 
 _SLOW = ("timeout", "idle")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandFailed(Unmade):
-    """The command did not make them of the merged tree, though it does of the target's."""
+    """The command failed on the merged tree, though it works on the target's."""
 
     named: str
     """The files, as a person calls them."""
     failure: CheckFailure
     commands: tuple[str, ...]
     put_back: tuple[str, ...]
-    """Those of which the entry had a version of its own: the tip's was the start for making them."""
+    """Files of the entry's own version, reset to the tip's version before the command ran."""
 
     @property
     def said(self) -> str:
-        """What the command did, to be read behind the names of the two that do not go together."""
+        """The command's failure, to stand behind the names of the two entries in conflict."""
         what = f"the set-up of the command that makes {self.named}" if self.failure.setup else ""
         what = what or f"the command that makes {self.named}"
         return f"{what} {self.failure.reason or describe_failure(self.failure, ' on both')}"
@@ -56,7 +71,7 @@ class CommandFailed(Unmade):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MakerChanged(Unmade):
-    """The entry changes what the command runs: nobody has looked at that yet, and it is not run."""
+    """The entry changes a file that the command runs, without a permission. The command does not run."""
 
     named: str
 
@@ -67,161 +82,166 @@ class MakerChanged(Unmade):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotKept(Unmade):
-    """Nobody has kept what the command made, and who asks runs none."""
+    """The output is not kept, and this request runs no commands."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remaking:
-    """The files of one target, for one request; `worktrees.commits.compose.Regeneration`."""
+    """The generated files of one target for one request. Implements `worktrees.commits.compose.Regeneration`."""
 
     definitions: Sequence[RegenerateDefinition]
     kept: KeptFiles
     base: CommitId
     """The target's tip."""
     place: CheckPlace | None
-    """Where commands are run; None runs none, and knows only what is kept."""
+    """The place to run commands in. None runs none, and only finds kept output."""
     grants: tuple[str, ...] = ()
-    """What a person lets one of the entries change."""
+    """Globs that a person allows one of the entries to change."""
     doubt: Callable[[], None] = lambda: None
-    """Called when a command failed once on the tip itself, and is to be run again."""
+    """Called when a command failed once on the tip itself, before it runs again."""
 
     def is_made(self, path: str) -> bool:
-        return any(is_made(one, path) for one in self.definitions)
+        return any(is_made(rule, path) for rule in self.definitions)
 
     def remade(self, git: Git, merged: Merged) -> Made | Unmade | None:
         """
+        Return the merged tree with its generated files, a reason why not, or None if nothing is due.
+
         Raises:
-            Untold: the command said nothing of the tree, through nobody's doing.
-            NotConfigured: it does not work on the target itself.
-            CannotKeep, GitFailed, MissingCommit: of the hub.
+            Untold: the command's failure says nothing about the tree, and no entry caused it.
+            NotConfigured: the command does not work on the target itself.
+            CannotKeep, GitFailed, MissingCommit: trouble with the hub.
         """
         if lost := _lost(self.definitions, git, merged):
             return Unmade(paths=lost)
         tree, paths, put_back, commands = merged.tree, set[str](), {*merged.conflicts}, list[str]()
-        for at, one in enumerate(self.definitions, start=1):
-            if not _is_due(one, git, merged, tree):
+        for at, rule in enumerate(self.definitions, start=1):
+            if not _is_due(rule, git, merged, tree):
                 continue
-            start, back = _started(one, git, tree, merged.tip)
-            made = self._made(one, merged, start, (*put_back, *back), f"{merged.entry[:12]}-{at}")
+            start, back = _started(rule, git, tree, merged.tip)
+            made = self._made(rule, merged, start, (*put_back, *back), f"{merged.entry[:12]}-{at}")
             if isinstance(made, Unmade):
                 return made
-            tree, files = _put(one, git, start, made)
+            tree, files = _put(rule, git, start, made)
             paths, put_back = paths | files, put_back.union(back)
-            commands += commands_of(one)
+            commands += commands_of(rule)
         if not commands:
             return None
         if gone := files_of(git, merged.tree).keys() - files_of(git, tree).keys():
             lost = tuple(sorted(path for path in gone if not self.is_made(path)))
             if lost:
-                # What was made wants their place, or a folder of their name.
+                # A generated file takes their place, or needs a folder of their name.
                 return Unmade(paths=lost)
         named = tuple(sorted(paths))
         return Made(tree=tree, paths=named, put_back=tuple(sorted(put_back)), commands=tuple(commands))
 
     def find_confirmed(self, git: Git, on: CommitId, tree: TreeId, paths: Collection[str]) -> frozenset[str]:
         """
-        Of these paths, changed on `on` by who stands as submitted, those that the command makes just so, begun with the
-        version that was there before.
+        Return the submitted files that the command generates in exactly this form.
+
+        The command starts from the version before the change, and `paths` are the files changed since `on`.
 
         Raises:
-            Untold, CannotKeep, GitFailed, MissingCommit: as `remade`.
+            Untold, CannotKeep, GitFailed, MissingCommit: see `remade`.
         """
         found = set[str]()
-        for at, one in enumerate(self.definitions, start=1):
-            mine = {path for path in paths if is_made(one, path)}
-            if mine and self.place is not None and not self._changed_makers(one, git, tree):
-                start, _ = _started(one, git, tree, on)
-                key = key_of(one, start)
-                made = self.kept.find(key) or self._twice(one, on, start, key, f"made-{tree[:12]}-{at}-confirmed")
-                files, here = make_files(one, git, made) if made else {}, make_files(one, git, tree)
+        for at, rule in enumerate(self.definitions, start=1):
+            mine = {path for path in paths if is_made(rule, path)}
+            if mine and self.place is not None and not self._changed_makers(rule, git, tree):
+                start, _ = _started(rule, git, tree, on)
+                key = key_of(rule, start)
+                made = self.kept.find(key) or self._twice(rule, on, start, key, f"made-{tree[:12]}-{at}-confirmed")
+                files, here = make_files(rule, git, made) if made else {}, make_files(rule, git, tree)
                 found |= {path for path in mine if made and files.get(path) == here.get(path)}
         return frozenset(found)
 
-    def _twice(self, one: RegenerateDefinition, on: CommitId, start: TreeId, key: str, label: str) -> CommitId | None:
-        """A command that fails once may not have been the entry's doing."""
+    def _twice(self, rule: RegenerateDefinition, on: CommitId, start: TreeId, key: str, label: str) -> CommitId | None:
+        """Run the command up to two times, as a first failure may not be the entry's fault."""
         assert self.place is not None
         for word in (label, f"{label}-again"):
-            made = _told(make(one, start, on, self.place, label=word, base=self.base))
+            made = _require_answer(make(rule, start, on, self.place, label=word, base=self.base))
             if not isinstance(made, CheckFailure):
-                return self.kept.keep(key, made, one.named)
+                return self.kept.keep(key, made, rule.named)
         return None
 
-    def _changed_makers(self, one: RegenerateDefinition, git: Git, tree: TreeId) -> tuple[str, ...]:
-        """What the command runs, or is told by what to run, and who is in the spec changes without a person's leave."""
+    def _changed_makers(self, rule: RegenerateDefinition, git: Git, tree: TreeId) -> tuple[str, ...]:
+        """Return the files that the command runs or reads, and that the entries change without permission."""
         changed = [path for path in differing(git, self.base, tree) if not covers(self.grants, path)]
         if not changed:
             return ()
-        makers = run_by(git, self.base, frozenset(files_of(git, self.base)), [as_check(one)])
+        makers = run_by(git, self.base, frozenset(files_of(git, self.base)), [as_check(rule)])
         return tuple(path for path in changed if path in makers)
 
     def _made(
-        self, one: RegenerateDefinition, merged: Merged, start: TreeId, put_back: Collection[str], label: str
+        self, rule: RegenerateDefinition, merged: Merged, start: TreeId, put_back: Collection[str], label: str
     ) -> CommitId | Unmade:
-        """A commit of the files alone, found or made."""
+        """Return a commit of the generated files alone, kept or new."""
         git = self.kept.mirror.git
-        key = key_of(one, start)
+        key = key_of(rule, start)
         if (found := self.kept.find(key)) is not None:
             return found
         if self.place is None:
-            return NotKept(paths=one.paths)
-        if makers := self._changed_makers(one, git, start):
-            return MakerChanged(paths=makers, named=one.named)
-        answer = self._run(one, merged, start, self.place, label)
+            return NotKept(paths=rule.paths)
+        if makers := self._changed_makers(rule, git, start):
+            return MakerChanged(paths=makers, named=rule.named)
+        answer = self._run(rule, merged, start, self.place, label)
         if isinstance(answer, CheckFailure):
             back = tuple(sorted(put_back))
-            brought = tuple(path for path in differing(git, merged.entry, merged.tree) if counts(one, path))
+            brought = tuple(path for path in differing(git, merged.entry, merged.tree) if counts(rule, path))
             return CommandFailed(
-                paths=brought, named=one.named, failure=answer, commands=commands_of(one), put_back=back
+                paths=brought, named=rule.named, failure=answer, commands=commands_of(rule), put_back=back
             )
-        return self.kept.keep(key, answer, one.named)
+        return self.kept.keep(key, answer, rule.named)
 
     def _run(
-        self, one: RegenerateDefinition, merged: Merged, tree: TreeId, place: CheckPlace, label: str
+        self, rule: RegenerateDefinition, merged: Merged, tree: TreeId, place: CheckPlace, label: str
     ) -> TreeId | CheckFailure:
         """
-        Behind others one failure is enough: it decides about nobody. On the tip itself it must come twice, and must not
-        come on the tip alone.
+        Run the command. Behind other entries one failure is enough, as it decides about no single entry.
+
+        On the tip itself it must fail twice, and must not fail on the tip alone.
         """
-        made = _told(make(one, tree, merged.tip, place, label=f"made-{label}", base=self.base))
+        made = _require_answer(make(rule, tree, merged.tip, place, label=f"made-{label}", base=self.base))
         if not isinstance(made, CheckFailure):
             return made
         if merged.tip != self.base:
-            self._refuse_unreached(one, made, place, label)
+            self._refuse_unreached(rule, made, place, label)
             return made
         self.doubt()
-        again = _told(make(one, tree, merged.tip, place, label=f"made-{label}-again", base=None))
+        again = _require_answer(make(rule, tree, merged.tip, place, label=f"made-{label}-again", base=None))
         if isinstance(again, CheckFailure):
-            self._refuse_unreached(one, again, place, label)
-            if (alone := self._alone(one, place, label)) and (twice := self._alone(one, place, f"{label}-again")):
-                _refuse_command(one, twice if twice.how == alone.how else alone)
+            self._refuse_unreached(rule, again, place, label)
+            if (alone := self._alone(rule, place, label)) and (twice := self._alone(rule, place, f"{label}-again")):
+                _refuse_command(rule, twice if twice.how == alone.how else alone)
         return again
 
-    def _alone(self, one: RegenerateDefinition, place: CheckPlace, label: str) -> CheckFailure | None:
-        """How it fails on the target itself."""
+    def _alone(self, rule: RegenerateDefinition, place: CheckPlace, label: str) -> CheckFailure | None:
         on_tip = tree_of(place.mirror.git, self.base)
-        alone = _told(make(one, on_tip, self.base, place, label=f"made-{label}-base", base=None))
+        alone = _require_answer(make(rule, on_tip, self.base, place, label=f"made-{label}-base", base=None))
         return alone if isinstance(alone, CheckFailure) else None
 
     def _refuse_unreached(
-        self, one: RegenerateDefinition, failure: CheckFailure, place: CheckPlace, label: str
+        self, rule: RegenerateDefinition, failure: CheckFailure, place: CheckPlace, label: str
     ) -> None:
         """
+        Refuse a failure to reach the network that the target has as well.
+
         Raises:
-            Untold: it did not reach what it needs, and neither does it on the target now.
+            Untold: the command did not reach its hosts, and does not on the target either.
         """
-        trouble = network_trouble(failure.log_tail) if one.network else None
-        if trouble is not None and self._alone(one, place, f"{label}-reach") is not None:
-            raise Untold(f"the command that makes {one.named} did not reach what it needs: {trouble}")
+        trouble = network_trouble(failure.log_tail) if rule.network else None
+        if trouble is not None and self._alone(rule, place, f"{label}-reach") is not None:
+            raise Untold(f"the command that makes {rule.named} did not reach what it needs: {trouble}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unrun:
-    """For who only looks, and lets nothing in: what would be made anew stays as it was merged."""
+    """Stands in for `Remaking` in a request that lands nothing: files stay as they were merged."""
 
     definitions: Sequence[RegenerateDefinition]
 
     def is_made(self, path: str) -> bool:
-        return any(is_made(one, path) for one in self.definitions)
+        return any(is_made(rule, path) for rule in self.definitions)
 
     def remade(self, git: Git, merged: Merged) -> None:
         return None
@@ -236,69 +256,72 @@ def remaking(
     free: bool = False,
 ) -> Remaking | None:
     """
-    None where the target has no such files. Without a place no command is run. `free`: people alone made the change,
-    and may change what the commands run.
+    Return the generated files of a request. None if the target has none. Without a place, no command runs.
+
+    With `free`, only people made the change, and may change the files that commands run.
     """
     if not definitions:
         return None
-    kept = KeptFiles(mirror=mirror, run=request.run, private=request.private)
+    kept_files = KeptFiles(mirror=mirror, run=request.run, private=request.private)
     grants = ("**",) if free else tuple(glob for entry in request.spec for glob in entry.grants)
-    return Remaking(definitions=definitions, kept=kept, base=CommitId(request.base), place=place, grants=grants)
+    return Remaking(definitions=definitions, kept=kept_files, base=CommitId(request.base), place=place, grants=grants)
 
 
-def commands_of(one: RegenerateDefinition) -> tuple[str, ...]:
-    return tuple(command for command in (one.setup, one.run) if command)
+def commands_of(rule: RegenerateDefinition) -> tuple[str, ...]:
+    return tuple(command for command in (rule.setup, rule.run) if command)
 
 
-def _is_due(one: RegenerateDefinition, git: Git, merged: Merged, tree: TreeId) -> bool:
-    """Has the entry brought in what they are made of, and the tip anything that counts?"""
-    if not any(is_source(one, path) for path in differing(git, merged.tip, tree)):
+def _is_due(rule: RegenerateDefinition, git: Git, merged: Merged, tree: TreeId) -> bool:
+    """Tell whether the entry changed a source of the files, and the tip brought in anything that counts."""
+    if not any(is_source(rule, path) for path in differing(git, merged.tip, tree)):
         return False
-    return any(counts(one, path) for path in differing(git, merged.entry, tree))
+    return any(counts(rule, path) for path in differing(git, merged.entry, tree))
 
 
 def _lost(definitions: Sequence[RegenerateDefinition], git: Git, merged: Merged) -> tuple[str, ...]:
-    """Files with two versions, of which the entry has changed nothing that they are made of."""
+    """Return generated files in conflict, although the entry changed none of their sources."""
     lost: list[str] = []
-    for one in definitions:
-        mine = [path for path in merged.conflicts if is_made(one, path)]
-        if mine and not any(is_source(one, path) for path in differing(git, merged.tip, merged.tree)):
+    for rule in definitions:
+        mine = [path for path in merged.conflicts if is_made(rule, path)]
+        if mine and not any(is_source(rule, path) for path in differing(git, merged.tip, merged.tree)):
             fork = CommitId(git.text("merge-base", merged.tip, merged.entry))
             changed = differing(git, fork, merged.entry)
-            # Where it has changed the same as others before it, what is made of that is there already.
-            lost += [] if any(is_source(one, path) for path in changed) else mine
+            # If it made the same change as entries before it, the generated files are there already.
+            lost += [] if any(is_source(rule, path) for path in changed) else mine
     return tuple(sorted(lost))
 
 
-def _started(one: RegenerateDefinition, git: Git, tree: TreeId, on: CommitId) -> tuple[TreeId, tuple[str, ...]]:
-    """The tree with the files that were there before, and those of which it had others."""
-    back = tuple(path for path in differing(git, on, tree) if is_made(one, path))
+def _started(rule: RegenerateDefinition, git: Git, tree: TreeId, on: CommitId) -> tuple[TreeId, tuple[str, ...]]:
+    """Return the tree with the old generated files put back, and the paths where the entry had others."""
+    back = tuple(path for path in differing(git, on, tree) if is_made(rule, path))
     return with_files(git, tree, back, files_of(git, on, back)) if back else tree, back
 
 
-def _put(one: RegenerateDefinition, git: Git, start: TreeId, made: CommitId) -> tuple[TreeId, set[str]]:
-    """The tree with what was made in it, whatever else lies in what is kept; and the files that are made."""
-    before, after = make_files(one, git, start), make_files(one, git, made)
+def _put(rule: RegenerateDefinition, git: Git, start: TreeId, made: CommitId) -> tuple[TreeId, set[str]]:
+    """Return the tree with the generated files alone taken from `made`, and their paths."""
+    before, after = make_files(rule, git, start), make_files(rule, git, made)
     changed = [path for path in {**before, **after} if before.get(path) != after.get(path)]
     return with_files(git, start, changed, after) if changed else start, {*before, *after}
 
 
-def _told(made: TreeId | CheckFailure) -> TreeId | CheckFailure:
+def _require_answer(made: TreeId | CheckFailure) -> TreeId | CheckFailure:
     """
+    Return what was made, or its failure.
+
     Raises:
-        Untold: it says nothing of the tree.
+        Untold: the failure says nothing about the tree.
     """
     if isinstance(made, CheckFailure) and (nothing := untold(made)) is not None:
         raise Untold(nothing)
     return made
 
 
-def _refuse_command(one: RegenerateDefinition, failure: CheckFailure) -> NoReturn:
+def _refuse_command(rule: RegenerateDefinition, failure: CheckFailure) -> NoReturn:
     where = " on the target itself"
     if failure.how in _SLOW:
-        raise Untold(f"the command that makes {one.named} {describe_failure(failure, where)}")
+        raise Untold(f"the command that makes {rule.named} {describe_failure(failure, where)}")
     why = (
         missing_program(failure, where)
-        or f"the command that makes {one.named} {describe_failure(failure, where)}; mend it"
+        or f"the command that makes {rule.named} {describe_failure(failure, where)}; mend it"
     )
     raise NotConfigured(why)

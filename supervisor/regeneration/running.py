@@ -1,7 +1,4 @@
-"""
-Runs a command that makes files, in a clean checkout of a tree and in the sandbox in which checks run; what it leaves at
-the paths that it makes is taken, and nothing else.
-"""
+"""Run a command that generates files, in a clean checkout and in the sandbox of the checks, and take only its files."""
 
 from collections.abc import Sequence
 
@@ -9,13 +6,12 @@ from forgepool.supervisor.checks.running import CheckPlace, prepare_bench
 from forgepool.supervisor.checks.setups import SetupBench, keep_folders, set_up
 from forgepool.supervisor.gate_file.document import CheckDefinition, RegenerateDefinition
 from forgepool.supervisor.messages import CheckFailure
-from forgepool.supervisor.regeneration.keys import make_files
+from forgepool.supervisor.regeneration.kept import make_files
 from forgepool.workers.policy.sources import hosts_for_check
-from forgepool.workers.sandbox.order.private_dirs import let_out
 from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
+from forgepool.workers.sandbox.sandbox_profile import let_out
 from forgepool.worktrees.checkouts.checkout import Unusable
-from forgepool.worktrees.commits.candidate import write_commit
-from forgepool.worktrees.commits.overlay import tree_with
+from forgepool.worktrees.commits.candidate import tree_with, write_commit
 from forgepool.worktrees.git.git import CommitId, TreeId
 
 
@@ -29,13 +25,14 @@ def make(
     base: CommitId | None,
 ) -> TreeId | CheckFailure:
     """
-    A tree of the files alone, or how it came to nothing. `base` is the target's tip, of which set-up folders are kept;
-    without it every set-up is run.
+    Return a tree of the generated files alone, or the failure.
+
+    `base` is the target's tip, whose set-up folders are reused. Without it every set-up runs.
 
     Raises:
-        GitFailed, OSError, NoSandbox, HostsRefused: trouble that is nobody's failure.
+        GitFailed, OSError, NoSandbox, HostsRefused: trouble that no entry caused.
     """
-    commit = write_commit(place.mirror.git, tree=tree, parents=(on,), message="Merged, to be made anew\n", at=0)
+    commit = write_commit(place.mirror.git, tree=tree, parents=(on,), message="Merged, to be regenerated\n", at=0)
     command = as_check(definition)
     place.logs.mkdir(parents=True, exist_ok=True)
     with prepare_bench(commit, place, label, base) as bench:
@@ -48,18 +45,18 @@ def make(
 
 
 def as_check(definition: RegenerateDefinition) -> CheckDefinition:
-    """What has set-up, folders, hosts and a time limit like a check, and is run like one."""
-    said = {
+    """Return the command in the form of a check, with its set-up, folders, hosts and time limit."""
+    settings = {
         "setup": definition.setup,
         "cache": definition.cache,
         "network": definition.network,
         "timeout_s": definition.timeout_s,
     }
-    return CheckDefinition.model_validate({"name": "regenerate", "run": definition.run, **said})
+    return CheckDefinition.model_validate({"name": "regenerate", "run": definition.run, **settings})
 
 
 def words(definition: RegenerateDefinition) -> str:
-    """What a person calls it, where checks have their names."""
+    """Return the name that people read in place of a check's name."""
     return f"regenerate {definition.named}"
 
 
@@ -80,7 +77,7 @@ def _run(command: CheckDefinition, bench: SetupBench) -> Ended:
 
 
 def _taken(definition: RegenerateDefinition, ended: Ended, bench: SetupBench) -> TreeId | CheckFailure:
-    """What git keeps of the files: what `.gitignore` names is nobody's, unless it is in the tree already."""
+    """Return the generated files that git keeps. Ignored ones count only if they are tracked."""
     git = bench.checkout.mirror.git
     try:
         files = make_files(definition, git, bench.checkout.snapshot())

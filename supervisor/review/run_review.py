@@ -18,8 +18,7 @@ from forgepool.supervisor.gate.check_entry import Stop, entries_in, find_taken_o
 from forgepool.supervisor.gate.requirements import independence_of, read_regenerated
 from forgepool.supervisor.gate_file.document import NotConfigured
 from forgepool.supervisor.messages import Review, ReviewRequest
-from forgepool.supervisor.regeneration.kept import CannotKeep
-from forgepool.supervisor.regeneration.patches import joint_patch_id
+from forgepool.supervisor.regeneration.kept import CannotKeep, joint_patch_id
 from forgepool.supervisor.regeneration.regenerate import CommandFailed, MakerChanged, remaking
 from forgepool.supervisor.review.brief import ReviewBrief
 from forgepool.supervisor.review.conversation import Position, ReviewConversation, ReviewSite
@@ -31,22 +30,21 @@ from forgepool.workers.agents.families import are_apart
 from forgepool.workers.context.profiles.registry import UnknownProfile
 from forgepool.workers.context.transcript.entries import TranscriptWrong, read_transcript
 from forgepool.workers.context.transcript.usage import Meter, add_spent
-from forgepool.workers.context.view.choice import choose_profile as chosen_profile
+from forgepool.workers.context.view.live import choose_profile as chosen_profile
 from forgepool.workers.llm.provider import ModelFailed
 from forgepool.workers.llm.routing.open import keys_of
 from forgepool.workers.llm.routing.table import Table, read_table
-from forgepool.workers.policy.calls import judge_call
+from forgepool.workers.policy.judgement import judge_call
 from forgepool.workers.policy.layers import Policy
 from forgepool.workers.policy.network import HostsRefused
-from forgepool.workers.policy.rules.place import Ground
+from forgepool.workers.policy.rule import Ground
 from forgepool.workers.policy.sources import REPOSITORY_FILE, policy_of
-from forgepool.workers.sandbox.order.layers import NoSandbox
-from forgepool.workers.sandbox.order.private_dirs import private
-from forgepool.workers.sandbox.order.sandbox_profile import Shelter
+from forgepool.workers.sandbox.layers import NoSandbox
+from forgepool.workers.sandbox.sandbox_profile import Shelter, private
+from forgepool.workers.schema.logs import hider
+from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.orders import Limits, Spent
-from forgepool.workers.schema.redaction import hider
 from forgepool.workers.schema.settings import Settings
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 from forgepool.workers.tools.workplace import ToolRefused, Workplace
 from forgepool.worktrees.checkouts.checkout import Checkout, Unusable, lease_checkout
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file

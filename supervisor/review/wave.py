@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from forgepool.supervisor.findings import ScanFinding
 from forgepool.supervisor.messages import EntryRef, LandedTask, ReviewRequest, WaveOf
 from forgepool.supervisor.review.quoting import Quotation, clip_text, one_line
-from forgepool.supervisor.scans.paths.shape import scan_shape
 from forgepool.supervisor.scans.scanning import subject_of
+from forgepool.supervisor.scans.shape import scan_shape
 from forgepool.worktrees.commits.compose import Composed, ComposedStep, tree_of
 from forgepool.worktrees.git.git import CommitId, Git
 from forgepool.worktrees.hub.mirror import Mirror

@@ -1,5 +1,5 @@
 """
-Deterministic scans over the composed diff: milliseconds, no model, the same answer every time.
+Deterministic scans of the composed diff: fast, without a model, and with the same answer every time.
 
-One module for each family of rules; `subject` is what they look at, `scanning` asks them all.
+Each module holds one family of rules. `subject` is the change they read, and `scanning` runs them all.
 """

@@ -1,19 +1,17 @@
 """
-All scans, asked together: what they look at, what they found, and what of it keeps an entry out.
+Run every scan over one change, order the findings, and decide which of them keep the entry out.
 
-Each family of rules is a module beside this one; what a rule is called and what it means is in `RULES`.
+Each family of rules is a module of its own. `RULES` in the gate file's document names and describes the rules.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from forgepool.supervisor.findings import ScanFinding, Weight
-from forgepool.supervisor.gate_file.document import CheckDefinition, ScanRules
-from forgepool.supervisor.gate_file.rules import OF_THE_GATE
+from forgepool.supervisor.gate_file.document import OF_THE_GATE, CheckDefinition, ScanRules
 from forgepool.supervisor.messages import EntryRef
-from forgepool.supervisor.scans.content import bypasses, instructions, markers, placeholders, secrets, sizes, unicode
-from forgepool.supervisor.scans.evasion import harness
-from forgepool.supervisor.scans.paths import gate_settings, protection, shape
+from forgepool.supervisor.scans import gate_settings, protection, shape
+from forgepool.supervisor.scans.content import bypasses, evasion, instructions, placeholders, secrets, unicode
 from forgepool.supervisor.scans.source.grammar import sources
 from forgepool.supervisor.scans.source.layout import may_be_layout, without_layout
 from forgepool.supervisor.scans.subject import Subject, find_moved_lines, finding, printable
@@ -22,18 +20,18 @@ from forgepool.worktrees.commits.diff import contents, tree_diff, unread_paths
 from forgepool.worktrees.git.git import CommitId, Git, TreeId
 
 MOST_OF_A_RULE = 20
-"""Findings that are told of one rule and weight; one more says how many there are besides."""
+"""Findings shown per rule and weight. One further finding counts the rest."""
 
 OF_PATHS = ("protected-path", "outside-lock")
-"""Rules about files as such, whatever is in them."""
-LIMITS = ("empty-change", sizes.RULE)
-"""Rules that hold for every change, also where findings of a person's change are only reported."""
+"""Rules that look at paths alone, not at contents."""
+LIMITS = ("empty-change", shape.SIZE_RULE)
+"""Rules that block even where findings about a person's change are only reported."""
 _NO_RULES = ScanRules()
 _WORST_FIRST: dict[Weight, int] = {"blocks": 0, "attention": 1, "note": 2}
 
 
 def leave_for(findings: Iterable[ScanFinding]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What a person would have to say to let these through: paths that may be changed, and rules to be waived."""
+    """Return what would let these findings through: the paths to grant, and the rules to waive."""
     paths, rules = dict[str, None](), dict[str, None]()
     for each in findings:
         if each.rule in OF_THE_GATE and each.path:
@@ -52,10 +50,10 @@ def subject_of(
     rules: ScanRules = _NO_RULES,
 ) -> Subject:
     """
-    What there is to scan of an entry that is composed on `base`; `rules` are those of the target's own gate file.
+    Return the change that the scans read: the entry composed on `base`, under the target's own `rules`.
 
     Raises:
-        GitFailed: one of the two is not there.
+        GitFailed: `base` or `tree` is missing.
     """
     files = tree_diff(git, base, tree)
     texts = contents(git, (side for file in files for side in (file.id, file.old_id) if may_be_layout(file)))
@@ -86,35 +84,31 @@ def subject_of(
 
 def scan(subject: Subject) -> tuple[ScanFinding, ...]:
     """
-    What all rules find, save those that are waived: the worst first, then by place; of one rule so many at most.
+    Return the findings of all rules that are not waived, worst first, then by place.
 
-    Of a person's change that is only reported, what is no limit is a note, after it has been put in order.
+    Each rule has a maximum number of findings. In a person's change that is only reported, all but `LIMITS` become
+    notes.
     """
     if subject.people == "off":
-        return tuple(
-            each for each in (*shape.scan_empty(subject), *sizes.scan_sizes(subject)) if _counts(subject, each)
-        )
+        limits = (*shape.scan_empty(subject), *shape.scan_sizes(subject))
+        return tuple(each for each in limits if each.rule not in subject.waive)
     hidden = secrets.find_secrets(subject)
     values = [each.value for each in hidden]
-    found = (each for each in _found(subject, hidden) if _counts(subject, each))
-    bounded = _bounded(sorted({_told(each, values) for each in found}, key=_place))
-    return tuple(bounded) if subject.people == "enforce" else tuple(map(_reported, bounded))
+    counted = {_without_secrets(each, values) for each in _found(subject, hidden) if each.rule not in subject.waive}
+    bounded = _bounded(sorted(counted, key=_place))
+    return tuple(bounded) if subject.people == "enforce" else tuple(map(_as_note, bounded))
 
 
-def _counts(subject: Subject, found: ScanFinding) -> bool:
-    return found.rule not in subject.waive
-
-
-def _reported(found: ScanFinding) -> ScanFinding:
-    """As a note, without what would be right: nobody asks for that. A key is to be taken back all the same."""
-    if found.rule in LIMITS:
-        return found
-    said = found.said if found.rule == "secret" else found.said.partition("; ")[0]
-    return found.model_copy(update={"weight": "note", "said": said})
+def _as_note(finding_: ScanFinding) -> ScanFinding:
+    """Turn a finding into a note without its advice. A secret keeps the advice: it must be revoked all the same."""
+    if finding_.rule in LIMITS:
+        return finding_
+    message = finding_.said if finding_.rule == "secret" else finding_.said.partition("; ")[0]
+    return finding_.model_copy(update={"weight": "note", "said": message})
 
 
 def find_kept_out(findings: Iterable[ScanFinding], *, reviewed: bool) -> tuple[ScanFinding, ...]:
-    """Those that keep an entry out: all that block, and, where nobody else looks at it, what wants to be looked at."""
+    """Return the findings that keep an entry out: blocking ones, and without a review also those for attention."""
     held = ("blocks",) if reviewed else ("blocks", "attention")
     return tuple(each for each in findings if each.weight in held)
 
@@ -126,55 +120,53 @@ def _found(subject: Subject, hidden: tuple[secrets.Secret, ...]) -> Iterator[Sca
     yield from _not_read(subject)
     yield from unicode.scan_letters(subject)
     yield from unicode.scan_readability(subject, read)
-    yield from markers.scan_markers(subject, read)
+    yield from shape.scan_markers(subject, read)
     yield from instructions.scan_instructions(subject, read)
     yield from placeholders.scan_placeholders(read, moved)
     yield from bypasses.scan_bypasses(read, moved)
     yield from shape.scan_shape(subject)
-    yield from sizes.scan_sizes(subject)
+    yield from shape.scan_sizes(subject)
     yield from protection.scan_protection(subject)
     yield from gate_settings.scan_gate_settings(subject)
     yield from tampering.scan_tests(subject)
-    yield from harness.scan_harness(subject)
+    yield from evasion.scan_harness(subject)
 
 
 def _not_read(subject: Subject) -> Iterator[ScanFinding]:
-    """What nobody has looked through for secrets is said, and not taken for free of them."""
+    """Report the files that the search for secrets skipped, so that they do not pass for clean."""
     for file in secrets.files_not_read(subject):
-        said = "part of this file was not searched for secrets, as the change is too large; have a person read it"
-        yield finding(unicode.UNREADABLE, "attention", said, file.path)
+        message = "part of this file was not searched for secrets, as the change is too large; have a person read it"
+        yield finding(unicode.UNREADABLE, "attention", message, file.path)
 
 
 def _paths(git: Git, treeish: str) -> frozenset[str]:
     return frozenset(git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", treeish).fields)
 
 
-def _told(found: ScanFinding, values: list[str]) -> ScanFinding:
-    """The finding as it may be shown: on one line each, and without any secret."""
-    return found.model_copy(
+def _without_secrets(finding_: ScanFinding, values: list[str]) -> ScanFinding:
+    return finding_.model_copy(
         update={
-            "path": printable(found.path, 4_000),
-            "text": printable(secrets.hide_values(found.text, values)),
-            "said": printable(secrets.hide_values(found.said, values), 1_000),
+            "path": printable(finding_.path, 4_000),
+            "text": printable(secrets.hide_values(finding_.text, values)),
+            "said": printable(secrets.hide_values(finding_.said, values), 1_000),
         }
     )
 
 
-def _place(found: ScanFinding) -> tuple[int, str, int, str, str]:
-    return _WORST_FIRST[found.weight], found.path, found.line, found.rule, found.said
+def _place(finding_: ScanFinding) -> tuple[int, str, int, str, str]:
+    return _WORST_FIRST[finding_.weight], finding_.path, finding_.line, finding_.rule, finding_.said
 
 
 def _bounded(findings: Iterable[ScanFinding]) -> Iterator[ScanFinding]:
-    """At most so many of one rule and weight, then one that counts the others."""
-    told: Counter[tuple[str, Weight]] = Counter()
+    counts: Counter[tuple[str, Weight]] = Counter()
     last: dict[tuple[str, Weight], ScanFinding] = {}
     for each in findings:
         kind = (each.rule, each.weight)
-        told[kind] += 1
-        if told[kind] <= MOST_OF_A_RULE:
+        counts[kind] += 1
+        if counts[kind] <= MOST_OF_A_RULE:
             yield each
         last.setdefault(kind, each)
-    for kind, count in told.items():
+    for kind, count in counts.items():
         if count > MOST_OF_A_RULE:
-            said = f"{count - MOST_OF_A_RULE} more findings of this rule"
-            yield last[kind].model_copy(update={"path": ".", "line": 0, "text": "", "said": said})
+            message = f"{count - MOST_OF_A_RULE} more findings of this rule"
+            yield last[kind].model_copy(update={"path": ".", "line": 0, "text": "", "said": message})

@@ -138,7 +138,7 @@ def test_files_of_odd_names_land_under_their_names(batch: Batch) -> None:
 
 def test_what_an_agent_wrote_outside_its_files_lands_under_a_lock(batch: Batch) -> None:
     assert {"outside.txt", "elsewhere.txt"} <= set(batch.premises.files())
-    assert "outside: also holds elsewhere.txt" in batch.said.out
+    assert "outside: also locks elsewhere.txt" in batch.said.out
 
 
 @pytest.mark.parametrize("command", ["run", "status", "report", "events", "events --json", "runs"])

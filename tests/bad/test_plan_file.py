@@ -118,12 +118,12 @@ def test_a_plan_that_was_edited_during_the_run_changes_nothing(premises: Premise
         interrupted = going.ended()
     assert interrupted.status == 130, interrupted
     name = premises.run_name()
-    assert f"go on with:  forgepool resume {name}" in interrupted.out
+    assert f"resume:      forgepool resume {name}" in interrupted.out
     shown = premises.forgepool("status", name)
     assert shown.status == 0
-    assert "plan.yaml has changed since; the run keeps to the plan as it was" in shown.out
+    assert "plan.yaml has changed since; the run keeps its old plan" in shown.out
     go_on.touch()
     said = premises.forgepool("resume", name)
     assert said.status == 0, said
-    said.is_sentence("plan.yaml has changed since this run began", "the run goes on with the plan as it was")
+    said.is_sentence("plan.yaml has changed since this run began", "the run keeps its old plan")
     assert premises.landed() == ["two", "one"]

@@ -4,8 +4,7 @@ import time
 from pathlib import Path
 
 from forgepool.workers.queue.broker import BrokerRefused, connect, ping
-from forgepool.workers.sandbox.run import service
-from forgepool.workers.sandbox.run.service import Service
+from forgepool.workers.sandbox.own_processes import Service, start_service
 from forgepool.workers.schema.settings import whole_environment
 
 _START_S = 15.0
@@ -29,7 +28,7 @@ class RedisServer:
 
     def start(self) -> None:
         self._socket.unlink(missing_ok=True)
-        self._service = service.start(
+        self._service = start_service(
             "redis",
             [
                 self._binary,

@@ -126,4 +126,4 @@ def test_a_corrected_plan_given_to_the_run_keeps_what_is_unchanged_and_does_the_
     kept = open_run(Settings(home=machine.home, cache=machine.cache), run)
     assert [task.id for task in kept.plan.tasks] == [task["id"] for task in _CORRECTED]
     same = machine.run("resume", run, "--plan", _plan(ground, _CORRECTED))
-    assert same.status == 0 and "goes by already" in same.out
+    assert same.status == 0 and "already has the plan" in same.out

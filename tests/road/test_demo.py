@@ -17,9 +17,9 @@ def test_a_demo_that_is_interrupted_says_how_to_find_its_run(ground: Path, machi
     demo.process.send_signal(signal.SIGTERM)
     ended = demo.ended()
     assert ended.status == 130, ended.out + ended.err
-    line = next(one for one in ended.out.splitlines() if one.startswith("go on with: "))
+    line = next(one for one in ended.out.splitlines() if one.startswith("resume: "))
     assert " forgepool resume inventory-clean-up-" in line and " forgepool logs inventory-clean-up-" in ended.out
-    variables, _, rest = line.removeprefix("go on with: ").partition("forgepool resume ")
+    variables, _, rest = line.removeprefix("resume: ").partition("forgepool resume ")
     python = shlex.join([sys.executable, "-m", "forgepool.orchestrator"])
     found = subprocess.run(
         f"{variables} {python} status {rest}", shell=True, capture_output=True, text=True, check=False, cwd=ground
@@ -31,4 +31,4 @@ def test_a_folder_that_cannot_be_made_is_wrong_usage(machine: Machine) -> None:
     (machine.folder).mkdir(parents=True, exist_ok=True)
     (machine.folder / "file").write_text("")
     said = machine.run("demo", "--folder", machine.folder / "file" / "demo")
-    assert said.status == 2 and "cannot be made: Not a directory; give --folder another place" in said.err
+    assert said.status == 2 and "cannot be created: Not a directory; give --folder another path" in said.err

@@ -65,10 +65,10 @@ def test_what_is_missing_is_said_before_anything_starts(ground: Path, machine: M
     said = " ".join(checked.out.split())
     assert "check 'tool' runs 'no-such-tool', which is not on the PATH; install it where commands see it" in said
     assert "check 'module' runs 'python3 -m no_such_module', and that Python has no module" in said
-    assert "task 'up' runs scripts/up.py, which lies beside the plan and is not committed" in said
+    assert "task 'up' runs scripts/up.py, which is beside the plan file but not committed" in said
     assert "write `assets: [scripts/up.py]` into the plan" in said
     checked = machine.run("check", plan, "--repo", repository.path, "--with-checks")
-    assert checked.status == 2 and "the checks are not run before these problems are solved" in checked.err
+    assert checked.status == 2 and "the checks were not run; solve these problems first" in checked.err
     refused = machine.run("run", plan, "--repo", repository.path)
     assert refused.status == 2 and "and 2 more: forgepool check" in refused.err and machine.runs() == []
 

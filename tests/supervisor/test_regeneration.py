@@ -20,14 +20,11 @@ from forgepool.supervisor.gate.requirements import read_regenerated
 from forgepool.supervisor.gate.scan_only import screen
 from forgepool.supervisor.gate_file.document import RegenerateDefinition
 from forgepool.supervisor.messages import CheckResult, EntryRef, LandingStyle
-from forgepool.supervisor.regeneration.kept import KeptFiles
-from forgepool.supervisor.regeneration.keys import counts, is_made, key_of
-from forgepool.supervisor.regeneration.network import network_trouble
-from forgepool.supervisor.regeneration.patches import own_patch_id
-from forgepool.supervisor.regeneration.regenerate import remaking
+from forgepool.supervisor.regeneration.kept import KeptFiles, counts, is_made, key_of, own_patch_id
+from forgepool.supervisor.regeneration.regenerate import network_trouble, remaking
 from forgepool.workers.workspace.refs import overlay_ref
+from forgepool.worktrees.commits.candidate import files_of, tree_with
 from forgepool.worktrees.commits.compose import Composed, Conflict, compose, tree_of
-from forgepool.worktrees.commits.overlay import files_of, tree_with
 from forgepool.worktrees.git.git import CommitId
 
 CAT = "cat in/* > gen.lock"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from forgepool.worktrees.checkouts.checkout import Checkout
 from forgepool.worktrees.git.git import CommitId
 
 IDENTITY = {
@@ -95,3 +96,11 @@ class Hub:
         git(self.work, "commit", "-q", "--allow-empty", "-m", message)
         git(self.work, "push", "-q", "origin", f"HEAD:refs/heads/{branch}")
         return CommitId((self.work / ".git" / "HEAD").read_text().strip())
+
+
+def is_intact(checkout: Checkout) -> bool:
+    """Is the folder there, with the `.git` file it was leased with?"""
+    folder, pointer = checkout.path, checkout.pointer
+    if folder.is_symlink() or pointer.is_symlink() or not pointer.is_file():
+        return False
+    return pointer.read_bytes() == checkout.slot.pointer

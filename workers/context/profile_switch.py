@@ -1,8 +1,8 @@
 """
-What a running attempt and its orchestrator tell each other of contexts, by way of Redis. Either may be lost.
+Context messages between a running attempt and its orchestrator, through Redis. Any of them may be lost.
 
-The orchestrator writes down which profile a person wants from now on, and attempts under way look before each call to a
-model. An attempt tells of each rebuild; the entry in its transcript is what counts.
+The orchestrator records the profile a person wants, and attempts look for it before each model call. An attempt reports
+each rebuild, but the entry in its transcript is what counts.
 """
 
 from typing import Literal, cast
@@ -16,7 +16,7 @@ _KEEP_S = 24 * 3600
 
 
 class ContextTold(Message):
-    """As the journal's `ContextRebuilt` has it, of an order under way."""
+    """A rebuild of a running order, as the journal's `ContextRebuilt` records it."""
 
     kind: Literal["context_told"] = "context_told"
     order_id: str
@@ -62,7 +62,7 @@ def wish_profile(client: Redis, run: str, task: str, profile: str) -> None:
 
 
 def read_wished_profile(broker_url: str | None, run: str, task: str) -> str | None:
-    """None where nobody has a wish, or Redis is away."""
+    """Return the profile a person wants; None where there is none or Redis is unreachable."""
     if broker_url is None:
         return None
     try:

@@ -27,10 +27,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from forgepool.workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn
 from forgepool.workers.llm.provider import Hear, ModelFailed, ModelRequest, deaf
+from forgepool.workers.schema.documents import load
+from forgepool.workers.schema.mistakes import DocumentWrong, Slug
 from forgepool.workers.schema.orders import PhaseName
-from forgepool.workers.schema.yaml.documents import load
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
-from forgepool.workers.schema.yaml.scalars import Slug
 
 MODEL = "scripted"
 

@@ -17,10 +17,10 @@ from forgepool.workers.agents.contract import AgentAnswer, Assignment
 from forgepool.workers.agents.dispatch import perform
 from forgepool.workers.llm.provider import PASSING
 from forgepool.workers.policy.network import HostsRefused
-from forgepool.workers.sandbox.order.layers import NoSandbox, choose_level
+from forgepool.workers.sandbox.layers import NoSandbox, choose_level
+from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.orders import Outcome, WorkOrder, WorkResult
 from forgepool.workers.schema.settings import Settings
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 from forgepool.workers.workspace.refs import Candidate, find_published, publish
 from forgepool.workers.workspace.resume import sum_carried_over, sum_so_far
 from forgepool.workers.workspace.workspace import AcceptanceFinding, Workspace, accept, set_up, unprintable

@@ -1,26 +1,22 @@
 """
 The policy: what an agent may do, decided before it is done.
 
-A **rule** says what it matches (a tool, paths, a command, a network host, a variable), a **decision** (`allow`,
-`audit`: carried out and pointed out in the transcript, `prompt`: a person or the plan must say yes, `deny`) and a
-reason. Rules come in **layers** (`layers` tells what each may do): those that are shipped (`defaults.yaml`), a person's
-`policy.yaml`, the repository's `forgepool.yaml` as the base commit has it, the plan's, the phase's. A **judgement** is
-what they come to for one thing.
+A **rule** matches tools, paths, commands, network hosts or variables. It has a reason and a **decision**: `allow`,
+`audit` (run, and noted in the transcript), `prompt` (a person or the plan must agree) or `deny`. Rules come in
+**layers**: the built-in `defaults.yaml`, a person's `policy.yaml`, `forgepool.yaml` in the base commit, the plan, the
+phase. `layers` says what each layer may do. A **judgement** is the decision on one thing.
 
-    a person's YAML  -> entries, document -> Rule
-    a script         -> shell             -> facts -> command, place -> matching -> layers -> Judgement
-    a tool's call    -> calls             -> the same
-    a plan's hosts   -> network           -> Granted
+`document` reads rules from YAML. `workers.shell` reads a script into facts, which `command` and `rule` match. `layers`
+decides which rule wins, and `judgement` states the result for a command, a tool's call or a file. `network` grants
+hosts.
 
-Restraining and permitting are not each other's opposite here. A rule that restrains (`prompt`, `deny`) matches whatever
-could amount to what it names: any spelling of an option, a word that only the shell will know, the path as it was
-written and as it resolves, in any case of letters. A rule that permits matches what is surely that and nothing else.
+A rule that restrains (`prompt`, `deny`) matches everything that could amount to what it names. That includes any
+spelling of an option, words that only the shell will know, paths as written and as resolved, and any case of letters. A
+rule that permits matches what is certainly that and nothing else.
 
-Why not regular expressions over the command's text: they are fooled by a quote. Why not first match wins: then a
-repository's file could not be laid over a person's without reading both. Why are commands that a person wrote not
-judged (`agent: command`, acceptance commands, checks): they are that person's own decision. And CLI agents run their
-tools themselves: the sandbox holds them, no policy sees their calls.
+Why not regular expressions over the command's text: a quote fools them. Why not the first match: a repository's file
+could not extend a person's. Why are a person's own commands not judged (`agent: command`, acceptance commands, checks):
+that person has decided. CLI agents run their tools themselves: no policy sees their calls, the sandbox holds them.
 
-The policy is a guard-rail, which tells an honest agent in words what to do instead. Who means to fool it may succeed;
-the sandbox is the wall.
+The policy is a guard-rail that tells an honest agent what to do instead. The sandbox is the wall.
 """

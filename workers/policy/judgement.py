@@ -1,24 +1,43 @@
 """
-What a policy says of a thing that an agent wants: a tool, a file, a command, a host.
+Judgements of what an agent wants: a tool, a call, a file, a command, a host.
 
-The strictest of all that is found in it decides: one denied command among a hundred denies them all. What cannot be
-known is denied, with a sentence that says how to write it; what nothing is known of is never allowed. A judgement is
-made before anything is carried out, and is no wall: the sandbox holds what a policy cannot see.
+The strictest finding decides: one denied command among a hundred denies them all. What cannot be known is denied with
+an advice how to write it, and what no rule mentions is never allowed. The sandbox holds what a policy cannot see.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from forgepool.workers.policy.layers import Policy, Verdict
-from forgepool.workers.policy.matching import Access, Touch, on_call, on_host, on_tool, on_touch, on_variable
-from forgepool.workers.policy.rules.command import ProgramCall, make_call
-from forgepool.workers.policy.rules.host import HostPattern
-from forgepool.workers.policy.rules.place import Ground, ResolvedPath, Unresolved, unknown
-from forgepool.workers.policy.rules.rule import STRICTNESS
+from pydantic import JsonValue
+
+from forgepool.workers.policy.command import ProgramCall, make_call
+from forgepool.workers.policy.layers import (
+    Access,
+    Policy,
+    Touch,
+    Verdict,
+    on_call,
+    on_host,
+    on_tool,
+    on_touch,
+    on_variable,
+)
+from forgepool.workers.policy.rule import (
+    READERS,
+    SHELLS,
+    STRICTNESS,
+    WRITERS,
+    Ground,
+    HostPattern,
+    ResolvedPath,
+    Unresolved,
+    unknown,
+)
 from forgepool.workers.schema.policy_rules import Decision
 from forgepool.workers.shell.language.script import (
     Execution,
@@ -31,10 +50,12 @@ from forgepool.workers.shell.language.script import (
 )
 from forgepool.workers.shell.programs.known_programs import find_written
 from forgepool.workers.shell.read_script import read_script
+from forgepool.workers.tools.files.patch import Update, read_patch
+from forgepool.workers.tools.workplace import ToolRefused
 
 _MOST_SCRIPT_BYTES = 32 * 1024
 _STREAMS = ("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/zero", "/dev/full")
-"""Written to and read from without any file being one's own."""
+"""Files that any command may read and write."""
 _SAID: dict[Decision, str] = {
     "allow": "allowed",
     "audit": "allowed, and recorded,",
@@ -45,23 +66,23 @@ _MAYBE = "a word cannot be known before it runs (write it out; or put -- or ./ b
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.]*://\S*|$")
 _AT_HOME = re.compile(r"~([a-z_][\w.-]*)?(/[\w./@%+-]*)?", re.ASCII)
 _RAISING = frozenset({"sudo", "doas", "su", "runuser", "pkexec", "chroot", "nsenter", "unshare"})
-"""Wrappers that run a command as somebody else, or elsewhere: no rule for the command alone speaks of that."""
+"""Wrappers that run a command as another user or elsewhere, which no rule for the command alone covers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyJudgement:
     decision: Decision
     rule: str | None
-    """The id of the rule that decided; None where there was none."""
+    """The id of the deciding rule; None where no rule decided."""
     reason: str
-    """Why, and what to do instead: for the model and for a person."""
+    """The reason and what to do instead, for the model and for a person."""
     commands: tuple[tuple[str, ...], ...] | None = None
-    """Every command found; None where it is no matter of commands, or they cannot be known."""
+    """All commands found; None where there are none or they cannot be known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Finding:
-    """What one thing in a command comes to."""
+    """The decision on one thing in a command."""
 
     decision: Decision
     rule: str | None
@@ -69,13 +90,13 @@ class _Finding:
 
 
 def judge_tool(policy: Policy, tool: str) -> PolicyJudgement:
-    """A tool as such, whatever it is called with."""
+    """Judge a tool as such, whatever its arguments."""
     verdict = policy.decide(partial(on_tool, tool=tool))
     return _as_judgement(_finding(verdict, f"the tool {tool}"))
 
 
 def judge_path(policy: Policy, tool: str, access: Access, path: str, ground: Ground) -> PolicyJudgement:
-    """A tool's reading or writing of a file."""
+    """Judge a tool's access to a file."""
     place = ground.place(path, writes=access == "write")
     if isinstance(place, Unresolved):
         return PolicyJudgement(decision="deny", rule=None, reason=f"{path}: cannot be resolved: {place.why}")
@@ -90,7 +111,7 @@ def judge_host(policy: Policy, host: HostPattern) -> PolicyJudgement:
 
 
 def judge_command(policy: Policy, text: str, ground: Ground, *, tool: str = "bash") -> PolicyJudgement:
-    """A script for bash, begun in the worktree. Never raises, and ends in bounded time."""
+    """Judge a bash script that starts in the worktree. It never raises, and ends in bounded time."""
     try:
         script = read_script(text, folder=ground.root, read_file=partial(_script_text, ground=ground))
         if isinstance(script, Unparseable):
@@ -116,7 +137,8 @@ def _findings(policy: Policy, fact: Fact, ground: Ground, tool: str) -> Iterator
             yield from _of_execution(policy, fact, ground, tool)
         case Redirect():
             if not _is_stream(fact.path):
-                yield from _of_file(policy, fact.path, _opened(fact, ground), fact.mode, tool)
+                place = _place(fact.path, fact.cwd, ground, writes=fact.mode == "write")
+                yield from _of_file(policy, fact.path, place, fact.mode, tool)
         case VariableAssignment(name=name):
             by_name = _is_harmless(name)
             find = partial(on_variable, tool=tool, name=name, by_name_alone=by_name)
@@ -150,19 +172,19 @@ def _of_execution(policy: Policy, fact: Execution, ground: Ground, tool: str) ->
 
 
 def _floored(verdict: Verdict, fact: Execution, call: ProgramCall) -> Verdict:
-    """What a program of the worktree does, or a text that nobody has read, is never simply allowed."""
+    """Turn an `allow` into `audit` for a program of the worktree and for a text that could not be read."""
     if verdict.decision == "allow" and (fact.opaque or call.inside):
         return Verdict(decision="audit", match=verdict.match)
     return verdict
 
 
 def _touches(fact: Execution, call: ProgramCall, ground: Ground, *, reads: bool) -> Iterator[Touch | Unresolved]:
-    """The files that a command names: those it is known to write, and, where that is asked for, all its words."""
+    """Yield the files a command is known to write, and with `reads` the files all its words name."""
     for written in (each for name in call.names for each in find_written(name, call.all_words)):
         if _is_stream(written.word):
             continue
         place = _place(written.word, fact.cwd, ground, writes=True, follow=written.follow, whole=written.whole)
-        yield _touch("write", place, _beside(call, written.word))
+        yield _touch("write", place, _without_file(call, written.word))
         for source in written.beneath if isinstance(place, ResolvedPath) and _is_folder(place, ground) else ():
             name = source.text.rstrip("/").rpartition("/")[2]
             if source.static and name not in ("", ".", ".."):
@@ -174,8 +196,8 @@ def _touches(fact: Execution, call: ProgramCall, ground: Ground, *, reads: bool)
                 yield _touch("read", _place(word, fact.cwd, ground), call)
 
 
-def _beside(call: ProgramCall, word: ShellWord) -> ProgramCall:
-    """The command without a word that is a file: one word that cannot be known is not both a file and an option."""
+def _without_file(call: ProgramCall, word: ShellWord) -> ProgramCall:
+    """Return the command without an unknown word that is a file, so that it does not count as an option too."""
     if word.static or word.several:
         return call
     return replace(
@@ -211,14 +233,9 @@ def _is_folder(place: ResolvedPath, ground: Ground) -> bool:
     return place.is_known and (ground.root / place.names[0]).is_dir()
 
 
-def _opened(fact: Redirect, ground: Ground) -> ResolvedPath | Unresolved:
-    return _place(fact.path, fact.cwd, ground, writes=fact.mode == "write")
-
-
 def _of_file(
     policy: Policy, word: ShellWord, place: ResolvedPath | Unresolved, access: Access, tool: str
 ) -> Iterator[_Finding]:
-    """A file that the shell itself opens."""
     if isinstance(place, Unresolved):
         yield _Finding(decision="deny", rule=None, reason=f"{word.shown}: {place.why}")
         return
@@ -230,7 +247,7 @@ def _of_file(
 
 
 def _of_hosts(policy: Policy, call: ProgramCall, shown: str) -> Iterator[_Finding]:
-    """Hosts that a command names in addresses: rules may restrain them; what permits is the sandbox's grant."""
+    """Yield the restrictions on hosts in a command's addresses. Permission is the sandbox's grant."""
     if not policy.names_hosts:
         return
     for word in call.all_words:
@@ -276,12 +293,12 @@ def _is_stream(word: ShellWord) -> bool:
 
 
 def _is_harmless(name: str) -> bool:
-    """Names in small letters are a script's own, by custom; but for a few that programs look at."""
+    """Report whether a variable's name is in small letters, a script's own by custom, and not a proxy setting."""
     return name.islower() and not name.endswith("_proxy")
 
 
 def _script_text(path: Path, ground: Ground) -> str | None:
-    """Of a script in the worktree, its text; nothing else is read."""
+    """Return the text of a script in the worktree; None for any other file."""
     try:
         real = path.resolve()
         if not real.is_relative_to(ground.root) or not real.is_file():
@@ -291,3 +308,26 @@ def _script_text(path: Path, ground: Ground) -> str | None:
         return raw.decode() if len(raw) <= _MOST_SCRIPT_BYTES else None
     except (OSError, RuntimeError, ValueError):
         return None
+
+
+def judge_call(policy: Policy, tool: str, arguments: Mapping[str, JsonValue], ground: Ground) -> PolicyJudgement:
+    """Judge a tool's call by the strictest finding. The tool itself complains of wrong arguments."""
+    command = arguments.get("command")
+    if tool in SHELLS and isinstance(command, str):
+        return judge_command(policy, command, ground, tool=tool)
+    access: Access = "write" if tool in WRITERS else "read"
+    judged = [judge_path(policy, tool, access, path, ground) for path in _paths(tool, arguments)]
+    return max(judged, key=lambda each: STRICTNESS[each.decision], default=None) or judge_tool(policy, tool)
+
+
+def _paths(tool: str, arguments: Mapping[str, JsonValue]) -> Iterator[str]:
+    path = arguments.get("path")
+    if tool in WRITERS | READERS and isinstance(path, str) and path:
+        yield path
+    patch = arguments.get("input")
+    if tool == "apply_patch" and isinstance(patch, str):
+        with suppress(ToolRefused):
+            for change in read_patch(patch):
+                yield change.path
+                if isinstance(change, Update) and change.moved_to is not None:
+                    yield change.moved_to

@@ -1,23 +1,25 @@
-"""
-Which rule decides: the layers of a policy, and what each may do to the ones below it.
+"""The layers of a policy, the matching of rules, and which rule decides."""
 
-    built-in, person   the most specific rule of both; at equal rank the person's, and within one layer the strictest.
-                       What a person restrains, no built-in rule permits again, however specific it is.
-    repository         can only tighten.
-    plan               can tighten, and can decide what stands at `prompt`; never lifts a deny.
-    phase              can only tighten.
-
-Where no rule speaks, it is `prompt`.
-"""
-
-from collections.abc import Callable, Iterable, Sequence
+import fnmatch
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Literal
 
-from forgepool.workers.policy.rules.command import Likeness, ProgramCall
-from forgepool.workers.policy.rules.rule import READERS, STRICTNESS, PolicyRule
+from forgepool.workers.policy.command import Likeness, ProgramCall
+from forgepool.workers.policy.rule import (
+    READERS,
+    SHELLS,
+    STRICTNESS,
+    UNKNOWN,
+    WRITERS,
+    HostPattern,
+    PolicyRule,
+    ResolvedPath,
+)
 from forgepool.workers.schema.orders import PhaseName
 from forgepool.workers.schema.policy_rules import Decision
+from forgepool.workers.tools.tool import Tool
 
 Rank = tuple[int, ...]
 _MOST_KNOWN = 4096
@@ -25,7 +27,7 @@ _MOST_KNOWN = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """A rule that bears on what is judged."""
+    """A rule that matches the thing judged."""
 
     rule: PolicyRule
     rank: Rank
@@ -34,20 +36,18 @@ class Match:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What is decided of one thing, and by which rule; None where there was none."""
+    """The decision on one thing, and the match that made it, if any."""
 
     decision: Decision
     match: Match | None = None
 
 
 Find = Callable[[Sequence[PolicyRule]], Iterable[Match]]
-"""Those of some rules that bear on one thing."""
+"""Finds the rules of a layer that match one thing."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """All rules in force, by layer."""
-
     built_in: tuple[PolicyRule, ...] = ()
     person: tuple[PolicyRule, ...] = ()
     repository: tuple[PolicyRule, ...] = ()
@@ -57,7 +57,7 @@ class Policy:
 
     @cached_property
     def restrains_reading(self) -> bool:
-        """Whether it matters which files a command may read."""
+        """Report whether any rule restrains which files a command may read."""
         return any(
             rule.restrains and rule.paths is not None and (rule.tools is None or not READERS.isdisjoint(rule.tools))
             for rule in self.rules
@@ -72,28 +72,29 @@ class Policy:
         return tuple(rule for layer in self._layers for rule in layer)
 
     def during(self, phase: PhaseName) -> "Policy":
-        """The same policy without the rules of other phases."""
-        kept = [tuple(rule for rule in layer if rule.phase in (None, phase)) for layer in self._layers]
-        return Policy(built_in=kept[0], person=kept[1], repository=kept[2], plan=kept[3], phase=kept[4])
+        """Return the policy without the rules of other phases."""
+        return self._with(lambda layer: tuple(rule for rule in layer if rule.phase in (None, phase)))
 
     def about(self, call: ProgramCall) -> "Policy":
-        """The same policy without the rules that name other programs: what is asked of it is a command of this one."""
+        """Return the policy for commands of this program, without the rules that name only other programs."""
         if call.names not in self._about:
             if len(self._about) >= _MOST_KNOWN:
                 self._about.clear()
-            kept = [tuple(_about(rule, call) for rule in layer if _may_name(rule, call)) for layer in self._layers]
-            made = Policy(built_in=kept[0], person=kept[1], repository=kept[2], plan=kept[3], phase=kept[4])
-            self._about[call.names] = made
+            self._about[call.names] = self._with(
+                lambda layer: tuple(_about(rule, call) for rule in layer if _may_name(rule, call))
+            )
         return self._about[call.names]
+
+    def _with(self, change: Callable[[tuple[PolicyRule, ...]], tuple[PolicyRule, ...]]) -> "Policy":
+        built_in, person, repository, plan, phase = map(change, self._layers)
+        return Policy(built_in=built_in, person=person, repository=repository, plan=plan, phase=phase)
 
     @property
     def _layers(self) -> tuple[tuple[PolicyRule, ...], ...]:
         return self.built_in, self.person, self.repository, self.plan, self.phase
 
     def decide(self, find: Find, *, silent: Decision | None = "prompt") -> Verdict | None:
-        """
-        The decision on one thing. `silent`: what it is where no rule speaks; None where that is no matter.
-        """
+        """Return the decision on one thing. `silent` is the decision where no rule matches; None returns None."""
         verdict = _lowest(_best(find(self.built_in)), _best(find(self.person)))
         if verdict is None and silent is not None:
             verdict = Verdict(decision=silent)
@@ -117,7 +118,7 @@ def _about(rule: PolicyRule, call: ProgramCall) -> PolicyRule:
 
 
 def _best(matches: Iterable[Match]) -> Match | None:
-    """The most specific; the strictest of those at one rank, and of these the first."""
+    """Return the most specific match; at equal rank the strictest, and of these the first."""
     best: Match | None = None
     for each in matches:
         if best is None or _weight(each) > _weight(best):
@@ -144,3 +145,154 @@ def _tightened(verdict: Verdict | None, match: Match | None) -> Verdict | None:
     if verdict is not None and STRICTNESS[match.rule.decision] <= STRICTNESS[verdict.decision]:
         return verdict
     return Verdict(decision=match.rule.decision, match=match)
+
+
+Access = Literal["read", "write"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Touch:
+    """A file or folder that a tool, or a command in the shell, reads or writes."""
+
+    access: Access
+    place: ResolvedPath
+    call: ProgramCall | None = None
+    by_operand: bool = False
+    """The path is a word of a command, which is judged separately."""
+
+
+def on_tool(rules: Sequence[PolicyRule], tool: str) -> Iterator[Match]:
+    """Find the rules about a tool as such."""
+    for rule in rules:
+        if rule.subject == "tools" and _names(rule, tool):
+            yield Match(rule=rule, rank=_rank(rule))
+
+
+def on_touch(rules: Sequence[PolicyRule], tool: str, touch: Touch) -> Iterator[Match]:
+    for rule in rules:
+        if rule.subject == "tools":
+            if not touch.by_operand and _names(rule, tool):
+                yield Match(rule=rule, rank=_rank(rule))
+        elif rule.subject == "files" and _reaches(rule, tool, touch.access):
+            yield from _on_place(rule, touch)
+
+
+def _on_place(rule: PolicyRule, touch: Touch) -> Iterator[Match]:
+    sure, rank = _fitting(rule, touch.place)
+    if rank is None:
+        return
+    likeness: Likeness = "yes" if sure else "maybe"
+    if rule.commands is None:
+        yield Match(rule=rule, rank=_rank(rule, path=rank), likeness=likeness)
+    elif touch.call is not None:
+        for found, length in _on_commands(rule, touch.call):
+            both = likeness if found == "yes" else found
+            yield Match(rule=rule, rank=_rank(rule, command=length, path=rank), likeness=both)
+
+
+def _fitting(rule: PolicyRule, place: ResolvedPath) -> tuple[bool, tuple[int, int] | None]:
+    """
+    Return whether a rule certainly fits a place, and its rank if it may fit. An unknown path may be any denied one.
+    """
+    patterns = rule.paths or ()
+    if not place.is_known:
+        if any(pattern.text == UNKNOWN for pattern in patterns):
+            return True, (2, 0)
+        return False, max((each.rank for each in patterns), default=None) if rule.decision == "deny" else None
+    fits = [each.rank for each in patterns if (each.restrains(place) if rule.restrains else each.permits(place))]
+    return True, max(fits, default=None)
+
+
+def on_call(rules: Sequence[PolicyRule], tool: str, call: ProgramCall, *, by_name_alone: bool) -> Iterator[Match]:
+    """
+    Find the rules about a command. With `by_name_alone` they must name its program: a wrapper's command is judged
+    apart.
+    """
+    for rule in rules:
+        if rule.subject == "tools":
+            if not by_name_alone and _names(rule, tool):
+                yield Match(rule=rule, rank=_rank(rule))
+        elif rule.subject == "commands" and _names(rule, tool):
+            for likeness, length in _on_commands(rule, call):
+                yield Match(rule=rule, rank=_rank(rule, command=length), likeness=likeness)
+
+
+def _on_commands(rule: PolicyRule, call: ProgramCall) -> Iterator[tuple[Likeness, int]]:
+    for pattern in rule.commands or ():
+        if rule.restrains:
+            likeness = pattern.amounts(call)
+            if likeness != "no":
+                yield likeness, pattern.rank
+        elif pattern.begins(call) and (rule.decision == "audit" or call.is_static):
+            yield "yes", pattern.rank
+
+
+def on_variable(rules: Sequence[PolicyRule], tool: str, name: str, *, by_name_alone: bool = False) -> Iterator[Match]:
+    for rule in rules:
+        if rule.subject == "tools":
+            if not by_name_alone and _names(rule, tool):
+                yield Match(rule=rule, rank=_rank(rule))
+        elif rule.subject == "variables" and _names(rule, tool):
+            fits = [len(each.replace("*", "")) for each in rule.variables or () if fnmatch.fnmatchcase(name, each)]
+            if fits:
+                yield Match(rule=rule, rank=_rank(rule, command=1, path=(0, max(fits))))
+
+
+def on_host(rules: Sequence[PolicyRule], host: HostPattern) -> Iterator[Match]:
+    """Find the rules about a host or a pattern of hosts. A rule that restrains one host restrains the pattern."""
+    for rule in rules:
+        ranks = [each.rank for each in rule.hosts or () if (each.meets(host) if rule.restrains else each.covers(host))]
+        if ranks:
+            yield Match(rule=rule, rank=max(ranks))
+
+
+def _names(rule: PolicyRule, tool: str) -> bool:
+    if rule.tools is None:
+        return True
+    own = (tool, "bash") if tool in SHELLS else (tool,)
+    return any(fnmatch.fnmatchcase(each, name) for name in rule.tools for each in own)
+
+
+def _reaches(rule: PolicyRule, tool: str, access: Access) -> bool:
+    """
+    Report whether a rule covers this access. A rule for one tool that writes covers all of them, and commands too.
+    """
+    if rule.tools is None:
+        return True
+    family = WRITERS if access == "write" else READERS
+    if tool not in SHELLS and tool not in family:
+        return _names(rule, tool)
+    return any(name in family for name in rule.tools) or _names(rule, tool)
+
+
+def _rank(rule: PolicyRule, *, command: int = 0, path: tuple[int, int] = (-1, 0)) -> Rank:
+    """Return how specific a rule is, by its command, its path, its tool and its phase."""
+    return (command, *path, 0 if rule.tools is None or "*" in rule.tools else 1, 0 if rule.phase is None else 1)
+
+
+def may_permit(rule: PolicyRule, tool: str) -> bool:
+    """Report whether a rule permits some, though not all, of a tool's calls."""
+    return (
+        not rule.restrains and rule.subject in ("files", "commands") and rule.tools is not None and _names(rule, tool)
+    )
+
+
+def offerable(tools: Sequence[Tool], policy: Policy) -> tuple[Tool, ...]:
+    """
+    Return the tools that a phase's policy lets a model see, in order. Tools that end a conversation always remain.
+    """
+    return tuple(tool for tool in tools if tool.kind == "end" or not is_denied_outright(policy, tool.name))
+
+
+def is_denied_outright(policy: Policy, tool: str) -> bool:
+    """Report whether a layer denies a tool as such and permits none of its calls."""
+    person = policy.person if any(True for _ in on_tool(policy.person, tool)) else (*policy.person, *policy.built_in)
+    layers = (person, policy.repository, policy.plan, policy.phase)
+    return any(_denies(layer, tool) for layer in layers)
+
+
+def _denies(layer: Sequence[PolicyRule], tool: str) -> bool:
+    strictest = max(on_tool(layer, tool), key=lambda match: (match.rank, match.rule.decision == "deny"), default=None)
+    if strictest is None or strictest.rule.decision != "deny":
+        return False
+    return not any(may_permit(rule, tool) for rule in layer)

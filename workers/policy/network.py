@@ -1,6 +1,4 @@
-"""
-Which of the hosts that a plan wants for a task the policy lets it have.
-"""
+"""The network hosts that a policy grants to a plan or a repository."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +6,7 @@ from typing import Literal
 
 from forgepool.workers.policy.judgement import judge_host
 from forgepool.workers.policy.layers import Policy
-from forgepool.workers.policy.rules.host import HostPattern
+from forgepool.workers.policy.rule import HostPattern
 from forgepool.workers.sandbox.network.hosts import BadHost, read_rule
 from forgepool.worktrees.errors import UserError
 
@@ -16,9 +14,9 @@ from forgepool.worktrees.errors import UserError
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Granted:
     hosts: tuple[str, ...]
-    """As they were wanted. None of them: no network."""
+    """Granted hosts as they were requested; empty is no network."""
     refused: tuple[tuple[str, str], ...]
-    """Each host that is not to be had, and why."""
+    """Refused hosts with their reasons."""
 
 
 Asking = Literal["plan", "repository"]
@@ -26,19 +24,19 @@ _UNSAID = "no rule of yours allows it"
 
 
 class HostsRefused(UserError):
-    """A host that is wanted is not to be had; one sentence."""
+    """A wanted host is refused; the message is one sentence."""
 
 
 def require_hosts(
     policy: Policy, wanted: Sequence[str], *, asked_by: Asking, what: str, replaced: Collection[str] = ()
 ) -> tuple[str, ...]:
     """
-    All of the hosts, or none: what needs one cannot do without it. `what` is who wants them, for the sentence.
+    Return all of the wanted hosts, or none. `what` names who wants them.
 
-    Those `replaced` by this host's own indexes are left out where nothing allows them.
+    Hosts `replaced` by this host's own indexes are left out where no rule allows them.
 
     Raises:
-        HostsRefused: some of them are not to be had; all of these are named.
+        HostsRefused: some of them are refused; the message names all of these.
     """
     granted = grant_hosts(policy, wanted, asked_by=asked_by)
     refused = [(host, why) for host, why in granted.refused if host not in replaced]
@@ -49,10 +47,10 @@ def require_hosts(
 
 def require_hosts_of_all(policy: Policy, wanted: Mapping[str, Sequence[str]], replaced: Collection[str] = ()) -> None:
     """
-    The hosts of several checks at once, by what wants them, so that a person is told once.
+    Require the hosts of several checks at once, so that a person gets one message.
 
     Raises:
-        HostsRefused: some of them are not to be had; all of these are named.
+        HostsRefused: some of them are refused; the message names all of these.
     """
     refused: dict[str, str] = {}
     asking: list[str] = []
@@ -66,7 +64,7 @@ def require_hosts_of_all(policy: Policy, wanted: Mapping[str, Sequence[str]], re
 
 
 def _refusal(what: str, refused: Sequence[tuple[str, str]]) -> str:
-    """With the one line by which a person allows all that no rule speaks of."""
+    """Word a refusal, with the one rule that would allow all hosts no rule mentions."""
     unsaid = [host for host, why in refused if why == _UNSAID]
     said = [f"{host}: {why}" for host, why in refused if why != _UNSAID]
     if unsaid:
@@ -77,7 +75,7 @@ def _refusal(what: str, refused: Sequence[tuple[str, str]]) -> str:
     named = ", ".join(host for host, _ in refused)
     wants = f"{what} want{'' if ' and ' in what else 's'}"
     hosts = f"the hosts {named}, which are" if len(refused) > 1 else f"the host {named}, which is"
-    return f"{wants} {hosts} not to be had: {'; '.join(said)}"
+    return f"{wants} {hosts} not allowed: {'; '.join(said)}"
 
 
 def _quoted(host: str) -> str:
@@ -86,8 +84,8 @@ def _quoted(host: str) -> str:
 
 def grant_hosts(policy: Policy, wanted: Sequence[str], *, asked_by: Asking) -> Granted:
     """
-    A plan's asking for a host settles what stands at `prompt`, a repository's does not: it may not loosen what the
-    person allows. A denied host is refused, and so is a pattern that means a denied one among others.
+    Judge each wanted host. A plan's request settles a `prompt`; a repository's does not, since it may not loosen a
+    person's policy. A denied host is refused, and so is a pattern that covers a denied one.
     """
     hosts: list[str] = []
     refused: list[tuple[str, str]] = []

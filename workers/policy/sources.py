@@ -1,8 +1,8 @@
 """
-Where a policy's layers come from, and a policy put together of them.
+The sources of a policy's layers, and the policy built from them.
 
-The repository's own rules are in its `forgepool.yaml`, as the commit has it that work starts from: what an agent writes
-into its worktree changes no rule.
+The repository's rules come from `forgepool.yaml` in the base commit, so that no agent changes a rule by editing its
+worktree.
 """
 
 from collections.abc import Sequence
@@ -11,20 +11,20 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+from forgepool.workers.policy.document import make_rules, mistakes_in, parse_policy, read_policy
 from forgepool.workers.policy.layers import Policy
 from forgepool.workers.policy.network import grant_hosts, require_hosts
-from forgepool.workers.policy.rules.document import make_rules, mistakes_in, parse_policy, read_policy
-from forgepool.workers.policy.rules.rule import PolicyRule
+from forgepool.workers.policy.rule import PolicyRule
 from forgepool.workers.sandbox.network.package_access import PackageAccess
+from forgepool.workers.schema.documents import read, validate
+from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.policy_rules import RuleEntry
-from forgepool.workers.schema.yaml.documents import read, validate
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 
 REPOSITORY_FILE = "forgepool.yaml"
 
 
 class _RepositoryFile(BaseModel):
-    """What is of interest here of the file; the rest is for the gate."""
+    """The part of `forgepool.yaml` that holds policy rules."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -33,7 +33,7 @@ class _RepositoryFile(BaseModel):
 
 def policy_of(*, person: Path | None, repository: str | None = None, plan: Sequence[RuleEntry] = ()) -> Policy:
     """
-    The policy with all its layers. `person` is a file of theirs, `repository` the text of a `forgepool.yaml`.
+    Build the policy with all its layers. `person` is that person's file, `repository` the text of `forgepool.yaml`.
 
     Raises:
         DocumentWrong: with every mistake found in the first file that has any.
@@ -51,8 +51,10 @@ def hosts_for_check(
     check: str, wanted: Sequence[str], person: Path | None, lent: PackageAccess | None = None, *, setup: bool = False
 ) -> tuple[str, ...]:
     """
-    The hosts that a check and its set-up may reach: those the repository wants, if the person whose host it is allows
-    them all; and for a set-up the package indexes of what is `lent`, unless the person denies them.
+    Return the hosts that a check and its set-up may reach.
+
+    These are the hosts the repository wants, if the person who owns this host allows them all. A set-up also reaches
+    the package indexes that are `lent` to it, unless the person denies them.
 
     Raises:
         HostsRefused: one of them is not allowed.
@@ -69,7 +71,7 @@ def hosts_for_check(
 
 def policy_alone(path: Path) -> Policy:
     """
-    One file's rules, and nothing else.
+    Build a policy from one file alone.
 
     Raises:
         DocumentWrong: with every mistake found.
@@ -79,7 +81,7 @@ def policy_alone(path: Path) -> Policy:
 
 def repository_rules(text: str, name: str = REPOSITORY_FILE) -> tuple[PolicyRule, ...]:
     """
-    The rules under `policy` in a `forgepool.yaml`; none where the key is not there.
+    Read the rules under `policy` in a `forgepool.yaml`, if it has any.
 
     Raises:
         DocumentWrong: with every mistake found in them.
@@ -95,7 +97,7 @@ def repository_rules(text: str, name: str = REPOSITORY_FILE) -> tuple[PolicyRule
 
 @lru_cache(maxsize=1)
 def read_builtin_rules() -> tuple[PolicyRule, ...]:
-    """What holds before anybody has said anything."""
+    """Read the built-in rules."""
     return _shipped("defaults.yaml")
 
 

@@ -1,7 +1,7 @@
 """
-What a command is held by: a value that every command carries, so that none is run unconfined by oversight.
+The limits a command runs under. Every command carries one, so that none runs unconfined by mistake.
 
-How a level is carried out is not here: `bubblewrap` writes bwrap's arguments, `launcher` prepares the process.
+`workers.sandbox` enforces them.
 """
 
 import socket
@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 Level = Literal["bubblewrap", "landlock", "seatbelt", "off"]
-"""`bubblewrap` and, on macOS, `seatbelt` are first choices; `landlock` is the fallback of Linux."""
+"""
+The sandbox that holds commands. Linux falls back to `landlock` where `bubblewrap` is missing; macOS uses `seatbelt`.
+"""
 
 LEVEL_WORDS: Mapping[Level, str] = {
     "bubblewrap": "commands run in bubblewrap",
@@ -19,69 +21,71 @@ LEVEL_WORDS: Mapping[Level, str] = {
     "landlock": "commands are held by Landlock and seccomp, which is weaker than bubblewrap (see forgepool doctor)",
     "off": "commands run with your own rights, no sandbox holds them",
 }
-"""For people, as the end of a sentence."""
+"""Descriptions for people, each fit to end a sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What one command may use up."""
+    """The resources one command may use."""
 
     memory_bytes: int | None = None
-    """Of data in each process, and of all of them together where there is a control group."""
+    """Data of each process, and of all processes together where a control group counts them."""
     processes: int = 4096
-    """Of all that runs under the uid; of one order where there is a control group."""
+    """Processes of the user id, or of the order where a control group counts them."""
     file_bytes: int = 8 * 1024**3
-    """The longest file it may write."""
+    """The length of the longest file it may write."""
     open_files: int = 16_384
     shared_bytes: int = 1024**3
-    """In /dev/shm, which is the command's own; only with `bubblewrap`."""
+    """Size of the command's own /dev/shm; only with `bubblewrap`."""
 
 
 class Outlet(Protocol):
-    """Serves, from outside, ports of a command's own loopback."""
+    """A server outside the sandbox behind ports of a command's own loopback."""
 
     @property
     def ports(self) -> tuple[int, ...]: ...
 
     def serve(self, listeners: Sequence[socket.socket]) -> None:
-        """One listening socket for each port; they are the outlet's from now on, until `release`."""
+        """Take one listening socket for each port and own it until `release`."""
 
     def release(self, listeners: Sequence[socket.socket]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confinement:
-    """The folders are real paths, and exist."""
+    """The limits of one command. All folders exist and are real paths."""
 
     level: Level
     writable: tuple[Path, ...] = ()
     protected: tuple[Path, ...] = ()
-    """Inside what is writable, and read-only all the same; only with `bubblewrap` and `seatbelt`."""
+    """Read-only folders inside writable ones; only with `bubblewrap` and `seatbelt`."""
     readable: tuple[Path, ...] = ()
-    """Beside what every command may read: programs, libraries, certificates."""
+    """Folders it may read in addition to programs, libraries and certificates."""
     tools: tuple[Path, ...] = ()
-    """Folders of programs, beside those that its PATH leads to."""
+    """Folders of programs in addition to those on its PATH."""
     mounted: tuple[tuple[Path, Path], ...] = ()
-    """Folders, each with the place inside what is writable at which it is to be seen, read-only; only with
-    `bubblewrap`. Where something else has come to stand at the place, that is left as it is."""
+    """
+    Folders, each with the writable place where it appears read-only; only with `bubblewrap`. A place that holds
+    something else by then stays as it is.
+    """
     tmp: Path | None = None
-    """Is also `/tmp`, only with `bubblewrap`; one of the writable folders."""
+    """The writable folder that appears as `/tmp`; only with `bubblewrap`."""
     home: Path | None = None
     uid: int | None = None
-    """Whom the command runs as where the harness is root; files stay the harness' own on disk."""
+    """The user id of the command where the harness is root. Files still belong to the harness on disk."""
     bounds: Bounds = field(default_factory=Bounds)
     groups: tuple[Path, ...] = ()
-    """Files `cgroup.procs` of the control groups it joins."""
+    """The `cgroup.procs` files of the control groups it joins."""
     outlet: Outlet | None = None
-    """The way to the hosts it may reach; without one there are none. Only with `bubblewrap`."""
+    """The way to the hosts it may reach; None is no network. Only with `bubblewrap`."""
 
 
 OPEN = Confinement(level="off")
-"""Nothing is held: for programs the person chose to run with their own rights, and where they said `off`."""
+"""No limits: for programs that a person chose to run with their own rights, and for the setting `off`."""
 
 
 def as_json(confined: Confinement) -> dict[str, Any]:
-    """For another process of ours. The outlet stays here."""
+    """Return the limits for another process of Forgepool, without the outlet."""
     fields = asdict(replace(confined, outlet=None))
     return {name: _texts(value) for name, value in fields.items()}
 

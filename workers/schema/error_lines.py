@@ -1,9 +1,9 @@
 """
-The first error lines of a log, for a person who does not want to read all of it: pure.
+The first error lines of a log, for a person who does not want to read all of it.
 
-A failing test is named with its reason, an error with its file and line, a traceback by the place that raised it. The
-tools known: pytest, unittest, go, cargo, vitest, jest, TAP; ruff, flake8, mypy, pyright, tsc, eslint, black, compilers;
-make, npm, shells and Python itself. Of any other log the last lines are returned.
+It names a failing test with its reason, an error with its file and line, and a traceback by the line that raised it. It
+knows pytest, unittest, go, cargo, vitest, jest, TAP; ruff, flake8, mypy, pyright, tsc, eslint, black, compilers; make,
+npm, shells and Python. It returns the last lines of any other log.
 """
 
 import re
@@ -94,7 +94,7 @@ def _failing_tests(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _go_messages(lines: Sequence[str]) -> dict[str, str]:
-    """The first message of each test: behind the line that names it, or with `-v` behind the one that begins it."""
+    """Return the first message of each test, which follows its name, or with `-v` its first line."""
     messages: dict[str, str] = {}
     test = ""
     for line in lines:
@@ -106,7 +106,7 @@ def _go_messages(lines: Sequence[str]) -> dict[str, str]:
 
 
 def _tap_reason(lines: Sequence[str], start: int) -> str:
-    """The `error:` of the YAML block behind a test's line."""
+    """Return the `error:` of the YAML block after a test's line."""
     for at, line in enumerate(lines[start + 1 : start + 20], start=start + 1):
         if line.strip() == "..." or _TAP.fullmatch(line):
             break
@@ -120,7 +120,7 @@ _PYTEST_E = re.compile(r"E {2,}(\S.*)")
 
 
 def _pytest_reason(lines: Sequence[str], summary: re.Match[str]) -> str:
-    """The reason in the summary; where pytest cut it or left it out, the first of the test's own `E` lines."""
+    """Return the summary's reason, or the first `E` line of the test where pytest shortened or omitted the reason."""
     reason = summary[3] or ""
     if reason and not reason.endswith("..."):
         return reason
@@ -137,7 +137,6 @@ def _pytest_reason(lines: Sequence[str], summary: re.Match[str]) -> str:
 
 
 def _pytest_assertions(lines: Sequence[str]) -> Iterator[str]:
-    """The first `E` line of each failure."""
     for at, line in enumerate(lines):
         if (found := _PYTEST_E.match(line)) and not _PYTEST_E.match(_line(lines, at - 1)):
             yield found[1]
@@ -148,7 +147,7 @@ _TRACE_PLACE = re.compile(r' +File "(.+)", line (\d+)')
 
 
 def _raised(lines: Sequence[str], start: int) -> Iterator[str]:
-    """The line that ends the first traceback from here on; none where another heading or no traceback comes."""
+    """Yield the last line of the next traceback, if one comes before the next heading."""
     begun = False
     for line in lines[start + 1 : start + 200]:
         if line.startswith("====="):
@@ -207,7 +206,7 @@ def _errors(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _where_raised(lines: Sequence[str], at: int) -> Iterator[str]:
-    """`app.py:6: KeyError: 'a'`, from the last place of a traceback and the line behind it."""
+    """Yield the place and the message of a traceback, as in `app.py:6: KeyError: 'a'`."""
     place = ""
     for line in lines[at + 1 : at + 200]:
         if found := _TRACE_PLACE.match(line):
@@ -218,7 +217,7 @@ def _where_raised(lines: Sequence[str], at: int) -> Iterator[str]:
 
 
 def _is_end_of_traceback(lines: Sequence[str], at: int) -> bool:
-    """Whether the line above belongs to a traceback, which has told this one already."""
+    """Report whether this line ends a traceback, which is already reported."""
     return any(_TRACE_PLACE.match(_line(lines, at - back)) for back in (1, 2, 3))
 
 

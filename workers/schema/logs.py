@@ -1,10 +1,13 @@
 """
-Structured logs, never on standard output: one JSON object a line in a file or a pipe, and for a person at a terminal
-the warnings alone, in words.
+Structured logs, never on standard output, and the hiding of keys in texts.
+
+A file or a pipe gets one JSON object a line. A person at a terminal gets the warnings alone, in words.
 """
 
 import logging
+import re
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TextIO
 
@@ -12,12 +15,12 @@ import structlog
 
 
 def log_to_stderr() -> None:
-    """Called once, at an entry point."""
+    """Send logs to standard error; an entry point calls this once."""
     _log_to(sys.stderr)
 
 
 def log_to_file(path: Path) -> None:
-    """For a process whose standard error is read by a person; may be called after `log_to_stderr`."""
+    """Send logs to a file instead of standard error, which a person reads."""
     _log_to(path.open("a", buffering=1, encoding="utf-8"))
 
 
@@ -39,10 +42,28 @@ def _log_to(stream: TextIO) -> None:
 
 
 def _in_words(logger: object, method: str, event: structlog.typing.EventDict) -> str:
-    """`forgepool: hub away: no route to host (run r-1)`; a traceback is told by its last line."""
+    """Render an event as `forgepool: hub away: no route to host (run r-1)`, a traceback by its last line."""
     name = str(event["event"]).replace(".", " ").replace("_", " ")
     why = " ".join(str(event.get("why", "")).split()) or str(event.get("exception", "")).rpartition("\n")[2]
     hidden = ("event", "level", "timestamp", "why", "exception")
     rest = ", ".join(f"{key} {value}" for key, value in event.items() if key not in hidden)
     line = f"forgepool: {name}{f': {why}' if why else ''}{f' ({rest})' if rest else ''}"
     return "".join(each if each.isprintable() else " " for each in line)
+
+
+_SHORTEST = 6
+"""Characters of the shortest secret that is hidden; a shorter one would occur in ordinary words."""
+
+
+def hider(secrets: Iterable[str]) -> Callable[[str], str]:
+    """
+    Return a function that replaces each secret in a text by `[key hidden]`.
+
+    It keeps the keys of this process out of prompts, transcripts and logs. It does not keep a command from reading
+    them.
+    """
+    known = sorted({one for one in secrets if len(one) >= _SHORTEST}, key=len, reverse=True)
+    if not known:
+        return str
+    pattern = re.compile("|".join(map(re.escape, known)))
+    return lambda text: pattern.sub("[key hidden]", text)

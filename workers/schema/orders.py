@@ -1,8 +1,7 @@
 """
-What a worker is asked and what it answers.
+Orders to workers and their results: frozen values, sent as JSON.
 
-Plain frozen values, JSON on the wire. Nothing here decides or acts. The reviews and checks a candidate is put
-through have their own messages in `supervisor.messages`.
+Reviews and checks have their own messages in `supervisor.messages`.
 """
 
 from typing import Annotated, Literal
@@ -10,12 +9,12 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from forgepool.workers.schema.confinement import Level
+from forgepool.workers.schema.mistakes import RelativePath
 from forgepool.workers.schema.policy_rules import RuleEntry
-from forgepool.workers.schema.yaml.scalars import RelativePath
 
 
 class Message(BaseModel):
-    """A value that crosses a process: frozen, closed, JSON."""
+    """A frozen value that is sent to another process as JSON."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -24,7 +23,7 @@ class Message(BaseModel):
 
 
 class Limits(Message):
-    """What one attempt may use. None is no limit of that kind; there is always a wall clock and an idle limit."""
+    """The limits of one attempt. None is no limit of that kind; wall clock and idle time are always limited."""
 
     wall_s: float = Field(default=3600.0, gt=0)
     idle_s: float = Field(default=900.0, gt=0)
@@ -33,22 +32,22 @@ class Limits(Message):
     tokens: int | None = Field(default=None, gt=0)
     """Input and output together; cached input counts as input."""
     cost_usd: float | None = Field(default=None, gt=0)
-    """What models may cost. No call is made that could lead beyond it; needs models whose price is known."""
+    """Price of the model calls. No call starts that could exceed it; it needs models whose price is known."""
     output_bytes: int = Field(default=64 * 1024 * 1024, gt=0)
-    """Bytes of output kept on disk; what exceeds it is counted and dropped, never blocking the agent."""
+    """Bytes of output kept on disk; the rest is counted and dropped without blocking the agent."""
 
 
 class Spent(Message):
-    """What one attempt used. `cost_usd` is None where it is not known, which is not the same as nothing."""
+    """The usage of one attempt. `cost_usd` is None where the price is unknown."""
 
     seconds: float = 0.0
     turns: int = 0
     input_tokens: int = 0
-    """All of it: fresh, read from a cache, written to one."""
+    """All input: fresh, read from a cache and written to a cache."""
     output_tokens: int = 0
-    """All of it, reasoning included."""
+    """All output, including reasoning."""
     cached_tokens: int = 0
-    """Of the input, what was read from the provider's cache."""
+    """The part of the input read from the provider's cache."""
     cost_usd: float | None = 0.0
 
     @property
@@ -57,70 +56,68 @@ class Spent(Message):
 
 
 class CommandAgent(Message):
-    """A shell command, run in the worktree, takes the place of a model: codemods, formatters, scripts."""
+    """A shell command that works in the worktree in place of a model: a codemod, a formatter, a script."""
 
     kind: Literal["command"] = "command"
     run: str = Field(min_length=1)
 
 
 class ScriptedAgent(Message):
-    """The built-in model loop driven by a scripted model: honest replay of turns written by a person."""
+    """The built-in agent driven by a scripted model, which replays turns that a person wrote."""
 
     kind: Literal["scripted"] = "scripted"
     script: str = Field(min_length=1)
-    """The YAML text of the script (the plan names a file; its text travels, so that any host can run it)."""
+    """The YAML text of the script, which the plan names by its file; the text travels, so that any host can run it."""
 
 
 PhaseName = Literal["plan", "execute", "review"]
-"""
-What a model has a conversation for. PLAN and EXECUTE are an attempt's; REVIEW is another's, about its candidate.
-"""
+"""The purpose of a conversation: PLAN and EXECUTE belong to an attempt, REVIEW judges its candidate."""
 
 
 class BuiltinAgent(Message):
-    """The built-in agent: a model led through PLAN and EXECUTE."""
+    """The built-in agent, which leads a model through PLAN and EXECUTE."""
 
     kind: Literal["builtin"] = "builtin"
     model: str | None = None
-    """A model of the worker's model table; None leaves it to the table's routes, by the task's type."""
+    """A model of the worker's table; None lets the table's routes choose by the task's type."""
     models: dict[PhaseName, str] = Field(default_factory=dict)
-    """A model for one phase alone."""
+    """Models for single phases."""
     red_first: bool = False
-    """A failing test must have been seen, by the harness, before EXECUTE may finish."""
+    """The harness must see a failing test before EXECUTE may finish."""
     hints: bool = True
-    """Whether files likely to matter are named to it beforehand."""
+    """Tell the agent beforehand which files are likely to matter."""
     skill: str | None = None
-    """A role of the built-in ones, or a skill of the repository's `.forgepool/skills/`."""
+    """A built-in role, or a skill from the repository's `.forgepool/skills/`."""
     context: str | None = None
-    """The context profile its conversations are shown by; None is the worker's own."""
+    """The context profile of its conversations; None is the worker's own."""
 
 
 CliProgram = Literal["claude", "codex", "opencode", "aider"]
 
 
 class CliAgent(Message):
-    """A coding agent with a command line of its own, which edits in the worktree."""
+    """A coding agent with its own command line, which edits the worktree."""
 
     kind: Literal["cli"] = "cli"
     program: CliProgram
     model: str | None = None
-    """As the program calls it; None is the program's own choice."""
+    """The model by the program's own name; None is the program's default."""
 
 
 AgentSpec = Annotated[CommandAgent | ScriptedAgent | BuiltinAgent | CliAgent, Field(discriminator="kind")]
 
 
 class Prior(Message):
-    """What a task that this one needs has come to."""
+    """The result of a task that this one needs."""
 
     task: str
     full: bool = False
-    """Whether its whole result was asked for, and not the summary alone."""
+    """The plan asks for the whole result, not the summary alone."""
     title: str = ""
     summary: str = ""
-    """What its agent claimed."""
+    """The summary its agent gave."""
     commit: str = ""
-    """As it landed."""
+    """The landed commit."""
     paths: tuple[str, ...] = ()
 
 
@@ -145,122 +142,122 @@ ReasonKind = Literal[
     "review_failed",
     "rejected",
 ]
-"""`findings`: of scans; `review_failed`: of a reviewer; `rejected`: by a person."""
+"""`findings` come from scans, `review_failed` from a reviewer, `rejected` from a person."""
 
 
 class ReasonPack(Message):
     """
-    Why an earlier attempt came back, for the next one. Facts from the harness; only of `findings` of a reviewer, of
-    `tried` and of a rejection's words others are the authors.
+    The reason an earlier attempt came back, for the next attempt.
+
+    The harness states all of it, except a reviewer's findings, `tried` and the words of a rejection.
     """
 
     attempt: int
     kind: ReasonKind
     summary: str
-    """One sentence: what failed, with names."""
+    """One sentence that names what failed."""
     log_tail: str = ""
     conflicting_entry: str | None = None
-    """Task id of the entry it conflicts with or breaks together with, where known."""
+    """The task it conflicts with, or fails together with, where known."""
     paths: tuple[str, ...] = ()
     reproduce: str = ""
-    """A command that shows the failure again on a clone of the hub."""
+    """A command that reproduces the failure on a clone of the hub."""
     findings: tuple[str, ...] = ()
-    """What has to be mended, a sentence each with file and line; at most ten."""
+    """At most ten sentences that say what to fix, each with file and line."""
     tests: tuple[str, ...] = ()
-    """Ids of the tests that failed."""
+    """Ids of the failed tests."""
     diff_tail: str = ""
-    """The last 100 lines of what was judged."""
+    """The last 100 lines of the judged diff."""
     tried: str = ""
-    """What the attempt said it had done."""
+    """The attempt's own summary."""
 
 
 class CachedFolder(Message):
-    """A folder that a set-up fills, kept for as long as its lock file is the same."""
+    """A folder that a set-up fills and that is kept while its lock file stays the same."""
 
     folder: RelativePath
     key: RelativePath
-    """The lock file whose content names the cache."""
+    """The lock file whose content identifies the cache."""
     writable: bool = False
-    """Commands write in it, so each checkout has a copy of its own; else it is read-only where it can be mounted."""
+    """Commands write to it, so each checkout gets its own copy; otherwise it is mounted read-only where possible."""
 
 
 class Setup(Message):
-    """A command that fills folders with what a checkout needs to be worked in."""
+    """A command that fills folders which a checkout needs."""
 
     name: str
-    """Of the check it is written with."""
+    """The name of the check that declares it."""
     run: str = Field(min_length=1)
     cache: tuple[CachedFolder, ...] = ()
     network: tuple[str, ...] = ()
-    """Hosts that it may reach."""
+    """Hosts it may reach."""
     timeout_s: float = Field(default=900.0, gt=0)
 
 
 Unattended = Literal["deny", "park"]
-"""What becomes of a call that needs a person's yes: denied, or the task rests until somebody has answered."""
+"""The answer to a call that needs a person's approval: denied, or the task waits for a person."""
 
 
 class Assets(Message):
-    """Files beside the plan, in a commit that the hub keeps for the run."""
+    """Files next to the plan, in a commit that the hub keeps for the run."""
 
     commit: str
     paths: tuple[str, ...]
 
 
 class WorkOrder(Message):
-    """One attempt at one task, complete: any worker on any host that reaches the hub can do it."""
+    """One attempt at one task. It is complete: any worker that reaches the hub can carry it out."""
 
     order_id: str
-    """`<run>.<task>.<attempt>`: unique; a second delivery of the same id does nothing."""
+    """`<run>.<task>.<attempt>`, which is unique; a second delivery of it does nothing."""
     token: str
-    """Of this attempt alone: fences the lease and the result."""
+    """A secret of this attempt that fences its lease and its result."""
     run: str
     task: str
     attempt: int = Field(ge=1)
     hub: str
     target: str
     base: str
-    """Commit the work starts from."""
+    """The commit the work starts from."""
     title: str
     description: str = ""
     type: str = "code"
-    """The kind of work, by which a model is chosen."""
+    """The kind of work, which decides the model."""
     agent: AgentSpec
     files: tuple[str, ...] = ()
     acceptance: tuple[str, ...] = ()
     unchanged: Literal["ok", "fail"] = "fail"
-    """`ok`: an attempt that changes nothing has done the task, if the acceptance commands are green."""
+    """With `ok`, an attempt that changes nothing succeeds if the acceptance commands pass."""
     env: dict[str, str] = Field(default_factory=dict)
     policy: tuple[RuleEntry, ...] = ()
-    """The plan's rules for this task, laid over the person's and the repository's."""
+    """The plan's rules for this task, on top of the person's and the repository's."""
     unattended: Unattended = "deny"
     network: tuple[str, ...] = ()
-    """Hosts that commands may reach, as the plan has it and the policy lets it; none of them: no network."""
+    """Hosts that commands may reach, as the plan asks and the policy allows; empty is no network."""
     context: str | None = None
-    """The context profile that a person has chosen for it meanwhile; None leaves it to the agent's own."""
+    """The context profile a person chose since; None keeps the agent's own."""
     assets: Assets | None = None
-    """Files that its commands find in the folder `$FORGEPOOL_ASSETS`."""
+    """Files its commands find in `$FORGEPOOL_ASSETS`."""
     setups: tuple[Setup, ...] = ()
-    """Of the plan's own checks; those of the repository's checks the worker finds in the base."""
+    """Set-ups of the plan's checks. The worker reads those of the repository's checks from the base."""
     limits: Limits = Limits()
     reasons: tuple[ReasonPack, ...] = ()
     priors: tuple[Prior, ...] = ()
-    """Of the tasks it needs, in the plan's order."""
+    """Results of the tasks it needs, in the plan's order."""
     resumes: int | None = None
-    """The attempt, interrupted through no fault of its own, whose conversation and files this one goes on with."""
+    """The interrupted attempt whose conversation and files this one continues."""
     carried: Spent = Spent()
-    """What the conversation it goes on with had used, as far as is known: `limits` are with that, and less where less
-    of it is found."""
+    """The known usage of the continued conversation. `limits` include it, and shrink where less of it is found."""
     replies: tuple[Reply, ...] = ()
-    """What a person has answered to the task's questions, oldest first."""
+    """A person's answers to the task's questions, oldest first."""
     may_ask_paths: bool = False
-    """Whether paths beyond `files` can be asked for; else a plan that names some is refused."""
+    """The agent may ask for paths outside `files`; otherwise a plan that names some is refused."""
     issued_at: float
-    """Unix seconds; also the date of the candidate commit, so that equal work gives an equal commit id."""
+    """Unix seconds, also the date of the candidate commit, so that equal work gives an equal commit id."""
     start_by: float
-    """Unix seconds after which a copy of this order still lying in a queue is answered as stale, not begun."""
+    """Unix seconds after which a copy still in a queue is answered as stale."""
     resent: bool = False
-    """Sent once more, because nobody was seen to take it: look in the hub first for what may be done already."""
+    """Sent again because no worker confirmed it; the worker first looks in the hub for finished work."""
 
 
 Outcome = Literal[
@@ -277,7 +274,7 @@ Outcome = Literal[
 
 
 class WorkResult(Message):
-    """A worker's answer to one order. Only a `candidate` may go on towards the target."""
+    """A worker's result for one order. Only a `candidate` can go on towards the target."""
 
     kind: Literal["work"] = "work"
     order_id: str
@@ -286,38 +283,38 @@ class WorkResult(Message):
     commit: str | None = None
     """The candidate, kept in the hub; set exactly when the outcome is `candidate`."""
     paths: tuple[str, ...] = ()
-    """Every path the candidate adds, changes, deletes or renames (both names)."""
+    """Every path the candidate adds, changes, deletes or renames, with both names of a rename."""
     detail: str = ""
-    """One sentence for a person; for failures what went wrong."""
+    """One sentence for a person: for a failure, the cause."""
     log_tail: str = ""
     log: str = ""
-    """Where the full log lies on the host that ran it."""
+    """The path of the full log on the host that ran it."""
     claimed_summary: str = ""
-    """What the agent says it did. Kept as a claim; never read by a decision."""
+    """The agent's own summary: a claim that no decision reads."""
     question: str = ""
-    """What the agent asks a person. Empty where the outcome is `needs_human` because something has to be mended."""
+    """The agent's question to a person. A `needs_human` result without one asks for something to be fixed."""
     models: tuple[str, ...] = ()
-    """Who answered, in the order in which they first did; empty where no model worked."""
+    """The models that answered, in order of their first answer; empty where no model worked."""
     families: tuple[str, ...] = ()
-    """Of these, by the worker's table; `unknown` for one that is not in it. No reviewer is of one of them."""
+    """The families of `models` in the worker's table, or `unknown`. No reviewer is from one of them."""
     planned: tuple[str, ...] = ()
-    """The paths that its agent said it would change, where it said so."""
+    """Paths the agent said it would change, if it said so."""
     spent: Spent = Spent()
     includes: tuple[int, ...] = ()
-    """Earlier attempts, gone on with by this one, whose use is counted in `spent`."""
+    """Earlier attempts that this one continues and whose usage is part of `spent`."""
     carried: Spent | None = None
-    """What these had used, as far as it is in `spent`; None where it is not known."""
+    """The part of `spent` those attempts used; None where unknown."""
     resumable: bool = False
-    """Whether another attempt may go on from what this one left in the hub."""
+    """Another attempt can continue from what this one left in the hub."""
     not_before: float | None = None
-    """Unix seconds before which trying again is useless: a usage limit's reset. Costs no attempt, is no trouble."""
+    """Unix seconds before which a retry is useless, such as the reset of a usage limit. This costs no attempt."""
     host: str = ""
     sandbox: Level | None = None
-    """What held the commands; None where none was run."""
+    """The sandbox that held the commands; None where none ran."""
     started_at: float = 0.0
     finished_at: float = 0.0
 
     @property
     def attempt(self) -> int:
-        """The number of the attempt this answers, as its order's id has it."""
+        """Return the number of the answered attempt, from the order's id."""
         return int(self.order_id.rpartition(".")[2])

@@ -1,7 +1,7 @@
 """
-Rules as people write them: the form alone. What is in a message too travels in this form.
+Policy rules as people write them and as messages carry them.
 
-Imported by `workers.schema.orders`, and so without its `Message` and all that needs it.
+`workers.schema.orders` imports this module, which therefore cannot use its `Message`.
 """
 
 from typing import Annotated, Literal
@@ -14,12 +14,12 @@ _SAME = {"pathGlob": "path", "commandPrefix": "command", "host": "network"}
 
 
 def _one_or_more(written: object) -> object:
-    """A word is short for a list of one."""
+    """Read a word as a list of one."""
     return (written,) if isinstance(written, str) else tuple(written) if isinstance(written, list) else written
 
 
 def _tokens(written: object) -> object:
-    """`git push` is short for `[git, push]`."""
+    """Read `git push` as `[git, push]`."""
     return (
         tuple(written.split()) if isinstance(written, str) else tuple(written) if isinstance(written, list) else written
     )
@@ -30,7 +30,7 @@ def _token_lists(written: object) -> object:
 
 
 def _known_by_one_name(written: object) -> object:
-    """Other names that keys have elsewhere."""
+    """Translate the names that other tools give to a key."""
     if not isinstance(written, dict):
         return written
     for other, name in _SAME.items():
@@ -47,16 +47,18 @@ class _Written(BaseModel):
 
 
 class MatchEntry(_Written):
-    """What a rule is about. All that is said must fit; a list fits by any of its items, an empty one never."""
+    """
+    The things a rule is about. Every key given must match; a list matches by any of its items, an empty one never.
+    """
 
     phase: Literal["plan", "execute"] | None = None
     tool: _Words | None = None
     path: _Words | None = None
     command: Annotated[tuple[str, ...], BeforeValidator(_tokens)] | None = None
     commands: Annotated[tuple[tuple[str, ...], ...], BeforeValidator(_token_lists)] | None = None
-    """Several, of which any will do."""
+    """Alternatives to `command`."""
     without: _Words | None = None
-    """Options with which a rule that permits a command does not."""
+    """Options that exclude a command from a rule that permits it."""
     network: _Words | None = None
     variable: _Words | None = None
 

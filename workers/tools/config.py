@@ -5,8 +5,8 @@ from typing import Annotated, Self
 
 from pydantic import Field, JsonValue, model_validator
 
+from forgepool.workers.schema.documents import load, read_text
 from forgepool.workers.schema.orders import Message, PhaseName
-from forgepool.workers.schema.yaml.documents import load, read_text
 
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 _Argv = Annotated[tuple[str, ...], Field(min_length=1)]

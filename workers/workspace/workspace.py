@@ -18,12 +18,11 @@ from forgepool.workers.context.transcript.entries import Verified, now
 from forgepool.workers.policy.layers import Policy
 from forgepool.workers.policy.network import require_hosts
 from forgepool.workers.policy.sources import REPOSITORY_FILE, policy_of
-from forgepool.workers.sandbox.order.private_dirs import Private, private
-from forgepool.workers.sandbox.order.sandbox_profile import Shelter
 from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
+from forgepool.workers.sandbox.sandbox_profile import Private, Shelter, private
+from forgepool.workers.schema.mistakes import DocumentWrong, Mistake
 from forgepool.workers.schema.orders import WorkOrder
 from forgepool.workers.schema.settings import Settings
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong, Mistake
 from forgepool.workers.tools.commands.run import interpreter
 from forgepool.workers.tools.endings import GRANTED, Permission
 from forgepool.workers.workspace.assets import VARIABLE, lay_out

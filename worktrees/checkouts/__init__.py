@@ -1,1 +1,1 @@
-"""A pool of checkouts that are used again."""
+"""Checkouts: folders with one commit's files, leased from a pool that reuses them."""

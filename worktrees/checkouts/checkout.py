@@ -1,6 +1,4 @@
-"""
-One checkout for one order or one check: leased from a pool, exact at the start, photographed at the end.
-"""
+"""One checkout for one order or check: leased from a pool, exact at the start, turned into a tree at the end."""
 
 import hashlib
 import os
@@ -11,11 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from forgepool.worktrees.checkouts.slots import Slot, begin_work, discard, is_intact, prepare, slots_of
-from forgepool.worktrees.git.config import restore_config
+from forgepool.worktrees.checkouts.slots import Slot, begin_work, discard, prepare, shrink_pool, slots_of
+from forgepool.worktrees.git.beneath import take_lock
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed, GitOutput, TreeId
-from forgepool.worktrees.git.locks import take_lock
-from forgepool.worktrees.hub.mirror import Mirror, MissingCommit
+from forgepool.worktrees.hub.mirror import Mirror, MissingCommit, restore_config
 
 _GITLINK = "160000"
 _UNREADABLE = (
@@ -37,15 +34,15 @@ class Unusable(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkout:
-    """A folder with the files of one commit, for the holder of the lease alone."""
+    """A folder with the files of one commit, for the lease holder alone."""
 
     commit: CommitId
     slot: Slot
     mirror: Mirror
     lock_fd: int
-    """Holds the lease. A child that inherits it keeps the slot leased for as long as it lives."""
+    """Holds the lease. A child that inherits it keeps the slot leased as long as it lives."""
     alone: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
-    """Held while the snapshots' index is used: threads of the holder may want one at once."""
+    """Guards the index of snapshots against other threads of the holder."""
 
     @property
     def path(self) -> Path:
@@ -57,7 +54,7 @@ class Checkout:
 
     @property
     def admin(self) -> Path:
-        """Where the `.git` file points: what the agent's own git reads and writes."""
+        """The folder that `.git` points to: what the agent's own git reads and writes."""
         return self.slot.admin
 
     @property
@@ -65,34 +62,31 @@ class Checkout:
         """The `.git` file, which leads the agent's own git to `admin`."""
         return self.path / ".git"
 
-    def intact(self) -> bool:
-        """Is the folder still there, with the `.git` file it was leased with?"""
-        return is_intact(self.slot)
-
     def snapshot(self, *, within_s: float = 120) -> TreeId:
         """
-        The tree of everything in the folder that is not ignored, whatever the agent's own git was told.
+        Return the tree of everything in the folder that is not ignored, whatever the agent's own git was told.
 
         Raises:
-            Unusable: the folder is gone or unreadable, a repository was made inside it, git cannot keep what is in
-                it, or cannot look through it in time: a pattern in `.gitignore` can be such that it takes for ever.
-            GitFailed: git could not do it for another reason.
+            Unusable: the folder is gone or unreadable, contains another repository or something git cannot keep, or git
+                could not look through it in time: a pattern in `.gitignore` can take for ever.
+            GitFailed: git failed for another reason.
         """
         if self.path.is_symlink() or not self.path.is_dir():
             raise Unusable(f"the worktree {self.path} is gone; the work in it is lost")
         restore_config(self.mirror.path)
         with self.alone:
             begin_work(self.slot)
-            said = self.git.run("add", "-A", ok=range(-64, 256), timeout_s=within_s)
-            _refuse_unusable(said)
+            output = self.git.run("add", "-A", ok=range(-64, 256), timeout_s=within_s)
+            _refuse_unusable(output)
             tree = TreeId(self.git.text("write-tree"))
         self._refuse_gitlinks(tree)
         return tree
 
     def take(self, tree: TreeId) -> None:
         """
-        The files become those of an earlier snapshot, and what it lacks goes, but for what git ignores. HEAD stays, so
-        that git shows the difference as work under way.
+        Restore the files of an earlier snapshot and remove all others that git does not ignore.
+
+        HEAD stays, so that git shows the difference as uncommitted work.
 
         Raises:
             GitFailed: the mirror has no such tree, or the folder could not be written.
@@ -105,29 +99,30 @@ class Checkout:
 
     def list_altered(self) -> tuple[str, ...]:
         """
-        The commit's files that are no longer as the commit has them, sorted; what was only added is not told.
+        List the commit's files that differ from the commit, sorted; added files are left out.
 
-        A folder that is gone is all of them, told as `.`.
+        A missing folder counts as all of them, reported as `.`.
         """
         if self.path.is_symlink() or not self.path.is_dir():
             return (".",)
         restore_config(self.mirror.path)
         # This reads the index of the lease and never writes it: an index that learnt of changes would hide them.
-        said = self.slot.pristine.run("ls-files", "-z", "--modified", "--deleted")
-        return self._but_for_line_ends(sorted(set(said.fields))) if said.fields else ()
+        output = self.slot.pristine.run("ls-files", "-z", "--modified", "--deleted")
+        return self._but_for_line_ends(sorted(set(output.fields))) if output.fields else ()
 
     def _but_for_line_ends(self, paths: Sequence[str]) -> tuple[str, ...]:
         """
-        Git calls a file modified whose line ends its attributes would have committed otherwise, though nobody has
-        touched it: what has the very bytes and the mode of the commit is as it was.
+        Leave out files that have the very bytes and mode of the commit.
+
+        Git calls such a file modified if its attributes would have committed other line ends, though it is untouched.
         """
-        records = (one.partition("\t") for one in self.slot.pristine.run("ls-files", "-z", "--stage").fields)
+        records = (record.partition("\t") for record in self.slot.pristine.run("ls-files", "-z", "--stage").fields)
         kept = {path: facts.split(" ")[:2] for facts, _, path in records}
         root = Path(os.path.realpath(self.path))
-        return tuple(one for one in paths if _as_blob(root / one, long=len(self.commit) == 64) != kept[one])
+        return tuple(path for path in paths if _as_blob(root / path, long=len(self.commit) == 64) != kept[path])
 
     def _refuse_gitlinks(self, tree: TreeId) -> None:
-        """Git keeps a repository in the folder as a mere commit id, without its files: work would be lost."""
+        """Refuse nested repositories: git keeps only their commit ids, without files, and work would be lost."""
         changed = self.git.run("diff-tree", "-r", "-z", "--raw", "--ignore-submodules=none", self.commit, tree)
         fields = changed.fields
         for facts, path in zip(fields[::2], fields[1::2], strict=True):
@@ -136,7 +131,7 @@ class Checkout:
 
 
 def _as_blob(path: Path, *, long: bool) -> list[str]:
-    """Mode and id that git gives to a regular file's very bytes; none for anything else, or what a symlink leads to."""
+    """Return mode and id that git gives to a regular file; nothing for anything else, or a path through a symlink."""
     if os.path.realpath(path) != str(path) or not path.is_file():
         return []
     data = path.read_bytes()
@@ -147,7 +142,9 @@ def _as_blob(path: Path, *, long: bool) -> list[str]:
 @contextmanager
 def lease_checkout(mirror: Mirror, commit: CommitId, pool: Path) -> Iterator[Checkout]:
     """
-    A checkout of exactly this commit, for this process alone until the end of the block or of the process.
+    Yield a checkout of exactly this commit, for this process alone until the block or the process ends.
+
+    Every lease also shrinks the pool (`shrink_pool`).
 
     Raises:
         MissingCommit: the mirror has no such commit; `ensure` it first.
@@ -155,6 +152,8 @@ def lease_checkout(mirror: Mirror, commit: CommitId, pool: Path) -> Iterator[Che
     """
     slot, lock_fd = _free_slot(mirror, commit, pool)
     try:
+        os.utime(lock_fd)
+        shrink_pool(mirror.path, pool)
         restore_config(mirror.path)
         try:
             prepare(slot, commit)
@@ -165,11 +164,12 @@ def lease_checkout(mirror: Mirror, commit: CommitId, pool: Path) -> Iterator[Che
             prepare(slot, commit)
         yield Checkout(commit=commit, slot=slot, mirror=mirror, lock_fd=lock_fd)
     finally:
+        os.utime(lock_fd)  # The slot has been idle since then.
         os.close(lock_fd)
 
 
 def _free_slot(mirror: Mirror, commit: CommitId, pool: Path) -> tuple[Slot, int]:
-    """A free slot and its lock: the one last used for this commit, else the lowest, else a new one."""
+    """Return a free slot and its lock: the one last used for this commit, else the lowest, else a new one."""
     slots = sorted(slots_of(mirror.path, pool), key=lambda slot: _last_commit(slot) != commit)
     folder = pool.absolute() / mirror.path.stem
     folder.mkdir(parents=True, exist_ok=True)
@@ -191,9 +191,9 @@ def _last_commit(slot: Slot) -> str:
         return ""
 
 
-def _refuse_unusable(said: GitOutput) -> None:
-    """An unreadable folder is only a warning to `git add`, which then takes the files in it for deleted."""
-    for line in said.stderr.splitlines():
+def _refuse_unusable(output: GitOutput) -> None:
+    """Refuse what `git add` only warns of: it takes the files in an unreadable folder for deleted."""
+    for line in output.stderr.splitlines():
         shown = line[:_LINE_CHARACTERS]
         if any(words in line for words in _NESTED):
             raise Unusable(f"there is a git repository inside the worktree ({shown}); remove its .git")
@@ -207,5 +207,5 @@ def _refuse_unusable(said: GitOutput) -> None:
             )
         if _ODD in line:
             raise Unusable(f"there is a pipe, socket or device in the worktree ({shown}); remove it")
-    if said.status != 0:
-        raise GitFailed(("add", "-A"), said.status, said.stderr)
+    if output.status != 0:
+        raise GitFailed(("add", "-A"), output.status, output.stderr)

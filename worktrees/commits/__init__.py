@@ -1,1 +1,1 @@
-"""Commits: composed, compared, replayed."""
+"""Commits: made, composed, compared and read."""

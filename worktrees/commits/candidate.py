@@ -1,22 +1,22 @@
-"""
-The commit a candidate is: a tree, a base, an identity and a date, all given. Equal work has an equal id.
-"""
+"""Commits and trees, made from given values alone: equal work has an equal id."""
 
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from forgepool.worktrees.git.git import CommitId, Git, TreeId
 
 WORK = "Forgepool-Work"
-"""The trailer that says of a landing which task's work it is."""
+"""The trailer that names the task's work in a landing."""
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Who a commit is by."""
+    """The author of a commit."""
 
     name: str
     email: str
@@ -28,20 +28,14 @@ FORGEPOOL = Identity(name="Forgepool", email="forgepool@localhost")
 def commit_candidate(
     git: Git, *, base: CommitId, tree: TreeId, message: str, at: float, author: Identity = FORGEPOOL
 ) -> CommitId:
-    """A commit of the tree on top of the base, dated `at` (Unix seconds, UTC), committed by Forgepool."""
+    """Commit the tree on top of the base, dated `at` (Unix seconds, UTC), with Forgepool as committer."""
     return write_commit(git, tree=tree, parents=(base,), message=message, at=int(at), author=author)
 
 
 def write_commit(
-    git: Git,
-    *,
-    tree: TreeId,
-    parents: tuple[CommitId, ...],
-    message: str,
-    at: int,
-    author: Identity = FORGEPOOL,
+    git: Git, *, tree: TreeId, parents: tuple[CommitId, ...], message: str, at: int, author: Identity = FORGEPOOL
 ) -> CommitId:
-    """A commit that depends on its arguments alone."""
+    """Write a commit that depends only on its arguments."""
     environment = {
         "GIT_AUTHOR_NAME": author.name,
         "GIT_AUTHOR_EMAIL": author.email,
@@ -56,7 +50,7 @@ def write_commit(
 
 
 def trailers(pairs: Mapping[str, str]) -> str:
-    """The last paragraph of a commit message: one `Key: value` a line, values folded to one line."""
+    """Return the last paragraph of a commit message: one `Key: value` per line, values folded to one line."""
     lines = []
     for key, value in pairs.items():
         if not _KEY.fullmatch(key):
@@ -66,8 +60,54 @@ def trailers(pairs: Mapping[str, str]) -> str:
 
 
 def read_trailers(git: Git, commit: CommitId) -> dict[str, str]:
-    """The trailers of a commit. Of a key given twice, the last: ours come after what a model wrote."""
+    """Return the trailers of a commit. The last of a repeated key wins: ours come after what a model wrote."""
     form = "--format=%(trailers:only=true,unfold=true)"
-    said = git.run("log", "-1", "--no-show-signature", form, commit).stdout
-    pairs = (line.partition(": ") for line in os.fsdecode(said).splitlines() if ": " in line)
+    output = git.run("log", "-1", "--no-show-signature", form, commit).stdout
+    pairs = (line.partition(": ") for line in os.fsdecode(output).splitlines() if ": " in line)
     return {key: value for key, _, value in pairs}
+
+
+Files = Mapping[str, str]
+"""Maps a path to mode and id of its content: `100644 8baef1b4...`."""
+
+
+_MOST_NAMED = 500
+
+
+def files_of(git: Git, tree: CommitId | TreeId, below: Collection[str] | None = None) -> dict[str, str]:
+    """Return every file of a tree, links and submodules included; or at least those at or below the named paths."""
+    found: dict[str, str] = {}
+    if below is not None and not below:
+        return found
+    named = ("--", *below) if below is not None and len(below) <= _MOST_NAMED else ()
+    for record in git.run("ls-tree", "-r", "-z", "--full-tree", tree, *named).fields:
+        facts, _, path = record.partition("\t")
+        mode, _, content = facts.split(" ")
+        found[path] = f"{mode} {content}"
+    return found
+
+
+def with_files(git: Git, tree: TreeId, at: Collection[str], files: Files) -> TreeId:
+    """Return the tree with just these files at the named paths; a named path without a file is removed."""
+    # What is taken out comes first: it may stand where one of the files wants a folder.
+    lines = [f"0 {'0' * len(tree)}\t{path}\0" for path in at if path not in files]
+    lines += [f"{facts}\t{path}\0" for path, facts in files.items() if path in at]
+    return _written(git, ("read-tree", tree), lines)
+
+
+def tree_with(git: Git, files: Files) -> TreeId:
+    """Return a tree of these files alone."""
+    return _written(git, ("read-tree", "--empty"), [f"{facts}\t{path}\0" for path, facts in files.items()])
+
+
+def differing(git: Git, first: CommitId | TreeId, second: CommitId | TreeId) -> tuple[str, ...]:
+    """List the paths at which two trees differ; a rename is listed by both names."""
+    return tuple(git.run("diff-tree", "-r", "-z", "--name-only", "--ignore-submodules=none", first, second).fields)
+
+
+def _written(git: Git, begin: tuple[str, ...], lines: list[str]) -> TreeId:
+    with tempfile.TemporaryDirectory(prefix="forgepool-") as folder:
+        index = replace(git, work_tree=None, index=Path(folder) / "index")
+        index.run(*begin)
+        index.run("update-index", "-z", "--index-info", stdin=os.fsencode("".join(lines)))
+        return TreeId(index.text("write-tree"))

@@ -1,31 +1,97 @@
 """
-What a tree adds to and takes from a commit, line by line. Paths, modes and lines; no judgement.
+The difference between a commit and a tree, line by line: paths, modes and lines.
 
-All is compared between the two trees themselves, never by the last commit alone; attributes of the compared trees have
-no say in it, and neither has anybody's configuration: what git compares here are blobs under numbers for names, so
-that neither a name nor a `.gitattributes` can hide a line. Two small trees are written for it, which nothing refers to.
+The two trees themselves are compared, never only the last commit. Neither attributes of the trees nor configuration
+have any influence: git compares blobs named by numbers, so neither a name nor a `.gitattributes` can hide a line. Two
+small trees are written for this, which no ref keeps.
 """
 
 import hashlib
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal, cast
 
-from forgepool.worktrees.commits.hunks import DiffHunk, parse_hunks
+from forgepool.worktrees.commits.changes import PathChange, Status, parse_raw
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed, TreeId
 
-FileStatus = Literal["A", "M", "D", "R", "T"]
+_FILE = re.compile(rb"diff --git a/(\d+) b/\1")
+_HEAD = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffHunk:
+    """One run of changed lines, with the requested context. `added` and `removed` number their lines as in the file."""
+
+    old_start: int
+    new_start: int
+    lines: tuple[bytes, ...]
+    """Each with its sign, without its newline; git's remark follows a line that has no newline in the file."""
+
+    @property
+    def head(self) -> str:
+        return f"@@ -{self.old_start} +{self.new_start} @@"
+
+    @property
+    def added(self) -> Iterator[tuple[int, bytes]]:
+        return self._signed(b"+", self.new_start)
+
+    @property
+    def removed(self) -> Iterator[tuple[int, bytes]]:
+        return self._signed(b"-", self.old_start)
+
+    @property
+    def before(self) -> bytes:
+        """The hunk's text in the old file, with a newline before every line."""
+        return b"".join(b"\n" + line[1:] for line in self.lines if line[:1] in (b" ", b"-"))
+
+    def _signed(self, sign: bytes, number: int) -> Iterator[tuple[int, bytes]]:
+        for line in self.lines:
+            if line[:1] == sign:
+                yield number, line[1:]
+            if line[:1] in (sign, b" "):
+                number += 1
+
+
+def parse_hunks(patch: bytes) -> dict[int, tuple[DiffHunk, ...]]:
+    """
+    Parse a git patch into hunks by the number that names each file. Counts lines, so no content is taken for a heading.
+    """
+    lines = patch.split(b"\n")
+    found: dict[int, list[DiffHunk]] = {}
+    file = at = 0
+    while at < len(lines):
+        if name := _FILE.fullmatch(lines[at]):
+            file = int(name[1])
+        elif head := _HEAD.match(lines[at]):
+            end = _end(lines, at + 1, int(head[2] or 1), int(head[4] or 1))
+            hunk = DiffHunk(old_start=int(head[1]), new_start=int(head[3]), lines=tuple(lines[at + 1 : end]))
+            found.setdefault(file, []).append(hunk)
+            at = end
+            continue
+        at += 1
+    return {number: tuple(hunks) for number, hunks in found.items()}
+
+
+def _end(lines: list[bytes], at: int, old: int, new: int) -> int:
+    """Return the index after a hunk of so many old and new lines."""
+    while old > 0 or new > 0 or lines[at][:1] == b"\\":
+        sign = lines[at][:1]
+        old -= sign in (b" ", b"-")
+        new -= sign in (b" ", b"+")
+        at += 1
+    return at
+
 
 MOST_BYTES_OF_A_FILE = 2_000_000
 MOST_BYTES = 64_000_000
-"""Of all compared files together. What is beyond is told by its ids alone."""
+"""The limit for all compared files together. Beyond it only ids are compared."""
 
 _LINK, _SUBMODULE = "120000", "160000"
 _LOOKS_BINARY = 8_000
-"""As many bytes of a file git looks at for a NUL; one among them makes it binary."""
+"""Bytes in which git looks for a NUL, which makes a file binary."""
 _AS_TEXT = ("-r", "-p", "--text", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--full-index")
 _EXACTLY = ("--diff-algorithm=myers", "--indent-heuristic", "--inter-hunk-context=0")
 _WRITTEN_BY_NOBODY = ("linguist-generated", "linguist-vendored")
@@ -34,56 +100,37 @@ _MOST_SEARCHED = 200_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiffLine:
-    """A line that was added (numbered as in the new file) or removed (as in the old one), without its end."""
+    """A line added (numbered as in the new file) or removed (as in the old one), without its end."""
 
     number: int
     text: str
-    """Bytes that are no UTF-8 are written as backslash escapes."""
+    """Bytes that are not UTF-8 are backslash escapes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileDiff:
     """One file that differs."""
 
-    status: FileStatus
+    status: Status
     path: str
     old_path: str | None = None
-    """Of a renamed file."""
+    """Set for a renamed file."""
     mode: str
     """Six octal digits; `000000` where there is none, `120000` a link, `160000` a submodule."""
     old_mode: str
     binary: bool = False
-    """It holds a NUL near its beginning, before or after; its lines are not told."""
+    """It has a NUL near its beginning, before or after; its lines are left out."""
     cut: bool = False
-    """It is too large to be compared line by line; its lines are not told."""
+    """It is too large to compare line by line; its lines are left out."""
     added: tuple[DiffLine, ...] = ()
     removed: tuple[DiffLine, ...] = ()
     id: str = ""
-    """Of its content in the new tree; zeros where there is none."""
+    """The id of its content in the new tree; zeros where there is none."""
     old_id: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Record:
-    """One line of git's raw diff."""
-
-    status: FileStatus
-    path: str
-    old_path: str | None
-    mode: str
-    old_mode: str
-    id: str
-    old_id: str
-
-    @property
-    def comparable(self) -> bool:
-        """Is there content of the same kind before and after, and does it differ?"""
-        kinds = {mode[:3] for mode in (self.mode, self.old_mode)}
-        return self.id != self.old_id and kinds in ({"100"}, {"120"})
-
-
 def tree_diff(git: Git, base: CommitId, tree: TreeId) -> tuple[FileDiff, ...]:
-    """Every file that differs, in the order of the paths, renames recognised, without context."""
+    """Return every file that differs, ordered by path, with renames recognised and without context."""
     records = _records(git, base, tree)
     texts = _texts(git, records)
     hunks = _compared(git, records, texts, context=0)
@@ -92,14 +139,14 @@ def tree_diff(git: Git, base: CommitId, tree: TreeId) -> tuple[FileDiff, ...]:
 
 def patch_id(git: Git, base: CommitId, tree: TreeId) -> str:
     """
-    A digest of the difference: modes, names, and every byte of it with three lines around, wherever in its file it is.
+    Return a digest of the difference: modes, names, and every changed byte with three lines of context.
 
-    Equal differences have equal ones, also when the target has moved elsewhere, in other files or in these. Where three
-    lines around do not tell the one place that is meant, as in files that repeat themselves, and for what is not
-    compared line by line, the whole contents before and after count: it is never equal where the difference is not.
+    Equal differences have equal digests, even when the target has moved, in other files or in these. Different ones
+    never do: the whole contents count for files not compared line by line, and where the context does not identify one
+    place.
 
-    Why not `git patch-id`: it overlooks white space (its `--verbatim` is younger than the git we ask for), and the
-    same lines put elsewhere in the file have the same id.
+    Why not `git patch-id`: it overlooks white space, and the same lines elsewhere in the file have the same id. Its
+    option `--verbatim` is younger than the git we ask for.
     """
     records = _records(git, base, tree)
     texts = _texts(git, records)
@@ -113,42 +160,42 @@ def patch_id(git: Git, base: CommitId, tree: TreeId) -> str:
 
 
 def diff_tail(git: Git, base: CommitId, tree: TreeId, lines: int = 100, *, characters: int = 20_000) -> str:
-    """The last lines of the difference as people read it, with three lines around each change."""
+    """Return the last lines of the difference as text, with three lines of context."""
     records = _records(git, base, tree)
     texts = _texts(git, records)
     hunks = _compared(git, records, texts, context=3)
     kept: list[str] = []
     for number in range(len(records) - 1, -1, -1):
-        told = [*_told(records[number], texts, hunks.get(number, ()))]
-        kept[:0] = told[-max(0, lines - len(kept)) :] if len(kept) < lines else []
+        shown = [*_told(records[number], texts, hunks.get(number, ()))]
+        kept[:0] = shown[-max(0, lines - len(kept)) :] if len(kept) < lines else []
         if len(kept) >= lines:
             break
     return "\n".join(kept)[-characters:]
 
 
 def contents(git: Git, ids: Iterable[str], *, each: int = MOST_BYTES_OF_A_FILE) -> dict[str, bytes]:
-    """The bytes of these blobs; those larger than `each`, or beyond `MOST_BYTES` of all, are left out."""
+    """Return the bytes of these blobs, without those larger than `each` or beyond `MOST_BYTES` in total."""
     wanted = _small(git, ids, each)
     if not wanted:
         return {}
-    said = git.run("cat-file", "--batch", stdin="".join(f"{one}\n" for one in wanted).encode()).stdout
+    output = git.run("cat-file", "--batch", stdin="".join(f"{blob}\n" for blob in wanted).encode()).stdout
     found: dict[str, bytes] = {}
     at = 0
-    for one in wanted:
-        head, _, _ = said[at : at + 200].partition(b"\n")
+    for blob in wanted:
+        head, _, _ = output[at : at + 200].partition(b"\n")
         start = at + len(head) + 1
         size = int(head.split()[2])
-        found[one] = said[start : start + size]
+        found[blob] = output[start : start + size]
         at = start + size + 1
     return found
 
 
 def unread_paths(git: Git, base: CommitId, paths: Sequence[str]) -> frozenset[str]:
     """
-    Which of the paths the commit's own `.gitattributes` call generated or vendored.
+    Return the paths that the commit's own `.gitattributes` mark as generated or vendored.
 
-    By an index of its own, in which there are only those files: `check-attr --source` is younger than the git we ask
-    for, and an index that is there already may be of another commit.
+    Uses its own index with only those files: `check-attr --source` is younger than the git we ask for, and an existing
+    index may be of another commit.
     """
     listed = git.run("ls-tree", "-r", "-z", "--full-tree", base).stdout.split(b"\0")
     rules = [record for record in listed if record.endswith((b"\t.gitattributes", b"/.gitattributes"))]
@@ -158,70 +205,58 @@ def unread_paths(git: Git, base: CommitId, paths: Sequence[str]) -> frozenset[st
         own = Git(git_dir=git.git_dir, index=Path(folder, "index"))
         own.run("update-index", "-z", "--index-info", stdin=b"".join(record + b"\0" for record in rules))
         asked = b"".join(os.fsencode(path) + b"\0" for path in paths)
-        said = own.run("check-attr", "--cached", "-z", "--stdin", *_WRITTEN_BY_NOBODY, stdin=asked).fields
-    told = zip(said[0::3], said[2::3], strict=True)
-    return frozenset(path for path, value in told if value in ("set", "true"))
+        output = own.run("check-attr", "--cached", "-z", "--stdin", *_WRITTEN_BY_NOBODY, stdin=asked).fields
+    shown = zip(output[0::3], output[2::3], strict=True)
+    return frozenset(path for path, value in shown if value in ("set", "true"))
 
 
 def renames(git: Git, base: TreeId, tree: TreeId) -> dict[str, str]:
-    """The new name of each file of `base` that has another one in `tree`."""
-    return {one.old_path: one.path for one in _records(git, base, tree) if one.old_path is not None}
+    """Map each renamed file of `base` to its new name in `tree`."""
+    return {each.old_path: each.path for each in _records(git, base, tree) if each.old_path is not None}
 
 
-def _records(git: Git, base: CommitId | TreeId, tree: TreeId) -> list[_Record]:
-    said = git.run(
+def _records(git: Git, base: CommitId | TreeId, tree: TreeId) -> list[PathChange]:
+    output = git.run(
         "diff-tree", "-r", "-z", "-M", "-l1000", "--raw", "--ignore-submodules=none", "--full-index", base, tree
     )
-    return list(_parsed(iter(said.fields)))
+    return list(parse_raw(output.fields))
 
 
-def _parsed(fields: Iterator[str]) -> Iterator[_Record]:
-    for facts in fields:
-        old_mode, mode, old_id, new_id, letter = facts.removeprefix(":").split(" ")
-        if letter[0] not in "AMDRT":
-            raise GitFailed(("diff-tree",), 0, f"it gave {next(fields)!r} the unknown status {letter}")
-        first = next(fields)
-        renamed = letter[0] == "R"
-        yield _Record(
-            status=cast(FileStatus, letter[0]),
-            path=next(fields) if renamed else first,
-            old_path=first if renamed else None,
-            mode=mode,
-            old_mode=old_mode,
-            id=new_id,
-            old_id=old_id,
-        )
+def _is_comparable(record: PathChange) -> bool:
+    """Is there content of the same kind before and after, and does it differ?"""
+    kinds = {mode[:3] for mode in (record.mode, record.old_mode)}
+    return record.id != record.old_id and kinds in ({"100"}, {"120"})
 
 
 def _small(git: Git, ids: Iterable[str], each: int) -> list[str]:
-    wanted = [one for one in dict.fromkeys(ids) if one.strip("0")]
+    wanted = [blob for blob in dict.fromkeys(ids) if blob.strip("0")]
     if not wanted:
         return []
-    asked = "".join(f"{one}\n" for one in wanted).encode()
-    said = git.run("cat-file", "--batch-check=%(objecttype) %(objectsize)", stdin=asked).text.split("\n")
+    asked = "".join(f"{blob}\n" for blob in wanted).encode()
+    output = git.run("cat-file", "--batch-check=%(objecttype) %(objectsize)", stdin=asked).text.split("\n")
     room = MOST_BYTES
     small: list[str] = []
-    for one, answer in zip(wanted, said, strict=True):
+    for blob, answer in zip(wanted, output, strict=True):
         kind, _, size = answer.partition(" ")
         if kind != "blob":
-            raise GitFailed(("cat-file", one), 0, f"it said {answer!r} of a file's content")
+            raise GitFailed(("cat-file", blob), 0, f"it said {answer!r} of a file's content")
         if int(size) <= min(each, room):
             room -= int(size)
-            small.append(one)
+            small.append(blob)
     return small
 
 
-def _texts(git: Git, records: Sequence[_Record]) -> dict[str, bytes]:
-    """The contents of all that differs, before and after, by id."""
+def _texts(git: Git, records: Sequence[PathChange]) -> dict[str, bytes]:
+    """Return the contents of all that differs, before and after, by id."""
     sides = [side for each in records for side in ((each.old_mode, each.old_id), (each.mode, each.id))]
-    return contents(git, (one for mode, one in sides if mode != _SUBMODULE))
+    return contents(git, (blob for mode, blob in sides if mode != _SUBMODULE))
 
 
 def _compared(
-    git: Git, records: Sequence[_Record], texts: dict[str, bytes], *, context: int
+    git: Git, records: Sequence[PathChange], texts: dict[str, bytes], *, context: int
 ) -> dict[int, tuple[DiffHunk, ...]]:
-    """The hunks of each record that can be compared line by line, by its place in the list."""
-    pairs = {number: each for number, each in enumerate(records) if each.comparable and _is_readable(each, texts)}
+    """Return the hunks of each comparable record, by its index in the list."""
+    pairs = {number: each for number, each in enumerate(records) if _is_comparable(each) and _is_readable(each, texts)}
     if not pairs:
         return {}
     before = _tree(git, ((number, each.old_id) for number, each in pairs.items()))
@@ -230,33 +265,33 @@ def _compared(
 
 
 def _tree(git: Git, blobs: Iterable[tuple[int, str]]) -> str:
-    entries = "".join(f"100644 blob {one}\t{number:08}\0" for number, one in blobs)
+    entries = "".join(f"100644 blob {blob}\t{number:08}\0" for number, blob in blobs)
     return git.text("mktree", "-z", stdin=entries.encode())
 
 
-def _is_readable(record: _Record, texts: dict[str, bytes]) -> bool:
+def _is_readable(record: PathChange, texts: dict[str, bytes]) -> bool:
     return not _is_cut(record, texts) and not _is_binary(record, texts)
 
 
-def _sides(record: _Record) -> list[str]:
-    """The ids of its contents, before and after, where there are some that are no submodule's."""
+def _sides(record: PathChange) -> list[str]:
+    """Return the ids of its contents, before and after, without submodules."""
     sides = ((record.old_mode, record.old_id), (record.mode, record.id))
-    return [one for mode, one in sides if mode not in (_SUBMODULE, "000000")]
+    return [blob for mode, blob in sides if mode not in (_SUBMODULE, "000000")]
 
 
-def _is_cut(record: _Record, texts: dict[str, bytes]) -> bool:
-    return any(one not in texts for one in _sides(record))
+def _is_cut(record: PathChange, texts: dict[str, bytes]) -> bool:
+    return any(blob not in texts for blob in _sides(record))
 
 
-def _is_binary(record: _Record, texts: dict[str, bytes]) -> bool:
-    return any(b"\0" in texts.get(one, b"")[:_LOOKS_BINARY] for one in _sides(record))
+def _is_binary(record: PathChange, texts: dict[str, bytes]) -> bool:
+    return any(b"\0" in texts.get(blob, b"")[:_LOOKS_BINARY] for blob in _sides(record))
 
 
-def _file(record: _Record, texts: dict[str, bytes], hunks: Sequence[DiffHunk]) -> FileDiff:
+def _file(record: PathChange, texts: dict[str, bytes], hunks: Sequence[DiffHunk]) -> FileDiff:
     readable = _is_readable(record, texts)
     added: Iterable[tuple[int, bytes]] = ()
     removed: Iterable[tuple[int, bytes]] = ()
-    if record.comparable:
+    if _is_comparable(record):
         added = (line for hunk in hunks for line in hunk.added)
         removed = (line for hunk in hunks for line in hunk.removed)
     elif readable and record.id != record.old_id:
@@ -291,10 +326,10 @@ def _lines(found: Iterable[tuple[int, bytes]]) -> tuple[DiffLine, ...]:
     )
 
 
-def _content(record: _Record, texts: dict[str, bytes], hunks: Sequence[DiffHunk]) -> list[bytes]:
-    """What of a file's content goes into the digest: its hunks where they say all, else both ids."""
+def _content(record: PathChange, texts: dict[str, bytes], hunks: Sequence[DiffHunk]) -> list[bytes]:
+    """Return what identifies a file's change: its hunks where they suffice, else both ids."""
     ids = [b"ids", record.old_id.encode(), record.id.encode()]
-    if not hunks or not record.comparable:
+    if not hunks or not _is_comparable(record):
         return ids
     old = b"\n" + texts[record.old_id]
     if len(old) * len(hunks) > _MOST_SEARCHED:
@@ -309,8 +344,8 @@ def _content(record: _Record, texts: dict[str, bytes], hunks: Sequence[DiffHunk]
     return whole
 
 
-def _told(record: _Record, texts: dict[str, bytes], hunks: Sequence[DiffHunk]) -> Iterator[str]:
-    """A file's difference as text, its heading first."""
+def _told(record: PathChange, texts: dict[str, bytes], hunks: Sequence[DiffHunk]) -> Iterator[str]:
+    """Yield a file's difference as text, its heading first."""
     old, new = _shown(record.old_path or record.path), _shown(record.path)
     yield f"diff --git a/{old} b/{new}"
     if record.mode != record.old_mode:
@@ -322,7 +357,7 @@ def _told(record: _Record, texts: dict[str, bytes], hunks: Sequence[DiffHunk]) -
     if not _is_readable(record, texts):
         yield f"contents differ: {record.old_id[:12]} -> {record.id[:12]}"
         return
-    if record.comparable:
+    if _is_comparable(record):
         for hunk in hunks:
             yield from (hunk.head, *(line.decode("utf-8", "backslashreplace") for line in hunk.lines))
         return

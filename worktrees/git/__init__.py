@@ -1,1 +1,1 @@
-"""The door to git."""
+"""The door to git, and safe access to files that agents may be changing."""

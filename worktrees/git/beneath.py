@@ -1,46 +1,48 @@
 """
-Files below a folder, reached from the folder itself: no link is followed on the way, and nothing beside or above it is
-reached, whatever commands that work in it rename meanwhile.
+Safe access to files that others may be changing: paths below a held folder, and locks.
 
-A path that was looked at and is then opened by its name again may have become another one in between. Here a folder is
-opened once, and the kernel is asked for what lies below that very folder (`openat2`); where it does not know how, each
-part of the way is opened from the one before it.
+A path that was checked and is then opened by name may be another one by then. Here a folder is opened once, and the
+kernel resolves paths below that very folder (`openat2`). No link is followed, and nothing beside or above the folder is
+reached, whatever commands rename meanwhile. On kernels without `openat2` each part of the path is opened from the one
+before it.
+
+A lock is an flock on a file beside what it guards. The kernel frees it when its last holder dies, so no lock is ever
+stale. Its holder may remove the file; takers notice and take the new one.
 """
 
 import contextlib
-import ctypes
 import errno
-import functools
+import fcntl
 import os
 import stat
 import sys
 import weakref
 from collections.abc import Iterator
+from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
 
+from forgepool.worktrees.git.landlock import openat2
+
 FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY
-"""How a folder is opened that others are opened from, or named in. It need not be one that can be listed."""
+"""Flags to open a folder from which others are opened. It need not be listable."""
 LISTED = os.O_RDONLY | os.O_DIRECTORY
-"""How a folder is opened whose names are read."""
+"""Flags to open a folder whose names are read."""
 _SAFE = os.O_NOFOLLOW | os.O_CLOEXEC
-_OPENAT2 = 437  # the same number on every architecture but alpha
 _NO_MAGIC_LINKS, _NO_LINKS, _BENEATH = 0x02, 0x04, 0x08
 _UNKNOWN = (errno.ENOSYS, errno.EPERM)
-"""What a kernel says that is too old, and a container's filter that is."""
-
-
-class _How(ctypes.Structure):
-    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+"""The errors of a kernel without the call, and of a container's filter."""
 
 
 class Beneath:
-    """A folder, held from now on: what is put in its place later is not taken for it."""
+    """A held folder: one put in its place later is not mistaken for it."""
 
     def __init__(self, path: Path) -> None:
         """
+        Open and hold the folder.
+
         Raises:
-            OSError: there is no such folder, or a link has its name.
+            OSError: there is no such folder, or the name belongs to a link.
         """
         self.path = path
         self._folder = os.open(path, FOLDER | _SAFE)
@@ -53,18 +55,18 @@ class Beneath:
         self.close()
 
     def is_still_there(self) -> bool:
-        """Whether its path still leads to it."""
+        """Does its path still lead to it?"""
         with contextlib.suppress(OSError):
             return os.path.samestat(self.path.lstat(), os.fstat(self._folder))
         return False
 
     def open(self, below: Path, flags: int, mode: int = 0o666) -> int:
         """
-        A descriptor of what lies at a relative path; of the folder itself for `.`.
+        Open a relative path and return its descriptor; `.` is the folder itself.
 
         Raises:
-            OSError: there is none, or a link stands in the way or at its end.
-            ValueError: no path below a folder looks like this.
+            OSError: it does not exist, or there is a link on the way or at its end.
+            ValueError: not a path below a folder.
         """
         if below.is_absolute() or ".." in below.parts or "\0" in str(below):
             raise ValueError(f"{str(below)!r} is not a path below a folder; give a relative one without '..'")
@@ -85,13 +87,13 @@ class Beneath:
     @contextlib.contextmanager
     def reading(self, below: Path) -> Iterator[FileIO]:
         """
-        A file to be read: the one that is there, and without waiting for a pipe's other end.
+        Open a file for reading, without waiting for the other end of a pipe.
 
         Raises:
-            OSError: as of `open`; IsADirectoryError of a folder.
+            OSError: as for `open`; IsADirectoryError for a folder.
         """
         descriptor = self.open(below, os.O_RDONLY | os.O_NONBLOCK)
-        # FileIO itself would not open a folder; whoever reads says what is wrong with one.
+        # FileIO would refuse a folder with another error.
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):
             os.close(descriptor)
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(self.path / below))
@@ -100,10 +102,10 @@ class Beneath:
 
     def read(self, below: Path, *, most_bytes: int) -> bytes:
         """
-        All of a regular file.
+        Read a whole regular file.
 
         Raises:
-            OSError: as of `reading`; with EFBIG, it is larger; with EINVAL, it is a pipe or the like.
+            OSError: as for `reading`; EFBIG if it is larger, EINVAL if it is a pipe or the like.
         """
         with self.reading(below) as file:
             found = os.fstat(file.fileno())
@@ -115,10 +117,7 @@ class Beneath:
 
     @contextlib.contextmanager
     def folder(self, below: Path, *, make: bool = False, flags: int = FOLDER) -> Iterator[int]:
-        """
-        A folder's descriptor, for calls that take a `dir_fd`; with `make`, it and those above it are made where they
-        are missing.
-        """
+        """Yield a folder's descriptor, for calls that take a `dir_fd`. `make` creates it and its missing parents."""
         try:
             descriptor = self.open(below, flags)
         except FileNotFoundError:
@@ -131,7 +130,7 @@ class Beneath:
             os.close(descriptor)
 
     def state(self, below: Path) -> os.stat_result | None:
-        """Of what lies at the path, be it a link; None where there is nothing."""
+        """Return the status of what is at the path, not following a link; None if nothing is."""
         with contextlib.suppress(FileNotFoundError):
             if not below.name:
                 return os.fstat(self._folder)
@@ -140,7 +139,7 @@ class Beneath:
         return None
 
     def remove(self, below: Path) -> None:
-        """A file or a link goes, if there is one."""
+        """Remove a file or a link, if there is one."""
         with contextlib.suppress(FileNotFoundError), self.folder(below.parent) as above:
             os.unlink(below.name, dir_fd=above)
 
@@ -153,30 +152,13 @@ class Beneath:
 
 
 def _asked(folder: int, below: Path, flags: int, mode: int) -> int:
-    call = _system_call()
-    if call is None:
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-    how = _How(flags, mode, _BENEATH | _NO_LINKS | _NO_MAGIC_LINKS)
-    while True:
-        found = call(_OPENAT2, folder, os.fsencode(below), ctypes.byref(how), ctypes.sizeof(how))
-        if found >= 0:
-            return int(found)
-        if (number := ctypes.get_errno()) != errno.EINTR:
-            raise OSError(number, os.strerror(number))
-
-
-@functools.cache
-def _system_call() -> "ctypes._NamedFuncPointer | None":
     if sys.platform != "linux":
-        return None
-    call = ctypes.CDLL(None, use_errno=True).syscall
-    call.restype = ctypes.c_long
-    call.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t)
-    return call
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    return openat2(folder, str(below), flags, mode, _BENEATH | _NO_LINKS | _NO_MAGIC_LINKS)
 
 
 def _walked(folder: int, below: Path, flags: int, mode: int) -> int:
-    """Part by part. A part that is a link is an end: `O_DIRECTORY` and `O_NOFOLLOW` refuse it together."""
+    """Open part by part. `O_DIRECTORY` with `O_NOFOLLOW` refuses a part that is a link."""
     parts = below.parts or (".",)
     at = os.dup(folder)
     try:
@@ -186,3 +168,44 @@ def _walked(folder: int, below: Path, flags: int, mode: int) -> int:
         return os.open(parts[-1], flags, mode, dir_fd=at)
     finally:
         os.close(at)
+
+
+@contextmanager
+def hold_lock(path: Path) -> Iterator[int]:
+    """Hold the lock, after waiting as long as it takes."""
+    descriptor = None
+    while descriptor is None:
+        descriptor = _take(path, fcntl.LOCK_EX)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def take_lock(path: Path) -> int | None:
+    """Take the lock and return its descriptor, which the caller closes; None when another process holds it."""
+    try:
+        return _take(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return None
+
+
+def _take(path: Path, how: int) -> int | None:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, how)
+        if _is_still(path, descriptor):
+            return descriptor
+    except BaseException:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    return None
+
+
+def _is_still(path: Path, descriptor: int) -> bool:
+    """Is the locked file still the one with that name? Its last holder may have removed it meanwhile."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False

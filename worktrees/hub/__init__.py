@@ -1,1 +1,1 @@
-"""The hub repository, mirrors of it, and pushes to it."""
+"""The hub repository, this host's mirrors of it, and pushes to it."""

@@ -1,8 +1,8 @@
 """
-A host's bare clone of the hub: every object a checkout or a composition on this host needs, fetched once.
+A host's bare clone of the hub, which holds all objects that checkouts and compositions on this host need.
 
-It is a cache. Its refs lie below `refs/hub/` (`refs/heads/main` of the hub is `refs/hub/heads/main` here) and
-are only hints and roots against pruning: where a branch really is, the hub is asked.
+It is a cache. Its refs lie below `refs/hub/` (the hub's `refs/heads/main` is `refs/hub/heads/main` here). They are only
+hints and protect objects from pruning; only the hub knows where a branch really is.
 """
 
 import hashlib
@@ -10,14 +10,15 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from forgepool.worktrees.errors import InfrastructureError
-from forgepool.worktrees.git.config import SHA1, SHA256, is_whole, restore_config
+from forgepool.worktrees.git.beneath import hold_lock
 from forgepool.worktrees.git.git import (
     MINIMUM,
     CommitId,
@@ -30,10 +31,99 @@ from forgepool.worktrees.git.git import (
     run_outside,
     without_password,
 )
-from forgepool.worktrees.git.locks import hold_lock
 from forgepool.worktrees.hub.hub import is_url
-from forgepool.worktrees.hub.hub_locks import remove_stale_locks
 from forgepool.worktrees.hub.push import LOCKED, PushAnswer, Pushed, RefUpdate, judge_push, push_words
+
+STALE_S = 120.0
+"""The age of a lock left behind. A push whose hooks take longer holds no lock meanwhile, except in its last hook."""
+
+
+def remove_stale_locks(git_dir: Path, refs: Iterable[str]) -> list[Path]:
+    """
+    Remove and return the stale locks of these refs and of HEAD that a killed push left in a hub on this host.
+
+    Git makes these locks, and nothing else ever removes them. None are removed while a git process works in the hub.
+    """
+    stale = [lock for lock in (git_dir / f"{ref}.lock" for ref in ("HEAD", *refs)) if _is_old(lock)]
+    if not stale or _somebody_works_in(git_dir):
+        return []
+    for lock in stale:
+        lock.unlink(missing_ok=True)
+    return stale
+
+
+def _is_old(lock: Path) -> bool:
+    try:
+        found = lock.lstat()
+    except OSError:
+        return False
+    return found.st_uid == os.geteuid() and time.time() - found.st_mtime > STALE_S
+
+
+def _somebody_works_in(git_dir: Path) -> bool:
+    place = git_dir.resolve()
+    return any(folder == place or folder.is_relative_to(place) for folder in _folders())
+
+
+def _folders() -> Iterator[Path]:
+    """Yield the working folders of git processes on this host. Those of this user, whose locks matter, are readable."""
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            with suppress(OSError):
+                if (process / "comm").read_text().startswith("git"):
+                    yield (process / "cwd").readlink()
+
+
+_CONFIG = """\
+[core]
+\trepositoryformatversion = {version}
+\tfilemode = true
+\tbare = true
+[fetch]
+\tunpackLimit = 1
+{extensions}"""
+SHA1 = _CONFIG.format(version=0, extensions="").encode()
+SHA256 = _CONFIG.format(version=1, extensions="[extensions]\n\tobjectFormat = sha256\n").encode()
+_STRAYS = (
+    *("info/attributes", "info/exclude", "info/sparse-checkout", "shallow", "config.worktree"),
+    *("commondir", "objects/info/alternates", "objects/info/http-alternates"),
+)
+"""Files that a mirror never has, and that would make git read it as another repository."""
+# Unpack limit 1: a fetch always arrives as one pack, which appears whole or not at all. Loose objects would
+# appear one by one, commits first, and a fetch killed half way would leave commits without their trees.
+
+
+def is_whole(mirror: Path) -> bool:
+    """Is the mirror complete? It appears by one rename, but may be damaged later."""
+    try:
+        known = (mirror / "forgepool").read_bytes() in (SHA1, SHA256)
+    except OSError:
+        return False
+    return known and (mirror / "HEAD").is_file() and (mirror / "refs").is_dir() and (mirror / "objects").is_dir()
+
+
+def restore_config(mirror: Path) -> None:
+    """
+    Restore the mirror's configuration. An agent's `git config` in a checkout writes to it.
+
+    Filters, drivers and aliases set there are the one kind of configuration that a call cannot switch off.
+    """
+    ours = (mirror / "forgepool").read_bytes()
+    if ours not in (SHA1, SHA256):
+        raise GitFailed(("config",), 0, f"the mirror {mirror} was tampered with; remove it")
+    config = mirror / "config"
+    if config.is_symlink() or not config.is_file() or config.read_bytes() != ours:
+        _write_whole(config, ours)
+    for stray in _STRAYS:
+        (mirror / stray).unlink(missing_ok=True)
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    """Write the file atomically: whenever the process dies, it has the content or is untouched."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.write_bytes(content)
+    draft.replace(path)
+
 
 _HEADS = "+refs/heads/*:refs/hub/heads/*"
 _RECEIVE_PACK = (
@@ -41,8 +131,8 @@ _RECEIVE_PACK = (
     "-c receive.advertisePushOptions=true receive-pack"
 )
 """
-Of a hub on this host. A person's own checked-out branch is never moved, whatever their configuration allows; no push
-of ours leaves a `gc` behind that outlives it; and its hooks are given push options, whatever it is set to.
+For a hub on this host: a checked-out branch is never moved, and no `gc` outlives our push. Hooks get push options,
+whatever the hub's settings.
 """
 _MANY_PACKS = 40
 _NO_OPTIONS = "does not support push options"
@@ -64,7 +154,7 @@ class Mirror:
     hub: str
     credential_helper: str | None = None
     push_option: str | None = field(default=None, repr=False)
-    """Given to the hub's hooks with every push, where the hub takes such options. A secret."""
+    """Passed to the hub's hooks with every push, where the hub accepts such options. A secret."""
 
     @property
     def git(self) -> Git:
@@ -77,15 +167,16 @@ class Mirror:
         return self.git.run("cat-file", "-e", f"{commit}^{{commit}}", ok=(0, 1, 128)).status == 0
 
     def missing(self, *commits: CommitId) -> list[CommitId]:
-        """Those of the commits that are not here, without asking the hub: one process for all."""
-        asked = "".join(f"{commit}^{{commit}}\n" for commit in commits if is_object_id(commit))
-        said = self.git.run("cat-file", "--batch-check=%(objecttype)", stdin=asked.encode()) if asked else None
-        kinds = dict(zip((c for c in commits if is_object_id(c)), said.text.splitlines() if said else [], strict=True))
-        return [commit for commit in commits if kinds.get(commit) != "commit"]
+        """Return the commits that are not here, without asking the hub, by one git process."""
+        known = [commit for commit in commits if is_object_id(commit)]
+        asked = "".join(f"{commit}^{{commit}}\n" for commit in known).encode()
+        kinds = self.git.text("cat-file", "--batch-check=%(objecttype)", stdin=asked).splitlines() if known else []
+        present = {commit for commit, kind in zip(known, kinds, strict=True) if kind == "commit"}
+        return [commit for commit in commits if commit not in present]
 
     def ensure(self, commit: CommitId, *, refs: Sequence[str] = ()) -> None:
         """
-        The commit is here afterwards, fetched by the given refs of the hub, else by its branches.
+        Fetch the commit if it is not here: by the given refs of the hub, else by its branches.
 
         Raises:
             MissingCommit: it is on none of them.
@@ -99,29 +190,33 @@ class Mirror:
         raise MissingCommit(commit, self.hub)
 
     def fetch(self, *refspecs: str) -> None:
-        """One fetch, alone on this mirror; without refspecs, of every branch."""
+        """Fetch the refspecs, or every branch, with the mirror locked."""
         with hold_lock(self.lock):
             self._fetch(refspecs or (_HEADS,))
 
     def bring(self, *refs: str) -> None:
-        """Fetches what the hub's refs are at and keeps no ref of it: also in a clone that is a person's own."""
+        """Fetch the commits of the hub's refs without keeping a ref, also into a person's own clone."""
         quiet = ("--quiet", "--no-tags", "--no-write-fetch-head")
         self.git.run(*self._helper, "fetch", *quiet, "--", self.hub, *refs, env=self._network)
 
     def hub_refs(self, *patterns: str) -> dict[str, CommitId]:
-        """Where the hub's refs are now, by name or glob (`refs/forgepool/r1/*`); all without patterns."""
+        """Ask where the hub's refs are now, by name or glob (`refs/forgepool/r1/*`); all without patterns."""
         argv = (*self._helper, "ls-remote", "--refs", "--", self.hub, *patterns)
-        said = self.git.run(*argv, env=self._network, timeout_s=120).text
-        pairs = (line.split("\t", 1) for line in said.splitlines())
+        output = self.git.run(*argv, env=self._network, timeout_s=120).text
+        pairs = (line.split("\t", 1) for line in output.splitlines())
         # Git matches patterns at the end of names: `refs/heads/a` is also `refs/heads/refs/heads/a` to it.
-        return {name: CommitId(value) for value, name in pairs if _matches(name, patterns)}
+        return {
+            name: CommitId(value)
+            for value, name in pairs
+            if not patterns or any(fnmatchcase(name, each) for each in patterns)
+        }
 
     def push(self, updates: Sequence[RefUpdate]) -> PushAnswer:
         """
-        Moves all the refs at the hub or none, each only from where it is expected. Again does nothing.
+        Move all the refs at the hub or none, each only from its expected commit. A repeated push changes nothing.
 
         Raises:
-            GitFailed: the hub could not be asked, or it failed for an unknown reason.
+            GitFailed: the hub could not be asked, or the push failed for an unknown reason.
         """
         leases, refspecs = push_words(updates)
         argv = (
@@ -137,14 +232,14 @@ class Mirror:
             *refspecs,
         )
         with self._option() as option:
-            said = self.git.run(*option, *argv, ok=range(-64, 256), env=self._network)
-        if option and said.status != 0 and _NO_OPTIONS in said.stderr:
-            said = self.git.run(*argv, ok=range(-64, 256), env=self._network)
-        if said.status != 0 and LOCKED in said.stderr and self._unlocked(updates):
+            output = self.git.run(*option, *argv, ok=range(-64, 256), env=self._network)
+        if option and output.status != 0 and _NO_OPTIONS in output.stderr:
+            output = self.git.run(*argv, ok=range(-64, 256), env=self._network)
+        if output.status != 0 and LOCKED in output.stderr and self._unlocked(updates):
             return self.push(updates)
-        if said.status == 0:
+        if output.status == 0:
             return Pushed()
-        return judge_push(argv, said, updates, self.hub_refs(*(update.ref for update in updates)))
+        return judge_push(argv, output, updates, self.hub_refs(*(update.ref for update in updates)))
 
     @property
     def lock(self) -> Path:
@@ -156,16 +251,16 @@ class Mirror:
         return () if helper is None else ("-c", "credential.helper=", "-c", f"credential.helper={helper}")
 
     def _unlocked(self, updates: Sequence[RefUpdate]) -> bool:
-        """Whether locks were removed that somebody has left behind in a hub on this host."""
+        """Remove locks that were left behind in a hub on this host; return True if there were any."""
         if not self._receiver:
             return False
         hub = Path(self.hub.removeprefix("file://"))
-        places = [one for one in (hub / ".git", hub) if (one / "refs").is_dir()]
-        return any([remove_stale_locks(one, [update.ref for update in updates]) for one in places])
+        places = [folder for folder in (hub / ".git", hub) if (folder / "refs").is_dir()]
+        return any([remove_stale_locks(folder, [update.ref for update in updates]) for folder in places])
 
     @contextmanager
     def _option(self) -> Iterator[tuple[str, ...]]:
-        """The push option by way of a file: what is in a command line is seen by every user of the host."""
+        """Pass the push option in a file: every user of the host can read a command line."""
         if self.push_option is None:
             yield ()
             return
@@ -177,7 +272,10 @@ class Mirror:
 
     @property
     def _receiver(self) -> tuple[str, ...]:
-        """A hub on this host may allow pushes into a branch that is checked out; not ours, into a person's folder."""
+        """
+        Options for a hub on this host, which may allow pushes into a checked-out branch; ours must not change a
+        person's folder.
+        """
         return () if is_url(self.hub) and not self.hub.startswith("file:") else (_RECEIVE_PACK,)
 
     @property
@@ -185,7 +283,7 @@ class Mirror:
         return network_environment(with_home=self.credential_helper is not None) if is_url(self.hub) else {}
 
     def _fetch_for(self, commit: CommitId, refspecs: Sequence[str]) -> bool:
-        """Fetches for one commit; another process may have brought it while the lock was waited for."""
+        """Fetch one commit, unless another process fetched it while this one waited for the lock."""
         with hold_lock(self.lock):
             if self.has(commit):
                 return True
@@ -208,7 +306,7 @@ def open_mirror(
     hub: str, cache: Path, *, credential_helper: str | None = None, push_option: str | None = None
 ) -> Mirror:
     """
-    This host's mirror of the hub, made at the first call. Any number of processes may call at once.
+    Return this host's mirror of the hub, made at the first call. Any number of processes may call at once.
 
     Raises:
         GitFailed: git is missing or too old, or the hub cannot be read.
@@ -246,25 +344,21 @@ def _make(mirror: Mirror) -> None:
 
 
 def _hub_ids(mirror: Mirror) -> list[str]:
-    """The ids the hub shows; their length tells which object format the mirror must have."""
+    """Return ids from the hub; their length tells which object format the mirror needs."""
     argv = (*mirror._helper, "ls-remote", "--", mirror.hub, "HEAD")
-    said = run_outside(*argv, env=mirror._network, timeout_s=120).text
-    return [line.partition("\t")[0] for line in said.splitlines()]
-
-
-def _matches(name: str, patterns: Sequence[str]) -> bool:
-    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
+    output = run_outside(*argv, env=mirror._network, timeout_s=120).text
+    return [line.partition("\t")[0] for line in output.splitlines()]
 
 
 def _tracking(ref: str) -> str:
-    """The refspec that brings a hub's ref to its place below `refs/hub/`."""
+    """Return the refspec that brings a hub's ref to its place below `refs/hub/`."""
     if not is_ref(ref):
         raise ValueError(f"{ref!r} is not a full ref name; it would be refs/heads/NAME or the like")
     return f"+{ref}:refs/hub/{ref.removeprefix('refs/')}"
 
 
 def _name(hub: str) -> str:
-    """A name for people, and a digest for uniqueness; the same for a hub whoever's password is in its URL."""
+    """Return a readable name with a digest; the same for a hub with any password in its URL."""
     plain = without_password(hub)
     words = [word for word in re.split(r"[/:]", plain.removesuffix("/")) if word not in ("", ".git")]
     slug = re.sub(r"[^A-Za-z0-9-]+", "-", (words or ["hub"])[-1].removesuffix(".git")).strip("-")[:40]

@@ -1,8 +1,8 @@
 """
-The hook by which a guarded hub refuses pushes, and the hook that was there before it, which is kept and run as well.
+The hook that refuses pushes to guarded branches, and the care for a hook that was there before it.
 
-Everything about one hub (its targets, its gate's digest) is in that hub, not in the script: a folder of hooks may serve
-several hubs, and the script lets all pass at one that has no gate.
+All facts about a hub (its targets, its gate's digest) are in that hub, not in the script. So a folder of hooks may
+serve several hubs, and the script passes everything at a hub without a gate.
 """
 
 import os
@@ -73,13 +73,15 @@ printf %s "$updates" | "$kept" "$@"
 
 
 class CannotProtect(Exception):
-    """The hub cannot be guarded, or its guard not be taken away; the text says why and what would be right."""
+    """The hub cannot be guarded or unguarded; the text says why and what would be right."""
 
 
 def refuse_strange(hooks: Path) -> None:
     """
+    Refuse a foreign hook in the place of ours while an older one is kept.
+
     Raises:
-        CannotProtect: somebody has put a hook in the place of ours, while one from before is kept.
+        CannotProtect: there is such a hook.
     """
     hook, kept = hooks / "pre-receive", find_kept_hook(hooks)
     if not is_there(hook) or is_ours(hook) or not is_there(kept) or _same(hook, kept):
@@ -90,13 +92,13 @@ def refuse_strange(hooks: Path) -> None:
     )
 
 
-def _same(one: Path, other: Path) -> bool:
-    """Was keeping it interrupted before the hook was placed?"""
-    return one.is_file() and other.is_file() and one.read_bytes() == other.read_bytes()
+def _same(first: Path, second: Path) -> bool:
+    """Was an earlier call interrupted between keeping the old hook and placing ours?"""
+    return first.is_file() and second.is_file() and first.read_bytes() == second.read_bytes()
 
 
 def find_kept_hook(hooks: Path) -> Path:
-    """Where the hook that was there before is kept."""
+    """Return the path where an earlier hook is kept."""
     return hooks / _KEPT / "pre-receive"
 
 
@@ -109,7 +111,7 @@ def is_ours(hook: Path) -> bool:
 
 
 def place(hooks: Path, hub: Path) -> None:
-    """The hook is in the folder, once, and what was in its place is kept; that never lacks for a moment."""
+    """Place our hook in the folder, and keep the one before it; there is a hook at every moment."""
     hook, kept = hooks / "pre-receive", find_kept_hook(hooks)
     for folder in (hooks, kept.parent):
         if not folder.is_dir():
@@ -123,9 +125,9 @@ def place(hooks: Path, hub: Path) -> None:
 
 
 def take_away(hooks: Path, hub: Path, is_guarded: Callable[[Path], bool]) -> None:
-    """The folder is as it was before; where it serves another hub that is guarded, the hook stays."""
+    """Restore the folder as it was before. The hook stays while the folder serves another guarded hub."""
     folder = hooks / _KEPT
-    others = [other for other in _hubs(folder) if other != str(hub) and is_guarded(Path(other))]
+    others = [second for second in _hubs(folder) if second != str(hub) and is_guarded(Path(second))]
     if others:
         write_file(folder / "hubs", lines(others), 0o644)
         return
@@ -141,12 +143,12 @@ def _put_back(hook: Path, kept: Path) -> None:
 
 
 def _hubs(folder: Path) -> list[str]:
-    """The hubs whose guard is the hook beside this folder: several, where they share one folder of hooks."""
+    """List the hubs guarded by the hook beside this folder; several may share a folder of hooks."""
     return (folder / "hubs").read_text().splitlines() if (folder / "hubs").is_file() else []
 
 
 def _copy(source: Path, goal: Path, *, down: bool) -> None:
-    """A link keeps where it leads, one folder further down or up."""
+    """Copy a hook. A relative link still leads to the same place one folder further down or up."""
     draft = goal.with_name(f".{goal.name}.{os.getpid()}")
     draft.unlink(missing_ok=True)
     if source.is_symlink():
@@ -162,7 +164,7 @@ def lines(words: Iterable[str]) -> bytes:
 
 
 def write_file(path: Path, content: bytes, mode: int) -> None:
-    """The file has the content and the mode or is untouched, whenever the process dies."""
+    """Write the file atomically: whenever the process dies, it has content and mode or is untouched."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:

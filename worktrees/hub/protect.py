@@ -1,16 +1,16 @@
 """
-A guard at the hub: a hook that lets the branches under a gate be moved by that gate alone.
+The guard of a hub: a hook that lets only the gate move the branches under it.
 
-The gate is known by a **token**. It gives it with its push, as a push option; the hub holds a digest, by which the hook
-tells the token and from which nobody makes one. The token itself lies beside it, readable by the hub's owner alone, so
-that a gate on this host and of this user needs no set-up; any other is given it. A hook that was there before is kept
-beside the new one and run after it, and comes back as it was when the guard is taken away.
+The gate is known by a **token**, which it gives with its push as a push option. The hub holds a digest of the token,
+which the hook compares. The token itself lies beside it, readable only by the hub's owner. So a gate on this host and
+of this user needs no set-up; any other must be given the token. An earlier hook is kept beside the new one and run
+after it. It is restored when the guard is removed.
 
-Why a pre-receive hook, and no reference-transaction hook, which would see `git commit` in a working copy as well: that
-one is told no push options, so it could not know the gate. Why no key of ssh and no user name: hubs are folders, too.
+Why a pre-receive hook, and no reference-transaction hook, which would see `git commit` in a working copy as well? The
+latter gets no push options, so it could not recognise the gate. Why no ssh key and no user name? Hubs are folders, too.
 
-What this does not protect from: whoever may write the hub's files. They can take away the hook, read the token if they
-are its owner, or move a branch without a push (`git commit` in a working copy, `git update-ref`, `git fetch` into it).
+What this does not protect from: users who may write the hub's files. They can remove the hook, or read the token if
+they own it. They can move a branch without a push (`git commit` in a working copy, `git update-ref`, `git fetch`).
 """
 
 import hashlib
@@ -42,15 +42,15 @@ _OPTION = "forgepool-gate"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protection:
-    """How a hub is guarded. `hub` is its git folder; without targets there is no guard."""
+    """The guard of a hub. `hub` is its git folder; without targets there is no guard."""
 
     hub: Path
     targets: tuple[str, ...]
     hook: Path
     in_force: bool
-    """Is the hook where git looks for it, as it was put there?"""
+    """True if our hook is where git looks for it, unchanged."""
     kept: Path | None
-    """The hook that was there before, and is run as well."""
+    """The earlier hook, which is run as well."""
 
     @property
     def token(self) -> Path:
@@ -59,21 +59,21 @@ class Protection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Record:
-    """What was changed besides the hook, to be undone."""
+    """The changes to undo, apart from the hook."""
 
     settings: Mapping[str, str | None] = field(default_factory=dict)
-    """Settings of the hub that were changed, with their values before."""
+    """Changed settings of the hub, with their values before."""
     config_digest: str = ""
-    """Of the configuration as it was left, to know whether somebody has changed it since."""
+    """The digest of the configuration as we left it, to notice later changes."""
     made_hooks: bool = False
 
 
 def protect(where: str, targets: Iterable[str]) -> Protection:
     """
-    Guards these branches of a hub on this host, besides those that are guarded already. Again does nothing.
+    Guard these branches of a hub on this host, in addition to those guarded already. A repeated call changes nothing.
 
     Raises:
-        CannotProtect: the hub is elsewhere, has no such branch, or its hooks are not its own to change.
+        CannotProtect: the hub is elsewhere, has no such branch, or its hooks are shared with other repositories.
         HubUnusable: there is no repository.
     """
     facts = _on_this_host(where)
@@ -90,10 +90,10 @@ def protect(where: str, targets: Iterable[str]) -> Protection:
 
 def unprotect(where: str, targets: Iterable[str] = ()) -> Protection:
     """
-    Takes the guard from these branches; from all, and the hook with it, without any. Again does nothing.
+    Remove the guard from these branches, or from all together with the hook. A repeated call changes nothing.
 
     Raises:
-        CannotProtect: as `protect`, or a branch that is named is not guarded.
+        CannotProtect: as for `protect`, or a named branch is not guarded.
     """
     git = Git(git_dir=_local(_on_this_host(where)))
     guarded, named = _targets(git.git_dir), set(targets)
@@ -108,7 +108,7 @@ def unprotect(where: str, targets: Iterable[str] = ()) -> Protection:
 
 
 def protection(where: str) -> Protection:
-    """How a hub on this host is guarded now."""
+    """Return the present guard of a hub on this host."""
     git = Git(git_dir=_local(_on_this_host(where)))
     hook = _hooks(git) / "pre-receive"
     kept = find_kept_hook(hook.parent)
@@ -120,12 +120,12 @@ def protection(where: str) -> Protection:
 
 
 def gate_option(token: str) -> str:
-    """The push option by which a push is known as the gate's."""
+    """Return the push option that identifies the gate."""
     return f"{_OPTION}={token}"
 
 
 def token_at(hub: str) -> str | None:
-    """The token of the gate of a hub on this host, for whoever may read it; None where there is none to be read."""
+    """Return the token of the gate of a hub on this host; None if there is none that this user can read."""
     if is_url(hub) and not hub.startswith("file:"):
         return None
     folder = Path(unquote(urlsplit(hub).path) if is_url(hub) else hub)
@@ -161,7 +161,7 @@ def _targets(hub: Path) -> tuple[str, ...]:
 
 
 def _refuse_unknown(git: Git, targets: Iterable[str]) -> None:
-    """A name that is mistyped would leave the branch that is meant without its guard."""
+    """Refuse a mistyped name, which would leave the intended branch without a guard."""
     branches = git.text("for-each-ref", "--format=%(refname)", "refs/heads").splitlines()
     for target in targets:
         if not is_ref(f"refs/heads/{target}") or f"refs/heads/{target}" not in branches:
@@ -171,10 +171,10 @@ def _refuse_unknown(git: Git, targets: Iterable[str]) -> None:
 
 def _hooks(git: Git) -> Path:
     """
-    The folder in which git looks for this hub's hooks.
+    Return the folder in which git looks for this hub's hooks.
 
     Raises:
-        CannotProtect: it is set for all of a user's or a host's repositories, not for this one.
+        CannotProtect: it is set for all repositories of a user or a host, not for this one.
     """
     own = _setting(git, "core.hooksPath", "--local")
     if own:
@@ -191,8 +191,8 @@ def _hooks(git: Git) -> Path:
 
 
 def _setting(git: Git, name: str, *source: str, env: Mapping[str, str] | None = None) -> str | None:
-    said = git.run("config", *source, "--includes", "--get", name, ok=(0, 1, 128), env=env)
-    return said.text if said.status == 0 else None
+    output = git.run("config", *source, "--includes", "--get", name, ok=(0, 1, 128), env=env)
+    return output.text if output.status == 0 else None
 
 
 def _write_state(git: Git, targets: Iterable[str], *, made_hooks: bool) -> None:
@@ -212,8 +212,9 @@ def _write_state(git: Git, targets: Iterable[str], *, made_hooks: bool) -> None:
 
 def _set_config(git: Git, bare: bool) -> None:
     """
-    Push options are advertised. A bare hub's hooks are named, so that no user's own configuration leads git elsewhere;
-    of a working copy they are not: what is relative there is another folder for `git commit` than for a push.
+    Advertise push options, and name a bare hub's hooks, so that no user's configuration leads git elsewhere.
+
+    Not in a working copy: a relative path there is another folder for `git commit` than for a push.
     """
     state = _state(git.git_dir)
     record = _read_record(state)
@@ -246,7 +247,7 @@ def _take_away(git: Git) -> None:
 
 
 def _restore_config(git: Git, record: _Record) -> None:
-    """Byte for byte; by its settings where somebody has changed something else since."""
+    """Restore the configuration byte for byte, or setting by setting if it was changed since."""
     config = git.git_dir / "config"
     if hashlib.sha256(config.read_bytes()).hexdigest() == record.config_digest:
         before = (_state(git.git_dir) / "config").read_bytes()

@@ -1,7 +1,7 @@
 """
-One push of several refs, all or none, each by compare-and-swap; and what its failure means.
+One push of several refs, all or none, each by compare-and-swap; and the meaning of its failure.
 
-A push that fails says little that can be trusted: the refs themselves are asked afterwards.
+The message of a failed push is not reliable, so the refs themselves are read afterwards.
 """
 
 import re
@@ -14,7 +14,7 @@ from forgepool.worktrees.git.git import CommitId, GitFailed, GitOutput, is_objec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefUpdate:
-    """A ref to be moved from `expected` (None: it must be absent) to `new` (None: it is deleted)."""
+    """A ref to move from `expected` (None: it must not exist) to `new` (None: delete it)."""
 
     ref: str
     new: CommitId | None
@@ -39,12 +39,12 @@ class Stale:
 
     ref: str
     actual: CommitId | None = None
-    """Where it is; None when it is absent."""
+    """Its commit; None when the ref does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class PushRefused:
-    """The hub said no, though every ref is where it was expected; nothing was moved."""
+    """The hub refused, though every ref is where it was expected; nothing was moved."""
 
     reason: str
 
@@ -62,19 +62,19 @@ _NO_ACCESS = re.compile(
 
 
 def push_words(updates: Sequence[RefUpdate]) -> tuple[list[str], list[str]]:
-    """The lease options and the refspecs that say exactly these updates."""
+    """Return the lease options and the refspecs for exactly these updates."""
     leases = [f"--force-with-lease={update.ref}:{update.expected or ''}" for update in updates]
     return leases, [f"{update.new or ''}:{update.ref}" for update in updates]
 
 
 def judge_push(
-    argv: tuple[str, ...], said: GitOutput, updates: Sequence[RefUpdate], refs: Mapping[str, CommitId]
+    argv: tuple[str, ...], output: GitOutput, updates: Sequence[RefUpdate], refs: Mapping[str, CommitId]
 ) -> PushAnswer:
     """
-    What a push that failed means, from what it said and where the refs are now.
+    Interpret a failed push from its output and from where the refs are now.
 
     Raises:
-        GitFailed: neither a moved ref nor a refusal explains it, so it may be worth doing again.
+        GitFailed: neither a moved ref nor a refusal explains it, so a retry may help.
     """
     if all(refs.get(update.ref) == update.new for update in updates):
         return Pushed()
@@ -82,34 +82,34 @@ def judge_push(
         actual = refs.get(update.ref)
         if actual not in (update.new, update.expected):
             return Stale(update.ref, actual)
-    reason = _refusal(said)
+    reason = _refusal(output)
     if reason is None:
-        raise GitFailed(argv, said.status, _locked(said) or said.stderr)
+        raise GitFailed(argv, output.status, _locked(output) or output.stderr)
     return PushRefused(reason)
 
 
-def _locked(said: GitOutput) -> str | None:
-    """The line that names the lock in the way, which git tells before it tells that all came to nothing."""
-    lines = (line.removeprefix("remote:").strip() for line in said.stderr.splitlines())
+def _locked(output: GitOutput) -> str | None:
+    """Return the line that names the lock in the way, which git prints before its summary."""
+    lines = (line.removeprefix("remote:").strip() for line in output.stderr.splitlines())
     return next((line for line in lines if LOCKED in line), None)
 
 
-def _refusal(said: GitOutput) -> str | None:
-    """Why the hub said no, in one sentence; None when it did not say no."""
-    denied = _NO_ACCESS.search(said.stderr)
-    for ref, why in _rejections(said.text):
+def _refusal(output: GitOutput) -> str | None:
+    """Return why the hub refused, in one sentence; None when it did not refuse."""
+    denied = _NO_ACCESS.search(output.stderr)
+    for ref, why in _rejections(output.text):
         if why.startswith(_FOLLOWING):
             continue
         if not why.startswith(_TRANSIENT):
-            return without_password(f"the hub refused {ref}: {why}{_remark(said.stderr)}")
+            return without_password(f"the hub refused {ref}: {why}{_remark(output.stderr)}")
     if denied is None:
         return None
-    line = next(line for line in said.stderr.splitlines() if _NO_ACCESS.search(line))
+    line = next(line for line in output.stderr.splitlines() if _NO_ACCESS.search(line))
     return without_password(f"the hub gives no permission to push: {line.removeprefix('remote:').strip()}")
 
 
 def _rejections(porcelain: str) -> list[tuple[str, str]]:
-    """Ref and reason of every `!` line: `!<TAB>from:to<TAB>[remote rejected] (reason)`."""
+    """Return ref and reason of every `!` line: `!<TAB>from:to<TAB>[remote rejected] (reason)`."""
     found = []
     for line in porcelain.splitlines():
         flag, _, rest = line.partition("\t")
@@ -121,7 +121,7 @@ def _rejections(porcelain: str) -> list[tuple[str, str]]:
 
 
 def _remark(stderr: str) -> str:
-    """What the hub's own hook said first, if it said something."""
+    """Return the first line of the hub's own hook, in parentheses, if there is one."""
     remarks = (line.removeprefix("remote:").strip() for line in stderr.splitlines() if line.startswith("remote:"))
     first = next((remark for remark in remarks if remark and not remark.startswith("error:")), "")
     return f" ({first})" if first else ""

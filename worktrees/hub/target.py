@@ -1,19 +1,22 @@
 """
-The branch everybody lands on. It is moved by compare-and-swap at the hub, and only for what was certified.
+The refs of runs at the hub: the target branch all tasks land on, landing markers, and the refs an ended run leaves.
+
+The target moves by compare-and-swap, and only to a certified commit.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from forgepool.worktrees.errors import InfrastructureError
-from forgepool.worktrees.git.git import CommitId, TreeId
+from forgepool.worktrees.git.beneath import hold_lock
+from forgepool.worktrees.git.git import CommitId, TreeId, is_ref
 from forgepool.worktrees.hub.mirror import Mirror
 from forgepool.worktrees.hub.push import Pushed, PushRefused, RefUpdate, Stale
 
 
 class CertificateMismatch(ValueError):
-    """The commit is not what the certificate speaks of, or would drop commits of the target."""
+    """The certificate is for another tree, or the commit would drop commits of the target."""
 
 
 class TargetRefused(InfrastructureError):
@@ -21,6 +24,8 @@ class TargetRefused(InfrastructureError):
 
 
 _NONE: Mapping[str, CommitId] = MappingProxyType({})
+_MOST_AT_ONCE = 500
+"""Refs deleted by one push: each takes two words of its command line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +37,14 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class TargetElsewhere:
-    """Somebody else moved the target first; nothing was done. `tip` is None when the branch is gone."""
+    """The target had moved before; nothing was changed. `tip` is None when the branch is gone."""
 
     tip: CommitId | None
 
 
 @dataclass(frozen=True, slots=True)
 class NotMoved:
-    """The hub refused; nothing was done."""
+    """The hub refused; nothing was changed."""
 
     reason: str
 
@@ -55,15 +60,14 @@ def move_target(
     replacing: Mapping[str, CommitId] = _NONE,
 ) -> Moved | TargetElsewhere | NotMoved:
     """
-    Moves the branch `target` from `expected_tip` to the commit and creates the refs of `markers`, all or none.
+    Move the branch `target` from `expected_tip` to the commit and create the refs of `markers`, all or none.
 
-    The last of the markers is that of the commit itself. `replacing` says where markers are that tell of no landing.
-
-    Doing it again after it was done answers Moved.
+    The last marker is that of the commit itself. `replacing` maps markers that do not stand for a landing to their
+    commits. Repeating a successful call returns Moved.
 
     Raises:
         CertificateMismatch: the commit's tree is not the certified one, or the tip is no ancestor of it.
-        GitFailed: what became of it is unknown; ask `is_contained`.
+        GitFailed: the outcome is unknown; ask `is_contained`.
     """
     _refuse_mismatch(mirror, commit, expected_tip, certified_tree)
     branch = f"refs/heads/{target}"
@@ -85,8 +89,9 @@ def move_target(
 
 def is_contained(mirror: Mirror, target: str, commit: CommitId) -> bool:
     """
-    Asks the hub: does the history of the target have the commit? A marker alone would be no proof: a hub that is killed
-    within a push may have written it, and not moved the target.
+    Ask the hub: does the target's history contain the commit?
+
+    A marker alone is no proof: a hub that is killed during a push may have written it without moving the target.
     """
     branch = f"refs/heads/{target}"
     tip = mirror.hub_refs(branch).get(branch)
@@ -94,12 +99,13 @@ def is_contained(mirror: Mirror, target: str, commit: CommitId) -> bool:
         return False
     mirror.ensure(tip, refs=(branch,))
     # Whoever has the tip has all it contains: a commit that is not here is not in it.
-    return mirror.has(commit) and _is_ancestor(mirror, commit, tip)
+    ancestry = ("merge-base", "--is-ancestor", commit, tip)
+    return mirror.has(commit) and mirror.git.run(*ancestry, ok=(0, 1)).status == 0
 
 
 def create_target(mirror: Mirror, target: str, base: CommitId) -> CommitId:
     """
-    The tip of the target, which is created at `base` if there is none. Of several at once, one creates it.
+    Return the tip of the target, created at `base` if it does not exist. Of several callers, one creates it.
 
     Raises:
         TargetRefused: the hub does not allow it.
@@ -133,5 +139,53 @@ def _refuse_mismatch(mirror: Mirror, commit: CommitId, expected_tip: CommitId | 
         raise CertificateMismatch(f"commit {commit} is not built on {expected_tip}; compose it on that tip")
 
 
-def _is_ancestor(mirror: Mirror, older: CommitId, newer: CommitId) -> bool:
-    return mirror.git.run("merge-base", "--is-ancestor", older, newer, ok=(0, 1)).status == 0
+def prune_run(
+    mirror: Mirror, run: str, *, keep_orders_of: Collection[str] | None = None, keep: Collection[str] = ()
+) -> int:
+    """
+    Remove the run's refs from the hub and from the mirror; return how many the hub had.
+
+    Candidates (`refs/forgepool/<run>/orders/<task>/`) and progress (`.../progress/<task>/`) are the work itself. They
+    stay: all of them, or those of the tasks named. `keep` names further refs that stay.
+
+    Raises:
+        ValueError: no run can have that name.
+        GitFailed: the hub could not be asked.
+    """
+    if not is_ref(f"refs/forgepool/{run}") or "/" in run:
+        raise ValueError(f"{run!r} is not the name of a run")
+    tasks = ("",) if keep_orders_of is None else tuple(f"{task}/" for task in keep_orders_of)
+    kept = tuple(f"forgepool/{run}/{work}/{task}" for work in ("orders", "progress") for task in tasks)
+    there = mirror.hub_refs(f"refs/forgepool/{run}/*")
+    gone = [
+        RefUpdate(ref=ref, new=None, expected=commit)
+        for ref, commit in there.items()
+        if ref not in keep and not ref.removeprefix("refs/").startswith(kept)
+    ]
+    parts = [gone[start : start + _MOST_AT_ONCE] for start in range(0, len(gone), _MOST_AT_ONCE)]
+    removed = sum(_delete(mirror, part) for part in parts)
+    _forget(mirror, f"refs/hub/forgepool/{run}/", tuple(f"refs/hub/{ref}" for ref in kept))
+    return removed
+
+
+def _delete(mirror: Mirror, updates: list[RefUpdate]) -> int:
+    """Delete all refs by one push; if one of them moved or is refused, delete the halves separately."""
+    if not updates:
+        return 0
+    answer = mirror.push(updates)
+    if not isinstance(answer, Stale | PushRefused):
+        return len(updates)
+    if len(updates) == 1:
+        return 0
+    half = len(updates) // 2
+    return _delete(mirror, updates[:half]) + _delete(mirror, updates[half:])
+
+
+def _forget(mirror: Mirror, prefix: str, kept: tuple[str, ...]) -> None:
+    """Remove the mirror's own copies of the refs; a later repack drops the objects."""
+    with hold_lock(mirror.lock):
+        names = mirror.git.text("for-each-ref", "--format=%(refname)", prefix).splitlines()
+        gone = [name for name in names if not name.startswith(kept)]
+        lines = "".join(f"delete {name}\n" for name in gone)
+        if lines:
+            mirror.git.run("update-ref", "--stdin", stdin=lines.encode())

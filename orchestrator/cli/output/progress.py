@@ -1,7 +1,7 @@
 """
-Progress while a run goes on: a table that moves on a terminal, plain lines elsewhere.
+A run on the terminal: its progress, as a moving table or as plain lines elsewhere, and how it ended.
 
-A listener of the run loop: it is told of every recorded event and of every turn, and never holds the loop up.
+The run loop passes every recorded event and every turn to `Display.listen`, which never blocks it.
 """
 
 import sys
@@ -51,7 +51,7 @@ _SHOWN_FIRST: tuple[Phase, ...] = (
 
 @dataclass(slots=True)
 class Display:
-    """Where progress goes, and what has been shown."""
+    """Prints progress, and remembers what it has drawn."""
 
     course: PlanIndex
     console: Console
@@ -60,9 +60,9 @@ class Display:
     _drawn: float = 0.0
 
     def listen(self, state: RunState, recorded: Sequence[Recorded]) -> None:
-        """Told by the loop after every turn, with the events it has just journaled."""
-        for one in recorded:
-            self._tell(one, state.run)
+        """Take the events of a turn of the loop."""
+        for record in recorded:
+            self._tell(record, state.run)
         if self.live is not None and time.monotonic() > self._drawn + _REDRAW_S:
             self._drawn = time.monotonic()
             self.live.update(self._picture(state), refresh=True)
@@ -110,16 +110,16 @@ class Display:
         return [*asked, *self._at_target(state, now), *rows]
 
     def _at_target(self, state: RunState, now: float) -> list[tuple[str, str, str, str]]:
-        """What is done to the target itself, while nothing is let in."""
+        """List checks and reviews of the target itself, during which nothing lands."""
         owed = {"all checks": state.wave.message, "a review of the whole": state.wave_review.review.message}
         return [
-            (state.target, "looked at", _clock(now - message.issued_at), f"{what}; {state.holder(message) or 'waits'}")
+            (state.target, "checking", _clock(now - message.issued_at), f"{what}; {state.holder(message) or 'waits'}")
             for what, message in owed.items()
             if message is not None
         ]
 
     def _eta(self, state: RunState, elapsed: float) -> str:
-        """By the pace so far: an honest guess needs at least a few tasks that have ended."""
+        """Estimate by the pace so far, once a few tasks have ended."""
         ended = sum(task.phase in TERMINAL for task in state.tasks.values())
         if ended < 3:
             return "no estimate yet"
@@ -127,7 +127,7 @@ class Display:
 
 
 def event_style(event: e.Event) -> str:
-    """The colour of an event's line; its words say the same."""
+    """Return the colour of an event's line; its words say the same."""
     match event:
         case e.LandingAnswered(result=result) if result.outcome == "landed":
             return "green"
@@ -143,7 +143,7 @@ def event_style(event: e.Event) -> str:
 
 @contextmanager
 def display(course: PlanIndex, *, as_json: bool) -> Iterator[Display]:
-    """A moving table on a terminal, plain lines elsewhere; on standard error when the answer is to be JSON."""
+    """Yield a display: a moving table on a terminal, plain lines elsewhere; on standard error with `--json`."""
     console = out(stderr=as_json)
     # Not `console.is_terminal`: with FORCE_COLOR that is true of a pipe as well.
     if not (sys.stderr if as_json else sys.stdout).isatty() or not sys.stdin.isatty():
@@ -162,7 +162,7 @@ def _clock(seconds: float) -> str:
 
 
 def exit_status(state: RunState, ending: str) -> int:
-    """0 all landed or had nothing to do, 1 something did not, 3 infrastructure stood in the way, 130 interrupted."""
+    """Return 0 if all landed or needed nothing, 1 if something did not, 3 for infrastructure, 130 if interrupted."""
     if ending == "interrupted":
         return 130
     if ending == "halted":
@@ -170,8 +170,16 @@ def exit_status(state: RunState, ending: str) -> int:
     return 0 if len(state.find_done()) == len(state.tasks) else 1
 
 
-def tell_outcome(kept: KeptRun, state: RunState, ending: str, *, as_json: bool, before: str = "") -> None:
-    """`before`: what a person types in front of each command, such as variables."""
+def tell_outcome(
+    kept: KeptRun,
+    state: RunState,
+    ending: str,
+    *,
+    as_json: bool,
+    before: str = "",
+    settings: Settings | None = None,
+) -> None:
+    """Print how the run ended, and what to type next. `before` precedes each command, such as variables."""
     now = standing(kept.course, state, now=time.time(), live=False)
     if as_json:
         say_json(now.as_json() | {"ending": ending, "exit_status": exit_status(state, ending)})
@@ -185,22 +193,22 @@ def tell_outcome(kept: KeptRun, state: RunState, ending: str, *, as_json: bool, 
         say(f"    {printable(line)}")
     forgepool = f"{before}forgepool"
     if ending != "ended":
-        say(f"go on with:  {forgepool} resume {now.run}")
+        say(f"resume:      {forgepool} resume {now.run}")
     if len(state.find_done()) < len(state.tasks):
         say(f"logs:        {forgepool} logs {now.run} TASK")
     say(f"journal:     {kept.folder / 'journal.db'}")
     say(f"report:      {forgepool} report {now.run}")
     say(f"history:     git log --graph --oneline {now.target}")
     if state.in_phase("already_there"):
-        say("once more:   forgepool run PLAN --again does what is already there, too")
+        say("repeat:      forgepool run PLAN --again also repeats what is already there")
     if ending == "ended":
-        _tell_leftovers(kept, state)
+        _tell_leftovers(kept, state, settings or Settings())
 
 
-def _tell_leftovers(kept: KeptRun, state: RunState) -> None:
-    """Say what the run leaves in its hub; nothing where that cannot be asked."""
+def _tell_leftovers(kept: KeptRun, state: RunState, settings: Settings) -> None:
+    """Print what the run leaves in its hub; nothing where the hub cannot be asked."""
     try:
-        found = refs_left(mirror_of(kept.options.hub, Settings()), state)
+        found = refs_left(mirror_of(kept.options.hub, settings), state)
     except GitFailed:
         return
     if found:
@@ -210,7 +218,7 @@ def _tell_leftovers(kept: KeptRun, state: RunState) -> None:
 
 
 def tally(now: Standing) -> str:
-    """`3 of 7 landed, 2 had no changes, 1 already there`."""
+    """Count outcomes: `3 of 7 landed, 2 had no changes, 1 already there`."""
     count = Counter(task.phase for task in now.tasks)
     unchanged = f", {count['no_changes']} had no changes" if count["no_changes"] else ""
     there = f", {count['already_there']} already there" if count["already_there"] else ""
@@ -218,25 +226,25 @@ def tally(now: Standing) -> str:
 
 
 def tell_table(now: Standing) -> None:
-    """What models used has columns only where some were."""
+    """Print the table of tasks; columns on models appear only if any were used."""
     by_models = now.used.counts
     columns = ("task", "attempts", "outcome", "commit", "seconds", *(("tokens", "USD") if by_models else ()), "why")
     print_table(columns, [_row(task, by_models=by_models) for task in now.tasks])
 
 
 def tell_use(now: Standing) -> None:
-    """Who is asked what, which models were used, and how the budget stands; in lines that can be copied."""
+    """Print open questions, models and budget, in lines that can be copied."""
     tell_wanted(now)
     for held in now.whole.review.held if now.whole is not None and now.whole.tasks else ():
-        say(f"held against what has landed, as a whole: {held}")
+        say(f"integration review found: {held}")
     if said := bill_words(now.used):
         say(f"models: {said}")
-    for one in budget_words(now.budget):
-        say(f"budget: {one}")
+    for line in budget_words(now.budget):
+        say(f"budget: {line}")
 
 
 def tell_wanted(now: Standing) -> None:
-    """What each task that waits for a person waits for, with the commands."""
+    """Print what each waiting task needs from a person, with the commands."""
     for task in now.tasks:
         if task.question:
             say(f"{task.task} asks: {task.question}\n    {answer_with(now.run, task.task)}")
@@ -260,7 +268,7 @@ def _row(task: TaskStanding, *, by_models: bool) -> tuple[str, ...]:
 
 
 def _why(task: TaskStanding) -> str:
-    """What is told below with commands to copy is not told twice."""
+    """Return the reason in a row; commands to copy are printed below the table."""
     if task.question:
         return f"asks: {task.question}"
-    return "waits for a person's word on its candidate, see below" if task.wanted == "review" else task.detail
+    return "waits for a person's approval, see below" if task.wanted == "review" else task.detail

@@ -1,4 +1,4 @@
-"""How the command line speaks: plain lines, JSON, sentences of complaint. Nothing here decides anything."""
+"""Prints for the command line: plain lines, JSON, sentences on standard error. Nothing here decides anything."""
 
 import json
 import os
@@ -6,15 +6,15 @@ import sys
 
 
 def hush() -> None:
-    """Send what is still written to standard output nowhere, once its reader has gone."""
+    """Discard what is still written to standard output, once its reader has gone."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def printable(text: str) -> str:
     """
-    The text as one line that cannot steer a terminal: what is not printable is written out, as in `\\x1b`.
+    Return the text as one line that cannot control a terminal; unprintable characters are escaped, as in `\\x1b`.
 
-    Names of files, output of commands and of models end up on a person's terminal, and none of them is trusted.
+    File names, output of commands and of models reach the terminal, and none of them is trusted.
     """
     if text.isprintable():
         return text
@@ -24,13 +24,13 @@ def printable(text: str) -> str:
 
 
 def complain(sentence: str, status: int) -> int:
-    """One sentence on standard error; returns the status."""
+    """Print one sentence on standard error; return the status."""
     sys.stderr.write(f"forgepool: {_lines(sentence)}\n")
     return status
 
 
 def say(line: str, *, style: str = "") -> None:
-    """One line on standard output, or the lines the caller has made of it; seen at once."""
+    """Print a line, or lines, on standard output, and flush."""
     if style:
         from forgepool.orchestrator.cli.output.terminal import say_in_colour
 
@@ -41,7 +41,7 @@ def say(line: str, *, style: str = "") -> None:
 
 
 def say_json(value: object) -> None:
-    """One line of JSON, in ASCII: programs read the same, and a terminal is not steered by it."""
+    """Print one line of JSON in ASCII, which cannot control a terminal."""
     say(json.dumps(value))
 
 

@@ -1,4 +1,4 @@
-"""Colours and tables on a terminal; in a pipe, the same words without them."""
+"""Colours and tables on a terminal; the same words without colour in a pipe."""
 
 import re
 import sys
@@ -22,16 +22,19 @@ _STYLES = {
 _OUTCOMES = frozenset(("outcome", "phase", "state"))
 """Columns whose words are coloured."""
 
+_GAP = 2
+"""Spaces between columns."""
+
 
 class Paper(Console):
-    """A console for people. It reports a reader that has gone to the caller; rich's own would end the process."""
+    """A console whose closed output reaches the caller as an exception; rich's own ends the process."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
 
 
 def out(*, stderr: bool = False) -> Paper:
-    """Standard output for people, or standard error; no colours when it is no terminal."""
+    """Return a console on standard output or standard error; without colours where that is no terminal."""
     return Paper(stderr=stderr, highlight=False, soft_wrap=True, emoji=False)
 
 
@@ -41,11 +44,11 @@ def say_in_colour(text: str, style: str) -> None:
 
 
 _TITLE = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
-"""The title of a terminal, or a link."""
+"""An escape sequence for a terminal's title, or for a link."""
 
 
 def say_output(line: str) -> None:
-    """One line of a command's output: with its colours on a terminal that wants them, and nothing else of it."""
+    """Print one line of a command's output; on a terminal its colours stay, other control characters go."""
     if sys.stdout.isatty() and "\x1b[" in line:
         kept = "".join(each for each in _TITLE.sub("", line).rstrip("\r") if each in "\x1b\t" or each.isprintable())
         out().print(Text.from_ansi(kept))
@@ -54,7 +57,7 @@ def say_output(line: str) -> None:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """A table without a frame, for what is drawn again and again; numbers are the caller's to format."""
+    """Return a table without a frame, for repeated drawing; the caller formats numbers."""
     made = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         made.add_column(column, overflow="fold")
@@ -65,8 +68,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """
-    One line for each row, never cut or folded where it is piped. A terminal too narrow for that gets the last column
-    below its row.
+    Print one line for each row, never cut or folded in a pipe. On a narrow terminal the last column goes below its row.
     """
     paper, widths = out(), _widths(columns, rows)
     narrow = sys.stdout.isatty() and sum(widths) + _GAP * (len(widths) - 1) > paper.width
@@ -79,10 +81,6 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
             paper.print(Padding(cells[-1], (0, 0, 0, 4)), soft_wrap=False)
 
 
-_GAP = 2
-"""Spaces between columns."""
-
-
 def _stripped(line: Text) -> Text:
     line.rstrip()
     return line
@@ -93,7 +91,7 @@ def _widths(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
 
 
 def _cells(columns: Sequence[str], row: Sequence[str]) -> list[Text]:
-    """Return the cells as `Text`: as plain strings they would lose what stands in `[brackets]`, which is markup."""
+    """Return the cells as `Text`: rich would read `[brackets]` in plain strings as markup."""
     return [
         Text(printable(cell), _STYLES.get(cell, "") if column in _OUTCOMES else "")
         for column, cell in zip(columns, row, strict=True)

@@ -1,4 +1,4 @@
-"""`forgepool queue serve`, and what it is asked: `submit`, `status`, `explain`."""
+"""`forgepool queue serve`, and `protect`, which lets only the queue move a branch."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from forgepool.orchestrator.cli.output.progress import event_style
-from forgepool.orchestrator.cli.output.say import complain, printable, say
+from forgepool.orchestrator.cli.output.say import complain, printable, say, say_json
 from forgepool.orchestrator.cli.queue import control
 from forgepool.orchestrator.cli.queue.submit import explain, status, submit
 from forgepool.orchestrator.cli.run.run import Broker, Sandbox, listen_to_ctrl_c, listen_to_run, settings_with
@@ -29,12 +29,16 @@ from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.loop import Wishes
 from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.run import RunState
+from forgepool.worktrees.errors import UserError
+from forgepool.worktrees.hub.pre_receive import CannotProtect
+from forgepool.worktrees.hub.protect import Protection, protection, unprotect
+from forgepool.worktrees.hub.protect import protect as guard
 
 Words = list[str] | None
 
 
 def register(queue: typer.Typer, *, hidden: bool = False) -> None:
-    for command in (serve, submit, status, explain):
+    for command in (serve, submit, status, explain, protect):
         queue.command(hidden=hidden)(command)
     control.register(queue, hidden=hidden)
 
@@ -42,44 +46,53 @@ def register(queue: typer.Typer, *, hidden: bool = False) -> None:
 def serve(
     repo: Annotated[str, typer.Option(metavar="HUB", help="Path or URL of the repository the target lives in.")] = ".",
     target: Annotated[
-        Words, typer.Option(metavar="BRANCH", help="The queue's branch; may be given again. Default: main.")
+        Words, typer.Option(metavar="BRANCH", help="The queue's branch; repeatable. Default: main.")
     ] = None,
     trials: Annotated[
-        int, typer.Option(min=1, max=64, help="Batches of entries tested at once on this machine, of all branches.")
+        int, typer.Option(min=1, max=64, help="Batches of entries tested at once on this machine, over all branches.")
     ] = 1,
-    people: Annotated[PeoplesReview, typer.Option(help="What a person's branch needs besides green checks.")] = "none",
+    people: Annotated[
+        PeoplesReview, typer.Option(help="Review that a person's branch needs in addition to passing checks.")
+    ] = "none",
     freeze: Annotated[
         Words,
         typer.Option(
             metavar="FROM - TO",
-            help='Nothing but hotfixes lands then, as in "fri 16:00 - mon 08:00"; may be given again.',
+            help='Only hotfixes land then, such as "fri 16:00 - mon 08:00"; repeatable.',
         ),
     ] = None,
     freeze_zone: Annotated[
-        str, typer.Option(metavar="ZONE", help="The time zone of --freeze; default: the machine's.")
+        str, typer.Option(metavar="ZONE", help="Time zone of --freeze; default: this machine's.")
     ] = "",
     most_of_one: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Entries of one submitter tested at once while others wait.")
+        int | None,
+        typer.Option(min=1, metavar="N", help="Most entries of one submitter tested at once while others wait."),
     ] = None,
     broker: Broker = None,
     sandbox: Sandbox = None,
-    http: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Serve the queue's HTTP API there.")] = None,
-    token_file: Annotated[Path | None, typer.Option(help="The API's token; default: FORGEPOOL_GATE_API_TOKEN.")] = None,
+    http: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Serve the queue's HTTP API at this address.")
+    ] = None,
+    token_file: Annotated[
+        Path | None, typer.Option(help="File with the API's token; default: FORGEPOOL_GATE_API_TOKEN.")
+    ] = None,
     forge: Annotated[
-        str | None, typer.Option(metavar="KIND:NAME", help="Take changes in of github:OWNER/REPO or gitlab:GROUP/NAME.")
+        str | None,
+        typer.Option(metavar="KIND:NAME", help="Queue the changes of github:OWNER/REPO or gitlab:GROUP/NAME."),
     ] = None,
-    forge_url: Annotated[
-        str | None, typer.Option(help="Address of the forge's API; default: the vendor's own.")
+    forge_url: Annotated[str | None, typer.Option(help="URL of the forge's API; default: the vendor's own.")] = None,
+    forge_git: Annotated[
+        str | None, typer.Option(help="URL where git fetches the changes; default: the forge's.")
     ] = None,
-    forge_git: Annotated[str | None, typer.Option(help="Where git fetches its changes; default: at the forge.")] = None,
-    label: Annotated[str, typer.Option(help="Which changes of the forge are taken in.")] = LABEL,
-    every: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Between looks at the forge.")] = EVERY_S,
+    label: Annotated[str, typer.Option(help="Label of the changes to queue.")] = LABEL,
+    every: Annotated[
+        float, typer.Option(min=1, metavar="SECONDS", help="Time between two looks at the forge.")
+    ] = EVERY_S,
 ) -> int:
     """
-    Serve the merge queue of a branch, or of several of one repository, until Ctrl-C: what is submitted is tested, and
-    lands or is returned.
+    Serve the merge queue of one or more branches of a repository until Ctrl-C: test each entry, and land or return it.
 
-    Each branch's own forgepool.yaml says what is checked. Killed and started again, it goes on where it was.
+    The checks come from each branch's own forgepool.yaml. After a restart the queue continues where it stopped.
     """
     settings, targets = settings_with(broker, sandbox), target or ["main"]
     _refuse_together(targets, {"--http": http, "--forge": forge})
@@ -101,7 +114,6 @@ def serve(
 
 
 def _rules(freeze: Sequence[str], zone: str, most_of_one: int | None) -> GateRules:
-    """As they are given, where they can be read."""
     try:
         refuse_endless(tuple(freeze), zone)
     except BadFreeze as bad:
@@ -112,7 +124,7 @@ def _rules(freeze: Sequence[str], zone: str, most_of_one: int | None) -> GateRul
 def _refuse_together(targets: Sequence[str], serving_one: Mapping[str, str | None]) -> None:
     option = next((option for option, given in serving_one.items() if given is not None), None)
     if option is not None and len(targets) > 1:
-        raise CannotRun(f"{option} serves one target, and {len(targets)} are given; keep each by a process of its own")
+        raise CannotRun(f"{option} works with one target, but {len(targets)} are given; serve each in its own process")
 
 
 def _opening(targets: Sequence[str], hub: str) -> str:
@@ -123,17 +135,17 @@ def _opening(targets: Sequence[str], hub: str) -> str:
 
 
 def _column(targets: Sequence[str]) -> int:
-    """How wide the targets' names are, where there are several to be told apart."""
+    """Return the width of a column with the targets' names; 0 for a single target."""
     return max(map(len, targets)) if len(targets) > 1 else 0
 
 
 def _stays_shut(target: str, trouble: Exception) -> None:
-    _note(f"the queue of {target} is not served, the others are; {_first_line(trouble)}; correct it, then start again")
+    _note(f"the queue of {target} is not served, the others are: {_first_line(trouble)}; correct this and restart")
 
 
 def _left(targets: Sequence[str], gate: RunState, trouble: Exception) -> None:
     if len(targets) > 1:
-        _note(f"the queue of {gate.target} has stopped, the others go on; {_first_line(trouble)}")
+        _note(f"the queue of {gate.target} has stopped, the others go on: {_first_line(trouble)}")
 
 
 def _first_line(trouble: Exception) -> str:
@@ -142,10 +154,10 @@ def _first_line(trouble: Exception) -> str:
 
 
 def _close(kept: KeptRun, wishes: Wishes, *, alone: bool) -> int:
-    """Says how a gate is left; its exit status."""
+    """Say how a queue was left; return its exit status."""
     waiting = len(kept.state().train.line.entries)
     name = "the queue" if alone else f"the queue of {kept.options.target}"
-    say(f"{name} has stopped; {waiting} in line go on when it is served again" if waiting else f"{name} has stopped")
+    say(f"{name} has stopped; {waiting} in line continue when it is served again" if waiting else f"{name} has stopped")
     return 130 if wishes.stop and waiting else 0
 
 
@@ -154,12 +166,67 @@ def _note(said: str) -> None:
 
 
 def _tell(column: int, state: RunState, recorded: Sequence[Recorded]) -> None:
-    """With a column of the target's name where there are several."""
+    """Print events, with a column for the target if there are several."""
     target = f"{state.target:<{column}}  " if column else ""
-    for one in recorded:
-        said = gate_sentence(one.event, state)
+    for record in recorded:
+        said = gate_sentence(record.event, state)
         if said is not None:
-            stamp = time.strftime("%H:%M:%S", time.localtime(one.at))
-            say(f"{stamp} {target}{printable(said)}", style=event_style(one.event))
-        for line in telling_lines(one):
+            stamp = time.strftime("%H:%M:%S", time.localtime(record.at))
+            say(f"{stamp} {target}{printable(said)}", style=event_style(record.event))
+        for line in telling_lines(record):
             say(f"         {' ' * len(target)}| {printable(line)}")
+
+
+def protect(
+    hub: Annotated[str, typer.Argument(metavar="HUB", help="Path or file:// URL of a repository on this host.")],
+    target: Annotated[
+        list[str] | None,
+        typer.Option(metavar="BRANCH", help="A branch that only the queue may move; repeatable."),
+    ] = None,
+    off: Annotated[
+        bool, typer.Option("--off", help="Remove the protection: from --target, or from all branches.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> int:
+    """
+    Make a hub refuse pushes to a branch that do not come from its merge queue.
+
+    This installs a pre-receive hook in the hub; an existing hook is kept and still runs. Repeating it changes nothing.
+    It does not stop people who can write the hub's own files. Exit status: 0 done, 2 wrong usage.
+    """
+    if not off and not target:
+        raise UserError("no branch is named; give --target BRANCH, once for each branch of a merge queue")
+    try:
+        before = protection(hub)
+        now = unprotect(hub, target or ()) if off else guard(hub, target or ())
+    except CannotProtect as wrong:
+        raise UserError(str(wrong)) from wrong
+    if as_json:
+        say_json(_protection_json(now, changed=now != before))
+    else:
+        _tell_protection(before, now)
+    return 0
+
+
+def _protection_json(now: Protection, *, changed: bool) -> dict[str, object]:
+    return {
+        "hub": str(now.hub),
+        "targets": list(now.targets),
+        "in_force": now.in_force,
+        "hook": str(now.hook),
+        "kept_hook": str(now.kept) if now.kept else None,
+        "token_file": str(now.token) if now.targets else None,
+        "changed": changed,
+    }
+
+
+def _tell_protection(before: Protection, now: Protection) -> None:
+    if not now.targets:
+        restored = f"; {now.hook} is as it was before" if before.targets else ""
+        say(f"{now.hub}: no branch is protected{restored}")
+        return
+    say(f"{now.hub}: protected: {', '.join(now.targets)}{'' if now != before else ', as before'}")
+    say(f"hook:   {now.hook}")
+    if now.kept:
+        say(f"        also runs: {now.kept}")
+    say(f"token:  {now.token}; a queue on another host, or of another user, needs it in FORGEPOOL_GATE_TOKEN")

@@ -1,4 +1,4 @@
-"""`forgepool queue submit`, `status` and `explain`."""
+"""`forgepool queue submit`, with `--wait`; `status` and `explain`."""
 
 import signal
 import time
@@ -17,12 +17,13 @@ from forgepool.orchestrator.cli.queue.control import Entry, Hub, Json, Server, T
 from forgepool.orchestrator.decisions.queue.submissions import CLASSES
 from forgepool.orchestrator.journal.store import is_being_written
 from forgepool.orchestrator.merge_queue.hub_queue import HubQueue, explain_entry, show_board
-from forgepool.orchestrator.merge_queue.lookup import find_entry, gates_called, hub_queues, one_of, server_queue
+from forgepool.orchestrator.merge_queue.lookup import find_entry, find_queues, hub_queues, one_of, server_queue
 from forgepool.orchestrator.merge_queue.submit import EntryProgress, Submitted, Wish, follow_entry
 from forgepool.orchestrator.merge_queue.submit import submit as give
 from forgepool.orchestrator.reports.queue_board import Board, BoardEntry, board_of, entry_of
 from forgepool.orchestrator.reports.queue_status import EntryStanding
 from forgepool.orchestrator.run.run_folder import KeptRun
+from forgepool.workers.schema.error_lines import without_escapes
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.git.git import GitFailed, without_password
 
@@ -30,9 +31,11 @@ _STATUS = {"landed": 0, "returned": 1}
 _INTERRUPTED = 130
 _LOG_LINES = 12
 
+_MOST_ROWS = 60
+
 
 def wait_for(queue: HubQueue, mine: Submitted, *, as_json: bool) -> int:
-    """0 it has landed, 1 it was returned, 130 interrupted: then it stays in the queue."""
+    """Follow the entry; return 0 if it landed, 1 if it was returned, 130 if interrupted: then it stays queued."""
     ended: EntryProgress | None = None
     try:
         with _interruptible():
@@ -40,8 +43,8 @@ def wait_for(queue: HubQueue, mine: Submitted, *, as_json: bool) -> int:
                 _tell(f"{time.strftime('%H:%M:%S')} {mine.name}: {progress.line}", as_json=as_json)
                 ended = progress
     except KeyboardInterrupt:
-        todo = f"forgepool queue explain {mine.name}, or take it out: forgepool queue withdraw {mine.name}"
-        return complain(f"stopped waiting; '{mine.name}' stays in the queue; see {todo}", _INTERRUPTED)
+        todo = f"forgepool queue explain {mine.name}; to withdraw it: forgepool queue withdraw {mine.name}"
+        return complain(f"stopped waiting; '{mine.name}' stays in the queue; see: {todo}", _INTERRUPTED)
     assert ended is not None and ended.outcome is not None, "it is followed to its end"
     status = _STATUS[ended.outcome]
     if as_json:
@@ -54,10 +57,12 @@ def wait_for(queue: HubQueue, mine: Submitted, *, as_json: bool) -> int:
 
 
 def _tell_reasons(entry: BoardEntry) -> None:
-    say(entry.explained)
+    """Show the end of the log, which lies on another host, and below it what to do."""
     reason = entry.reasons[-1] if entry.reasons else {}
-    for line in str(reason.get("log_tail", "")).strip().splitlines()[-_LOG_LINES:]:
-        say(f"    | {line}")
+    log = without_escapes(str(reason.get("log_tail", "")))
+    for line in log.strip().splitlines()[-_LOG_LINES:]:
+        say(f"    | {printable(line)}")
+    say(entry.explained)
 
 
 def _tell(line: str, *, as_json: bool) -> None:
@@ -69,7 +74,7 @@ def _tell(line: str, *, as_json: bool) -> None:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """A polite signal counts as Ctrl-C."""
+    """Raise KeyboardInterrupt for SIGTERM too."""
 
     def note_interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -87,33 +92,33 @@ Shown = tuple[Board, str]
 
 
 def submit(
-    what: Annotated[str, typer.Argument(metavar="BRANCH|COMMIT", help="What to submit.")],
-    repo: Annotated[str, typer.Option(help="The clone that has the branch.")] = ".",
+    what: Annotated[str, typer.Argument(metavar="BRANCH|COMMIT", help="The branch or commit to submit.")],
+    repo: Annotated[str, typer.Option(help="The clone with the branch.")] = ".",
     hub: Annotated[
         str | None, typer.Option(help="The repository to submit to; default: the clone's origin, or itself.")
     ] = None,
     target: Annotated[
         str | None, typer.Option(help="The queue's branch; default: the repository's default branch.")
     ] = None,
-    name: Annotated[str | None, typer.Option(help="What to call the entry; default: the branch's name.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the entry; default: the branch's name.")] = None,
     priority: Annotated[str, typer.Option(metavar="CLASS", help=f"{', '.join(CLASSES)}.")] = "normal",
     depends_on: Annotated[
-        Words, typer.Option(metavar="ENTRY", help="An entry that has to land first; may be given again.")
+        Words, typer.Option(metavar="ENTRY", help="An entry that must land first; repeatable.")
     ] = None,
     landing: Annotated[
         str | None, typer.Option(metavar="STYLE", help="merge, squash or rebase; default: merge.")
     ] = None,
     by: Annotated[str | None, typer.Option(help="Who submits; default: the commit's author.")] = None,
-    agent: Annotated[str | None, typer.Option(help="The agent that wrote it, if one did: it is reviewed then.")] = None,
-    family: Annotated[Words, typer.Option(help="Family of a model that wrote it; may be given again.")] = None,
+    agent: Annotated[str | None, typer.Option(help="The agent that wrote it, if any; it is then reviewed.")] = None,
+    family: Annotated[Words, typer.Option(help="Family of a model that wrote it; repeatable.")] = None,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Follow it until it has landed or was returned; Ctrl-C leaves it queued.")
+        bool, typer.Option("--wait", help="Wait until it has landed or was returned; Ctrl-C leaves it queued.")
     ] = False,
     as_json: Json = False,
 ) -> int:
     """
-    Submit a branch or commit to the queue. It is one push: once this returns, it is safe, whether a queue is being
-    served or not.
+    Submit a branch or commit to the queue by one push; once this returns, the submission is safe, even if no queue is
+    running.
 
     With --wait the exit status is the outcome's: 0 landed, 1 returned, 3 infrastructure, 130 interrupted.
     """
@@ -140,14 +145,16 @@ def submit(
     if as_json:
         say_json({**asdict(done), "silence": silence})
     elif silence:
-        say(f"{silence[:1].upper()}{silence[1:]}: '{done.name}' is queued, and will be picked up when one starts.")
+        say(f"{silence[:1].upper()}{silence[1:]}: '{done.name}' is queued and will be picked up when one starts.")
     else:
-        say(f"how it stands: forgepool queue explain {done.name}")
+        say(f"see how it stands: forgepool queue explain {done.name}")
     return 0
 
 
 def _silence(queue: HubQueue) -> str:
-    """Empty also where the hub does not say: what was submitted is safe."""
+    """
+    Return a sentence if no queue is active; empty too where the hub does not answer, since the submission is safe.
+    """
     try:
         return queue.look().silence
     except GitFailed:
@@ -161,7 +168,7 @@ def status(
     token_file: TokenFile = None,
     as_json: Json = False,
 ) -> int:
-    """Show the entries in line, in their order, then those that ended last; of one queue or of all."""
+    """Show queued entries in order, then the ones that ended last; of one queue or of all."""
     shown = _boards(target, hub, server, token_file)
     if as_json:
         told = [{**board.status_json(), "silence": silence} for board, silence in shown]
@@ -175,15 +182,15 @@ def status(
 
 
 def _boards(target: str | None, hub: str | None, server: str | None, token_file: Path | None) -> list[Shown]:
-    """Each queue's board, and a sentence where it is not being served."""
+    """Return each queue's board, and a sentence if it is not being served."""
     settings = Settings()
     if server is not None:
         return [(server_queue(server, token_file, settings).board(), "")]
     queues = hub_queues(hub, target, settings)
     if queues is not None:
-        return [show_board(one) for one in queues]
+        return [show_board(queue) for queue in queues]
     now = time.time()
-    kept = gates_called(settings, target)
+    kept = find_queues(settings, target, hub)
     return [(board_of(one.state(), now, one.options.trials), _unserved(one)) for one in kept]
 
 
@@ -192,21 +199,20 @@ def _unserved(kept: KeptRun) -> str:
 
 
 def _tell_status(board: Board, silence: str) -> None:
-    say(f"{board.target} of {board.hub} at {board.tip[:12]}, {board.in_line} in line")
+    untaken = sum(one.stand.state == "submitted" for one in board.entries)
+    more = f", {untaken} submitted" if untaken else ""
+    say(f"{board.target} of {board.hub} at {board.tip[:12]}, {board.in_line} queued{more}")
     if silence:
-        say(f"{silence[:1].upper()}{silence[1:]}; what is submitted waits in the hub until one starts.")
+        say(f"{silence[:1].upper()}{silence[1:]}; submissions wait in the hub until one starts.")
     for line in (board.overload, board.frozen):
         if line:
             say(line)
     if why := board.paused or board.shut:
-        say(f"the queue is paused: {why}; open it with: forgepool queue resume --target {board.target}")
-    rows = [_row(one.stand) for one in board.entries]
+        say(f"the queue is paused: {why}; resume it with: forgepool queue resume --target {board.target}")
+    rows = [_row(entry.stand) for entry in board.entries]
     print_table(("entry", "state", "rev", "class", "by", "why"), rows[:_MOST_ROWS])
     if len(rows) > _MOST_ROWS:
-        say(f"and {len(rows) - _MOST_ROWS} more, which --json has")
-
-
-_MOST_ROWS = 60
+        say(f"and {len(rows) - _MOST_ROWS} more; --json lists all")
 
 
 def _row(one: EntryStanding) -> tuple[str, ...]:
@@ -221,14 +227,14 @@ def explain(
     token_file: TokenFile = None,
     as_json: Json = False,
 ) -> int:
-    """Say in one paragraph why an entry waits or was returned, with the command that shows it again."""
+    """Explain in one paragraph why an entry waits or was returned, and how to reproduce it."""
     settings = Settings()
     if server is not None:
         told = server_queue(server, token_file, settings).entry(entry).entries[0]
     elif (queues := hub_queues(hub, target, settings)) is not None:
         told = explain_entry(one_of(queues, entry), entry)
     else:
-        one = find_entry(settings, entry, target)
+        one = find_entry(settings, entry, target, hub)
         told = entry_of(one.state, one.name, time.time())
     if as_json:
         say_json(told.as_json())

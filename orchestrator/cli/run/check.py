@@ -1,4 +1,7 @@
-"""`forgepool check`: validates a plan and shows what would happen, without starting anything."""
+"""
+`forgepool check`: validates a plan and previews it without starting anything. Also prints how a target fares in its
+checks.
+"""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -26,12 +29,15 @@ from forgepool.worktrees.commits.changes import tree_paths
 
 INTERRUPTED = 130
 
+_MOST_SHOWN = 20
+
 
 def tell_base(result: CheckResult, target: str) -> int:
-    """Print what the checks said; return 0 where work on the target can land, 1 where it cannot, 3 where none ran."""
-    for one in result.certificates:
-        tests = "" if one.tests is None else f", {one.tests} tests"
-        say(f"check '{one.check}' is green ({'seen earlier' if one.reused else f'{one.seconds:.1f} s'}{tests})")
+    """Print the checks' result; return 0 where work on the target can land, 1 where it cannot, 3 where none ran."""
+    for certificate in result.certificates:
+        tests = "" if certificate.tests is None else f", {certificate.tests} tests"
+        took = "seen earlier" if certificate.reused else f"{certificate.seconds:.1f} s"
+        say(f"check '{certificate.check}' is green ({took}{tests})")
     for flake in result.flaky:
         say(f"check '{flake.check}' was red, then green, on the same tree")
     if result.verdict == "green":
@@ -41,13 +47,13 @@ def tell_base(result: CheckResult, target: str) -> int:
     for line in where_to_look(result):
         say(f"    {printable(line)}")
     if result.verdict == "base_red" and fit_to_build_on(result):
-        say(f"these tests fail on {target} before any work; what is built on it is judged by what it breaks besides")
+        say(f"these tests already fail on {target}; a change is only blamed for what else it breaks")
         return 0
     return exit_status_of_base(result)
 
 
 def exit_status_of_base(result: CheckResult) -> int:
-    """Return 0 where work on the target can land, 1 where it cannot, 3 where nothing is known."""
+    """Return 0 where work on the target can land, 1 where it cannot, 3 where that is unknown."""
     if result.verdict == "infrastructure":
         return 3
     return 0 if fit_to_build_on(result) else 1
@@ -55,7 +61,7 @@ def exit_status_of_base(result: CheckResult) -> int:
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C or a polite signal has come; a second Ctrl-C waits for nothing."""
+    """Yield a function that tells whether Ctrl-C or SIGTERM came; a second one interrupts at once."""
     asked: list[int] = []
 
     def note_interrupt(number: int, frame: FrameType | None) -> None:
@@ -72,10 +78,7 @@ def interruptible() -> Iterator[Callable[[], bool]]:
 
 
 def say_interrupted() -> int:
-    return complain("interrupted before the checks have ended", INTERRUPTED)
-
-
-_MOST_SHOWN = 20
+    return complain("interrupted before the checks ended", INTERRUPTED)
 
 
 def register(app: typer.Typer) -> None:
@@ -86,9 +89,9 @@ def check(
     plan: Annotated[Path, typer.Argument(help="The plan file (YAML).")],
     repo: Annotated[str, typer.Option(help="Path or URL of the repository the target lives in.")] = ".",
     with_checks: Annotated[
-        bool, typer.Option("--with-checks", help="Also run the checks on the target as it is now.")
+        bool, typer.Option("--with-checks", help="Also run the checks on the current target.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Answer with one JSON object.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> int:
     """Check a plan and preview it: the order, what runs together, what waits and why."""
     settings = Settings()
@@ -103,7 +106,7 @@ def check(
     if not with_checks or problems:
         status = preview_plan(read, hub, as_json=as_json, problems=problems)
         if with_checks:
-            complain("the checks are not run before these problems are solved", 0)
+            complain("the checks were not run; solve these problems first", 0)
         return status
     with interruptible() as stop:
         base = _check_target(read, hub, settings, stop)
@@ -128,9 +131,9 @@ def preview_plan(
     plan: Plan, hub: Hub, *, as_json: bool, problems: list[str] | None = None, base: CheckResult | None = None
 ) -> int:
     """
-    Prints the preview, and what the checks said of the target where they were run.
+    Print the preview, and the checks' result if they ran.
 
-    The exit status is 0, or 2 when there are problems; that of the checks where they were run.
+    Return 0, or 2 if there are problems; with checks, their exit status.
     """
     course = PlanIndex(plan, {})
     shown = preview(course.graph)
@@ -184,7 +187,7 @@ def _tell(
     unit = "s by the plan's durations" if timed else "tasks long"
     say(f"plan {plan.name}: {len(plan.tasks)} tasks for {plan.target}, which is at {str(answer['tip'])[:12]}")
     say(f"longest path: {' -> '.join(_short(path))} ({answer['critical_path_s']:g} {unit})")
-    say(f"together at most: {exact}{answer['width']}")
+    say(f"most at once: {exact}{answer['width']}")
     say("")
     wave_of = {task: number for number, wave in enumerate(waves, start=1) for task in wave}
     rows = [
@@ -193,7 +196,7 @@ def _tell(
             task,
             str(wave_of.get(task, "")),
             ", ".join(need.id for need in course.tasks[task].needs),
-            ", ".join(course.tasks[task].files or ("(undeclared)",)),
+            "(undeclared)" if (globs := course.tasks[task].files) is None else ", ".join(globs) or "(none)",
         )
         for place, task in enumerate(course.graph.order[:200], start=1)
     ]
@@ -201,7 +204,7 @@ def _tell(
     if len(course.graph.order) > len(rows):
         say(f"... and {len(course.graph.order) - len(rows)} more; --json has them all")
     if conflicts:
-        say("\nnever at the same time, because they may write the same paths:")
+        say("\nnever run together, because they may write the same paths:")
     for conflict in conflicts[:_MOST_SHOWN]:
         (a, b), (glob_a, glob_b), files = conflict["tasks"], conflict["globs"], conflict["files"]
         there = f"; today: {', '.join(files)}" if files else "; no such file today"

@@ -1,4 +1,4 @@
-"""`forgepool clean`: the work that ended runs have left in their hubs."""
+"""`forgepool clean`: lists or removes the refs that ended runs left in their hubs."""
 
 import time
 from dataclasses import asdict, dataclass
@@ -14,8 +14,8 @@ from forgepool.orchestrator.decisions.evidence import count_of
 from forgepool.orchestrator.reports.event_text import shorten_list
 from forgepool.orchestrator.reports.leftovers import Leftover, list_ended_runs, mirror_of, refs_left, remove_refs
 from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.workers.schema.mistakes import Duration
 from forgepool.workers.schema.settings import Settings
-from forgepool.workers.schema.yaml.scalars import Duration
 from forgepool.worktrees.git.git import GitFailed
 
 _OLDER: TypeAdapter[float] = TypeAdapter(Duration)
@@ -39,12 +39,12 @@ def register(app: typer.Typer) -> None:
 
 def clean(
     older: Annotated[
-        str | None, typer.Option(metavar="AGE", help="Only of runs that ended longer ago than this, as in 7d.")
+        str | None, typer.Option(metavar="AGE", help="Only runs that ended longer ago than this, such as 7d.")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Remove them; without it they are only listed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove the refs; without it they are only listed.")] = False,
     as_json: Json = False,
 ) -> int:
-    """List the git refs that ended runs of this host have left in their repositories, or remove them."""
+    """List the git refs that ended runs of this host left in their repositories, or remove them."""
     settings, before = Settings(), time.time() - _seconds(older)
     rows, away = list[_Row](), set[str]()
     for one in list_ended_runs(settings):
@@ -54,7 +54,7 @@ def clean(
             found = _found(one, settings, yes=yes)
         except GitFailed as trouble:
             away.add(one.hub)
-            complain(f"{one.hub} cannot be asked, and is left as it is: {trouble}", 0)
+            complain(f"{one.hub} cannot be reached and was not changed: {trouble}", 0)
             continue
         if found:
             refs = sum(map(len, found.values()))
@@ -76,17 +76,17 @@ def _tell(rows: list[_Row], *, yes: bool, as_json: bool) -> None:
         say_json([asdict(row) for row in rows])
         return
     if not rows:
-        say("no run that has ended has left anything in its hub")
+        say("no ended run has left anything in its hub")
         return
     days = [time.strftime("%Y-%m-%d", time.localtime(row.ended)) for row in rows]
     shown = [(row.run, day, str(row.refs), shorten_list(row.tasks)) for row, day in zip(rows, days, strict=True)]
     out().print(table(("run", "ended", "refs", "tasks"), shown))
     refs = count_of(sum(row.refs for row in rows), "ref")
-    say(f"{refs} removed" if yes else f"{refs}, each the work of a task that did not land; --yes removes them")
+    say(f"{refs} removed" if yes else f"{refs}, all work of tasks that did not land; --yes removes them")
 
 
 def _seconds(older: str | None) -> float:
-    """Raises CannotRun."""
+    """Parse an age in seconds. Raises CannotRun."""
     try:
         return 0.0 if older is None else _OLDER.validate_python(older)
     except ValidationError as wrong:

@@ -14,16 +14,17 @@ from forgepool.orchestrator.decisions.reviews import post_merge_reviews
 from forgepool.orchestrator.journal import inbox
 from forgepool.orchestrator.journal.events import Event, RunResumed, RunStarted
 from forgepool.orchestrator.journal.inbox import PersonRequest
-from forgepool.orchestrator.journal.store import JournalBusy
+from forgepool.orchestrator.journal.store import JournalBusy, is_being_written
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions
+from forgepool.orchestrator.state.branch_names import branch_of
 from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.schema.settings import Settings
 
 Task = Annotated[str, typer.Argument(help="A task of the plan.")]
 NoResume = Annotated[
-    bool, typer.Option("--no-resume", help="Only note it; `forgepool resume` goes on with the run later.")
+    bool, typer.Option("--no-resume", help="Only record it; continue the run later with `forgepool resume`.")
 ]
 
 
@@ -36,66 +37,63 @@ def register(app: typer.Typer) -> None:
 
 
 def cancel(run: Run, task: Annotated[str | None, typer.Argument(help="One task; default: all.")] = None) -> None:
-    """Cancel a run, or one of its tasks. What is just landing still lands."""
+    """Cancel a run, or one of its tasks. A task that is landing still lands."""
     if (gate := _gate(run)) is not None:
-        todo = f"to take one out of line: forgepool queue withdraw {task or 'ENTRY'} --target {gate.target}"
-        all_of_it = "" if task is not None else f"; to stop all: forgepool queue pause --target {gate.target}"
-        raise CannotRun(f"{gate.run} is a gate, and its tasks are entries; {todo}{all_of_it}")
+        todo = f"to withdraw one: forgepool queue withdraw {task or 'ENTRY'} --target {gate.target}"
+        all_of_it = "" if task is not None else f"; to pause all: forgepool queue pause --target {gate.target}"
+        raise CannotRun(f"{gate.run} is a merge queue, and its tasks are entries; {todo}{all_of_it}")
     ask(run, PersonRequest(do="cancel", task=task))
 
 
 def retry(run: Run, task: Task, no_resume: NoResume = False) -> int:
     """
-    Try a task again that failed, was blocked or cancelled, or waits for a person, together with what it blocks and
-    what blocks it. A run that has ended goes on at once.
+    Retry a task that failed, was blocked or cancelled, or waits for a person, with the tasks it blocks and is blocked
+    by. A run that has ended resumes at once.
     """
     if (gate := _gate(run)) is not None:
         todo = f"forgepool queue retry {task} --target {gate.target}"
-        raise CannotRun(f"{gate.run} is a gate, and its tasks are entries; to try one again: {todo}")
+        raise CannotRun(f"{gate.run} is a merge queue, and its tasks are entries; to retry one: {todo}")
     return ask_and_go_on(run, PersonRequest(do="retry", task=task), resume_after=not no_resume)
 
 
 def answer(
     run: Run,
     task: Task,
-    text: Annotated[str, typer.Argument(help="The answer; in quotes, as one word of the command line.")],
+    text: Annotated[str, typer.Argument(help="The answer, in quotes.")],
     by: Annotated[str | None, typer.Option("--by", help="Who answers; default: you.")] = None,
     no_resume: NoResume = False,
 ) -> int:
-    """
-    Answer the question with which a task waits for a person; it then goes on where it was. A run that has ended goes on
-    at once.
-    """
+    """Answer a task's question; the task continues where it stopped. A run that has ended resumes at once."""
     kept = find_run_with(run, task)
     if not text.strip():
-        raise CannotRun(f"the answer is empty; write it in quotes: forgepool answer {kept.options.run} {task} 'TEXT'")
+        raise CannotRun(f"the answer is empty; give one in quotes: forgepool answer {kept.options.run} {task} 'TEXT'")
     state = kept.state()
     if not state.tasks[task].question:
         asking = ", ".join(one.id for one in state.tasks.values() if one.question)
-        others = f"these do: {asking}" if asking else "no task of it does"
+        others = f"waiting for an answer: {asking}" if asking else "no task does"
         raise CannotRun(
-            f"task '{task}' of run {kept.options.run} asks nothing, it is {state.tasks[task].phase}; {others}"
+            f"task '{task}' of run {kept.options.run} has no question, it is {state.tasks[task].phase}; {others}"
         )
-    name = _person() if by is None else by
+    name = login_name() if by is None else by
     for said, what in ((text, "the answer"), (name, "the name given with --by")):
-        prove_text(said, what)
+        check_text(said, what)
     request = PersonRequest(do="answer", task=task, text=text, by=printable(name))
     return ask_and_go_on(run, request, resume_after=not no_resume)
 
 
 def approve(
     run: Run,
-    task: Annotated[str | None, typer.Argument(help="A task of the plan; none with --all-green or --wave.")] = None,
-    by: Annotated[str | None, typer.Option("--by", help="Who has looked at it.")] = None,
+    task: Annotated[str | None, typer.Argument(help="A task of the plan; omit it with --all-green or --wave.")] = None,
+    by: Annotated[str | None, typer.Option("--by", help="Who reviewed it.")] = None,
     all_green: Annotated[
-        bool, typer.Option("--all-green", help="Every task that waits for a person and whose checks are green.")
+        bool, typer.Option("--all-green", help="Approve every task that waits for a person and whose checks passed.")
     ] = False,
-    wave: Annotated[bool, typer.Option("--wave", help="In place of a task: all that has landed, as a whole.")] = False,
+    wave: Annotated[bool, typer.Option("--wave", help="In place of a task: approve all that has landed.")] = False,
     no_resume: NoResume = False,
 ) -> int:
     """
-    Let a task's candidate land, if its checks are green, because you have looked at it; with --wave, stand in for the
-    review of all that has landed. A run that has ended goes on at once.
+    Approve a task's candidate, which then lands if its checks pass. With --wave, approve all that has landed in place
+    of the integration review. A run that has ended resumes at once.
     """
     task = None if task is None else _entry_name(run, task)
     kept = find_run_with(run, task)
@@ -117,18 +115,18 @@ def approve(
 
 def _green(kept: KeptRun, state: RunState) -> list[str]:
     """
-    The tasks that wait for a person's word on a candidate whose checks are green.
+    Return the tasks that wait for a person and whose checks pass.
 
     Raises:
         CannotRun: there is none.
     """
-    waiting = [one for one in state.in_phase("needs_human", "reviewing") if one.candidate]
+    waiting = [task for task in state.in_phase("needs_human", "reviewing") if task.candidate]
     able = [one for one in waiting if why_not_approve(kept.course, state, one.id) is None]
     green = [one.id for one in able if one.verdict is not None and one.verdict.verdict == "green"]
     if not green:
         others = ", ".join(one.id for one in waiting)
-        rest = f"; {others} wait without green checks" if others else ""
-        raise CannotRun(f"no task of run {kept.options.run} waits for a person with its checks green{rest}")
+        rest = f"; {others} wait, but their checks have not passed" if others else ""
+        raise CannotRun(f"no task of run {kept.options.run} waits for a person with passing checks{rest}")
     return green
 
 
@@ -145,18 +143,18 @@ def _approve_wave(kept: KeptRun, by: str | None, *, resume_after: bool) -> int:
 def reject(
     run: Run,
     task: Task,
-    reason: Annotated[str, typer.Argument(help="What is wrong with it, for the next attempt; in quotes.")] = "",
-    by: Annotated[str | None, typer.Option("--by", help="Who has looked at the candidate.")] = None,
+    reason: Annotated[str, typer.Argument(help="What is wrong, for the next attempt; in quotes.")] = "",
+    by: Annotated[str | None, typer.Option("--by", help="Who reviewed it.")] = None,
     no_resume: NoResume = False,
 ) -> int:
     """
-    Do not let a task's candidate land: it goes back with your reason, or has failed if no attempt is left. A run that
-    has ended goes on at once.
+    Reject a task's candidate: it is returned with your reason, or fails if no attempt is left. A run that has ended
+    resumes at once.
     """
     task = _entry_name(run, task)
     kept = find_run_with(run, task)
     name = _named_person(by, f"forgepool reject {kept.options.run} {task} REASON --by NAME")
-    prove_text(reason, "the reason")
+    check_text(reason, "the reason")
     state = kept.state()
     if (wrong := why_not_reject(state, task)) is not None:
         raise CannotRun(f"task '{task}' of run {kept.options.run} {wrong}")
@@ -166,29 +164,29 @@ def reject(
 
 def _named_person(by: str | None, command: str, *, what: str = "the candidate") -> str:
     """
-    Nobody is put down as having looked at something without having said so.
+    Return the reviewer's name: an approval is never recorded without one.
 
     Raises:
-        CannotRun: no name is given, or none that can be read.
+        CannotRun: no readable name is given.
     """
     if by is None or not by.strip():
-        raise CannotRun(f"it is not said who has looked at {what}; give a name: {command}")
-    prove_text(by, "the name given with --by")
+        raise CannotRun(f"the reviewer of {what} is not named; give a name: {command}")
+    check_text(by, "the name given with --by")
     return printable(by.strip())
 
 
 def _entry_name(run: str, task: str) -> str:
-    """A queue's entry may be given by its branch's own name."""
+    """Return the task's name; an entry of a queue may be given by its branch."""
     return task if _gate(run) is None else entry_name(task)
 
 
 def _gate(run: str) -> RunOptions | None:
-    """None where it is a run of a plan."""
+    """Return the options of a merge queue; None for a run of a plan."""
     options = run_folder.find(Settings(), run).options
     return options if options.gate else None
 
 
-def prove_text(text: str, what: str) -> None:
+def check_text(text: str, what: str) -> None:
     """Raise CannotRun for bytes of the command line that are not UTF-8."""
     try:
         text.encode()
@@ -197,7 +195,7 @@ def prove_text(text: str, what: str) -> None:
 
 
 def find_run_with(run: str, task: str | None) -> KeptRun:
-    """The run, which has the task if one is named. Raises CannotRun."""
+    """Find the run, and check that it has the task. Raises CannotRun."""
     kept = run_folder.find(Settings(), run)
     if task is not None and task not in kept.course.tasks:
         known = ", ".join(list(kept.course.tasks)[:10])
@@ -205,7 +203,7 @@ def find_run_with(run: str, task: str | None) -> KeptRun:
     return kept
 
 
-def _person() -> str:
+def login_name() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -214,38 +212,37 @@ def _person() -> str:
 
 def ask_and_go_on(run: str, *requests: PersonRequest, wish: str = "", resume_after: bool) -> int:
     """
-    Ask for all of these, then resume the run where it had ended and now has something to do; its exit status.
+    Make the requests, then resume the run if it had ended and now has something to do; return its exit status.
 
-    A run that a person interrupted stays so, and so does one whose workers are on other hosts, by a Redis that is not
-    known here: they go on when that is said.
+    A run that was interrupted is not resumed, nor one whose workers are on other hosts with a Redis unknown here.
     """
     kept = find_run_with(run, None)
     before, recorded = kept.replay()
     for request in requests:
         ask(run, request, wish=wish, go_on=False)
     state = kept.state()
-    if state.finished or state.number == before.number:
+    if state.finished or state.number == before.number or is_being_written(kept.folder):
         return 0
     waited = before.finished or before.halted_by_review
-    held = [one.event.sandbox for one in recorded if isinstance(one.event, RunStarted | RunResumed)][-1:]
+    held = [record.event.sandbox for record in recorded if isinstance(record.event, RunStarted | RunResumed)][-1:]
     elsewhere = held == [None] and Settings().broker_url is None
     if kept.options.gate or not (waited and resume_after) or elsewhere:
-        say(f"go on with: {_go_on(kept)}")
+        say(f"continue with: {_go_on(kept)}")
         return 0
     return resume(kept.options.run, sandbox="off" if held == ["off"] else None)
 
 
 def ask(run: str, request: PersonRequest, *, wish: str = "", go_on: bool = True) -> None:
     """
-    To the orchestrator if there is one, else into the journal at once. `wish`: the request in words, as what follows
-    "to"; its name where none are given. `go_on`: name the command that goes on with the run.
+    Pass a request to the running orchestrator, else journal it at once. `wish` describes it in words; `go_on` prints
+    the command that resumes the run.
     """
     kept = find_run_with(run, request.task)
-    wish = wish or f"{request.do} {request.task or 'all its tasks'}"
+    wish = wish or f"{request.do} {_named(kept, request)}"
 
     def decide(state: RunState) -> list[Event]:
         if state.finished:
-            # A `cancel` that came too late for it would undo what is asked for now.
+            # An earlier `cancel` that came too late would undo this request.
             inbox.discard(kept.folder)
         return grant_request(kept.course, state, request)
 
@@ -259,12 +256,18 @@ def ask(run: str, request: PersonRequest, *, wish: str = "", go_on: bool = True)
     if not changes:
         raise CannotRun(f"there is nothing to {request.do} in run {kept.options.run}: {_phases(state, request)}")
     if go_on and not state.finished:
-        say(f"go on with: {_go_on(kept)}")
+        say(f"continue with: {_go_on(kept)}")
+
+
+def _named(kept: KeptRun, request: PersonRequest) -> str:
+    if request.task is None:
+        return "all its tasks"
+    return branch_of(kept.state(), request.task) if kept.options.gate else request.task
 
 
 def _if_it_ends(kept: KeptRun, request: PersonRequest) -> str:
-    """What to do where a run is just ending, and will not look into its inbox again."""
-    return "" if request.do == "cancel" else f"; if it ends before it hears: {_go_on(kept)}"
+    """Return a hint for the case that the run is just ending and never reads its inbox."""
+    return "" if request.do == "cancel" else f"; if it ends before it reads this: {_go_on(kept)}"
 
 
 def _go_on(kept: KeptRun) -> str:

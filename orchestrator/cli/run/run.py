@@ -28,7 +28,7 @@ from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun, open_hub, read_plan
 from forgepool.orchestrator.run.loop import Wishes
 from forgepool.orchestrator.state.run import RunState
-from forgepool.workers.sandbox.order.layers import Wanted
+from forgepool.workers.sandbox.layers import Wanted
 from forgepool.workers.schema.logs import log_to_file
 from forgepool.workers.schema.settings import Settings
 
@@ -36,17 +36,17 @@ Plan = Annotated[Path, typer.Argument(help="The plan file (YAML).")]
 Repo = Annotated[str, typer.Option(help="Path or URL of the repository the target lives in.")]
 Broker = Annotated[str | None, typer.Option(help="A shared Redis (redis://...); default: a private one.")]
 Workers = Annotated[
-    int | None, typer.Option(min=1, max=256, help="Tasks worked on at once here; default: one for each processor.")
+    int | None, typer.Option(min=1, max=256, help="Tasks at once on this host; default: one for each processor.")
 ]
 Trials = Annotated[int, typer.Option(min=1, max=64, help="Batches of candidates checked at once on this machine.")]
 OwnTrain = Annotated[
-    bool, typer.Option("--own-train", help="Land past the merge queue that serves the target, if one does.")
+    bool, typer.Option("--own-train", help="Land by the run itself, even if a merge queue serves the target.")
 ]
 Sandbox = Annotated[
     Wanted | None,
-    typer.Option(help="How commands are confined: the best there is, by bubblewrap or not run, or not at all."),
+    typer.Option(help="Confinement of commands. auto: the best available. require: bubblewrap, or refuse. off: none."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Answer with one JSON object; progress on standard error.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object; progress goes to standard error.")]
 Run = Annotated[str, typer.Argument(help="The run's name, or its beginning.")]
 
 
@@ -64,12 +64,12 @@ def run(
     sandbox: Sandbox = None,
     own_train: OwnTrain = False,
     again: Annotated[
-        bool, typer.Option("--again", help="Do also what an earlier run of this plan has landed.")
+        bool, typer.Option("--again", help="Also repeat what an earlier run of this plan has landed.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check and preview only; start nothing.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Run a plan: each task ends with a landed commit, or with the reason why there is none."""
+    """Run a plan. Each task ends with a landed commit, or with the reason why there is none."""
     settings = settings_with(broker, sandbox)
     hub = open_hub(repo, settings)
     read = read_plan(plan, hub)
@@ -98,21 +98,22 @@ def run(
 def resume(
     run: Run,
     workers: Annotated[
-        int | None, typer.Option(min=1, max=256, help="Tasks worked on at once here; default: as many as before.")
+        int | None, typer.Option(min=1, max=256, help="Tasks at once on this host; default: as before.")
     ] = None,
     broker: Broker = None,
     sandbox: Sandbox = None,
     budget_usd: Annotated[
-        float | None, typer.Option(min=0.0, help="New cap: what the whole run may cost, with what it has cost so far.")
+        float | None,
+        typer.Option(min=0.0, help="New cap on the cost of the whole run, including what it has cost so far."),
     ] = None,
     budget_tokens: Annotated[int | None, typer.Option(min=1, help="The same in tokens.")] = None,
     own_train: OwnTrain = False,
     plan: Annotated[
-        Path | None, typer.Option("--plan", help="A corrected plan; tasks that are the same in it keep their outcome.")
+        Path | None, typer.Option("--plan", help="A corrected plan; unchanged tasks keep their outcome.")
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Go on with a run that was interrupted, killed, or halted, whose budget was used, or whose plan is corrected."""
+    """Continue a run that was interrupted or halted, whose budget was used up, or whose plan is corrected."""
     settings = settings_with(broker, sandbox)
     kept = run_folder.find(settings, run)
     late = take_in_late(kept)
@@ -123,21 +124,12 @@ def resume(
     if plan is not None:
         kept = _take_plan(kept, plan, settings, as_json=as_json)
     state = kept.state()
-    if state.finished and as_json:
-        tell_outcome(kept, state, "ended", as_json=True)
-        return exit_status(state, "ended")
     if state.finished:
-        run_id = kept.options.run
-        say(
-            f"run {run_id} has ended already; `forgepool retry {run_id} TASK` reopens a task, "
-            f"and `forgepool resume {run_id} --plan FILE` takes a corrected plan"
-        )
-        tell_wanted(standing(kept.course, state, now=time.time(), live=False))
-        return exit_status(state, "ended")
+        return _tell_ended(kept, state, as_json=as_json)
     if kept.plan_file_changed():
         complain(
-            f"{kept.options.plan_file} has changed since this run began; the run goes on with the plan as it was, "
-            f"kept in {kept.folder / 'plan.json'}",
+            f"{kept.options.plan_file} has changed since this run began; the run keeps its old plan, "
+            f"stored in {kept.folder / 'plan.json'}",
             0,
         )
     wishes = listen_to_ctrl_c()
@@ -149,31 +141,44 @@ def resume(
     return _close(kept, ending, as_json=as_json)
 
 
+def _tell_ended(kept: run_folder.KeptRun, state: RunState, *, as_json: bool) -> int:
+    run = kept.options.run
+    if as_json:
+        tell_outcome(kept, state, "ended", as_json=True)
+    else:
+        say(
+            f"run {run} has ended; `forgepool retry {run} TASK` reopens a task, "
+            f"and `forgepool resume {run} --plan FILE` takes a corrected plan"
+        )
+        tell_wanted(standing(kept.course, state, now=time.time(), live=False))
+    return exit_status(state, "ended")
+
+
 def _take_plan(kept: run_folder.KeptRun, plan: Path, settings: Settings, *, as_json: bool) -> run_folder.KeptRun:
     try:
         kept, changes = take_plan(kept, plan, settings)
     except JournalBusy as busy:
         run = kept.options.run
         raise CannotRun(
-            f"run {run} is under way, and its plan cannot be changed meanwhile; "
+            f"run {run} is under way, so its plan cannot be changed; "
             f"stop it with Ctrl-C first, then: forgepool resume {run} --plan {plan}"
         ) from busy
     if not as_json:
         tell_changes(kept, changes)
         if not changes:
-            say(f"{plan} is the plan that run {kept.options.run} goes by already")
+            say(f"run {kept.options.run} already has the plan in {plan}")
     return kept
 
 
 def _set_budget(kept: run_folder.KeptRun, usd: float | None, tokens: int | None, *, as_json: bool) -> None:
-    """Kept in the journal; a kind that is not given stays as it was. Never below what is spent and reserved already."""
+    """Journal a new budget; a kind not given stays. Never below what is spent or reserved."""
 
     def decide(state: RunState) -> list[Event]:
         before = kept.course.budget(state)
         try:
             cap = Budget(usd=before.usd if usd is None else usd, tokens=before.tokens if tokens is None else tokens)
         except ValidationError as wrong:
-            raise CannotRun(f"--budget-usd {usd:g} is no budget; give an amount in dollars, such as 20") from wrong
+            raise CannotRun(f"--budget-usd {usd:g} is not a budget; give an amount in dollars, such as 20") from wrong
         ledger = kept.course.ledger(state)
         for kind in ledger.above(cap):
             used = f"{ledger.usd:.2f} USD" if kind == "usd" else f"{ledger.tokens:,} tokens"
@@ -190,7 +195,7 @@ def _set_budget(kept: run_folder.KeptRun, usd: float | None, tokens: int | None,
         )
         run = kept.options.run
         raise CannotRun(
-            f"run {run} is under way, and its budget cannot be changed meanwhile; "
+            f"run {run} is under way, so its budget cannot be changed; "
             f"stop it with Ctrl-C first, then: forgepool resume {run}{wanted}"
         ) from busy
     if not as_json:
@@ -207,23 +212,21 @@ def tell_changes(kept: run_folder.KeptRun, changes: Sequence[Event]) -> None:
 
 
 def settings_with(broker: str | None, sandbox: Wanted | None = None) -> Settings:
-    """The settings, with what is given on the command line in place of the environment's."""
+    """Return the settings, with the command line's values in place of the environment's."""
     given = {"broker_url": broker, "sandbox": sandbox}
     return Settings().model_copy(update={name: value for name, value in given.items() if value is not None})
 
 
 def listen_to_ctrl_c() -> Wishes:
-    """
-    Ctrl-C once: start nothing new, let what runs finish. Twice: stop now. SIGTERM counts as twice.
-    """
+    """Handle Ctrl-C: once, start nothing new and let running work finish; twice, stop now. SIGTERM counts as twice."""
     wishes = Wishes()
 
     def note_interrupt(number: int, frame: FrameType | None) -> None:
         if wishes.drain or number == signal.SIGTERM:
             wishes.stop = True
-            wishes.untold.append("stopping now; nothing that was finished is lost")
+            wishes.untold.append("stopping now; finished work is kept")
         else:
-            wishes.untold.append("nothing new is started, what runs may finish; Ctrl-C again stops it now")
+            wishes.untold.append("starting nothing new, running tasks may finish; press Ctrl-C again to stop now")
         wishes.drain = True
 
     signal.signal(signal.SIGINT, note_interrupt)
@@ -233,9 +236,9 @@ def listen_to_ctrl_c() -> Wishes:
 
 def listen_to_run(show: Listener, wishes: Wishes, settings: Settings) -> Listener:
     """
-    Shows a run's progress, and keeps this process' log beside it, off the terminal.
+    Return a listener that shows a run's progress and moves this process's log into the run's folder.
 
-    When whoever read the progress has gone, as in `forgepool run PLAN | head -1`, that is an interrupt.
+    A closed output, as in `forgepool run PLAN | head -1`, interrupts the run.
     """
     logged = False
 
@@ -250,7 +253,7 @@ def listen_to_run(show: Listener, wishes: Wishes, settings: Settings) -> Listene
             show(state, recorded)
         except BrokenPipeError:
             hush()
-            complain(f"the output was closed, so the run stops here; go on with: forgepool resume {state.run}", 0)
+            complain(f"the output was closed, so the run stops; continue with: forgepool resume {state.run}", 0)
             wishes.drain = wishes.stop = True
 
     return listen

@@ -1,4 +1,4 @@
-"""Questions about runs: `runs`, `status`, `events`, `report`, `logs`."""
+"""Commands that show runs: `runs`, `status`, `events`, `report`, `logs`, `transcript`, `record`."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -22,14 +22,19 @@ from forgepool.orchestrator.reports.status import standing
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun
+from forgepool.orchestrator.state.task import DONE
 from forgepool.workers.agents.render_transcript import NarratedLine, lines
-from forgepool.workers.context.transcript.as_script import as_script
 from forgepool.workers.context.transcript.entries import Entry, TurnSaid, parse_transcript
+from forgepool.workers.context.transcript.exchanges import as_script
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.workspace.workspace import TRANSCRIPT, attempt_logs
 
 _FOLLOW_S = 0.3
-OptionalRun = Annotated[str | None, typer.Argument(help="The run's name, or its beginning; default: the latest.")]
+OptionalRun = Annotated[str | None, typer.Argument(help="The run's name, or its beginning; default: the latest run.")]
+
+NOTHING_THERE = 1
+_LOOK_S = 0.3
+_STYLES = {"phase": "bold cyan", "model": "bold", "call": "green", "error": "red", "note": "yellow", "quiet": "dim"}
 
 
 def register(app: typer.Typer) -> None:
@@ -47,27 +52,28 @@ def list_runs(as_json: Json = False) -> None:
     settings = Settings()
     rows = [_row(settings, name) for name in run_folder.run_names(settings)]
     if as_json:
-        say_json([dict(zip(("run", "outcome", "landed", "target", "hub"), row, strict=True)) for row in rows])
+        keys = ("run", "outcome", "landed", "done", "target", "hub")
+        say_json([dict(zip(keys, row, strict=True)) for row in rows])
     elif rows:
-        print_table(("run", "outcome", "landed", "target", "hub"), rows)
+        print_table(("run", "outcome", "done", "target", "hub"), [(*row[:2], *row[3:]) for row in rows])
     else:
         say("there are no runs yet; `forgepool run PLAN` starts one")
 
 
-def _row(settings: Settings, run: str) -> tuple[str, str, str, str, str]:
-    """One that cannot be read is said to be so, and hides no other."""
+def _row(settings: Settings, run: str) -> tuple[str, str, str, str, str, str]:
+    """Describe one run; an unreadable one does not hide the others."""
     try:
         kept = run_folder.open_run(settings, run)
         now = standing(kept.course, kept.state(), now=time.time(), live=is_being_written(kept.folder))
     except JournalUnreadable as problem:
         complain(str(problem), 0)
-        return (run, "unreadable", "", "", "")
-    landed = sum(task.phase == "landed" for task in now.tasks)
-    return (run, now.outcome, f"{landed}/{len(now.tasks)}", now.target, kept.options.hub)
+        return (run, "unreadable", "", "", "", "")
+    landed, done = (sum(task.phase in phases for task in now.tasks) for phases in (("landed",), DONE))
+    return (run, now.outcome, f"{landed}/{len(now.tasks)}", f"{done}/{len(now.tasks)}", now.target, kept.options.hub)
 
 
 def status(run: OptionalRun = None, as_json: Json = False) -> None:
-    """Show how a run stands: every task, its phase, what it waits for."""
+    """Show how a run stands: every task, its phase, and what it waits for."""
     kept = run_folder.find(Settings(), run)
     now = standing(kept.course, kept.state(), now=time.time(), live=is_being_written(kept.folder))
     if as_json:
@@ -79,12 +85,14 @@ def status(run: OptionalRun = None, as_json: Json = False) -> None:
         say(f"landing is paused: {now.shut}")
     tell_use(now)
     if kept.plan_file_changed():
-        say(f"note: {kept.options.plan_file} has changed since; the run keeps to the plan as it was")
+        say(f"note: {kept.options.plan_file} has changed since; the run keeps its old plan")
 
 
 def events(
     run: Run,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as events come, until the run stops.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Keep printing new events until the run stops.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Show what has happened in a run, from its journal."""
@@ -97,7 +105,7 @@ def events(
 
 
 def report(run: OptionalRun = None, as_json: Json = False) -> None:
-    """Show what a run has done: who did what where, what landed with which proof, what did not and why."""
+    """Show what a run did: what landed with which proof, what did not and why, and who did what."""
     kept = run_folder.find(Settings(), run)
     state, recorded = kept.replay()
     if as_json:
@@ -112,11 +120,14 @@ def logs(
     run: Run,
     task: Task,
     check: Annotated[
-        str | None, typer.Option("--check", metavar="NAME", help="Print this check's logs; `agent` is a name as well.")
+        str | None,
+        typer.Option(
+            "--check", metavar="NAME", help="Print the logs of this check; `agent` and `acceptance` are also names."
+        ),
     ] = None,
-    attempt: Annotated[int | None, typer.Option(min=1, help="Only of this attempt; default: of all.")] = None,
+    attempt: Annotated[int | None, typer.Option(min=1, help="Only this attempt; default: all.")] = None,
 ) -> int:
-    """Print the log of a task's command, acceptance, checks or review; where there are several, list them."""
+    """Print the log of a task's command, acceptance, checks or review; several are listed instead."""
     kept = find_run_with(run, task)
     state, recorded = kept.replay()
     found = task_logs(kept.folder, recorded, task)
@@ -131,10 +142,10 @@ def logs(
         say(f"print one with: forgepool logs {state.run} {task} --check NAME --attempt N")
     for log in found:
         if not log.here:
-            say(f"attempt {log.attempt}: its logs are on {log.host}, in {log.path}")
+            say(f"attempt {log.attempt}: logs are on host {log.host}, in {log.path}")
     told = state.tasks[task].told
     if told is not None:
-        say(f"its checks ran at the gate: forgepool logs {told.gate} {told.entry}")
+        say(f"its checks ran in the merge queue: forgepool logs {told.gate} {told.entry}")
     if not found and told is None:
         return complain(_no_logs(kept, recorded, task), 1)
     return 0
@@ -172,22 +183,18 @@ def _tell_event(one: Recorded, run: str) -> None:
         say(f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(one.at))} {printable(said)}")
 
 
-NOTHING_THERE = 1
-_LOOK_S = 0.3
-_STYLES = {"phase": "bold cyan", "model": "bold", "call": "green", "error": "red", "note": "yellow", "quiet": "dim"}
-
-Attempt = Annotated[int | None, typer.Option(min=1, help="One attempt; default: the latest that said anything.")]
+Attempt = Annotated[int | None, typer.Option(min=1, help="One attempt; default: the latest with a transcript.")]
 
 
 def transcript(
     run: Run,
     task: Task,
     attempt: Attempt = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as it is said, until the run stops.")] = False,
-    full: Annotated[bool, typer.Option("--full", help="Show texts and results whole.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The entries as they are kept, a line of JSON each.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing until the run stops.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Show texts and results in full.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the stored entries, one JSON object a line.")] = False,
 ) -> int:
-    """Show an agent's conversation: what it said, what it called, what came of it."""
+    """Show an agent's conversation: its text, its tool calls, and their results."""
     kept = find_run_with(run, task)
     source = _source(kept, task, attempt)
     shown = _Shown(source, full=full, as_json=as_json)
@@ -199,7 +206,7 @@ def transcript(
 
 
 def record(run: Run, task: Task, attempt: Attempt = None) -> int:
-    """Print an agent's conversation as a script for the scripted model, which replays it."""
+    """Print an agent's conversation as a script that the scripted model can replay."""
     kept = find_run_with(run, task)
     source = _source(kept, task, attempt)
     entries = source.entries(source.read())
@@ -210,12 +217,12 @@ def record(run: Run, task: Task, attempt: Attempt = None) -> int:
 
 
 def _nothing_said(source: "_Source") -> int:
-    return complain(f"{source.name} holds no turn of a model: nothing was said in that attempt", NOTHING_THERE)
+    return complain(f"{source.name} has no turn of a model: the agent said nothing in that attempt", NOTHING_THERE)
 
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Where a transcript is: a file of this host, or a copy from the hub."""
+    """A transcript: a file on this host, or a copy from the hub."""
 
     name: str
     path: Path | None
@@ -225,13 +232,13 @@ class _Source:
         return self.path.read_bytes() if self.path is not None else self.copy
 
     def entries(self, data: bytes) -> list[Entry]:
-        """Of the complete lines. Raises TranscriptWrong."""
+        """Parse the complete lines. Raises TranscriptWrong."""
         return parse_transcript(data, self.name)
 
 
 @dataclass(slots=True)
 class _Shown:
-    """How much of a transcript has been shown."""
+    """Prints a transcript, and remembers how much of it was shown."""
 
     source: _Source
     full: bool
@@ -262,17 +269,15 @@ def _print(said: list[NarratedLine]) -> None:
 
 def _source(kept: KeptRun, task: str, attempt: int | None) -> _Source:
     """
-    The transcript asked for: this host's file, else the copy in the hub.
+    Return the transcript: this host's file, else the copy in the hub.
 
     Raises:
-        CannotRun: there is none; says which attempts there are.
+        CannotRun: there is none.
     """
     state = kept.state()
     sent = state.tasks[task].attempt
     if attempt is not None and attempt > sent:
-        raise CannotRun(
-            f"task '{task}' of run {kept.options.run} has had {count_of(sent, 'attempt')}; give one of these"
-        )
+        raise CannotRun(f"task '{task}' of run {kept.options.run} has had only {count_of(sent, 'attempt')}")
     for number in [attempt] if attempt is not None else range(sent, 0, -1):
         for source in _places(kept, task, number):
             return source
@@ -289,7 +294,7 @@ def _places(kept: KeptRun, task: str, attempt: int) -> Iterator[_Source]:
     if path.is_file():
         yield _Source(str(path), path)
     elif kept.course.tasks[task].agent.kind != "command":
-        # Only asked where this host has no file: the order was done elsewhere.
+        # The order ran on another host, so this one has no file.
         from forgepool.orchestrator.run.hub import open_hub
         from forgepool.workers.workspace.checkpoints import read_progress
 

@@ -8,7 +8,7 @@ from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal.events import TaskFailed, TaskReturned
 from forgepool.orchestrator.state.task import TaskState
 from forgepool.supervisor.findings import ReviewFinding, ScanFinding, Threshold, blocking
-from forgepool.supervisor.messages import CheckResult, Review
+from forgepool.supervisor.messages import CheckFailure, CheckResult, Review
 from forgepool.workers.schema.error_lines import excerpt
 from forgepool.workers.schema.orders import CommandAgent, ReasonKind, ReasonPack, WorkResult
 
@@ -82,7 +82,7 @@ def reason_of_check(result: CheckResult, task: TaskState) -> ReasonPack:
         attempt=task.made_by,
         kind=kind,
         summary=detail or f"the gate found it {result.verdict}",
-        log_tail=excerpt(failure.log_tail, LOG_TAIL_CHARS) if failure else "",
+        log_tail=_log_of(failure) if failure else "",
         conflicting_entry=result.partner,
         paths=result.conflict_paths,
         reproduce=result.reproduce,
@@ -91,6 +91,11 @@ def reason_of_check(result: CheckResult, task: TaskState) -> ReasonPack:
         diff_tail=result.diff_tail[-DIFF_TAIL_CHARS:],
         tried=_tried(task),
     )
+
+
+def _log_of(failure: CheckFailure) -> str:
+    """Return the end of the log; of a ratchet's log only what is new, since old findings keep nothing out."""
+    return excerpt("\n".join(failure.problems) or failure.log_tail, LOG_TAIL_CHARS)
 
 
 def _kind_of_check(result: CheckResult) -> ReasonKind:

@@ -7,8 +7,7 @@ import re
 from pydantic import ValidationError
 
 from forgepool.orchestrator.journal.delegation import Asks, Card
-from forgepool.workers.schema.globs import parse
-from forgepool.workers.schema.segments import BadGlob
+from forgepool.workers.schema.globs import BadGlob, parse
 
 _CARD = re.compile(r"^Card: (.+)$", re.MULTILINE)
 _ASKS = re.compile(r"^Asks: (\S+) (\S+) ([0-9]{1,9})$", re.MULTILINE)

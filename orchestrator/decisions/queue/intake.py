@@ -184,6 +184,9 @@ def verb(request: PersonRequest) -> str:
     return f"make {request.text}" if request.do == "reclass" else VERBS.get(request.do, request.do)
 
 
+_WORDS = {"needs_human": "waiting for a person", "failed": "returned", "cancelled": "withdrawn"}
+
+
 def nothing_to_do(state: RunState, request: PersonRequest) -> str:
     """Return one sentence on why a request changes nothing."""
     task = state.tasks.get(request.task or "")
@@ -193,7 +196,11 @@ def nothing_to_do(state: RunState, request: PersonRequest) -> str:
         return f"there is no class '{request.text}'; say {', '.join(CLASSES[:-1])} or {CLASSES[-1]}"
     if task is not None and _is_of_another(request, state.submitted[task.id]):
         return f"'{task.id}' is another commit by now, {state.submitted[task.id].commit[:12]}"
-    where = f"'{branch_of(state, task.id)}' is {task.phase}" if task is not None else "it stands so already"
+    where = (
+        f"'{branch_of(state, task.id)}' is {_WORDS.get(task.phase, task.phase)}"
+        if task is not None
+        else "it stands so already"
+    )
     return f"there is nothing to {verb(request)}: {where}"
 
 

@@ -179,7 +179,7 @@ def _cut_by_budget(course: PlanIndex, state: RunState, task: TaskState, review: 
 def _why_none(review: Review) -> str:
     match review.outcome:
         case "unreachable":
-            return f"nobody of another family than its author's can review it: {review.detail}"
+            return f"no model may review it: {review.detail}"
         case "not_configured":
             return f"its reviewers cannot be asked as they are set: {review.detail}"
         case "void":
@@ -192,5 +192,5 @@ def _why_none(review: Review) -> str:
 
 
 def _parked(state: RunState, task: TaskState, why: str) -> TaskParked:
-    question = f"a person has to look at its candidate: {why}; {by_hand(state, task)}"
+    question = f"{why}; {by_hand(state, task)}"
     return TaskParked(task=task.id, question=question, why="review")

@@ -1,4 +1,4 @@
-"""Whether a change that is ready at the forge may enter the gate now, and as what."""
+"""Decides whether a change that is ready at the forge may enter the queue now, and under which name."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -19,12 +19,12 @@ from forgepool.worktrees.hub.mirror import Mirror
 
 def wanting(forge: Forge, change: PullRequest, paths: Iterable[str], owners: Codeowners) -> tuple[Missing, ...]:
     """
-    The approvals that are still missing; the forge is asked only where somebody owns one of the paths.
+    Return the approvals that CODEOWNERS still requires; the forge is only asked if some path has an owner.
 
-    `paths` are those that the change differs in from the target, of a rename both; `owners` is the target's file.
+    `paths` are those that differ from the target, both paths of a rename; `owners` is the target's file.
 
     Raises:
-        ForgeRefused, ForgeAway: nothing is known of the approvals, so there are none.
+        ForgeRefused, ForgeAway: the approvals are unknown.
     """
     touched = tuple(paths)
     asked = owners.owners_wanted(touched)
@@ -45,14 +45,14 @@ class Enters:
 
 @dataclass(frozen=True, slots=True)
 class Stays:
-    """It stays out, and the forge is told why."""
+    """The change stays out, and the forge is told why."""
 
     report: StatusReport
 
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """Nothing can be said of it in this round."""
+    """Nothing can be decided in this round."""
 
 
 Admission: TypeAlias = Enters | Stays | Later
@@ -61,16 +61,18 @@ Admission: TypeAlias = Enters | Stays | Later
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Door:
     """
-    Raises:
-        ForgeRefused, ForgeAway: nothing is known of it, so it does not enter.
-        GitFailed: its commit, or the hub, cannot be had.
+    Decides admissions for one forge and one hub.
+
+    Raises, from `admission`:
+        ForgeRefused, ForgeAway: the forge did not answer what is needed, so the change stays out.
+        GitFailed: its commit or the hub is unavailable.
     """
 
     forge: Forge
     dialect: Dialect
     mirror: Mirror
     commits: str
-    """The URL its commits are fetched from, where the hub is another repository and does not have them."""
+    """The URL that its commits are fetched from if the hub lacks them."""
 
     def admission(self, state: RunState, given: Mapping[int, Given], change: PullRequest) -> Admission:
         name = self.name(state, given, change.number)
@@ -80,18 +82,18 @@ class Door:
         needs = self._needs(state, given, change)
         if isinstance(needs, str):
             return Stays(StatusReport(change.head, "pending", needs))
-        if not self._fetched(change):
+        if not self._fetch(change):
             return Later()
-        why = self._foreseen(state, name, change, needs)
+        why = self._foresee_refusal(state, name, change, needs)
         if why is not None:
             return Stays(StatusReport(change.head, "failure", why))
-        why = self._unapproved(state, change)
+        why = self._missing_approvals(state, change)
         if why is not None:
             return Stays(StatusReport(change.head, "pending", why))
         return Enters(name=name, needs=needs)
 
     def name(self, state: RunState, given: Mapping[int, Given], number: int) -> str:
-        """The change's own; another one after that has landed."""
+        """Return the entry name of a change; a new one after an earlier entry landed."""
         first = f"{'pr' if self.dialect == 'github' else 'mr'}-{number}"
         name = given[number].name if number in given else first
         count = 1
@@ -101,11 +103,11 @@ class Door:
         return name
 
     def contains(self, commit: str, other: str) -> bool:
-        """Is the other in the commit's history, as far as is known here?"""
+        """Tell whether `other` is in the commit's history, as far as known here."""
         return self.mirror.git.run("merge-base", "--is-ancestor", other, commit, ok=(0, 1, 128)).status == 0
 
     def _needs(self, state: RunState, given: Mapping[int, Given], change: PullRequest) -> tuple[str, ...] | str:
-        """The entries it needs; a sentence where one of them is not to be had yet."""
+        """Return the entries that a change depends on; a sentence where one is not queued."""
         found: list[str] = []
         for number in change.depends:
             one = given.get(number)
@@ -127,8 +129,8 @@ class Door:
                 return False
             raise
 
-    def _fetched(self, change: PullRequest) -> bool:
-        """By the change's own ref, of the hub or else of the forge; False where that is at another commit by now."""
+    def _fetch(self, change: PullRequest) -> bool:
+        """Fetch the change's head from the hub, else from the forge; False if its ref has moved on."""
         head = CommitId(change.head)
         if self.mirror.has(head):
             return True
@@ -137,20 +139,20 @@ class Door:
         source.fetch(f"+{change.ref}:refs/hub/changes/{change.ref.removeprefix('refs/')}")
         return self.mirror.has(head)
 
-    def _foreseen(self, state: RunState, name: str, change: PullRequest, needs: tuple[str, ...]) -> str | None:
+    def _foresee_refusal(self, state: RunState, name: str, change: PullRequest, needs: tuple[str, ...]) -> str | None:
         head = CommitId(change.head)
         one = Submission(ref="", at=head, name=name, commit=head, said={"needs": needs} if needs else {})
         events = take_in(state, one, contained=self.contains(state.tip, head))
         return next((event.why for event in events if isinstance(event, EntryRefused)), None)
 
-    def _unapproved(self, state: RunState, change: PullRequest) -> str | None:
-        """By the target's own CODEOWNERS, not the change's."""
+    def _missing_approvals(self, state: RunState, change: PullRequest) -> str | None:
+        """Return which approvals are missing by the target's CODEOWNERS, not by the change's."""
         tip, head = CommitId(state.tip), CommitId(change.head)
         self.mirror.ensure(tip, refs=(f"refs/heads/{state.target}",))
         try:
             owners = self._owners(tip)
         except FileTooLarge as large:
-            return f"nobody can say whose approval it wants: {large}"
+            return f"CODEOWNERS cannot be read, so the required approvals are unknown: {large}"
         if owners is None:
             return None
         base = self.mirror.git.run("merge-base", tip, head, ok=(0, 1)).text or tip

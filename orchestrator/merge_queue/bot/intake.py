@@ -1,8 +1,9 @@
 """
-What the bot does next: which changes enter the gate, which leave it, and what the forge is told. Pure.
+Decides what the bot does next: which changes enter or leave the queue, and what the forge is told. Keeps its memory.
 
-An entry is for one commit. Another commit on the change is another entry: the one before leaves the gate, and nothing
-that was found out about it counts. What a forge has been told is told again only when it has changed.
+An entry is for one commit. A new commit on the change is a new entry: the old one leaves the queue, and its results do
+not count. A report is only repeated when it has changed. The memory is a small file in the queue's folder, replaced
+atomically.
 """
 
 import os
@@ -17,33 +18,35 @@ from pydantic import Field, ValidationError
 from forgepool.orchestrator.merge_queue.forges.protocol import PullRequest, Reported
 from forgepool.workers.schema.orders import Message
 
+log = structlog.get_logger()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownEntry:
-    """What the gate knows of the newest entry of a change."""
+    """A change's newest entry, as the queue knows it."""
 
     number: int
     head: str
-    """The commit that entered."""
+    """The submitted commit."""
     standing: Literal["waiting", "landed", "returned", "withdrawn"]
     said: str
-    """Why it is so, for people, in one sentence."""
+    """One sentence for people saying why."""
     commit: str = ""
-    """What it landed as."""
+    """The commit it landed as."""
     contained: bool = True
-    """Are the change's own commits in the target?"""
+    """True if the target contains the change's own commits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Submit:
-    """The change enters the gate with the commit it has."""
+    """The change enters the queue with its current commit."""
 
     change: PullRequest
 
 
 @dataclass(frozen=True, slots=True)
 class Withdraw:
-    """The change's entry leaves the gate."""
+    """The change's entry leaves the queue."""
 
     number: int
     why: str
@@ -85,10 +88,10 @@ def steps(
     targets: Iterable[str],
 ) -> tuple[Step, ...]:
     """
-    What follows from the forge's ready changes, the gate's entries by number, and what was last told of each commit.
+    Decide the next steps, in the order in which they must be done.
 
-    To be done in this order: what replaces an entry is submitted after that was withdrawn. Changes of other targets are
-    left alone.
+    `entries` are the queue's by change number, `told` the last report of each commit. A replaced entry is withdrawn
+    before its successor is submitted. Changes of other targets are ignored.
     """
     gated = frozenset(targets)
     ready = {change.number: change for change in changes if change.target in gated}
@@ -97,7 +100,7 @@ def steps(
         found += _of_change(change, entries.get(number))
     for number, entry in sorted(entries.items()):
         if entry.standing == "waiting" and number not in ready:
-            found.append(Withdraw(number, "it is closed, is a draft, has lost its label, or has another target"))
+            found.append(Withdraw(number, "it was closed, became a draft, lost its label, or changed its target"))
         found += _of_entry(entry, ready.get(number))
     return tuple(_news(found, told))
 
@@ -114,11 +117,11 @@ def _of_change(change: PullRequest, entry: KnownEntry | None) -> Iterator[Step]:
         if waits:
             yield Withdraw(change.number, "another commit was pushed to it")
         yield Submit(change)
-        yield StatusReport(change.head, "pending", "taken in by the gate")
+        yield StatusReport(change.head, "pending", "queued")
 
 
 def _of_entry(entry: KnownEntry, change: PullRequest | None) -> Iterator[Step]:
-    """Of a change that is closed meanwhile as well: that it landed closes it."""
+    """Yield steps for an entry, also of a closed change: landing closes it."""
     is_current = change is not None and change.head == entry.head
     match entry.standing:
         case "landed":
@@ -133,7 +136,7 @@ def _of_entry(entry: KnownEntry, change: PullRequest | None) -> Iterator[Step]:
 
 
 def _news(found: Iterable[Step], told: Mapping[str, StatusReport]) -> Iterator[Step]:
-    """Without reports that were given before, and without what goes with them."""
+    """Drop reports that were given before, and the comments that go with them."""
     known = False
     for step in found:
         if isinstance(step, StatusReport):
@@ -142,16 +145,13 @@ def _news(found: Iterable[Step], told: Mapping[str, StatusReport]) -> Iterator[S
             yield step
 
 
-log = structlog.get_logger()
-
-
 class Given(Message):
     """The newest entry of a change."""
 
     name: str
     head: str
     withdrawn: bool = False
-    """By the bot itself, not by a person."""
+    """Withdrawn by the bot, not by a person."""
 
 
 class ToldForge(Message):
@@ -163,14 +163,14 @@ class _Kept(Message):
     forge: str
     given: dict[int, Given] = Field(default_factory=dict)
     told: dict[str, ToldForge] = Field(default_factory=dict)
-    """By commit, the status it was given last."""
+    """The last reported status of each commit."""
     commented: tuple[str, ...] = ()
-    """What was said in comments, or may have been."""
+    """Keys of comments that were sent, or may have been."""
 
 
 @dataclass(slots=True)
 class Memory:
-    """Of one gate and one forge; each change is kept before the call returns."""
+    """The memory of one queue and one forge; each change is on disk before the call returns."""
 
     path: Path
     forge: str
@@ -207,7 +207,7 @@ class Memory:
 
 
 def load_memory(folder: Path, forge: str) -> Memory:
-    """What there is of this forge; of another one, or of a file that cannot be read, nothing counts."""
+    """Load the memory of this forge; an unreadable file, or another forge's, counts as empty."""
     path = folder / "forge.json"
     kept = _Kept(forge=forge)
     try:

@@ -1,9 +1,9 @@
-"""One round of the bot: what the forge has ready, what the gate makes of it, and what either is told of the other."""
+"""One round of the bot: ready changes of the forge enter the queue, and the forge learns how its entries stand."""
 
 import textwrap
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from forgepool.orchestrator.decisions.queue.submissions import entry_name
 from forgepool.orchestrator.journal import inbox
@@ -22,7 +22,7 @@ from forgepool.orchestrator.merge_queue.bot.intake import (
     steps,
 )
 from forgepool.orchestrator.merge_queue.forges.protocol import Forge, ForgeAway, ForgeRefused, PullRequest
-from forgepool.orchestrator.merge_queue.submit import Wish, hand_in
+from forgepool.orchestrator.merge_queue.submit import Wish, push_submission
 from forgepool.orchestrator.reports.queue_board import QueueView
 from forgepool.orchestrator.reports.queue_status import EntryStanding, explain_task, standings
 from forgepool.orchestrator.run.hub import CannotRun
@@ -32,13 +32,19 @@ from forgepool.workers.workspace.refs import submission_ref
 from forgepool.worktrees.git.git import CommitId, GitFailed
 from forgepool.worktrees.hub.mirror import MissingCommit
 
-BY_A_PERSON = "it was withdrawn; another commit enters again, and so does: forgepool queue retry"
+_MOST_OF_A_COMMENT = 20_000
+BY_A_PERSON = "it was withdrawn; push another commit, or run: forgepool queue retry"
+
+OF_ONE_CHANGE = (ForgeRefused, GitFailed, MissingCommit, CannotRun)
+"""Exceptions that concern one change and no other."""
 
 
 def entries_of(
     state: RunState, given: Mapping[int, Given], now: float, contains: Callable[[str, str], bool]
 ) -> dict[int, KnownEntry]:
-    """By number, the newest entry of each change; `contains` says whether a commit has another in its history."""
+    """
+    Return the newest entry of each change, by number. `contains` tells whether a commit has another in its history.
+    """
     stands = {entry_name(stand.entry): stand for stand in standings(state, now)}
     return {
         number: _entry(state, number, one, stands[one.name], contains)
@@ -51,44 +57,40 @@ def _entry(
     state: RunState, number: int, one: Given, stand: EntryStanding, contains: Callable[[str, str], bool]
 ) -> KnownEntry:
     task, head = state.tasks[one.name], stand.commit
+    entry = KnownEntry(number=number, head=head, standing="returned", said=stand.why)
     match task.phase:
         case "landed":
-            inside = contains(task.commit, head)
-            return KnownEntry(
-                number=number, head=head, standing="landed", said=stand.why, commit=task.commit, contained=inside
-            )
+            return replace(entry, standing="landed", commit=task.commit, contained=contains(task.commit, head))
         case "failed" | "blocked":
-            return KnownEntry(number=number, head=head, standing="returned", said=stand.why)
-        case "cancelled" if one.withdrawn:
-            return KnownEntry(number=number, head=head, standing="withdrawn", said=stand.why)
+            return entry
         case "cancelled":
-            return KnownEntry(number=number, head=head, standing="returned", said=BY_A_PERSON)
+            return replace(entry, standing="withdrawn") if one.withdrawn else replace(entry, said=BY_A_PERSON)
         case _:
-            return KnownEntry(number=number, head=head, standing="waiting", said=_pending(stand))
+            return replace(entry, standing="waiting", said=_pending(stand))
 
 
 def _pending(stand: EntryStanding) -> str:
-    """Without what changes with each landing of another: forges count how often they are told."""
+    """Describe a waiting entry without details that change at every landing: forges limit how often they are told."""
     match stand.state, stand.code:
         case "waits", "line":
-            return "it waits in line"
+            return "it is queued"
         case "tested", _:
             return "its checks run"
         case _, "frozen":
             return stand.why
         case "green", _:
-            return "its checks are green; it lands with or after what stands before it"
+            return "its checks passed; it lands with or after the entries ahead of it"
         case _:
             return stand.why
 
 
 def paragraph(state: RunState, task: TaskState, now: float) -> str:
     """
-    Why it was returned, as a comment. Output of checks is in it, so it is quoted as it is: no mark-up in it counts,
-    and nobody who is named in it is called.
+    Explain a return, as a comment. It quotes output of checks in a code block, so that no mark-up or mention in it
+    takes effect.
     """
     said, *commands = explain_task(state, task, now).split("\n")
-    # A command is one line, or it is none.
+    # A command must stay on one line.
     text = "\n".join([textwrap.fill(said, 100, break_long_words=False, break_on_hyphens=False), *commands])
     fence = "```"
     while fence in text:
@@ -96,16 +98,9 @@ def paragraph(state: RunState, task: TaskState, now: float) -> str:
     return f"The queue has returned this change.\n\n{fence}text\n{text[:_MOST_OF_A_COMMENT]}\n{fence}"
 
 
-_MOST_OF_A_COMMENT = 20_000
-
-
-OF_ONE_CHANGE = (ForgeRefused, GitFailed, MissingCommit, CannotRun)
-"""What keeps the bot from doing something for one change, and for no other."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bot:
-    """Between one gate and one forge."""
+    """Connects one queue with one forge."""
 
     forge: Forge
     door: Door
@@ -113,27 +108,31 @@ class Bot:
     target: str
     memory: Memory
     tell: Callable[[str], None]
-    """A sentence on what could not be done for a change; it is tried again in the next round."""
+    """Called with a sentence on what failed for a change; it is retried in the next round."""
 
     def round(self) -> None:
         """
+        Do one round.
+
         Raises:
-            ForgeRefused, ForgeAway: of the forge nothing is known in this round.
-            GitFailed, JournalUnreadable: nor of the hub, of the gate.
+            ForgeRefused, ForgeAway: the forge did not answer.
+            GitFailed, JournalUnreadable: the hub or the queue's journal cannot be read.
         """
         entries = self._entries()
         waiting = [number for number, entry in entries.items() if entry.standing == "waiting"]
         ready = self.forge.changes_ready(waiting)
         found = steps(ready, entries, self.memory.told, (self.target,))
         admitted = {step.change.number: self._admission(step.change) for step in found if isinstance(step, Submit)}
-        Doing(bot=self, admitted=admitted, entries=entries).all_of(found)
+        BotRound(bot=self, admitted=admitted).carry_out(found)
 
     def _entries(self) -> Mapping[int, KnownEntry]:
         given = self.memory.given
         return self.view.look(lambda state: entries_of(state, given, time.time(), self._contains))
 
     def _contains(self, commit: str, head: str) -> bool:
-        """Of what was told as landed long ago nobody asks it any more."""
+        """
+        Tell whether the target contains the change's commit; an entry already reported as landed is not asked again.
+        """
         told = self.memory.told.get(head)
         return (told is not None and told.state == "success") or self.door.contains(commit, head)
 
@@ -148,21 +147,20 @@ class Bot:
             return Later()
 
     def list_requested(self) -> set[str]:
-        """Entries of which the gate has a word yet to take in: what is submitted meanwhile could be meant by it."""
+        """Return entries with a request in the queue's inbox: a new submission could be taken for the one it means."""
         return {one.task for _, one in inbox.waiting(self.view.folder) if one.task is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Doing:
-    """The steps of one round, carried out."""
+class BotRound:
+    """Carries out the steps of one round."""
 
     bot: Bot
     admitted: Mapping[int, Admission]
-    entries: Mapping[int, KnownEntry]
     by_commit: dict[str, Admission] = field(default_factory=dict)
-    """What was said of a commit's admission goes before what its report would have said."""
+    """Admission of each commit in this round, which replaces its report."""
 
-    def all_of(self, found: Sequence[Step]) -> None:
+    def carry_out(self, found: Sequence[Step]) -> None:
         for step, following in zip(found, (*found[1:], None), strict=False):
             try:
                 self._do(step, following if isinstance(following, Explain | NoteLanded) else None)
@@ -182,31 +180,28 @@ class Doing:
             case StatusReport():
                 self._report(step, companion)
             case Explain() | NoteLanded():
-                """With its report."""
+                pass  # sent with its report
 
     def _submit(self, change: PullRequest, entering: Enters) -> None:
         bot, mirror, head = self.bot, self.bot.door.mirror, CommitId(change.head)
         given = Given(name=entering.name, head=change.head)
         ref = submission_ref(bot.target, entering.name)
         if bot.memory.given.get(change.number) == given and ref in mirror.hub_refs(ref):
-            return  # The gate has not looked at it yet.
+            return  # The queue has not looked at it yet.
         wish = Wish(
             what=change.head,
             repo=str(mirror.path),
             hub=mirror.hub,
             target=bot.target,
             name=entering.name,
-            klass="normal",
             needs=entering.needs,
             by=change.author,
-            agent=None,
-            family=(),
         )
         bot.memory.give(change.number, given)
-        hand_in(mirror, bot.target, head, entering.name, wish)
+        push_submission(mirror, bot.target, head, entering.name, wish)
 
     def _withdraw(self, number: int) -> None:
-        """Unless the same round replaces it: the gate does that at once, and keeps its place."""
+        """Withdraw an entry, unless this round replaces it: a replacement keeps its place."""
         given = self.bot.memory.given[number]
         if isinstance(self.admitted.get(number), Enters) or given.name in self.bot.list_requested():
             return
@@ -214,7 +209,9 @@ class Doing:
         inbox.leave(self.bot.view.folder, PersonRequest(do="cancel", task=given.name, by="forge"))
 
     def _report(self, report: StatusReport, companion: Explain | NoteLanded | None) -> None:
-        """What goes with it is told before it counts as told; whatever dies between tells the status again."""
+        """
+        Report a status and the comment that goes with it, then remember both; a crash in between repeats the status.
+        """
         match self.by_commit.get(report.commit):
             case Stays(report=instead):
                 report = instead
@@ -228,7 +225,7 @@ class Doing:
         self.bot.memory.tell(report)
 
     def _comment(self, said: Explain | NoteLanded, head: str) -> None:
-        """Once: kept before it is sent, and forgotten only where the forge says that it has not looked at it."""
+        """Comment once: the memory is written first, and undone only if the forge surely did not accept it."""
         bot = self.bot
         key = f"{said.number} {head} {type(said).__name__} {bot.view.look(lambda state: self._revision(state, said))}"
         if key in bot.memory.commented:

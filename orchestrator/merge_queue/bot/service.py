@@ -1,4 +1,4 @@
-"""The bot in a thread of the gate's process: which forge it asks, and how often."""
+"""The bot in a thread of the queue's process: which forge it asks, and how often."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -29,14 +29,14 @@ _ENDS_WITHIN_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """Which repository of which forge, as a person says it."""
+    """A repository of a forge, as the command line names it."""
 
     forge: str
     """`github:OWNER/REPO` or `gitlab:GROUP/PROJECT`."""
     url: str | None = None
-    """Of the API; None: the vendor's own."""
+    """URL of the API; None: the vendor's own."""
     commits: str | None = None
-    """Of the repository, for git; None: where the forge has it."""
+    """URL of the repository for git; None: the forge's own."""
     label: str = LABEL
     every_s: float = EVERY_S
 
@@ -51,7 +51,7 @@ class Connected:
 
 
 def connect_forge(wanted: Connection, settings: Settings, stop: threading.Event) -> Connected:
-    """Asks nothing yet. Raises CannotRun: it names no repository, or there is no token."""
+    """Connect without asking anything yet. Raises CannotRun for an invalid repository, or without a token."""
     kind, _, repository = wanted.forge.partition(":")
 
     def wait(seconds: float) -> None:
@@ -69,7 +69,7 @@ def connect_forge(wanted: Connection, settings: Settings, stop: threading.Event)
             forge = gitlab.GitLab(api, repository, label=wanted.label)
             at = url.rstrip("/").removesuffix("/api/v4")
         else:
-            raise CannotRun(f"--forge '{wanted.forge}' is no forge; say github:OWNER/REPO or gitlab:GROUP/PROJECT")
+            raise CannotRun(f"--forge '{wanted.forge}' is not a forge; use github:OWNER/REPO or gitlab:GROUP/PROJECT")
     except ForgeRefused as refused:
         raise CannotRun(str(refused)) from refused
     dialect: Dialect = "github" if kind == "github" else "gitlab"
@@ -89,10 +89,10 @@ def bot_of(found: Connected, view: QueueView, mirror: Mirror, target: str, tell:
 
 
 def bot_beside(wanted: Connection, target: str, settings: Settings, tell: Callable[[str], None]) -> Beside:
-    """Raises CannotRun where it could not begin."""
+    """Return the bot as a service beside a queue. Raises CannotRun where it could not start."""
     stop = threading.Event()
     found = connect_forge(wanted, settings, stop)
-    tell(f"changes of {wanted.forge} with the label '{wanted.label}' are taken in")
+    tell(f"changes of {wanted.forge} with the label '{wanted.label}' enter the queue")
 
     def beside(kept: KeptRun, mirror: Mirror) -> AbstractContextManager[None]:
         news = News(tell)
@@ -115,7 +115,7 @@ def working(bot: Bot, api: Api, news: "News", every_s: float, stop: threading.Ev
 
 
 class News:
-    """Tells what goes wrong once, for as long as it goes on."""
+    """Reports each trouble once, for as long as it lasts."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
@@ -125,7 +125,7 @@ class News:
     def hear(self, sentence: str) -> None:
         if sentence not in self._before | self._now:
             log.warning("forge.trouble", why=sentence)
-            self._tell(f"{sentence} (tried again)")
+            self._tell(f"{sentence} (will be retried)")
         self._now.add(sentence)
 
     def next_round(self) -> None:
@@ -141,7 +141,7 @@ def _work(bot: Bot, news: News, every_s: float, stop: threading.Event) -> None:
             news.hear(str(away))
             pause = max(every_s, away.after_s or 0.0)
         except Exception as trouble:
-            # Whatever it is, the gate goes on, and so does the bot with its next round.
+            # Whatever it is, the queue goes on, and the bot tries again in its next round.
             news.hear(str(trouble) or type(trouble).__name__)
         news.next_round()
         stop.wait(pause)

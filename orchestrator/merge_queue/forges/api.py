@@ -1,9 +1,9 @@
 """
-HTTP as the forges speak it: JSON, pages, limits of rates, and one sentence for each failure.
+HTTP for the forges' APIs: JSON, pages, rate limits, and one sentence for each failure.
 
-What is safe to be sent twice is sent again after a failure of the network or the server. What is not (a comment) is
-sent again only where the server says that it has not looked at it. The token goes to the one address it is meant for:
-no redirect is followed, and a next page that is elsewhere is not fetched.
+Safe requests are repeated after a failure of the network or the server. An unsafe one (a comment) is only repeated if
+the server says that it did not process it. The token goes to the configured address alone: redirects are not followed,
+and a next page on another host is not fetched.
 """
 
 import time
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationError
 
 from forgepool.orchestrator.merge_queue.forges.protocol import ForgeAway, ForgeRefused, shorten_line
-from forgepool.workers.schema.redaction import hider
+from forgepool.workers.schema.logs import hider
 
 if TYPE_CHECKING:
     import httpx2
@@ -24,35 +24,35 @@ PER_PAGE = 100
 _MOST_PAGES = 200
 _ATTEMPTS = 4
 _SECONDARY_S = 60.0
-"""What GitHub wants to be waited for where it names no time."""
+"""Seconds to wait at GitHub where it names no time."""
 _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
 
 M = TypeVar("M", bound=BaseModel)
 
 
 class ForgeObject(BaseModel):
-    """A part of what a forge answers. It says a great deal more, and may say still more tomorrow."""
+    """A part of a forge's answer; unknown fields are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgeAccount:
-    """A forge's address and who asks there."""
+    """A forge's address, and the credentials for it."""
 
     forge: str
-    """Its name for people."""
+    """Name for people."""
     url: str
-    """Of the API: `https://api.github.com`, `https://gitlab.example/api/v4`."""
+    """URL of the API: `https://api.github.com`, `https://gitlab.example/api/v4`."""
     token: str
     header: str
-    """The header that the token goes into, with what stands before it: `Authorization: Bearer `."""
+    """Header of the token, with the text before it: `Authorization: Bearer `."""
     variable: str
-    """Where a person sets the token."""
+    """Environment variable of the token."""
 
 
 class Api:
-    """One forge's API. Closed by leaving it."""
+    """The API of one forge; a context manager."""
 
     def __init__(
         self,
@@ -62,11 +62,11 @@ class Api:
         wait: Callable[[float], None] = time.sleep,
         patience_s: float = 90.0,
     ) -> None:
-        """`wait` passes seconds; no more than `patience_s` of them for one question."""
+        """`wait` sleeps; `patience_s` bounds the seconds slept for one request."""
         import httpx2
 
         if not account.token:
-            raise ForgeRefused(f"{account.forge} wants a token; give one in {account.variable}", 401)
+            raise ForgeRefused(f"{account.forge} needs a token; set {account.variable}", 401)
         self.account = account
         self._wait, self._patience_s = wait, patience_s
         self._hide = hider((account.token,))
@@ -85,7 +85,7 @@ class Api:
         return self._read(kind, self._ask("GET", self._at(path, params)))
 
     def find(self, kind: type[M], path: str) -> M | None:
-        """One thing; None where there is none of that name, or none the token may see."""
+        """Return one object; None where there is none, or none the token may see."""
         try:
             return self.get(kind, path)
         except ForgeRefused as refused:
@@ -95,28 +95,28 @@ class Api:
 
     def pages(self, kind: type[M], path: str, **params: str | int) -> Iterator[M]:
         """
-        Every one of a list, however many pages it has.
+        Yield every element of a list, over all its pages.
 
         Raises:
-            ForgeAway: also where there are too many of them; a part is never taken for the whole.
+            ForgeAway: also for too many pages; a part is never taken for the whole.
         """
         url = self._at(path, {**params, "per_page": PER_PAGE})
         for _ in range(_MOST_PAGES):
             response = self._ask("GET", url)
             answer = self._json(response)
             if not isinstance(answer, list):
-                raise ForgeAway(f"{self.account.forge} answers {_shown(url)} with something that is no list")
+                raise ForgeAway(f"{self.account.forge} answered {_shown(url)} with something other than a list")
             yield from (self._valid(kind, one, url) for one in answer)
             following = self._next(url, response)
             if following is None:
                 return
             url = following
         raise ForgeAway(
-            f"{self.account.forge} has more than {_MOST_PAGES * PER_PAGE} of {_shown(url)}; that is too many"
+            f"{self.account.forge} has more than {_MOST_PAGES * PER_PAGE} of {_shown(url)}, which is too many"
         )
 
     def send(self, method: str, path: str, body: Mapping[str, JsonValue], *, twice: bool) -> None:
-        """Sends, again after a failure where it may arrive `twice` without harm."""
+        """Send; repeated after a failure if `twice` is harmless."""
         self._ask(method, self._at(path, {}), body, twice=twice)
 
     def _at(self, path: str, params: Mapping[str, str | int]) -> "httpx2.URL":
@@ -150,7 +150,7 @@ class Api:
         raise AssertionError("the last attempt returns or raises")
 
     def _lost(self, url: "httpx2.URL", lost: Exception, sending: bool) -> ForgeAway:
-        unknown = "; whether it has arrived is not known" if sending else ""
+        unknown = "; it may have arrived or not" if sending else ""
         said = self._hide(shorten_line(str(lost) or type(lost).__name__, 200))
         return ForgeAway(
             f"{self.account.forge} does not answer at {url.scheme}://{url.netloc.decode()}: {said}{unknown}"
@@ -161,9 +161,9 @@ class Api:
     ) -> ForgeAway:
         if limited:
             again = "later" if after_s is None else f"in {after_s:.0f} s"
-            return ForgeAway(f"{self.account.forge} has been asked too often; it may be asked again {again}", after_s)
+            return ForgeAway(f"{self.account.forge} has limited our requests; asking again {again}", after_s)
         return ForgeAway(
-            f"{self.account.forge} is in trouble itself ({response.status_code} at {_shown(url)})", after_s
+            f"{self.account.forge} has an error of its own ({response.status_code} at {_shown(url)})", after_s
         )
 
     def _refusal(self, method: str, url: "httpx2.URL", response: "httpx2.Response") -> ForgeRefused:
@@ -172,11 +172,13 @@ class Api:
         because = f": {said}" if said else ""
         match status:
             case 401:
-                text = f"{forge} does not take the token{because}; give one that is valid in {self.account.variable}"
+                text = f"{forge} rejects the token{because}; set a valid one in {self.account.variable}"
             case 403:
-                text = f"{forge} does not let this token do {asked}{because}; see docs/how-to/forges.md for its rights"
+                text = (
+                    f"{forge} does not allow this token {asked}{because}; docs/how-to/forges.md lists the needed rights"
+                )
             case 404:
-                text = f"{forge} knows nothing at {asked}: the name is wrong, or the token may not see it"
+                text = f"{forge} has nothing at {asked}: the name is wrong, or the token may not see it"
             case _ if response.is_redirect:
                 text = (
                     f"{forge} has moved {asked} to {response.headers.get('location', 'elsewhere')}; give the new name"
@@ -187,16 +189,18 @@ class Api:
 
     def _next(self, url: "httpx2.URL", response: "httpx2.Response") -> "httpx2.URL | None":
         """
-        By the `Link` header, or GitLab's own, which proxies leave alone.
+        Return the next page's URL, from the `Link` header or GitLab's own, which proxies leave alone.
 
         Raises:
-            ForgeRefused: the next page is elsewhere, where the token has no business.
+            ForgeRefused: the next page is on another host, which must not see the token.
         """
         link = response.links.get("next", {}).get("url")
         if link:
             following = url.join(link)
             if (following.scheme, following.host, following.port) != (url.scheme, url.host, url.port):
-                raise ForgeRefused(f"{self.account.forge} says that the next page is at {following.host}; not asked", 0)
+                raise ForgeRefused(
+                    f"{self.account.forge} names another host for the next page, {following.host}; it was not asked", 0
+                )
             return following
         number = response.headers.get("x-next-page", "")
         return url.copy_set_param("page", number) if number.isdigit() else None
@@ -209,7 +213,7 @@ class Api:
             return _JSON.validate_json(response.content)
         except ValidationError as wrong:
             where = _shown(response.request.url)
-            raise ForgeAway(f"{self.account.forge} answers {where} with something that is no JSON") from wrong
+            raise ForgeAway(f"{self.account.forge} answered {where} with something other than JSON") from wrong
 
     def _valid(self, kind: type[M], answer: JsonValue, url: "httpx2.URL") -> M:
         try:
@@ -218,7 +222,7 @@ class Api:
             first = wrong.errors()[0]
             place = ".".join(str(part) for part in first["loc"]) or "all of it"
             why = f"'{place}': {first['msg'].lower()}"
-            raise ForgeAway(f"{self.account.forge} answers {_shown(url)} as nobody expected: {why}") from wrong
+            raise ForgeAway(f"{self.account.forge} answered {_shown(url)} unexpectedly: {why}") from wrong
 
 
 def _shown(url: "httpx2.URL") -> str:
@@ -226,7 +230,7 @@ def _shown(url: "httpx2.URL") -> str:
 
 
 def _limited(response: "httpx2.Response") -> bool:
-    """GitHub says it with 403 as well, and then in one of three ways."""
+    """Tell whether the rate limit was hit; GitHub also says so by a 403, in one of three ways."""
     if response.status_code == 429:
         return True
     return response.status_code == 403 and (
@@ -237,7 +241,7 @@ def _limited(response: "httpx2.Response") -> bool:
 
 
 def _asked_pause(response: "httpx2.Response") -> float | None:
-    """Seconds that the server wants to be left alone: a number, a date, or the time when a limit ends."""
+    """Return the seconds the server asks to wait: a number, a date, or the end of a rate limit."""
     after = response.headers.get("retry-after", "").strip()
     if after.isdigit():
         return float(after)
@@ -253,7 +257,7 @@ def _asked_pause(response: "httpx2.Response") -> float | None:
 
 
 class _Refusal(ForgeObject):
-    """Both forges' ways to say why not."""
+    """An error message of either forge."""
 
     message: JsonValue = None
     error: JsonValue = None

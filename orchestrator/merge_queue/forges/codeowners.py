@@ -1,13 +1,13 @@
 """
-CODEOWNERS: whose approval a change of these paths wants. Pure: text and names in, answers out.
+CODEOWNERS: which approvals a change of these paths needs. Pure: text and names in, answers out.
 
-The two forges read the same file differently, so the file is read as the one it lies at would. At GitHub the last line
-that matches counts, a line without owners frees what it matches, and a pattern with a slash in it begins at the top.
-At GitLab that holds within each section; a pattern begins at the top only with a slash before it, a folder is meant
-only with a slash behind it, and `!` takes a path out of its section for good.
+The two forges read the file differently, so it is read as its own forge would. At GitHub the last matching line counts,
+a line without owners frees its paths, and a pattern with an inner slash starts at the top. At GitLab that holds within
+each section. There a pattern starts at the top only after a leading slash, and means a folder only with a trailing
+slash. A `!` takes a path out of its section for good.
 
-A line that cannot be read is no rule, as at the forges, and is told in `mistakes`: whoever asks here decides what it is
-worth that a rule is missing. A group nobody knows the members of approves of nothing.
+As at the forges, an unreadable line is no rule; it is listed in `mistakes`. A group with unknown members approves
+nothing.
 
 Source: the forges' own documentation of the file, and the examples in it.
 """
@@ -24,7 +24,7 @@ PLACES: Mapping[Dialect, tuple[str, ...]] = {
     "github": (".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS"),
     "gitlab": ("CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS"),
 }
-"""Where the file may lie in the target's tree; the first that is there counts."""
+"""Places of the file in the target's tree; the first one found counts."""
 
 _HEADING = re.compile(r"(\^)?\[([^\[\]]+)\](?:\[([^\]]*)\])?(?:\s+(.*))?")
 _WORDS = re.compile(r"((?:\\.|[^\s\\])+)(?:\s+(.*))?")
@@ -33,7 +33,7 @@ _OWNER = re.compile(r"@@?[\w.-]+(?:/[\w.-]+)*|[^\s@]+@[^\s@]+\.[^\s@]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnersRule:
-    """A line: what it is about, and who owns that; nobody does where it says so by naming nobody."""
+    """One line: a pattern and its owners; none where the line names none."""
 
     pattern: str
     owners: tuple[str, ...]
@@ -43,7 +43,7 @@ class OwnersRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """Rules of which each is looked at beside those of other sections; a file of GitHub's is one without a name."""
+    """Rules that apply independently of other sections'; GitHub's file is one section without a name."""
 
     name: str = ""
     optional: bool = False
@@ -53,7 +53,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missing:
-    """Approvals that are still wanted, and for what."""
+    """Approvals that are still missing, and for which paths."""
 
     section: str
     pattern: str
@@ -65,25 +65,25 @@ class Missing:
     def __str__(self) -> str:
         several = f" and {len(self.paths) - 1} more" if len(self.paths) > 1 else ""
         count = "an approval" if self.wanted == 1 else f"{self.wanted} approvals (it has {self.given})"
-        return f"{self.paths[0]}{several} wants {count} by {' or '.join(self.owners)}"
+        return f"{self.paths[0]}{several} needs {count} by {' or '.join(self.owners)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Codeowners:
-    """A file that was read."""
+    """A CODEOWNERS file."""
 
     dialect: Dialect
     sections: tuple[Section, ...] = ()
     mistakes: tuple[str, ...] = ()
-    """Lines that are no rules, and why, in one sentence each."""
+    """Invalid lines, one sentence each."""
 
     def owners_of(self, path: str) -> tuple[str, ...]:
-        """All owners of a path, of optional sections as well; none where nobody owns it."""
+        """Return all owners of a path, those of optional sections too."""
         rules = (self._rule(section, path) for section in self.sections)
         return tuple(dict.fromkeys(owner for rule in rules if rule is not None for owner in rule.owners))
 
     def owners_wanted(self, paths: Iterable[str]) -> tuple[str, ...]:
-        """All whose approval may be asked for these paths."""
+        """Return all owners whose approval may be needed for these paths."""
         demands = (rule.owners for _, rule, _ in self._demands(paths))
         return tuple(dict.fromkeys(owner for owners in demands for owner in owners))
 
@@ -94,10 +94,10 @@ class Codeowners:
         members: Mapping[str, Collection[str]] | None = None,
     ) -> tuple[Missing, ...]:
         """
-        What is wanting for a change of these paths (of a rename both) that these people approve of.
+        Return the approvals that these paths (both of a rename) still need, given these approvers.
 
-        `members` says who is in a group, by the owner's name as it stands in the file. A person is known by name, with
-        or without `@`, or by e-mail address.
+        `members` lists the members of groups, by the owner's name in the file. A person is known by name, with or
+        without `@`, or by e-mail address.
         """
         approved = {_plain(name) for name in approved_by}
         missing = []
@@ -117,7 +117,7 @@ class Codeowners:
         return tuple(missing)
 
     def _demands(self, paths: Iterable[str]) -> Iterator[tuple[Section, OwnersRule, tuple[str, ...]]]:
-        """Rules that want approvals, with the paths they want them for."""
+        """Yield rules that need approvals, with the paths they need them for."""
         touched = sorted(set(paths))
         for section in self.sections:
             found: dict[OwnersRule, list[str]] = {}
@@ -135,20 +135,20 @@ class Codeowners:
 
 
 def read_codeowners(text: str, dialect: Dialect) -> Codeowners:
-    """The file as that forge reads it."""
+    """Read the file as that forge reads it."""
     return _read_github(text) if dialect == "github" else _read_gitlab(text)
 
 
 def _read_github(text: str) -> Codeowners:
     rules, mistakes = [], []
     for number, pattern, words in _lines(text):
-        # What stands behind a `#` is a comment here, and part of the line at GitLab.
+        # Text after a `#` is a comment here, and part of the line at GitLab.
         owners = tuple(words[: next((i for i, word in enumerate(words) if word.startswith("#")), len(words))])
         strange = [owner for owner in owners if not _OWNER.fullmatch(owner)]
         if pattern.startswith(("!", "\\#")) or "[" in pattern:
-            mistakes.append(f"line {number}: '{pattern}' has '!', '[' or '\\#', which GitHub's file does not know")
+            mistakes.append(f"line {number}: '{pattern}' has '!', '[' or '\\#', which GitHub does not support")
         elif strange:
-            mistakes.append(f"line {number}: '{strange[0]}' is no owner; right would be @user, @org/team or an address")
+            mistakes.append(f"line {number}: '{strange[0]}' is not an owner; use @user, @org/team or an address")
         else:
             rules.append(OwnersRule(pattern=pattern, owners=owners, line=number))
     return Codeowners(dialect="github", sections=(Section(rules=tuple(rules)),), mistakes=tuple(mistakes))
@@ -167,34 +167,34 @@ def _read_gitlab(text: str) -> Codeowners:
         match = _WORDS.match(line)
         pattern, words = (match[1], _split(match[2] or "")) if match else (line, [])
         if line.startswith(("[", "^[")):
-            mistakes.append(f"line {number}: '{line}' is no heading; right would be [NAME], ^[NAME] or [NAME][2]")
+            mistakes.append(f"line {number}: '{line}' is not a heading; use [NAME], ^[NAME] or [NAME][2]")
         owners = _owners(words, number, mistakes) or defaults
         excludes = pattern.startswith("!")
         if not owners and not excludes:
-            mistakes.append(f"line {number}: '{pattern}' has no owner, so nobody's approval is wanted for it")
+            mistakes.append(f"line {number}: '{pattern}' has no owner, so it requires no approval")
         rule = OwnersRule(pattern=pattern.removeprefix("!"), owners=owners, line=number, excludes=excludes)
         if not _is_readable(rule.pattern):
-            mistakes.append(f"line {number}: '{pattern}' has a set of characters that is none")
+            mistakes.append(f"line {number}: '{pattern}' has an invalid set of characters")
             continue
         sections[name] = replace(sections[name], rules=(*sections[name].rules, rule))
     return Codeowners(dialect="gitlab", sections=tuple(sections.values()), mistakes=tuple(mistakes))
 
 
 def _opened(before: Section | None, heading: re.Match[str], number: int, mistakes: list[str]) -> Section:
-    """The section that a heading begins or goes on with; of two, the stricter demand counts."""
+    """Open or continue a section; of two headings, the stricter demand counts."""
     optional, name, count = heading[1] is not None, heading[2].strip(), heading[3]
     approvals = int(count) if count and count.isdecimal() else 0 if count is not None else 1
     if approvals < 1:
-        mistakes.append(f"line {number}: '{count}' is no number of approvals; one is wanted")
+        mistakes.append(f"line {number}: '{count}' is not a number of approvals; one is required")
     if before is None:
         return Section(name=name, optional=optional, approvals=max(1, approvals))
     return replace(before, optional=before.optional and optional, approvals=max(before.approvals, approvals))
 
 
 def _owners(words: Sequence[str], number: int, mistakes: list[str]) -> tuple[str, ...]:
-    """GitLab leaves out what is no owner, and keeps the rest of the line."""
+    """Return the valid owners of a line, as GitLab does, which drops the others."""
     strange = [word for word in words if not _OWNER.fullmatch(word)]
-    mistakes += [f"line {number}: '{word}' is no owner; right would be @user, @group or an address" for word in strange]
+    mistakes += [f"line {number}: '{word}' is not an owner; use @user, @group or an address" for word in strange]
     return tuple(word for word in words if word not in strange)
 
 
@@ -219,7 +219,7 @@ def _plain(name: str) -> str:
 
 
 def _eligible(owners: Iterable[str], members: Mapping[str, Collection[str]]) -> set[str]:
-    """Those whose approval counts, with the owners that are groups taken for their members."""
+    """Return the people whose approval counts, with groups replaced by their members."""
     found: set[str] = set()
     for owner in owners:
         if owner in members:
@@ -248,7 +248,7 @@ def _expression(dialect: Dialect, pattern: str) -> re.Pattern[str]:
 
 
 def _as_gitignore(pattern: str) -> str:
-    """As gitignore reads it, but for a last `/*`, which leads no deeper."""
+    """Translate a pattern as gitignore reads it, except that a final `/*` goes no deeper."""
     is_folder, inner = pattern.endswith("/"), pattern.strip("/")
     before = "" if pattern.startswith("/") or "/" in inner else r"(?:.*/)?"
     *parents, last = inner.split("/")
@@ -263,7 +263,7 @@ def _segment(name: str) -> str:
 
 
 def _as_fnmatch(pattern: str) -> str:
-    """As Ruby's `File.fnmatch` reads it with its flags for paths and for files that begin with a dot."""
+    """Translate a pattern as Ruby's `File.fnmatch` reads it, with its flags for paths and dot files."""
     whole = pattern if pattern.startswith("/") else f"/**/{pattern}"
     whole += "**/*" if whole.endswith("/") else ""
     *parents, last = whole[1:].split("/")
@@ -278,7 +278,7 @@ _PIECE = re.compile(
 
 
 def _glob(name: str, *, sets: bool) -> str:
-    """The expression of a pattern within one name."""
+    """Translate a pattern within one path component."""
     return "".join(_piece(match, sets=sets) for match in _PIECE.finditer(name))
 
 

@@ -60,11 +60,11 @@ class _Review(ForgeObject):
 
 
 class GitHub:
-    """A repository `owner/name` there."""
+    """A repository `owner/name` at GitHub."""
 
     def __init__(self, api: Api, repository: str, *, label: str = LABEL, context: str = CONTEXT) -> None:
         if not _NAME.fullmatch(repository):
-            raise ForgeRefused(f"'{repository}' is no name of a repository at GitHub; right would be OWNER/NAME", 0)
+            raise ForgeRefused(f"'{repository}' is not a GitHub repository; use OWNER/NAME", 0)
         self._api, self._label, self._context = api, label, context
         self._repository = f"repos/{repository}"
 
@@ -89,8 +89,8 @@ class GitHub:
 
     def find_approvers(self, change: PullRequest) -> tuple[str, ...]:
         """
-        Whose last word is an approval, given on the very commit that is to land. Anybody may give one where everybody
-        may read; members, collaborators and owners are those who have a say.
+        Return those whose last review approves the very commit to land. Only members, collaborators and owners count:
+        in a public repository anyone may approve.
         """
         last: dict[str, _Review] = {}
         for review in self._api.pages(_Review, f"{self._repository}/pulls/{change.number}/reviews"):
@@ -124,7 +124,7 @@ class GitHub:
 
 
 def github_api(settings: Settings, url: str = URL, *, wait: Callable[[float], None] | None = None) -> Api:
-    """The API at `url` (`https://HOST/api/v3` of a server of one's own), with the token of the settings."""
+    """Return the API at `url` (`https://HOST/api/v3` for your own server), with the token of the settings."""
     token = settings.github_token.get_secret_value().strip() if settings.github_token else ""
     header, variable = "Authorization: Bearer ", "FORGEPOOL_GITHUB_TOKEN"
     account = ForgeAccount(forge="GitHub", url=url, token=token, header=header, variable=variable)
@@ -139,7 +139,7 @@ def _change(pull: _Pull) -> PullRequest:
         head=pull.head.sha,
         ref=f"refs/pull/{pull.number}/head",
         target=pull.base.ref,
-        # An account that is gone is shown as `ghost`.
+        # GitHub shows a deleted account as `ghost`.
         author=pull.user.login if pull.user else "ghost",
         title=pull.title,
         url=pull.html_url,

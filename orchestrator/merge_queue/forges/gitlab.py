@@ -1,4 +1,4 @@
-"""GitLab, by its REST API (version 4), at gitlab.com or a server of one's own."""
+"""GitLab, by its REST API (version 4), at gitlab.com or on your own server."""
 
 import re
 from collections.abc import Callable, Collection
@@ -34,7 +34,7 @@ class _Member(ForgeObject):
 class _Request(ForgeObject):
     iid: int
     sha: str | None = None
-    """None while GitLab has not looked at its branch."""
+    """None until GitLab has looked at its branch."""
     title: str
     web_url: str
     draft: bool = False
@@ -59,16 +59,16 @@ class _Status(ForgeObject):
 
 
 class GitLab:
-    """A project `group/name` there."""
+    """A project `group/name` at GitLab."""
 
     def __init__(self, api: Api, project: str, *, label: str = LABEL, context: str = CONTEXT) -> None:
         if not _NAME.fullmatch(project):
-            raise ForgeRefused(f"'{project}' is no path of a project at GitLab; right would be GROUP/NAME", 0)
+            raise ForgeRefused(f"'{project}' is not a GitLab project; use GROUP/NAME", 0)
         self._api, self._label, self._context = api, label, context
         self._project = f"projects/{quote(project, safe='')}"
 
     def report_status(self, commit: str, state: Reported, summary: str, url: str | None = None) -> None:
-        """GitLab refuses to go from a state to the same one; what it says of the commit is then asked for."""
+        """Set the status. GitLab refuses to repeat one, so a refusal is checked against the current status."""
         wanted = _STATES[state]
         body = {"state": wanted, "name": self._context, "description": shorten_line(summary, 140)}
         target = {"target_url": url} if url else {}
@@ -99,8 +99,8 @@ class GitLab:
 
     def find_approvers(self, change: PullRequest) -> tuple[str, ...]:
         """
-        Who approves. GitLab does not say of which commit; only a project that takes approvals back at every push makes
-        sure of that. Where the change has meanwhile another commit, nobody does.
+        Return the approvers; none if the change has a newer commit. GitLab does not say which commit was approved: only
+        a project that removes approvals at each push is safe.
         """
         path = f"{self._project}/merge_requests/{change.number}/approvals"
         names = [approver.user.username for approver in self._api.get(_Approvals, path).approved_by]
@@ -109,7 +109,7 @@ class GitLab:
         return tuple(name for name in names if name != change.author)
 
     def members_of(self, owner: str) -> tuple[str, ...] | None:
-        """Direct members only, as GitLab itself has it for CODEOWNERS."""
+        """Return direct members only, as GitLab does for CODEOWNERS."""
         if owner.startswith("@@"):
             level = _ROLES.get(owner[2:].lower().removesuffix("s"))
             members = self._api.pages(_Member, f"{self._project}/members")
@@ -136,7 +136,7 @@ class GitLab:
         return self._api.get(_Request, f"{self._project}/merge_requests/{number}")
 
     def _status_of(self, commit: str) -> str | None:
-        """The newest of this name; the list has only those."""
+        """Return the newest status of this name."""
         path = f"{self._project}/repository/commits/{commit}/statuses"
         found = [
             status for status in self._api.pages(_Status, path, name=self._context) if status.name == self._context
@@ -145,7 +145,7 @@ class GitLab:
 
 
 def gitlab_api(settings: Settings, url: str = URL, *, wait: Callable[[float], None] | None = None) -> Api:
-    """The API at `url` (`https://HOST/api/v4` of a server of one's own), with the token of the settings."""
+    """Return the API at `url` (`https://HOST/api/v4` for your own server), with the token of the settings."""
     token = settings.gitlab_token.get_secret_value().strip() if settings.gitlab_token else ""
     header, variable = "PRIVATE-TOKEN: ", "FORGEPOOL_GITLAB_TOKEN"
     account = ForgeAccount(forge="GitLab", url=url, token=token, header=header, variable=variable)

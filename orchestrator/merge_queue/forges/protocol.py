@@ -1,6 +1,4 @@
-"""
-What the gate needs of a forge, and the values they exchange. No HTTP in here, and nothing of one vendor.
-"""
+"""The interface of a forge, and the values it exchanges. No HTTP, and nothing specific to one vendor."""
 
 import re
 from collections.abc import Collection
@@ -17,7 +15,7 @@ _WORD = re.compile(r"[#!](\d{1,9})")
 
 
 class ForgeRefused(Exception):
-    """The forge says no, and would again: a wrong token, a missing right, a wrong name, an impossible wish."""
+    """The forge refuses, and would again: a wrong token, a missing right, a wrong name, an impossible request."""
 
     def __init__(self, said: str, status: int) -> None:
         super().__init__(said)
@@ -25,74 +23,74 @@ class ForgeRefused(Exception):
 
 
 class ForgeAway(Exception):
-    """The forge cannot be asked now, or wants to be left alone for a while. Nothing is known; ask again later."""
+    """The forge cannot be asked now, or asks to be left alone. Nothing is known; ask again later."""
 
     def __init__(self, said: str, after_s: float | None = None) -> None:
         super().__init__(said)
         self.after_s = after_s
-        """Seconds that the forge wants to be left alone, where it said so."""
+        """Seconds to wait, where the forge said so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullRequest:
-    """A pull request or merge request that is ready for the gate, as it was when the forge was asked."""
+    """A pull or merge request that is ready for the queue, as of the last look."""
 
     number: int
     head: str
-    """The commit that is to land: this one, whatever is pushed to the change later."""
+    """The commit to land, whatever is pushed to the change later."""
     ref: str
-    """The ref of the hub that leads to it, also where the branch is in somebody's fork."""
+    """The hub's ref of it, which also exists for a branch in a fork."""
     target: str
     author: str
     title: str
     url: str
     depends: tuple[int, ...] = ()
-    """Changes that must have landed before, by lines `Depends-On: #12` of its description."""
+    """Changes that must land first, from lines `Depends-On: #12` of its description."""
     unclear: str = ""
-    """Why it cannot be taken in as it is, in one sentence."""
+    """One sentence saying why it cannot enter as it is; empty where it can."""
 
 
 class Forge(Protocol):
     """
     A repository at a forge.
 
-    Raises, all of it:
-        ForgeRefused: to ask again gains nothing.
+    Raises, from every method:
+        ForgeRefused: asking again is useless.
         ForgeAway: nothing is known; ask again later.
     """
 
     def report_status(self, commit: str, state: Reported, summary: str, url: str | None = None) -> None:
-        """What the gate thinks of the commit, in place of what it thought before. Again does nothing."""
+        """Set the queue's status of a commit, replacing the previous one. Repeating it does nothing."""
 
     def comment(self, change: int, text: str) -> None:
-        """A comment on the change. Not sent again where it may have arrived: `ForgeAway` then."""
+        """Comment on the change. Not repeated where it may have arrived: raises ForgeAway."""
 
     def changes_ready(self, known: Collection[int] = ()) -> tuple[PullRequest, ...]:
         """
-        All open changes that bear the label and are no drafts, oldest first.
+        Return all open labelled changes that are no drafts, oldest first.
 
-        A list of several pages may lack one that is there, when another was closed between two pages. So those that are
-        `known` to the gate and are not in the list are asked for one by one.
+        A list of several pages can miss a change when another closes meanwhile, so missing `known` ones are asked for
+        one by one.
         """
 
     def head_of(self, change: int) -> str:
-        """The commit that the change has now."""
+        """Return the change's current commit."""
 
     def find_approvers(self, change: PullRequest) -> tuple[str, ...]:
-        """Who of those that have a say in the repository approves of it as it is, its author left out."""
+        """Return those with rights in the repository who approve the current commit, without its author."""
 
     def members_of(self, owner: str) -> tuple[str, ...] | None:
-        """Who is meant by an owner of a CODEOWNERS file; None where it is no group and no role."""
+        """Return the members of a CODEOWNERS owner; None if it is neither a group nor a role."""
 
     def note_landed(self, change: int, commit: str, *, contained: bool) -> None:
         """
-        Says on the change that it has landed. Where its own commits are not `contained` in the target (squash, rebase)
-        the forge cannot see that it is merged, and it is closed.
+        Comment that the change has landed. If the target does not contain its commits (squash, rebase) the forge cannot
+        see the merge, so the change is closed.
         """
 
 
 def dependencies(description: str) -> tuple[tuple[int, ...], str]:
-    """The changes a description says its own depends on, and what is unclear about that, in one sentence."""
+    """Return the changes that a description depends on, and one sentence on what is unclear about it."""
     numbers: list[int] = []
     for said in _LINE.findall(description):
         words = said.replace(",", " ").split()
@@ -101,15 +99,15 @@ def dependencies(description: str) -> tuple[tuple[int, ...], str]:
             if match is None:
                 return (
                     (),
-                    f"its Depends-On names '{word[:60]}', which is no change of this repository; write #12 or !12",
+                    f"its Depends-On has '{word[:60]}', which is not a change number; write #12 or !12",
                 )
             numbers.append(int(match[1]))
         if not words:
-            return (), "its Depends-On names nothing; write Depends-On: #12, or leave it out"
+            return (), "its Depends-On is empty; write Depends-On: #12, or remove the line"
     return tuple(dict.fromkeys(numbers)), ""
 
 
 def shorten_line(text: str, limit: int) -> str:
-    """The text as one line within the limit."""
+    """Return the text as one line within the limit."""
     line = " ".join(text.split())
     return line if len(line) <= limit else f"{line[: limit - 1]}…"

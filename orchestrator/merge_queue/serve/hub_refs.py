@@ -1,4 +1,9 @@
-"""A queue in the hub: the sign that it stands, its board, and its answers to the runs that gave it something."""
+"""
+The refs that a queue keeps in its hub: its sign, its board, its replies to runs, and a pin for each entry's commit.
+
+A queued entry is tested and landed from its pin. A returned or withdrawn one may be retried, so the pins of the last
+500 are kept, for at most 30 days.
+"""
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -28,41 +33,46 @@ from forgepool.worktrees.hub.push import Pushed, RefUpdate
 log = structlog.get_logger()
 
 _LOOKS_S = 30.0
-"""Seconds after which the words on the board may have changed with the clock alone."""
+"""Seconds after which times on the board may be out of date."""
 _MOST_REPLIES = 50
-"""Requests that lay in the hub whose outcome is shown."""
+"""Requests whose outcome the board shows."""
 
 Due = tuple[str, int, Word]
-"""An entry, the number of its giving, and what is said of it."""
+"""An entry, the number of its delegation, and the reply."""
+
+KEPT_DAYS = 30
+MOST_KEPT = 500
+_MOST_SWEPT = 500
+"""Refs deleted by one push; each costs two arguments of its command line."""
 
 
 @dataclass(slots=True)
 class Notices:
-    """What a gate has put up in the hub."""
+    """The sign, the board and the replies that a queue has published in the hub."""
 
     host: str
     trials: int = 1
     pause_s: float = 2.0
-    """Between two boards, however much happens."""
+    """Least seconds between two boards."""
     clock: Callable[[], float] = time.time
     most: int = 25
-    """Answers at one look: each costs some processes."""
+    """Replies at one look: each costs some processes."""
     requests: dict[str, RequestReply] = field(default_factory=dict)
-    """Outcomes of the latest requests, by the last word of their refs."""
+    """Outcomes of the latest requests, by the last part of their ref."""
     _there: dict[str, CommitId] = field(default_factory=dict)
-    """By ref, what this queue has put there last."""
+    """The object this queue last put at each ref."""
     _beaten: int | None = None
-    """The beat that the hub has."""
+    """The beat last published."""
     _board: Board | None = None
-    """The board that the hub has."""
+    """The board last published."""
     _boarded: float = float("-inf")
     _seen: tuple[int, str, int] | None = None
-    """When the board was looked at last: the event, the request, the clock."""
+    """Event number, request and clock when the board was last considered."""
     _untold: dict[Due, None] = field(default_factory=dict)
-    """What the hub has not taken, longest ago first: it is tried again after whatever else is due."""
+    """Replies that the hub did not take, oldest first; they are retried after all others."""
 
     def stand(self, mirror: Mirror, state: RunState) -> None:
-        """Puts up the sign, with its next beat when that is due. Raises GitFailed."""
+        """Publish the sign with its next beat, when that is due. Raises GitFailed."""
         beat = int(self.clock() // BEAT_S) % BEATS
         if beat == self._beaten:
             return
@@ -71,7 +81,7 @@ class Notices:
             self._beaten = beat
 
     def show(self, mirror: Mirror, state: RunState, *, at_once: bool = False) -> None:
-        """Puts up the board where something on it has changed. Raises GitFailed."""
+        """Publish the board if something on it has changed. Raises GitFailed."""
         now, began = self.clock(), time.monotonic()
         seen = (state.number, next(reversed(self.requests), ""), int(now // _LOOKS_S))
         if seen == self._seen or (began < self._boarded + self.pause_s and not at_once):
@@ -85,14 +95,17 @@ class Notices:
         self._seen = seen
 
     def reply(self, request: str, said: RequestReply) -> None:
-        """Keeps for the board what became of a request."""
+        """Record the outcome of a request for the board."""
         self.requests.pop(request, None)
         self.requests[request] = said
         while len(self.requests) > _MOST_REPLIES:
             del self.requests[next(iter(self.requests))]
 
     def answer(self, mirror: Mirror, state: RunState) -> list[EntryAnswered]:
-        """What was told; journaled afterwards, since telling it again changes nothing. Raises GitFailed."""
+        """
+        Publish due replies; return those that the hub took, to be journaled. Repeating one is harmless. Raises
+        GitFailed.
+        """
         due = {(said.entry, said.number, said.word): (asks, said) for asks, said in due_answers(state)}
         again = [one for one in self._untold if one in due]
         turns = [*(one for one in due if one not in self._untold), *again]
@@ -113,7 +126,7 @@ class Notices:
         return done
 
     def _put(self, mirror: Mirror, ref: str, new: CommitId) -> bool:
-        """Puts it there whatever lay there; the hub is asked for that where this queue has not put it."""
+        """Set a ref, whatever it holds; the hub is asked for its value unless this queue set it."""
         before = self._there.pop(ref, None) or mirror.hub_refs(ref).get(ref)
         put = _put_from(mirror, ref, new, before)
         if put:
@@ -121,7 +134,7 @@ class Notices:
         return put
 
     def leave(self, mirror: Mirror, state: RunState) -> None:
-        """Takes the sign down, where it is this gate's: nobody keeps the branch any more."""
+        """Remove the sign if it is this queue's own."""
         ref = sign_ref(state.target)
         try:
             at = mirror.hub_refs(ref).get(ref)
@@ -133,7 +146,7 @@ class Notices:
 
 
 def _told(mirror: Mirror, asks: Asks, said: GateAnswer) -> bool:
-    """Also where nobody will ask for it: a run whose candidates are gone from the hub has ended."""
+    """Publish a reply. A run without candidates in the hub has ended; its reply counts as published."""
     ref, work = reply_ref(asks.run, asks.task, asks.number), orders_of(asks.run, asks.task)
     there = mirror.hub_refs(ref, work)
     return not there or _put_from(mirror, ref, _blob(mirror, said.encode()), there.get(ref))
@@ -152,14 +165,8 @@ def _blob(mirror: Mirror, text: str) -> CommitId:
     return CommitId(mirror.git.text("hash-object", "-w", "--stdin", stdin=text.encode()))
 
 
-KEPT_DAYS = 30
-MOST_KEPT = 500
-_MOST_SWEPT = 500
-"""Refs deleted by one push: each costs two words of its command line."""
-
-
 def forgettable(state: RunState, now: float) -> set[str]:
-    """Entries that have landed, which the target's history has; and of those that were given back, who is not kept."""
+    """Return the entries whose pins can go: landed ones, and returned ones that are too old or too many."""
     ended = sorted(state.in_phase("failed", "blocked", "cancelled"), key=lambda task: -task.ended)
     old = {task.id for task in ended if task.ended < now - KEPT_DAYS * 24 * 3600}
     return old | {task.id for task in ended[MOST_KEPT:]} | {task.id for task in state.in_phase("landed")}
@@ -167,12 +174,12 @@ def forgettable(state: RunState, now: float) -> set[str]:
 
 def pin(mirror: Mirror, run: str, event: EntrySubmitted) -> None:
     """
-    Below the gate's own refs, where nobody moves it; again does nothing.
+    Pin an entry's commit below the queue's own refs. Repeating it does nothing.
 
-    What lies there is of a time that the journal does not know, for it was lost and an older one put in its place.
+    A different commit there comes from a journal that was lost and replaced by an older one; it is overwritten.
 
     Raises:
-        GitFailed: it could not be.
+        GitFailed: the pin could not be set.
     """
     ref, commit = candidate_ref(run, event.task, event.revision), CommitId(event.commit)
     mirror.push([RefUpdate(ref=ref, new=commit, expected=None)])
@@ -185,7 +192,7 @@ def pin(mirror: Mirror, run: str, event: EntrySubmitted) -> None:
 
 
 def pin_again(mirror: Mirror, run: str, event: EntrySubmitted) -> bool:
-    """The same commit under another revision; False where the hub has lost it."""
+    """Pin the same commit as a new revision; False if the hub has lost it."""
     earlier = candidate_ref(run, event.task, event.revision - 1)
     try:
         mirror.ensure(CommitId(event.commit), refs=(earlier,))
@@ -197,21 +204,21 @@ def pin_again(mirror: Mirror, run: str, event: EntrySubmitted) -> bool:
 
 
 def pin_missing(mirror: Mirror, state: RunState) -> None:
-    """Who was asked for again while nobody kept the gate was journaled, and not pinned."""
+    """Pin entries whose retry was journaled while no queue was running."""
     there = mirror.hub_refs(run_refs(state.run))
-    for event in [state.submitted[one] for one in state.train.line.entries]:
+    for event in [state.submitted[entry] for entry in state.train.line.entries]:
         if candidate_ref(state.run, event.task, event.revision) not in there:
             pin_again(mirror, state.run, event)
 
 
 def pins_of(run: str, there: Collection[str], entries: Collection[str]) -> list[str]:
-    """Of the hub's refs those that are of these entries, their markers among them."""
-    markers = {marker_ref(run, one) for one in entries}
+    """Return those of the hub's refs that belong to these entries, markers included."""
+    markers = {marker_ref(run, entry) for entry in entries}
     return [ref for ref in there if ref in markers or _entry_of(ref) in entries]
 
 
 def remove(mirror: Mirror, there: Mapping[str, CommitId], refs: Sequence[str]) -> None:
-    """Where the hub lets us; `there` says where they are."""
+    """Delete refs if the hub allows it; `there` gives their current objects."""
     for start in range(0, len(refs), _MOST_SWEPT):
         part = [RefUpdate(ref=ref, new=None, expected=there[ref]) for ref in refs[start : start + _MOST_SWEPT]]
         said = mirror.push(part)
@@ -220,6 +227,6 @@ def remove(mirror: Mirror, there: Mapping[str, CommitId], refs: Sequence[str]) -
 
 
 def _entry_of(ref: str) -> str:
-    """Whose pin it is: `refs/forgepool/<run>/orders/<entry>/<revision>`."""
+    """Return the entry of a pin: `refs/forgepool/<run>/orders/<entry>/<revision>`."""
     words = ref.split("/")
     return words[4] if len(words) == 6 and words[3] == "orders" else ""

@@ -1,6 +1,4 @@
-"""
-The gate's loop: a run's, which also looks at the hub, takes in what was submitted, and never ends by itself.
-"""
+"""The queue's loop: the loop of a run that also reads submissions from the hub, and never ends by itself."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -56,34 +54,34 @@ log = structlog.get_logger()
 LOOK_S = 1.0
 """Seconds between two looks at the hub."""
 MADE_KEPT_S = 3 * 24 * 3600.0
-"""How long what a command has made is kept for those in line; what is green for longer is tested again."""
+"""Seconds for which files made by set-up commands are kept for queued entries; later they are made again."""
 _MOST_TAKEN_IN = 25
-"""Submissions at one look: each costs some processes, and answers wait meanwhile."""
+"""Submissions accepted at one look: each costs some processes while answers wait."""
 
 
 @dataclass(slots=True)
 class GateLoop(Loop):
-    """A gate at work."""
+    """A queue at work."""
 
     notices: Notices = field(default_factory=lambda: Notices(host=""))
     _looked: float = 0.0
     _searched: str = ""
-    """The tip in whose history nobody was found who stands in line."""
+    """The tip that was searched for commits of queued entries."""
     _put_off: set[str] = field(default_factory=set)
-    """Submissions' refs that come after the others: what they need lies in the hub and was not taken in yet."""
+    """Refs of submissions that wait because an entry they need is not accepted yet."""
     _swept: set[str] | None = None
-    """Entries of which the hub keeps nothing any more; None until it was looked for pins that are missing."""
+    """Entries whose pins are gone from the hub; None until missing pins were looked for."""
     _made: dict[str, float] = field(default_factory=dict)
-    """When refs of what commands have made were first seen here."""
+    """Monotonic time when each ref with made files was first seen."""
     _bare: bool = False
-    """Nobody stands in line, and what was made for those who did is gone."""
+    """The queue is empty, and the files made for its entries are gone."""
     _frozen: float | None = None
-    """When the freeze ends of which was told last."""
+    """End of the freeze that was last journaled."""
     places: SharedSlots | None = None
-    """Shared with other gates of this process; None where it has all to itself."""
+    """Slots shared with other queues of this process; None where there is one queue."""
 
     def leave(self) -> None:
-        """Somebody else may keep it now; whoever has given it something is told first, and that nobody keeps it."""
+        """Close the queue: publish its last replies and board, and remove its sign."""
         try:
             self.record(self.notices.answer(self.mirror, self.state))
             self.notices.show(self.mirror, self.state)
@@ -97,9 +95,9 @@ class GateLoop(Loop):
 
     def _turn(self) -> None:
         if self.places is not None:
-            # Should this turn not come so far as to say anew what is wanted, nobody is to wait for it.
+            # If this turn fails before it states its wants again, the other queues must not wait for it.
             self.places.want(self.state.run, 0)
-        self._tell_of_freezes()
+        self._journal_freezes()
         self._look()
         # A method of a slotted dataclass has no `__class__` cell that `super()` could find.
         Loop._turn(self)
@@ -110,7 +108,7 @@ class GateLoop(Loop):
         except (GitFailed, MissingCommit) as trouble:
             log.warning("hub.away", run=self.state.run, why=str(trouble))
 
-    def _tell_of_freezes(self) -> None:
+    def _journal_freezes(self) -> None:
         until = self.state.rules.frozen_until(self.clock())
         if until != self._frozen:
             frozen = GateThawed() if until is None else GateFrozen(until=until, clock=self.state.rules.clock(until))
@@ -118,7 +116,7 @@ class GateLoop(Loop):
             self._frozen = until
 
     def _stopped(self) -> Ending | None:
-        """By a person alone: what shuts the gate is waited out."""
+        """Stop only on a person's word; a pause of the queue itself is waited out."""
         halted, self.state.halted = self.state.halted, ""
         try:
             return Loop._stopped(self)
@@ -138,7 +136,7 @@ class GateLoop(Loop):
             self.places.want(self.state.run, self._would_start(total))
 
     def _would_start(self, places: int) -> int:
-        """Trials, with so many places."""
+        """Count the trials it would start with so many slots."""
         wanted = decide(
             self.course,
             self.state,
@@ -161,14 +159,14 @@ class GateLoop(Loop):
         Loop.record(self, events)
         if self.places is not None and any(isinstance(one, CheckSent) for one in events):
             self.places.serve(self.state.run)
-        if again := {one.task for one in events if isinstance(one, EntrySubmitted)}:
+        if again := {event.task for event in events if isinstance(event, EntrySubmitted)}:
             self._swept = self._swept and self._swept - again
-            self._meet_entries()
+            self._refresh_course()
         if any(isinstance(one, LandingAnswered) for one in events):
-            # Others may have come in with it, or instead of it: `_decide` looks before it judges them on the new tip.
+            # Other commits may have landed too: `_decide` must look at the hub before it judges on the new tip.
             self._looked = 0.0
 
-    def _meet_entries(self) -> None:
+    def _refresh_course(self) -> None:
         assert isinstance(self.course, GateCourse)
         self.course = replace(self.course, entries=dict(self.state.submitted))
 
@@ -181,7 +179,7 @@ class GateLoop(Loop):
         refs = self.mirror.hub_refs(branch, pattern(self.state.target))
         tip = refs.pop(branch, None)
         if tip is not None and self.state.train.landing is None:
-            lost = self._lost_at(tip)
+            lost = self._find_lost(tip)
             if tip != self.state.tip or lost != self.state.lost:
                 self.record([TipMoved(tip=tip, lost=tuple(sorted(lost)))])
             if tip != self._searched:
@@ -194,32 +192,32 @@ class GateLoop(Loop):
         self.notices.show(self.mirror, self.state)
 
     def _find_contained(self, tip: CommitId) -> None:
-        """Who has got into the target with what somebody else has brought: they have landed, though not by us."""
+        """Mark queued entries as landed whose commits the target already contains."""
         self.mirror.ensure(tip, refs=(f"refs/heads/{self.state.target}",))
-        standing = {one: CommitId(self.state.tasks[one].candidate) for one in self.state.train.line.entries}
+        standing = {entry: CommitId(self.state.tasks[entry].candidate) for entry in self.state.train.line.entries}
         ahead = self._ahead_of(tip, [commit for commit in standing.values() if commit])
         for one, commit in standing.items():
             if commit and commit not in ahead:
-                detail = "somebody else has brought it into the target"
+                detail = "the target already contains it"
                 found = Landing(request_id="", token="", outcome="landed", commit=tip, detail=detail)
                 self.record([LandingAnswered(task=one, result=found)])
         self._searched = tip
 
-    def _lost_at(self, tip: CommitId) -> frozenset[str]:
-        """Whoever has landed, and is not in the history of this tip: somebody has taken the target back."""
+    def _find_lost(self, tip: CommitId) -> frozenset[str]:
+        """Return landed entries that the history of this tip lacks: the target was rewound."""
         if tip == self._searched == self.state.tip:
             return self.state.lost
         self.mirror.ensure(tip, refs=(f"refs/heads/{self.state.target}",))
         if self._searched and not self.state.lost and self._contains_at(tip, CommitId(self.state.tip)):
             return frozenset()
-        landed = {one.id: CommitId(one.commit) for one in self.state.in_phase("landed") if one.commit}
+        landed = {task.id: CommitId(task.commit) for task in self.state.in_phase("landed") if task.commit}
         ahead = self._ahead_of(tip, [*landed.values()])
         return frozenset(one for one, commit in landed.items() if commit in ahead)
 
     def _ahead_of(self, tip: CommitId, commits: Sequence[CommitId]) -> set[str]:
-        """Those of the commits that are not in the history of the tip, be it that they are not here at all."""
+        """Return the commits that are not in the history of the tip, or not available here."""
         missing = set(self.mirror.missing(*commits))
-        here = [one for one in commits if one not in missing]
+        here = [commit for commit in commits if commit not in missing]
         words = "".join(f"{one}\n" for one in (*here, f"^{tip}"))
         return missing | (
             set(self.mirror.git.text("rev-list", "--stdin", stdin=words.encode()).split()) if here else set()
@@ -232,7 +230,7 @@ class GateLoop(Loop):
         return self.mirror.git.run("merge-base", "--is-ancestor", commit, tip, ok=(0, 1, 128)).status == 0
 
     def _take_in(self, refs: Mapping[str, CommitId]) -> None:
-        """A submission's own ref goes last: whatever dies before that, it is still there to be taken in."""
+        """Accept submissions. The submitted ref is deleted last, so that a crash before loses nothing."""
         self.mirror.ensure(CommitId(self.state.tip), refs=(f"refs/heads/{self.state.target}",))
         able = [ref for ref in refs if not self._is_landing(entry_of_ref(self.state.target, ref))]
         able.sort(key=lambda ref: (ref in self._put_off, ref))
@@ -253,17 +251,17 @@ class GateLoop(Loop):
             heard.append(one)
         lying.update(entry_of_ref(self.state.target, ref) for ref in self._put_off)
         for one in found:
-            # A request about a submission that is not taken in yet waits for it.
+            # A request about a submission that is not accepted yet waits for it.
             if one.request is not None and one.request.task not in lying:
-                self._hear(one, one.request)
+                self._answer_request(one, one.request)
                 heard.append(one)
-        # A submitter who sees the ref go finds the outcome on the board.
+        # A submitter who sees the ref disappear must find the outcome on the board.
         self.notices.show(self.mirror, self.state, at_once=True)
         for one in heard:
-            self._drop(one)
+            self._delete_ref(one)
 
-    def _hear(self, one: Submission, request: PersonRequest) -> None:
-        """Carry out a request that lay in the hub, and put its outcome on the board."""
+    def _answer_request(self, one: Submission, request: PersonRequest) -> None:
+        """Carry out a request from the hub, and put its outcome on the board."""
         was_possible = bool(apply_request(self.state, request))
         events = self._granted(request) if was_possible else []
         lines = [nothing_to_do(self.state, request)]
@@ -272,25 +270,25 @@ class GateLoop(Loop):
         try:
             self.record(events)
         except IllegalStep as refused:
-            lines, events = [f"it cannot be done now: {refused}"], []
+            lines, events = [f"this cannot be done now: {refused}"], []
         lines = [gate_sentence(event, self.state) or "" for event in events] or lines
         said = with_branches(self.state, "; ".join(lines))
         self.notices.reply(one.ref.rsplit("/", 1)[-1], RequestReply(done=bool(events), said=said))
 
     def _paths(self, commit: CommitId) -> tuple[str, ...]:
-        """What it changes of what it was made on; none where it shares no history with the target, or in huge ones."""
+        """Return the paths a commit changes since its merge base; none for unrelated or huge changes."""
         git = self.mirror.git
         made_on = git.run("merge-base", self.state.tip, commit, ok=(0, 1)).stdout.decode().strip()
         found = list_touched_paths(changes(git, CommitId(made_on), commit)) if made_on else ()
         return found if len(found) <= MOST_PATHS and all(map(_is_text, found)) else ()
 
     def _is_landing(self, name: str) -> bool:
-        """What is submitted under the name waits, for it may be too late for it or not."""
+        """Tell whether an entry of this name is landing; a new submission of it must wait for the outcome."""
         task = self.state.tasks.get(name)
         return task is not None and (task.phase == "landing" or task.landing_in_doubt)
 
-    def _drop(self, one: Submission) -> None:
-        """Unless it was pushed anew meanwhile: then the new one is taken in next time."""
+    def _delete_ref(self, one: Submission) -> None:
+        """Delete a submitted ref, unless it has been pushed again meanwhile."""
         self.mirror.push([RefUpdate(ref=one.ref, new=None, expected=one.at)])
 
     def _sweep(self) -> None:
@@ -302,11 +300,11 @@ class GateLoop(Loop):
         if not gone and (self._bare or self.state.train.line.entries):
             return
         there = self.mirror.hub_refs(run_refs(self.state.run))
-        remove(self.mirror, there, [*pins_of(self.state.run, there, gone), *self._needless(there)])
+        remove(self.mirror, there, [*pins_of(self.state.run, there, gone), *self._obsolete_files(there)])
         self._swept |= gone
 
-    def _needless(self, there: Mapping[str, CommitId]) -> list[str]:
-        """What commands have made of trees that nobody can come to land any more, or not for long now."""
+    def _obsolete_files(self, there: Mapping[str, CommitId]) -> list[str]:
+        """Return refs of made files that no queued entry needs any more."""
         made = [ref for ref in there if ref.startswith(overlay_ref(self.state.run, ""))]
         if not self.state.train.line.entries:
             self._bare = True
@@ -317,5 +315,5 @@ class GateLoop(Loop):
 
 
 def _is_text(path: str) -> bool:
-    """Git keeps any bytes as a name; a journal keeps text."""
+    """Tell whether a path is text: git allows any bytes in a name, a journal does not."""
     return not any("\ud800" <= character <= "\udfff" for character in path)

@@ -1,9 +1,12 @@
 """
-Several gates of one process: one thread, a turn of each after the other.
+Several queues in one process: one thread gives each a turn after the other, and they share the machine's check slots.
 
-Why not a thread for each: what they share (the machine's Redis and workers, the places for trials, Ctrl-C) belongs to
-the process' main thread, and a turn that finds nothing to do waits for an answer, not for the processor. Each has a
-journal, a link and a state of its own. All stand at one hub: where that is slow, it is slow for all.
+Why not a thread each: they share Redis, workers, slots and Ctrl-C, which belong to the main thread, and an idle turn
+waits for answers, not for the processor. Each queue has its own journal, link and state. All use one hub, so a slow hub
+slows all.
+
+A free slot goes to the queue with the fewest running trials among those that want one; among equals, to the one served
+longest ago. Running trials are never cancelled, so a queue that had all slots returns them one by one.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,20 +18,22 @@ import structlog
 from forgepool.orchestrator.run.loop import Ending, Parts
 from forgepool.orchestrator.state.run import RunState
 
+log = structlog.get_logger()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What one gate has, and wants."""
+    """The slots that one queue uses and wants."""
 
     running: int
     wants: int = 0
-    """Trials that it would start besides, if it had all places."""
+    """Further trials it would start if it had all slots."""
     served: int = 0
-    """When it got its last place, as a number that grows."""
+    """Serial number of its last slot."""
 
 
 def places_for(asking: str, total: int, claims: Mapping[str, Claim]) -> int:
-    """How many trials the gate that asks may have running, those that run among them. It may want any number."""
+    """Return how many trials the asking queue may have running in all. It may want any number."""
     have = {name: claim.running for name, claim in claims.items()}
     wants = {name: claim.wants for name, claim in claims.items()} | {asking: total}
     for _ in range(total - sum(have.values())):
@@ -41,24 +46,24 @@ def places_for(asking: str, total: int, claims: Mapping[str, Claim]) -> int:
 
 @dataclass(slots=True, kw_only=True)
 class SharedSlots:
-    """Who has which places; asked and told by one thread."""
+    """The slots of all queues; used by one thread."""
 
     states: dict[str, RunState] = field(default_factory=dict)
-    """Of the gates that are at work, by run."""
+    """States of the active queues, by run."""
     _wants: dict[str, int] = field(default_factory=dict)
     _served: dict[str, int] = field(default_factory=dict)
     _count: int = 0
 
     def of(self, run: str, total: int) -> int:
-        """As `places_for`."""
+        """Return how many trials this queue may have running."""
         return places_for(run, total, {name: self._claim(name) for name in self.states})
 
     def want(self, run: str, more: int) -> None:
-        """So many trials the gate would start besides, if it had all places; it holds until the gate says anew."""
+        """Set how many further trials this queue would start with all slots; holds until set again."""
         self._wants[run] = more
 
     def serve(self, run: str) -> None:
-        """The gate has started a trial."""
+        """Note that the queue has started a trial."""
         self._count += 1
         self._served[run] = self._count
 
@@ -71,11 +76,8 @@ class SharedSlots:
         return Claim(running=running, wants=self._wants.get(run, 0), served=self._served.get(run, 0))
 
 
-log = structlog.get_logger()
-
-
 class ServedGate(Protocol):
-    """One of several at work."""
+    """A queue that is served together with others."""
 
     state: RunState
 
@@ -89,7 +91,7 @@ Leave = Callable[[RunState, Exception], None]
 
 @dataclass(slots=True)
 class Shared:
-    """The parts of the machine, as one gate of several sees them: each is told of all that was started again."""
+    """The machine's parts as one of several queues sees them: each learns of every restart."""
 
     parts: Parts
     others: list["Shared"] = field(default_factory=list, repr=False)
@@ -104,7 +106,7 @@ class Shared:
 
 
 def make_shared(parts: Parts | None, count: int) -> Sequence[Shared | None]:
-    """For each of so many gates; None where the machine has none of its own."""
+    """Return shared parts for each queue; None where the machine has none of its own."""
     if parts is None:
         return [None] * count
     made = [Shared(parts) for _ in range(count)]
@@ -115,8 +117,9 @@ def make_shared(parts: Parts | None, count: int) -> Sequence[Shared | None]:
 
 def keep_together(gates: Sequence[ServedGate], left: Leave) -> list[Exception]:
     """
-    Turns of each, until a person has stopped all. What nobody foresaw ends the gate that it happens to, of which `left`
-    is told, and not the others; it is answered when these have ended, too.
+    Give each queue its turns until a person has stopped all.
+
+    An unforeseen exception ends only its own queue, is passed to `left`, and is returned once the others have ended.
     """
     troubles, at_work = list[Exception](), list(gates)
     while at_work:
@@ -134,7 +137,7 @@ def keep_together(gates: Sequence[ServedGate], left: Leave) -> list[Exception]:
 
 
 def _leave(gate: ServedGate) -> list[Exception]:
-    """What keeps a gate from going on may keep it from taking its leave as well: that too is nobody else's."""
+    """Close a queue. The trouble that ended it may keep it from closing too; the others go on."""
     try:
         gate.leave()
     except Exception as trouble:

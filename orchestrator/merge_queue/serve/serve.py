@@ -1,8 +1,8 @@
-"""Gates from their outside: what is refused before anything is started, their journals, and what they work with."""
+"""Starts and serves queues: refuses unusable targets, opens their journals, and provides Redis and workers."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 
 from forgepool.orchestrator.decisions.queue.queue_index import PeoplesReview, gate_course, gate_plan
@@ -10,10 +10,9 @@ from forgepool.orchestrator.decisions.queue.submissions import earlier_name
 from forgepool.orchestrator.journal.events import GateRuled, RunResumed, RunStarted
 from forgepool.orchestrator.journal.queue_rules import GateRules
 from forgepool.orchestrator.journal.store import Journal
-from forgepool.orchestrator.launch import embedded
 from forgepool.orchestrator.launch.embedded import ChildProcesses, Embedded, mirror_aside
-from forgepool.orchestrator.launch.prerequisites import prove_home, prove_sandbox, prove_transport, prove_writable
-from forgepool.orchestrator.launch.session import Listener, begin
+from forgepool.orchestrator.launch.prerequisites import check_home, check_hub_writable, check_sandbox, check_transport
+from forgepool.orchestrator.launch.session import Listener, begin, transport
 from forgepool.orchestrator.merge_queue.serve.hub_refs import Notices
 from forgepool.orchestrator.merge_queue.serve.loop import GateLoop
 from forgepool.orchestrator.merge_queue.serve.multi import Leave, SharedSlots, keep_together, make_shared
@@ -24,46 +23,47 @@ from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions
 from forgepool.orchestrator.run.transport import Link
 from forgepool.orchestrator.state.run import RunState
 from forgepool.supervisor.gate.requirements import GATE_FILE
-from forgepool.supervisor.gate_file.document import read_gate_file
-from forgepool.workers.queue.broker import connect, ping, use_broker
+from forgepool.supervisor.gate_file.reading import read_gate_file
+from forgepool.workers.queue.broker import connect
 from forgepool.workers.schema.confinement import Level
+from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.settings import Settings
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
-from forgepool.worktrees.commits.changes import read_file
-from forgepool.worktrees.commits.paths import find_at
+from forgepool.worktrees.commits.changes import find_at, read_file
 from forgepool.worktrees.hub.mirror import Mirror
 
 Beside = Callable[[KeptRun, Mirror], AbstractContextManager[None]]
-"""What serves beside a gate's loop, in threads of its own and by this mirror alone, for as long as the gate is kept."""
+"""A service beside the queue's loop (API, bot), in its own threads, with this mirror, while the queue is served."""
 
 
 Shut = Callable[[str, Exception], None]
-"""Told of a target that is left out, and why."""
+"""Called for a target that is left out, with the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePost:
-    """Where a gate stands, and with what."""
+    """One branch to serve, and how."""
 
     hub: Hub
     target: str
     trials: int = 1
-    """Cars that are checked at once on this machine."""
+    """Batches of entries checked at once on this machine."""
     people: PeoplesReview = "none"
     rules: GateRules = field(default_factory=GateRules)
 
 
 def gate_name(hub: str, target: str) -> str:
-    """Of the one gate that this home has in front of a branch of a hub."""
+    """Return the name of this home's queue for a branch of a hub."""
     return f"gate-{earlier_name(target)[:60]}-{hashlib.sha256(f'{hub} {target}'.encode()).hexdigest()[:6]}"
 
 
 def take_post(where: str, target: str, settings: Settings) -> QueuePost:
     """
+    Open the hub and check that the target can be served.
+
     Raises:
-        CannotRun: there is no such branch, somebody has it checked out, or it says of no check.
-        DocumentWrong: its gate file cannot be read as one.
-        HubUnusable, GitFailed: the hub cannot be worked with.
+        CannotRun: there is no such branch, it is checked out, or it defines no checks.
+        DocumentWrong: its gate file is invalid.
+        HubUnusable, GitFailed: the hub cannot be used.
     """
     return _post(open_hub(where, settings), target)
 
@@ -75,30 +75,32 @@ def _post(hub: Hub, target: str) -> QueuePost:
     folder = hub.facts.checked_out.get(target)
     if folder is not None:
         raise CannotRun(
-            f"branch {target} is checked out in {folder}, whose files would not follow it; gate a bare repository, "
-            "or switch that folder to another branch"
+            f"branch {target} is checked out in {folder}, whose files would go stale when changes land; "
+            "serve a bare repository, or switch that folder to another branch"
         )
-    _prove_gate_file(hub, target)
+    _check_gate_file(hub, target)
     return QueuePost(hub=hub, target=target)
 
 
-def _prove_gate_file(hub: Hub, target: str) -> None:
-    """Better told now than with the first entry; later changes of it are the gate's to tell."""
+def _check_gate_file(hub: Hub, target: str) -> None:
+    """Refuse a target without checks now rather than at the first entry; later changes are the queue's to report."""
     tip = hub.heads[target]
     hub.mirror.ensure(tip)
     text = read_file(hub.mirror.git, tip, GATE_FILE)
     name = f"{target}:{GATE_FILE}"
     if text is None or not read_gate_file(text.decode(errors="replace"), name).checks:
         what = "does not exist" if text is None else "has no checks"
-        raise CannotRun(f"{name} {what}, and nothing lands unchecked; forgepool init proposes one")
+        raise CannotRun(f"{name} {what}, but nothing may land unchecked; `forgepool init` proposes one")
 
 
 def posts(where: str, targets: Sequence[str], settings: Settings, shut: Shut) -> list[QueuePost]:
     """
-    A post for each target. One that this home has kept before, and whose branch is no more to be gated as it is now, is
-    told to `shut` and left out for the others' sake, where there are any. Raises as `take_post`.
+    Return a post for each target. Raises as `take_post`.
+
+    A target that was served from this home before and cannot be served now is reported to `shut` and left out, provided
+    that others remain.
     """
-    twice = next((one for one in targets if targets.count(one) > 1), None)
+    twice = next((target for target in targets if targets.count(target) > 1), None)
     if twice is not None:
         raise CannotRun(f"--target {twice} is given twice; give each branch once")
     earlier = set(run_folder.run_names(settings))
@@ -128,24 +130,24 @@ def serve(
     beside: Sequence[Beside] = (),
 ) -> list[KeptRun]:
     """
-    Keeps the gates, all of one hub, until a person stops them. What serves `beside` is given the first of them.
+    Serve the queues, all of one hub, until a person stops them. The services `beside` belong to the first.
 
-    Nothing is begun where one of them cannot be. What nobody foresaw ends the gate that it happens to, of which `left`
-    is told, and is raised once the others have ended, too. Raises JournalBusy where this home keeps one already.
+    Nothing starts unless all can be served. An unforeseen exception ends only its own queue, is passed to `left`, and
+    is raised when the others have ended. Raises JournalBusy where this home serves one of them already.
     """
     names = [gate_name(one.hub.facts.url, one.target) for one in stands]
-    level = prove_sandbox(gate_plan(names[0], stands[0].target), settings)
-    prove_transport(settings)
-    prove_home(settings)
+    level = check_sandbox(gate_plan(names[0], stands[0].target), settings)
+    check_transport(settings)
+    check_home(settings)
     for post, name in zip(stands, names, strict=True):
-        prove_writable(post.hub.mirror, name)
+        check_hub_writable(post.hub.mirror, name)
         post.hub.mirror.ensure(post.hub.heads[post.target])
     with ExitStack() as held:
         journals = [_journal(held, settings, name) for name in names]
-        kept = [_kept(settings, name, post) for name, post in zip(names, stands, strict=True)]
-        begun = [_begun(*one, level, listener) for one in zip(kept, stands, journals, strict=True)]
-        broker, parts = held.enter_context(_transport(stands[0], settings, kept[0]))
-        use_broker(broker)
+        kept = [_keep_folder(settings, name, post) for name, post in zip(names, stands, strict=True)]
+        begun = [_begin_queue(*one, level, listener) for one in zip(kept, stands, journals, strict=True)]
+        logs = kept[0].folder / "logs"
+        broker, parts = held.enter_context(transport(settings, logs, workers=0, reviews=1, trials=stands[0].trials))
         loops = _loops(begun, broker, parts, settings, wishes, listener)
         mirror = mirror_aside(stands[0].hub.mirror, parts.aside if parts is not None else ChildProcesses())
         for serves in beside:
@@ -174,7 +176,7 @@ def _loops(
     wishes: Wishes,
     listener: Listener,
 ) -> list[GateLoop]:
-    places = SharedSlots(states={one.state.run: one.state for one in begun}) if len(begun) > 1 else None
+    places = SharedSlots(states={queue.state.run: queue.state for queue in begun}) if len(begun) > 1 else None
     return [
         GateLoop(
             course=gate_course(one.kept.plan, one.state, one.post.people),
@@ -200,7 +202,7 @@ def _journal(held: ExitStack, settings: Settings, name: str) -> Journal:
     return journal
 
 
-def _begun(kept: KeptRun, post: QueuePost, journal: Journal, level: Level | None, listener: Listener) -> _Begun:
+def _begin_queue(kept: KeptRun, post: QueuePost, journal: Journal, level: Level | None, listener: Listener) -> _Begun:
     state, earlier = kept.replay()
     tip = post.hub.heads[post.target]
     fresh = RunStarted(
@@ -218,7 +220,7 @@ def _begun(kept: KeptRun, post: QueuePost, journal: Journal, level: Level | None
     return _Begun(kept=kept, post=post, journal=journal, state=state, is_resumed=bool(earlier))
 
 
-def _kept(settings: Settings, name: str, post: QueuePost) -> KeptRun:
+def _keep_folder(settings: Settings, name: str, post: QueuePost) -> KeptRun:
     options = RunOptions(
         run=name,
         hub=post.hub.facts.url,
@@ -232,16 +234,3 @@ def _kept(settings: Settings, name: str, post: QueuePost) -> KeptRun:
     if name in set(run_folder.run_names(settings)):
         return run_folder.with_options(run_folder.open_run(settings, name, with_course=False), options)
     return run_folder.keep(settings, options, gate_plan(name, post.target))
-
-
-@contextmanager
-def _transport(post: QueuePost, settings: Settings, kept: KeptRun) -> Iterator[tuple[str, Embedded | None]]:
-    if settings.broker_url is not None:
-        ping(connect(settings.broker_url), settings.broker_url)
-        yield settings.broker_url, None
-        return
-    parts = embedded.start(settings, logs=kept.folder / "logs", workers=0, reviews=1, trials=post.trials)
-    try:
-        yield parts.url, parts
-    finally:
-        parts.stop()

@@ -25,9 +25,8 @@ from pathlib import Path
 
 from forgepool.supervisor.checks.results.junit import JunitCase, Outcome, UnreadableReport, read_junit, to_line
 from forgepool.supervisor.gate_file.document import CheckDefinition
-from forgepool.workers.schema.globs import Pattern, parse
+from forgepool.workers.schema.globs import DEEP, BadGlob, Pattern, parse
 from forgepool.workers.schema.orders import Message
-from forgepool.workers.schema.segments import DEEP, BadGlob
 from forgepool.worktrees.git.beneath import LISTED, Beneath
 
 _MOST_BYTES = 32 * 1024 * 1024

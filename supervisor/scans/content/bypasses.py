@@ -1,9 +1,8 @@
 """
-`type-bypass`: added lines that tell a type checker or a linter to look away.
+`type-bypass`: added lines that silence a type checker or a linter.
 
-A checker silenced as a whole, or a type thrown away, blocks; one rule of a type checker silenced in one place wants to
-be looked at; one rule of a linter in one place is told. In tests, where half a value must often do, all that is one
-degree lighter. Strings are no bypasses, and neither are remarks about them.
+Silencing a whole checker, or discarding a type, blocks. Silencing one rule of a type checker in one place asks for
+attention, and one rule of a linter is a note. Tests weigh one degree less. Strings and plain remarks never count.
 """
 
 import re
@@ -12,6 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from forgepool.supervisor.findings import ScanFinding, Weight
+from forgepool.supervisor.scans.languages.syntax import SCRIPTS
 from forgepool.supervisor.scans.source.grammar import SourceText
 from forgepool.supervisor.scans.subject import finding, lighter
 
@@ -25,7 +25,7 @@ _LOOKED_AT = 2_000
 
 
 class _Mark(NamedTuple):
-    """A comment that silences."""
+    """A comment that silences a tool."""
 
     pattern: re.Pattern[str]
     weight: Weight
@@ -37,7 +37,7 @@ def _mark(pattern: str, weight: Weight, what: str) -> _Mark:
 
 
 _PYTHON = (
-    _mark(r"#\s*(?:type|pyright|ty):\s*ignore\s*\[[\w, -]+\]\s*#\s*\w", "note", "silences a rule, and says why"),
+    _mark(r"#\s*(?:type|pyright|ty):\s*ignore\s*\[[\w, -]+\]\s*#\s*\w", "note", "silences a rule, with a reason"),
     _mark(r"#\s*type:\s*ignore\s*\[\s*import(?:-\w+)?\s*\]", "note", "silences mypy on a package without types"),
     _mark(
         r"#\s*(?:type|pyright|pyrefly|ty):\s*ignore\s*\[\s*[\w, -]+\]",
@@ -85,15 +85,7 @@ _BASH = (
     _mark(r"#\s*shellcheck\s+disable=all", "blocks", "silences shellcheck"),
     _mark(r"#\s*shellcheck\s+disable=", "note", "silences a rule of shellcheck"),
 )
-_MARKS = {
-    "python": _PYTHON,
-    "javascript": _SCRIPT,
-    "typescript": _SCRIPT,
-    "tsx": _SCRIPT,
-    "go": _GO,
-    "java": _JAVA,
-    "bash": _BASH,
-}
+_MARKS = {"python": _PYTHON, **dict.fromkeys(SCRIPTS, _SCRIPT), "go": _GO, "java": _JAVA, "bash": _BASH}
 _ELSEWHERE = (
     _mark(
         r"NOSONAR|NOPMD|rubocop:\s*(?:disable|todo)|swiftlint:disable|phpstan-ignore|psalm-suppress",
@@ -106,7 +98,7 @@ _ELSEWHERE = (
         "silences a linter",
     ),
 )
-"""Of languages without a grammar here."""
+"""Marks for languages without a grammar here."""
 
 _NODES = {
     "python": ("call", "type"),
@@ -123,18 +115,18 @@ _SUPPRESS = re.compile(r"@SuppressWarnings\s*\(")
 
 
 def scan_bypasses(sources: tuple[SourceText, ...], moved: frozenset[str]) -> Iterator[ScanFinding]:
-    """Of every source, comments first."""
+    """Report `type-bypass` in every source, comments first."""
     for source in sources:
         lines = {line.number: line.text for line in source.file.added}
         for number, weight, what in islice(_found(source), _MOST):
             if not _is_moved(source, lines, number, moved):
                 least = lighter(weight) if source.in_test else weight
-                said = f"this {what}; fix the cause, or name the one rule and say why"
-                yield finding(RULE, least, said, source.file.path, number, lines[number])
+                message = f"this {what}; fix the cause, or name the one rule and say why"
+                yield finding(RULE, least, message, source.file.path, number, lines[number])
 
 
 def _is_moved(source: SourceText, lines: Mapping[int, str], number: int, moved: frozenset[str]) -> bool:
-    """A comment on a line of its own is moved where the line below it, which it is about, has come along."""
+    """Tell whether a comment was moved: one on its own line only counts if the line below it moved as well."""
     if lines[number].strip() not in moved:
         return False
     return bool(source.code(number).strip()) or lines.get(number + 1, "").strip() in moved
@@ -154,7 +146,7 @@ def _found(source: SourceText) -> Iterator[tuple[int, Weight, str]]:
 
 
 def _is_directive(mark: _Mark, remark: str) -> bool:
-    """Does the comment begin with it, or have another comment's sign before it? Else it only speaks of it."""
+    """Tell whether the comment starts with the mark, or with another comment sign. Others only mention it."""
     found = mark.pattern.search(remark[:_LOOKED_AT])
     before = remark[: found.start()] if found else ""
     return not before.strip(" \t#/*<!-@{") or before.rstrip().endswith(("#", "//", "/*"))
@@ -181,14 +173,13 @@ def _of_script(source: SourceText, node: "Node", text: str) -> tuple[Weight, str
     if node.type == "type_annotation":
         return ("note", "says `any` for a type") if re.match(r":\s*any\b", text) else None
     target = node.named_children[0 if node.type == "type_assertion" else -1] if node.named_children else None
-    said = source.text_of(target).strip(b"<>() \t\n") if target is not None else b""
-    if said in (b"any", b"any[]"):
+    type_ = source.text_of(target).strip(b"<>() \t\n") if target is not None else b""
+    if type_ in (b"any", b"any[]"):
         return "blocks", "casts to `any`, which accepts everything"
-    return ("attention", "casts by way of `unknown`") if said == b"unknown" and _goes_on(node) else None
+    return ("attention", "casts by way of `unknown`") if type_ == b"unknown" and _goes_on(node) else None
 
 
 def _goes_on(node: "Node") -> bool:
-    """Is the outcome of this cast cast again?"""
     above = node.parent
     return above is not None and above.type in ("as_expression", "type_assertion")
 

@@ -1,8 +1,8 @@
 """
-`reviewer-instructions`: added text that speaks to whoever reviews it, a model or a person, and tells it what to find.
+`reviewer-instructions`: added text that addresses the reviewer, a model or a person, and dictates the result.
 
-A diff is data. Text that gives orders to its reader is either an attack on the review or material of a project that is
-itself about models; there, in prompts, documents and tests, it wants to be looked at, elsewhere it blocks.
+Text that gives orders to its reader either attacks the review, or belongs to a project about models. In prompts,
+documents and tests of such a project it asks for attention. Elsewhere it blocks.
 """
 
 import re
@@ -21,7 +21,7 @@ RULE = "reviewer-instructions"
 
 _WINDOW = 1_500
 _OVER = 300
-"""Characters of each of two lines that are read as one."""
+"""Characters of each of two neighbouring lines that are read as one text."""
 _TOLD = (
     r"(?:ai |llm |code |automated? |human |any |all |the |dear |hey |hi |attention )*"
     r"(?:reviewers?|review(?:er|ing)? ?(?:agent|model|bot|tool)s?|"
@@ -45,13 +45,13 @@ _DOING = (
 
 
 class _Order(NamedTuple):
-    """Something that nobody writes but to be obeyed."""
+    """A phrase that only serves to be obeyed."""
 
     pattern: re.Pattern[str]
     weight: Weight
     said: str
     in_strings: Weight
-    """What it weighs in a string of a program, which may be there to find just such texts."""
+    """Its weight in a string of a program, which may exist to detect such phrases."""
 
 
 def _order(pattern: str, weight: Weight, said: str, in_strings: Weight | None = None) -> _Order:
@@ -137,13 +137,13 @@ _HINTS = (
     *("endoftext", "inst]", "system", "<<", "supervisor", "forgepool", "grader", "gatekeeper", "merge", "rubber"),
     *("findings", "start_header"),
 )
-"""One of these is in every order, in small letters: most lines need no closer look."""
+"""Lower-case pieces. Every order holds one of them, so most lines need no closer look."""
 _REPEATED = re.compile(r"([^\w\s])\1{2,}")
 _LEADERS = re.compile(r"^[\s#/*;%!>\-\"'`]+")
 
 
 def scan_instructions(subject: Subject, sources: tuple[SourceText, ...]) -> Iterator[ScanFinding]:
-    """In every file, in names of files, and over the ends of lines."""
+    """Report `reviewer-instructions` in every file, in file names, and across line ends."""
     known = {source.file.path: source for source in sources}
     for file in subject.read:
         about_models = _OF_MODELS.search(file.path) is not None or is_test_path(file.path)
@@ -153,8 +153,8 @@ def scan_instructions(subject: Subject, sources: tuple[SourceText, ...]) -> Iter
         for line, order in found:
             weight = order.in_strings if line.number in strings else order.weight
             least = lighter(weight) if about_models and weight == "blocks" else weight
-            said = f"{order.said}; remove it, or have a person look at it"
-            yield finding(RULE, least, said, file.path, line.number, line.text)
+            message = f"{order.said}; remove it, or have a person look at it"
+            yield finding(RULE, least, message, file.path, line.number, line.text)
 
 
 def _in_name(file: FileDiff, about_models: bool) -> Iterator[ScanFinding]:
@@ -163,12 +163,12 @@ def _in_name(file: FileDiff, about_models: bool) -> Iterator[ScanFinding]:
         order = next((each for each in _ORDERS[:5] if each.pattern.search(words)), None)
         if order is not None:
             weight: Weight = "attention" if about_models else order.weight
-            said = f"the name says: {order.said[3:]}; give the file another one"
-            yield finding(RULE, weight, said, file.path)
+            message = f"the name says: {order.said[3:]}; give the file another one"
+            yield finding(RULE, weight, message, file.path)
 
 
 def _in_lines(lines: tuple[DiffLine, ...]) -> Iterator[tuple[DiffLine, _Order]]:
-    """Lines with an order in them, by themselves, and those in which one begins that the next line ends."""
+    """Yield the lines that hold an order, and those where an order starts that the next line ends."""
     hinting = [*map(_is_hinting, lines)]
     alone: set[int] = set()
     for line, hints in zip(lines, hinting, strict=True):
@@ -176,8 +176,8 @@ def _in_lines(lines: tuple[DiffLine, ...]) -> Iterator[tuple[DiffLine, _Order]]:
         if order is not None:
             alone.add(line.number)
             yield line, order
-    for (first, one), (second, other) in pairwise(zip(lines, hinting, strict=True)):
-        if (one or other) and second.number == first.number + 1 and not alone & {first.number, second.number}:
+    for (first, one), (second, hints_next) in pairwise(zip(lines, hinting, strict=True)):
+        if (one or hints_next) and second.number == first.number + 1 and not alone & {first.number, second.number}:
             order = _order_in(f"{_plain(first.text[-_OVER:])} {_plain(second.text[:_OVER])}")
             if order is not None:
                 yield first, order
@@ -200,7 +200,7 @@ def _order_in(text: str) -> _Order | None:
 
 
 def _plain(text: str) -> str:
-    """As it reads: look-alikes folded, what is invisible gone, the signs of comments taken off."""
+    """Return the text as it reads: look-alikes folded, invisible characters and comment signs removed."""
     if not text.isascii():
         folded = unicodedata.normalize("NFKC", text)
         text = "".join(each for each in folded if unicodedata.category(each) != "Cf")
@@ -208,7 +208,7 @@ def _plain(text: str) -> str:
 
 
 def _strings(source: SourceText | None) -> frozenset[int]:
-    """Lines with strings of a program in them, and without a comment. What documents a function is a remark, too."""
+    """Return the lines with strings and without comments. Docstrings count as comments."""
     if source is None or source.language is None:
         return frozenset()
     remarks = {remark.line for remark in source.comments}
@@ -216,7 +216,7 @@ def _strings(source: SourceText | None) -> frozenset[int]:
 
 
 def _documented(source: SourceText) -> frozenset[int]:
-    """The lines of docstrings."""
+    """Return the lines of Python docstrings."""
     if source.language != "python":
         return frozenset()
     found: set[int] = set()

@@ -1,10 +1,9 @@
 """
-`secret`: keys and passwords in added lines, by the patterns of detect-secrets and by what stands beside
-a secret's name.
+`secret`: keys and passwords in added lines, found by the patterns of detect-secrets and by the names beside them.
 
-Nothing is asked of any network: only the patterns themselves are used, none of the verification around them. A finding
-never shows what it found. Forms that services give to their keys block; what merely looks like a secret wants to be
-looked at. What looks like one and is none: hashes in lock files, identifiers, digests, templates, examples.
+Only the patterns are used, and nothing is verified over a network. A finding never shows the secret. Keys in the form
+of a known service block, and values that only look like a secret ask for attention. Hashes in lock files,
+identifiers, digests, templates and examples do not count.
 
 Why not its `KeywordDetector`: its time grows with the square of a line's length, 46 s for one of 20 kB.
 """
@@ -41,7 +40,7 @@ _CERTAIN = (
     *("jwt.JwtTokenDetector", "basic_auth.BasicAuthDetector"),
 )
 _ONLY_LIKELY = frozenset(["JwtTokenDetector", "BasicAuthDetector", "TwilioKeyDetector", "MailchimpDetector"])
-"""Patterns that other things fit as well."""
+"""Detectors whose patterns also fit other things."""
 _NEWER = re.compile(
     r"sk-(?:ant|proj|svcacct|or-v1)-[\w-]{24,}|AIza[\w-]{35}\b|ya29\.[\w-]{30,}|github_pat_\w{40,}|hf_[A-Za-z]{30,}"
     r"|dop_v1_[0-9a-f]{64}|xapp-\d-[A-Z0-9]+-\d+-\w+|shp(?:at|ss|ca)_[0-9a-fA-F]{32}|npm_[A-Za-z0-9]{36}\b"
@@ -82,7 +81,7 @@ _LEAST_ENTROPY = 4.2
 
 
 class Secret(NamedTuple):
-    """Where one is, and its value, which goes no further than this package."""
+    """A secret, where it is, and its value, which never leaves this package."""
 
     path: str
     line: int
@@ -90,41 +89,41 @@ class Secret(NamedTuple):
     what: str
     value: str
     whole: str
-    """The line that it stands in."""
+    """The line that holds it."""
 
 
 def scan_secrets(found: tuple[Secret, ...]) -> Iterator[ScanFinding]:
-    """As findings, their values hidden."""
+    """Report `secret`, with every value hidden."""
     values = [each.value for each in found]
     for each in found:
-        said = f"this looks like {each.what}; remove it, read it from the environment, and revoke it"
-        yield finding(RULE, each.weight, said, each.path, each.line, hide_values(each.whole, values))
+        message = f"this looks like {each.what}; remove it, read it from the environment, and revoke it"
+        yield finding(RULE, each.weight, message, each.path, each.line, hide_values(each.whole, values))
 
 
 def hide_values(text: str, values: list[str]) -> str:
-    """The text without any of these values; where only a part of one is in it, without that part."""
+    """Return the text with these values replaced."""
     for value in sorted(set(values), key=len, reverse=True):
         text = text.replace(value, HIDDEN)
     return text
 
 
 def is_listing(path: str) -> bool:
-    """Does the name say that programs write it: a lock file, checksums, a drawing, a snapshot?"""
+    """Tell whether the name belongs to a file that programs write: a lock file, checksums, a drawing, a snapshot."""
     return _NO_SOURCE.search(path) is not None
 
 
 def find_secrets(subject: Subject) -> tuple[Secret, ...]:
-    """One for each line and value, of what was added and not merely moved."""
+    """Return the secrets in lines that were added and not merely moved."""
     return tuple(_found(subject))
 
 
 def files_not_read(subject: Subject) -> tuple[FileDiff, ...]:
-    """Those in which there are added lines that were not looked at, as there are too many in all."""
+    """Return the files with added lines that were skipped because the change is too large."""
     return tuple(file for file, lines in _read(subject) if len(lines) < len(file.added))
 
 
 def _read(subject: Subject) -> Iterator[tuple[FileDiff, tuple[DiffLine, ...]]]:
-    """Each file with those of its added lines for which there is room."""
+    """Yield each file with those of its added lines that fit into the limit."""
     room = _MOST_CHARACTERS
     for file in subject.read:
         lines: list[DiffLine] = []
@@ -152,10 +151,7 @@ def _found(subject: Subject) -> Iterator[Secret]:
 
 
 def _suspicious(lines: tuple[DiffLine, ...]) -> frozenset[int]:
-    """
-    Numbers of the lines in which one of the patterns may be found: many lines are looked through at once, as calls are
-    what it costs.
-    """
+    """Return the numbers of the lines that may hold a pattern. Lines are searched in batches, as calls are slow."""
     found: set[int] = set()
     some: list[DiffLine] = []
     size = 0
@@ -172,7 +168,7 @@ def _suspicious(lines: tuple[DiffLine, ...]) -> frozenset[int]:
 
 
 def _windows(text: str) -> Iterator[str]:
-    """The text in parts that overlap: some patterns take the square of a text's length."""
+    """Yield overlapping parts of the text, as some patterns take the square of its length."""
     return (text[at : at + _WINDOW] for at in range(0, max(1, len(text) - _OVERLAP), _WINDOW - _OVERLAP))
 
 
@@ -187,10 +183,7 @@ def _certain(text: str) -> Iterator[tuple[Weight, str, str]]:
 
 
 def _whole(plugin: "RegexBasedDetector", text: str, *, likely: bool) -> Iterator[str]:
-    """
-    All that its patterns match of the text. What the plugin itself answers is not for hiding it by: of some forms that
-    is the first letters.
-    """
+    """Yield the whole matches of a detector's patterns. Its own answer is sometimes only the first letters."""
     for pattern in plugin.denylist:
         for found in pattern.finditer(text):
             values = [*plugin.analyze_string(found[0])]
@@ -226,13 +219,12 @@ def _is_random(value: str) -> bool:
 
 
 def _entropy(text: str) -> float:
-    """Bits for a character."""
     return -sum(count / len(text) * math.log2(count / len(text)) for count in Counter(text).values())
 
 
 @cache
 def _detectors() -> "tuple[tuple[str, bool, RegexBasedDetector], ...]":
-    """What each finds, whether other things look like it too, and its patterns."""
+    """Return each detector with the name of what it finds, and whether its patterns fit other things as well."""
     from importlib import import_module
 
     found = []

@@ -1,10 +1,10 @@
 """
-`letters`: what reads otherwise than it runs. Controls of direction, what cannot be seen, look-alikes of ASCII letters.
+`letters`: text that reads differently from how it runs, by direction marks, invisible characters or look-alike letters.
 
-What people write in their languages is none of it: prose, strings and translations in any script, emoji, Greek letters
-in formulas. Two scripts in one identifier are, and so is a name of a file that only looks like another.
+Prose, strings and translations in any script are fine, as are emoji and Greek letters in formulas. Two scripts in one
+identifier are not, nor is a file name that only looks like another.
 
-`unreadable`: a file that runs, and that nobody can read in a diff.
+`unreadable`: a file that runs and that no reviewer can read in a diff.
 """
 
 import re
@@ -17,9 +17,8 @@ from itertools import islice
 from forgepool.supervisor.findings import ScanFinding, Weight
 from forgepool.supervisor.gate_file.test_paths import is_test_path
 from forgepool.supervisor.scans.content.secrets import is_listing
-from forgepool.supervisor.scans.source.bounded_parse import language_of
-from forgepool.supervisor.scans.source.grammar import SourceText, sources
-from forgepool.supervisor.scans.source.lexicon import is_code
+from forgepool.supervisor.scans.languages.syntax import language_of
+from forgepool.supervisor.scans.source.grammar import SourceText, is_code, sources
 from forgepool.supervisor.scans.subject import Subject, finding
 from forgepool.worktrees.commits.diff import DiffLine, FileDiff
 
@@ -28,7 +27,7 @@ UNREADABLE = "unreadable"
 
 _MOST = 200
 _FAR = re.compile(r"\S[ \t]{120,}\S")
-"""More blanks within a line than a screen is wide, and something behind them."""
+"""A run of blanks wider than a screen, with text behind it."""
 _TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _MARKS = frozenset("\u200e\u200f\u061c")
 _JOINERS = frozenset("\u200c\u200d")
@@ -46,7 +45,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 _WORD = re.compile(r"\w+")
 _PART = re.compile(r"[^\W_\d]+")
 _ALIKE = frozenset(
-    # Cyrillic, Greek, Armenian and Cherokee letters that most fonts draw as ASCII ones; letters that look like signs.
+    # Letters that most fonts draw like ASCII: Cyrillic, Greek, Armenian, Cherokee, letters like signs, Lisu, and Latin.
     "АВСЕНІЈКМОРЅТХУҮԌԚԜаеорсухіјѕһԁԛԝѵѡӏ"
     "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧοϲϳ"
     "ՍՏՕԼօսցհոզյԁ"
@@ -55,7 +54,7 @@ _ALIKE = frozenset(
     "ɑɡɩ"
 )
 _DIFFERENT = frozenset(["CYRILLIC", "ARMENIAN", "CHEROKEE", "LISU", "COPTIC", "DESERET", "GEORGIAN"])
-"""Scripts of which a word holds all letters or none, where nobody deceives."""
+"""Scripts that honest words do not mix with others."""
 _NEVER_TOUCHED = re.compile(
     r"(?:FULLWIDTH|MATHEMATICAL|DOUBLE-STRUCK|SCRIPT|BLACK-LETTER|CIRCLED|PARENTHESIZED|SQUARED) "
 )
@@ -72,7 +71,7 @@ _MANIFEST = re.compile(
 
 
 def scan_letters(subject: Subject) -> Iterator[ScanFinding]:
-    """In names of files, and in every added line; in code, what is string and comment apart."""
+    """Report `letters` in file names and added lines. In code, strings and comments are judged apart."""
     for file in subject.files:
         yield from _in_name(file)
     files = [file for file in subject.written if any(_is_looked_at(line.text) for line in file.added)]
@@ -82,7 +81,7 @@ def scan_letters(subject: Subject) -> Iterator[ScanFinding]:
 
 
 def scan_readability(subject: Subject, read: tuple[SourceText, ...]) -> Iterator[ScanFinding]:
-    """What could not be scanned is said, and not taken for clean."""
+    """Report `unreadable` for files that could not be scanned, so that they do not pass for clean."""
     for file in subject.written:
         if file.status != "D" and (file.binary or file.cut) and _is_source(file):
             runs = file.binary and not is_test_path(file.path) and language_of(file.path) is not None
@@ -93,20 +92,20 @@ def scan_readability(subject: Subject, read: tuple[SourceText, ...]) -> Iterator
             yield from _far_behind(file)
     for source in read:
         if source.too_much:
-            said = "this source could not be parsed in full; have a person read it"
-            yield finding(UNREADABLE, "attention", said, source.file.path)
+            message = "this source could not be parsed in full; have a person read it"
+            yield finding(UNREADABLE, "attention", message, source.file.path)
 
 
 def _far_behind(file: FileDiff) -> Iterator[ScanFinding]:
     known = {" ".join(line.text.split()) for line in file.removed if _FAR.search(line.text)}
     found = (line for line in file.added if _FAR.search(line.text) and " ".join(line.text.split()) not in known)
     for line in islice(found, 1):
-        said = "this line goes on behind a long run of blanks; put the rest on its own line"
-        yield finding(UNREADABLE, "attention", said, file.path, line.number, " ".join(line.text.split()))
+        message = "this line goes on behind a long run of blanks; put the rest on its own line"
+        yield finding(UNREADABLE, "attention", message, file.path, line.number, " ".join(line.text.split()))
 
 
 def _is_source(file: FileDiff) -> bool:
-    """Does something run by it? Of what has no known language, nobody knows."""
+    """Tell whether the file may run. Lock files and other listings do not."""
     if is_listing(file.path):
         return False
     return language_of(file.path) is not None or is_code(file.path) or file.mode == "100755"
@@ -117,11 +116,11 @@ def _in_name(file: FileDiff) -> Iterator[ScanFinding]:
         return
     hidden = [each for each in file.path if each in _TURNING | _NOT_IN_CODE or unicodedata.category(each) == "Cc"]
     if hidden:
-        said = f"the name of this file holds {_called(hidden[0])}, which is invisible; rename the file"
-        yield finding(RULE, "blocks", said, file.path)
+        message = f"the name of this file holds {_called(hidden[0])}, which is invisible; rename the file"
+        yield finding(RULE, "blocks", message, file.path)
     elif any(_deceives(part) for part in _PART.findall(file.path)):
-        said = "the name of this file mixes scripts or looks like another; spell it in one script"
-        yield finding(RULE, "blocks", said, file.path)
+        message = "the name of this file mixes scripts or looks like another; spell it in one script"
+        yield finding(RULE, "blocks", message, file.path)
 
 
 def _is_looked_at(text: str) -> bool:
@@ -129,13 +128,13 @@ def _is_looked_at(text: str) -> bool:
 
 
 def _new_in_lines(file: FileDiff, source: SourceText | None) -> Iterator[ScanFinding]:
-    """What is found in added lines more often than in removed ones: a line that was laid out again holds the same."""
+    """Yield what added lines hold more often than removed ones. A reformatted line holds as much as before."""
     removed = replace(file, path=file.old_path or file.path, added=file.removed)
-    before = Counter(one.said for one in _in_lines(removed, source.before if source else None))
-    for one in _in_lines(file, source):
-        before[one.said] -= 1
-        if before[one.said] < 0:
-            yield one
+    before = Counter(finding_.said for finding_ in _in_lines(removed, source.before if source else None))
+    for finding_ in _in_lines(file, source):
+        before[finding_.said] -= 1
+        if before[finding_.said] < 0:
+            yield finding_
 
 
 def _in_lines(file: FileDiff, source: SourceText | None) -> Iterator[ScanFinding]:
@@ -145,12 +144,12 @@ def _in_lines(file: FileDiff, source: SourceText | None) -> Iterator[ScanFinding
         code = _code(file, source, line.number)
         found = _hidden(file, line, code) or _alike(file, line, code, 1 if source and source.language else 2)
         if found is not None:
-            weight, said = found
-            yield finding(RULE, weight, said, file.path, line.number, line.text)
+            weight, message = found
+            yield finding(RULE, weight, message, file.path, line.number, line.text)
 
 
 def _code(file: FileDiff, source: SourceText | None, number: int) -> str | None:
-    """What of the line is neither string nor comment; None where all may be prose."""
+    """Return the line without strings and comments, or None if all of it may be prose."""
     if source is None:
         return None
     if source.language is None and (not is_code(file.path, source.text) or _TONGUES.search(file.path)):
@@ -159,12 +158,11 @@ def _code(file: FileDiff, source: SourceText | None, number: int) -> str | None:
 
 
 def _odd(text: str) -> bool:
-    """Is there a control in it, other than a tab and a form feed?"""
     return _CONTROL.search(text) is not None or any(each in text for each in "\r\x0b")
 
 
 def _hidden(file: FileDiff, line: DiffLine, code: str | None) -> tuple[Weight, str] | None:
-    """Something in the line is not seen, or turns what follows it round."""
+    """Judge characters that are invisible, or that reverse the text behind them."""
     if turning := next((each for each in line.text if each in _TURNING), None):
         return "blocks", f"{_called(turning)} makes the line read otherwise than it runs; take it out"
     if _SMUGGLED.search(_FLAG.sub("", line.text)):
@@ -184,13 +182,13 @@ def _hidden(file: FileDiff, line: DiffLine, code: str | None) -> tuple[Weight, s
 
 
 def _unseen(line: DiffLine, code: str) -> str | None:
-    """What cannot be seen where only code stands; the mark of a file's encoding may be."""
+    """Return an invisible character of the code. A byte order mark at the start is fine."""
     is_first = line.number == 1 and code.startswith("\ufeff")
     return next((each for each in code[is_first:] if each in _NOT_IN_CODE), None)
 
 
 def _between_ascii(line: DiffLine) -> str | None:
-    """What is invisible, and has nothing to join or to divide: plain letters stand on both sides of it."""
+    """Return an invisible character between plain letters, where it has nothing to join or to divide."""
     text = line.text
     for at, each in enumerate(text):
         if each in _ALONE and not (each == "\ufeff" and at == 0 and line.number == 1):
@@ -201,7 +199,7 @@ def _between_ascii(line: DiffLine) -> str | None:
 
 
 def _alike(file: FileDiff, line: DiffLine, code: str | None, least: int) -> tuple[Weight, str] | None:
-    """A word that looks like another: where something is called by it, or at least within a string."""
+    """Judge words that look like others: names first, then strings."""
     called = line.text if _MANIFEST.search(file.path) else code
     if called is None:
         return None
@@ -220,21 +218,21 @@ def _escaped(word: str) -> str:
 
 
 def _is_folded(word: str) -> bool:
-    """Is it, to a language that normalises its identifiers, plain ASCII that was written in other letters?"""
+    """Tell whether a language that normalises identifiers would read the word as plain ASCII."""
     return unicodedata.normalize("NFKC", word).isascii() and any(
         _NEVER_TOUCHED.match(unicodedata.name(each, "")) for each in word if not each.isascii()
     )
 
 
 def _deceives(part: str, least: int = 2) -> bool:
-    """Is it made of look-alikes alone, of so many at least, or of two scripts?"""
+    """Tell whether the part consists of at least `least` look-alikes, or mixes two scripts."""
     if part.isascii():
         return False
     return (len(part) >= least and all(each in _ALIKE for each in part)) or _is_mixed(part)
 
 
 def _is_mixed(part: str) -> bool:
-    """ASCII letters and such as look like them, or two scripts that nobody mixes, in one run of letters."""
+    """Tell whether ASCII letters stand beside look-alikes, or two scripts that are never mixed."""
     latin = any(each.isascii() for each in part)
     if latin and any(each in _ALIKE for each in part):
         return True

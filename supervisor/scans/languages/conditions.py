@@ -1,4 +1,4 @@
-"""How much a condition asks for: what relation it demands, and whether it could ever be false."""
+"""Judge how much a condition demands: its relation, and whether it can be false at all."""
 
 import re
 from dataclasses import dataclass, replace
@@ -46,7 +46,7 @@ _NEGATIONS = frozenset(["not_operator", "unary_expression"])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedCondition:
-    """What a condition demands."""
+    """The demand of a condition."""
 
     relation: Relation = "true"
     strength: Strength = 1
@@ -54,11 +54,11 @@ class JudgedCondition:
 
 
 _NEVER = JudgedCondition(relation="false", strength=3, tolerance=-1.0)
-"""A constant that fails, as it stands behind what must not be reached."""
+"""A constant that always fails, as behind code that must not be reached."""
 
 
 def judge(node: "Node | None", depth: int = 0) -> JudgedCondition:
-    """What must be so for the condition to hold; strength 0 where it holds in any case."""
+    """Return the demand of a condition. Strength 0 stands for one that always holds."""
     while node is not None and node.type in _WRAPPERS and node.named_children:
         node = node.named_children[0]
     if node is None or depth > _DEEPEST:
@@ -75,12 +75,12 @@ def judge(node: "Node | None", depth: int = 0) -> JudgedCondition:
 
 
 def relation_of(operator: str) -> Relation:
-    """The relation that an operator demands, by its spelling in any of the languages."""
+    """Return the relation of an operator, in the spelling of any of the languages."""
     return _OPERATORS.get(operator, "true")
 
 
 def negate_condition(judged: JudgedCondition) -> JudgedCondition:
-    """The same condition, which must not hold. What never holds, negated, always does."""
+    """Return the demand that the condition does not hold. The negation of a constant failure always holds."""
     relation = OPPOSITE.get(judged.relation, "false")
     strength: Strength = 3 if judged.strength == 0 else _STRENGTHS.get(relation, 2)
     return replace(judged, relation=relation, strength=0 if judged == _NEVER else strength)
@@ -89,7 +89,7 @@ def negate_condition(judged: JudgedCondition) -> JudgedCondition:
 def compare(
     relation: Relation, left: tuple[CodeToken, ...], right: tuple[CodeToken, ...], *, or_equal: bool = True
 ) -> JudgedCondition:
-    """What a comparison of two sides asks for."""
+    """Return the demand of a comparison of two sides."""
     if _says_nothing(relation, left, right, or_equal):
         return JudgedCondition(relation=relation, strength=0)
     other = "".join(word.text for word in right)
@@ -103,13 +103,13 @@ def compare(
     return JudgedCondition(relation=relation, strength=strength, tolerance=tolerance_of((*left, *right)))
 
 
-def tolerance_of(said: tuple[CodeToken, ...]) -> float:
-    """The largest tolerance that an `approx` or its like is given."""
-    texts = [word.text for word in said]
+def tolerance_of(tokens: tuple[CodeToken, ...]) -> float:
+    """Return the largest tolerance that an `approx` or the like is given."""
+    texts = [word.text for word in tokens]
     if not any(text in ("approx", "isclose", "allclose") for text in texts):
         return 0.0
-    given = (texts[at + 2] for at, text in enumerate(texts[:-2]) if text in ("rel", "abs", "rtol", "atol"))
-    return max((float(text) for text in given if re.fullmatch(r"[\d._]+(e-?\d+)?", text)), default=0.0)
+    values = (texts[at + 2] for at, text in enumerate(texts[:-2]) if text in ("rel", "abs", "rtol", "atol"))
+    return max((float(text) for text in values if re.fullmatch(r"[\d._]+(e-?\d+)?", text)), default=0.0)
 
 
 def _says_nothing(
@@ -117,7 +117,7 @@ def _says_nothing(
 ) -> bool:
     if not any(word.kind == "name" for word in (*left, *right)):
         return True
-    # Two calls may well differ: that they do not is worth a test.
+    # Two equal calls may return different values, so comparing them is worth a test.
     calls = any(word.text == "()" for word in (*left, *right))
     if left == right:
         return or_equal and not calls
@@ -128,12 +128,12 @@ def _says_nothing(
 
 
 def _is_constant(node: "Node") -> bool:
-    said = words(node)
-    if not said:
+    tokens = words(node)
+    if not tokens:
         return False
     if node.type in ("tuple", "lambda", "arrow_function", "list", "array", "dictionary") and node.named_children:
         return True
-    return all(word.kind != "name" for word in said) and not any(word.text in _OPERATORS for word in said)
+    return all(word.kind != "name" for word in tokens) and not any(word.text in _OPERATORS for word in tokens)
 
 
 def _junction(node: "Node") -> "tuple[str, Node, Node] | None":
@@ -147,12 +147,12 @@ def _junction(node: "Node") -> "tuple[str, Node, Node] | None":
 def _joined(operator: str, one: JudgedCondition, other: JudgedCondition) -> JudgedCondition:
     if operator in ("and", "&&"):
         return one if one.strength >= other.strength else other
-    # A side that is the constant false asks for nothing either; what is left is the other one.
+    # The weaker side decides. A side that is the constant false leaves the other one.
     return one if one.strength <= other.strength else other
 
 
 def _comparison(node: "Node") -> "tuple[str, Node, Node] | None":
-    """The last comparison of a chain, with the sides that it compares."""
+    """Return the last operator of a chain of comparisons, with its two sides."""
     if node.type == "comparison_operator":
         operators = node.children_by_field_name("operators")
         sides = [child for child in node.named_children if "comment" not in child.type]
@@ -166,7 +166,7 @@ def _comparison(node: "Node") -> "tuple[str, Node, Node] | None":
 
 
 def _called(node: "Node") -> JudgedCondition:
-    """A call asks for more than that something is there, save of what nobody can fail."""
+    """Judge a call. It demands more than existence, except for calls that no value fails."""
     callee = node.child_by_field_name("function") or node.child_by_field_name("name")
     arguments = node.child_by_field_name("arguments")
     if callee is None or arguments is None:

@@ -1,15 +1,23 @@
 """
-Tests of Go: functions that `go test` runs, testify's suites among them; subtests belong to the test they stand in.
+Tests of Go: functions that `go test` runs, and testify's suites. Subtests belong to the test around them.
 
-Go has no assertion: a test fails by what it calls. So an assertion is an `if` that leads to `t.Error`, `t.Fatal` and
-their like, and what it demands is that its condition be false.
+Go has no assertion, as a test fails by a call. So an assertion is an `if` that leads to `t.Error`, `t.Fatal` and the
+like, and it demands that its condition be false.
 """
 
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from forgepool.supervisor.scans.languages.building import Draft, build, mark_kind, value_of, without_empty_helpers
+from forgepool.supervisor.scans.languages.building import (
+    Draft,
+    assertion_of,
+    build,
+    mark_kind,
+    mark_of,
+    values_in,
+    without_empty_helpers,
+)
 from forgepool.supervisor.scans.languages.conditions import (
     JudgedCondition,
     compare,
@@ -17,17 +25,8 @@ from forgepool.supervisor.scans.languages.conditions import (
     negate_condition,
     relation_of,
 )
-from forgepool.supervisor.scans.languages.suite import (
-    Assertion,
-    CodeToken,
-    Mark,
-    Relation,
-    Strength,
-    Suite,
-    SuiteCase,
-    name_set,
-)
-from forgepool.supervisor.scans.languages.syntax import first_line, line_of, text_of, walk, words
+from forgepool.supervisor.scans.languages.suite import Assertion, Mark, Relation, Strength, Suite, SuiteCase, name_set
+from forgepool.supervisor.scans.languages.syntax import children_of, text_of, walk, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -49,7 +48,7 @@ _DEMANDS: dict[str, tuple[Relation, Strength]] = {
 
 
 class Go:
-    """Go, as scans read it."""
+    """The reader of Go."""
 
     def swallows(self, node: "Node") -> bool:
         return False
@@ -63,21 +62,19 @@ class Go:
     def assertion(self, node: "Node") -> Assertion | None:
         if node.type == "if_statement" and _is_failing(node):
             condition = node.child_by_field_name("condition")
-            said = words(node.child_by_field_name("initializer"), condition)
-            return _assertion(node, negate_condition(judge(condition)), said)
+            judged = negate_condition(judge(condition))
+            return assertion_of(node, judged, node.child_by_field_name("initializer"), condition)
         if node.type != "call_expression":
             return None
-        name = text_of(node.child_by_field_name("function"))
-        if _FAILS.fullmatch(name):
-            return _assertion(
-                node, JudgedCondition(relation="throws", strength=2), words(node.child_by_field_name("function"))
-            )
-        found = _LIBRARY.fullmatch(name)
-        return _called(node, found[3]) if found else None
+        function = node.child_by_field_name("function")
+        if _FAILS.fullmatch(text_of(function)):
+            return assertion_of(node, JudgedCondition(relation="throws", strength=2), function)
+        call = _LIBRARY.fullmatch(text_of(function))
+        return _called(node, call[3]) if call else None
 
     def mark(self, node: "Node") -> Mark | None:
         if node.type == "call_expression" and _SKIPS.fullmatch(text_of(node.child_by_field_name("function"))):
-            return Mark(line=line_of(node), text=first_line(node), kind="skip")
+            return mark_of(node, "skip")
         return None
 
     def value(self, node: "Node") -> "tuple[str, Node] | None":
@@ -85,14 +82,14 @@ class Go:
             return None
         left = node.child_by_field_name("left") or node.child_by_field_name("name")
         right = node.child_by_field_name("right") or node.child_by_field_name("value")
-        return (text_of(left), right) if right is not None and "func_literal" not in _kinds(right) else None
+        if right is None or any(child.type == "func_literal" for child in right.named_children):
+            return None
+        return text_of(left), right
 
     def rows(self, node: "Node") -> "Iterator[Node]":
-        if node.type == "composite_literal" and text_of(node.child_by_field_name("type")).startswith(
-            ("[]", "map[", "[...]")
-        ):
-            body = node.child_by_field_name("body")
-            yield from (one for one in (body.named_children if body is not None else ()) if "comment" not in one.type)
+        kind = text_of(node.child_by_field_name("type")) if node.type == "composite_literal" else ""
+        if kind.startswith(("[]", "map[", "[...]")):
+            yield from children_of(node.child_by_field_name("body"))
         table = node.child_by_field_name("right") if node.type == "range_clause" else None
         if table is not None and table.type == "identifier":
             yield table
@@ -102,17 +99,15 @@ _READER = Go()
 
 
 def read(root: "Node") -> Suite:
-    """Every function that `go test` would run, the others beside it, and the file's build constraint."""
+    """Return the functions that `go test` runs, the others beside them, and the file's build constraint."""
     cases: dict[str, SuiteCase] = {}
     support: dict[str, SuiteCase] = {}
     for node in root.named_children:
         if node.type in ("function_declaration", "method_declaration"):
             case = build(_draft(node), _READER)
             (cases if _is_test(node) else support)[case.name] = case
-    values = tuple(
-        value_of(found[0], found[1], node)
-        for node in walk(root, into=lambda one: "declaration" not in one.type or one.type.startswith(("var", "const")))
-        if (found := _READER.value(node)) is not None
+    values = values_in(
+        root, _READER, lambda node: "declaration" not in node.type or node.type.startswith(("var", "const"))
     )
     return without_empty_helpers(Suite(cases=cases, support=support, marks=tuple(_constraints(root)), values=values))
 
@@ -132,12 +127,12 @@ def _is_test(node: "Node") -> bool:
 
 
 def _is_failing(node: "Node") -> bool:
-    """An `if` whose body fails the test, and does so in any case."""
+    """Tell whether the body of an `if` fails the test in any case."""
     body = node.child_by_field_name("consequence")
-    calls = (one for one in walk(body, into=lambda it: it.type != "if_statement")) if body is not None else ()
+    calls = (call for call in walk(body, into=lambda it: it.type != "if_statement")) if body is not None else ()
     return any(
-        one.type == "call_expression" and _FAILS.fullmatch(text_of(one.child_by_field_name("function")))
-        for one in calls
+        call.type == "call_expression" and _FAILS.fullmatch(text_of(call.child_by_field_name("function")))
+        for call in calls
     )
 
 
@@ -146,7 +141,7 @@ def _constraints(root: "Node") -> Iterator[Mark]:
         if node.type == "package_clause":
             return
         if text_of(node).startswith(("//go:build", "// +build")):
-            yield Mark(line=line_of(node), text=first_line(node), kind=mark_kind(text_of(node), conditional=True))
+            yield mark_of(node, mark_kind(text_of(node), conditional=True))
 
 
 def _called(node: "Node", name: str) -> Assertion:
@@ -156,19 +151,9 @@ def _called(node: "Node", name: str) -> Assertion:
         given = given[1:]
     if name in _SIDES and len(given) >= 2:
         judged = compare(relation_of(_SIDES[name]), words(given[0]), words(given[1]))
-        return _assertion(node, judged, words(*given[:2]))
+        return assertion_of(node, judged, *given[:2])
     if name in ("True", "Truef", "False", "Falsef") and given:
         judged = judge(given[0])
-        return _assertion(node, judged if name.startswith("T") else negate_condition(judged), words(given[0]))
+        return assertion_of(node, judged if name.startswith("T") else negate_condition(judged), given[0])
     relation, strength = _DEMANDS.get(name, ("true", 2))
-    return _assertion(node, JudgedCondition(relation=relation, strength=strength), words(*given[:2]))
-
-
-def _assertion(node: "Node", judged: JudgedCondition, said: tuple[CodeToken, ...]) -> Assertion:
-    return Assertion(
-        line=line_of(node), text=first_line(node), words=said, relation=judged.relation, strength=judged.strength
-    )
-
-
-def _kinds(node: "Node") -> set[str]:
-    return {one.type for one in node.named_children}
+    return assertion_of(node, JudgedCondition(relation=relation, strength=strength), *given[:2])

@@ -1,10 +1,18 @@
-"""Tests of Java: JUnit 3 to 5 and TestNG, with the assertions of these, of AssertJ, Hamcrest, Truth and Mockito."""
+"""Tests of Java: JUnit 3 to 5 and TestNG, and the assertions of AssertJ, Hamcrest, Truth and Mockito."""
 
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from forgepool.supervisor.scans.languages.building import Draft, build, mark_kind, value_of, without_empty_helpers
+from forgepool.supervisor.scans.languages.building import (
+    Draft,
+    assertion_of,
+    build,
+    mark_kind,
+    mark_of,
+    values_in,
+    without_empty_helpers,
+)
 from forgepool.supervisor.scans.languages.conditions import (
     JudgedCondition,
     compare,
@@ -12,17 +20,8 @@ from forgepool.supervisor.scans.languages.conditions import (
     negate_condition,
     relation_of,
 )
-from forgepool.supervisor.scans.languages.suite import (
-    Assertion,
-    Mark,
-    Relation,
-    Strength,
-    Suite,
-    SuiteCase,
-    Value,
-    name_set,
-)
-from forgepool.supervisor.scans.languages.syntax import first_line, line_of, text_of, walk, words
+from forgepool.supervisor.scans.languages.suite import Assertion, Mark, Relation, Strength, Suite, SuiteCase, name_set
+from forgepool.supervisor.scans.languages.syntax import arguments_of, text_of, walk, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -32,9 +31,7 @@ _TYPES = frozenset(["class_declaration", "interface_declaration", "record_declar
 _SKIPS = re.compile(r"@(\w+\.)*(Ignore|Disabled\w*|Enabled\w*)\b|@(\w+\.)*Test\b.*enabled\s*=\s*false", re.DOTALL)
 _ASSUMES = frozenset(["assumeTrue", "assumeFalse", "assumeThat", "assumingThat", "abort"])
 _SIDES = {
-    **dict.fromkeys(
-        ("assertEquals", "assertSame", "assertArrayEquals", "assertIterableEquals", "assertLinesMatch"), "=="
-    ),
+    **dict.fromkeys(name_set("assertEquals assertSame assertArrayEquals assertIterableEquals assertLinesMatch"), "=="),
     **dict.fromkeys(("assertNotEquals", "assertNotSame"), "!="),
 }
 _ENDS: dict[str, tuple[Relation, Strength]] = {
@@ -52,13 +49,13 @@ _CAUGHT = re.compile(r"\b(Throwable|Error|AssertionError|AssertionFailedError)\b
 
 
 class Java:
-    """Java, as scans read it."""
+    """The reader of Java."""
 
     def swallows(self, node: "Node") -> bool:
         if node.type not in ("try_statement", "try_with_resources_statement"):
             return False
-        clauses = (one for one in node.named_children if one.type == "catch_clause")
-        return any(_CAUGHT.search(text_of(one.named_children[0])) and not _answers(one) for one in clauses)
+        clauses = (each for each in node.named_children if each.type == "catch_clause")
+        return any(_CAUGHT.search(text_of(each.named_children[0])) and not _answers(each) for each in clauses)
 
     def is_guard(self, node: "Node") -> bool:
         return node.type in ("if_statement", "switch_expression", "while_statement", "ternary_expression")
@@ -70,23 +67,23 @@ class Java:
         if node.type != "method_invocation" or (node.parent and node.parent.type == "method_invocation"):
             return None
         name, root = text_of(node.child_by_field_name("name")), _root(node)
-        given = _given(node)
+        given = arguments_of(node)
         if root in ("assertThat", "assertWithMessage", "assertThatThrownBy", "then") and root != name:
-            return _assertion(node, _fluent(node, name, given), node)
+            return assertion_of(node, _fluent(node, name, given), node)
         if name == "fail" or name.startswith(("assertThrows", "assertThatThrownBy")):
             broad = bool(given) and text_of(given[0]) in ("Exception.class", "Throwable.class")
-            return _assertion(node, JudgedCondition(relation="throws", strength=1 if broad else 2), *given)
+            return assertion_of(node, JudgedCondition(relation="throws", strength=1 if broad else 2), *given)
         if name.startswith("assert") or root == "verify":
-            return _assertion(node, *_plain(name, _without_message(name, given) or [node]))
+            compared = _without_message(name, given) or [node]
+            return assertion_of(node, _plain(name, compared), *compared)
         return None
 
     def mark(self, node: "Node") -> Mark | None:
         if node.type != "method_invocation" or text_of(node.child_by_field_name("name")) not in _ASSUMES:
             return None
-        given = _given(node)
+        given = arguments_of(node)
         constant = not given or not any(word.kind == "name" for word in words(given[0]))
-        kind = "skip" if constant else mark_kind(text_of(node), conditional=True)
-        return Mark(line=line_of(node), text=first_line(node), kind=kind)
+        return mark_of(node, "skip" if constant else mark_kind(text_of(node), conditional=True))
 
     def value(self, node: "Node") -> "tuple[str, Node] | None":
         if node.type != "variable_declarator":
@@ -102,13 +99,14 @@ _READER = Java()
 
 
 def read(root: "Node") -> Suite:
-    """Every method that a runner of JUnit or TestNG would call, and the others beside it."""
+    """Return the methods that a runner of JUnit or TestNG calls, and the others beside them."""
     cases: dict[str, SuiteCase] = {}
     support: dict[str, SuiteCase] = {}
     for draft, is_test in _methods(root):
         case = build(draft, _READER)
         (cases if is_test else support)[case.name] = case
-    return without_empty_helpers(Suite(cases=cases, support=support, values=tuple(_fields(root))))
+    fields = values_in(root, _READER, lambda node: node.type != "method_declaration")
+    return without_empty_helpers(Suite(cases=cases, support=support, values=fields))
 
 
 def _methods(root: "Node") -> Iterator[tuple[Draft, bool]]:
@@ -123,10 +121,10 @@ def _methods(root: "Node") -> Iterator[tuple[Draft, bool]]:
             if child.type in _TYPES and body is not None:
                 waiting.append((body, here, marks))
             elif child.type == "method_declaration" and body is not None:
-                rows = tuple(row for one in annotations for row in _rows(one))
+                rows = tuple(row for annotation in annotations for row in _rows(annotation))
                 assertions = tuple(_attributes(annotations))
                 draft = Draft(name=".".join(here), node=child, body=body, rows=rows, marks=marks, assertions=assertions)
-                names = {text_of(one.child_by_field_name("name")).rpartition(".")[2] for one in annotations}
+                names = {text_of(each.child_by_field_name("name")).rpartition(".")[2] for each in annotations}
                 yield draft, bool(names & _TESTS) or _is_old_style(child, here)
 
 
@@ -137,8 +135,8 @@ def _is_old_style(method: "Node", path: tuple[str, ...]) -> bool:
 
 
 def _annotations(node: "Node") -> "list[Node]":
-    modifiers = next((one for one in node.named_children if one.type == "modifiers"), None)
-    return [one for one in modifiers.named_children if "annotation" in one.type] if modifiers is not None else []
+    modifiers = next((child for child in node.named_children if child.type == "modifiers"), None)
+    return [child for child in modifiers.named_children if "annotation" in child.type] if modifiers is not None else []
 
 
 def _marks(annotations: "list[Node]") -> Iterator[Mark]:
@@ -146,14 +144,14 @@ def _marks(annotations: "list[Node]") -> Iterator[Mark]:
         text = text_of(node)
         if _SKIPS.match(text):
             conditional = re.search(r"(Disabled|Enabled)(On|If|For)", text) is not None
-            yield Mark(line=line_of(node), text=first_line(node), kind=mark_kind(text, conditional=conditional))
+            yield mark_of(node, mark_kind(text, conditional=conditional))
 
 
 def _attributes(annotations: "list[Node]") -> Iterator[Assertion]:
-    """`@Test(expected = IllegalStateException.class)` asserts that something is thrown."""
+    """Yield the assertion in `@Test(expected = IllegalStateException.class)`: something is thrown."""
     for node in annotations:
         if re.search(r"\bexpected(Exceptions)?\s*=", text_of(node)):
-            yield _assertion(node, JudgedCondition(relation="throws", strength=2), node)
+            yield assertion_of(node, JudgedCondition(relation="throws", strength=2), node)
 
 
 def _rows(annotation: "Node") -> "Iterator[Node]":
@@ -165,7 +163,7 @@ def _rows(annotation: "Node") -> "Iterator[Node]":
 
 
 def _root(call: "Node") -> str:
-    """The method that a chain of calls begins with."""
+    """Return the method that a chain of calls begins with."""
     node: Node | None = call
     name = ""
     while node is not None and node.type == "method_invocation":
@@ -173,37 +171,35 @@ def _root(call: "Node") -> str:
     return name
 
 
-def _given(call: "Node") -> "list[Node]":
-    arguments = call.child_by_field_name("arguments")
-    return [one for one in arguments.named_children if "comment" not in one.type] if arguments is not None else []
-
-
 def _without_message(name: str, given: "list[Node]") -> "list[Node]":
-    """The arguments that are compared: JUnit 4 has the message first, JUnit 5 last."""
+    """Return the arguments that are compared. JUnit 4 has the message first, JUnit 5 last."""
     count = 2 if name in _SIDES else 1
     if len(given) > count and given[0].type == "string_literal" and given[-1].type != "string_literal":
         return given[1 : count + 1]
     return given[:count]
 
 
-def _plain(name: str, given: "list[Node]") -> "tuple[JudgedCondition, *tuple[Node, ...]]":
+def _plain(name: str, given: "list[Node]") -> JudgedCondition:
     if name in _SIDES and len(given) == 2:
-        return compare(relation_of(_SIDES[name]), words(given[0]), words(given[1])), *given
-    if name in ("assertTrue", "assertFalse"):
-        judged = judge(given[0])
-        return negate_condition(judged) if name == "assertFalse" else judged, *given
-    if name in ("assertNull", "assertNotNull"):
-        return JudgedCondition(relation="nothing", strength=3) if name == "assertNull" else JudgedCondition(
-            relation="something"
-        ), *given
-    return JudgedCondition(strength=2), *given
+        return compare(relation_of(_SIDES[name]), words(given[0]), words(given[1]))
+    match name:
+        case "assertTrue":
+            return judge(given[0])
+        case "assertFalse":
+            return negate_condition(judge(given[0]))
+        case "assertNull":
+            return JudgedCondition(relation="nothing", strength=3)
+        case "assertNotNull":
+            return JudgedCondition(relation="something")
+        case _:
+            return JudgedCondition(strength=2)
 
 
 def _fluent(call: "Node", name: str, given: "list[Node]") -> JudgedCondition:
     begin: Node | None = call
     while begin is not None and text_of(begin.child_by_field_name("name")) != "assertThat":
         begin = begin.child_by_field_name("object")
-    subject = _given(begin) if begin is not None else []
+    subject = arguments_of(begin) if begin is not None else []
     relation, strength = _ENDS.get(name, ("true", 2))
     if relation == "equal" and subject and given:
         return compare("equal", words(subject[0]), words(given[0]))
@@ -213,24 +209,8 @@ def _fluent(call: "Node", name: str, given: "list[Node]") -> JudgedCondition:
     return JudgedCondition(relation=relation, strength=strength)
 
 
-def _assertion(node: "Node", judged: JudgedCondition, *said: "Node") -> Assertion:
-    return Assertion(
-        line=line_of(node),
-        text=first_line(node),
-        words=words(*said),
-        relation=judged.relation,
-        strength=judged.strength,
-    )
-
-
 def _answers(clause: "Node") -> bool:
     return any(
         node.type == "throw_statement" or (node.type == "method_invocation" and _READER.assertion(node))
         for node in walk(clause)
     )
-
-
-def _fields(root: "Node") -> Iterator[Value]:
-    for node in walk(root, into=lambda one: one.type != "method_declaration"):
-        if (found := _READER.value(node)) is not None:
-            yield value_of(found[0], found[1], node)

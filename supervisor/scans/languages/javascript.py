@@ -1,15 +1,24 @@
 """
 Tests of JavaScript and TypeScript: mocha, jest, vitest, jasmine, playwright, node's own runner, ava, tap.
 
-A test is a call of `it` or `test` with a title; suites are calls of `describe` and its like. Which of the runners it is
-need not be known.
+A test is a call of `it` or `test` with a title, and a suite is a call of `describe` or the like. The runner does not
+matter.
 """
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from forgepool.supervisor.scans.languages.building import Draft, build, mark_kind, value_of, without_empty_helpers
+from forgepool.supervisor.scans.languages.building import (
+    Draft,
+    assertion_of,
+    build,
+    mark_kind,
+    mark_of,
+    values_in,
+    without_empty_helpers,
+)
 from forgepool.supervisor.scans.languages.conditions import (
     JudgedCondition,
     compare,
@@ -25,16 +34,16 @@ from forgepool.supervisor.scans.languages.suite import (
     Strength,
     Suite,
     SuiteCase,
-    Value,
     name_set,
 )
-from forgepool.supervisor.scans.languages.syntax import first_line, line_of, text_of, walk, words
+from forgepool.supervisor.scans.languages.syntax import arguments_of, children_of, first_line, text_of, walk, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 _TESTS = frozenset(["it", "test", "specify", "xit", "fit", "xtest", "xspecify", "Deno", "ava"])
 _SUITES = frozenset(["describe", "context", "suite", "xdescribe", "fdescribe", "xcontext"])
+_NO_TESTS = name_set("step use extend beforeEach afterEach beforeAll afterAll configure setTimeout")
 _LONGEST = 200
 _ONLY = frozenset(["only", "fit", "fdescribe"])
 _NOT_RUN = frozenset(["skip", "todo", "fixme", "fails", "failing", "xit", "xtest", "xdescribe", "xcontext", "xspecify"])
@@ -56,17 +65,17 @@ _ROOTS = frozenset(["expect", "assert", "should", "chai", "t", "expectTypeOf"])
 
 
 class JavaScript:
-    """JavaScript and TypeScript, as scans read them."""
+    """The reader of JavaScript and TypeScript."""
 
     def swallows(self, node: "Node") -> bool:
         if node.type != "try_statement":
             return False
         clause = node.child_by_field_name("handler")
         return clause is not None and not any(
-            one.type == "throw_statement"
-            or _asserts(one)
-            or text_of(one.child_by_field_name("function")) in ("done", "fail")
-            for one in walk(clause)
+            each.type == "throw_statement"
+            or _asserts(each)
+            or text_of(each.child_by_field_name("function")) in ("done", "fail")
+            for each in walk(clause)
         )
 
     def is_guard(self, node: "Node") -> bool:
@@ -78,21 +87,14 @@ class JavaScript:
     def assertion(self, node: "Node") -> Assertion | None:
         if node.type != "call_expression" or not _asserts(node):
             return None
-        chain, given = _chain(node), _given(node)
-        judged = _judged(node, chain, given)
-        said = [*_subject(node), *given]
-        return Assertion(
-            line=line_of(node),
-            text=first_line(node),
-            words=(*words(*said), CodeToken(kind="sign", text=chain[-1])),
-            relation=judged.relation,
-            strength=judged.strength,
-            tolerance=_tolerance(chain, given),
-        )
+        chain, given = _chain(node), arguments_of(node)
+        assertion = assertion_of(node, _judged(node, chain, given), *_subject(node), *given)
+        words = (*assertion.words, CodeToken(kind="sign", text=chain[-1]))
+        return replace(assertion, words=words, tolerance=_tolerance(chain, given))
 
     def mark(self, node: "Node") -> Mark | None:
         if node.type == "call_expression" and re.fullmatch(r"(this|t|ctx|context)\.skip", _callee(node)):
-            return Mark(line=line_of(node), text=first_line(node), kind="skip")
+            return mark_of(node, "skip")
         return None
 
     def value(self, node: "Node") -> "tuple[str, Node] | None":
@@ -109,25 +111,23 @@ class JavaScript:
 
 
 def read(root: "Node") -> Suite:
-    """Every test that a file registers where it stands in the text, and its named functions."""
+    """Return the tests that a file registers, and its named functions."""
     cases: dict[str, SuiteCase] = {}
-    marks: list[Mark] = []
-    for draft in _tests(root, marks):
+    for draft in _tests(root):
         name, again = draft.name, 1
         while name in cases:
             again += 1
             name = f"{draft.name} #{again}"
-        cases[name] = build(
-            Draft(name=name, node=draft.node, body=draft.body, rows=draft.rows, marks=draft.marks), _READER
-        )
+        cases[name] = build(replace(draft, name=name), _READER)
     support = {case.name: case for case in (build(draft, _READER) for draft in _functions(root))}
-    return without_empty_helpers(Suite(cases=cases, support=support, values=tuple(_values(root))))
+    values = values_in(root, _READER, lambda node: node.type not in (*_FUNCTIONS, "function_declaration"))
+    return without_empty_helpers(Suite(cases=cases, support=support, values=values))
 
 
 _READER = JavaScript()
 
 
-def _tests(root: "Node", marks: list[Mark]) -> Iterator[Draft]:
+def _tests(root: "Node") -> Iterator[Draft]:
     waiting: list[tuple[Node, tuple[str, ...], tuple[Mark, ...], tuple[Node, ...]]] = [(root, (), (), ())]
     while waiting:
         node, path, above, rows = waiting.pop()
@@ -142,7 +142,7 @@ def _tests(root: "Node", marks: list[Mark]) -> Iterator[Draft]:
 
 
 def _kind(call: "Node") -> str | None:
-    """Is it a test, a suite, or neither?"""
+    """Return `test` or `suite`, or None for any other call."""
     names = _callee(call).split(".")
     if _title_node(call) is None or (names[0] not in _TESTS and names[0] not in _SUITES and names[0] != "t"):
         return None
@@ -150,34 +150,22 @@ def _kind(call: "Node") -> str | None:
         return "suite"
     if names[0] in ("t", "Deno") and names[-1] not in ("test", "skip", "only", "todo"):
         return None
-    if names[-1] in (
-        "step",
-        "use",
-        "extend",
-        "beforeEach",
-        "afterEach",
-        "beforeAll",
-        "afterAll",
-        "configure",
-        "setTimeout",
-    ):
-        return None
-    return "test"
+    return None if names[-1] in _NO_TESTS else "test"
 
 
 def _callee(call: "Node") -> str:
-    """`it.only` of `it.only("x", ...)`, of `it.only.each(rows)("x", ...)` and of its form with a template."""
+    """Return `it.only` for `it.only("x", ...)`, for `it.only.each(rows)("x", ...)` and for its template form."""
     function = call.child_by_field_name("function")
     while function is not None and function.type == "call_expression":
         function = function.child_by_field_name("function")
-    # The text of a long chain of calls is that of all its links: nobody names a test by one.
+    # A long chain of calls repeats the text of all its links, and never names a test.
     if function is None or function.end_byte - function.start_byte > _LONGEST:
         return ""
     return "".join(text_of(function).split())
 
 
 def _title_node(call: "Node") -> "Node | None":
-    given = _given(call)
+    given = arguments_of(call)
     # `skipIf(condition)` and `each(rows)` are called first, and get the title afterwards.
     if len(given) < 1 or given[0].type in (*_FUNCTIONS, "array", "object"):
         return None
@@ -187,7 +175,6 @@ def _title_node(call: "Node") -> "Node | None":
 
 
 def _is_call_of(call: "Node") -> bool:
-    """Is it called in its turn?"""
     parent = call.parent
     return parent is not None and parent.type == "call_expression" and parent.child_by_field_name("function") == call
 
@@ -198,7 +185,7 @@ def _title(call: "Node") -> str:
 
 
 def _function(call: "Node") -> "Node | None":
-    return next((one for one in reversed(_given(call)) if one.type in _FUNCTIONS), None)
+    return next((each for each in reversed(arguments_of(call)) if each.type in _FUNCTIONS), None)
 
 
 def _body(call: "Node") -> "Node | None":
@@ -208,19 +195,19 @@ def _body(call: "Node") -> "Node | None":
 
 def _own_marks(call: "Node") -> Iterator[Mark]:
     names = set(_callee(call).split("."))
-    options = " ".join(text_of(one) for one in _given(call) if one.type == "object")
+    options = " ".join(text_of(each) for each in arguments_of(call) if each.type == "object")
     if names & _ONLY or re.search(r"\bonly\s*:\s*true", options):
-        yield Mark(line=line_of(call), text=first_line(call), kind="only")
+        yield mark_of(call, "only")
     if names & _NOT_RUN or re.search(r"\b(skip|todo|ignore)\s*:\s*(true|['\"])", options):
-        yield Mark(line=line_of(call), text=first_line(call), kind="skip")
+        yield mark_of(call, "skip")
     if names & _SOMETIMES:
-        yield Mark(line=line_of(call), text=first_line(call), kind=mark_kind(first_line(call), conditional=True))
+        yield mark_of(call, mark_kind(first_line(call), conditional=True))
 
 
 def _table(call: "Node") -> "Iterator[Node]":
     inner = call.child_by_field_name("function")
     if inner is not None and inner.type == "call_expression":
-        for given in _given(inner):
+        for given in arguments_of(inner):
             yield from _elements(given)
 
 
@@ -228,12 +215,7 @@ def _elements(node: "Node | None") -> "Iterator[Node]":
     if node is not None and node.type == "identifier":
         yield node
     elif node is not None and node.type == "array":
-        yield from (one for one in node.named_children if "comment" not in one.type)
-
-
-def _given(call: "Node") -> "list[Node]":
-    arguments = call.child_by_field_name("arguments")
-    return [one for one in arguments.named_children if "comment" not in one.type] if arguments is not None else []
+        yield from children_of(node)
 
 
 def _object(call: "Node") -> "Node | None":
@@ -242,7 +224,7 @@ def _object(call: "Node") -> "Node | None":
 
 
 def _chain(call: "Node") -> list[str]:
-    """`["expect", "not", "toBe"]`, the arguments left out."""
+    """Return the names in a chain of calls, such as `["expect", "not", "toBe"]`."""
     names: list[str] = []
     node: Node | None = call
     while node is not None:
@@ -274,14 +256,14 @@ def _asserts(node: "Node") -> bool:
 
 
 def _subject(call: "Node") -> "list[Node]":
-    """What is looked at: the arguments of `expect`, or what stands before `.should`."""
+    """Return the tested nodes: the arguments of `expect`, or those before `.should`."""
     node: Node | None = call
-    found: list[Node] = []
+    subject: list[Node] = []
     while node is not None and node.type in ("call_expression", "member_expression", "await_expression"):
         if node.type == "call_expression" and node != call:
-            found = _given(node)
+            subject = arguments_of(node)
         node = node.child_by_field_name("object") or node.child_by_field_name("function")
-    return found
+    return subject
 
 
 def _judged(call: "Node", chain: list[str], given: "list[Node]") -> JudgedCondition:
@@ -313,18 +295,11 @@ def _tolerance(chain: list[str], given: "list[Node]") -> float:
 
 
 def _functions(root: "Node") -> Iterator[Draft]:
-    for node in walk(root, into=lambda one: one.type not in _FUNCTIONS):
+    for node in walk(root, into=lambda each: each.type not in _FUNCTIONS):
         body = node.child_by_field_name("body")
         if node.type in ("function_declaration", "method_definition") and body is not None:
             yield Draft(name=text_of(node.child_by_field_name("name")), node=node, body=body)
         given = node.child_by_field_name("value") if node.type == "variable_declarator" else None
         if given is not None and given.type in _FUNCTIONS:
-            yield Draft(
-                name=text_of(node.child_by_field_name("name")), node=node, body=given.child_by_field_name("body")
-            )
-
-
-def _values(root: "Node") -> Iterator[Value]:
-    for node in walk(root, into=lambda one: one.type not in (*_FUNCTIONS, "function_declaration")):
-        if (found := _READER.value(node)) is not None:
-            yield value_of(found[0], found[1], node)
+            name, body = text_of(node.child_by_field_name("name")), given.child_by_field_name("body")
+            yield Draft(name=name, node=node, body=body)

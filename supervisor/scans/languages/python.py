@@ -5,7 +5,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from forgepool.supervisor.scans.languages.building import Draft, build, mark_kind, value_of, without_empty_helpers
+from forgepool.supervisor.scans.languages.building import (
+    Draft,
+    assertion_of,
+    build,
+    is_false,
+    mark_kind,
+    mark_of,
+    value_of,
+    without_empty_helpers,
+)
 from forgepool.supervisor.scans.languages.conditions import (
     JudgedCondition,
     compare,
@@ -14,9 +23,8 @@ from forgepool.supervisor.scans.languages.conditions import (
     relation_of,
     tolerance_of,
 )
-from forgepool.supervisor.scans.languages.flow import is_false
 from forgepool.supervisor.scans.languages.suite import Assertion, Mark, Strength, Suite, SuiteCase, Value, name_set
-from forgepool.supervisor.scans.languages.syntax import first_line, line_of, text_of, walk, words
+from forgepool.supervisor.scans.languages.syntax import arguments_of, children_of, line_of, text_of, walk, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -55,7 +63,7 @@ _COMPOUND = name_set("if_statement try_statement with_statement else_clause exce
 
 
 class Python:
-    """Python, as scans read it."""
+    """The reader of Python."""
 
     def swallows(self, node: "Node") -> bool:
         if node.type == "try_statement":
@@ -75,20 +83,20 @@ class Python:
     def assertion(self, node: "Node") -> Assertion | None:
         if node.type == "assert_statement" and node.named_children:
             condition = next(child for child in node.named_children if "comment" not in child.type)
-            return _assertion(node, judge(condition), condition)
+            return assertion_of(node, judge(condition), condition)
         if node.type == "raise_statement" and "AssertionError" in text_of(node):
-            return _assertion(node, JudgedCondition(relation="throws", strength=2), node)
+            return assertion_of(node, JudgedCondition(relation="throws", strength=2), node)
         return _called(node) if node.type == "call" else None
 
     def mark(self, node: "Node") -> Mark | None:
         if node.type == "raise_statement" and "SkipTest" in text_of(node):
-            return Mark(line=line_of(node), text=first_line(node), kind="skip")
+            return mark_of(node, "skip")
         if node.type != "call":
             return None
         owner, _, name = text_of(node.child_by_field_name("function")).rpartition(".")
         if name not in _SKIP_CALLS or owner not in _SKIPPERS or (not owner and name in ("exit", "skip", "xfail")):
             return None
-        return Mark(line=line_of(node), text=first_line(node), kind="sometimes" if name == "importorskip" else "skip")
+        return mark_of(node, "sometimes" if name == "importorskip" else "skip")
 
     def value(self, node: "Node") -> "tuple[str, Node] | None":
         if node.type != "assignment":
@@ -98,23 +106,23 @@ class Python:
 
     def rows(self, node: "Node") -> "Iterator[Node]":
         table = node.child_by_field_name("right") if node.type == "for_statement" else None
-        if table is None or not any(one.type == "assert_statement" or _is_claim(one) for one in walk(node)):
+        if table is None or not any(node_.type == "assert_statement" or _is_claim(node_) for node_ in walk(node)):
             return
         if table.type in ("list", "tuple", "set"):
-            yield from (row for row in table.named_children if "comment" not in row.type)
+            yield from children_of(table)
         elif table.type == "identifier":
             yield table
 
 
 def read(root: "Node") -> Suite:
-    """All that pytest or unittest would collect of a module, and the rest of its functions."""
+    """Return what pytest or unittest collects of a module, and the rest of its functions."""
     skips: dict[str, Skipping] = {**dict.fromkeys(_SKIPS, None), **dict(_aliases(root))}
     gone = _shadowed(root)
     cases: dict[str, SuiteCase] = {}
     support: dict[str, SuiteCase] = {}
     for draft, is_test in _definitions(root, _Around(skips=skips)):
         case = build(draft, Python())
-        # A later definition of the same name takes the place of an earlier one, to Python as here.
+        # As in Python, a later definition replaces an earlier one of the same name.
         cases.pop(case.name, None)
         (cases if is_test and case.name.partition("::")[0] not in gone else support)[case.name] = case
     found = Suite(
@@ -128,23 +136,23 @@ def read(root: "Node") -> Suite:
 
 
 def _imports(root: "Node") -> Iterator[tuple[str, str]]:
-    """Each imported name, with the module that it is, or that it is of."""
+    """Yield each imported name, with the module it stands for or comes from."""
     for node in root.named_children:
         if node.type not in ("import_statement", "import_from_statement"):
             continue
         module = text_of(node.child_by_field_name("module_name"))
-        for one in node.children_by_field_name("name"):
-            name = text_of(one.child_by_field_name("name") or one)
-            alias = text_of(one.child_by_field_name("alias")) or name
+        for imported in node.children_by_field_name("name"):
+            name = text_of(imported.child_by_field_name("name") or imported)
+            alias = text_of(imported.child_by_field_name("alias")) or name
             yield alias, f"{module.rstrip('.')}.{name}" if module else name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Around:
-    """What stands around a definition."""
+    """The surroundings of a definition."""
 
     skips: Mapping[str, Skipping]
-    """Names of decorators that skip; of those that the file itself makes, how they do."""
+    """Names of decorators that skip. Those that the file itself defines say how."""
     path: tuple[str, ...] = ()
     collected: bool = True
     marks: tuple[Mark, ...] = ()
@@ -158,26 +166,26 @@ def _definitions(block: "Node", around: _Around) -> Iterator[tuple[Draft, bool]]
         if child.type in _COMPOUND:
             marks = (*here.marks, *_condition(child))
             below = replace(here, marks=marks, collected=here.collected and not _is_dead(child))
-            waiting.extend((one, below) for one in reversed(child.named_children))
+            waiting.extend((node_, below) for node_ in reversed(child.named_children))
             continue
         inner = child.child_by_field_name("definition") if child.type == "decorated_definition" else child
         body = inner.child_by_field_name("body") if inner is not None else None
         if inner is None or body is None:
             continue
-        below = _decorated(inner, [one for one in child.named_children if one.type == "decorator"], here)
+        below = _decorated(inner, [node_ for node_ in child.named_children if node_.type == "decorator"], here)
         if inner.type == "class_definition":
             is_collected = here.collected and _is_collected_class(inner, body)
             below = replace(below, collected=is_collected, marks=(*below.marks, *_class_marks(body)))
-            waiting.extend((one, below) for one in reversed(body.named_children))
+            waiting.extend((node_, below) for node_ in reversed(body.named_children))
         elif inner.type == "function_definition":
-            rows = tuple(_rows([one for one in child.named_children if one.type == "decorator"]))
+            rows = tuple(_rows([node_ for node_ in child.named_children if node_.type == "decorator"]))
             name, labels, marks = "::".join(below.path), below.labels, below.marks
             draft = Draft(name=name, node=inner, body=body, rows=rows, marks=marks, labels=labels)
             yield draft, below.collected and below.path[-1].startswith("test")
 
 
 def _decorated(definition: "Node", decorators: "list[Node]", around: _Around) -> _Around:
-    names = [_decorator_name(one) for one in decorators]
+    names = [_decorator_name(node_) for node_ in decorators]
     return replace(
         around,
         path=(*around.path, text_of(definition.child_by_field_name("name"))),
@@ -201,7 +209,7 @@ def _is_collected_class(node: "Node", body: "Node") -> bool:
     bases = text_of(node.child_by_field_name("superclasses"))
     if "TestCase" in bases:
         return True
-    names = [text_of(one.child_by_field_name("name")) for one in walk(body) if one.type == "function_definition"]
+    names = [text_of(node_.child_by_field_name("name")) for node_ in walk(body) if node_.type == "function_definition"]
     named = text_of(node.child_by_field_name("name")).startswith("Test") or "Test" in bases
     return named and "__init__" not in names and "__new__" not in names
 
@@ -209,7 +217,7 @@ def _is_collected_class(node: "Node", body: "Node") -> bool:
 def _class_marks(body: "Node") -> Iterator[Mark]:
     for node in body.named_children:
         if re.match(r"__test__\s*=\s*(False|0|None)\b|pytestmark\s*=.*\b(skip|xfail)", text_of(node), re.DOTALL):
-            yield Mark(line=line_of(node), text=first_line(node), kind=mark_kind(text_of(node)))
+            yield mark_of(node, mark_kind(text_of(node)))
 
 
 def _decorator_marks(decorators: "list[Node]", skips: Mapping[str, Skipping]) -> Iterator[Mark]:
@@ -218,12 +226,11 @@ def _decorator_marks(decorators: "list[Node]", skips: Mapping[str, Skipping]) ->
         if name in skips:
             text = text_of(node)
             conditional = name in ("skipif", "skipIf", "skipUnless") or _has_condition(node)
-            kind = skips[name] or mark_kind(text, conditional=conditional)
-            yield Mark(line=line_of(node), text=first_line(node), kind=kind)
+            yield mark_of(node, skips[name] or mark_kind(text, conditional=conditional))
 
 
 def _has_condition(decorator: "Node") -> bool:
-    """`xfail(sys.platform == "win32", reason=...)`: an argument of its own, that is no text."""
+    """Tell whether the decorator has a positional argument that is no text, as in `xfail(sys.platform == "win32")`."""
     calls = [node for node in decorator.named_children if node.type == "call"]
     arguments = calls[0].child_by_field_name("arguments") if calls else None
     return arguments is not None and any(
@@ -242,14 +249,14 @@ def _rows(decorators: "list[Node]") -> "Iterator[Node]":
     for node in decorators:
         if not re.search(r"parametri[sz]e|parameterized|ddt|data$|params", _decorator_name(node)):
             continue
-        for one in walk(node):
-            if one.parent is None or one.parent.type != "argument_list":
+        for argument in walk(node):
+            if argument.parent is None or argument.parent.type != "argument_list":
                 continue
-            if one.type in ("list", "tuple"):
-                yield from (row for row in one.named_children if "comment" not in row.type)
-            elif one.type == "identifier":
-                yield one
-            elif one.type == "call" and (called := one.child_by_field_name("function")) is not None:
+            if argument.type in ("list", "tuple"):
+                yield from children_of(argument)
+            elif argument.type == "identifier":
+                yield argument
+            elif argument.type == "call" and (called := argument.child_by_field_name("function")) is not None:
                 yield called
 
 
@@ -257,23 +264,19 @@ def _module_marks(root: "Node") -> Iterator[Mark]:
     for node in root.named_children:
         text = text_of(node)
         if re.match(r"pytestmark\b.*\b(skip|skipif|xfail)\b", text, re.DOTALL):
-            yield Mark(line=line_of(node), text=first_line(node), kind=mark_kind(text, conditional="skipif" in text))
+            yield mark_of(node, mark_kind(text, conditional="skipif" in text))
         elif re.match(r"([\w.]+\.)?__test__\s*=\s*(False|0|None)\b|collect_ignore(_glob)?\b", text):
-            yield Mark(line=line_of(node), text=first_line(node), kind="skip")
+            yield mark_of(node, "skip")
         elif node.type in ("expression_statement", "if_statement", "try_statement", "raise_statement"):
             yield from _skipping(node)
 
 
 def _skipping(statement: "Node") -> Iterator[Mark]:
-    """`pytest.skip(..., allow_module_level=True)` and its like, bare or below a condition."""
-    for node in walk(statement, into=lambda one: not one.type.endswith("_definition")):
+    """Yield calls such as `pytest.skip(..., allow_module_level=True)`, with or without a condition."""
+    for node in walk(statement, into=lambda node_: not node_.type.endswith("_definition")):
         if (mark := Python().mark(node)) is not None:
             bare = statement.type in ("expression_statement", "raise_statement")
-            yield (
-                mark
-                if bare
-                else Mark(line=mark.line, text=mark.text, kind=mark_kind(text_of(statement), conditional=True))
-            )
+            yield mark if bare else replace(mark, kind=mark_kind(text_of(statement), conditional=True))
 
 
 def _module_values(root: "Node") -> Iterator[Value]:
@@ -284,7 +287,7 @@ def _module_values(root: "Node") -> Iterator[Value]:
 
 
 def _shadowed(root: "Node") -> frozenset[str]:
-    """Names of tests that the module takes away again: `del test_a`, `test_a = None`."""
+    """Return the names of tests that the module removes again: `del test_a`, `test_a = None`."""
     names: set[str] = set()
     for node in root.named_children:
         if node.type in ("delete_statement", "expression_statement"):
@@ -294,7 +297,7 @@ def _shadowed(root: "Node") -> frozenset[str]:
 
 
 def _aliases(root: "Node") -> Iterator[tuple[str, Skipping]]:
-    """Other names for marks: `from unittest import skip as later`, `later = pytest.mark.skip`."""
+    """Yield other names for marks: `from unittest import skip as later`, `later = pytest.mark.skip`."""
     for node in root.named_children:
         text = text_of(node)
         for found in re.finditer(r"\b(?:skip|skipif|xfail|skipIf|skipUnless|expectedFailure)\s+as\s+(\w+)", text):
@@ -311,66 +314,52 @@ def _is_claim(node: "Node") -> bool:
 
 def _called(node: "Node") -> Assertion | None:
     owner, _, name = text_of(node.child_by_field_name("function")).rpartition(".")
-    arguments = node.child_by_field_name("arguments")
-    if arguments is None or not name:
+    if node.child_by_field_name("arguments") is None or not name:
         return None
-    given = [one for one in arguments.named_children if "comment" not in one.type]
+    given = arguments_of(node)
     if name in _TWO_SIDES and len(given) >= 2:
         return _two_sided(node, name, given)
     if name in ("assertTrue", "assertFalse", "assert_") and given:
         judged = judge(given[0])
-        return _assertion(node, negate_condition(judged) if name == "assertFalse" else judged, given[0])
+        return assertion_of(node, negate_condition(judged) if name == "assertFalse" else judged, given[0])
     if name in ("assertIsNone", "assertIsNotNone") and given:
-        judged = (
-            JudgedCondition(relation="nothing", strength=3)
-            if name == "assertIsNone"
-            else JudgedCondition(relation="something")
+        is_none = JudgedCondition(relation="nothing", strength=3)
+        return assertion_of(
+            node, is_none if name == "assertIsNone" else JudgedCondition(relation="something"), given[0]
         )
-        return _assertion(node, judged, given[0])
     if name in _OUTCOMES and owner in ("pytest", "self", "cls", "unittest", ""):
         body = _body_awaited(node)
         itself = body is not None and bool(body.named_children) and body.named_children[0].type == "raise_statement"
         judged = JudgedCondition(relation="throws", strength=0) if itself else _outcome(given)
-        return _assertion(node, judged, *([node, body] if body is not None else [node]))
+        return assertion_of(node, judged, *([node, body] if body is not None else [node]))
     if not _ASSERTING.match(name):
         return None
     strength: Strength = 3 if name in _EXACT_CALLS else 1 if name == "assert_called" else 2
-    return _assertion(node, JudgedCondition(strength=strength, tolerance=tolerance_of(words(node))), node)
+    return assertion_of(node, JudgedCondition(strength=strength, tolerance=tolerance_of(words(node))), node)
 
 
 def _two_sided(node: "Node", name: str, given: "list[Node]") -> Assertion:
     judged = compare(relation_of(_TWO_SIDES[name]), words(given[0]), words(given[1]))
     if name == "assertSequenceEqual":
-        # A tuple is as good to it as a list.
+        # It accepts a tuple in place of a list.
         judged = replace(judged, strength=min(judged.strength, 2))
-    return _assertion(node, judged, given[0], given[1])
+    return assertion_of(node, judged, given[0], given[1])
 
 
 def _outcome(given: "list[Node]") -> JudgedCondition:
-    """What is raised: anything at all, something of a kind, or something that says a certain thing."""
+    """Judge an expected error: anything at all, a certain type, or a type with a certain message."""
     broad = bool(given) and text_of(given[0]) in _BROAD
-    told = any(text_of(one).startswith("match") for one in given)
-    strength: Strength = 3 if told and not broad else 1 if broad and not told else 2
+    has_message = any(text_of(argument).startswith("match") for argument in given)
+    strength: Strength = 3 if has_message and not broad else 1 if broad and not has_message else 2
     return JudgedCondition(relation="throws", strength=strength)
 
 
 def _body_awaited(node: "Node") -> "Node | None":
-    """What is to raise: the body of the `with` that a call stands in."""
+    """Return the code that must raise: the body of the `with` around the call."""
     above = node.parent
     while above is not None and above.type in ("with_item", "with_clause", "as_pattern"):
         above = above.parent
     return above.child_by_field_name("body") if above is not None and above.type == "with_statement" else None
-
-
-def _assertion(node: "Node", judged: JudgedCondition, *said: "Node") -> Assertion:
-    return Assertion(
-        line=line_of(node),
-        text=first_line(node),
-        words=words(*said),
-        relation=judged.relation,
-        strength=judged.strength,
-        tolerance=judged.tolerance,
-    )
 
 
 def _catches(clause: "Node") -> bool:
@@ -379,7 +368,7 @@ def _catches(clause: "Node") -> bool:
 
 
 def _answers(clause: "Node") -> bool:
-    """Does the clause fail the test in its turn, or look at what it caught?"""
+    """Tell whether the clause fails the test itself, or checks what it caught."""
     return any(
         node.type in ("raise_statement", "assert_statement") or (node.type == "call" and Python().assertion(node))
         for node in walk(clause)

@@ -1,18 +1,18 @@
 """
-Tests of Rust: functions with an attribute that ends in `test`, wherever they stand; those of rstest and test_case too.
+Tests of Rust: functions with an attribute that ends in `test`, anywhere, and those of rstest and test_case.
 
-What stands in a macro is tokens to the grammar: the arguments of `assert!` and its like are parsed once more, as the
-expressions that they are. Tests that another macro makes, as `proptest!` does, and those in documentation are not seen.
+The contents of a macro are tokens to the grammar. The arguments of `assert!` and the like are parsed again, as
+expressions. Tests made by other macros, such as `proptest!`, and those in documentation are not seen.
 """
 
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from forgepool.supervisor.scans.languages.building import Draft, build, mark_kind, value_of
+from forgepool.supervisor.scans.languages.building import Draft, assertion_of, build, mark_kind, mark_of, values_in
 from forgepool.supervisor.scans.languages.conditions import JudgedCondition, compare, judge, relation_of
-from forgepool.supervisor.scans.languages.suite import Assertion, CodeToken, Mark, Suite, SuiteCase
-from forgepool.supervisor.scans.languages.syntax import first_line, line_of, parse, text_of, walk, words
+from forgepool.supervisor.scans.languages.suite import Assertion, Mark, Suite, SuiteCase
+from forgepool.supervisor.scans.languages.syntax import children_of, parse, text_of, walk, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -24,7 +24,7 @@ _FAILS = frozenset(["panic", "unreachable"])
 
 
 class Rust:
-    """Rust, as scans read it."""
+    """The reader of Rust."""
 
     def swallows(self, node: "Node") -> bool:
         return node.type == "call_expression" and "catch_unwind" in text_of(node.child_by_field_name("function"))
@@ -44,12 +44,13 @@ class Rust:
         given = _arguments(node)
         if name.removeprefix("prop_") in _SIDES and len(given) >= 2:
             operator = _SIDES[name.removeprefix("prop_")]
-            return _assertion(node, compare(relation_of(operator), words(given[0]), words(given[1])), words(*given[:2]))
+            judged = compare(relation_of(operator), words(given[0]), words(given[1]))
+            return assertion_of(node, judged, *given[:2])
         if name in ("assert", "debug_assert", "prop_assert") and given:
-            return _assertion(node, judge(given[0]), words(given[0]))
+            return assertion_of(node, judge(given[0]), given[0])
         if name in _FAILS:
-            return _assertion(node, JudgedCondition(relation="throws", strength=2), ())
-        return _assertion(node, JudgedCondition(strength=3 if "snapshot" in name else 2), words(*given))
+            return assertion_of(node, JudgedCondition(relation="throws", strength=2))
+        return assertion_of(node, JudgedCondition(strength=3 if "snapshot" in name else 2), *given)
 
     def mark(self, node: "Node") -> Mark | None:
         return None
@@ -66,25 +67,21 @@ class Rust:
         if table is not None and table.type == "reference_expression":
             table = table.named_children[-1]
         if table is not None and table.type == "array_expression":
-            yield from (one for one in table.named_children if "comment" not in one.type)
+            yield from children_of(table)
 
 
 _READER = Rust()
 
 
 def read(root: "Node") -> Suite:
-    """Every function that `cargo test` would run, and those beside the tests."""
+    """Return the functions that `cargo test` runs, and those beside the tests."""
     cases: dict[str, SuiteCase] = {}
     support: dict[str, SuiteCase] = {}
     for draft, is_test in _functions(root):
         case = build(draft, _READER)
         if is_test or case.assertions or "tests" in case.name.split("::")[:-1]:
             (cases if is_test else support)[case.name] = case
-    values = tuple(
-        value_of(found[0], found[1], node)
-        for node in walk(root, into=lambda one: one.type != "function_item")
-        if (found := _READER.value(node)) is not None
-    )
+    values = values_in(root, _READER, lambda node: node.type != "function_item")
     return Suite(cases=cases, support=support, values=values)
 
 
@@ -112,53 +109,34 @@ def _functions(root: "Node") -> Iterator[tuple[Draft, bool]]:
 def _draft(
     node: "Node", path: tuple[str, ...], attributes: "list[Node]", marks: tuple[Mark, ...]
 ) -> tuple[Draft, bool]:
-    texts = [text_of(one) for one in attributes]
-    expected = [one for one in attributes if "should_panic" in text_of(one)]
     assertions = tuple(
-        _assertion(one, JudgedCondition(relation="throws", strength=3 if "expected" in text_of(one) else 2), words(one))
-        for one in expected
+        assertion_of(each, JudgedCondition(relation="throws", strength=3 if "expected" in text_of(each) else 2), each)
+        for each in attributes
+        if "should_panic" in text_of(each)
     )
-    rows = [one for one in attributes if re.match(r"#\[\s*(\w+::)*(case|test_case)\b", text_of(one))]
-    draft = Draft(
-        name="::".join(path),
-        node=node,
-        body=node.child_by_field_name("body"),
-        rows=tuple(rows),
-        marks=marks,
-        assertions=assertions,
-    )
-    return draft, any(_TEST.match(text) for text in texts)
+    rows = tuple(each for each in attributes if re.match(r"#\[\s*(\w+::)*(case|test_case)\b", text_of(each)))
+    body = node.child_by_field_name("body")
+    draft = Draft(name="::".join(path), node=node, body=body, rows=rows, marks=marks, assertions=assertions)
+    return draft, any(_TEST.match(text_of(each)) for each in attributes)
 
 
 def _marks(attributes: "list[Node]") -> Iterator[Mark]:
     for node in attributes:
         text = text_of(node)
         if _IGNORED.match(text):
-            conditional = "cfg_attr" in text
-            yield Mark(line=line_of(node), text=first_line(node), kind=mark_kind(text, conditional=conditional))
+            yield mark_of(node, mark_kind(text, conditional="cfg_attr" in text))
         elif re.match(r"#\[\s*cfg\s*\(", text) and "".join(text.split()) != "#[cfg(test)]":
-            yield Mark(line=line_of(node), text=first_line(node), kind=mark_kind(text, conditional=True))
+            yield mark_of(node, mark_kind(text, conditional=True))
 
 
 def _arguments(macro: "Node") -> "list[Node]":
-    """The arguments of a macro that takes expressions, as such."""
-    tokens = next((one for one in macro.named_children if one.type == "token_tree"), None)
+    """Return the arguments of a macro that takes expressions."""
+    tokens = next((each for each in macro.named_children if each.type == "token_tree"), None)
     if tokens is None:
         return []
     source = f"fn f() {{ g({text_of(tokens)[1:-1]}) }}".encode()
-    root = parse("rust", source)
+    root = parse("rust", source, texts=True)
     for node in walk(root) if root is not None else ():
         if node.type == "arguments":
-            return [one for one in node.named_children if "comment" not in one.type]
+            return children_of(node)
     return []
-
-
-def _assertion(node: "Node", judged: JudgedCondition, said: tuple[CodeToken, ...]) -> Assertion:
-    return Assertion(
-        line=line_of(node),
-        text=first_line(node),
-        words=said,
-        relation=judged.relation,
-        strength=judged.strength,
-        tolerance=judged.tolerance,
-    )

@@ -1,1 +1,1 @@
-"""Source files for scans: parsed within bounds, in one spelling, without layout."""
+"""Source files as scans read them: comments and strings apart from code, in one spelling, and without layout."""

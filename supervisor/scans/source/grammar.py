@@ -1,7 +1,8 @@
 """
-Sources read by grammar: what of a file is comment, what is string, what is code.
+The comments, strings and code of a source file, read by its grammar.
 
-Where there is no grammar for a language, or a file is too much for one, `lexicon` tells comments and strings apart.
+Languages without a grammar, and files that are too much for one, are read by the signs that open comments and
+strings. No expression for these can fail once it has started, so the text is read once, however it is quoted.
 """
 
 import re
@@ -13,8 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from forgepool.supervisor.gate_file.test_paths import is_test_path
-from forgepool.supervisor.scans.source.bounded_parse import language_of, parse, query
-from forgepool.supervisor.scans.source.lexicon import LexedPiece, find_pieces
+from forgepool.supervisor.scans.languages.syntax import language_of, parse, query
 from forgepool.supervisor.scans.source.silences import (
     Silence,
     Statement,
@@ -28,6 +28,84 @@ from forgepool.worktrees.commits.diff import DiffLine, FileDiff, contents
 
 if TYPE_CHECKING:
     from tree_sitter import Node
+
+
+class LexedPiece(NamedTuple):
+    """A comment or a string, by the bytes where it begins and ends."""
+
+    start: int
+    end: int
+    string: bool
+
+
+_SLASHES = rb"//[^\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/)?"
+_HASH = rb"(?:(?<=\s)|(?<![\s\S]))#[^\n]*"
+_DASHES = rb"--[^\n]*"
+_MARKUP = rb"<!--(?:[^-]|-(?!->))*+(?:-->)?"
+_SEMICOLON = rb";[^\n]*"
+_PERCENT = rb"%[^\n]*"
+_TRIPLE = rb'"""(?:[^"]|"(?!""))*+(?:""")?|' + rb"'''(?:[^']|'(?!''))*+(?:''')?"
+_DOUBLE = rb'(?<!\w)"(?:\\.|[^"\\\n])*+"?'
+_SINGLE = rb"(?<!\w)'(?:\\.|[^'\\\n])*+'?"
+_TICKS = rb"`(?:\\.|[^`\\\n])*+`?"
+
+
+def _reader(comments: bytes, *strings: bytes) -> re.Pattern[bytes]:
+    return re.compile(b"(?P<comment>" + comments + b")|" + b"|".join(strings), re.DOTALL)
+
+
+_C = _reader(_SLASHES, _DOUBLE, _SINGLE, _TICKS)
+_SHELL = _reader(_HASH, _TRIPLE, _DOUBLE, _SINGLE)
+_BOTH = _reader(_HASH + b"|" + _SLASHES, _DOUBLE, _SINGLE)
+_SQL = _reader(_DASHES + rb"|/\*(?:[^*]|\*(?!/))*+(?:\*/)?", _DOUBLE, _SINGLE)
+_XML = _reader(_MARKUP, rb"(?!)")
+_PAGE = _reader(_MARKUP + b"|" + _SLASHES, _DOUBLE, _SINGLE, _TICKS)
+_LISP = _reader(_SEMICOLON, _DOUBLE)
+_TEX = _reader(_PERCENT, rb"(?!)")
+_INI = _reader(_HASH + rb"|(?:(?<=\n)|(?<![\s\S]))[ \t]*;[^\n]*", _DOUBLE, _SINGLE)
+
+_SUFFIXES = (
+    (_C, "c h cc cpp cxx hh hpp hxx m mm cs kt kts swift scala dart groovy gradle proto less scss css sol zig"),
+    (_C, "go rs java js jsx mjs cjs ts tsx mts cts jsonc json5"),
+    (_SHELL, "py pyi pyw sh bash zsh fish rb pl pm r jl yaml yml toml cmake mk ex exs nix graphql ps1 psm1"),
+    (_SHELL, "conf env properties rego tcl awk bzl bazel star cfg"),
+    (_BOTH, "php tf tfvars hcl"),
+    (_SQL, "sql lua hs elm adb ads"),
+    (_XML, "xml xsd xsl xslt csproj props targets html htm"),
+    (_PAGE, "vue svelte astro"),
+    (_LISP, "clj cljs cljc el lisp scm"),
+    (_TEX, "tex sty erl hrl"),
+    (_INI, "ini"),
+)
+_NAMES = (
+    (_SHELL, "makefile gnumakefile dockerfile containerfile gemfile rakefile procfile justfile cmakelists.txt"),
+    (_SHELL, "vagrantfile build workspace .gitignore .gitattributes .dockerignore .editorconfig .env"),
+    (_C, "jenkinsfile"),
+)
+_BY_SUFFIX = {suffix: reader for reader, suffixes in _SUFFIXES for suffix in suffixes.split()}
+_BY_NAME = {name: reader for reader, names in _NAMES for name in names.split()}
+
+
+def find_pieces(path: str, text: bytes) -> Iterator[LexedPiece]:
+    """Yield the comments and strings of a text in order. Unknown languages have none."""
+    reader = _reader_of(path, text)
+    if reader is not None:
+        for found in reader.finditer(text):
+            yield LexedPiece(found.start(), found.end(), found["comment"] is None)
+
+
+def is_code(path: str, text: bytes = b"") -> bool:
+    """Tell whether the comments and strings of its language are known."""
+    return _reader_of(path, text) is not None
+
+
+def _reader_of(path: str, text: bytes) -> re.Pattern[bytes] | None:
+    name = path.rpartition("/")[2].lower()
+    known = _BY_NAME.get(name) or _BY_NAME.get(name.partition(".")[0] if name.startswith("dockerfile.") else "")
+    if known is None and "." in name:
+        known = _BY_SUFFIX.get(name.rpartition(".")[2])
+    return known or (_SHELL if "." not in name and text.startswith(b"#!") else None)
+
 
 _SCRIPT = ("comment", "string_fragment", "escape_sequence", "regex_pattern")
 _PIECES = {
@@ -48,7 +126,7 @@ _NEXT_COMMENT = re.compile(r"[ \t]#[ \t]")
 
 
 class Remark(NamedTuple):
-    """One line of a comment, or of a string, that was added."""
+    """One added line of a comment or a string."""
 
     line: int
     text: str
@@ -57,27 +135,27 @@ class Remark(NamedTuple):
 
 @dataclass(frozen=True)
 class SourceText:
-    """A file's new text, read once for all rules. What is asked of it concerns the added lines alone."""
+    """A file's new text, read once for all rules. Its properties are about the added lines only."""
 
     file: FileDiff
     text: bytes
     language: str | None
-    """The grammar's."""
+    """The name of its grammar."""
     parsed: bool = True
-    """There is still room for it in what is parsed of one change."""
+    """The change is still small enough for this file to be parsed."""
     old_text: bytes = b""
     """The file's text before the change."""
     same_code: bool = False
-    """Only comments and layout differ: no node is new."""
+    """Only comments and layout differ, so no node is new."""
 
     @cached_property
     def before(self) -> "SourceText":
-        """The file as it was, every line of it taken for added: what a rule finds here is not new."""
+        """The old file with every line taken as added. A rule's findings in it are not new."""
         return whole_source(self.file.old_path or self.file.path, self.old_text)
 
     @cached_property
     def whole(self) -> "SourceText":
-        """The file as it is, every line of it taken for added."""
+        """The new file with every line taken as added."""
         return whole_source(self.file.path, self.text)
 
     @cached_property
@@ -86,22 +164,22 @@ class SourceText:
 
     @cached_property
     def numbers(self) -> list[int]:
-        """Of the added lines."""
+        """The numbers of the added lines."""
         return [line.number for line in self.file.added]
 
     @cached_property
     def root(self) -> "Node | None":
-        """The file's tree; None where there is no grammar for it, or it is too much for the grammar."""
+        """The file's tree. None without a grammar, or if the file is too much for it."""
         return parse(self.language, self.text) if self.language and self.parsed else None
 
     @cached_property
     def too_much(self) -> bool:
-        """Is there a grammar that cannot be asked?"""
+        """The grammar of its language could not parse it."""
         return self.language is not None and self.root is None
 
     @cached_property
     def pieces(self) -> tuple[LexedPiece, ...]:
-        """Comments and strings, in the order of the text."""
+        """The comments and strings, in the order of the text."""
         if self.root is None or self.language is None:
             return tuple(find_pieces(self.file.path, self.text))
         nodes = self._captured(*_PIECES[self.language])
@@ -110,13 +188,13 @@ class SourceText:
 
     @cached_property
     def remarks(self) -> tuple[Remark, ...]:
-        """The added lines of comments and strings, apart from the code around them."""
+        """The added lines of comments and strings, without the code around them."""
         return tuple(remark for remark in self._all_remarks() if self.adds(remark.line))
 
     @property
     def comments(self) -> Iterator[Remark]:
-        """The added lines of comments that the file now has more often than before, wherever in it they stand."""
-        # A tree is asked about its added lines alone: only the whole text knows how often a comment stands in it.
+        """The added lines of comments that occur more often than before, wherever they stand."""
+        # Only the whole text knows how often a comment occurs, as a tree is queried for its added lines alone.
         new = lines_of_new_comments(self.whole, self.before)
         return (remark for remark in self.remarks if not remark.string and remark.line in new)
 
@@ -133,7 +211,7 @@ class SourceText:
     def silences(self) -> tuple[Silence, ...]:
         """Every comment of the whole text that silences a tool."""
         parts = [(line, text) for line, text in self._comment_parts if is_silence(text)]
-        types = tuple(one for one in _PIECES[self.language] if "comment" in one) if self.language else ()
+        types = tuple(each for each in _PIECES[self.language] if "comment" in each) if self.language else ()
         nodes = {
             line: node
             for node in (self._captured(*types) if parts and types else ())
@@ -151,7 +229,7 @@ class SourceText:
 
     @cached_property
     def statements(self) -> dict[int, Counter[Statement]]:
-        """Every statement of the whole text, by the number of the definition that it stands in."""
+        """The statements of the whole text, counted by the number of their definition."""
         found: dict[int, Counter[Statement]] = {}
         for line, statement in statements_of(self.root, self.text) if self.root is not None else ():
             found.setdefault(self._scopes.get(line, 0), Counter())[statement] += 1
@@ -165,10 +243,10 @@ class SourceText:
 
     @cached_property
     def _scopes(self) -> dict[int, int]:
-        """For each line inside a Python definition, a number for that definition and those around it."""
+        """For each line in a Python definition, a number for that definition and those around it."""
         scopes: dict[int, int] = {}
         found = self._captured(*_DEFINITIONS) if self.language == "python" else []
-        for node in sorted(found, key=lambda one: one.start_byte):
+        for node in sorted(found, key=lambda each: each.start_byte):
             name = node.child_by_field_name("name")
             first, last = node.start_point.row + 1, node.end_point.row + 1
             scope = hash((scopes.get(first, 0), self.text_of(name) if name else b""))
@@ -176,22 +254,20 @@ class SourceText:
         return scopes
 
     def nodes(self, *types: str) -> "Iterator[Node]":
-        """The nodes of these types that an added line has a part in."""
+        """Return the nodes of these types that overlap an added line."""
         return (node for node in self._captured(*types) if self._is_added(node)) if not self.same_code else iter(())
 
     def text_of(self, node: "Node") -> bytes:
-        """
-        A node's text. Its own attribute is not for this: it asks the reader that the tree was parsed by, sign by sign.
-        """
+        """Return a node's text. The node's own attribute is slow: it calls the reader of its tree byte by byte."""
         return self.text[node.start_byte : node.end_byte]
 
     def adds(self, number: int) -> bool:
-        """Is this line of the new file an added one?"""
+        """Tell whether this line of the new file is an added one."""
         at = bisect_left(self.numbers, number)
         return at < len(self.numbers) and self.numbers[at] == number
 
     def code(self, number: int) -> str:
-        """One line of the new text, its comments and strings blanked out."""
+        """Return one line of the new text with its comments and strings blanked out."""
         start, end = self._lines[number - 1], self._lines[number]
         line = bytearray(self.text[start:end].rstrip(b"\r\n"))
         for piece in self._touching(start, end):
@@ -216,7 +292,7 @@ class SourceText:
 
     @cached_property
     def _lines(self) -> list[int]:
-        """Where each line begins, in bytes; and where the text ends."""
+        """The byte where each line begins, and the end of the text."""
         starts, at = [0], self.text.find(b"\n")
         while at >= 0:
             starts.append(at + 1)
@@ -234,38 +310,34 @@ class SourceText:
         return cursor.captures(self.root).get("it", [])
 
     def _is_added(self, node: "Node") -> bool:
-        return self._any_added(node.start_point.row + 1, node.end_point.row + 1)
-
-    def _any_added(self, first: int, last: int) -> bool:
-        at = bisect_left(self.numbers, first)
-        return at < len(self.numbers) and self.numbers[at] <= last
+        at = bisect_left(self.numbers, node.start_point.row + 1)
+        return at < len(self.numbers) and self.numbers[at] <= node.end_point.row + 1
 
 
 def sources(subject: Subject, read: Sequence[FileDiff] | None = None) -> tuple[SourceText, ...]:
-    """Of these files, or of all that are read, those with added lines, save links and submodules."""
+    """Return the regular files with added lines, from `read` or from all scanned files."""
     files = [file for file in (subject.read if read is None else read) if file.added and file.mode.startswith("100")]
     texts = contents(subject.git, (side for file in files for side in (file.id, file.old_id)))
     left = _MOST_PARSED_IN_ALL
     found = []
     for file in files:
-        if file.id in texts:
-            left -= len(texts[file.id])
-            language = language_of(file.path, texts[file.id])
-            found.append(
-                SourceText(
-                    file=file,
-                    text=texts[file.id],
-                    language=language,
-                    parsed=left >= 0,
-                    old_text=texts.get(file.old_id, b""),
-                    same_code=file.path in subject.same_code,
-                )
-            )
+        if (text := texts.get(file.id)) is None:
+            continue
+        left -= len(text)
+        source = SourceText(
+            file=file,
+            text=text,
+            language=language_of(file.path, text),
+            parsed=left >= 0,
+            old_text=texts.get(file.old_id, b""),
+            same_code=file.path in subject.same_code,
+        )
+        found.append(source)
     return tuple(found)
 
 
 def whole_source(path: str, text: bytes) -> SourceText:
-    """A text of which every line is taken for added."""
+    """Return a text with every line taken as added."""
     lines = tuple(
         DiffLine(number=at, text=line.decode("utf-8", "backslashreplace"))
         for at, line in enumerate(text.split(b"\n"), 1)
@@ -275,14 +347,13 @@ def whole_source(path: str, text: bytes) -> SourceText:
 
 
 def lines_of_new_comments(now: SourceText, before: SourceText) -> frozenset[int]:
-    """The lines of every comment that is there more often than before, or silences another statement than before."""
+    """Return the lines of comments that occur more often than before, or silence another statement."""
     had = before.comment_lines
     more = (lines for text, lines in now.comment_lines.items() if len(lines) > len(had.get(text, ())))
     return lines_of_new_silences(now, before).union(*more)
 
 
 def _parts(remark: Remark) -> list[str]:
-    """A comment's text; of several behind each other, each."""
     text = _PUT_OFF.sub(lambda found: found[0].upper(), remark.text)
     return [
         _BLANKS.sub(" ", part).strip(" ")

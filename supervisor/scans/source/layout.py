@@ -1,9 +1,9 @@
 """
 Differences that are more than layout.
 
-A formatter changes lines and leaves the syntax as it is. Lines without a new statement or a new comment are dropped
-from a file's difference before any rule looks at it. Python is compared statement by statement, and a statement counts
-as old only below the same definitions and conditions. In other languages only whole files are compared.
+A formatter changes lines and keeps the syntax. So lines without a new statement or a new comment are dropped from a
+diff before any rule reads it. Python is compared statement by statement, and a statement only counts as old below
+the same definitions and conditions. Other languages are compared file by file.
 """
 
 import re
@@ -12,9 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from forgepool.supervisor.scans.languages.syntax import parse, text_of, walk, words
-from forgepool.supervisor.scans.source.bounded_parse import language_of
-from forgepool.supervisor.scans.source.bounded_parse import parse as parse_without_texts
+from forgepool.supervisor.scans.languages.syntax import language_of, parse, text_of, walk, words
 from forgepool.supervisor.scans.source.grammar import lines_of_new_comments, whole_source
 from forgepool.supervisor.scans.source.spelling import is_same_code
 from forgepool.worktrees.commits.diff import DiffLine, FileDiff
@@ -31,7 +29,7 @@ _COMPARED = _COMPARED_WHOLE | {"python"}
 _ENDS = {"go": frozenset([";", "\n"]), **dict.fromkeys(("javascript", "typescript", "tsx"), frozenset([";"]))}
 _QUOTES = frozenset(['"', "'"])
 _TUPLES = frozenset(["tuple_type", "tuple_pattern", "tuple_expression"])
-"""Of Rust: a comma behind a single element makes the tuple."""
+"""Tuples of Rust, where a comma after a single element has a meaning."""
 _BLANKS = re.compile(rb"[ \t\n]+")
 _CLOSERS = frozenset([")", "]", "}", ">"])
 _MOST_COMPARED = 16_000_000
@@ -48,14 +46,14 @@ class _Unit(NamedTuple):
 
 
 def may_be_layout(file: FileDiff) -> bool:
-    """Is it a source that was there before, in a language whose statements can be told apart?"""
+    """Tell whether the file existed before, in a language whose statements can be compared."""
     return file.status == "M" and bool(file.added or file.removed) and language_of(file.path) in _COMPARED
 
 
 def without_layout(
     files: Sequence[FileDiff], texts: Mapping[str, bytes]
 ) -> tuple[tuple[FileDiff, ...], frozenset[str]]:
-    """The files without lines that hold nothing new; and the paths of those in which no code differs."""
+    """Return the files without lines that hold nothing new, and the paths of files whose code is unchanged."""
     reduced: list[FileDiff] = []
     same: set[str] = set()
     left = _MOST_COMPARED
@@ -78,14 +76,14 @@ def without_layout(
 
 
 def _without_old_statements(file: FileDiff, old: bytes, new: bytes) -> FileDiff:
-    before, after = parse("python", old), parse("python", new)
+    before, after = parse("python", old, texts=True), parse("python", new, texts=True)
     if before is None or after is None or before.has_error or after.has_error:
         return file
     ids: dict[_Key, int] = {}
     was, now = list(_units(before, ids)), list(_units(after, ids))
-    said, says = whole_source(file.path, old), whole_source(file.path, new)
-    added = _rows_of_more(now, was) | lines_of_new_comments(says, said)
-    removed = _rows_of_more(was, now) | lines_of_new_comments(said, says)
+    source_before, source_after = whole_source(file.path, old), whole_source(file.path, new)
+    added = _rows_of_more(now, was) | lines_of_new_comments(source_after, source_before)
+    removed = _rows_of_more(was, now) | lines_of_new_comments(source_before, source_after)
     return replace(file, added=_kept(file.added, added), removed=_kept(file.removed, removed))
 
 
@@ -94,13 +92,13 @@ def _kept(lines: tuple[DiffLine, ...], numbers: frozenset[int]) -> tuple[DiffLin
 
 
 def _rows_of_more(those: list[_Unit], others: list[_Unit]) -> frozenset[int]:
-    """The rows of every unit that is there more often than among the others."""
+    """Return the rows of every unit that occurs more often than among the others."""
     more = Counter(unit.key for unit in those) - Counter(unit.key for unit in others)
     return frozenset(row for unit in those if more[unit.key] for row in unit.rows)
 
 
 def _units(root: "Node", ids: dict[_Key, int]) -> Iterator[_Unit]:
-    """Every statement, told apart by what it says and by the definitions and conditions around it."""
+    """Yield every statement, identified by its words and by the definitions and conditions around it."""
     waiting: list[tuple[Node, int]] = [(root, 0)]
     while waiting:
         node, around = waiting.pop()
@@ -116,8 +114,8 @@ def _units(root: "Node", ids: dict[_Key, int]) -> Iterator[_Unit]:
             head = [child for child in node.children if not _is_below(child)]
             key = words(*head) if head else words(node)
             yield _Unit((around, node.type, key), frozenset(_rows(head or [node])))
-            said = text_of(node.child_by_field_name("name")) if node.type in _DEFINITIONS else key
-            below = ids.setdefault((around, node.type, said), len(ids) + 1)
+            name_or_key = text_of(node.child_by_field_name("name")) if node.type in _DEFINITIONS else key
+            below = ids.setdefault((around, node.type, name_or_key), len(ids) + 1)
             waiting.extend((child, below) for child in node.named_children if _is_below(child))
 
 
@@ -131,22 +129,22 @@ def _rows(nodes: "list[Node]") -> Iterator[int]:
 
 
 def _imported(node: "Node", around: int) -> Iterator[_Unit]:
-    """Each name by itself, however many are imported by one statement."""
+    """Yield each imported name by itself, however many one statement imports."""
     module = text_of(node.child_by_field_name("module_name"))
-    names = node.children_by_field_name("name") or [one for one in walk(node) if one.type == "wildcard_import"]
+    names = node.children_by_field_name("name") or [each for each in walk(node) if each.type == "wildcard_import"]
     for name in names:
         yield _Unit((around, node.type, module, words(name)), frozenset(_rows([name])))
 
 
 def _is_same_tree(language: str, old: bytes, new: bytes) -> bool:
-    before, after = parse_without_texts(language, old), parse_without_texts(language, new)
+    before, after = parse(language, old), parse(language, new)
     if before is None or after is None or before.has_error or after.has_error:
         return False
     return _shape(language, before, old) == _shape(language, after, new)
 
 
 def _shape(language: str, root: "Node", text: bytes) -> list[bytes]:
-    """The tree as a list, leaves with their texts; without trailing commas, quotation marks and ends of statements."""
+    """Return the tree as a list with the texts of its leaves, without trailing commas, quotes and statement ends."""
     shape: list[bytes] = []
     waiting: list[Node | None] = [root]
     while waiting:
@@ -156,7 +154,7 @@ def _shape(language: str, root: "Node", text: bytes) -> list[bytes]:
         elif "comment" in node.type or not node.child_count:
             if not _is_layout(language, node):
                 leaf = text[node.start_byte : node.end_byte]
-                # A sign whose text is not its type has more to it: `b"` is a quotation mark to the grammar.
+                # The text of a sign may differ from its type: to the grammar, `b"` is a quotation mark.
                 says_more = node.is_named or leaf != node.type.encode()
                 shape.append(_BLANKS.sub(b" ", leaf) if "comment" in node.type else leaf if says_more else b"")
                 shape.append(node.type.encode() if node.type not in _QUOTES else b"quote")

@@ -1,8 +1,8 @@
 """
-Comments that tell a tool to look away, by the statements that they stand on.
+Comments that silence a tool, identified by the statements they stand on.
 
-A formatter carries such a comment along with its statement, and whoever edits a statement may leave it there. One that
-comes to stand on another statement silences what was not silenced before, however often it was in the file.
+A formatter moves such a comment with its statement, and an editor may change the statement below it. A comment on
+another statement silences something new, however often it occurred in the file.
 """
 
 import re
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 Statement = tuple[bytes, ...]
-"""Its words, without layout, quotation marks and the blocks below it; none where a comment stands by itself."""
+"""The words of a statement without layout, quotes and its blocks. Empty for a comment that stands alone."""
 
 _SILENCES = re.compile(
     r"\b(?:noqa|ignore|disable|nosec|pragma|nolint|nosonar|nopmd|noinspection|expect-error|(?:pyre-|flow-?)fixme)\b",
@@ -23,14 +23,8 @@ _SILENCES = re.compile(
 _BODIES = frozenset(
     [
         *("module", "block", "program", "source_file", "statement_block", "statement_list", "class_body", "enum_body"),
-        *(
-            "interface_body",
-            "switch_body",
-            "switch_block",
-            "switch_block_statement_group",
-            "switch_case",
-            "switch_default",
-        ),
+        *("interface_body", "switch_body", "switch_block", "switch_block_statement_group", "switch_case"),
+        "switch_default",
         *("expression_case", "type_case", "communication_case", "default_case", "match_block"),
         *("declaration_list", "field_declaration_list", "enum_variant_list", "object_type", "do_group"),
     ]
@@ -42,25 +36,25 @@ _PARTS = frozenset(
     ]
 )
 _LISTS = frozenset(["object", "array", "arguments", "jsx_element", "jsx_fragment", "literal_value"])
-"""Lists in JavaScript and Go; a comment may stand before one of their elements."""
+"""Lists in JavaScript and Go, where a comment may stand before an element."""
 _TEXTS = frozenset(["string_content", "string_fragment", "string_literal", "interpreted_string_literal"])
-"""Parts of them are no leaves."""
+"""Nodes that count as one leaf, whatever their parts."""
 _WORD = re.compile(rb"\w+|[^\w\s\"'`(),;\\]+")
 _LIKE = 0.3
-"""The least share of words that two statements have in common where one has become the other."""
+"""The least share of common words at which one statement may have become the other."""
 _MOST_PAIRS = 20_000
-"""Pairs of statements that are compared; in a change with more, every moved comment counts as new."""
+"""Pairs of statements to compare. Beyond them, every moved comment counts as new."""
 _MOST_WORDS = 400
-"""Words of a statement that are looked at."""
+"""Words of a statement that are compared."""
 
 
 class Silence(NamedTuple):
-    """One line of such a comment."""
+    """One line of a silencing comment."""
 
     line: int
     text: str
     scope: int
-    """The definition that it stands in."""
+    """The number of the definition around it."""
     statement: Statement
 
 
@@ -72,7 +66,7 @@ class Side(Protocol):
 
     @property
     def statements(self) -> Mapping[int, Counter[Statement]]:
-        """All statements, by scope."""
+        """The statements, counted by scope."""
 
 
 def is_silence(comment: str) -> bool:
@@ -80,31 +74,31 @@ def is_silence(comment: str) -> bool:
 
 
 def lines_of_new_silences(now: Side, before: Side) -> frozenset[int]:
-    """The lines of silences that were not there before, or stood on another statement."""
-    had, has = (Counter(one[1:] for one in side.silences) for side in (before, now))
+    """Return the lines of silences that did not exist before, or stood on another statement."""
+    had, has = (Counter(silence[1:] for silence in side.silences) for side in (before, now))
     new, gone = has - had, had - has
     if new and gone:
         new -= _kept(new, gone, now, before)
-    return frozenset(one.line for one in now.silences if one[1:] in new)
+    return frozenset(silence.line for silence in now.silences if silence[1:] in new)
 
 
 _Key = tuple[str, int, Statement]
 
 
 def _kept(new: Counter[_Key], gone: Counter[_Key], now: Side, before: Side) -> Counter[_Key]:
-    """Those of the new ones whose statement is one that was silenced before, and is now written otherwise."""
+    """Count the new silences whose statement was silenced before and has only been rewritten."""
     kept: Counter[_Key] = Counter()
     left = _MOST_PAIRS
     come_by, gone_by = _grouped(new), _grouped(gone)
-    for group in [one for one in come_by if one in gone_by]:
+    for group in [statement for statement in come_by if statement in gone_by]:
         was, is_ = (side.statements.get(group[1], Counter()) for side in (before, now))
         come, went = is_ - was, was - is_
-        fresh = [one for one in come_by[group] if one in come]
-        old = [one for one in gone_by[group] if one in went]
+        fresh = [statement for statement in come_by[group] if statement in come]
+        old = [statement for statement in gone_by[group] if statement in went]
         rivals = set(come).difference(fresh)
         left -= (len(fresh) + len(rivals)) * len(old)
         if left >= 0:
-            kept.update((*group, one) for one in _successors(fresh, old, rivals))
+            kept.update((*group, statement) for statement in _successors(fresh, old, rivals))
     return kept
 
 
@@ -116,22 +110,22 @@ def _grouped(keys: Counter[_Key]) -> dict[tuple[str, int], list[Statement]]:
 
 
 def _successors(fresh: Sequence[Statement], old: list[Statement], rivals: Collection[Statement]) -> Iterator[Statement]:
-    """Each of the fresh ones that is liker to one of the old ones, which then is used up, than all rivals are to it."""
+    """Yield each fresh statement that is more like an old one than every rival is. Each old one serves once."""
     for statement in fresh:
-        likest = max(old, key=lambda one: _likeness(one, statement), default=())
+        likest = max(old, key=lambda other: _likeness(other, statement), default=())
         likeness = _likeness(likest, statement)
         if likeness >= _LIKE and all(_likeness(likest, rival) <= likeness for rival in rivals):
             old.remove(likest)
             yield statement
 
 
-def _likeness(one: Statement, other: Statement) -> float:
-    shared = (Counter(one) & Counter(other)).total()
-    return 2 * shared / (len(one) + len(other)) if shared else 0.0
+def _likeness(left: Statement, right: Statement) -> float:
+    shared = (Counter(left) & Counter(right)).total()
+    return 2 * shared / (len(left) + len(right)) if shared else 0.0
 
 
 def statement_at(root: "Node", comment: "Node", text: bytes) -> Statement:
-    """The statement that a comment stands on or in; else, but for Python, the one before which it stands."""
+    """Return the statement that a comment stands on or in. Outside Python, it may be the one behind it."""
     begin = text.rfind(b"\n", 0, comment.start_byte) + 1
     before = text[begin : comment.start_byte].rstrip()
     at = begin + len(before) - 1
@@ -149,7 +143,7 @@ def statement_at(root: "Node", comment: "Node", text: bytes) -> Statement:
 
 
 def statements_of(root: "Node", text: bytes) -> Iterator[tuple[int, Statement]]:
-    """Every statement, with the number of its first line; every other node before which a comment may stand, too."""
+    """Yield every statement with its first line, and every other node that a comment may stand before."""
     waiting = [root]
     while waiting:
         node = waiting.pop()
@@ -172,11 +166,11 @@ def _words(node: "Node", text: bytes) -> Statement:
     found: list[bytes] = []
     waiting = [node]
     while waiting and len(found) < _MOST_WORDS:
-        one = waiting.pop()
-        if "comment" in one.type or (one is not node and (one.type in _BODIES or one.type in _PARTS)):
+        part = waiting.pop()
+        if "comment" in part.type or (part is not node and (part.type in _BODIES or part.type in _PARTS)):
             continue
-        if one.child_count and one.type not in _TEXTS:
-            waiting.extend(reversed(one.children))
+        if part.child_count and part.type not in _TEXTS:
+            waiting.extend(reversed(part.children))
         else:
-            found += _WORD.findall(text[one.start_byte : one.end_byte])
+            found += _WORD.findall(text[part.start_byte : part.end_byte])
     return tuple(found)

@@ -1,25 +1,26 @@
 """
 Python in one spelling.
 
-Of forms that mean the same one is chosen: `assert x is None` for `self.assertIsNone(x)`, `raise AssertionError` for
-`assert False`, `range(n)` for `range(0, n)`. What is compared in this spelling differs in more than form. A source that
-cannot be read as Python, or would take too long, has no such spelling, and is then compared as it is written.
+Forms with one meaning are written in one way: `assert x is None` for `self.assertIsNone(x)`, `raise AssertionError`
+for `assert False`, `range(n)` for `range(0, n)`. A difference that remains is more than form. A source that is not
+valid Python, or would take too long, has no such spelling. It is then compared as it is written.
 """
 
 import ast
 import re
-import string
 import warnings
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import cleandoc
 
+from forgepool.supervisor.scans.source.format_strings import from_format, from_percent, join_parts
+
 _COOKIE = re.compile(rb"\A(?:[^\n]*\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*(?!utf-?8\b)[-\w.]+", re.IGNORECASE)
 _TRIPLE_F = re.compile(rb"(?:f|fr|rf)(?:\"\"\"|''')", re.IGNORECASE)
 _TRIPLES = re.compile(rb"\"\"\"|'''")
 _MOST_IN_F_STRINGS = 3_000_000_000
-"""Braces times bytes: Python 3.11 takes the square of the length of an f-string."""
+"""Braces times bytes: Python 3.11 takes the square of an f-string's length."""
 _UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 _COMPARED: dict[str, type[ast.cmpop]] = {
     **dict.fromkeys(("assertEqual", "assertEquals", "assertListEqual", "assertDictEqual", "assertSetEqual"), ast.Eq),
@@ -34,12 +35,7 @@ _COMPARED: dict[str, type[ast.cmpop]] = {
     "assertGreater": ast.Gt,
     "assertGreaterEqual": ast.GtE,
 }
-_AWAITED = {
-    "assertRaises": "raises",
-    "assertRaisesRegex": "raises",
-    "assertWarns": "warns",
-    "assertWarnsRegex": "warns",
-}
+_AWAITED = {f"assert{kind}{end}": kind.lower() for kind in ("Raises", "Warns") for end in ("", "Regex")}
 _WITH_NONE: dict[str, type[ast.cmpop]] = {"assertIsNone": ast.Is, "assertIsNotNone": ast.IsNot}
 _MIRRORED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.Eq,
@@ -54,7 +50,6 @@ _ALIASES = {
     **dict.fromkeys(("IOError", "EnvironmentError", "WindowsError", "socket.error", "select.error"), "OSError"),
     **dict.fromkeys(("socket.timeout", "asyncio.TimeoutError"), "TimeoutError"),
 }
-_PERCENT = re.compile(r"%(?:(%)|([sr]))")
 _AS_UTF_8 = (".encode()", ".encode('utf-8')", ".encode('utf8')")
 _Defined = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -68,13 +63,13 @@ class Spelled:
     _lines: tuple[int, ...]
 
     def line(self, number: int) -> int:
-        """The line of the source as it was written that a line of this text stands for."""
+        """Return the line of the original source for a line of this text."""
         at = bisect_right(self._numbers, number) - 1
         return self._lines[at] if at >= 0 else number
 
 
 def is_same_code(old: bytes, new: bytes) -> bool:
-    """Are the syntax trees equal but for layout, prefixes of strings and the white space around lines of docstrings?"""
+    """Tell whether two sources differ only in layout, string prefixes and white space around docstring lines."""
     before, after = _tree(old), _tree(new)
     if before is None or after is None:
         return False
@@ -85,7 +80,7 @@ def is_same_code(old: bytes, new: bytes) -> bool:
 
 
 def in_one_spelling(source: bytes) -> Spelled | None:
-    """The source without comments and docstrings, with one form in place of all that mean the same."""
+    """Return the source without comments and docstrings, each meaning in one form."""
     tree = _tree(source)
     if tree is None:
         return None
@@ -119,7 +114,7 @@ def _tree(source: bytes) -> ast.Module | None:
 
 
 def _work_in_f_strings(source: bytes) -> int:
-    """An upper bound: an f-string lies on one line, or between two triple quotes."""
+    """Return an upper bound. An f-string lies on one line, or between two triple quotes."""
     parts = source.split(b"\n")
     if _TRIPLE_F.search(source):
         parts += _TRIPLES.split(source)
@@ -127,13 +122,13 @@ def _work_in_f_strings(source: bytes) -> int:
 
 
 class _Plain(ast.NodeTransformer):
-    """Takes the prefixes from strings and the indentation from docstrings."""
+    """Removes string prefixes and the indentation of docstrings."""
 
     def visit(self, node: ast.AST) -> ast.AST:
         if isinstance(node, ast.Constant):
             node.kind = None
-        if isinstance(node, _Defined) and (said := _docstring(node)) is not None:
-            said.value = "\n".join(line.rstrip() for line in cleandoc(str(said.value)).split("\n")).strip()
+        if isinstance(node, _Defined) and (docstring := _docstring(node)) is not None:
+            docstring.value = "\n".join(line.rstrip() for line in cleandoc(str(docstring.value)).split("\n")).strip()
         return super().generic_visit(node)
 
 
@@ -144,7 +139,7 @@ def _docstring(node: _Defined) -> ast.Constant | None:
 
 
 class _OneSpelling(ast.NodeTransformer):
-    """Chooses one form of those that mean the same. What the source calls `own` is not what it seems by its name."""
+    """Replaces each form by the chosen one of its meaning. Methods that the source defines as `own` stay."""
 
     def __init__(self, own: frozenset[str] = frozenset()) -> None:
         self._own = own
@@ -155,12 +150,14 @@ class _OneSpelling(ast.NodeTransformer):
         self.generic_visit(node)
         if isinstance(node, ast.stmt | ast.Module):
             _drop_idle(node)
+        if isinstance(node, ast.Constant):
+            node.kind = None
         respell = _FORMS.get(type(node))
         if isinstance(node, ast.Expr | ast.Call) and _method_name(node) in self._own:
             return node
         made = respell(node) if respell is not None else node
         if isinstance(made, list):
-            return [ast.copy_location(one, node) for one in made]
+            return [ast.copy_location(each, node) for each in made]
         return ast.copy_location(made, node) if made is not node else node
 
 
@@ -170,12 +167,12 @@ def _method_name(node: ast.Expr | ast.Call) -> str:
 
 
 def _drop_idle(node: ast.AST) -> None:
-    """`pass` and `...` beside other statements, and a `return` at a function's end."""
+    """Drop `pass` and `...` beside other statements, and a bare `return` at a function's end."""
     for name in ("body", "orelse", "finalbody"):
         block = getattr(node, name, None)
         if not isinstance(block, list) or (not block and name != "body"):
             continue
-        kept = [one for one in block if not _is_idle(one)]
+        kept = [each for each in block if not _is_idle(each)]
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and kept and _returns_nothing(kept[-1]):
             kept.pop()
         if kept or not isinstance(node, ast.Module):
@@ -183,20 +180,11 @@ def _drop_idle(node: ast.AST) -> None:
 
 
 def _is_idle(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Pass) or (
-        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and node.value.value is ...
-    )
+    return isinstance(node, ast.Pass) or (isinstance(node, ast.Expr) and _is_constant(node.value, ...))
 
 
 def _returns_nothing(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Return) and (
-        node.value is None or (isinstance(node.value, ast.Constant) and node.value.value is None)
-    )
-
-
-def _constant(node: ast.Constant) -> ast.AST:
-    node.kind = None
-    return node
+    return isinstance(node, ast.Return) and (node.value is None or _is_constant(node.value, None))
 
 
 def _name(node: ast.expr) -> ast.AST:
@@ -209,30 +197,27 @@ def _is_plain(node: ast.expr) -> bool:
 
 
 def _assert(node: ast.Assert) -> list[ast.AST]:
-    """One statement for each thing that is asserted. That something false is asserted is another way to fail."""
-    return [_failure() if _is_false(test) else ast.Assert(test) for test in _parts(node.test)]
+    """Return one statement per assertion. Asserting something false is another way to fail."""
+    failure = ast.Raise(ast.Name("AssertionError", ast.Load()), None)
+    return [failure if _is_constant(test, False) else ast.Assert(test) for test in _parts(node.test)]
 
 
 def _parts(test: ast.expr) -> list[ast.expr]:
-    waiting, found = [test], list[ast.expr]()
+    waiting, parts = [test], list[ast.expr]()
     while waiting:
-        one = waiting.pop()
-        inner = one.operand if isinstance(one, ast.UnaryOp) and isinstance(one.op, ast.Not) else None
-        if isinstance(one, ast.BoolOp) and isinstance(one.op, ast.And):
-            waiting += reversed(one.values)
+        part = waiting.pop()
+        inner = part.operand if isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.Not) else None
+        if isinstance(part, ast.BoolOp) and isinstance(part.op, ast.And):
+            waiting += reversed(part.values)
         elif isinstance(inner, ast.BoolOp) and isinstance(inner.op, ast.Or):
             waiting += [_not(ast.UnaryOp(ast.Not(), value)) for value in reversed(inner.values)]
         else:
-            found.append(one)
-    return found
+            parts.append(part)
+    return parts
 
 
-def _failure() -> ast.Raise:
-    return ast.Raise(ast.Name("AssertionError", ast.Load()), None)
-
-
-def _is_false(test: ast.expr) -> bool:
-    return isinstance(test, ast.Constant) and test.value is False
+def _is_constant(node: ast.expr, value: object) -> bool:
+    return isinstance(node, ast.Constant) and node.value is value
 
 
 def _raise(node: ast.Raise) -> ast.AST:
@@ -244,9 +229,9 @@ def _raise(node: ast.Raise) -> ast.AST:
 
 
 def _statement(node: ast.Expr) -> ast.AST | list[ast.AST]:
-    """`self.assertEqual(a, b)` as `assert a == b`."""
+    """Write `self.assertEqual(a, b)` as `assert a == b`."""
     call = node.value
-    if not (isinstance(call, ast.Call) and _is_plain(call.func) and all(one.arg == "msg" for one in call.keywords)):
+    if not (isinstance(call, ast.Call) and _is_plain(call.func) and all(each.arg == "msg" for each in call.keywords)):
         return node
     owner, _, name = ast.unparse(call.func).partition(".")
     test = _claimed(name, call.args) if owner in ("self", "cls") else None
@@ -254,7 +239,7 @@ def _statement(node: ast.Expr) -> ast.AST | list[ast.AST]:
 
 
 def _claimed(name: str, given: list[ast.expr]) -> ast.expr | None:
-    if any(isinstance(one, ast.Starred) for one in given):
+    if any(isinstance(each, ast.Starred) for each in given):
         return None
     if name in _COMPARED and len(given) in (2, 3):
         return _compare(ast.Compare(given[0], [_COMPARED[name]()], [given[1]]))
@@ -277,7 +262,7 @@ def _not(node: ast.UnaryOp) -> ast.expr:
 
 
 def _compare(node: ast.Compare) -> ast.expr:
-    """`x == 1` for `1 == x`."""
+    """Write `1 == x` as `x == 1`."""
     right = node.comparators[0]
     mirrored = _MIRRORED.get(type(node.ops[0])) if len(node.ops) == 1 else None
     if mirrored is not None and _looks_constant(node.left) and not _looks_constant(right):
@@ -290,7 +275,7 @@ def _looks_constant(node: ast.expr) -> bool:
 
 
 def _call(node: ast.Call) -> ast.AST:
-    if any(isinstance(one, ast.Starred) for one in node.args):
+    if any(isinstance(each, ast.Starred) for each in node.args):
         return node
     if isinstance(node.func, ast.Attribute):
         return _method(node, node.func)
@@ -333,7 +318,7 @@ def _collection(node: ast.Call, name: str) -> ast.AST | None:
 
 
 def _method(node: ast.Call, called: ast.Attribute) -> ast.AST:
-    """Of a text that is spelled out, `encode` and `format`; the names of a table's columns."""
+    """Respell `encode` and `format` of a literal text, assertions on raised errors, and tables of parameters."""
     text = called.value.value if isinstance(called.value, ast.Constant) else None
     if called.attr == "parametrize" and node.args:
         _respell_table(node)
@@ -343,11 +328,11 @@ def _method(node: ast.Call, called: ast.Attribute) -> ast.AST:
         return node
     if called.attr == "encode" and text.isascii():
         return ast.Constant(text.encode()) if ast.unparse(node).lower().endswith(_AS_UTF_8) else node
-    return _formatted(node, text) if called.attr == "format" else node
+    return from_format(node, text) if called.attr == "format" else node
 
 
 def _awaited(node: ast.Call, name: str) -> ast.AST:
-    """`pytest.raises(ValueError, match="x")` for `self.assertRaisesRegex(ValueError, "x")`."""
+    """Write `self.assertRaisesRegex(ValueError, "x")` as `pytest.raises(ValueError, match="x")`."""
     given = node.args
     if name.endswith("Regex") and len(given) > 1:
         node.keywords.append(ast.keyword("match", given[1]))
@@ -356,121 +341,49 @@ def _awaited(node: ast.Call, name: str) -> ast.AST:
 
 
 def _respell_table(node: ast.Call) -> None:
-    """Columns as one text, and rows as tuples where a row has several columns."""
+    """Write the columns as one text, and rows as tuples if there are several columns."""
     names = node.args[0] = _columns(node.args[0])
     table = node.args[1] if len(node.args) > 1 else None
     if not (isinstance(names, ast.Constant) and isinstance(table, ast.List | ast.Tuple)):
         return
-    rows = [
-        ast.copy_location(ast.Tuple(row.elts, ast.Load()), row)
-        if "," in str(names.value) and isinstance(row, ast.List)
-        else row
-        for row in table.elts
-    ]
+    rows = table.elts
+    if "," in str(names.value):
+        rows = [ast.copy_location(ast.Tuple(r.elts, ast.Load()), r) if isinstance(r, ast.List) else r for r in rows]
     node.args[1] = ast.copy_location(ast.List(rows, ast.Load()), table)
 
 
 def _columns(names: ast.expr) -> ast.expr:
     if isinstance(names, ast.List | ast.Tuple) and len(names.elts) > 1:
-        texts = [one.value for one in names.elts if isinstance(one, ast.Constant)]
-        said = ",".join(str(text) for text in texts) if len(texts) == len(names.elts) else None
+        texts = [name.value for name in names.elts if isinstance(name, ast.Constant)]
+        joined = ",".join(str(text) for text in texts) if len(texts) == len(names.elts) else None
     else:
-        said = names.value if isinstance(names, ast.Constant) and isinstance(names.value, str) else None
-    return names if said is None else ast.copy_location(ast.Constant(said.replace(" ", "")), names)
-
-
-def _formatted(node: ast.Call, text: str) -> ast.AST:
-    """`f"{a} {b}"` for `"{} {}".format(a, b)`, of fields that are no more than names or numbers."""
-    named = {one.arg: one.value for one in node.keywords}
-    parts: list[ast.expr] = []
-    given: list[ast.expr] = []
-    try:
-        for said, field, spec, conversion in string.Formatter().parse(text):
-            parts += [ast.Constant(said)] if said else []
-            if field is None:
-                continue
-            at = len(given) if not field else int(field) if field.isdecimal() else field
-            value = node.args[at] if isinstance(at, int) else named[at]
-            if "{" in (spec or ""):
-                return node
-            given.append(value)
-            parts.append(_field(value, conversion, spec))
-    except (ValueError, LookupError):
-        return node
-    return _joined(ast.JoinedStr(parts)) if len(given) == len(node.args) + len(named) else node
-
-
-def _field(value: ast.expr, conversion: str | None, spec: str | None = None) -> ast.expr:
-    told = ast.JoinedStr([ast.Constant(spec)]) if spec else None
-    return ast.FormattedValue(value, ord(conversion) if conversion else -1, told)
-
-
-def _percent(node: ast.BinOp) -> ast.AST:
-    """`f"{a}"` for `"%s" % (a,)`."""
-    text = node.left.value if isinstance(node.left, ast.Constant) else None
-    if not (isinstance(node.op, ast.Mod) and isinstance(text, str) and isinstance(node.right, ast.Tuple)):
-        return node
-    given = list(node.right.elts)
-    if text.count("%") != sum(len(found[0].rstrip("sr")) for found in _PERCENT.finditer(text)):
-        return node
-    parts: list[ast.expr] = []
-    at = 0
-    for found in _PERCENT.finditer(text):
-        parts += [ast.Constant(text[at : found.start()])] if found.start() > at else []
-        at = found.end()
-        if found[1] is None and not given:
-            return node
-        parts.append(ast.Constant("%") if found[1] else _field(given.pop(0), "r" if found[2] == "r" else None))
-    parts += [ast.Constant(text[at:])] if at < len(text) else []
-    return node if given else _joined(ast.JoinedStr(parts))
-
-
-def _joined(node: ast.JoinedStr) -> ast.expr:
-    """Texts that follow each other as one; an f-string without a field as a plain one."""
-    parts: list[ast.expr] = []
-    for part in node.values:
-        if isinstance(part, ast.FormattedValue):
-            part = _without_str(part)
-        if isinstance(part, ast.Constant) and parts and isinstance(parts[-1], ast.Constant):
-            parts[-1] = ast.Constant(str(parts[-1].value) + str(part.value))
-        else:
-            parts.append(part)
-    if all(isinstance(part, ast.Constant) for part in parts):
-        return parts[0] if parts else ast.Constant("")
-    return ast.JoinedStr(parts)
-
-
-def _without_str(part: ast.FormattedValue) -> ast.FormattedValue:
-    """`{x!r}` for `{repr(x)}`, and its like."""
-    value = part.value
-    match value:
-        case ast.Call(func=ast.Name(id="str" | "repr" | "ascii" as name), args=[inner], keywords=[]):
-            return ast.FormattedValue(inner, ord(name[0]), part.format_spec) if part.conversion == -1 else part
-        case _:
-            return part
+        joined = names.value if isinstance(names, ast.Constant) and isinstance(names.value, str) else None
+    return names if joined is None else ast.copy_location(ast.Constant(joined.replace(" ", "")), names)
 
 
 def _defined(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> ast.AST:
-    """Decorators of pytest without empty brackets; classes without `object`."""
-    for at, one in enumerate(node.decorator_list):
-        if isinstance(one, ast.Call) and not (one.args or one.keywords) and ast.unparse(one.func).startswith("pytest."):
-            node.decorator_list[at] = one.func
+    """Drop empty brackets of pytest's decorators, and `object` as a base class."""
+    for at, each in enumerate(node.decorator_list):
+        if (
+            isinstance(each, ast.Call)
+            and not (each.args or each.keywords)
+            and ast.unparse(each.func).startswith("pytest.")
+        ):
+            node.decorator_list[at] = each.func
     if isinstance(node, ast.ClassDef):
-        node.bases = [one for one in node.bases if not (isinstance(one, ast.Name) and one.id == "object")]
+        node.bases = [each for each in node.bases if not (isinstance(each, ast.Name) and each.id == "object")]
     return node
 
 
 def _with(node: ast.With | ast.AsyncWith) -> ast.AST:
-    """A statement for each of several managers, one within the other."""
+    """Write several managers as nested statements."""
     for item in reversed(node.items[1:]):
-        inner = ast.copy_location(type(node)([item], node.body), node)
-        node.body = [inner]
+        node.body = [ast.copy_location(type(node)([item], node.body), node)]
     del node.items[1:]
     return node
 
 
 _FORMS: dict[type[ast.AST], Callable[..., ast.AST | list[ast.AST]]] = {
-    ast.Constant: _constant,
     ast.Name: _name,
     ast.Attribute: _name,
     ast.Assert: _assert,
@@ -479,8 +392,8 @@ _FORMS: dict[type[ast.AST], Callable[..., ast.AST | list[ast.AST]]] = {
     ast.UnaryOp: _not,
     ast.Compare: _compare,
     ast.Call: _call,
-    ast.BinOp: _percent,
-    ast.JoinedStr: _joined,
+    ast.BinOp: from_percent,
+    ast.JoinedStr: join_parts,
     **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef), _defined),
     **dict.fromkeys((ast.With, ast.AsyncWith), _with),
 }

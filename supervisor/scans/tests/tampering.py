@@ -1,28 +1,141 @@
 """
-Tests that say less than before: removed, skipped, emptied, loosened, or told to expect something else.
+Tests that demand less than before: removed, skipped, emptied, loosened, or with another expected result.
 
-By grammar for Python, JavaScript, TypeScript, Go, Rust and Java, and line by line for other languages; what is seen of
-which is said in `supervisor.scans.languages`. New tests are welcome, and so are renamed, moved, split and parametrised
-ones as long as nothing that was asserted is lost.
+Python, JavaScript, TypeScript, Go, Rust and Java are read by grammar, other languages line by line. The docstring of
+`supervisor.scans.languages` says what is seen of each. New tests are welcome, and so are renamed, moved, split and
+parametrised ones, as long as no assertion is lost.
 """
 
-from collections.abc import Iterator, Sequence
+import csv
+import io
+import json
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+import yaml
+
 from forgepool.supervisor.findings import ScanFinding, Weight
-from forgepool.supervisor.scans.grants import is_granted, is_held
-from forgepool.supervisor.scans.languages.suite import Assertion, Suite, SuiteCase
-from forgepool.supervisor.scans.source.places import beside_tests, is_code, is_test
-from forgepool.supervisor.scans.subject import Subject, finding
+from forgepool.supervisor.scans.languages.suite import (
+    Assertion,
+    Suite,
+    SuiteCase,
+    Value,
+    beside_tests,
+    is_code,
+    is_test,
+    name_set,
+)
+from forgepool.supervisor.scans.subject import Subject, finding, is_granted, is_held
 from forgepool.supervisor.scans.tests.comparing import Weakening, compare
-from forgepool.supervisor.scans.tests.data import rows_in_data
-from forgepool.supervisor.scans.tests.pairing import LocatedCase, Pairing, Versions, pair
-from forgepool.supervisor.scans.tests.reading import SuiteTooLarge, may_hold_tests, read_suite
-from forgepool.supervisor.scans.tests.renames import Renames, renames_in
-from forgepool.supervisor.scans.tests.sharing import with_shared
-from forgepool.supervisor.scans.tests.skipping import scan_marks
-from forgepool.supervisor.scans.tests.vanishing import scan_gone
+from forgepool.supervisor.scans.tests.pairing import LocatedCase, Pairing, Renames, Versions, pair, renames_in
+from forgepool.supervisor.scans.tests.reading import SuiteTooLarge, may_hold_tests, read_suite, with_shared
+from forgepool.supervisor.scans.tests.vanishing import scan_gone, scan_marks
 from forgepool.worktrees.commits.diff import FileDiff, contents
+
+Row = Counter[str]
+"""The literals of a row, spelled as in a test."""
+_MOST_ROWS = 20_000
+_LIBRARIES = frozenset(["json", "yaml", "tomllib", "csv", "pathlib", "os", "io"])
+_LOADS = frozenset(["load", "loads", "safe_load", "reader"])
+_LOADING = (
+    _LIBRARIES
+    | _LOADS
+    | name_set(
+        "list tuple map open Path __file__ path join dirname parent resolve absolute joinpath with_name read_text "
+        "read_bytes encoding"
+    )
+)
+"""Names that an expression may use that reads a whole file."""
+_SIGNS = frozenset(["()", ".", "/", "="])
+_HOW = frozenset(["'utf-8'", "'utf8'", "'r'", "'rt'", "'rb'"])
+_SUFFIXES = (".json", ".yaml", ".yml", ".toml", ".csv")
+
+
+def rows_in_data(subject: Subject, files: Sequence[Versions]) -> dict[str, list[Row]]:
+    """Return, by the path of a test, the rows of new data files that its tables are read from as a whole."""
+    data = [file for file in subject.read if file.status == "A" and beside_tests(file.path)]
+    data = [file for file in data if file.path.endswith(_SUFFIXES) and _is_alone(file.path, subject)]
+    texts = contents(subject.git, (file.id for file in data))
+    found: dict[str, list[Row]] = {}
+    for file in data:
+        rows = list(_rows(_read(file.path, texts.get(file.id, b""))))[:_MOST_ROWS]
+        for tests in files:
+            if any(_names(text, file.path) for text in _loaded(tests.new)):
+                found.setdefault(tests.path, []).extend(Counter(row) for row in rows)
+    return found
+
+
+def _is_alone(path: str, subject: Subject) -> bool:
+    """Tell whether no other file has this name. A test might read that one instead."""
+    name = path.rpartition("/")[2]
+    return sum(each.rpartition("/")[2] == name for each in subject.new_paths) == 1
+
+
+def _loaded(tests: Suite) -> Iterator[str]:
+    """Yield the files that tables are read from by an expression that takes all of their contents."""
+    tables = {word.text for case in tests.cases.values() for row in case.rows for word in row.words if not row.literals}
+    bound = Counter(value.name for value in tests.values)
+    own = {*bound, *(name.rpartition("::")[2] for name in tests.support)}
+    for value in tests.values:
+        if value.name in tables and bound[value.name] == 1 and _is_loader(value, own, tests.imports):
+            yield [text for text in value.literals if text not in _HOW][-1]
+
+
+def _is_loader(value: Value, own: Collection[str], imports: Mapping[str, str]) -> bool:
+    names = [word.text for word in value.words if word.kind == "name"]
+    signs = {word.text for word in value.words if word.kind == "sign"}
+    return (
+        signs <= _SIGNS
+        and _LOADING.issuperset(names)
+        and not _LOADS.isdisjoint(names)
+        and not any(name in own for name in names)
+        and all(imports.get(name, name).partition(".")[0] in _LIBRARIES for name in names if name in imports)
+        and any(text not in _HOW for text in value.literals)
+    )
+
+
+def _names(text: str, path: str) -> bool:
+    file_name = re.sub(r"^(\.*/)+", "", text.strip("'"))
+    return f"/{path}".endswith(f"/{file_name}") and "." in file_name
+
+
+def _read(path: str, text: bytes) -> object:
+    try:
+        decoded = text.decode()
+        if path.endswith(".csv"):
+            return list(csv.reader(io.StringIO(decoded)))
+        if path.endswith(".toml"):
+            return tomllib.loads(decoded)
+        return json.loads(decoded) if path.endswith(".json") else yaml.safe_load(decoded)
+    except (ValueError, RecursionError, yaml.YAMLError, csv.Error):
+        return None
+
+
+def _rows(data: object) -> Iterator[Row]:
+    """Yield the elements of every list in the data, however deep it lies."""
+    waiting = [data]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, list):
+            yield from (Counter(_literals(row)) for row in value)
+        elif isinstance(value, dict):
+            waiting.extend(value.values())
+
+
+def _literals(row: object) -> Iterator[str]:
+    waiting = [row]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, list):
+            waiting.extend(value)
+        elif isinstance(value, dict):
+            waiting.extend(value.values())
+        else:
+            yield f"'{repr(value)[1:-1]}'" if isinstance(value, str) else repr(value)
+
 
 _KINDS = {
     "removed": ("assertion-removed", "the test asserts less than before; keep the assertion, or say why it must go"),
@@ -35,10 +148,7 @@ _KINDS = {
 
 
 def scan_tests(subject: Subject) -> Iterator[ScanFinding]:
-    """
-    Findings `test-removed`, `test-skipped`, `test-tautology`, `assertion-removed`, `expected-edited`, `test-outside`;
-    and `test-unread` of tests that cannot be read.
-    """
+    """Report all rules about tests. `test-unread` stands for tests that cannot be read."""
     yield from _outside(subject)
     files, unread = _versions(subject)
     yield from unread
@@ -52,8 +162,9 @@ def scan_tests(subject: Subject) -> Iterator[ScanFinding]:
 
 
 def _versions(subject: Subject) -> tuple[list[Versions], list[ScanFinding]]:
-    wanted = [file for file in subject.read if file.path not in subject.same_code and _may_matter(file)]
-    texts = contents(subject.git, {one for file in wanted for one in (file.id, file.old_id) if one.strip("0")})
+    changed = (file for file in subject.read if file.path not in subject.same_code)
+    wanted = [file for file in changed if may_hold_tests(file.path) or may_hold_tests(file.old_path or file.path)]
+    texts = contents(subject.git, {blob for file in wanted for blob in (file.id, file.old_id) if blob.strip("0")})
     files: list[Versions] = []
     unread: list[ScanFinding] = []
     for file in wanted:
@@ -62,15 +173,14 @@ def _versions(subject: Subject) -> tuple[list[Versions], list[ScanFinding]]:
             old = _suite(old_path, file.old_mode, file.old_id, texts)
             new = _suite(file.path, file.mode, file.id, texts)
         except SuiteTooLarge:
-            said = "these tests are too large, or nested too deeply, to be compared; split the file"
-            unread.append(finding("test-unread", "attention", said, file.path))
+            message = "these tests are too large, or nested too deeply, to be compared; split the file"
+            unread.append(finding("test-unread", "attention", message, file.path))
             continue
         files.append(Versions(old_path=old_path, path=file.path, old=old, new=new))
     return _with_shared(subject, files), unread
 
 
 def _with_shared(subject: Subject, files: Sequence[Versions]) -> list[Versions]:
-    """Every test with what the functions assert that it calls, before and after."""
     old, new = {file.old_path: file.old for file in files}, {file.path: file.new for file in files}
     return [
         replace(
@@ -82,10 +192,6 @@ def _with_shared(subject: Subject, files: Sequence[Versions]) -> list[Versions]:
     ]
 
 
-def _may_matter(file: FileDiff) -> bool:
-    return may_hold_tests(file.path) or may_hold_tests(file.old_path or file.path)
-
-
 def _suite(path: str, mode: str, content: str, texts: dict[str, bytes]) -> Suite:
     if not mode.startswith("100") or not may_hold_tests(path):
         return Suite()
@@ -95,15 +201,17 @@ def _suite(path: str, mode: str, content: str, texts: dict[str, bytes]) -> Suite
 
 
 def _outside(subject: Subject) -> Iterator[ScanFinding]:
-    """Tests that were there, are edited, and are none of what the task may write."""
+    """Report edits of existing tests that the task may not write."""
     for file in subject.read:
         path = file.old_path or file.path
         if file.status == "A" or not beside_tests(path) or not _is_edited(file):
             continue
         if not is_held(subject, path) and not is_granted(subject, path):
-            said = "an existing test is edited that the task does not declare; leave it, or declare it in `files`"
+            message = "an existing test is edited that the task does not declare; leave it, or declare it in `files`"
             line = file.removed[0] if file.removed else None
-            yield finding("test-outside", "blocks", said, path, line.number if line else 0, line.text if line else "")
+            yield finding(
+                "test-outside", "blocks", message, path, line.number if line else 0, line.text if line else ""
+            )
 
 
 def _is_edited(file: FileDiff) -> bool:
@@ -111,41 +219,41 @@ def _is_edited(file: FileDiff) -> bool:
 
 
 def _weakened(subject: Subject, weakened: Sequence[Weakening], renames: Renames) -> Iterator[ScanFinding]:
-    for one in weakened:
-        file = one.at.file
+    for loss in weakened:
+        file = loss.at.file
         if is_granted(subject, file.old_path, file.path):
             continue
-        if one.kind == "edited":
-            yield _edited(subject, one)
+        if loss.kind == "edited":
+            yield _edited(subject, loss)
             continue
-        rule, said = _KINDS[one.kind]
-        weight: Weight = "attention" if _is_retired(one, renames) else "blocks"
-        shown = one.after or one.before
-        path = file.path if one.after is not None else file.old_path
-        yield finding(rule, weight, f"{_name(one.at)}: {said}", path, shown.line, shown.text)
+        rule, message = _KINDS[loss.kind]
+        weight: Weight = "attention" if _is_retired(loss, renames) else "blocks"
+        shown = loss.after or loss.before
+        path = file.path if loss.after is not None else file.old_path
+        yield finding(rule, weight, f"{_name(loss.at)}: {message}", path, shown.line, shown.text)
 
 
-def _is_retired(one: Weakening, renames: Renames) -> bool:
-    """Is what was asserted about something that the code no longer has?"""
-    if one.kind not in ("removed", "row_removed") or not isinstance(one.before, Assertion):
+def _is_retired(loss: Weakening, renames: Renames) -> bool:
+    """Tell whether the lost assertion was about something that the code no longer has."""
+    if loss.kind not in ("removed", "row_removed") or not isinstance(loss.before, Assertion):
         return False
     dropped = renames.removed - renames.added
-    quoted = {text.strip("'") for text in one.before.literals}
-    return bool(set(one.before.names) & renames.retired or quoted & dropped)
+    quoted = {text.strip("'") for text in loss.before.literals}
+    return bool(set(loss.before.names) & renames.retired or quoted & dropped)
 
 
-def _edited(subject: Subject, one: Weakening) -> ScanFinding:
+def _edited(subject: Subject, loss: Weakening) -> ScanFinding:
     with_code = any(is_code(file.path) for file in subject.files)
-    weight: Weight = "attention" if is_held(subject, one.at.file.old_path) else "blocks"
-    said = "the expected value was changed" + (" together with the code" if with_code else "")
-    after = one.after or one.before
-    text = f"{one.before.text} -> {after.text}"
-    sentence = f"{_name(one.at)}: {said}; keep it, or have a reviewer look at it"
-    return finding("expected-edited", weight, sentence, one.at.file.path, after.line, text)
+    weight: Weight = "attention" if is_held(subject, loss.at.file.old_path) else "blocks"
+    message = "the expected value was changed" + (" together with the code" if with_code else "")
+    after = loss.after or loss.before
+    text = f"{loss.before.text} -> {after.text}"
+    sentence = f"{_name(loss.at)}: {message}; keep it, or have a reviewer look at it"
+    return finding("expected-edited", weight, sentence, loss.at.file.path, after.line, text)
 
 
 def _data(subject: Subject) -> Iterator[ScanFinding]:
-    """Snapshots and other files that tests compare with."""
+    """Report changed snapshots and other files that tests compare with."""
     for file in subject.files:
         path = file.old_path or file.path
         is_data = beside_tests(path) and not may_hold_tests(path) and not is_test(path)
@@ -153,33 +261,31 @@ def _data(subject: Subject) -> Iterator[ScanFinding]:
             continue
         if not is_granted(subject, path) and any(is_code(other.path) for other in subject.files):
             weight: Weight = "attention" if is_held(subject, path) else "blocks"
-            said = "test data was changed together with the code; keep it, or have a reviewer look at it"
-            yield finding("expected-edited", weight, said, path)
+            message = "test data was changed together with the code; keep it, or have a reviewer look at it"
+            yield finding("expected-edited", weight, message, path)
 
 
 def _tautologies(subject: Subject, pairing: Pairing, files: Sequence[Versions]) -> Iterator[ScanFinding]:
-    before = {id(one.after.case): one.before.case for one in pairing.pairs}
-    told: set[tuple[str, int]] = set()
+    before = {id(each.after.case): each.before.case for each in pairing.pairs}
+    reported: set[tuple[str, int]] = set()
     for at in _all_new(files):
         if is_granted(subject, at.file.old_path, at.file.path):
             continue
         known = before.get(id(at.case), at.file.old.support.get(at.case.name))
-        old = [one.words for one in known.assertions if one.strength == 0 or one.swallowed] if known else []
-        for one in at.case.assertions:
-            if (at.file.path, one.line) in told or one.words in old or not _says_nothing(one, is_new=known is None):
+        known_assertions = known.assertions if known else ()
+        old = [each.words for each in known_assertions if each.strength == 0 or each.swallowed]
+        for assertion in at.case.assertions:
+            says_nothing = assertion.strength == 0 or (known is None and assertion.swallowed)
+            if (at.file.path, assertion.line) in reported or assertion.words in old or not says_nothing:
                 continue
-            told.add((at.file.path, one.line))
-            said = "the assertion holds whatever the code does; assert what the code must do"
-            if one.strength:
-                said = "the assertion's failure is caught; let it fail the test"
-            yield finding("test-tautology", "blocks", f"{_name(at)}: {said}", at.file.path, one.line, one.text)
+            reported.add((at.file.path, assertion.line))
+            message = f"{_name(at)}: the assertion holds whatever the code does; assert what the code must do"
+            if assertion.strength:
+                message = f"{_name(at)}: the assertion's failure is caught; let it fail the test"
+            yield finding("test-tautology", "blocks", message, at.file.path, assertion.line, assertion.text)
         if known is None and at.case.hollow and at.case.name in at.file.new.cases and not at.case.marks:
-            said = f"{_name(at)}: the new test does nothing; write it, or leave it out"
-            yield finding("test-tautology", "attention", said, at.file.path, at.case.line, at.case.text)
-
-
-def _says_nothing(one: Assertion, *, is_new: bool) -> bool:
-    return one.strength == 0 or (is_new and one.swallowed)
+            message = f"{_name(at)}: the new test does nothing; write it, or leave it out"
+            yield finding("test-tautology", "attention", message, at.file.path, at.case.line, at.case.text)
 
 
 def _all_new(files: Sequence[Versions]) -> Iterator[LocatedCase]:

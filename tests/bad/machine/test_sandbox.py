@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from premises import FORGEPOOL, Premises, Said
 
-from forgepool.workers.sandbox.order.layers import why_level_fails
-from forgepool.workers.sandbox.order.obstacles import obstacle
+from forgepool.workers.sandbox.layers import obstacle, why_level_fails
 
 PROJECT = Path(__file__).parents[3]
 
@@ -88,8 +87,8 @@ def test_a_git_file_that_leads_astray_is_refused(inside: Premises) -> None:
 
 def test_a_home_is_not_handed_over(inside: Premises) -> None:
     """Nor any folder above it: the command could change all that is the person's."""
-    _sh(inside, "true", HOME=str(inside.repo)).is_refusal(2, "holds your home")
-    _sh(inside, "true", "--write", "/").is_refusal(2, "/ holds your home")
+    _sh(inside, "true", HOME=str(inside.repo)).is_refusal(2, "contains your home")
+    _sh(inside, "true", "--write", "/").is_refusal(2, "/ contains your home")
 
 
 def test_a_signal_is_told_as_a_shell_tells_it(inside: Premises) -> None:
@@ -154,7 +153,7 @@ def test_the_doctor_tells_what_holds(inside: Premises) -> None:
     found = {line[4:].strip().split("  ")[0]: line for line in lines}
     assert found["sandbox"].startswith("ok")
     assert "FORGEPOOL_SANDBOX=auto: commands run in bubblewrap" in found["sandbox"]
-    assert "holds" in found["bubblewrap"]
+    assert "works" in found["bubblewrap"]
     assert "ABI" in found["Landlock, seccomp"]
     assert ("started by root" in found["user of commands"]) == (os.geteuid() == 0)
     off = inside.forgepool("doctor", env={"FORGEPOOL_SANDBOX": "off"}).out

@@ -87,9 +87,9 @@ def test_the_table_says_what_was_reckoned_with_and_what_was_left_out(recording: 
     assert "append-only" in said.stdout and "ledger" in said.stdout and "USD" in said.stdout
     for word in ("1 recording, 21 calls", "Prices anthropic", "64,000 tokens", "300 s", "2,500 tokens assumed in 1"):
         assert word in said.stdout, said.stdout
-    assert "left out: " in said.stdout and "broken.json" in said.stdout
+    assert "skipped: " in said.stdout and "broken.json" in said.stdout
     # The path of what was left out is as long as it is.
-    assert max(len(line) for line in said.stdout.splitlines() if "left out: " not in line) < 160
+    assert max(len(line) for line in said.stdout.splitlines() if "skipped: " not in line) < 160
 
 
 def test_prices_of_ones_own_are_reckoned_with(recording: Path, tmp_path: Path) -> None:

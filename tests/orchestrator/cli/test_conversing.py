@@ -88,13 +88,13 @@ def home(tmp_path: Path) -> Home:
 def test_an_answer_reopens_the_task_and_what_it_blocked(home: Home) -> None:
     said = home.forgepool("answer", RUN, "a", "tabs, please")
     assert (said.returncode, said.stderr) == (0, "")
-    assert said.stdout == f"a: answered by ann, and goes on\nb: may go on\ngo on with: forgepool resume {RUN}\n"
+    assert said.stdout == f"a: answered by ann; it continues\nb: may continue\ncontinue with: forgepool resume {RUN}\n"
     state = home.kept.state()
     assert home.phases() == {"a": "pending", "b": "pending", "c": "needs_human", "d": "needs_human"}
     assert [(one.question, one.answer, one.by) for one in state.tasks["a"].replies] == [
         ("tabs?", "tabs, please", "ann")
     ]
-    assert "asks nothing, it is pending" in home.refused("answer", RUN, "a", "again")
+    assert "has no question, it is pending" in home.refused("answer", RUN, "a", "again")
 
 
 def test_an_answer_to_a_run_under_way_is_left_for_it(home: Home) -> None:
@@ -103,7 +103,7 @@ def test_an_answer_to_a_run_under_way_is_left_for_it(home: Home) -> None:
         said = home.forgepool("answer", RUN, "a", "tabs", "--by", "bob")
     finally:
         journal.close()
-    assert said.stdout == f"asked run {RUN} to answer a; if it ends before it hears: forgepool resume {RUN}\n"
+    assert said.stdout == f"asked run {RUN} to answer a; if it ends before it reads this: forgepool resume {RUN}\n"
     ((_, wish),) = waiting(home.kept.folder)
     assert (wish.do, wish.task, wish.text, wish.by) == ("answer", "a", "tabs", "bob")
 
@@ -118,7 +118,7 @@ def test_what_was_asked_as_a_run_ended_is_taken_in_when_it_is_resumed(home: Home
     finally:
         journal.close()
     said = home.forgepool("resume", RUN)
-    assert said.stdout == "a: answered by bob, and goes on\nb: may go on\nc: to be tried again\n"
+    assert said.stdout == "a: answered by bob; it continues\nb: may continue\nc: will be tried again\n"
     assert home.phases() == {"a": "pending", "b": "pending", "c": "pending", "d": "needs_human"}
     assert list(waiting(home.kept.folder)) == []
 
@@ -144,7 +144,7 @@ def test_what_is_no_text_is_no_answer_and_nobodys_name(home: Home) -> None:
 
 def test_a_name_steers_no_terminal(home: Home) -> None:
     said = home.forgepool("answer", RUN, "a", "x", "--by", "\x1b[31mann\nb")
-    assert said.stdout.startswith("a: answered by \\x1b[31mann\\nb, and goes on\n")
+    assert said.stdout.startswith("a: answered by \\x1b[31mann\\nb; it continues\n")
 
 
 @pytest.mark.parametrize("command", [("transcript",), ("transcript", "--json"), ("record",)])
@@ -159,7 +159,7 @@ def test_a_conversation_in_which_nothing_was_said_is_told_so(home: Home, name: s
     home.transcript.write_bytes(b"")
     said = home.forgepool(name, RUN, "a")
     assert (said.returncode, said.stdout, said.stderr.count("\n")) == (1, "", 1), said
-    assert "holds no turn of a model" in said.stderr
+    assert "has no turn of a model" in said.stderr
 
 
 def test_the_program_or_the_key_that_was_there_is_wanted_again(home: Home, tmp_path: Path) -> None:
@@ -176,13 +176,13 @@ def test_the_program_or_the_key_that_was_there_is_wanted_again(home: Home, tmp_p
     options = home.kept.options.model_copy(update={"hub": str(repository)})
     (home.kept.folder / "options.json").write_text(options.encode())
     said = home.refused("resume", RUN)
-    assert "task 'a' needs a model, and there is no key for one" in said
+    assert "task 'a' needs a model, but no key is set" in said
     assert home.phases()["a"] == "pending"
 
 
 def test_an_answer_that_helps_nobody_is_refused(home: Home) -> None:
-    assert "the answer is empty; write it in quotes" in home.refused("answer", RUN, "a", " ")
-    assert "asks nothing, it is needs_human; these do: a" in home.refused("answer", RUN, "c", "x")
+    assert "the answer is empty; give one in quotes" in home.refused("answer", RUN, "a", " ")
+    assert "has no question, it is needs_human; waiting for an answer: a" in home.refused("answer", RUN, "c", "x")
     assert "has no task 'z'; it has: a, b, c, d" in home.refused("answer", RUN, "z", "x")
 
 
@@ -196,7 +196,7 @@ def test_the_question_and_the_command_are_shown(home: Home) -> None:
 
 def test_a_raised_budget_reopens_what_had_stopped_for_it(home: Home) -> None:
     said = home.forgepool("resume", RUN, "--budget-usd", "20")
-    assert said.stdout.startswith("the run's budget is 20.00 USD now\nd: may go on\n"), said
+    assert said.stdout.startswith("the run's budget is 20.00 USD now\nd: may continue\n"), said
     assert home.phases()["d"] == "pending"
     assert home.kept.course.budget(home.kept.state()) == Budget(usd=20.0)
 
@@ -206,7 +206,7 @@ def test_a_budget_that_is_none_or_spent_already_is_refused(home: Home) -> None:
         "resume", RUN, "--budget-usd", "1"
     )
     for none in ("0", "inf"):
-        assert f"--budget-usd {none} is no budget" in home.refused("resume", RUN, "--budget-usd", none)
+        assert f"--budget-usd {none} is not a budget" in home.refused("resume", RUN, "--budget-usd", none)
     assert "invalid value for '--budget-usd'" in home.refused("resume", RUN, "--budget-usd", "nan")
 
 
@@ -241,7 +241,7 @@ def test_a_recorded_transcript_is_a_script(home: Home) -> None:
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (("a", "--attempt", "3"), "has had 1 attempt; give one of these"),
+        (("a", "--attempt", "3"), "has had only 1 attempt"),
         (("c",), "task 'c' of run r-1 has no transcript, here or in the hub; its agent is 'command', which has no"),
         (("z",), "has no task 'z'"),
     ],

@@ -14,7 +14,7 @@ import pytest
 from people import ROOT, Person, person_in
 from terminal import on_terminal
 
-from forgepool.supervisor.gate_file.rules import RULES
+from forgepool.supervisor.gate_file.document import RULES
 
 GATE = """\
 version: 1
@@ -78,7 +78,7 @@ def test_a_change_that_may_land_passes_with_a_line_for_each_stage(person: Person
     ]
     assert scans == "scans: nothing found"
     assert checks.startswith("checks: 'test' is green (")
-    assert review.startswith("review: none, the author's family is not known")
+    assert review.startswith("review: none, the author's model family is unknown")
     assert last == "passes"
 
 
@@ -150,7 +150,7 @@ def test_a_conflict_is_named_with_its_paths(person: Person) -> None:
 def test_where_nothing_is_changed_there_is_nothing_to_check(person: Person) -> None:
     for head in ("main", "feature"):
         status, out = check(person, head=head)
-        assert (status, out.splitlines()[-1]) == (0, "passes: it changes nothing, so there is nothing to check")
+        assert (status, out.splitlines()[-1]) == (0, "passes: nothing changes, so there is nothing to check")
     person.commit({})
     assert check(person)[0] == 0
 
@@ -232,13 +232,13 @@ def test_json_is_one_object_with_everything(person: Person) -> None:
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (("--head", "nothing"), "'nothing' is no commit of"),
-        (("--head=--upload-pack=x",), "is no commit of"),
-        (("--head", "HEAD:shop.py"), "is no commit of"),
+        (("--head", "nothing"), "'nothing' is not a commit of"),
+        (("--head=--upload-pack=x",), "is not a commit of"),
+        (("--head", "HEAD:shop.py"), "is not a commit of"),
         (("--base", "alone"), "have no commit in common"),
         (("--waive", "placeholders"), "there is no rule 'placeholders'; did you mean"),
         (("--grant", "src/["), "--grant has the glob"),
-        (("--files", "/etc/**"), "--files has the glob"),
+        (("--files", "/etc/**"), "--files has the absolute glob"),
         (("--reviewer", "gpt-1"), "there is no model 'gpt-1'"),
         (("--scripted", "nowhere.yaml"), "there is no such file"),
         (("--plan-checks", "nowhere.yaml"), "there is no such file"),
@@ -298,7 +298,7 @@ def test_git_s_own_variables_of_a_hook_lead_nobody_astray(person: Person) -> Non
 def test_without_a_family_a_required_review_fails_before_anything_is_run(person: Person) -> None:
     honest(person)
     status, out = check(person, "--review", "required")
-    assert status == 1 and "a review is required, but the author's family is not known" in out, out
+    assert status == 1 and "a review is required, but the author's model family is unknown" in out, out
     assert "checks:" not in out
 
 
@@ -308,7 +308,7 @@ def test_what_the_base_demands_needs_no_option(person: Person) -> None:
     person.git("checkout", "-q", "-B", "feature")
     honest(person)
     status, out = check(person)
-    assert status == 1 and "a review is required, but the author's family is not known" in out, out
+    assert status == 1 and "a review is required, but the author's model family is unknown" in out, out
 
 
 @pytest.mark.parametrize(
@@ -319,7 +319,7 @@ def test_what_the_base_demands_needs_no_option(person: Person) -> None:
             "fail",
             HELD,
             1,
-            ("review: failed", "shop.py:2: high bug: Nothing is rounded.", "holds one finding against it"),
+            ("review: failed", "shop.py:2: high bug: Nothing is rounded.", "has 1 finding that must be fixed"),
         ),
         ("fail", HELD.replace("bug", "style"), 0, ("1 more findings, which do not block",)),
     ],

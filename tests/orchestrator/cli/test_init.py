@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from people import ROOT, Person, person_in
 
-from forgepool.supervisor.gate_file.document import read_gate_file
+from forgepool.supervisor.gate_file.reading import read_gate_file
 
 FILES = {"pytest.ini": "[pytest]\n", "ruff.toml": "", "tests/test_a.py": "def test_a(): pass\n"}
 
@@ -50,7 +50,7 @@ def test_write_leaves_what_is_there_as_it_is(person: Person, there: str) -> None
     before = person.everything()
     said = person.forgepool("init", "--write")
     assert (said.status, said.out, said.err.count("\n")) == (2, "", 1)
-    assert "is there already and is left as it is" in said.err
+    assert "already exists and was not changed" in said.err
     assert person.everything() == before
     assert elsewhere.exists() == (there == "a link")
 
@@ -71,13 +71,13 @@ def test_it_is_the_head_of_this_worktree_that_is_looked_at(person: Person) -> No
 def test_a_repository_that_has_a_gate_file_is_told_that_only_that_counts(person: Person) -> None:
     person.commit({"forgepool.yaml": "version: 1\nchecks: {a: 'true'}\n"})
     said = person.forgepool("init")
-    assert said.status == 0 and "has a forgepool.yaml already, and only that counts" in said.err
+    assert said.status == 0 and "already has a forgepool.yaml, which stays in force" in said.err
 
 
 def test_one_that_is_not_committed_yet_is_there_already(person: Person) -> None:
     assert person.forgepool("init", "--write").status == 0
     said = person.forgepool("init").err
-    assert "has a forgepool.yaml already" in said and "--write" not in said
+    assert "already has a forgepool.yaml" in said and "--write" not in said
 
 
 def test_where_nothing_is_found_an_example_is_given_and_nothing_is_written(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_where_nothing_is_found_an_example_is_given_and_nothing_is_written(tmp_p
     said = person.forgepool("init", "--write")
     assert said.status == 1
     assert read_gate_file(said.out).checks
-    assert "nothing at the top of this repository says how it is checked" in said.err
+    assert "no checks were found at the top of this repository" in said.err
     assert not (person.folder / "forgepool.yaml").exists()
 
 

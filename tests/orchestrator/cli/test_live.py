@@ -40,4 +40,4 @@ def test_an_interrupt_is_told_between_two_drawings_and_never_within_one(
     assert wishes.drain and wishes.stop
     first, second, third = drawn
     assert first == "", "nothing is written while the table is drawn"
-    assert "nothing new is started" in second and "stopping now" in third
+    assert "starting nothing new" in second and "stopping now" in third

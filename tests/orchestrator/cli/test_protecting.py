@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from people import Person, person_in
 
-from forgepool.orchestrator.cli.queue.protecting import NotProtected, protect
+from forgepool.orchestrator.cli.queue.serve import protect
+from forgepool.worktrees.errors import UserError
 
 
 @pytest.fixture
@@ -33,10 +34,10 @@ def test_it_says_what_is_gated_and_never_the_token(hub: Person, capsys: pytest.C
     }
     assert json.loads(said(capsys, str(hub.folder), "main")) == {**first, "changed": False}
     told = said(capsys, str(hub.folder), "main", as_json=False)
-    assert "gated: main, as before" in told and "run as well" not in told
+    assert "protected: main, as before" in told and "also runs" not in told
     assert (git_folder / "forgepool/gate/token").read_text().strip() not in told
     assert json.loads(said(capsys, f"file://{hub.folder}", off=True))["targets"] == []
-    assert "no branch is gated" in said(capsys, str(hub.folder), off=True, as_json=False)
+    assert "no branch is protected" in said(capsys, str(hub.folder), off=True, as_json=False)
 
 
 @pytest.mark.parametrize(
@@ -47,6 +48,6 @@ def test_it_says_what_is_gated_and_never_the_token(hub: Person, capsys: pytest.C
     ],
 )
 def test_it_refuses_in_one_sentence_as_wrong_usage(where: str, targets: list[str], why: str) -> None:
-    with pytest.raises(NotProtected, match=why) as refused:
+    with pytest.raises(UserError, match=why) as refused:
         protect(where, targets, False, False)
-    assert "\n" not in refused.value.message and refused.value.exit_code == 2
+    assert "\n" not in str(refused.value)

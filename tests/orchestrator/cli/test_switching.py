@@ -199,7 +199,7 @@ def test_a_run_nobody_leads_now_has_it_in_its_journal(home: KeptRun, forgepool: 
 def test_a_run_under_way_finds_it_in_its_inbox(home: KeptRun, forgepool: Forgepool) -> None:
     with closing(Journal(home.folder)):
         status, out, err = forgepool("context", "use", "off", RUN, "a")
-    assert (status, err) == (0, "") and f"asked run {RUN} to show 'a' by the profile 'off'" in out
+    assert (status, err) == (0, "") and f"asked run {RUN} to use the context profile 'off' for 'a'" in out
     ((_, request),) = waiting(home.folder)
     assert request == PersonRequest(do="context", task="a", text="off")
 
@@ -209,8 +209,8 @@ def test_a_run_under_way_finds_it_in_its_inbox(home: KeptRun, forgepool: Forgepo
     [
         (("ledgre", RUN), ("no context profile 'ledgre'", "write 'ledger'")),
         (("pace", RUN, "e"), ("has no task 'e'", "a, b, c, d")),
-        (("pace", RUN, "b"), ("'b' of run r-1 is over, it is cancelled",)),
-        (("pace", RUN, "c"), ("'c' of run r-1 is done by another program (agent: command)",)),
+        (("pace", RUN, "b"), ("'b' of run r-1 is cancelled",)),
+        (("pace", RUN, "c"), ("'c' of run r-1 runs another program (agent: command)",)),
         (("pace", "nothing"), ("there is no run 'nothing'",)),
     ],
 )

@@ -19,6 +19,8 @@ from forgepool.orchestrator.journal.events import (
     TaskFailed,
 )
 from forgepool.orchestrator.journal.inbox import PersonRequest
+from forgepool.orchestrator.journal.store import Recorded
+from forgepool.orchestrator.reports.event_text import telling_lines
 from forgepool.orchestrator.run.dispatch import check_request, land_request, order
 from forgepool.orchestrator.run.outputs.earlier_landings import work_of
 from forgepool.orchestrator.state.run import RunState
@@ -111,6 +113,16 @@ def test_a_reason_has_the_end_of_the_log_and_how_to_see_it_again() -> None:
     reason = reason_of_check(verdict("a", "red", failures=(failure,), detail="d", reproduce="git checkout x"), judged)
     assert (reason.attempt, reason.kind, reason.reproduce) == (1, "check_failed", "git checkout x")
     assert reason.log_tail.endswith("the end") and len(reason.log_tail) == LOG_TAIL_CHARS
+
+
+def test_the_reason_of_a_ratchet_has_only_the_new_findings_and_tells_them_once() -> None:
+    new = "a.py:9: F401 `os` imported but unused"
+    log = f"b.py:1:1: E501 Line too long\n{new}\n"
+    failure = CheckFailure(check="t", how="exit", status=1, log_tail=log, log="l", problems=(new,))
+    judged = begun(ONE, sent("a"), answered("a")).tasks["a"]
+    reason = reason_of_check(verdict("a", "red", failures=(failure,), detail=f"one new finding: {new}"), judged)
+    assert reason.log_tail == new
+    assert telling_lines(Recorded(1, 1.0, TaskFailed(task="a", reason=reason))) == ()
 
 
 @pytest.mark.parametrize(

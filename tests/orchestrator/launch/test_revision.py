@@ -127,12 +127,12 @@ def test_a_removed_task_is_gone_what_it_used_counts_and_coming_back_it_goes_on_c
     ("tasks", "events", "sentence"),
     [
         ((task("a", agent=OTHER),), LANDED, "has landed as m-a-1"),
-        ((task("a", agent=OTHER),), LANDED[:-1], "may be landing just now; go on without --plan"),
-        ((task("b"),), LANDED[:-1], "may be landing just now"),
-        ((task("a", agent=OTHER),), IN_DOUBT, "may be landing just now"),
-        ((task("b"),), IN_DOUBT, "may be landing just now"),
-        ((task("a", agent=OTHER),), GIVEN, "take it back first: forgepool cancel"),
-        ((task("b"),), GIVEN, "take it back first: forgepool cancel"),
+        ((task("a", agent=OTHER),), LANDED[:-1], "may be landing right now; first resume without --plan"),
+        ((task("b"),), LANDED[:-1], "may be landing right now"),
+        ((task("a", agent=OTHER),), IN_DOUBT, "may be landing right now"),
+        ((task("b"),), IN_DOUBT, "may be landing right now"),
+        ((task("a", agent=OTHER),), GIVEN, "withdraw it first: forgepool cancel"),
+        ((task("b"),), GIVEN, "withdraw it first: forgepool cancel"),
     ],
 )
 def test_what_has_landed_or_is_landing_is_not_replaced(
@@ -226,5 +226,5 @@ def _revision(old: Plan, state: RunState, new: Plan) -> PlanRevised:
 def test_a_gate_goes_by_no_plan(tmp_path: Path) -> None:
     kept, settings = _kept(tmp_path)
     gate = replace(kept, options=kept.options.model_copy(update={"gate": True}))
-    with pytest.raises(CannotRun, match="is a gate, and goes by no plan"):
+    with pytest.raises(CannotRun, match="is a merge queue and has no plan"):
         take_plan(gate, tmp_path / "plan.yaml", settings)

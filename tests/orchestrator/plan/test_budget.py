@@ -350,7 +350,7 @@ def test_what_is_held_without_being_used_is_said_in_words() -> None:
     follow(state, *started(of, state), *lost(1, SeenUse(used=spent(0.5), largest_turn=spent(0.2))))
     assert list(budget_words(of.ledger(state))) == [
         "3.90 of 9.00 USD spent or reserved (3.00 USD reserved for attempts under way; "
-        "0.40 USD held for attempts that were lost or cancelled, whose use is not wholly known)"
+        "0.40 USD held for lost or cancelled attempts, whose usage is not fully known)"
     ]
 
 
@@ -360,7 +360,7 @@ def test_who_waits_for_money_says_so_and_who_comes_after_it_too() -> None:
     follow(state, *started(of, state, slots=1))
     said = {one.task: one.detail for one in standing(of, state, now=1.0, live=True).tasks}
     assert said["b"] == "waits for what orders under way will leave of the budget; 1.00 USD are left, too little for it"
-    assert said["c"] == "goes after 'b', which waits for money"
+    assert said["c"] == "waits behind 'b', which waits for budget"
 
 
 def test_a_use_without_a_known_price_counts_as_all_that_was_reserved() -> None:

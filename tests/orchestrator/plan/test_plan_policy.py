@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.orchestrator.launch.prerequisites import prove_agents
+from forgepool.orchestrator.launch.prerequisites import check_agents
 from forgepool.orchestrator.plan.document import Plan, dump_plan, parse_plan, read_expanded
 from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.workers.policy.network import HostsRefused
+from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.settings import Settings
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 
 HEAD = "version: 1\nname: p\nchecks: none\n"
 
@@ -73,16 +73,16 @@ def test_a_host_that_the_person_denies_is_refused_before_the_run(tmp_path: Path)
     settings = Settings(policy=own, home=tmp_path, cache=tmp_path)
     for host in ("evil.example.org", "'*.example.org'"):
         asking = plan(f"tasks: [{{id: one, agent: {{command: make}}, network: [{host}]}}]")
-        with pytest.raises(HostsRefused, match=r"task 'one' wants the host .*, which is not to be had: .*not there"):
-            prove_agents(asking, settings)
-    prove_agents(plan("tasks: [{id: one, agent: {command: make}, network: [good.example.org]}]"), settings)
+        with pytest.raises(HostsRefused, match=r"task 'one' wants the host .*, which is not allowed: .*not there"):
+            check_agents(asking, settings)
+    check_agents(plan("tasks: [{id: one, agent: {command: make}, network: [good.example.org]}]"), settings)
 
 
 def test_a_persons_wrong_policy_is_refused_before_the_run(tmp_path: Path) -> None:
     own = tmp_path / "policy.yaml"
     own.write_text("version: 1\nrules: 7\n")
     with pytest.raises(DocumentWrong, match=r"policy\.yaml:2: 'rules' must be a list"):
-        prove_agents(
+        check_agents(
             plan("tasks: [{id: one, agent: {command: make}}]"), Settings(policy=own, home=tmp_path, cache=tmp_path)
         )
 
@@ -94,4 +94,4 @@ def test_a_check_of_the_plan_that_wants_an_unallowed_host_is_refused_before_the_
     net = CheckDefinition(name="net", run="make", network=("a.example.org",))
     asking = plan(said).model_copy(update={"checks": (net,)})
     with pytest.raises(HostsRefused, match=r"check 'net' wants the host a\.example\.org"):
-        prove_agents(asking, settings)
+        check_agents(asking, settings)

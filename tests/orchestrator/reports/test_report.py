@@ -122,7 +122,7 @@ def test_what_models_used_and_cost_is_reported_by_task_and_in_all(tmp_path: Path
     state = begun(of, *spent_by("m-1", cost_usd=1.5))
     text = reported(of, state, tmp_path)
     used = "m-1: 9,000 tokens in (67% cached), 500 out, 1.50 USD"
-    assert f"  - {used}" in text and f"- in all: {used}" in text
+    assert f"  - {used}" in text and f"- total: {used}" in text
     assert "- budget: 1.50 of 20.00 USD spent or reserved" in text
     now = standing(of, state, now=1.0, live=True).as_json()
     (first, second) = now["tasks"]  # type: ignore[misc]  # a JSON value
@@ -142,7 +142,7 @@ def test_a_cost_that_is_not_known_is_never_told_as_nothing(tmp_path: Path) -> No
 
 def test_a_scripted_model_is_called_what_it_is_and_costs_nothing(tmp_path: Path) -> None:
     state = begun(ONE, sent("a"), answered("a", 1, "no_change", models=("scripted",)))
-    assert "- in all: scripted\n" in reported(ONE, state, tmp_path) + "\n"
+    assert "- total: scripted\n" in reported(ONE, state, tmp_path) + "\n"
     assert not standing(ONE, state, now=1.0, live=True).used.counts
 
 

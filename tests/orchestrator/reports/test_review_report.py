@@ -74,7 +74,7 @@ def test_the_report_says_who_wrote_who_reviewed_and_what_was_read_found_and_know
         "  - scan, attention: tests/t.py:2: test-edited: it was edited",
         "  - review: passed by gpt-x (gpt), who read 2 of 3 changed files",
         "    - dropped: low style, a.py: short name; x",
-        "- 2 failures on it before, and not counted: old1, old2",
+        "- 2 failures there before this run, not counted: old1, old2",
         "- all checks on m-a-1, after 1 landing since c0: base_red: check 'test' is red",
         "- test t1: 1 of 1 runs (100%)",
         "    - of that, by reviews: gpt-x: 700 tokens in, 0 out, 0.20 USD",
@@ -124,10 +124,13 @@ def test_status_has_all_of_it_for_programs() -> None:
     [
         ([], "waits for a reviewer"),
         ([review_sent("a")], "no reviewer has taken it yet"),
-        ([review_sent("a"), e.MessageTaken(message_id=f"{RUN}.a.1.review-1", host="h", pid=7)], "is reviewed on h/7"),
+        ([review_sent("a"), e.MessageTaken(message_id=f"{RUN}.a.1.review-1", host="h", pid=7)], "under review on h/7"),
         ([e.GateHalted(why="main is red")], "landing is paused: main is red"),
-        ([review_sent("a"), review_answered("a", "infrastructure", detail="no disk")], "again after trouble: no disk"),
-        ([review_sent("a"), review_answered("a", "infrastructure", not_before=900.0)], "for a model's limit"),
+        (
+            [review_sent("a"), review_answered("a", "infrastructure", detail="no disk")],
+            "the last review failed: no disk",
+        ),
+        ([review_sent("a"), review_answered("a", "infrastructure", not_before=900.0)], "for a model's rate limit"),
     ],
 )
 def test_who_waits_for_a_review_says_for_what(more: list[e.Event], words: str) -> None:

@@ -78,8 +78,8 @@ def test_what_was_read_and_passed_lands_and_the_report_says_by_whom(ada: Person)
     said = ada.forgepool("report", name).out
     assert "by scripted, scripted (scripted)" in said and "passed by scripted (another), who read 1 of 1" in said
     assert [one.result.verdict for one in journal(ada, name) if isinstance(one, e.WaveAnswered)] == ["green"] * 3
-    assert "- review of 2 landings as a whole, " in said and "who read 2 of 2 changed files" in said
-    assert "Not passed as a whole" not in said
+    assert "- integration review of 2 landings, " in said and "who read 2 of 2 changed files" in said
+    assert "Integration review not passed" not in said
 
 
 def test_what_is_failed_as_a_whole_stays_landed_and_the_run_waits_for_a_person_days_later(ada: Person) -> None:
@@ -89,10 +89,10 @@ def test_what_is_failed_as_a_whole_stays_landed_and_the_run_waits_for_a_person_d
     tasks = "--format=%(trailers:key=Forgepool-Task,valueonly,separator=)"
     assert ada.git("log", "--first-parent", tasks, "main..forgepool/w").split() == ["one"]
     report = ada.forgepool("report", name).out
-    assert report.index("## Not passed as a whole") < report.index("## Landed, in this order")
+    assert report.index("## Integration review not passed") < report.index("## Landed, in this order")
     assert "  - held: high bug, a.py:1: who uses x is left behind" in report
     assert "landing is paused: " in ada.forgepool("status", name).out
-    assert "not said who has looked" in ada.forgepool("approve", name, "--wave").err
+    assert "is not named" in ada.forgepool("approve", name, "--wave").err
     assert ada.forgepool("approve", name, "--wave", "--by", "Ada").status == 0, "the run goes on by itself"
     assert ada.git("log", "--first-parent", tasks, "main..forgepool/w").split() == ["two", "one"]
     answers = [one.result.outcome for one in journal(ada, name) if isinstance(one, e.WaveReviewAnswered)]
@@ -101,13 +101,17 @@ def test_what_is_failed_as_a_whole_stays_landed_and_the_run_waits_for_a_person_d
 
 def test_a_run_that_nobody_can_review_waits_for_a_word_and_lands_on_it_after_it_has_ended(ada: Person) -> None:
     status, name, said = run(ada, "q")
-    assert status == 1 and "nobody of another family" in said and f"forgepool approve {name} one --by NAME" in said
+    assert (
+        status == 1
+        and "waits for a person: no model may review it" in said
+        and f"forgepool approve {name} one --by NAME" in said
+    )
     assert "two: blocked" in said
     refused = ada.forgepool("approve", name, "one")
     assert refused.status == 2 and "give a name" in refused.err and refused.err.count("\n") == 1
     assert "wants no approval" in ada.forgepool("approve", name, "two", "--by", "Ada").err
     given = ada.forgepool("approve", name, "one", "--by", "Ada", "--no-resume")
-    assert given.status == 0 and given.out.endswith(f"go on with: forgepool resume {name}\n")
+    assert given.status == 0 and given.out.endswith(f"continue with: forgepool resume {name}\n")
     assert "approved already, by Ada" in ada.forgepool("approve", name, "one", "--by", "Bob").err
     assert ada.forgepool("resume", name).status == 0
     tasks = "--format=%(trailers:key=Forgepool-Task,valueonly,separator=)"
@@ -164,7 +168,7 @@ def test_all_that_is_green_is_approved_at_once_and_the_run_goes_on_by_itself(ada
     approved = [one.task for one in journal(ada, made.name) if isinstance(one, e.TaskApproved)]
     assert sorted(approved) == ["one", "two"]
     again = ada.forgepool("approve", made.name, "--all-green", "--by", "Ada")
-    assert again.status == 2 and "waits for a person with its checks green" in again.err
+    assert again.status == 2 and "waits for a person with passing checks" in again.err
 
 
 def test_a_target_says_who_reviews_for_plans_that_do_not(ada: Person) -> None:

@@ -10,7 +10,8 @@ import typer
 from people import Person, person_in
 
 from forgepool.orchestrator.cli.simulate import plan
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
+from forgepool.workers.schema.mistakes import DocumentWrong
+from forgepool.worktrees.errors import UserError
 
 PLAN = """
 version: 1
@@ -101,18 +102,18 @@ def test_the_chart_is_not_of_the_run(person: Person) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("--workers", "0"), "--workers is 0; it is from 1 to 256"),
-        (("--trials", "0"), "--trials is 0; it is from 1 to 256"),
-        (("--seeds", "0"), "--seeds is 0; it is from 1 to 1000"),
-        (("--bad", "1"), "--bad is 1; a probability is from 0 to less than 1"),
-        (("--check-s", "-3"), "--check-s is -3; it is a number of seconds above 0"),
+        (("--workers", "0"), "--workers is 0; it must be from 1 to 256"),
+        (("--trials", "0"), "--trials is 0; it must be from 1 to 256"),
+        (("--seeds", "0"), "--seeds is 0; it must be from 1 to 1000"),
+        (("--bad", "1"), "--bad is 1; a probability is at least 0 and below 1"),
+        (("--check-s", "-3"), "--check-s is -3; it must be a number of seconds above 0"),
         (("--gantt", "pages"), "--gantt pages is a folder; name a file in it, such as pages/plan.svg"),
-        (("--gantt", "nowhere/x.svg"), "there is no folder .*nowhere; make it"),
+        (("--gantt", "nowhere/x.svg"), "there is no folder .*nowhere; create it"),
     ],
 )
 def test_a_wrong_option_is_simulated(person: Person, options: tuple[str, str], sentence: str) -> None:
     """One sentence that says what would be right; such an exception is exit status 2."""
-    with pytest.raises(typer.BadParameter, match=sentence):
+    with pytest.raises(UserError, match=sentence):
         simulate("plan.yaml", *options)
 
 

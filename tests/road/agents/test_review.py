@@ -211,7 +211,7 @@ def test_a_reviewer_that_thinks_long_is_killed_and_interrupted_costs_nothing_but
         assert lost.message_id.endswith(".slow.1.review-1")
 
         under_way.process.send_signal(signal.SIGINT)
-        wait_until(lambda: "nothing new is started" in under_way.err.read_text(), "the sentence")
+        wait_until(lambda: "starting nothing new" in under_way.err.read_text(), "the sentence")
         under_way.process.send_signal(signal.SIGINT)
         _answer(under_way.ended(within_s=60), 130)
         nothing_left(ground, machine)
@@ -284,7 +284,7 @@ def test_a_limit_is_waited_for_and_a_refusal_is_left_to_a_person(
     assert (waited.outcome, waited.not_before is not None, passed.outcome) == ("infrastructure", True, "passed")
     assert [one.attempt for one in _about(machine, e.OrderSent, "limited")] == [1]
     for words in (
-        "limited: its review waits for a model's limit",
+        "limited: its review waits for a model's rate limit",
         "its reviewers cannot be asked as they are set",
         "look at its key",
         f"forgepool approve {machine.the_run()} refused --by NAME",

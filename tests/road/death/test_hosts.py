@@ -15,8 +15,7 @@ from processes import kill_all
 from forgepool.orchestrator.journal import events as e
 from forgepool.workers.queue import leases
 from forgepool.workers.queue.broker import BrokerRefused, Redis, connect, ping
-from forgepool.workers.sandbox.run import service
-from forgepool.workers.sandbox.run.service import Service
+from forgepool.workers.sandbox.own_processes import Service, start_service
 from forgepool.workers.schema.settings import whole_environment
 
 NewMachine = Callable[..., Machine]
@@ -41,7 +40,7 @@ def broker(ground: Path, redis_program: str) -> Iterator[str]:
         port = asked.getsockname()[1]
     password = secrets.token_hex(8)
     url = f"redis://:{password}@127.0.0.1:{port}/0"
-    server = service.start(
+    server = start_service(
         "redis",
         [
             redis_program,

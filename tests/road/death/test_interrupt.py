@@ -60,7 +60,7 @@ def test_one_interrupt_lets_running_work_finish_and_starts_nothing(
     under_way, _ = _start(ground, machine, repository, tasks)
     _began(ground, "a")
     under_way.process.send_signal(signal.SIGINT)
-    wait_until(lambda: "nothing new is started" in under_way.err.read_text(), "the sentence")
+    wait_until(lambda: "starting nothing new" in under_way.err.read_text(), "the sentence")
     gate.touch()
     ended = under_way.ended()
     assert ended.status == 130
@@ -83,7 +83,7 @@ def test_two_interrupts_stop_at_once(
     under_way, _ = _start(ground, machine, repository, [_held(ground, gate, "a"), _held(ground, gate, "b")])
     _began(ground, "a")
     under_way.process.send_signal(signal.SIGINT)
-    wait_until(lambda: "nothing new is started" in under_way.err.read_text(), "the sentence")
+    wait_until(lambda: "starting nothing new" in under_way.err.read_text(), "the sentence")
     under_way.process.send_signal(signal.SIGINT)
     assert under_way.ended(within_s=15).status == 130
     nothing_left(ground, machine)
@@ -172,5 +172,5 @@ def test_a_plan_edited_meanwhile_changes_nothing_and_is_told(
     assert under_way.ended(within_s=15).status == 130
     gate.touch()
     said = _resumed(machine, repository, "a", "b")
-    assert f"{plan} has changed since this run began; the run goes on with the plan as it was" in said
+    assert f"{plan} has changed since this run began; the run keeps its old plan" in said
     assert repository.file(_BRANCH, "b.txt") == "b"

@@ -100,7 +100,7 @@ def test_a_persons_seven_changes_land_and_findings_are_reported_below(redis_prog
         first, *block = gate.paragraph("workflow").split("\n")
         assert "landed" in first
         assert block == [
-            "scans report, and hold nothing up:",
+            "scan notes, which do not block:",
             "  .github/workflows/ci.yml: protected-path: this is CI",
         ]
 

@@ -11,7 +11,7 @@ from gate_kit import GateOf, make_gate
 from kit import Machine
 from processes import kill_all
 
-from forgepool.orchestrator.merge_queue.lookup import find_entry, gate_called
+from forgepool.orchestrator.merge_queue.lookup import find_entry, find_queue
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.workers.schema.settings import Settings
 
@@ -55,13 +55,13 @@ def test_each_lands_on_its_own_branch_and_is_found_without_its_gate(gates: Two) 
     assert (main.here(), other.here()) == (["both", "for-main"], ["both", "for-other"])
     assert find_entry(home, "for-other", None).kept.options.run == other.run
     assert find_entry(home, "both", OTHER).kept.options.run == other.run
-    with pytest.raises(CannotRun, match=f"of several queues; say of which, with --target: main, {OTHER}"):
+    with pytest.raises(CannotRun, match=f"of several queues; name one with --target: main, {OTHER}"):
         find_entry(home, "both", None)
     with pytest.raises(CannotRun, match="taken in by any queue; the latest are"):
         find_entry(home, "nobody", None)
     with pytest.raises(CannotRun, match=f"name one with --target: main, {OTHER}"):
-        gate_called(home, None)
-    assert gate_called(home, "main").options.run == main.run
+        find_queue(home, None)
+    assert find_queue(home, "main").options.run == main.run
     told = main.machine.run("gate", "status", "--json").answer["gates"]
     assert [(one["target"], len(one["entries"])) for one in told] == [("main", 2), (OTHER, 2)]
 

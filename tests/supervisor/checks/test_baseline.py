@@ -13,9 +13,9 @@ from gates import Gate, check
 from forgepool.supervisor.checks.results.evidence import Evidence
 from forgepool.supervisor.checks.results.judging import Ran, judge
 from forgepool.supervisor.checks.results.problems import report_of_problems
-from forgepool.supervisor.gate_file.document import read_gate_file
+from forgepool.supervisor.gate_file.reading import read_gate_file
 from forgepool.supervisor.messages import CheckRequest, CheckResult
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
+from forgepool.workers.schema.mistakes import DocumentWrong
 
 LINT = check("ruff check --isolated --no-cache --output-format concise .", "lint", baseline="tip")
 TYPES = check("mypy --strict --cache-dir=/dev/null shop", "types", baseline="tip")

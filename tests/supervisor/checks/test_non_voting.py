@@ -3,9 +3,9 @@
 import pytest
 from gates import Gate, check
 
-from forgepool.supervisor.gate_file.document import read_gate_file
+from forgepool.supervisor.gate_file.reading import read_gate_file
 from forgepool.supervisor.messages import CheckResult
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
+from forgepool.workers.schema.mistakes import DocumentWrong
 
 GREEN = check("test -e a")
 

@@ -224,6 +224,14 @@ def test_a_conflict_is_reproduced_by_those_that_meet(gate: Gate) -> None:
     assert first.commit in found.reproduce and behind.commit not in found.reproduce
 
 
+def test_a_conflict_inside_a_batch_names_the_entry_of_the_batch(gate: Gate) -> None:
+    first, other = entry(gate, {"a": "2\n"}, task="first"), entry(gate, {"z": "1\n"}, task="other")
+    second = entry(gate, {"a": "3\n"}, task="second")
+    found = gate.examine(gate.request(second, check("test -e a"), entries=(first, other, second)))
+    assert (found.verdict, found.about, found.partner) == ("conflict", "second", None)
+    assert found.detail == "'second' conflicts with 'first' in a"
+
+
 def test_a_conflict_with_a_commit_that_landed_past_the_gate_names_the_commit(gate: Gate) -> None:
     first = entry(gate, {"a": "2\n"})
     gate.hub.commit({"a": "3\n"})

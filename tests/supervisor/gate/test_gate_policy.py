@@ -2,8 +2,8 @@
 
 import pytest
 
-from forgepool.supervisor.gate_file.document import read_gate_file
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
+from forgepool.supervisor.gate_file.reading import read_gate_file
+from forgepool.workers.schema.mistakes import DocumentWrong
 
 
 def test_rules_and_hosts_are_read_beside_the_checks() -> None:

@@ -2,18 +2,11 @@
 
 import pytest
 
-from forgepool.supervisor.gate_file.document import (
-    CheckDefinition,
-    GateFile,
-    ScanRules,
-    check_mistakes,
-    effective_checks,
-    read_gate_file,
-    unknown_uses,
-)
+from forgepool.supervisor.gate_file.document import CheckDefinition, GateFile, ScanRules, effective_checks
+from forgepool.supervisor.gate_file.reading import check_mistakes, read_gate_file, unknown_uses
+from forgepool.workers.schema.documents import read
+from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.orders import CachedFolder
-from forgepool.workers.schema.yaml.documents import read
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 
 LIST = """\
 version: 1

@@ -6,8 +6,9 @@ from gates import Gate, check
 from forgepool.supervisor.checks.certificates import match_inputs
 from forgepool.supervisor.gate.affected_checks import Lanes, TargetLanes
 from forgepool.supervisor.gate.requirements import demands_of
-from forgepool.supervisor.gate_file.document import CheckDefinition, NotConfigured, read_gate_file
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
+from forgepool.supervisor.gate_file.document import CheckDefinition, NotConfigured
+from forgepool.supervisor.gate_file.reading import read_gate_file
+from forgepool.workers.schema.mistakes import DocumentWrong
 
 FILE = """\
 version: 1

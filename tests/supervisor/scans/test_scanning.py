@@ -8,10 +8,10 @@ import pytest
 from stories import PARTS, Stage, story
 
 from forgepool.supervisor.findings import ScanFinding
-from forgepool.supervisor.gate_file.rules import RULES
+from forgepool.supervisor.gate_file.document import RULES
 from forgepool.supervisor.scans.content import secrets
 from forgepool.supervisor.scans.scanning import MOST_OF_A_RULE, find_kept_out, scan
-from forgepool.workers.schema.yaml.mistakes import nearest
+from forgepool.workers.schema.mistakes import nearest
 
 _HERE = Path(__file__).parent
 _WEIGHTS = ("blocks", "attention", "note")

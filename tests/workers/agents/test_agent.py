@@ -12,7 +12,7 @@ from host_kit import Host
 from forgepool.workers.agents.contract import AgentAnswer, Assignment
 from forgepool.workers.agents.dispatch import perform_command
 from forgepool.workers.context.transcript.entries import read_transcript
-from forgepool.workers.sandbox.order.environment import command_environment
+from forgepool.workers.sandbox.sandbox_profile import command_environment
 from forgepool.workers.schema.confinement import OPEN
 from forgepool.workers.schema.orders import CommandAgent, Limits, ReasonPack, ScriptedAgent, WorkOrder, WorkResult
 
@@ -195,7 +195,7 @@ import sys
 from pathlib import Path
 from forgepool.workers.context.view.archive import Archive
 from forgepool.workers.context.view.live import Context
-from forgepool.workers.context.profiles.off import Off
+from forgepool.workers.context.profiles.registry import Off
 from forgepool.workers.llm.messages import Text, user
 from forgepool.workers.llm.scripted import ScriptedModel
 from forgepool.workers.agents.builtin.loop import ConversationBrief, Talk

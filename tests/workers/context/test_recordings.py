@@ -9,9 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forgepool.workers.context.replay.assembly import NO_RESULT, NO_TASK, NOTHING, Assembly
 from forgepool.workers.context.replay.formats import read_recordings
-from forgepool.workers.context.replay.recording import BadRecording, Recording, project_named
+from forgepool.workers.context.replay.recording import (
+    NO_RESULT,
+    NO_TASK,
+    NOTHING,
+    Assembly,
+    BadRecording,
+    Recording,
+    project_named,
+)
 from forgepool.workers.context.transcript.entries import Answered, ConversationStarted, Entry, Finished, TurnSaid
 from forgepool.workers.llm.messages import Opaque, Text, ToolCall, ToolResult, Turn, Usage, user
 from forgepool.workers.schema.orders import Spent

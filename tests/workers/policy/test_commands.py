@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from forgepool.workers.policy.document import parse_policy
 from forgepool.workers.policy.judgement import PolicyJudgement, judge_command
 from forgepool.workers.policy.layers import Policy
-from forgepool.workers.policy.rules.document import parse_policy
-from forgepool.workers.policy.rules.place import Ground
+from forgepool.workers.policy.rule import Ground
 from forgepool.workers.policy.sources import policy_of
 
 # Decision, the commands found (words by blanks; None where they cannot be known), the script.

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.policy.rules.document import parse_policy, read_policy
+from forgepool.workers.policy.document import parse_policy, read_policy
 from forgepool.workers.policy.sources import policy_alone, policy_of, read_builtin_rules, repository_rules
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
+from forgepool.workers.schema.mistakes import DocumentWrong
 
 HEAD = "version: 1\nrules:\n"
 
@@ -202,7 +202,7 @@ def test_home_is_where_it_is_said_to_be() -> None:
     (rule,) = parse_policy(
         HEAD + "  - {match: {path: ~/.ssh}, decision: deny}", "p.yaml", "person", home=Path("/home/me")
     )
-    from forgepool.workers.policy.rules.place import ResolvedPath
+    from forgepool.workers.policy.rule import ResolvedPath
 
     assert rule.paths is not None
     assert rule.paths[0].restrains(ResolvedPath(shown="x", names=("/home/me/.ssh/id",)))

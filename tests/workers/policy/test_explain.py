@@ -111,7 +111,7 @@ def test_a_line_that_is_no_json_string_is_told(line: str, place: Place) -> None:
     """With its number; what came before it was answered."""
     said = place.explain(told=f'"ls"\n{line}\n"ls"\n')
     assert said.status == 2
-    assert said.err == 'forgepool: standard input:2: is no JSON string; write "git push", in quotes\n'
+    assert said.err == 'forgepool: standard input:2: is not a JSON string; write "git push", with quotes\n'
     assert len(said.out.splitlines()) == 1
 
 

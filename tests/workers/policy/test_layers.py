@@ -6,12 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forgepool.workers.policy.layers import Policy
-from forgepool.workers.policy.matching import on_host, on_tool
+from forgepool.workers.policy.document import parse_policy
+from forgepool.workers.policy.layers import Policy, on_host, on_tool
 from forgepool.workers.policy.network import grant_hosts
-from forgepool.workers.policy.rules.document import parse_policy
-from forgepool.workers.policy.rules.host import HostPattern
-from forgepool.workers.policy.rules.rule import STRICTNESS, LayerName, PolicyRule
+from forgepool.workers.policy.rule import STRICTNESS, HostPattern, LayerName, PolicyRule
 from forgepool.workers.schema.policy_rules import Decision
 
 DECISIONS: tuple[Decision, ...] = ("allow", "audit", "prompt", "deny")

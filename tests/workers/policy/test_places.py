@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from forgepool.workers.policy.document import parse_policy
 from forgepool.workers.policy.judgement import judge_path
-from forgepool.workers.policy.layers import Policy
-from forgepool.workers.policy.matching import Access
-from forgepool.workers.policy.rules.document import parse_policy
-from forgepool.workers.policy.rules.place import Ground, PathPattern, ResolvedPath, Unresolved
+from forgepool.workers.policy.layers import Access, Policy
+from forgepool.workers.policy.rule import Ground, PathPattern, ResolvedPath, Unresolved
 from forgepool.workers.policy.sources import policy_of
 
 

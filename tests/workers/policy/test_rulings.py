@@ -8,10 +8,9 @@ import pytest
 from forgepool.workers.agents.builtin.permission import Rulings, _question
 from forgepool.workers.context.transcript.entries import CallJudged, Transcript, conversation, read_transcript
 from forgepool.workers.llm.messages import ToolCall
+from forgepool.workers.policy.document import parse_policy
 from forgepool.workers.policy.judgement import PolicyJudgement
-from forgepool.workers.policy.layers import Policy
-from forgepool.workers.policy.offering import offerable
-from forgepool.workers.policy.rules.document import parse_policy
+from forgepool.workers.policy.layers import Policy, offerable
 from forgepool.workers.policy.sources import policy_of
 from forgepool.workers.sandbox.run.background import Background
 from forgepool.workers.schema.orders import Reply, Unattended

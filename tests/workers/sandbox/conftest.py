@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.sandbox.order.layers import somebody, why_level_fails
-from forgepool.workers.sandbox.processes import tree
-from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
-from forgepool.workers.sandbox.run.watch import never
+from forgepool.workers.sandbox import tree
+from forgepool.workers.sandbox.layers import lease_command_uid, why_level_fails
+from forgepool.workers.sandbox.run.process import Command, Ended, never, run, shell
 from forgepool.workers.schema.confinement import OPEN, Confinement, Level
 
 Run = Callable[..., Ended]
@@ -40,7 +39,7 @@ def confined(level: Level, place: Path, tmp_path: Path) -> Iterator[Confinement]
         return
     tmp = tmp_path / "tmp"
     tmp.mkdir()
-    with somebody() as uid:
+    with lease_command_uid() as uid:
         yield Confinement(level=level, writable=(place, tmp), tmp=tmp, home=tmp, uid=uid)
 
 

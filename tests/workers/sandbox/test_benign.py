@@ -11,10 +11,9 @@ from zipfile import ZipFile
 import pytest
 from repositories import git, write
 
-from forgepool.workers.sandbox.order.layers import why_level_fails
-from forgepool.workers.sandbox.order.private_dirs import Private, private
-from forgepool.workers.sandbox.order.sandbox_profile import Shelter
+from forgepool.workers.sandbox.layers import why_level_fails
 from forgepool.workers.sandbox.run.process import Command, run, shell
+from forgepool.workers.sandbox.sandbox_profile import Private, Shelter, private
 from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.checkouts.checkout import lease_checkout
@@ -198,7 +197,7 @@ def test_git_reads_the_history_of_a_leased_checkout(inside: Inside, tmp_path: Pa
             assert "Not Committed Yet" in said
             assert "a.txt:2:two" in said
             assert not [line for line in said.splitlines() if line.startswith(("fatal", "error", "warning"))], said
-            assert checkout.intact()
+            assert checkout.pointer.read_bytes() == checkout.slot.pointer
 
 
 def test_a_virtual_environment_is_made_and_used(first_choice: Inside) -> None:

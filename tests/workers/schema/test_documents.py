@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Discriminator, Field, Tag
 
+from forgepool.workers.schema.documents import MAX_BYTES, load, read, read_text
+from forgepool.workers.schema.mistakes import MAX_MISTAKES, DocumentWrong, Duration, RelativePath, Slug
 from forgepool.workers.schema.orders import Message
-from forgepool.workers.schema.yaml.documents import MAX_BYTES, load, read, read_text
-from forgepool.workers.schema.yaml.mistakes import MAX_MISTAKES, DocumentWrong
-from forgepool.workers.schema.yaml.scalars import Duration, RelativePath, Slug
 
 
 class Step(Message):

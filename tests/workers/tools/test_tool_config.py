@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.settings import Settings
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 from forgepool.workers.tools.config import ToolConfig, read_tool_config
 
 _FILE = """\

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from repositories import Hub, git
+from repositories import Hub, git, is_intact
 
 from forgepool.worktrees.checkouts.checkout import Unusable, lease_checkout
 from forgepool.worktrees.commits.candidate import commit_candidate
@@ -32,7 +32,7 @@ def test_a_lease_has_the_commits_files_and_its_snapshot_is_the_commits_tree(
 ) -> None:
     with lease_checkout(mirror, hub.tip(), pool) as checkout:
         assert files(checkout.path) == PLAIN
-        assert checkout.intact()
+        assert is_intact(checkout)
         assert checkout.snapshot() == tree_of(mirror.git, hub.tip())
 
 
@@ -206,7 +206,7 @@ def test_the_lock_can_be_kept_by_a_child(hub: Hub, mirror: Mirror, pool: Path) -
 def test_a_deleted_folder_is_unusable_and_made_anew(hub: Hub, mirror: Mirror, pool: Path) -> None:
     with lease_checkout(mirror, hub.tip(), pool) as checkout:
         subprocess.run(["rm", "-rf", str(checkout.path)], check=True)
-        assert not checkout.intact()
+        assert not is_intact(checkout)
         with pytest.raises(Unusable, match="is gone"):
             checkout.snapshot()
     with lease_checkout(mirror, hub.tip(), pool) as checkout:

@@ -10,8 +10,7 @@ from repositories import Hub, git
 from swapping import swapped
 
 from forgepool.worktrees.checkouts.checkout import Checkout, Unusable, lease_checkout
-from forgepool.worktrees.git.fence import Fence, fence_holds
-from forgepool.worktrees.git.git import Git, GitFailed
+from forgepool.worktrees.git.git import Fence, Git, GitFailed, fence_holds
 from forgepool.worktrees.hub.mirror import Mirror
 
 _FILES = 30

@@ -5,10 +5,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from repositories import Hub, git
+from repositories import Hub, git, is_intact
 
 from forgepool.worktrees.checkouts.checkout import Checkout, Unusable, lease_checkout
-from forgepool.worktrees.checkouts.prune import prune_checkouts
+from forgepool.worktrees.checkouts.slots import prune_checkouts
 from forgepool.worktrees.commits.candidate import commit_candidate
 from forgepool.worktrees.commits.changes import changes
 from forgepool.worktrees.commits.compose import Composed, Entry, compose, tree_of
@@ -58,10 +58,10 @@ def test_a_repository_put_in_the_place_of_ours_is_not_looked_at(
         evil_repository(checkout.path, program)
         (checkout.path / ".gitattributes").write_text("* filter=evil diff=evil\n")
         trace.unlink(missing_ok=True)
-        assert not checkout.intact()
+        assert not is_intact(checkout)
         whole_round(mirror, checkout)
     with lease_checkout(mirror, hub.tip(), pool) as checkout:
-        assert checkout.intact()
+        assert is_intact(checkout)
     assert not trace.exists()
 
 
@@ -220,12 +220,12 @@ def test_a_symlink_in_place_of_something_is_replaced_and_its_target_left_alone(
         }[what]
         place.rename(tmp_path / "moved")
         place.symlink_to(precious)
-        assert checkout.intact() is (what == "folder inside")
+        assert is_intact(checkout) is (what == "folder inside")
         if what == "slot":
             with pytest.raises(Unusable):
                 checkout.snapshot()
     with lease_checkout(mirror, hub.tip(), pool) as checkout:
-        assert checkout.intact()
+        assert is_intact(checkout)
         assert checkout.snapshot() == tree_of(mirror.git, hub.tip())
     assert [path.name for path in precious.iterdir()] == ["a.py"]
     assert (precious / "a.py").read_text() == "keep me"
@@ -243,7 +243,7 @@ def test_read_only_folders_are_cleaned_and_removed(hub: Hub, mirror: Mirror, poo
         assert not (checkout.path / "deep").exists()
         (checkout.path / "src/new.py").write_text("x")
         (checkout.path / "src").chmod(0o000)
-    assert prune_checkouts(mirror, pool) == 1
+    assert prune_checkouts(mirror.path, pool) == 1
     assert list((pool / mirror.path.stem).iterdir()) == []
 
 

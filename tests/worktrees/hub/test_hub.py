@@ -81,7 +81,7 @@ def test_a_hub_of_somebody_else_is_refused_with_the_mend(hub: Hub, which: str) -
     for found, _, files in os.walk(folder):
         for name in (".", *files):
             os.lchown(Path(found, name), 12345, 12345)
-    assert "owned by somebody else (user id 12345)" in refusal(str(folder))
+    assert "owned by another user (id 12345)" in refusal(str(folder))
 
 
 def test_a_detached_or_missing_default_branch_is_none(hub: Hub) -> None:

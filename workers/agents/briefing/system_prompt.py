@@ -21,10 +21,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from forgepool.workers.schema.documents import read, validate
+from forgepool.workers.schema.mistakes import DocumentWrong, Mistake, Slug, nearest, show_value
 from forgepool.workers.schema.orders import PhaseName
-from forgepool.workers.schema.yaml.documents import read, validate
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong, Mistake, nearest, show_value
-from forgepool.workers.schema.yaml.scalars import Slug
 from forgepool.workers.tools.tool import Tool
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file
 from forgepool.worktrees.git.git import CommitId, Git

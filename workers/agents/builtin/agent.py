@@ -25,17 +25,17 @@ from forgepool.workers.context.profiles.registry import UnknownProfile
 from forgepool.workers.context.transcript.entries import Entry, Noted, Transcript, now
 from forgepool.workers.context.transcript.exchanges import exchanges, text_argument
 from forgepool.workers.context.transcript.usage import Meter
-from forgepool.workers.context.view.choice import begin_with, choose_profile
+from forgepool.workers.context.view.live import begin_with, choose_profile
 from forgepool.workers.llm.provider import ModelFailed
 from forgepool.workers.llm.routing.chain import ModelChain, Patience
 from forgepool.workers.llm.routing.open import keys_of, open_models
 from forgepool.workers.llm.routing.table import Table, read_table
 from forgepool.workers.llm.scripted import MODEL, ScriptedModel
 from forgepool.workers.sandbox.run.background import Background
+from forgepool.workers.schema.logs import hider
+from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.orders import BuiltinAgent, PhaseName, WorkOrder
-from forgepool.workers.schema.redaction import hider
 from forgepool.workers.schema.settings import Settings
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 from forgepool.workers.tools.commands.red_phase import CONFIRM, Red, RedPhase
 from forgepool.workers.tools.workplace import Workplace
 from forgepool.workers.workspace.checkpoints import keep_hub

@@ -44,8 +44,7 @@ from forgepool.workers.context.transcript.exchanges import exchanges
 from forgepool.workers.context.transcript.summary import summarise_entries, synthetic_plan
 from forgepool.workers.context.transcript.usage import Meter, Price, add_spent, to_spent
 from forgepool.workers.context.view.archive import Archive
-from forgepool.workers.context.view.choice import ADVISORY, in_force
-from forgepool.workers.context.view.live import Context, nobody_wants
+from forgepool.workers.context.view.live import ADVISORY, Context, in_force
 from forgepool.workers.llm.messages import Text, user
 from forgepool.workers.llm.provider import ModelFailed, Provider
 from forgepool.workers.schema.orders import PhaseName
@@ -118,7 +117,7 @@ class Attempt:
     stop: Callable[[], bool]
     profile: Profile
     """By which conversations are shown, until the transcript names another."""
-    wanted: Callable[[], str | None] = nobody_wants
+    wanted: Callable[[], str | None] = lambda: None
     """The profile that a person wants from now on, or None."""
     hide: Callable[[str], str] = str
     """Takes out of a text what nobody is to see."""

@@ -13,10 +13,9 @@ from pathlib import Path
 
 from forgepool.workers.context.transcript.entries import CallJudged, Transcript, now
 from forgepool.workers.llm.messages import ToolCall
-from forgepool.workers.policy.calls import judge_call
-from forgepool.workers.policy.judgement import PolicyJudgement
+from forgepool.workers.policy.judgement import PolicyJudgement, judge_call
 from forgepool.workers.policy.layers import Policy
-from forgepool.workers.policy.rules.place import Ground
+from forgepool.workers.policy.rule import Ground
 from forgepool.workers.schema.orders import Reply, Unattended
 from forgepool.workers.tools.tool import PersonAsked, Tool, ToolAnswer
 

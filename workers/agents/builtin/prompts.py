@@ -17,8 +17,7 @@ from forgepool.workers.agents.briefing.task_card import conventions, files_at_ba
 from forgepool.workers.agents.builtin.phases import facts
 from forgepool.workers.context.edits.masks import FILES_TITLE
 from forgepool.workers.context.transcript.entries import Entry, PlanCommitted
-from forgepool.workers.context.transcript.excerpts import excerpts
-from forgepool.workers.context.transcript.summary import render_summary, summarise_entries
+from forgepool.workers.context.transcript.summary import excerpts, render_summary, summarise_entries
 from forgepool.workers.llm.routing.open import open_models
 from forgepool.workers.llm.routing.table import Table
 from forgepool.workers.schema.orders import BuiltinAgent, PhaseName, WorkOrder

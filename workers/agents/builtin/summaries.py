@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from forgepool.workers.context.edits.state import SummaryQuestion, SummaryReply, nobody
 from forgepool.workers.context.transcript.usage import Meter, Price, add_spent, sum_usages, to_spent
-from forgepool.workers.context.view.questions import Before
+from forgepool.workers.context.view.live import Before
 from forgepool.workers.llm.messages import Text, Turn, Usage, user
 from forgepool.workers.llm.provider import LlmEvent, ModelFailed, ModelRequest, Provider, ProviderTry
 

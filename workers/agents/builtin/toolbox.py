@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from forgepool.workers.agents.briefing.system_prompt import Skill, narrow_tools
-from forgepool.workers.policy.layers import Policy
-from forgepool.workers.policy.offering import offerable
+from forgepool.workers.policy.layers import Policy, offerable
 from forgepool.workers.sandbox.run.background import Background
 from forgepool.workers.schema.confinement import Confinement
 from forgepool.workers.schema.orders import PhaseName
@@ -92,4 +91,4 @@ def serve_tools(root: Path, env: Mapping[str, str], confined: Confinement, setti
         symbols = symbol_tools(languages)
         phases: tuple[PhaseName, ...] = ("plan", "execute")
         tools = {phase: (*symbols, *mcp_tools(others, phase)) for phase in phases}
-        yield Served(tools=tools, warnings=others.warnings)
+        yield Served(tools=tools, warnings=(*languages.warnings, *others.warnings))

@@ -25,9 +25,9 @@ from forgepool.workers.llm.messages import Text, user
 from forgepool.workers.llm.provider import ModelFailed
 from forgepool.workers.llm.routing.breaker import Breaker, Shut
 from forgepool.workers.queue.broker import connect
-from forgepool.workers.sandbox.network.outlet import way_out
-from forgepool.workers.sandbox.order.private_dirs import private
+from forgepool.workers.sandbox.network.outlet import open_outlet
 from forgepool.workers.sandbox.run.process import Command, Ended, run
+from forgepool.workers.sandbox.sandbox_profile import private
 from forgepool.workers.schema.orders import CliAgent, CliProgram
 from forgepool.workers.schema.settings import secret
 from forgepool.workers.workspace.workspace import Workspace
@@ -145,7 +145,7 @@ def _let_out(assignment: Assignment, program: CliAgentProgram, job: ProgramJob) 
         yield assignment
         return
     servers = (_server(vendor, job.given) for vendor in program.vendors(job.model) if _is_given(vendor, job.given))
-    with way_out((*assignment.order.network, *servers)) as (outlet, env):
+    with open_outlet((*assignment.order.network, *servers)) as (outlet, env):
         confined = replace(assignment.confined, outlet=outlet)
         yield replace(assignment, confined=confined, env={**assignment.env, **env})
 

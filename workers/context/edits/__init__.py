@@ -1,1 +1,1 @@
-"""Edits that make a conversation shorter, and when they are due."""
+"""The building blocks of profiles: the state they see, masks, cuts, ledgers and summaries."""

@@ -1,17 +1,17 @@
 """
-`forge`: three levels without a model. Gentle shortens long outputs, moderate turns file reads into what they found,
-aggressive puts the facts of the whole conversation in its place.
+`forge`: three levels without a model. Gentle shortens long outputs, moderate replaces file reads by the definitions
+found in them, aggressive replaces the whole conversation by its facts.
 
-A level does all it can at once, and then rests until the share has been below `reset` (or a higher level is reached):
-stopping as soon as there is room would begin again at the next call, and rewrite the provider's cache each time. What
-has acted is read from the texts it left, so it holds after a restart.
+A level does everything at once and then rests until the share falls below `reset` or a higher level is reached; acting
+step by step would rewrite the provider's cache at each call. The texts a level leaves tell that it has acted, even
+after a restart.
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from forgepool.workers.context.edits.facts import failures, files, find_said, outcomes
+from forgepool.workers.context.edits.ledger import failures, files, find_said, outcomes
 from forgepool.workers.context.edits.masks import (
     HARNESS,
     before,
@@ -24,24 +24,24 @@ from forgepool.workers.context.edits.masks import (
     size,
     text_of,
 )
-from forgepool.workers.context.edits.pressure import Ladder, Pressure
-from forgepool.workers.context.edits.state import ContextState, EditProposal, Moment
-from forgepool.workers.context.history.actions import Deed, Read
-from forgepool.workers.context.history.names import find_definitions
+from forgepool.workers.context.edits.state import ContextState, EditProposal, Ladder, Moment, Pressure
+from forgepool.workers.context.transcript.actions import Deed
 from forgepool.workers.context.transcript.edit import Edit
+from forgepool.workers.context.transcript.names import find_definitions
 from forgepool.workers.llm.messages import Text
+from forgepool.workers.shell.purpose.file_access import Read
 
 _MARK = re.compile(r"\[forge: (gentle|moderate|aggressive), (\d+)% left\]\Z")
 _MARK_END = "% left]"
 _MARK_CHARACTERS = 32
-"""At the most, with what parts it from the text before it."""
+"""The longest mark, with its separator."""
 _ENDS_LINES = 20
-"""Of a shortened output, at its beginning and at its end."""
+"""Lines kept at each end of a shortened output."""
 _LINE_CHARACTERS = 200
 _MOST_SYMBOLS = 12
 _MOST_READS = 6
 _WORTH = 0.25
-"""Of the window: what the aggressive level has to free. With nothing above it, it does not rest."""
+"""The share of the window that the aggressive level must free. As the highest level, it does not rest."""
 _CARRIED_CHARACTERS = 8_000
 _CARRIED = f"{HARNESS} What was told here before:"
 _LABEL = f"{HARNESS} State of the work, from what the harness saw; it takes the place of the conversation before."
@@ -56,7 +56,7 @@ class ForgeProfile:
     keep: int = 5
     """The newest results, which no level touches."""
     most_lines: int = 500
-    """Of an output; a longer one is shortened."""
+    """Lines beyond which an output is shortened."""
 
     @property
     def name(self) -> str:
@@ -79,7 +79,7 @@ class ForgeProfile:
         return Ladder(rungs=rungs, reset=self.reset)
 
     def _parts(self, state: ContextState, level: str) -> EditProposal | None:
-        """Gentle, or gentle and moderate: outputs first, then reads."""
+        """Propose the gentle level, or both gentle and moderate."""
         level = "gentle" if level == "gentle" else "moderate"
         old = find_seen(state, keep=self.keep)
         spared = find_needed(state, old)
@@ -96,7 +96,7 @@ class ForgeProfile:
         return EditProposal(edit=mask_steps(state, marked), why=why)
 
     def _whole(self, state: ContextState, *, least: float) -> EditProposal | None:
-        """Aggressive; None where it frees no more than such a share of the window."""
+        """Propose the aggressive level; None where it frees too little."""
         place = min(find_answered_turn(state.turns), _kept(state, self.keep))
         if place <= state.edit.cut:
             return None
@@ -121,7 +121,7 @@ def _mark(level: str, left: float) -> str:
 
 
 def _before(edit: Edit, reset: float) -> Pressure:
-    """What has acted, by the mark that it left last."""
+    """Return the level that acted last, by its newest mark."""
     told = [part.text for turn in edit.head[:1] for part in turn.parts[:1] if isinstance(part, Text)]
     newest = (text for text in (*[*edit.results.values()][::-1], *told) if text.endswith(_MARK_END))
     found = next((mark for text in newest if (mark := _MARK.search(text))), None)
@@ -180,7 +180,7 @@ def _lines(read: Read) -> str:
 
 
 def _kept(state: ContextState, keep: int) -> int:
-    """The place of the turn with the first of the newest so many calls."""
+    """Return the index of the turn that holds the oldest of the newest calls."""
     if keep == 0:
         return len(state.turns)
     return state.deeds[-keep].turn if len(state.deeds) >= keep else 1
@@ -201,7 +201,7 @@ def _body(state: ContextState, place: int) -> str:
 
 
 def _carried(edit: Edit) -> list[str]:
-    """What another profile told at the beginning, or what was carried already."""
+    """Return what another profile put in the head, or what was carried over already."""
     texts = [part.text for turn in edit.head for part in turn.parts if isinstance(part, Text)]
     if texts and texts[0].startswith(_LABEL):
         return [text for text in texts[1:] if text.startswith(_CARRIED)]

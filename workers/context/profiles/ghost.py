@@ -1,10 +1,9 @@
 """
-`ghost`: at a high share of the window what was done before the current turn is masked; where that is not enough, a
-model sums it up under five headings.
+`ghost`: masks everything before the current turn when the window is nearly full. If that is not enough, a model
+summarises it under five headings.
 
-Differs from what was published where that was wrong or leaves an autonomous agent without help: a placeholder that is
-no shorter than the result is not used; the current turn of an agent that works alone is its latest exchanges, since the
-last word of a person is the first of all; a failed summary is not asked for again before every call.
+It differs from the publication where that fails. No placeholder is longer than its result. The current turn of an agent
+working alone is its latest exchanges. A failed summary is not requested again before every call.
 """
 
 import re
@@ -13,8 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from forgepool.workers.context.edits.facts import by_person
+from forgepool.workers.context.edits.ledger import by_person, files
 from forgepool.workers.context.edits.masks import (
+    HARNESS,
+    before,
     count_freed,
     cut,
     find_answered_turn,
@@ -23,22 +24,88 @@ from forgepool.workers.context.edits.masks import (
     size,
     text_of,
 )
+from forgepool.workers.context.edits.prose import OVERRIDES, honest, list_endings, strange, words
 from forgepool.workers.context.edits.state import ContextState, EditProposal, Moment, SummaryQuestion, SummaryReply
-from forgepool.workers.context.history.actions import Deed
-from forgepool.workers.context.history.token_estimate import length, lengths
-from forgepool.workers.context.profiles.sections import Sections, instruction, sections
-from forgepool.workers.context.profiles.shared.prose import strange
+from forgepool.workers.context.transcript.actions import Deed
 from forgepool.workers.context.transcript.edit import Edit, show_turns
+from forgepool.workers.context.transcript.usage import length, lengths
 from forgepool.workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn
+
+_MEANINGS = {
+    "Task": "what the person asked for, with every condition that was set",
+    "Decisions": "what was chosen, and why",
+    "State": "what is done, what is under way, what is left to do",
+    "Files": "the path of every file that was read, created or changed",
+    "Context": "names, preferences, findings and other details that the work still needs",
+}
+_HEADING = re.compile(
+    rf"^ {{0,3}}#{{1,6}}[ \t]*\**({'|'.join(_MEANINGS)})\**:?\**[ \t]*$", re.MULTILINE | re.IGNORECASE
+)
+_WORD = re.compile(r"\w")
+_LABEL = (
+    f"{HARNESS} State of the work. A model wrote this summary of what came before this point; its files, and what "
+    "follows its last section, are what the harness saw."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sections:
+    task: str
+    decisions: str
+    state: str
+    files: str
+    context: str
+
+    @property
+    def used(self) -> str:
+        """Return the parts of the model's answer that are used."""
+        return "\n".join((self.task, self.decisions, self.state, self.context))
+
+    def render_sections(self, state: ContextState, place: int) -> str:
+        """Render the head that replaces everything before a turn. The model's list of files is not used."""
+        deeds = state.deeds[: before(state, place)]
+        claimed = map(honest, (self.task, self.decisions, self.state, self.context))
+        bodies = [*claimed]
+        bodies.insert(len(bodies) - 1, files(deeds))
+        told = [f"## {heading}\n{body}" for heading, body in zip(_MEANINGS, bodies, strict=True)]
+        planned = ["A plan was committed."] if state.plan else []
+        if known := [*planned, *list_endings(state, place), *words(state, place)]:
+            told.append("\n".join([OVERRIDES, *known]))
+        if state.archive:
+            told.append(f"The whole results of what was dropped are in {state.archive}.")
+        return "\n\n".join([_LABEL, *told])
+
+
+def instruction(more: str) -> str:
+    added = f"\n\n{more}" if more else ""
+    meanings = "\n".join(f"## {heading}\n({meaning})" for heading, meaning in _MEANINGS.items())
+    return (
+        "An agent will go on with the work below without seeing it again. Sum it up for that agent, in the third "
+        "person and in the past tense. Use exactly these five headings, each once and on a line of its own; write "
+        f"under every one of them, however little there is to say, and write nothing else:\n\n{meanings}{added}"
+    )
+
+
+def sections(text: str) -> Sections | str:
+    """Read the five sections; or return the fault, as the end of a sentence about the summary."""
+    pieces = _HEADING.split(text)
+    found = {name.lower(): body.strip() for name, body in zip(pieces[1::2], pieces[2::2], strict=True)}
+    if len(pieces) > 1 + 2 * len(found):
+        return "it has a heading twice"
+    for heading in _MEANINGS:
+        if not _WORD.search(found.get(heading.lower(), "")):
+            return f"its section '{heading}' is missing or empty"
+    return Sections(**found)
+
 
 _MASK = "[tool_result: "
 _INPUT_CHARACTERS = 50_000
 _OUTPUT_TOKENS = 2_048
 _OUTPUT_CHARACTERS = 8 * _OUTPUT_TOKENS
 _LEAST_CHARACTERS = 1_000
-"""Of what a summary would replace; less is not worth a question."""
+"""Characters below which a summary is not worth a request."""
 _APART = 16
-"""Turns between two questions, answered or not; an overflow does not wait."""
+"""Turns between two requests, whatever their result; an overflow does not wait."""
 _ASKED = re.compile(r"ghost: summary at turn (\d+)")
 
 
@@ -46,13 +113,13 @@ _ASKED = re.compile(r"ghost: summary at turn (\d+)")
 class Ghost:
     threshold: float = 0.85
     mask_preview_chars: int = 100
-    """In bytes, whatever its published name; no character is cut in two."""
+    """Bytes of the preview, in spite of the published name; no character is cut in two."""
     instructions: str = ""
-    """Added to what the model is told of the summary."""
+    """Text added to the model's instruction."""
     boundary: Literal["loop", "turn"] = "loop"
-    """What is never touched: the latest exchanges, or all since the last word of a person."""
+    """The part never touched: the latest exchanges, or everything since a person's last message."""
     keep: int = 4
-    """The exchanges of `loop`."""
+    """Exchanges kept by `loop`."""
 
     @property
     def name(self) -> str:
@@ -79,8 +146,7 @@ class Ghost:
 
     def _place(self, state: ContextState) -> int:
         """
-        Of the first turn of the model's that stays as it is; what a person says with or after results keeps them. It
-        is the later of the two bounds, as R-4 has it.
+        Return the index of the first turn of the model that stays; a message of a person keeps the results before it.
         """
         last = find_answered_turn(state.turns)
         kept = 1
@@ -90,7 +156,7 @@ class Ghost:
         return max(1, kept, min(last, next(spoken, 1) - 1))
 
     def _masked(self, state: ContextState, place: int) -> tuple[Edit, int]:
-        """Phase 1, and the characters it frees."""
+        """Mask old results and arguments. Return the edit and the characters it frees."""
         old = _old(state, place)
         spared = find_needed(state, old)
         texts = {deed.step: text for deed in old if deed.step not in spared and (text := self._shorter(state, deed))}
@@ -102,7 +168,7 @@ class Ghost:
         return mask_steps(state, texts, {step: {} for step in steps}), gain
 
     def _shorter(self, state: ContextState, deed: Deed) -> str:
-        """The placeholder; empty where it would be none."""
+        """Return the placeholder of a result; empty where it would not be shorter."""
         shown_now = text_of(state, deed)
         if len(shown_now) <= len(_MASK) or (deed.step in state.edit.results and shown_now.startswith(_MASK)):
             return ""
@@ -133,7 +199,7 @@ def _old(state: ContextState, place: int) -> Sequence[Deed]:
 
 
 def _name(moment: Moment, place: int) -> str:
-    """Of a question about what comes before a turn; empty where one was asked a little before."""
+    """Name the request for a summary up to a turn; empty where one was made shortly before."""
     if moment.cause == "overflow":
         name = f"ghost: summary at turn {place}, overflow"
         return "" if name in moment.fired else name
@@ -142,12 +208,11 @@ def _name(moment: Moment, place: int) -> str:
 
 
 def _worth_asking(state: ContextState, edit: Edit, place: int) -> bool:
-    """Whether there is enough that a summary would take the place of, as masked."""
     return place > edit.cut and lengths(show_turns(state.turns[:place], edit)[1:]) >= _LEAST_CHARACTERS
 
 
 def _read(state: ContextState, edit: Edit, place: int, reply: SummaryReply) -> tuple[Edit | None, str]:
-    """The edit that a reply makes; or None, and what is wrong with it."""
+    """Return the edit made from a reply, or None and its fault."""
     if not reply.text.strip():
         return None, reply.why_not or "the model gave an empty answer"
     found = sections(reply.text)

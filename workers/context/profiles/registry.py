@@ -1,33 +1,39 @@
-"""
-Profiles by the names that people choose them by, in a configuration, a plan, a task, or a replay.
-
-Which settings a profile has beside its published ones is its own module's matter.
-"""
+"""The profiles by the names that people use in settings, plans, tasks and replays."""
 
 import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from forgepool.workers.context.edits.state import Profile
+from forgepool.workers.context.edits.state import ContextState, Moment, Profile
 from forgepool.workers.context.profiles.advisory import Advisory
-from forgepool.workers.context.profiles.comparators.clear import Clear
-from forgepool.workers.context.profiles.comparators.compact import Compact
-from forgepool.workers.context.profiles.comparators.condenser import Condenser
+from forgepool.workers.context.profiles.comparators import Clear, Compact, Condenser
 from forgepool.workers.context.profiles.forge import ForgeProfile
 from forgepool.workers.context.profiles.ghost import Ghost
-from forgepool.workers.context.profiles.ledger.ledger import variant
-from forgepool.workers.context.profiles.off import Off
-from forgepool.workers.context.profiles.pace.pace import Pace
-from forgepool.workers.context.profiles.soulforge.soulforge import SoulforgeV1, SoulforgeV2
+from forgepool.workers.context.profiles.ledger import variant
+from forgepool.workers.context.profiles.pace import Pace
+from forgepool.workers.context.profiles.soulforge import SoulforgeV1, SoulforgeV2
 from forgepool.workers.context.shorten.new_results import Birth
 from forgepool.worktrees.errors import UserError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Off:
+    """The profile `off`, which never removes anything."""
+
+    @property
+    def name(self) -> str:
+        return "off"
+
+    def propose(self, state: ContextState, moment: Moment) -> None:
+        """Propose nothing."""
+
 
 DEFAULT = "ledger"
 
 
 class UnknownProfile(UserError):
-    """There is no profile of that name; the text is one sentence for the user."""
+    """An unknown profile name; the message is one sentence for the user."""
 
     def __init__(self, name: str) -> None:
         near = difflib.get_close_matches(name, names(), n=1, cutoff=0.5)
@@ -40,13 +46,13 @@ class UnknownProfile(UserError):
 class ProfileEntry:
     make: Callable[[], Profile]
     told: str
-    """What it does, in one sentence."""
+    """Its behaviour in one sentence."""
     birth: Birth | None = None
-    """How results are shortened when they enter; None: they enter as they are."""
+    """The shortening of results when they enter; None for none."""
 
 
 class _Lossless(Off):
-    """`off`, under the name of the variant that shortens results without loss when they enter, and nothing later."""
+    """The variant `ledger-lossless`, which shortens results only when they enter, and without loss."""
 
     @property
     def name(self) -> str:
@@ -54,7 +60,7 @@ class _Lossless(Off):
 
 
 def names() -> tuple[str, ...]:
-    """Of all profiles, the default first."""
+    """Return the names of all profiles, the default first."""
     return tuple(_entries())
 
 
@@ -71,7 +77,7 @@ def find_profile(name: str) -> ProfileEntry:
 
 def profile(name: str) -> Profile:
     """
-    A new one, with the settings it was published with.
+    Return a new profile with its published settings.
 
     Raises:
         UnknownProfile: there is none of that name.
@@ -89,12 +95,12 @@ def _entries() -> dict[str, ProfileEntry]:
         ),
         "ledger-cheap": ProfileEntry(
             make=lambda: variant("ledger-cheap"),
-            told="As ledger, and leaves less: the cheapest, with more that has to be fetched again.",
+            told="Like ledger, but keeps less: the cheapest; more has to be read again.",
             birth=Birth(),
         ),
         "ledger-safe": ProfileEntry(
             make=lambda: variant("ledger-safe"),
-            told="As ledger, and leaves more: hardly anything has to be fetched again.",
+            told="Like ledger, but keeps more: hardly anything has to be read again.",
             birth=Birth(),
         ),
         "ledger-lossless": ProfileEntry(
@@ -105,7 +111,7 @@ def _entries() -> dict[str, ProfileEntry]:
         "off": ProfileEntry(make=Off, told="Nothing is ever removed; a conversation that no longer fits ends."),
         "pace": ProfileEntry(make=Pace, told="Stale reads and earlier runs give way to one line before every call."),
         "ghost": ProfileEntry(
-            make=Ghost, told="At 85% of the window what is old is masked, then summed up by a model."
+            make=Ghost, told="At 85% of the window old results are masked, then summarised by a model."
         ),
         "soulforge-v2": ProfileEntry(
             make=SoulforgeV2,

@@ -1,13 +1,19 @@
 """
-What a conversation costs at a provider that caches prompts: each request's tokens as fresh, written or read.
+The cost of a conversation at a provider that caches prompts: tokens that are fresh, written or read.
 
-A cache holds a prefix where an earlier request ended, where the system prompt ends, and where a mark was put. A request
-reads the longest of these that it begins with, byte for byte, and writes the rest of itself. An automatic cache holds
-every prefix. Marks of the vendor that reach back so many blocks, and the least size worth caching, are left out.
+A cache holds the prefixes that end with an earlier request, the system prompt or a mark; an automatic cache holds every
+prefix. A request reads its longest cached prefix and writes the rest. Vendors' limits on marks and the least size worth
+caching are not modelled.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import Field
+
+from forgepool.workers.schema.documents import load, read_text
+from forgepool.workers.schema.orders import Message
 
 CHARACTERS_PER_TOKEN = 4.0
 PER_MILLION = 1_000_000
@@ -20,44 +26,44 @@ class Prices:
     name: str
     fresh: float
     written: float
-    """Into the cache."""
+    """Tokens written to the cache."""
     cached: float
-    """Read from it."""
+    """Tokens read from the cache."""
     output: float
     automatic: bool = False
-    """Whether the cache holds every prefix that was ever asked with, and not only those that were marked."""
+    """The cache holds every prefix, not only marked ones."""
 
 
 ANTHROPIC = Prices(name="anthropic", fresh=3.0, written=3.75, cached=0.3, output=15.0)
-"""What is written costs a quarter more than fresh input, what is read a tenth."""
+"""Writing costs a quarter more than fresh input, reading a tenth of it."""
 OPENAI = Prices(name="openai", fresh=3.0, written=3.0, cached=0.3, output=15.0, automatic=True)
-"""Writing costs nothing beside the input. At the same level, so that columns compare."""
+"""Writing costs nothing extra. The level is that of ANTHROPIC, so that columns compare."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A piece of a request. Two requests share a prefix as far as their blocks' keys are the same."""
+    """A piece of a request. Requests share a prefix as far as the keys of their blocks agree."""
 
     key: int
     characters: int
     mark: bool = False
-    """Whether the cache is to hold what ends here, beside the end of the request."""
+    """The cache holds the prefix that ends here as well."""
 
 
 @dataclass(slots=True, kw_only=True)
 class ReplayBill:
-    """Of one conversation, or of several added up. Tokens may be parts of one: characters are divided by four."""
+    """The bill of one or several conversations. Tokens may be fractions: they are characters divided by four."""
 
     fresh: float = 0.0
     written: float = 0.0
     cached: float = 0.0
     output: float = 0.0
     calls: int = 0
-    """Of the agent's model."""
+    """Calls of the agent's model."""
     peak: float = 0.0
-    """The largest request; of several conversations, the mean of theirs, weighed alike."""
+    """The largest request; for several conversations, the mean of their largest."""
     prompts: float = 0.0
-    """All requests of the agent's, in tokens."""
+    """The tokens of all requests of the agent."""
 
     def cost_usd(self, prices: Prices) -> float:
         spent = self.fresh * prices.fresh + self.written * prices.written + self.cached * prices.cached
@@ -65,7 +71,7 @@ class ReplayBill:
 
     @property
     def hit_rate(self) -> float:
-        """The share of the input that was read from the cache, 0 to 1."""
+        """Return the share of the input read from the cache, 0 to 1."""
         input_tokens = self.fresh + self.written + self.cached
         return self.cached / input_tokens if input_tokens else 0.0
 
@@ -92,25 +98,25 @@ def total(bills: Iterable[ReplayBill]) -> ReplayBill:
 @dataclass(slots=True, kw_only=True)
 class Cashier:
     """
-    Takes a conversation's requests one after the other. A request grows by `add`, and is paid for by `ask`; `begin`
-    starts it anew where something else is to be shown, and all of it is added again. So a conversation that only grows
-    costs no more time than its new blocks.
+    Bills a conversation's requests. A request grows by `add` and is billed by `ask`; `begin` starts a different one.
+
+    So a conversation that only grows takes no more time than its new blocks.
     """
 
     system_characters: int
     automatic: bool = False
     messages_cached: bool = True
-    """Without: only the system prompt is, and every request's messages are fresh."""
+    """With False only the system prompt is cached."""
     bill: ReplayBill = field(default_factory=ReplayBill)
     _held: set[int] = field(default_factory=set)
-    """The prefixes that the cache holds, by the hash of their keys."""
+    """The cached prefixes, as hashes of their keys."""
     _system_held: bool = False
     _chain: int = 0
     _size: float = 0.0
     _read: float = 0.0
-    """Tokens of the request so far, and of its longest prefix that is held."""
+    """Tokens of the request's longest cached prefix."""
     _ends: list[int] = field(default_factory=list)
-    """Prefixes of the request that the cache will hold."""
+    """Prefixes of the request to be cached."""
 
     def __post_init__(self) -> None:
         self.begin()
@@ -124,7 +130,7 @@ class Cashier:
         self._read = self._size if self._system_held else 0.0
 
     def forget(self) -> None:
-        """What the cache held is gone; the request is to begin anew."""
+        """Empty the cache and begin a request."""
         self._held.clear()
         self._system_held = False
         self.begin()
@@ -138,7 +144,7 @@ class Cashier:
             self._ends.append(self._chain)
 
     def ask(self, output_characters: int) -> None:
-        """The request as it stands now, and its answer."""
+        """Bill the request as it stands, and its answer."""
         self._charge_input()
         self.bill.output += tokens(output_characters)
         self.bill.calls += 1
@@ -147,8 +153,10 @@ class Cashier:
 
     def aside(self, *, live: bool, characters: int, output_characters: int) -> None:
         """
-        A question beside the conversation: of so many characters, and where it is `live`, after the request as it
-        stands, of which it reads what the cache holds. It is paid for at the same prices, and writes nothing.
+        Bill a request outside the conversation; a `live` one follows the current request and reads what is cached of
+        it.
+
+        It is billed at the same prices and writes nothing.
         """
         if live:
             self.bill.cached += self._read
@@ -175,3 +183,29 @@ class Cashier:
 
 def tokens(characters: float) -> float:
     return characters / CHARACTERS_PER_TOKEN
+
+
+_MOST = 1_000_000
+LISTS = {each.name: each for each in (ANTHROPIC, OPENAI)}
+
+
+class _File(Message):
+    """USD per million tokens."""
+
+    fresh: float = Field(gt=0, le=_MOST)
+    written: float = Field(gt=0, le=_MOST)
+    cached: float = Field(ge=0, le=_MOST)
+    output: float = Field(gt=0, le=_MOST)
+    automatic: bool = False
+
+
+def prices(name: str) -> Prices:
+    """
+    Return a list of prices by its name, or from a YAML file with `fresh`, `written`, `cached` and `output`.
+
+    Raises:
+        DocumentWrong: there is no such file, or it is no list of prices.
+    """
+    if name in LISTS:
+        return LISTS[name]
+    return Prices(name=name, **load(read_text(Path(name), name), name, _File).model_dump())

@@ -1,8 +1,7 @@
 """
-What an agent needed from its context, as far as words tell: names and edit anchors in a call that were shown before.
+The needs of an agent, as far as words tell: names and edited lines in a call that were shown before.
 
-A need is lost where no block of the request shows it any more. Lexical, and blind to reasoning: it says what would have
-to be fetched again, not whether the agent would have failed.
+A need is lost where the request no longer shows it. This counts what would have to be read again, not failures.
 """
 
 import re
@@ -13,13 +12,13 @@ from functools import lru_cache
 
 from pydantic import JsonValue
 
-from forgepool.workers.context.history.names import input_text, names, part_text
-from forgepool.workers.context.history.token_estimate import length
+from forgepool.workers.context.transcript.names import input_text, names, part_text
+from forgepool.workers.context.transcript.usage import length
 from forgepool.workers.llm.messages import Part, ToolCall, ToolResult, Turn
 
 _NUMBERED = re.compile(r"^\s*\d+\s*(?:[\t|:→-]|\s)\s?")
 _CHANGED = re.compile(r"^[-+]")
-"""A difference's lines, as results are shortened to at birth."""
+"""The marks of diff lines, to which results are shortened."""
 _OLD = ("old_string", "old_str", "old", "old_text")
 _PATCH = "*** Begin Patch"
 _REMOVED = re.compile(r"^-(.*)$", re.MULTILINE)
@@ -28,11 +27,11 @@ _GENERAL_PROJECTS = 3
 
 @dataclass(frozen=True, slots=True)
 class ShownSource:
-    """A part of the conversation that showed something: what would be fetched again."""
+    """A part of the conversation that showed something, and would be read again."""
 
     turn: int
     part: int
-    """Its places."""
+    """The indexes of the turn and the part."""
     characters: int
 
 
@@ -40,7 +39,7 @@ class ShownSource:
 class ReplayNeed:
     name: str
     source: ShownSource
-    """The newest result that showed it."""
+    """The newest result that shows it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,16 +48,16 @@ class EditAnchor:
 
     lines: tuple[str, ...]
     source: ShownSource
-    """The newest part that showed its longest line."""
+    """The newest part that shows its longest line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
-    """Of one turn of the model, all its calls together."""
+    """The needs of all calls of one turn."""
 
     names: tuple[ReplayNeed, ...] = ()
     anchors: tuple[EditAnchor, ...] = ()
-    """Only those whose lines the whole conversation shows."""
+    """Edits whose lines the whole conversation shows."""
 
     @property
     def any(self) -> bool:
@@ -84,9 +83,9 @@ def find_words(text: str) -> SeenWords:
 
 def general(projects: Mapping[str, Iterable[str]]) -> frozenset[str]:
     """
-    Names that no loss is counted for, beside those of the languages: names that occur in the results of three projects.
+    Return names for which no loss is counted, since results of three projects contain them.
 
-    `projects` has the texts of all results by project.
+    `projects` holds the texts of all results by project.
     """
     found: dict[str, set[str]] = defaultdict(set)
     for project, texts in projects.items():
@@ -97,7 +96,7 @@ def general(projects: Mapping[str, Iterable[str]]) -> frozenset[str]:
 
 
 def needs(turns: Sequence[Turn], unimportant: frozenset[str]) -> dict[int, Needs]:
-    """By the place of the model's turn; those with none are left out. `turns` are whole, as they happened."""
+    """Return the needs by the model's turn, leaving out turns without any. `turns` are whole."""
     sources: dict[str, ShownSource] = {}
     lines: dict[str, ShownSource] = {}
     found: dict[int, Needs] = {}
@@ -126,7 +125,7 @@ def _wanted(
 
 
 def find_lost(wanted: Needs, visible: Sequence[SeenWords]) -> Needs:
-    """Those that none of the texts shows; the newest texts are looked at first."""
+    """Return the needs that none of the visible texts shows."""
     newest = visible[::-1]
     missing = tuple(need for need in wanted.names if not any(need.name in one.names for one in newest))
     gone = tuple(
@@ -140,13 +139,13 @@ def words(part: Part) -> SeenWords:
 
 
 def anchor(call: ToolCall) -> tuple[str, ...]:
-    """The lines that an edit says it replaces, or a patch that it removes; none of other calls."""
+    """Return the lines an edit or patch replaces; none for other calls."""
     texts = [text for given in _givens(call.arguments) for text in _olds(given)]
     return tuple(dict.fromkeys(line.strip() for text in texts for line in text.splitlines() if line.strip()))
 
 
 def _givens(arguments: Mapping[str, JsonValue]) -> Iterable[Mapping[str, JsonValue]]:
-    """And those of each edit, where one call makes several."""
+    """Yield the arguments, and those of each edit in a list of edits."""
     yield arguments
     several = arguments.get("edits")
     yield from (each for each in (several if isinstance(several, list) else []) if isinstance(each, dict))

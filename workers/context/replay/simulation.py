@@ -1,60 +1,151 @@
 """
-One recording under one profile: at each of its calls the profile is asked, its view is priced, and what the call needed
-is looked for in it.
+The simulation of one profile on one recording: at each call it asks the profile, prices its view and finds lost needs.
 
-What the agent did is as it was recorded. Two moments are guessed at: a first failing test counts as the red phase that
-our own agents confirm, and a cache is cold where the recorded times say that nobody asked for longer than it keeps
-things. A phase, a resumed run and another profile never happen here.
+The agent acts as recorded. The first failing test stands for the confirmed red phase, and the cache is cold after a
+longer pause than it keeps things. Phases, resumed runs and switches of profiles do not occur.
 """
 
-from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from forgepool.workers.context.edits.state import Cause, Moment, Profile, SummaryQuestion, SummaryReply
-from forgepool.workers.context.history.actions import Deed
-from forgepool.workers.context.history.calls import read_tool_call
-from forgepool.workers.context.history.names import part_text
-from forgepool.workers.context.history.token_estimate import Gauge, length, turn_length
-from forgepool.workers.context.replay.cost import Block, Cashier, Prices, ReplayBill, tokens
+from forgepool.workers.context.replay.cost import CHARACTERS_PER_TOKEN, Block, Cashier, Prices, ReplayBill, tokens
 from forgepool.workers.context.replay.needs import Needs, SeenWords, ShownSource, find_lost, words
 from forgepool.workers.context.replay.recording import Recording
-from forgepool.workers.context.replay.summaries import summary
 from forgepool.workers.context.shorten.new_results import Birth, Births, Entering
-from forgepool.workers.context.transcript.edit import Edit
-from forgepool.workers.context.view.view import ContextView
+from forgepool.workers.context.transcript.actions import Deed
+from forgepool.workers.context.transcript.calls import read_tool_call
+from forgepool.workers.context.transcript.names import part_text
+from forgepool.workers.context.transcript.usage import Gauge, length, turn_length
+from forgepool.workers.context.view.view import ContextView, find_shown_from
 from forgepool.workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn, Usage
 from forgepool.workers.tools.commands.red_phase import CONFIRM
 from forgepool.workers.tools.endings import COMPACT
 
+PROSE_TOKENS = 4_500
+_BRIEF_WORDS = 100
+_SAID_CHARACTERS = 400
+_FILLING = "- Nothing else is known of this part of the work that would matter for going on with it.\n"
+_SECTIONS = ("Task", "Decisions", "State", "Files", "Context")
+
+
+def summary(question: SummaryQuestion, turns: Sequence[Turn], deeds: Sequence[Deed]) -> SummaryReply:
+    """Write the stand-in for a model's summary of a conversation, by its deeds and turns."""
+    room = int(question.max_output_tokens * CHARACTERS_PER_TOKEN)
+    match question.kind:
+        case "prose":
+            text = _filled(_told(turns, deeds), min(room, int(PROSE_TOKENS * CHARACTERS_PER_TOKEN)))
+        case "gaps":
+            text = _filled(_said(turns), room)
+        case "sections":
+            text = _sectioned(turns, deeds, room)
+        case "yaml":
+            text = _yaml(question, turns, deeds, room)
+        case "brief":
+            text = _brief(turns)
+    return SummaryReply(text=text)
+
+
+def _told(turns: Sequence[Turn], deeds: Sequence[Deed]) -> Iterator[str]:
+    return chain((f"- {path}\n" for path in _paths(deeds)), _said(turns))
+
+
+def _paths(deeds: Iterable[Deed]) -> list[str]:
+    """Return the written paths, then the read ones."""
+    done = list(deeds)
+    written = dict.fromkeys(write.path for deed in done for write in deed.writes)
+    return list(written | dict.fromkeys(read.path for deed in done for read in deed.reads))
+
+
+def _said(turns: Sequence[Turn]) -> Iterator[str]:
+    for turn in reversed(turns):
+        if turn.role == "assistant" and (text := _line(turn.text)):
+            yield f"- {text}\n"
+
+
+def _line(text: str) -> str:
+    """Return the beginning of a text, cut between words, since half a path would be an unknown one."""
+    line = " ".join(text.split())
+    return line if len(line) <= _SAID_CHARACTERS else line[:_SAID_CHARACTERS].rpartition(" ")[0]
+
+
+def _filled(lines: Iterable[str], room: int) -> str:
+    """Join the lines that fit, and fill the remaining room."""
+    kept: list[str] = []
+    for line in lines:
+        if len(line) > room:
+            break
+        room -= len(line)
+        kept.append(line)
+    return "".join([*kept, _FILLING * (room // len(_FILLING))])
+
+
+def _sectioned(turns: Sequence[Turn], deeds: Sequence[Deed], room: int) -> str:
+    each = room // len(_SECTIONS) - len("## Decisions\n\n")
+    bodies = {
+        "Decisions": _filled(_said(turns), 2 * each),
+        "Files": _filled((f"- {path}\n" for path in _paths(deeds)), each),
+        "State": _filled((), each),
+    }
+    short = "- As the card has it.\n"
+    return "\n".join(f"## {heading}\n{bodies.get(heading, short)}" for heading in _SECTIONS)
+
+
+def _yaml(question: SummaryQuestion, turns: Sequence[Turn], deeds: Sequence[Deed], room: int) -> str:
+    """Write the YAML answer, repeating the stated facts."""
+    facts = [line for line in question.instruction.splitlines() if line.endswith((": true", ": false"))]
+    fixed = [
+        *facts,
+        "last_test_output: as the harness has it",
+        "files_read: []",
+        f"files_written: [{', '.join(map(_quoted, _paths(deeds)[:20]))}]",
+        "key_decisions:",
+    ]
+    head = "\n".join(fixed)
+    decisions = (f"- {_quoted(line.removeprefix('- ').strip())}\n" for line in _said(turns))
+    return f"{head}\n{_filled(decisions, room - len(head)) or '- none'}"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _brief(turns: Sequence[Turn]) -> str:
+    words = [word.rstrip(".") for word in " ".join(_said(turns)).split()]
+    return f"{' '.join(words[:_BRIEF_WORDS])}."
+
+
 SYSTEM_TOKENS = 2_500
-"""Assumed of a recording without its system prompt, tools included."""
+"""Tokens assumed for the system prompt and tools of a recording without them."""
 WINDOW_TOKENS = 200_000
 REFETCH_OUTPUT_TOKENS = 60
 REFETCH_CARRIED_CALLS = 10
-"""What is lost costs one call more, which reads the context, says so much, and leaves what it fetched for so long."""
+"""
+The cost of a loss: one more call that reads the context, writes so much, and keeps what it fetched for so many calls.
+"""
 _ARCHIVE = "/tmp/outputs/steps"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayTerms:
-    """What all rows of a comparison have in common."""
+    """The terms that all rows of a comparison share."""
 
     prices: Prices
     window_tokens: int = WINDOW_TOKENS
     ttl_s: float | None = None
-    """How long a cache keeps what nobody asks for; None is for ever."""
+    """Seconds after which an unused cache expires; None is never."""
 
 
 @dataclass(slots=True, kw_only=True)
 class ReplayOutcome:
-    """Of one recording, under one profile."""
+    """The outcome of one profile on one recording."""
 
     bill: ReplayBill = field(default_factory=ReplayBill)
     refetch_usd: float = 0.0
     rebuilds: int = 0
     model_calls: int = 0
-    """Of models asked for a summary."""
+    """Models asked for a summary."""
     needs: int = 0
     needs_lost: int = 0
     calls_with_needs: int = 0
@@ -62,9 +153,9 @@ class ReplayOutcome:
     anchors: int = 0
     anchors_lost: int = 0
     refused: list[str] = field(default_factory=list)
-    """What the profile proposed and could not be shown: a defect of the profile, of which nothing was used."""
+    """Proposals that could not be shown, and were not used: defects of the profile."""
     spent_usd: list[float] = field(default_factory=list)
-    """After each call, without refetching."""
+    """The cost after each call, without reading again."""
 
 
 def system_characters(recording: Recording) -> int:
@@ -80,7 +171,7 @@ def simulate(
     birth: Birth | None = None,
     messages_cached: bool = True,
 ) -> ReplayOutcome:
-    """`wanted` are the needs of the recording's turns. Without `birth` results enter as they are."""
+    """Simulate a profile. `wanted` are the needs of each turn. Without `birth` results enter unchanged."""
     run = _Run(
         recording=recording,
         profile=profile,
@@ -108,7 +199,7 @@ class _Run:
     _cashier: Cashier = field(init=False)
     _shown: list[SeenWords] = field(default_factory=list)
     _taken: tuple[int, int] = (0, 0)
-    """Turns of the view of which the request has all parts, and parts of the next one."""
+    """Turns of the view that the request contains in full, and parts of the next one."""
     _fired: set[str] = field(default_factory=set)
     _is_red: bool = False
     _last_at: float | None = None
@@ -225,7 +316,7 @@ class _Run:
         return reply
 
     def _take_shown(self) -> None:
-        """Into the request, what of the view is not in it yet."""
+        """Add the parts of the view that the request lacks."""
         if self._taken == (0, 0):
             self._shown.clear()
         view, lasting = self._view.shown, self._lasting()
@@ -237,7 +328,6 @@ class _Run:
         self._taken = (len(view) - 1, len(view[-1].parts)) if view else (0, 0)
 
     def _lasting(self) -> int | None:
-        """The number of the part at which what outlasts a rebuild ends, where the cache is told to hold that."""
         return self._view.lasting if self._view.turns else None
 
     def _judge(self, wanted: Needs) -> None:
@@ -258,16 +348,6 @@ def refetch_usd(sources: frozenset[ShownSource], context_tokens: float, prices: 
     fetched = tokens(sum(source.characters for source in sources))
     carried = fetched * (prices.written + REFETCH_CARRIED_CALLS * prices.cached)
     return (context_tokens * prices.cached + REFETCH_OUTPUT_TOKENS * prices.output + carried) / 1_000_000
-
-
-def find_shown_from(edit: Edit, deeds: Sequence[Deed]) -> int:
-    """The first step from which on every result is shown as it was born."""
-    masked = max(edit.results, default=0)
-    return max(masked, bisect_left(deeds, edit.cut, key=_turn)) + 1
-
-
-def _turn(deed: Deed) -> int:
-    return deed.turn
 
 
 def _is_red(deed: Deed) -> bool:

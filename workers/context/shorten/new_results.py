@@ -1,27 +1,90 @@
 """
-Birth transforms: a result shortened when it enters a conversation, and never later.
+Birth transforms: they shorten a result when it enters a conversation, and never later.
 
-A form refers only to results that are still shown, and shown in full; so it is at most one step away from what it
-leaves out, and whoever lets go of a result looks at `bases` first. A first line that says how a command ended stays in
-front of every form. What it cost the worker to make a result, and whether that is an error, is not seen here.
+A shortened form refers only to results that are shown in full. So the whole text is at most one step away, and before
+hiding a result a profile consults `bases`. A first line with an exit status always stays.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
 from hashlib import blake2b
 from typing import Literal
 
-from forgepool.workers.context.history.actions import Action, Deed, Read, Write
-from forgepool.workers.context.shorten.difference import difference
-from forgepool.workers.context.shorten.overlap import Readings, reading, refers_to_lines
-from forgepool.workers.context.shorten.testlogs import without_passed
+from forgepool.workers.context.shorten.testlogs import Readings, reading, refers_to_lines, without_passed
+from forgepool.workers.context.transcript.actions import Deed
 from forgepool.workers.context.transcript.edit import Edit
 from forgepool.workers.llm.messages import ToolCall
+from forgepool.workers.shell.purpose.file_access import Action, Read, Write
 from forgepool.workers.tools.files.text_file import receipt
 
+CONTEXT = 2
+"""Unchanged lines shown around a change."""
+MOST_LINES = 2_000
+"""Lines that differ on either side, beyond which a comparison takes too long."""
+
+
+def difference(old: str, new: str, limit: int) -> str | None:
+    """
+    Return the hunks of a diff without file names; empty for equal texts.
+
+    None means that they exceed `limit` characters, or that the texts are too long. Counting unshared lines first makes
+    a refusal cheap.
+    """
+    before, after = old.split("\n"), new.split("\n")
+    if _least(before, after) > limit:
+        return None
+    at, cut = _alike(before, after)
+    before, after = before[at : len(before) - cut], after[at : len(after) - cut]
+    if max(len(before), len(after)) > MOST_LINES:
+        return None
+    text = "\n".join(_hunks(before, after, at))
+    return text if len(text) <= limit else None
+
+
+def _least(before: Sequence[str], after: Sequence[str]) -> int:
+    """Count the characters of unshared lines, which any diff has at least."""
+    old, new = Counter(before), Counter(after)
+    alone = (old - new) + (new - old)
+    return max(0, sum((len(line) + 2) * times for line, times in alone.items()) - 1)
+
+
+def _alike(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
+    """Count the lines both begin and end with, less those shown around a change."""
+    shorter = min(len(before), len(after))
+    at = 0
+    while at < shorter and before[at] == after[at]:
+        at += 1
+    cut = 0
+    while cut < shorter - at and before[-1 - cut] == after[-1 - cut]:
+        cut += 1
+    return max(0, at - CONTEXT), max(0, cut - CONTEXT)
+
+
+def _hunks(before: Sequence[str], after: Sequence[str], at: int) -> list[str]:
+    lines: list[str] = []
+    for group in SequenceMatcher(None, before, after).get_grouped_opcodes(CONTEXT):
+        _, old_first, _, new_first, _ = group[0]
+        _, _, old_end, _, new_end = group[-1]
+        lines.append(f"@@ -{_range(old_first, old_end, at)} +{_range(new_first, new_end, at)} @@")
+        for kind, old_from, old_to, new_from, new_to in group:
+            if kind == "equal":
+                lines += [f" {line}" for line in before[old_from:old_to]]
+                continue
+            lines += [f"-{line}" for line in before[old_from:old_to]]
+            lines += [f"+{line}" for line in after[new_from:new_to]]
+    return lines
+
+
+def _range(first: int, end: int, at: int) -> str:
+    """Return a hunk's range, from 1, without a length of one."""
+    return str(at + first + 1) if end - first == 1 else f"{at + first + 1},{end - first}"
+
+
 Spill = Callable[[str], str | None]
-"""Writes a text to a file the agent can read, and says under which path; None where that could not be done."""
+"""Writes a text to a file for the agent and returns its path; None where that fails."""
 By = Literal["", "receipt", "identical", "overlap", "difference", "tests", "cap"]
 
 _ENDED = re.compile(
@@ -38,41 +101,34 @@ _NAME_CHARACTERS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Birth:
-    """Which forms are tried, and from when on. None or False is never."""
+    """The forms to try and their limits. None or False disables a form."""
 
     receipts: bool = True
     identical_characters: int | None = 200
     overlaps: bool = True
     differences: bool = True
-    """Not of readings: who reads a file again wants its text as it is now, to change it."""
+    """Shorten repeated commands to a diff. Reads stay whole: an agent that reads a file again wants to change it."""
     saved_characters: int = 400
-    """What an overlap or a difference saves at least."""
+    """Characters that an overlap or a difference must save."""
     overlap_saved: float = 0.3
-    """And of its text, an overlap."""
+    """The share of its text that an overlap must save."""
     difference_share: float = 0.5
-    """The most that a difference may have of its text."""
+    """The greatest share of its text that a difference may take."""
     tests: bool = True
     tests_saved_characters: int = 1_000
     tests_saved: float = 0.3
     cap_characters: int | None = 16_000
-    """Not of readings: who reads wants the lines asked for, and the tools that read give them in pages."""
+    """Characters beyond which a result is cut. Reads are exempt: they come in pages."""
 
     @classmethod
     def lossless(cls) -> "Birth":
-        """Every form is one from which, with what is shown, the text can be made again byte for byte."""
+        """Return the forms from which the text can be restored byte for byte."""
         return cls(tests=False, cap_characters=None)
-
-    def shorten_result(self, entering: "Entering", before: Iterable[Deed]) -> "Newborn":
-        """As `Births` says after it took all of `before`, oldest first."""
-        births = Births(self)
-        for deed in before:
-            births.take(deed)
-        return births.shorten_result(entering)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entering:
-    """A result, and what is known of its call."""
+    """A new result and the facts about its call."""
 
     call: ToolCall
     text: str
@@ -81,9 +137,9 @@ class Entering:
     writes: tuple[Write, ...] = ()
     failed: bool = False
     iteration: int = 0
-    """The number of the model's turn that called."""
+    """The number of the model's turn that made the call."""
     shown_from: int = 1
-    """The first step whose result is still shown as it was born, and every later one is."""
+    """The first step from which all results are shown as they entered."""
     spill: Spill | None = None
 
 
@@ -92,11 +148,11 @@ class Newborn:
     text: str
     by: By = ""
     bases: frozenset[int] = frozenset()
-    """The steps whose results it refers to."""
+    """Steps whose results it refers to."""
 
 
 def bases(deed: Deed) -> frozenset[int]:
-    """The steps that a shortened result refers to: where one of them is no longer shown, its `whole` is to be."""
+    """Return the steps a shortened result refers to. Where one of them is hidden, its `whole` must be shown."""
     if deed.result.text == deed.whole:
         return frozenset()
     return _steps(deed.result.text)
@@ -105,16 +161,16 @@ def bases(deed: Deed) -> frozenset[int]:
 @dataclass(slots=True)
 class Births:
     """
-    Remembers of a conversation what a later result may refer to, so that no birth looks at all that went before.
+    The memory of a conversation that later results may refer to, so that each result is looked at once.
 
-    A deed is taken once, after its result was born, in order.
+    Deeds are taken in order, each after its result was shortened.
     """
 
     birth: Birth
     _texts: dict[bytes, tuple[int, ToolCall]] = field(default_factory=dict)
-    """By digest of the text without its first line: the newest step that shows it in full."""
+    """The newest step that shows each text in full, by digest without its first line."""
     _runs: dict[bytes, tuple[int, str]] = field(default_factory=dict)
-    """By call: the newest step that shows its result in full, and that text."""
+    """The newest step and text that show the result of each call in full."""
     _readings: Readings = field(default_factory=Readings)
 
     def take(self, deed: Deed) -> None:
@@ -138,7 +194,7 @@ class Births:
         return born if len(born.text) < len(entering.text) else Newborn(text=entering.text)
 
     def _receipt(self, entering: Entering) -> Newborn | None:
-        """In place of the echo; what a tool says beside it stays, and with the call's input so does all of it."""
+        """Replace the echo of a written text. The tool's other words stay, and the call still holds the text."""
         if not self.birth.receipts or entering.failed or entering.action != "write" or len(entering.writes) != 1:
             return None
         write, content = entering.writes[0], _content(entering.call)
@@ -206,7 +262,7 @@ class Births:
 
 
 def _capped(entering: Entering, cap: int) -> Newborn | None:
-    """Both ends, the end counting for more; None where the whole could not be kept elsewhere."""
+    """Cut to both ends, more of the last; None where the whole cannot be kept."""
     text = entering.text
     head_end, tail_start = cap // 3, len(text) - (cap - cap // 3)
     head_end = text.rfind("\n", 0, head_end) + 1 or head_end
@@ -221,7 +277,7 @@ def _capped(entering: Entering, cap: int) -> Newborn | None:
 
 
 def _with_whole(form: Newborn, entering: Entering) -> Newborn | None:
-    """With a note of where all of it is. None where a form needs one and the whole could not be kept."""
+    """Add a note where the whole text is; None where the form needs that and it cannot be kept."""
     if form.by == "overlap":
         return form
     path = entering.spill(entering.text) if entering.spill is not None else None
@@ -231,7 +287,7 @@ def _with_whole(form: Newborn, entering: Entering) -> Newborn | None:
 
 
 def _parted(text: str) -> tuple[str, str]:
-    """The line that says how a command ended, where there is one, and the rest."""
+    """Split off the first line with an exit status."""
     ended = _ENDED.match(text)
     return (ended[0], text[ended.end() :]) if ended else ("", text)
 
@@ -241,20 +297,18 @@ def _digest(text: str) -> bytes:
 
 
 def _key(call: ToolCall) -> bytes:
-    """Equal for calls that do the same: what a call is described as, and how long it may take, do not count."""
+    """Return a key equal for calls that do the same, apart from descriptions and time limits."""
     given = sorted((name, str(value)) for name, value in call.arguments.items() if name not in _ASIDE)
     return _digest(f"{call.name} {given!r}")
 
 
 def _name(call: ToolCall) -> str:
-    """A call as a person would speak of it, on one line."""
     texts = [value for key in _NAMED_BY if isinstance(value := call.arguments.get(key), str)]
     name = " ".join(" ".join([call.name, *texts[:1]]).split())
     return name if len(name) <= _NAME_CHARACTERS else f"{name[: _NAME_CHARACTERS - 1]}…"
 
 
 def _content(call: ToolCall) -> str:
-    """The longest text it was called with."""
     return max((value for value in call.arguments.values() if isinstance(value, str)), key=len, default="")
 
 
@@ -263,7 +317,7 @@ def _steps(text: str) -> frozenset[int]:
 
 
 def mend_edit(edit: Edit, deeds: Sequence[Deed]) -> Edit:
-    """The edit, with the whole text of every result shown that would refer to one which is not shown in full."""
+    """Show results in full where they would refer to something the edit hides."""
     whole: dict[int, str] = {}
     for deed in reversed(deeds):
         if deed.turn < edit.cut:

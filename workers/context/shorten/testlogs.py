@@ -1,14 +1,17 @@
 """
-The output of a test run without what it says of tests that passed: every failure stays as it is.
+Test logs without passed tests, and reads without lines that are already shown.
 
-Forms known: pytest, unittest (Django's runner too), jest, vitest, go test, cargo test, TAP. What looks like two of
-them, or like none, is left alone. Only lines known to be noise fall away, and none of them between the first failure
-and the last line that can belong to one: a failing test may print a test run of its own.
+Every failure stays as it is. Known are pytest, unittest (also Django's runner), jest, vitest, go test, cargo test and
+TAP. A log that looks like none or several of them is left alone. Only known noise goes. Everything between the first
+failure and the last line that can belong to one stays: a failing test may print a test run of its own.
 """
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from forgepool.workers.shell.purpose.file_access import Action, Read, Write, touches
 
 
 def _every(pattern: str) -> re.Pattern[str]:
@@ -16,7 +19,7 @@ def _every(pattern: str) -> re.Pattern[str]:
 
 
 _CUT = _every(r"(?i)^.*\b(?:left out|elided|truncated|omitted)\b.*$")
-"""Something in the middle is missing: behind it nobody knows what a line belongs to."""
+"""A mark of omitted text, behind which no line can be attributed."""
 _SURPRISE = _every(r"^ *(?:Traceback \(most recent call last\)|panic: |INTERNALERROR>|thread '.*' panicked)")
 
 
@@ -24,15 +27,15 @@ _SURPRISE = _every(r"^ *(?:Traceback \(most recent call last\)|panic: |INTERNALE
 class _Form:
     known: Callable[[str], bool]
     opens: Callable[[str], int]
-    """Where the first failure begins; the text's length where there is none."""
+    """Returns where the first failure begins, or the text's length."""
     closes: re.Pattern[str] | None
-    """The last of these ends the last failure; without one the text's end does."""
+    """The pattern whose last match ends the last failure; None means the end of the text."""
     noise: re.Pattern[str]
-    """Whole lines, with their ends."""
+    """Whole lines to remove."""
 
 
 def without_passed(text: str) -> str | None:
-    """None where the form is not known, or not one."""
+    """Return the log without passed tests; None where its form is unknown or ambiguous."""
     forms = [form for form in _FORMS if form.known(text)]
     if len(forms) != 1:
         return None
@@ -61,7 +64,7 @@ def _at(pattern: str) -> Callable[[str], int]:
 
 
 def _having(*patterns: str) -> Callable[[str], bool]:
-    """Texts in which all of them are found."""
+    """Return a test whether a text contains all patterns."""
     compiled = [_every(pattern) for pattern in patterns]
     return lambda text: all(pattern.search(text) for pattern in compiled)
 
@@ -96,8 +99,9 @@ _PYTEST = _Form(
 
 def _without_warnings(text: str) -> str:
     """
-    A failing test may have printed a summary of warnings of its own: the run's is the last one, where its last line
-    counts warnings. Where the text was cut between, a failure may stand behind the heading.
+    Remove the last summary of warnings, unless a cut text may hide a failure in it.
+
+    An earlier summary may be the output of a failing test.
     """
     docs = [match.end() for match in _PYTEST_DOCS.finditer(text)]
     if not docs or not _PYTEST_WARNED.search(text):
@@ -138,7 +142,7 @@ _GO_FAILS = _every(r"^=== RUN +(\S+)$|^ *--- FAIL: |^FAIL\b|^# |^\S+\.go:\d+:")
 
 
 def _go_failure(text: str) -> int:
-    """Of a run with `-v`: a test's log stands behind the line that says it runs, before the one that says it failed."""
+    """Return where the first failure begins: with `-v` a test's log comes before the line that reports its failure."""
     failed = set(_GO_FAILED.findall(text))
     for match in _GO_FAILS.finditer(text):
         if match[1] is None or match[1] in failed:
@@ -169,3 +173,141 @@ _TAP = _Form(
     noise=_lines(r"ok \d+(?!.*# *(?:TODO|SKIP)).*(?:\n +---\n(?: .*\n)*? +\.\.\.)?"),
 )
 _FORMS = (_PYTEST, _UNITTEST, _JEST, _GO, _CARGO, _TAP)
+
+
+PRINTED = 0
+"""The numbering of lines that show their own numbers."""
+
+_MARK = re.compile(r"\[lines (\d+)-(\d+) are as in step (\d+)\]")
+_LEAST_BLOCK = 120
+"""Characters below which known lines stay, since a read in pieces is harder to follow."""
+_NEWEST = 8
+"""Earlier reads of a file that a new one is compared with."""
+_NUMBERED = re.compile(r" *(\d+)[\t→]")
+_WRAPPERS = frozenset({"<output>", "</output>"})
+"""Lines that one widely recorded agent puts around outputs."""
+_CUT_MARK = re.compile(r"\s*(?:\[|<|\.\.\.).*\b(?:left out|elided|truncated|omitted)\b")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileReading:
+    """A result that holds the text of a file or a part of it."""
+
+    path: str
+    start: int
+    """The number of its first line, or `PRINTED` where the lines show their numbers."""
+
+
+def reading(action: Action, reads: Sequence[Read], whole: str) -> FileReading | None:
+    """Recognise a read; None for other results, or where line numbers are uncertain."""
+    if action != "read" or len(reads) != 1:
+        return None
+    lines = whole.split("\n")
+    printed = [int(match[1]) for line in lines if (match := _NUMBERED.match(line))]
+    if printed and 2 * len(printed) >= len(lines):
+        ascending = all(one < other for one, other in pairwise(printed))
+        return FileReading(path=reads[0].path, start=PRINTED) if ascending else None
+    first = _first_line(reads[0], lines)
+    return None if first is None else FileReading(path=reads[0].path, start=first)
+
+
+@dataclass(slots=True)
+class Readings:
+    """The lines shown of each file since its last write."""
+
+    _shown: dict[str, dict[bool, list[tuple[int, Mapping[int, str]]]]] = field(default_factory=dict)
+    """Steps and the lines each shows, the newest first, by path and by whether numbers are printed."""
+
+    def forget(self, write: Write) -> None:
+        """Forget files that a write may have changed."""
+        for path in [path for path in self._shown if touches(write, path)]:
+            del self._shown[path]
+
+    def take(self, step: int, read: FileReading, shown: str) -> None:
+        """Take a result as shown. Lines behind a mark in it do not count as shown here."""
+        lines = shown.split("\n")
+        numbers = _numbers(lines, read.start)
+        known = self._shown.setdefault(read.path, {}).setdefault(read.start == PRINTED, [])
+        known.insert(0, (step, {number: line for number, line in zip(numbers, lines, strict=True) if number}))
+        del known[_NEWEST:]
+
+    def cut_overlap(self, read: FileReading, text: str, shown_from: int) -> str | None:
+        """
+        Replace longer runs of lines that a step from `shown_from` on shows by marks such as
+        `[lines 40-80 are as in step 12]`.
+
+        None means that nothing can be left out.
+        """
+        known = self._shown.get(read.path, {}).get(read.start == PRINTED, ())
+        earlier = [one for one in known if one[0] >= shown_from]
+        if not earlier or refers_to_lines(text):
+            return None
+        lines = text.split("\n")
+        found = _marked(lines, _numbers(lines, read.start), earlier)
+        return "\n".join(found) if len(found) < len(lines) else None
+
+
+def refers_to_lines(text: str) -> bool:
+    """Report whether a line of the text is a mark."""
+    return any(_MARK.fullmatch(line) for line in text.split("\n"))
+
+
+def _marked(
+    lines: Sequence[str], numbers: Sequence[int | None], earlier: Sequence[tuple[int, Mapping[int, str]]]
+) -> list[str]:
+    found: list[str] = []
+    at = 0
+    while at < len(lines):
+        step, end = max((_run(lines, numbers, at, step, known) for step, known in earlier), key=lambda run: run[1])
+        if end - at > 1 and sum(map(len, lines[at:end])) >= _LEAST_BLOCK:
+            found.append(f"[lines {numbers[at]}-{numbers[end - 1]} are as in step {step}]")
+            at = end
+        else:
+            found.append(lines[at])
+            at += 1
+    return found
+
+
+def _run(
+    lines: Sequence[str], numbers: Sequence[int | None], at: int, step: int, known: Mapping[int, str]
+) -> tuple[int, int]:
+    """Return the step, and the end of the lines from `at` on that it shows without a gap."""
+    end = at
+    while end < len(lines) and (number := numbers[end]) is not None and known.get(number) == lines[end]:
+        if number != (numbers[at] or 0) + end - at:
+            break
+        end += 1
+    return step, end
+
+
+def _numbers(lines: Sequence[str], start: int) -> list[int | None]:
+    """Return each line's number in its file; None for lines that are not in it."""
+    if start == PRINTED:
+        return [int(match[1]) if (match := _NUMBERED.match(line)) else None for line in lines]
+    found: list[int | None] = []
+    number = start
+    for at, line in enumerate(lines):
+        if line in _WRAPPERS and at in (0, len(lines) - 1):
+            found.append(None)
+        elif mark := _MARK.fullmatch(line):
+            found.append(None)
+            number = int(mark[2]) + 1
+        else:
+            found.append(number)
+            number += 1
+    return found
+
+
+def _first_line(read: Read, lines: Sequence[str]) -> int | None:
+    """
+    Return the number of the first line of a read without numbers; None where that is uncertain.
+
+    A range is trusted if the text has exactly as many lines. A whole file starts at 1, unless its middle is missing.
+    """
+    if read.part:
+        return None
+    if read.first is not None and read.last is not None:
+        wrapped = sum(line in _WRAPPERS for line in (lines[0], lines[-1]))
+        return read.first if len(lines) - wrapped == read.last - read.first + 1 else None
+    certain = read.whole and not any(mark in read.path for mark in "*?[") and not any(map(_CUT_MARK.match, lines))
+    return 1 if certain else None

@@ -1,6 +1,4 @@
-"""
-An edit: what a model is shown in place of the beginning of its conversation, from one rebuild to the next.
-"""
+"""Edits: what a model is shown in place of the beginning of its conversation, from one rebuild to the next."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,23 +9,20 @@ from forgepool.workers.schema.orders import Message
 
 
 class Edit(Message):
-    """
-    Turns are named by their place in the conversation, exchanges by their step: the number of the call in the
-    conversation, from 1.
-    """
+    """An edit. It names turns by their index and exchanges by their step, the number of the call from 1."""
 
     cut: int = 1
-    """The place of the first turn that is still shown, an assistant's, beside the first turn of all."""
+    """The index of the first turn that is still shown after turn 0, an assistant's turn."""
     opening: int | None = None
-    """How many parts of the first turn are still shown; None is all of them. The first part is the task card."""
+    """Parts of the first turn still shown; None shows all. The first part is the task card."""
     head: tuple[Turn, ...] = ()
-    """Shown after the first turn, in place of those cut out."""
+    """The turns that replace those cut out."""
     lasting: int = 0
-    """How many parts of the head's first turn will be in the next head, too: a cache may keep what ends there."""
+    """Parts of the head's first turn that the next head will repeat, so that a cache may keep them."""
     results: Mapping[int, str] = Field(default_factory=dict)
-    """By step: what is shown in place of a result's text."""
+    """Replacements for the texts of results, by step."""
     inputs: Mapping[int, Mapping[str, JsonValue]] = Field(default_factory=dict)
-    """By step: what is shown in place of a call's arguments."""
+    """Replacements for the arguments of calls, by step."""
 
     @property
     def empty(self) -> bool:
@@ -38,7 +33,7 @@ _NONE = Edit()
 
 
 def show_turns(turns: Sequence[Turn], edit: Edit) -> list[Turn]:
-    """The conversation with the edit in force. Pure; linear in what is shown and in the calls of what is cut."""
+    """Return the conversation as the edit shows it, in time linear in the shown turns and the cut calls."""
     if not turns:
         return []
     first = turns[0] if edit.opening is None else turns[0].model_copy(update={"parts": turns[0].parts[: edit.opening]})
@@ -55,8 +50,9 @@ def show_turns(turns: Sequence[Turn], edit: Edit) -> list[Turn]:
 
 def replace_turn(turn: Turn, edit: Edit, steps: Mapping[str, int]) -> Turn:
     """
-    One turn with the edit's texts and arguments; the turn itself where these are none of it. `steps` has the newest
-    step of each call id up to this turn.
+    Return a turn with the edit's replacements, or the turn itself where there are none.
+
+    `steps` holds the newest step of each call id up to this turn.
     """
     if not edit.results and not edit.inputs:
         return turn

@@ -1,9 +1,8 @@
 """
-Everything that happened in an agent's conversation: JSON lines, only ever appended to, in the file after
-each.
+The transcript of an agent's conversation: a file of JSON lines that is only appended to, one entry after each event.
 
-Whoever kills the process, what was said before is there to be read; a line it was in the middle of is not
-counted. What a model is shown of this is decided elsewhere.
+A killed process loses at most the line it was writing, which is not counted. What a model is shown is decided
+elsewhere.
 """
 
 import os
@@ -24,20 +23,20 @@ from forgepool.worktrees.errors import UserError
 
 
 class ConversationStarted(Message):
-    """A conversation begins; entries before it belong to an earlier one about the same order."""
+    """The start of a conversation. Entries before it belong to an earlier one for the same order."""
 
     kind: Literal["started"] = "started"
     at: float
     order_id: str
     model: str
-    """Who is asked first; `scripted` where a person wrote the answers."""
+    """The first model asked; `scripted` where a person wrote the answers."""
     system: tuple[str, ...]
     tools: tuple[str, ...]
     phase: PhaseName = "execute"
 
 
 class TurnSaid(Message):
-    """A turn of either side that is not a tool's result."""
+    """A turn of either side other than a tool's result."""
 
     kind: Literal["said"] = "said"
     at: float
@@ -45,23 +44,23 @@ class TurnSaid(Message):
 
 
 class Answered(Message):
-    """What a tool answered, written as soon as it had."""
+    """A tool's result, written as soon as it arrives."""
 
     kind: Literal["answered"] = "answered"
     at: float
     iteration: int
-    """The number of the model's turn that called it, from 1."""
+    """The number of the model's turn that made the call, from 1."""
     seconds: float
     result: ToolResult
-    """As the model is told it."""
+    """The result as the model sees it."""
     whole: str = ""
-    """All of its text, where the model was told something shorter."""
+    """The whole text, where the model sees a shorter one."""
     shortened: str = ""
-    """How, in a word."""
+    """The way it was shortened, in a word."""
 
 
 class CallJudged(Message):
-    """What the policy said of a tool's call, before anything was carried out."""
+    """The policy's judgement of a tool's call, made before the call runs."""
 
     kind: Literal["judged"] = "judged"
     at: float
@@ -71,11 +70,11 @@ class CallJudged(Message):
     rule: str | None
     reason: str
     commands: tuple[tuple[str, ...], ...] | None = None
-    """Those found in a script; None where there was none, or they could not be known."""
+    """Commands found in a script; None where there are none or they are unknown."""
 
 
 class QuestionTried(Message):
-    """A question that brought no turn, and how long is waited before the next one; None where there is none."""
+    """A request to a model that brought no turn, and the wait before the next one; None where there is none."""
 
     kind: Literal["tried"] = "tried"
     at: float
@@ -87,71 +86,71 @@ class QuestionTried(Message):
     seconds: float
     wait_s: float | None = None
     usage: Usage = Usage()
-    """What it cost all the same, as far as it is known."""
+    """The usage it caused, as far as known."""
 
 
 class Finished(Message):
-    """The conversation ended in an orderly way; one without this was interrupted. It may be gone on with."""
+    """The orderly end of a conversation. One without this entry was interrupted and may be continued."""
 
     kind: Literal["finished"] = "finished"
     at: float
     ended: str
     detail: str
     summary: str = ""
-    """What the model claims to have done."""
+    """The model's own summary."""
     spent: Spent
-    """Of the whole attempt so far."""
+    """The usage of the whole attempt so far."""
 
 
 class PlanCommitted(Message):
-    """The plan by which EXECUTE works."""
+    """The plan that EXECUTE follows."""
 
     kind: Literal["committed"] = "committed"
     at: float
     plan: str
     files: tuple[str, ...]
     synthetic: bool = False
-    """Made by the harness from what was explored, because the model did not come to one."""
+    """The harness made the plan, because the model committed none."""
 
 
 class Verified(Message):
-    """What the harness found when it looked at the work that was said to be done."""
+    """The harness's check of work that the agent called done."""
 
     kind: Literal["verified"] = "verified"
     at: float
     ok: bool
     detail: str
-    """One sentence; names the command that was red."""
+    """One sentence that names the failed command."""
     output: str = ""
-    """The end of what it printed."""
+    """The end of the command's output."""
     fingerprint: str = ""
-    """Equal for failures that differ in line numbers, times and addresses only; empty when all is well."""
+    """A fingerprint equal for failures that differ only in line numbers, times and addresses; empty for a pass."""
     outside: tuple[str, ...] = ()
-    """Changed paths that the task does not own and was not given."""
+    """Changed paths that the task does not own and was not granted."""
 
 
 class Noted(Message):
-    """Something the harness did or saw beside the conversation."""
+    """A note of something the harness did or saw outside the conversation."""
 
     kind: Literal["noted"] = "noted"
     at: float
     text: str
     usage: Usage = Usage()
-    """Of a question to a model beside the conversation."""
+    """The usage of a model request outside the conversation."""
 
 
 class Profiled(Message):
-    """From here on the conversation is shown by this profile."""
+    """The context profile in force from here on."""
 
     kind: Literal["profiled"] = "profiled"
     at: float
     profile: str
     by: str = ""
-    """Who wanted it; empty where it is what the task began with."""
+    """The person who chose it; empty for the task's first profile."""
 
 
 class Summoned(Message):
-    """A model is about to be asked for something that a profile does once in a task."""
+    """An announcement that a model will be asked for something a profile does once in a task."""
 
     kind: Literal["summoned"] = "summoned"
     at: float
@@ -160,9 +159,9 @@ class Summoned(Message):
 
 class Rebuilt(Message):
     """
-    What the model is shown was rebuilt: from here on the conversation is shown with this edit.
+    A rebuild: from here on the conversation is shown with this edit.
 
-    Without an edit nothing is changed: models were asked for one, and nothing came of it.
+    Without an edit nothing changes: models were asked for one without success.
     """
 
     kind: Literal["rebuilt"] = "rebuilt"
@@ -173,36 +172,36 @@ class Rebuilt(Message):
     edit: Edit | None
     once: str = ""
     before_tokens: int
-    """Of the next request, with system prompt and tools, as they were estimated."""
+    """Estimated tokens of the next request, including system prompt and tools."""
     after_tokens: int
     window_tokens: int
     dropped: tuple[int, ...] = ()
-    """Steps whose results are not shown whole any more."""
+    """Steps whose results are no longer shown in full."""
     archive: str = ""
-    """The folder where they can be read: `step-N.txt` is a result, `step-N.call.txt` what was said and called."""
+    """The folder of dropped texts: `step-N.txt` is a result, `step-N.call.txt` the call and the text before it."""
     calls: int = 0
-    """Models asked for it."""
+    """Models asked for the rebuild."""
     usage: Usage = Usage()
-    """Of these."""
+    """The usage of these requests."""
 
 
 class CheckpointKept(Message):
-    """Everything before this, and the files as they were then, is in the hub or on its way there."""
+    """A checkpoint: everything before this entry, with the files of that moment, is in the hub or on its way there."""
 
     kind: Literal["kept"] = "kept"
     at: float
 
 
 class Resumed(Message):
-    """Another process goes on where the entries before this end."""
+    """The point where another process continues the conversation."""
 
     kind: Literal["resumed"] = "resumed"
     at: float
     order_id: str
     lost: Spent = Spent()
-    """What was used after those entries, by turns that are asked for again."""
+    """Usage after the last entry, by turns that are asked for again."""
     counted: tuple[int, ...] = ()
-    """The attempts that these were, besides this one."""
+    """The other attempts that the lost usage belongs to."""
 
 
 Entry = (
@@ -225,11 +224,11 @@ _ENTRY: TypeAdapter[Entry] = TypeAdapter(Annotated[Entry, Field(discriminator="k
 
 
 class TranscriptWrong(UserError):
-    """A line that no interruption explains: the file was changed by somebody else."""
+    """A transcript with a line that no interruption explains: something else changed the file."""
 
 
 class Transcript:
-    """A transcript open for appending. One writer at a time: the one who has the order's lease."""
+    """A transcript open for appending. Only the holder of the order's lease writes to it."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -243,16 +242,16 @@ class Transcript:
 
     @property
     def turns(self) -> tuple[Turn, ...]:
-        """The conversation under way, as a model is shown it."""
+        """Return the current conversation as a model is shown it."""
         return self._talk.turns
 
     @property
     def size(self) -> int:
-        """Bytes written so far."""
+        """Return the bytes written so far."""
         return os.fstat(self._file).st_size
 
     def beginning(self, size: int) -> bytes:
-        """The first so many bytes, of this very file: another may have been put in its place."""
+        """Return the first bytes of this very file, even if another has replaced it on disk."""
         return os.pread(self._file, size, 0)
 
     def append(self, entry: Entry) -> None:
@@ -275,7 +274,7 @@ class Transcript:
 
 
 class Conversation:
-    """The turns since the last start; what the user's side says in a row is one turn, results first."""
+    """The turns since the last start. Consecutive messages of the user's side form one turn, results first."""
 
     def __init__(self) -> None:
         self._turns: list[Turn] = []
@@ -305,7 +304,7 @@ class Conversation:
 
 def read_transcript(path: Path) -> list[Entry]:
     """
-    Every entry, oldest first; none when there is no file. A last line without its end is ignored.
+    Read every entry, oldest first; none where the file is missing. An incomplete last line is ignored.
 
     Raises:
         TranscriptWrong: another line is not an entry.
@@ -318,12 +317,12 @@ def read_transcript(path: Path) -> list[Entry]:
 
 
 def parse_transcript(data: bytes, name: str) -> list[Entry]:
-    """As `read_transcript`, of the bytes of one; `name` is for the sentence."""
+    """Read the entries in the bytes of a transcript. Errors call it `name`."""
     return [_entry(name, number, line) for number, line in enumerate(data.split(b"\n")[:-1], start=1)]
 
 
 def conversation(entries: Iterable[Entry]) -> tuple[Turn, ...]:
-    """The turns since the last start, as a model is shown them."""
+    """Return the turns since the last start as a model is shown them."""
     talk = Conversation()
     for entry in entries:
         talk.take(entry)
@@ -342,7 +341,7 @@ def _entry(name: str, number: int, line: bytes) -> Entry:
 
 
 def _forget_torn_line(file: int) -> None:
-    """Cuts off what a killed writer left of a line: whoever appended to it would spoil two entries."""
+    """Cut off an incomplete last line. An entry appended to it would spoil both."""
     size = os.fstat(file).st_size
     end = size
     while end:

@@ -1,24 +1,26 @@
 """
-A transcript as what was asked for and what came of it: each tool call beside its one result.
+The exchanges of a transcript, each tool call with its one result, and the transcript as a script to replay.
 
-Facts for whoever judges a conversation. Nothing here says what they mean, and nothing of it is taken from a view: what
-a model is shown may lack half of it.
+They come from the transcript, not from a view: a model may be shown only a part of it.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import yaml
+
 from forgepool.workers.context.transcript.entries import Answered, ConversationStarted, Entry, TurnSaid
-from forgepool.workers.llm.messages import ToolCall, ToolResult
+from forgepool.workers.llm.messages import ToolCall, ToolResult, Turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolExchange:
     iteration: int
-    """The number of the model's turn it belongs to, from 1, counted over the entries given."""
+    """The number of the model's turn among the given entries, from 1."""
     call: ToolCall
     result: ToolResult
-    """As the tool gave it, whatever shorter the model was told."""
+    """The result as the tool gave it, not as the model may see it."""
 
     @property
     def worked(self) -> bool:
@@ -26,7 +28,7 @@ class ToolExchange:
 
 
 def exchanges(entries: Iterable[Entry]) -> list[ToolExchange]:
-    """Oldest first. A call that was never answered, because the worker was killed, is none."""
+    """Return the exchanges, oldest first, without calls that a killed worker left unanswered."""
     found: list[ToolExchange] = []
     iteration = 0
     waiting: dict[str, ToolCall] = {}
@@ -44,12 +46,12 @@ def _whole(entry: Answered) -> ToolResult:
 
 
 def iterations(entries: Iterable[Entry]) -> int:
-    """How often the model has answered."""
+    """Return how often the model has answered."""
     return sum(isinstance(entry, TurnSaid) and entry.turn.role == "assistant" for entry in entries)
 
 
 def under_way(entries: Sequence[Entry]) -> Sequence[Entry]:
-    """What was said since the conversation under way began."""
+    """Return the entries of the current conversation."""
     for at in range(len(entries) - 1, -1, -1):
         if isinstance(entries[at], ConversationStarted):
             return entries[at:]
@@ -57,6 +59,82 @@ def under_way(entries: Sequence[Entry]) -> Sequence[Entry]:
 
 
 def text_argument(arguments: Mapping[str, object], name: str) -> str:
-    """An argument as text; empty where the model sent none, or something else."""
+    """Return an argument as text; empty where the model sent none, or something else."""
     value = arguments.get(name)
     return value if isinstance(value, str) else ""
+
+
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
+_HEADER = """\
+# Recorded from {model} ({order_id}), {turns}.
+# A replay: no model is asked, whatever it is shown. The same calls are made again, in the same order; what the tools
+# answer, and whether that makes sense, depends on the files they find. {left_out}Edit it freely: `when` and `attempt`
+# make turns depend on what is shown.
+"""
+
+
+def as_script(entries: Iterable[Entry]) -> str:
+    """
+    Return the conversation as the YAML of `agent: {scripted: FILE}`. Without turns the script says nothing.
+
+    It holds the last EXECUTE, since a scripted model goes through that phase alone. Reasoning only a vendor can read,
+    usage, prices and the tools' results are left out.
+    """
+    started, turns = _last_conversation(entries)
+    models = dict.fromkeys(turn.model for turn in turns if turn.model)
+    malformed = sum(call.malformed is not None for turn in turns for call in turn.calls)
+    header = _HEADER.format(
+        model=", ".join(models) or (started.model if started else "no model"),
+        order_id=started.order_id if started else "no conversation",
+        turns=f"{len(turns)} turn{'' if len(turns) == 1 else 's'}",
+        left_out=f"{malformed} malformed call(s) are left out. " if malformed else "",
+    )
+    script = {"turns": [_turn(turn) for turn in turns] or [{"say": ""}]}
+    return header + yaml.dump(script, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+
+
+def _last_conversation(entries: Iterable[Entry]) -> tuple[ConversationStarted | None, list[Turn]]:
+    """Return the model's turns since the last EXECUTE began, or since the last start where there is none."""
+    begun: list[tuple[ConversationStarted, list[Turn]]] = []
+    for entry in entries:
+        if isinstance(entry, ConversationStarted):
+            begun.append((entry, []))
+        elif isinstance(entry, TurnSaid) and entry.turn.role == "assistant" and begun:
+            begun[-1][1].append(entry.turn)
+    work = [one for one in begun if one[0].phase == "execute"] or begun
+    return work[-1] if work else (None, [])
+
+
+def _turn(turn: Turn) -> dict[str, object]:
+    said: dict[str, object] = {"say": turn.text} if turn.text else {}
+    calls = [_call(call) for call in turn.calls if call.malformed is None]
+    if calls:
+        said["calls"] = calls
+    return said or {"say": ""}
+
+
+def _call(call: ToolCall) -> dict[str, object]:
+    return {"tool": call.name, **{name: value for name, value in call.arguments.items() if name != "tool"}}
+
+
+class _Dumper(yaml.SafeDumper):
+    """A dumper that writes text of several lines as it reads, where YAML can."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
+def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    """
+    Quote a text, unless it is a plain word or lines that YAML can hold unchanged.
+
+    The character 0 is replaced: no file and no command can hold it.
+    """
+    text = text.replace("\0", "\ufffd")
+    lines = text.split("\n")
+    block = len(lines) > 1 and all(line.isprintable() and line == line.rstrip() for line in lines)
+    style = "|" if block else None if _WORD.fullmatch(text) else '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)

@@ -1,26 +1,26 @@
 """
-What an attempt has used of its limits, and what the next question to a model may still use.
+The usage of an attempt: what is left of its limits, what the next request may use, and how full the window is.
 
-Asked before each question, with the worst it could cost, so that no limit of tokens or money is passed by an answer
-that is longer than hoped for. Time is asked about separately, by whoever waits.
+A `Meter` is asked before each request with its worst possible cost, so that no answer exceeds a limit of tokens or
+money. Callers watch the time.
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from forgepool.workers.context.transcript.entries import Entry, Noted, QuestionTried, Rebuilt, Resumed, TurnSaid
-from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, Usage
+from forgepool.workers.llm.messages import Opaque, Part, Text, ToolCall, ToolResult, Turn, Usage
 from forgepool.workers.llm.provider import ModelRequest
 from forgepool.workers.schema.orders import Limits, Spent
 
 Price = Callable[[int, int], float | None]
-"""The most that so many input and output tokens could cost, in USD; None where no price is known."""
+"""Returns the most that so many input and output tokens can cost, in USD; None where the price is unknown."""
 
 _CHARACTERS_PER_TOKEN = 3.0
-"""Fewer than any vendor's measure, of text and code: an estimate to be on the safe side."""
+"""Fewer characters than any vendor counts per token, so that the estimate errs on the safe side."""
 _LEAST_OUTPUT = 512
-"""Tokens an answer needs to be worth asking for."""
+"""The fewest tokens for which an answer is worth asking for."""
 _USUAL_OUTPUT = 8192
 
 
@@ -28,17 +28,17 @@ _USUAL_OUTPUT = 8192
 class Meter:
     limits: Limits
     spent: Spent = field(default_factory=Spent)
-    """Without time."""
+    """The usage without time."""
     began: float = field(default_factory=time.monotonic)
 
     @property
     def so_far(self) -> Spent:
-        """With the time since this process began to lead the attempt."""
+        """Return the usage with the time since this process took over the attempt."""
         return self.spent.model_copy(update={"seconds": time.monotonic() - self.began})
 
     @classmethod
     def of(cls, limits: Limits, entries: Iterable[Entry]) -> "Meter":
-        """As the transcript tells it: each turn once, also those that were lost and asked for again."""
+        """Read the usage from a transcript, including lost turns that were asked for again."""
         meter = cls(limits=limits)
         for entry in entries:
             match entry:
@@ -58,15 +58,15 @@ class Meter:
         self.spent = add_spent(self.spent, to_spent(usage).model_copy(update={"turns": 1}))
 
     def find_used_up(self) -> str | None:
-        """Which limit is reached; None while there is some of everything left."""
+        """Return the limit that is reached, as a sentence; None while some of every limit is left."""
         if self.limits.turns is not None and self.spent.turns >= self.limits.turns:
             return f"the agent used its {self.limits.turns} turns without finishing"
         return None
 
     def room(self, request: ModelRequest, price: Price) -> int | str | None:
         """
-        The most output tokens the answer to this may have; None is as many as the model gives; a sentence where what
-        is left of a limit is not enough for an answer.
+        Return the most output tokens the answer may have; None is unlimited. A sentence names the limit that leaves too
+        little.
         """
         left = self._tokens_left(request), self._affordable(request, price)
         least = min((one for one in left if one is not None), default=None)
@@ -84,7 +84,7 @@ class Meter:
         return self.limits.tokens - self.spent.tokens - estimate_tokens(request)
 
     def _affordable(self, request: ModelRequest, price: Price) -> int | None:
-        """Output tokens that the rest of the money pays for, whatever of the input is cached."""
+        """Return the output tokens that the remaining money pays for, as if no input were cached."""
         if self.limits.cost_usd is None:
             return None
         given = estimate_tokens(request)
@@ -123,7 +123,7 @@ def add_spent(one: Spent, other: Spent) -> Spent:
 
 
 def sum_usages(usages: Iterable[Usage]) -> Usage:
-    """Of several questions; without a price where one of them has none."""
+    """Add usages; the price is None where one of them has none."""
     found = list(usages)
     costs = [usage.cost_usd for usage in found]
     return Usage(
@@ -138,9 +138,7 @@ def sum_usages(usages: Iterable[Usage]) -> Usage:
 
 
 def estimate_tokens(request: ModelRequest) -> int:
-    """
-    Input tokens of a request, rather too many: what the vendor counted for its beginning, and characters for the rest.
-    """
+    """Estimate the input tokens of a request, rather too many: the vendor's last count, and characters for the rest."""
     counted, rest = 0, request.turns
     for number in range(len(request.turns) - 1, -1, -1):
         usage = request.turns[number].usage
@@ -153,7 +151,7 @@ def estimate_tokens(request: ModelRequest) -> int:
 
 
 def count_fixed_characters(request: ModelRequest) -> int:
-    """Of its system prompt and its tools."""
+    """Count the characters of the system prompt and the tools."""
     return sum(map(len, request.system)) + sum(len(str(tool.schema)) + len(tool.description) for tool in request.tools)
 
 
@@ -173,3 +171,63 @@ def _length(part: object) -> int:
 
 def _tokens(characters: int) -> int:
     return int(characters / _CHARACTERS_PER_TOKEN) + 1
+
+
+USUAL = 4.0
+"""Characters per token until a provider has counted."""
+_LEAST, _MOST = 0.5, 8.0
+"""The plausible range of characters per token: Chinese has one or two tokens a character, very plain text 1/8."""
+_WEIGHT = 0.5
+"""The weight of the newest count against earlier ones."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Gauge:
+    window_tokens: int
+    fixed_characters: int
+    """Characters of the system prompt and the tools' descriptions."""
+    characters_per_token: dict[str, float] = field(default_factory=dict)
+    """Characters per token by model, as its provider counted."""
+    _last: str = ""
+
+    def count(self, model: str, characters: int, tokens: int) -> None:
+        """Take a provider's token count for a whole request. An implausible count is ignored."""
+        found = characters / tokens if tokens > 0 else 0.0
+        if not _LEAST <= found <= _MOST:
+            return
+        before = self.characters_per_token.get(model, found)
+        self.characters_per_token[model] = before + _WEIGHT * (found - before)
+        self._last = model
+
+    @property
+    def characters_a_token(self) -> float:
+        """Return the ratio of the model counted last."""
+        return self.characters_per_token.get(self._last, USUAL)
+
+    def tokens(self, characters: int) -> int:
+        return int(characters / self.characters_a_token)
+
+    def share(self, characters: int) -> float:
+        """Return the share of the window used, above 1 where it overflows. `characters` is the shown history alone."""
+        return self.tokens(self.fixed_characters + characters) / self.window_tokens
+
+
+def length(part: Part) -> int:
+    """Return the approximate number of characters a vendor is sent for a part."""
+    match part:
+        case Text(text=text) | ToolResult(text=text):
+            return len(text)
+        case ToolCall(name=name, arguments=arguments):
+            return len(name) + sum(
+                len(key) + len(value if isinstance(value, str) else str(value)) for key, value in arguments.items()
+            )
+        case Opaque(block=block):
+            return len(str(block))
+
+
+def turn_length(turn: Turn) -> int:
+    return sum(map(length, turn.parts))
+
+
+def lengths(turns: Sequence[Turn]) -> int:
+    return sum(map(turn_length, turns))

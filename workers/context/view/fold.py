@@ -1,14 +1,13 @@
 """
-A transcript as it is folded for its context: what is shown, by which profile, and what was done about that so far.
+The fold of a transcript: its view, its profile, and the reasons to ask the profile for an edit.
 
-Nothing is decided here and nothing written: the same entries give the same, in whichever process.
+It decides and writes nothing: the same entries give the same result in every process. Only the clock is not in them.
 """
 
-from bisect import bisect_left
 from dataclasses import dataclass, field
 
-from forgepool.workers.context.edits.state import Profile
-from forgepool.workers.context.history.token_estimate import Gauge
+from forgepool.workers.context.edits.masks import find_answered_turn
+from forgepool.workers.context.edits.state import Cause, Profile
 from forgepool.workers.context.profiles.registry import UnknownProfile, find_profile, profile
 from forgepool.workers.context.shorten.new_results import Births
 from forgepool.workers.context.transcript.entries import (
@@ -21,31 +20,89 @@ from forgepool.workers.context.transcript.entries import (
     Summoned,
     TurnSaid,
 )
-from forgepool.workers.context.view.triggers import Causes
+from forgepool.workers.context.transcript.usage import Gauge
 from forgepool.workers.context.view.view import ContextView
-from forgepool.workers.llm.messages import ToolResult
+from forgepool.workers.llm.messages import ToolResult, Turn
+from forgepool.workers.tools.commands.red_phase import CONFIRM
+from forgepool.workers.tools.endings import COMPACT
+
+CACHE_LIVES_S = 300.0
+"""Seconds after which a provider's cache forgets a prompt that is not asked for."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Causes:
+    unseen: bool = False
+    """The next model has no part of the conversation in its cache."""
+    switched: bool = False
+    """A person chose another profile, and the model has not answered since."""
+    rebuilt: bool = False
+    """The view was rebuilt since the model answered last."""
+    overflowed: bool = False
+    """The view was rebuilt after an overflow, and the model has not given a complete answer since."""
+    _answered_at: float = 0.0
+
+    def take(self, entry: Entry) -> None:
+        match entry:
+            case ConversationStarted():
+                self.unseen = self.switched = self.rebuilt = self.overflowed = False
+            case TurnSaid(turn=turn) if turn.role == "assistant":
+                self._answered(turn, entry.at)
+            case Rebuilt(edit=edit, cause=cause):
+                self.rebuilt = self.rebuilt or edit is not None
+                self.overflowed = self.overflowed or cause == "overflow"
+            case _:
+                pass
+
+    def cause(self, view: ContextView, *, at: float) -> Cause:
+        called = _called_last(view)
+        if CONFIRM in called:
+            return "red"
+        if self.switched:
+            return "switch"
+        if COMPACT in called:
+            return "wish"
+        return "cold" if self.unseen or at > self._answered_at + CACHE_LIVES_S else "call"
+
+    def _answered(self, turn: Turn, at: float) -> None:
+        self._answered_at = at
+        self.unseen = self.switched = self.rebuilt = False
+        self.overflowed = self.overflowed and turn.stop == "overflow"
+
+
+def _called_last(view: ContextView) -> frozenset[str]:
+    """Return the tools that the model's last turn called without error."""
+    last = find_answered_turn(view.turns)
+    found = set()
+    for deed in reversed(view.deeds):
+        if deed.turn != last:
+            break
+        if not deed.result.is_error:
+            found.add(deed.call.name)
+    return frozenset(found)
+
 
 _GROWTH = 1.1
-"""A proposal that came to nothing is not made again before the request is so many times as large."""
+"""Growth of the request after which a proposal without effect is tried again."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Fold:
     profile: Profile
-    """In force; until the transcript names one, what it was given."""
+    """The profile in force, at first the one given."""
     window_tokens: int
     fixed_characters: int
-    """Of the system prompt and the tools."""
+    """Characters of the system prompt and the tools."""
     archive: str
-    """The folder in which dropped results can be read."""
+    """The folder of dropped results."""
     root: str = ""
     tests: tuple[str, ...] = ()
     view: ContextView = field(init=False)
     causes: Causes = field(init=False, default_factory=Causes)
     births: Births | None = field(init=False, default=None)
-    """Shortens results when they enter, as the profile wants it; None: they enter as they are."""
+    """Shortens results when they enter, as the profile asks; None changes nothing."""
     fired: set[str] = field(init=False, default_factory=set)
-    """What is done once in a task, and was."""
+    """Names of things a profile does once in a task and has done."""
     rests_until: int = field(init=False, default=0)
     """Tokens of a request below which the profile is not asked."""
     _plan: PlanCommitted | None = field(init=False, default=None)
@@ -75,24 +132,17 @@ class Fold:
 
     @property
     def is_begun(self) -> bool:
-        """Whether the model has answered."""
+        """Report whether the model has answered."""
         return any(turn.role == "assistant" for turn in self.view.turns)
 
     @property
     def tokens(self) -> int:
-        """Of the next request, as they are estimated."""
+        """Return the estimated tokens of the next request."""
         return self.tokens_of(self.view.characters)
 
     def tokens_of(self, characters: int) -> int:
-        """Of a request that shows so many of the conversation."""
+        """Estimate the tokens of a request that shows so many characters of the conversation."""
         return self.view.gauge.tokens(self.fixed_characters + characters)
-
-    @property
-    def shown_from(self) -> int:
-        """The step from which on every result is shown as it entered."""
-        edit = self.view.edit
-        cut = bisect_left(self.view.deeds, edit.cut, key=lambda deed: deed.turn) + 1
-        return max(cut, 1 + max(edit.results, default=0))
 
     def _begin(self) -> None:
         gauge = Gauge(window_tokens=self.window_tokens, fixed_characters=self.fixed_characters)
@@ -130,7 +180,7 @@ class Fold:
         self._renew_births()
 
     def _renew_births(self) -> None:
-        """What is shown already is what later results may refer to, whoever let it in."""
+        """Start over with shortening. Later results may refer to all that is shown, under any profile."""
         birth = find_profile(self.profile.name).birth
         self.births = None
         if birth is not None:

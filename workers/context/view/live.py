@@ -1,67 +1,192 @@
 """
-The context of an agent that is at work: its transcript folded into a view, rebuilt where its profile wants that.
+The context of a working agent: the choice of its profile, and its transcript folded into a view that is rebuilt as the
+profile asks.
 
-Everything that decides what is shown is in the transcript before it is shown. Who goes on with it on another host folds
-the same entries, and shows the same.
+The transcript holds every decision before it takes effect, so that another host shows the same view.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
-from forgepool.workers.context.edits.state import Cause, Moment, Profile, unknown
-from forgepool.workers.context.history.calls import read_tool_call
+from forgepool.workers.context.edits.state import (
+    Cause,
+    EditProposal,
+    Moment,
+    Profile,
+    SummaryQuestion,
+    SummaryReply,
+    nobody,
+    unknown,
+)
 from forgepool.workers.context.profiles.advisory import Advisory
 from forgepool.workers.context.profiles.registry import UnknownProfile, profile
 from forgepool.workers.context.shorten.new_results import Entering
-from forgepool.workers.context.transcript.entries import Noted, Profiled, Rebuilt, Summoned, Transcript, TurnSaid, now
-from forgepool.workers.context.transcript.usage import count_fixed_characters
-from forgepool.workers.context.view.archive import Archive
-from forgepool.workers.context.view.choice import A_PERSON
+from forgepool.workers.context.transcript.calls import read_tool_call
+from forgepool.workers.context.transcript.edit import Edit
+from forgepool.workers.context.transcript.entries import (
+    Entry,
+    Noted,
+    Profiled,
+    Rebuilt,
+    Summoned,
+    Transcript,
+    TurnSaid,
+    now,
+)
+from forgepool.workers.context.transcript.usage import count_fixed_characters, sum_usages
+from forgepool.workers.context.view.archive import Archive, Storage, find_dropped
 from forgepool.workers.context.view.fold import Fold
-from forgepool.workers.context.view.questions import Ask, Questions, no_one
-from forgepool.workers.context.view.rebuilding import Rebuilding
-from forgepool.workers.context.view.storage import Storage
-from forgepool.workers.context.view.view import ContextView
-from forgepool.workers.llm.messages import Text, ToolCall, user
+from forgepool.workers.context.view.view import ContextView, find_shown_from
+from forgepool.workers.llm.messages import Text, ToolCall, Usage, user
 from forgepool.workers.llm.provider import ModelRequest
 from forgepool.workers.tools.endings import COMPACT
 
-
-def nobody_wants() -> str | None:
-    """No other profile is wanted."""
-    return None
-
-
-def unheard(entry: Rebuilt) -> None:
-    """Nobody is told."""
+A_PERSON = "a person"
+ADVISORY = "advisory"
+"""The profile whose agent gets a tool to clear its own context."""
 
 
-def refuse_to_secure() -> bool:
-    """The transcript is nowhere but where it is, and nobody else goes on with it."""
-    return True
+def choose_profile(*, by_person: str | None, in_plan: str, in_settings: str) -> Profile:
+    """
+    Return the profile in force: a person's choice counts above the plan's, and that above the settings.
+
+    Raises:
+        UnknownProfile: there is none of that name.
+    """
+    return profile(by_person or in_plan or in_settings)
+
+
+def begin_with(transcript: Transcript, first: str, *, by_person: str | None) -> None:
+    """Record the first profile, and a person's later choice if the transcript lacks it."""
+    known = [entry for entry in transcript.entries if isinstance(entry, Profiled)]
+    if not known:
+        transcript.append(Profiled(at=now(), profile=first))
+    elif by_person and by_person != known[-1].profile and by_person not in {one.profile for one in known if one.by}:
+        transcript.append(Profiled(at=now(), profile=by_person, by=A_PERSON))
+
+
+def in_force(entries: Sequence[Entry], otherwise: str) -> str:
+    """Return the name of the last recorded profile, or `otherwise` where there is none."""
+    return next((entry.profile for entry in reversed(entries) if isinstance(entry, Profiled)), otherwise)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebuilding:
+    fold: Fold
+    storage: Storage
+    cause: Cause
+    usages: list[Usage]
+    """The usage of the models asked for it."""
+
+    def entry(self, proposal: EditProposal | str | None) -> Rebuilt | None:
+        """
+        Return the transcript's entry for a proposal, whose dropped results are then archived.
+
+        None means that there is nothing to record: nothing changes, and no model was asked. A proposal that cannot be
+        shown comes as a sentence.
+        """
+        if isinstance(proposal, EditProposal) and proposal.edit != self.fold.view.edit:
+            return self._changed(proposal)
+        if isinstance(proposal, EditProposal):
+            told = self.usages or proposal.once or self.cause == "wish"
+            return self._entry(proposal.why, once=proposal.once) if told else None
+        if proposal is None and not self.usages:
+            return None
+        return self._entry(proposal or "a model was asked, and nothing was proposed")
+
+    def _changed(self, proposal: EditProposal) -> Rebuilt:
+        view = self.fold.view
+        gone = find_dropped(view.deeds, proposal.edit)
+        if (trouble := self.storage.store(gone)) is not None:
+            why = f"nothing is dropped, because it could not be kept: {trouble}"
+            return self._entry(why, once=proposal.once)
+        before = {deed.step for deed in find_dropped(view.deeds, view.edit)}
+        new = tuple(deed.step for deed in gone if deed.step not in before)
+        return self._entry(
+            proposal.why,
+            once=proposal.once,
+            edit=proposal.edit,
+            dropped=new,
+            archive=self.storage.archive.folder if new else "",
+        )
+
+    def _entry(
+        self, why: str, *, once: str = "", edit: Edit | None = None, dropped: tuple[int, ...] = (), archive: str = ""
+    ) -> Rebuilt:
+        tokens, view = self.fold.tokens, self.fold.view
+        return Rebuilt(
+            at=now(),
+            profile=self.fold.profile.name,
+            cause=self.cause,
+            why=why,
+            edit=edit,
+            once=once,
+            before_tokens=tokens,
+            after_tokens=tokens if edit is None else self.fold.tokens_of(view.characters_with(edit)),
+            window_tokens=self.fold.window_tokens,
+            dropped=dropped,
+            archive=archive,
+            calls=len(self.usages),
+            usage=sum_usages(self.usages),
+        )
+
+
+Before = Callable[[], bool]
+"""Called right before a model is asked; returns False to prevent that."""
+Ask = Callable[[SummaryQuestion, ModelRequest, Before], SummaryReply | str]
+"""Asks a model about the conversation in the request, or returns a sentence that says why none was asked."""
+
+
+def no_one(question: SummaryQuestion, request: ModelRequest, before: Before) -> str:
+    """Answer that no model is set."""
+    return nobody(question).why_not
+
+
+@dataclass(slots=True, kw_only=True)
+class Questions:
+    ask: Ask
+    request: ModelRequest
+    fired: Collection[str]
+    """Names of questions asked once in the task already."""
+    write_down: Callable[[str], bool]
+    """Records that a question is about to be asked, for other processes, and reports success."""
+    usages: list[Usage] = field(default_factory=list)
+    """The usage of each answer."""
+
+    def put(self, question: SummaryQuestion) -> SummaryReply:
+        if question.once and question.once in self.fired:
+            return SummaryReply(why_not="a model was asked before, and nothing came of that")
+        answer = self.ask(question, self.request, lambda: self._before(question))
+        if isinstance(answer, str):
+            return SummaryReply(why_not=answer)
+        self.usages.append(answer.usage)
+        return answer
+
+    def _before(self, question: SummaryQuestion) -> bool:
+        return not question.once or self.write_down(question.once)
 
 
 @dataclass(slots=True, kw_only=True)
 class Context:
     transcript: Transcript
     profile: Profile
-    """Until the transcript names another."""
+    """The profile until the transcript names another."""
     like: ModelRequest
-    """What each question to the conversation's model begins with: its system prompt and tools. Without turns."""
+    """The common part of all requests: system prompt and tools, without turns."""
     window_tokens: int
     archive: Archive
     ask: Ask = no_one
-    wanted: Callable[[], str | None] = nobody_wants
-    """The profile that a person wants from now on, or None."""
+    wanted: Callable[[], str | None] = lambda: None
+    """Returns the profile that a person wants from now on, or None."""
     current: Callable[[str], str | None] = unknown
-    """The text of a file of the worktree, as it is now."""
-    told: Callable[[Rebuilt], None] = unheard
-    """Hears of each rebuild."""
-    secure: Callable[[], bool] = refuse_to_secure
-    """Brings the transcript so far to where another process finds it."""
+    """Returns the present text of a file in the worktree."""
+    told: Callable[[Rebuilt], None] = lambda entry: None
+    """Called with each rebuild."""
+    secure: Callable[[], bool] = lambda: True
+    """Sends the transcript to where another process finds it, and reports success."""
     unseen: bool = False
-    """Whether the model that is asked next has had no part in the conversation."""
+    """The next model has no part of the conversation in its cache."""
     root: str = ""
     tests: tuple[str, ...] = ()
     _fold: Fold = field(init=False)
@@ -87,19 +212,19 @@ class Context:
 
     @property
     def request(self) -> ModelRequest:
-        """The next question to the conversation's model."""
+        """Return the next request to the conversation's model."""
         view = self.view
         return replace(self.like, turns=view.shown, lasting_parts=view.lasting, rebuilt=self._fold.causes.rebuilt)
 
     def catch_up(self) -> None:
-        """Folds what the transcript has taken since."""
+        """Fold the new entries of the transcript."""
         entries = self.transcript.entries
         while self._read < len(entries):
             self._read += 1
             self._fold.take(entries[self._read - 1])
 
     def prepare(self) -> None:
-        """Before a call to the model: whatever is to be rebuilt is, and is in the transcript."""
+        """Rebuild the view if needed, before a call to the model."""
         self._switch()
         self.catch_up()
         if not self._fold.is_begun:
@@ -111,9 +236,9 @@ class Context:
 
     def note_overflow(self) -> bool:
         """
-        The provider says that the conversation is too long: whether less of it could be shown, which then is.
+        Rebuild the view after the provider refused the conversation as too long. Return whether it got shorter.
 
-        Once only, until the model has given an answer that came to its end.
+        This happens once only, until the model gives a complete answer.
         """
         self.catch_up()
         if self._fold.causes.overflowed or not self._fold.is_begun:
@@ -123,7 +248,7 @@ class Context:
         return self.view.rebuilds > before
 
     def shorten_result(self, call: ToolCall, text: str, *, is_error: bool, iteration: int) -> tuple[str, str]:
-        """What the model is told of a result, and how that was shortened; empty where it was not."""
+        """Return a result as the model will see it, and the way it was shortened; empty where it was not."""
         if self._fold.births is None:
             return text, ""
         told = read_tool_call(call, root=self.root, tests=self.tests)
@@ -136,19 +261,18 @@ class Context:
             writes=told.writes,
             failed=is_error,
             iteration=iteration,
-            shown_from=self._fold.shown_from,
+            shown_from=find_shown_from(self.view.edit, self.view.deeds),
             spill=lambda whole: self._storage.spill(step, whole),
         )
         newborn = self._fold.births.shorten_result(entering)
         return newborn.text, newborn.by
 
     def restore(self) -> None:
-        """Writes what is not shown whole to this host's archive, for a conversation that began on another."""
+        """Archive everything that is not shown in full, for a conversation that began on another host."""
         if (why := self._storage.restore(self.view.deeds, self.view.edit)) is not None:
             self._note_once(f"the whole results of earlier steps cannot be read here: {why}")
 
     def _switch(self) -> None:
-        """To the profile a person wants meanwhile."""
         name = self.wanted()
         if name is None or name == self._fold.profile.name:
             return
@@ -164,7 +288,7 @@ class Context:
             self.transcript.append(Noted(at=now(), text=text))
 
     def _nudge(self) -> None:
-        """The agent is told how full its context is, where it has the tool to do something about that."""
+        """Tell the agent how full its context is, if it has the tool to clear it."""
         advisory = self._fold.profile
         if not isinstance(advisory, Advisory) or COMPACT not in (tool.name for tool in self.like.tools):
             return
@@ -184,7 +308,7 @@ class Context:
         self.transcript.append(entry)
         self.catch_up()
         if entry.calls:
-            # It is paid for: whoever goes on is not to pay again.
+            # These requests are paid for: a process that resumes must not pay again.
             self.secure()
         self.told(entry)
 

@@ -1,21 +1,74 @@
 """
-A conversation and what a model is shown of it: a fold over the transcript's entries, and nothing else.
+The view: a conversation and what a model is shown of it, as a fold over the transcript's entries.
 
-Rebuilds are entries too: proposed here by the profile, put in force when the transcript has taken them. So another
-process that folds the same entries shows the same view.
+Rebuilds are entries too: the profile proposes one, and it takes effect when the transcript holds it. So every process
+that folds the same entries shows the same view.
 """
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from forgepool.workers.context.edits.masks import find_answered_turn
 from forgepool.workers.context.edits.state import ContextState, EditProposal, Moment, Profile
-from forgepool.workers.context.history.actions import Deed, Deeds
-from forgepool.workers.context.history.misses import Losses
-from forgepool.workers.context.history.token_estimate import Gauge, lengths, turn_length
 from forgepool.workers.context.shorten.new_results import mend_edit
+from forgepool.workers.context.transcript.actions import Deed, Deeds
 from forgepool.workers.context.transcript.edit import Edit, replace_turn, show_turns
-from forgepool.workers.context.view.validity import wrong
+from forgepool.workers.context.transcript.names import Losses
+from forgepool.workers.context.transcript.usage import Gauge, lengths, turn_length
 from forgepool.workers.llm.messages import Part, ToolResult, Turn
+
+
+def wrong(turns: Sequence[Turn], edit: Edit, lengthened: frozenset[int] = frozenset()) -> str | None:
+    """
+    Return why the conversation cannot be shown with an edit; None where it can.
+
+    `lengthened` are steps whose results are shown whole where they were shortened, which hides nothing.
+    """
+    return next(_faults(turns, edit, lengthened), None)
+
+
+def _faults(turns: Sequence[Turn], edit: Edit, lengthened: frozenset[int]) -> Iterator[str]:
+    last = find_answered_turn(turns)
+    if not 1 <= edit.cut <= max(1, last):
+        yield "it would cut away the model's last turn, or the task"
+        return
+    if edit.cut > 1 and turns[edit.cut].role != "assistant":
+        yield "what follows the cut does not begin with a turn of the model"
+    view = show_turns(turns, edit)
+    if view[0].role != "user" or view[0].parts[:1] != turns[0].parts[:1]:
+        yield "it does not begin with the task card"
+    seen = sum(len(turn.calls) for turn in turns[:last])
+    changed = {*edit.results.keys() - lengthened, *edit.inputs}
+    if any(step > seen for step in changed) or (not last and not edit.empty):
+        yield "it would change what the model has not yet seen"
+    yield from _unpaired(view)
+
+
+def find_shown_from(edit: Edit, deeds: Sequence[Deed]) -> int:
+    """Return the step from which an edit shows every result as it entered."""
+    masked = max(edit.results, default=0)
+    return max(masked, bisect_left(deeds, edit.cut, key=lambda deed: deed.turn)) + 1
+
+
+def _unpaired(view: Sequence[Turn]) -> Iterator[str]:
+    waiting: list[str] = []
+    for turn in view:
+        if turn.role == "assistant":
+            yield from _unanswered(waiting)
+            waiting = [call.id for call in turn.calls]
+            continue
+        for result in turn.results:
+            if result.call_id not in waiting:
+                yield f"the result of {result.call_id} has no call before it"
+            else:
+                waiting.remove(result.call_id)
+    yield from _unanswered(waiting)
+
+
+def _unanswered(calls: Sequence[str]) -> Iterator[str]:
+    if calls:
+        yield f"the call {calls[0]} has no result"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -27,7 +80,7 @@ class ContextView:
     plan: str = ""
     planned: tuple[str, ...] = ()
     turns: list[Turn] = field(default_factory=list)
-    """The conversation, as it happened."""
+    """The whole conversation."""
     edit: Edit = field(default_factory=Edit)
     rebuilds: int = 0
     losses: Losses = field(default_factory=Losses)
@@ -47,7 +100,7 @@ class ContextView:
 
     @property
     def characters(self) -> int:
-        """Of what is shown."""
+        """Return the number of characters shown."""
         return sum(self._shown_sizes)
 
     def characters_with(self, edit: Edit) -> int:
@@ -55,7 +108,7 @@ class ContextView:
 
     @property
     def lasting(self) -> int | None:
-        """How many parts at the beginning of what is shown outlast the next rebuild; None: all of the first turn."""
+        """Return how many leading parts of the view outlast the next rebuild; None means those of the first turn."""
         return len(self._shown[0].parts) + self.edit.lasting if self.edit.lasting else None
 
     @property
@@ -63,7 +116,7 @@ class ContextView:
         return self._deeds.all
 
     def say(self, turn: Turn) -> None:
-        """A turn of either side; what the user's side says in a row is one turn."""
+        """Take a turn of either side. Consecutive messages of the user's side form one turn."""
         if turn.role == "user":
             self._add(turn.parts)
             return
@@ -77,12 +130,12 @@ class ContextView:
         self._append(turn)
 
     def answer(self, result: ToolResult, whole: str = "") -> None:
-        """A tool's result, and its text before it was shortened at birth."""
+        """Take a tool's result, and its whole text where that was shortened."""
         self._deeds.take_result(result, whole)
         self._add((result,))
 
     def use(self, edit: Edit) -> None:
-        """Puts an edit in force."""
+        """Apply an edit."""
         self.edit = edit
         self.rebuilds += 1
         self.losses.take_edit(edit, self.turns)
@@ -106,7 +159,7 @@ class ContextView:
         )
 
     def propose(self, profile: Profile, moment: Moment) -> EditProposal | str | None:
-        """What the profile proposes; a sentence where that cannot be shown, and changes nothing; None for nothing."""
+        """Return the profile's proposal, None where it has none, or a sentence where the proposal cannot be shown."""
         if not self.turns:
             return None
         proposal = profile.propose(self.state(), moment)
@@ -117,7 +170,7 @@ class ContextView:
         return replace(proposal, edit=edit) if why is None else f"{profile.name} proposed what cannot be shown: {why}"
 
     def _lengthened(self, edit: Edit) -> frozenset[int]:
-        """Steps that are shown whole: their results were shortened when they entered, and are told in full instead."""
+        """Return the steps whose shortened results an edit shows in full."""
         deeds = ((step, self.deeds[step - 1]) for step in edit.results if 0 < step <= len(self.deeds))
         return frozenset(step for step, deed in deeds if edit.results[step] == deed.whole)
 

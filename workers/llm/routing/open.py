@@ -15,9 +15,9 @@ from forgepool.workers.llm.routing.chain import Contender, ModelChain
 from forgepool.workers.llm.routing.router import ModelChoice, RoutingQuestion, choose, tariff
 from forgepool.workers.llm.routing.table import Table, read_table
 from forgepool.workers.queue.broker import Redis, connect
+from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.orders import PhaseName
 from forgepool.workers.schema.settings import Settings, secret
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 
 _NO_KEY = "none"
 """The key for a server that needs none: the kits insist on one."""

@@ -15,10 +15,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from forgepool.workers.schema.documents import Located, read, read_text, validate
+from forgepool.workers.schema.mistakes import DocumentWrong, Duration, Mistake, Plain, Slug, nearest, show_value
 from forgepool.workers.schema.orders import Message, PhaseName
-from forgepool.workers.schema.yaml.documents import Located, read, read_text, validate
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong, Mistake, Plain, nearest, show_value
-from forgepool.workers.schema.yaml.scalars import Duration, Slug
 
 SHIPPED = Path(__file__).with_name("models.yaml")
 DEFAULT_TYPE = "code"

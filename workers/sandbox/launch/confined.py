@@ -1,6 +1,4 @@
-"""
-A confined command's first process: the launcher is asked for it with what its level needs.
-"""
+"""The first process of a confined command: what the launcher is asked to start, for each level."""
 
 import contextlib
 import functools
@@ -8,25 +6,152 @@ import json
 import os
 import signal
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from forgepool.workers.sandbox.kernel import seccomp
-from forgepool.workers.sandbox.launch import bubblewrap, readable_paths, seatbelt
+from forgepool.workers.sandbox.launch import readable_paths, seatbelt, seccomp
 from forgepool.workers.sandbox.launch.launch import NotLaunched, launch, open_listeners
 from forgepool.workers.sandbox.launch.launcher import FIRST_EXTRA
+from forgepool.workers.sandbox.launch.readable_paths import PROCESSORS, SYSTEM, WRITTEN_ETC, etc
 from forgepool.workers.schema.confinement import Bounds, Confinement
 from forgepool.worktrees.git.beneath import Beneath
+
+_HOSTS = "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"
+_TMP = ("/tmp", "/var/tmp")
+_NAMES = "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n"
+
+
+def arguments(
+    confined: Confinement, env: Mapping[str, str], cwd: Path, *, tools: Sequence[Path], numbers: Mapping[str, int]
+) -> list[str]:
+    """
+    Return bwrap's arguments for a command.
+
+    `numbers` maps the descriptors that bwrap gets by name: `seccomp`, `status`, `block` with ports, and the files of
+    `make_etc_files` and `list_copied_files`.
+    """
+    return [
+        *("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"),
+        *("--unshare-cgroup-try", "--hostname", "sandbox", "--die-with-parent", "--cap-drop", "ALL"),
+        *("--seccomp", str(numbers["seccomp"]), "--json-status-fd", str(numbers["status"])),
+        *(("--block-fd", str(numbers["block"])) if "block" in numbers else ()),
+        "--clearenv",
+        *(word for name, value in env.items() for word in ("--setenv", name, value)),
+        *_system(),
+        *_etc(numbers),
+        *("--dir", "/run", "--dir", "/var", "--symlink", "../tmp", "/var/tmp"),
+        *("--proc", "/proc", "--dev", "/dev", "--ro-bind-try", PROCESSORS, PROCESSORS),
+        *("--perms", "1777", "--size", str(confined.bounds.shared_bytes), "--tmpfs", "/dev/shm"),
+        *_folders(confined, tools),
+        *("--remount-ro", "/", "--chdir", str(cwd)),
+    ]
+
+
+def make_etc_files(confined: Confinement) -> dict[str, str]:
+    """Return the contents of the files of `/etc` that describe only the command itself, by name."""
+    uid = os.getuid() if confined.uid is None else confined.uid
+    gid = os.getgid() if confined.uid is None else confined.uid
+    home = confined.home or Path("/")
+    return {
+        "passwd": f"agent:x:{uid}:{gid}:agent:{home}:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n",
+        "group": f"agent:x:{gid}:\nnogroup:x:65534:\n",
+        "hosts": _HOSTS,
+        "nsswitch.conf": _NAMES,
+        "resolv.conf": "",
+    }
+
+
+def list_copied_files() -> tuple[str, ...]:
+    """List the files of the host's `/etc` that bwrap gets as open descriptors, by name."""
+    _, _, files = _etc_kinds()
+    return files
+
+
+@functools.cache
+def _system() -> tuple[str, ...]:
+    words: list[str] = []
+    for name in SYSTEM:
+        path = Path(name)
+        if path.is_symlink():
+            words += ("--symlink", str(path.readlink()), name)
+        elif path.is_dir():
+            words += ("--ro-bind", name, name)
+    return tuple(words)
+
+
+@functools.cache
+def _etc_kinds() -> tuple[tuple[tuple[str, str], ...], tuple[str, ...], tuple[str, ...]]:
+    """Return the links into the system's folders with their targets, the folders, and the names of the files."""
+    links: list[tuple[str, str]] = []
+    folders: list[str] = []
+    files: list[str] = []
+    for path in etc():
+        real = os.path.realpath(path)
+        if path.is_symlink() and real.startswith(tuple(f"{each}/" for each in SYSTEM)):
+            links.append((str(path), real))
+        elif path.is_dir():
+            folders.append(str(path))
+        elif path.is_file():
+            files.append(path.name)
+    return tuple(links), tuple(folders), tuple(files)
+
+
+def _etc(numbers: Mapping[str, int]) -> Iterator[str]:
+    """
+    Yield the arguments for `/etc`. Its root becomes read-only at the end, so files need no mounts, which cost time
+    each.
+    """
+    yield from ("--perms", "0755", "--dir", "/etc")
+    links, folders, _ = _etc_kinds()
+    for link, target in links:
+        yield from ("--symlink", target, link)
+    for folder in folders:
+        yield from ("--ro-bind-try", folder, folder)
+    for name in (*WRITTEN_ETC, *list_copied_files()):
+        yield from ("--perms", "0644", "--file", str(numbers[name]), f"/etc/{name}")
+
+
+def _folders(confined: Confinement, tools: Sequence[Path]) -> Iterator[str]:
+    """Yield the mounts from the top down, so that none covers an earlier one; `/tmp` comes first."""
+    if confined.tmp is None:
+        yield from ("--perms", "1777", "--size", str(confined.bounds.shared_bytes), "--tmpfs", "/tmp")
+    else:
+        yield from ("--bind", str(confined.tmp), "/tmp")
+    how = {path: ("--ro-bind", path) for path in (*tools, *confined.readable)}
+    how |= {path: ("--bind", path) for path in confined.writable}
+    how |= {path: ("--ro-bind", path) for path in confined.protected}
+    how |= {place: ("--ro-bind", source) for source, place in confined.mounted}
+    above = [] if confined.tmp is None else _in_own_tmp(how)
+    for folder in above:
+        yield from ("--perms", "0755", "--tmpfs", folder)
+    for path in sorted(how):
+        option, source = how[path]
+        yield from (option, str(source), str(path))
+    for folder in above:
+        yield from ("--remount-ro", folder)
+
+
+def _in_own_tmp(bound: Iterable[Path]) -> list[str]:
+    """
+    List the folders directly in the command's `/tmp` that hold other mounts.
+
+    If these belonged to the command, it could put a link in their place. At the next start bwrap would follow it, also
+    through the host's root, and make folders at its end.
+    """
+    found = {(above, *path.relative_to(above).parts) for path in bound for above in _TMP if path.is_relative_to(above)}
+    itself = {each for each in found if len(each) == 2}
+    return ["/".join(each) for each in sorted({each[:2] for each in found} - itself) if len(each) > 1]
+
 
 if TYPE_CHECKING:
     from forgepool.workers.sandbox.launch.launcher import Request
 
 _STATUS_BYTES = 64 * 1024
 _PROGRAMS = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap")
-"""The system's own: what lies first on somebody's PATH may be anything."""
+"""Only the system's own: the first `bwrap` on a user's PATH may be anything."""
 _READABLE = (
     *readable_paths.SYSTEM,
     *(f"/etc/{name}" for name in readable_paths.WRITTEN_ETC),
@@ -38,19 +163,19 @@ _READABLE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessStart:
-    """What is to be run, apart from how it is held."""
+    """A program to run, apart from its confinement."""
 
     argv: tuple[str, ...]
     cwd: Path
     env: Mapping[str, str]
-    """With the mark."""
+    """The complete environment, including the mark."""
     mark: Mapping[str, str]
-    """What bwrap itself is known by: of the command's environment it gets nothing else."""
+    """The mark alone: bwrap itself gets nothing else of the environment."""
     standard: tuple[int, int, int]
 
 
 class Held:
-    """What stays open for as long as a command under bubblewrap runs: what bwrap tells of it, and its way out."""
+    """The open ends of a running bubblewrap: its status messages and the command's network outlet."""
 
     def __init__(self, status: int, confined: Confinement) -> None:
         self._status = FileIO(status, "rb")
@@ -61,10 +186,10 @@ class Held:
 
     def let_out(self, go: FileIO) -> None:
         """
-        Listens in the command's network, then lets it run.
+        Listen in the command's network, then let the command run.
 
         Raises:
-            OSError: bwrap ended before, or nobody can listen there.
+            OSError: bwrap has ended, or listening is not possible there.
         """
         if self._outlet is not None:
             self._listeners = open_listeners(self._namespace(), self._outlet.ports, self._groups)
@@ -72,7 +197,7 @@ class Held:
         go.write(b"x")
 
     def began(self) -> bool:
-        """Whether the command was run, and ended; to be asked when bwrap has ended."""
+        """Did the command itself run to its end? Ask only after bwrap has ended."""
         os.set_blocking(self._status.fileno(), False)
         while piece := self._status.read(_STATUS_BYTES):
             self._said += piece
@@ -84,7 +209,7 @@ class Held:
             self._outlet.release(self._listeners)
 
     def _namespace(self) -> int:
-        """The pid of the first process in the command's namespaces; bwrap tells it as soon as there is one."""
+        """Return the pid of the first process in the command's namespaces, which bwrap reports at once."""
         while b"\n" not in self._said and (piece := self._status.read(_STATUS_BYTES)):
             self._said += piece
         if not self._said:
@@ -94,10 +219,10 @@ class Held:
 
 def start_confined(start: ProcessStart, confined: Confinement) -> tuple[int, Held | None]:
     """
-    The pid of the first process, a child of this one; and under bubblewrap what is to be kept with it.
+    Start a confined program; return the pid of its first process, a child of this one, and what to keep with it.
 
     Raises:
-        OSError: it could not be confined as it is to be; nothing runs.
+        OSError: it could not be confined as requested; nothing runs.
     """
     tools = _tools(start, confined)
     if confined.level == "bubblewrap":
@@ -113,7 +238,7 @@ def start_confined(start: ProcessStart, confined: Confinement) -> tuple[int, Hel
 
 
 def under_seatbelt(argv: Sequence[str], env: Mapping[str, str], cwd: Path, confined: Confinement) -> tuple[str, ...]:
-    """The command line that runs a command in macOS' sandbox, which needs no preparation."""
+    """Return the command line that runs a command in macOS' sandbox, which needs no preparation."""
     start = ProcessStart(argv=tuple(argv), cwd=cwd, env=env, mark={}, standard=(0, 1, 2))
     folders = (_tools(start, confined), confined.readable, confined.writable, confined.protected)
     tools, readable, writable, protected = ([os.path.realpath(each) for each in some] for some in folders)
@@ -122,7 +247,7 @@ def under_seatbelt(argv: Sequence[str], env: Mapping[str, str], cwd: Path, confi
 
 
 def _tools(start: ProcessStart, confined: Confinement) -> tuple[Path, ...]:
-    """Of the PATH's programs, of its own where that lies elsewhere, and of toolchains."""
+    """List the folders of programs: those of the PATH, the program's own, and toolchains."""
     entries = [*start.env.get("PATH", "").split(os.pathsep), os.path.dirname(start.argv[0])]  # noqa: PTH120 - text
     # What commands can change does not say what they see: a link there could lead to a folder of the user's.
     looked_in = os.pathsep.join(each for each in entries if not _lies_in(each, confined.writable))
@@ -135,7 +260,7 @@ def _tools(start: ProcessStart, confined: Confinement) -> tuple[Path, ...]:
 
 
 def _lies_in(entry: str, folders: Sequence[Path]) -> bool:
-    """As it is named, or as it really is."""
+    """Is the path, as named or as resolved, inside one of the folders?"""
     named = os.path.normpath(entry)
     return any(
         path == name or path.startswith(f"{name}/")
@@ -153,11 +278,11 @@ def _by_bubblewrap(start: ProcessStart, confined: Confinement, tools: Sequence[P
     if program is None:
         raise NotLaunched(0, "bubblewrap is not installed any more; install it again")
     confined = replace(confined, mounted=tuple(_mountable(confined)))
-    texts = {"seccomp": _filter(), **_files_of(confined)}
-    copied = bubblewrap.list_copied_files()
+    texts = {"seccomp": _filter()} | {name: text.encode() for name, text in make_etc_files(confined).items()}
+    copied = list_copied_files()
     names = ["args", "status", *(["block"] if confined.outlet else []), *texts, *copied]
     numbers = {name: FIRST_EXTRA + place for place, name in enumerate(names)}
-    words = bubblewrap.arguments(confined, start.env, start.cwd, tools=tools, numbers=numbers)
+    words = arguments(confined, start.env, start.cwd, tools=tools, numbers=numbers)
     if any("\0" in word for word in words):  # what follows it would be another of bwrap's arguments
         raise NotLaunched(0, "its environment holds a null byte")
     texts["args"] = os.fsencode("\0".join((*words, "")))
@@ -166,8 +291,8 @@ def _by_bubblewrap(start: ProcessStart, confined: Confinement, tools: Sequence[P
     with contextlib.ExitStack() as closing, contextlib.ExitStack() as failing:
         given = {name: closing.enter_context(_file(text)) for name, text in texts.items()}
         given |= {name: closing.enter_context(FileIO(f"/etc/{name}")) for name in copied}
-        told, given["status"] = (closing.enter_context(end) for end in _pipe())
-        held = Held(os.dup(told.fileno()), confined)
+        status, given["status"] = (closing.enter_context(end) for end in _pipe())
+        held = Held(os.dup(status.fileno()), confined)
         failing.callback(held.close)
         go = None
         if confined.outlet is not None:
@@ -184,7 +309,7 @@ def _by_bubblewrap(start: ProcessStart, confined: Confinement, tools: Sequence[P
 
 def _mountable(confined: Confinement) -> Iterator[tuple[Path, Path]]:
     """
-    Those whose place is a folder, made where there is none. Not left to bwrap, which would follow a command's links.
+    Yield the mounts whose place is a folder, made if missing. bwrap would follow a command's links when making it.
     """
     for source, place in confined.mounted:
         folder = next(each for each in confined.writable if place.is_relative_to(each))
@@ -197,19 +322,10 @@ def _filter() -> bytes:
     return seccomp.program(network="own")
 
 
-def _files_of(confined: Confinement) -> dict[str, bytes]:
-    return {name: text.encode() for name, text in bubblewrap.make_etc_files(confined).items()}
-
-
 def _request(
     argv: Sequence[str], env: Mapping[str, str], cwd: Path, confined: Confinement, tools: Sequence[Path]
 ) -> "Request":
-    request: Request = {
-        "argv": list(argv),
-        "env": dict(env),
-        "cwd": str(cwd),
-        "limits": _limits(confined.bounds),
-    }
+    request: Request = {"argv": list(argv), "env": dict(env), "cwd": str(cwd), "limits": _limits(confined.bounds)}
     if confined.uid is not None:
         request["uid"] = confined.uid
         request["mounts"] = {
@@ -226,7 +342,7 @@ def _limits(bounds: Bounds) -> dict[str, int]:
 
 
 def _file(content: bytes) -> FileIO:
-    """A file without a name that holds the content, to be read from its beginning."""
+    """Return a nameless file that holds the content, positioned at its beginning."""
     file = FileIO(os.memfd_create("forgepool"), "r+b")
     file.write(content)
     file.seek(0)

@@ -1,6 +1,8 @@
 """
-The harness' side of the launcher: one for each harness process, started at the first confined command; and one for
-each control group, in which it is itself, so that what it starts is born there.
+The harness' client of the launcher.
+
+A harness process has one launcher, started at the first confined command, and one more for each control group. That one
+is itself a member of its group, so that all it starts is too.
 """
 
 import contextlib
@@ -16,8 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from forgepool.workers.sandbox.bare import HOUSE, START
-from forgepool.workers.sandbox.processes import tree
+from forgepool.workers.sandbox import HOUSE, START, tree
 from forgepool.worktrees.git.git import harness_mark
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class _Launcher:
 
 
 Groups = tuple[Path, ...]
-"""Files `cgroup.procs`."""
+"""The `cgroup.procs` files of control groups."""
 
 _lock = threading.Lock()
 _launchers: dict[Groups, _Launcher] = {}
@@ -56,20 +57,22 @@ _launchers: dict[Groups, _Launcher] = {}
 
 def launch(request: "Request", descriptors: Sequence[int], groups: Groups = ()) -> int:
     """
-    Starts a program, in the control groups, by the launcher; answers its pid, a child of this process.
+    Start a program in the control groups and return its pid; it is a child of this process.
 
     `descriptors` are standard input, output and error, then those the program has from number 10 on.
 
     Raises:
-        NotLaunched: it could not be prepared as it was to be, or is not there.
+        NotLaunched: the program does not exist, or could not be prepared as requested.
     """
     reading, why_not = os.pipe()
-    with open(reading, "rb", buffering=0) as said:  # noqa: PTH123 - a descriptor
+    with open(reading, "rb", buffering=0) as reader:  # noqa: PTH123 - a descriptor
         try:
-            pid = _ask(request, [*descriptors[:3], why_not, *descriptors[3:]], groups)
+            with _lock:
+                channel = _say({"start": request}, [*descriptors[:3], why_not, *descriptors[3:]], groups)
+                pid = _length(channel.recv(_LENGTH.size, socket.MSG_WAITALL))
         finally:
             os.close(why_not)
-        reason = said.read(4096)
+        reason = reader.read(4096)
     if reason:
         if pid:
             _reap(pid)
@@ -79,10 +82,10 @@ def launch(request: "Request", descriptors: Sequence[int], groups: Groups = ()) 
 
 def open_listeners(pid: int, ports: Sequence[int], groups: Groups = ()) -> tuple[socket.socket, ...]:
     """
-    Sockets that listen on these ports of the loopback that a process has for itself.
+    Return sockets that listen on these ports of a process' own loopback.
 
     Raises:
-        NotLaunched: there is no such process, or no entering its network.
+        NotLaunched: the process does not exist, or its network cannot be entered.
     """
     with _lock:
         channel = _say({"listen": {"pid": pid, "ports": list(ports)}}, (), groups)
@@ -96,16 +99,11 @@ def open_listeners(pid: int, ports: Sequence[int], groups: Groups = ()) -> tuple
 
 
 def release(groups: Groups) -> None:
-    """Ends the launcher of control groups that are to be removed."""
+    """End the launcher of control groups that are about to be removed."""
     with _lock:
         found = _launchers.pop(groups, None)
         if found is not None:
             _end(found)
-
-
-def _ask(request: "Request", descriptors: Sequence[int], groups: Groups) -> int:
-    with _lock:
-        return _length(_say({"start": request}, descriptors, groups).recv(_LENGTH.size, socket.MSG_WAITALL))
 
 
 def _length(header: bytes) -> int:
@@ -116,7 +114,7 @@ def _length(header: bytes) -> int:
 
 
 def _say(message: "Message", descriptors: Sequence[int], groups: Groups) -> socket.socket:
-    """Where the answer will come. Never said twice: what was heard may have been done."""
+    """Send a message and return the channel its answer comes on. Never sent twice: it may have been carried out."""
     body = json.dumps(message).encode()
     channel = _channel(groups)
     socket.send_fds(channel, [_LENGTH.pack(len(body))], list(descriptors))
@@ -125,7 +123,9 @@ def _say(message: "Message", descriptors: Sequence[int], groups: Groups) -> sock
 
 
 def _channel(groups: Groups) -> socket.socket:
-    """Under the lock. A forked process has its parent's launchers, which start commands for its parent alone."""
+    """
+    Return the launcher's channel; the caller holds the lock. A forked process must not use its parent's launchers.
+    """
     found = _launchers.get(groups)
     if found is not None and (found.owner != os.getpid() or _is_dead(found.channel)):
         _end(_launchers.pop(groups))
@@ -165,7 +165,7 @@ def _started(groups: Groups) -> _Launcher:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             env={},
-            # The mark: it is nobody's stray.
+            # With the mark it is never taken for a command's stray process.
             pass_fds=(theirs.fileno(), harness_mark()),
             start_new_session=True,
         )

@@ -1,15 +1,15 @@
 """
-A small process beside each harness process, which starts confined commands for it.
+A small process beside each harness process that starts its confined commands.
 
-Between fork and exec a confined command needs Python to run: limits, a uid, Landlock. A fork copies the parent's page
-tables, 30 ms where that holds 1 GB; so it is done from here, where there is next to nothing to copy. Commands become
-children of the harness, not of the launcher (CLONE_PARENT): it waits for them, and is told of their end, as ever.
+Between fork and exec a confined command needs Python to apply limits, a uid and Landlock. A fork copies the parent's
+page tables: 30 ms at 1 GB. The launcher has almost nothing to copy. Commands become children of the harness, not of the
+launcher (CLONE_PARENT), so the harness waits for them as usual.
 
-A message is a frame of JSON (`Message`). To start a program it comes with descriptors: standard input, output and
-error, a pipe for `why not`, then those the program is to have from number 10 on. The answer is the pid, as 8 bytes. The
-pipe `why not` is closed by exec, or says in one line what could not be done.
+A message is a frame of JSON (`Message`). A start comes with descriptors: standard input, output and error, a pipe for
+`why not`, then those the program gets from number 10 on. The answer is the pid, as 8 bytes. Exec closes the pipe `why
+not`; otherwise it holds one line with the reason.
 
-Standard library only, and little of that: it is run as `python -I -S`.
+Standard library only, and little of that: it runs as `python -I -S`.
 """
 
 import contextlib
@@ -23,11 +23,63 @@ import socket
 import struct
 import sys
 
-from forgepool.workers.sandbox.kernel import landlock, mounts, seccomp
+from forgepool.workers.sandbox.launch import mounts, seccomp
 from forgepool.workers.sandbox.network import netns
+from forgepool.worktrees.git import landlock
+
+_SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
+
+
+def keep() -> None:
+    """
+    Fork a keeper that ends with the command and kills everything it started; return in the child that becomes it.
+
+    Without a pid namespace someone must find the command's daemons. The keeper is a sub-reaper outside the command's
+    Landlock domain, so no signal of the command reaches it. It ends when the harness does.
+    """
+    harness = os.getppid()
+    landlock.prctl(_SET_CHILD_SUBREAPER, 1, otherwise="the kernel knows no sub-reapers")
+    # Masked until waited for: a keeper that dies of a signal keeps nothing.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1})
+    landlock.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGUSR1, otherwise="the kernel tells of no parent's death")
+    command = os.fork()
+    if command == 0:
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        return
+    os.closerange(3, 4096)
+    _end_as(_watch(command, harness))
+
+
+def _watch(command: int, harness: int) -> int | None:
+    """Wait for the command; return its wait status, or None when the harness is gone."""
+    while os.getppid() == harness:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid == command:
+            return status
+        if pid == 0:
+            signal.sigtimedwait({signal.SIGCHLD, signal.SIGUSR1}, 1.0)
+    return None
+
+
+def _end_as(status: int | None) -> None:
+    """Kill what is left below the keeper, then exit with the command's status. Never returns."""
+    while left := _children():
+        from forgepool.workers.sandbox import tree
+
+        if tree.kill_tree(left):
+            break  # hanging in the kernel
+    if status is None:
+        os._exit(128 + signal.SIGKILL)
+    os._exit(128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status))
+
+
+def _children() -> list[int]:
+    with open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:  # noqa: PTH123 - no pathlib here
+        return [int(pid) for pid in file.read().split()]
+
 
 FIRST_EXTRA = 10
-"""The number of the first of a program's further descriptors."""
+"""The number of a program's first additional descriptor."""
 _GIVEN = 4
 _LENGTH = struct.Struct("=Q")
 _CLONE = {"x86_64": 56, "aarch64": 220}
@@ -36,7 +88,7 @@ _LIMITS = {"data": resource.RLIMIT_DATA, "processes": resource.RLIMIT_NPROC, "fi
 _LIMITS |= {"files": resource.RLIMIT_NOFILE, "core": resource.RLIMIT_CORE}
 _MOST_DESCRIPTORS = 64
 _DIES_FIRST = b"500"
-"""Where memory runs out commands go before the harness, and before the launcher in their own group."""
+"""When memory runs out, commands die before the harness, and before the launcher in their own group."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,26 +96,26 @@ if TYPE_CHECKING:
     from typing import Required, TypedDict
 
     class Mounts(TypedDict):
-        """The folders that are the uid's own: writable, read-only; and those that are only to be passable."""
+        """The uid's own folders, writable and read-only, and folders that must stay reachable."""
 
         own: list[str]
         kept: list[str]
         seen: list[str]
 
     class Files(TypedDict):
-        """What the fallback lets a command read, and change."""
+        """The paths that the fallback lets a command read and change."""
 
         readable: list[str]
         writable: list[str]
 
     class Listen(TypedDict):
-        """A process, and the ports of its own loopback that are listened on for it."""
+        """A process and the ports to listen on in its own network."""
 
         pid: int
         ports: list[int]
 
     class Request(TypedDict, total=False):
-        """One program to be started. Texts are file system texts (`os.fsdecode`)."""
+        """A program to start. Texts are file system texts (`os.fsdecode`)."""
 
         argv: Required[list[str]]
         env: Required[dict[str, str]]
@@ -72,17 +124,17 @@ if TYPE_CHECKING:
         uid: int
         mounts: Mounts
         files: Files
-        """The fallback: with Landlock and seccomp, under a keeper. Without it, only what holds before bwrap."""
+        """Set for the fallback: Landlock and seccomp, under a keeper. Without it only what must hold before bwrap."""
 
     class Message(TypedDict, total=False):
-        """One of the two."""
+        """Exactly one of the two."""
 
         start: Request
         listen: Listen
 
 
 def main(channel: int, groups: "Sequence[str]") -> None:
-    """Serves one harness until that is gone, from inside the control groups. The first it says is its pid."""
+    """Serve one harness until it ends, as a member of the control groups. The first answer is this process' pid."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # its own numbers are high; commands get theirs
@@ -104,7 +156,7 @@ def main(channel: int, groups: "Sequence[str]") -> None:
 
 
 def _join(harness: socket.socket, groups: "Sequence[str]") -> bool:
-    """Whether it is in them; else the reason is said."""
+    """Join the groups; return False after reporting why that failed."""
     try:
         for group in groups:
             _write(group, b"0")
@@ -124,7 +176,7 @@ def _write(path: str, content: bytes) -> None:
 
 
 def _open_listeners(harness: socket.socket, pid: int, ports: list[int]) -> None:
-    """Answers with one listening socket for each port, or with none and the reason, its length before it."""
+    """Answer with one listening socket per port, or with the length of the reason and the reason."""
     try:
         opened = netns.fork_listeners(pid, ports)
     except OSError as trouble:
@@ -151,13 +203,13 @@ def _receive(harness: socket.socket) -> "tuple[Message, list[int]] | None":
 
 
 _HIGH = 512
-"""From here on are descriptors that no command's get in the way of."""
+"""The lowest number for our own descriptors, above all that commands get."""
 _users: dict[int, int] = {}
-"""User namespaces made already, by the uid they map root to."""
+"""The user namespaces made so far, by the uid that root is mapped to."""
 
 
 def _start(request: "Request", descriptors: list[int]) -> int:
-    """The pid of a child of the harness that goes on by itself; 0 where none could be made, and `why not` says so."""
+    """Fork a child of the harness; return its pid, or 0 after writing the reason to `why not`."""
     failed = None
     try:
         if "mounts" in request and request["uid"] not in _users:
@@ -178,7 +230,7 @@ def _start(request: "Request", descriptors: list[int]) -> int:
 
 
 def _become(request: "Request", descriptors: list[int], failed: OSError | None) -> None:
-    """Never returns: the program is run, or `why not` is told."""
+    """Run the program, or write the reason to `why not`. Never returns."""
     why_not = descriptors[_GIVEN - 1]
     try:
         why_not = _lay_out(descriptors)
@@ -191,13 +243,13 @@ def _become(request: "Request", descriptors: list[int], failed: OSError | None) 
         os.execvpe(request["argv"][0], request["argv"], request["env"])
     except BaseException as trouble:
         # A program's own name says more than the number of its mistake.
-        said = trouble.strerror if isinstance(trouble, OSError) else f"{type(trouble).__name__}: {trouble}"
-        os.write(why_not, (said or "it cannot be started").encode(errors="replace"))
+        reason = trouble.strerror if isinstance(trouble, OSError) else f"{type(trouble).__name__}: {trouble}"
+        os.write(why_not, (reason or "it cannot be started").encode(errors="replace"))
     os._exit(127)
 
 
 def _lay_out(descriptors: list[int]) -> int:
-    """Standard descriptors at 0 to 2, further ones from 10; exec closes all others. Answers `why not`."""
+    """Put standard descriptors at 0 to 2 and further ones from 10; exec closes the rest. Returns `why not`."""
     safe = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, FIRST_EXTRA + _MOST_DESCRIPTORS) for each in descriptors]
     standard, why_not, further = safe[:3], safe[3], safe[_GIVEN:]
     for number, each in [*enumerate(standard), *enumerate(further, start=FIRST_EXTRA)]:
@@ -206,12 +258,12 @@ def _lay_out(descriptors: list[int]) -> int:
 
 
 def _prepare(request: "Request") -> None:
-    """What holds for every level. Mounts while there is the right to them, limits when the uid is known."""
+    """Apply what every level needs: mounts while the process still may, limits once the uid is known."""
     _write("/proc/self/oom_score_adj", _DIES_FIRST)
     if "mounts" in request:
         mounts.own_namespace(**request["mounts"], user=_users[request["uid"]])
     if "files" in request:
-        _keep()
+        keep()
     for name, value in request["limits"].items():
         _, hard = resource.getrlimit(_LIMITS[name])
         most = value if hard == resource.RLIM_INFINITY else min(value, hard)
@@ -227,18 +279,6 @@ def _prepare(request: "Request") -> None:
 
 
 def _confine(files: "Files") -> None:
-    """The fallback's boundary. Seccomp last: what Landlock asks for is refused by it to the command."""
+    """Apply the fallback's boundary. Seccomp comes last, because it refuses what Landlock needs."""
     landlock.restrict_files(files["readable"], files["writable"])
     seccomp.install(seccomp.program(network="none", unix=False))
-
-
-def _keep() -> None:
-    """
-    Stands over the fallback's command: without a pid namespace, daemons must be found and ended by somebody.
-
-    Returns in a child, which becomes the command. The keeper is outside the command's Landlock domain, and no signal
-    of the command reaches it; it ends when the harness does.
-    """
-    from forgepool.workers.sandbox.kernel.keeper import keep
-
-    keep()

@@ -1,6 +1,4 @@
-"""
-What every confined command may read of the host: its programs and libraries, and of `/etc` what tells of nobody.
-"""
+"""The host's paths that every confined command may read: programs, libraries, and harmless parts of `/etc`."""
 
 import contextlib
 import functools
@@ -10,7 +8,7 @@ from pathlib import Path
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/gnu/store")
 PROCESSORS = "/sys/devices/system/cpu"
-"""How many there are, and what they can do: build tools ask."""
+"""The number and abilities of processors, which build tools ask for."""
 _ETC = (
     *("alternatives", "ca-certificates.conf", "crypto-policies", "debian_version", "fonts", "gai.conf", "host.conf"),
     *("inputrc", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "locale.alias", "localtime", "lsb-release", "magic"),
@@ -20,9 +18,9 @@ _ETC = (
 )
 _ETC_BEGINNINGS = ("ImageMagick-", "java", "lua")
 ASKED_ETC = ("/etc/python3", *(f"/etc/python3.{minor}" for minor in range(8, 20)))
-"""What libraries below /usr link to, and do without where it is not there; but not where it is and cannot be read."""
+"""Link targets of libraries below /usr. They may be missing, but not present and unreadable."""
 WRITTEN_ETC = ("passwd", "group", "hosts", "nsswitch.conf", "resolv.conf")
-"""Written anew for each command under bubblewrap. The fallback's commands read the host's."""
+"""Files that each command under bubblewrap gets its own version of. The fallback's commands read the host's."""
 
 _TOOLCHAINS = {
     "RUSTUP_HOME": ".rustup",
@@ -41,25 +39,26 @@ _TOOLCHAINS = {
     "GOROOT": None,
     "CONDA_PREFIX": None,
 }
-"""Variables that lead programs to the rest of themselves, and where they look below the home folder without them."""
+"""Variables that lead programs to their other files, and the default place below the home folder."""
 _PROGRAMS = ("bin", "sbin", "shims", "condabin")
 _INSTALLED = ("lib", "lib64", "libexec", "include", "pyvenv.cfg")
-"""One of these beside `bin` makes a folder an installation, all of which its programs may need."""
+"""One of these beside `bin` marks an installation; all files there may be needed by its programs."""
 _NPM = "node_modules"
 
 
 @functools.cache
 def etc() -> tuple[Path, ...]:
-    """What is there of `/etc` for every command; without what is written anew."""
+    """List the paths of `/etc` that every command may read, without those of `WRITTEN_ETC`."""
     named = sorted(entry.name for entry in Path("/etc").iterdir())
     return tuple(Path("/etc", name) for name in named if name in _ETC or name.startswith(_ETC_BEGINNINGS))
 
 
 def toolchains(lent: Mapping[str, str]) -> dict[str, Path]:
     """
-    Folders that programs on the person's PATH find by a variable, or in the home folder, which commands do not see.
+    Find the folders that programs on the user's PATH look up by a variable or in the home folder, which commands do not
+    see.
 
-    `lent` is the host's environment, not a task's: nobody else says what may be read.
+    `lent` is the host's environment, not a task's: only the host says what may be read.
     """
     there: dict[str, Path] = {}
     for name, usual in _TOOLCHAINS.items():
@@ -70,18 +69,18 @@ def toolchains(lent: Mapping[str, str]) -> dict[str, Path]:
 
 
 def toolchain_folders(found: Mapping[str, Path]) -> tuple[Path, ...]:
-    """As they are named and as they really are: those that lie outside the system's own."""
+    """List the folders outside the system's own, as named and as resolved."""
     both = dict.fromkeys(path for each in found.values() for path in (each, _real(each)))
     return tuple(path for path in both if not _is_system(path))
 
 
 def tool_folders(search_path: str) -> tuple[Path, ...]:
     """
-    The folders outside the system's own that hold the programs of a PATH and what these need, and files that links
-    among them lead to; as they are named, and as they really are.
+    List the non-system folders that hold a PATH's programs and what these need, and files their links lead to.
 
-    Never the person's home or a folder above it; of the folders in it that hold more than an installation
-    (`~/.local`, `~/.cargo`) the programs alone, and where their links lead.
+    Folders appear as named and as resolved. The user's home and the folders above it never do. A folder in the home
+    that holds more than an installation (`~/.local`, `~/.cargo`) contributes only its programs and where their links
+    lead.
     """
     entries = tuple((each, _changed(each)) for each in search_path.split(os.pathsep) if each.startswith("/"))
     there = [path for path in _found(entries) if os.access(path, os.F_OK)]  # never raises, as `exists` does
@@ -89,7 +88,7 @@ def tool_folders(search_path: str) -> tuple[Path, ...]:
 
 
 def outermost(paths: Iterable[Path]) -> list[Path]:
-    """Those that do not lie in another one of them."""
+    """Return the paths that do not lie inside another one."""
     kept: list[Path] = []
     for path in sorted(set(paths)):
         if not kept or not path.is_relative_to(kept[-1]):
@@ -99,7 +98,7 @@ def outermost(paths: Iterable[Path]) -> list[Path]:
 
 @functools.lru_cache(maxsize=64)
 def _found(entries: tuple[tuple[str, int], ...]) -> tuple[Path, ...]:
-    """Looked for again when a folder of the PATH has changed: a look takes longer than starting the command."""
+    """Look again only when a folder of the PATH has changed: a look takes longer than starting the command."""
     found: dict[Path, None] = {}
     for entry in (Path(name) for name, _ in entries):
         with contextlib.suppress(PermissionError):  # others' folders on a PATH that was handed on
@@ -116,7 +115,7 @@ def _changed(entry: str) -> int:
 
 
 def _of_entry(entry: Path) -> Iterator[Path]:
-    """The folder as it is named and as it really is, since programs may ask for either."""
+    """Yield the folder as named and as resolved, since programs may ask for either."""
     for each in dict.fromkeys((entry, _real(entry))):
         yield from _installation(each)
 
@@ -133,7 +132,7 @@ def _installation(programs: Path) -> tuple[Path, ...]:
 
 
 def _base_of(configuration: Path) -> tuple[Path, ...]:
-    """A virtual environment's programs lead to the Python it was made with."""
+    """Find the Python that a virtual environment was made with; its programs lead there."""
     try:
         lines = configuration.read_text().splitlines()
     except (OSError, ValueError):
@@ -143,7 +142,7 @@ def _base_of(configuration: Path) -> tuple[Path, ...]:
 
 
 def _links_from(entry: Path) -> tuple[Path, ...]:
-    """Where the programs of a folder that is not an installation really lie."""
+    """Find where the programs really are in a folder that is not an installation."""
     if _is_system(entry) or not _is_folder(entry):
         return ()
     targets = {_real(each) for each in entry.iterdir() if each.is_symlink()}
@@ -151,7 +150,9 @@ def _links_from(entry: Path) -> tuple[Path, ...]:
 
 
 def _behind_link(program: Path) -> tuple[Path, ...]:
-    """Of a folder that lies right in the person's home (`~/Documents`, `~/.ssh`) the program alone."""
+    """
+    Return a link's target. In a folder directly in the user's home (`~/Documents`, `~/.ssh`) that is the program alone.
+    """
     if _NPM in program.parts:
         return (Path(*program.parts[: program.parts.index(_NPM) + 1]),)
     home = _real(Path.home())

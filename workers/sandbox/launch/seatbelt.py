@@ -1,11 +1,11 @@
 """
 A profile for macOS' Seatbelt, and the command line that runs a program under it.
 
-Nothing is allowed that the profile does not name, and of rules that speak of one thing the last holds: so what is
-protected stands at the end. Seatbelt knows no namespaces: processes outside can be seen in part, memory is not bounded,
-and loopback is the host's, which is why of it only the proxy's port is open.
+The profile allows only what it names, and the last matching rule wins: so protected paths stand at the end. Seatbelt
+has no namespaces. Processes outside can be seen in part and memory is not limited. Loopback is the host's, so only the
+proxy's port is open.
 
-Only its text is tested, on any system. Standard library only, as its neighbours for Linux.
+Only the text is tested, on any system. Standard library only, as its neighbours for Linux.
 """
 
 TYPE_CHECKING = False
@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # `collections.abc` is not loaded at a launcher's start.
     from collections.abc import Iterable, Sequence
 
 PROGRAM = "/usr/bin/sandbox-exec"
-"""By its full path: what a command finds first on its PATH may be the command's own."""
+"""A full path: the first match on a command's PATH may be the command's own."""
 
 _SYSTEM = (
     "/System",
@@ -29,7 +29,7 @@ _SYSTEM = (
     "/private/var/db/timezone",
     "/private/var/select",
 )
-"""What a shell, a compiler and the interpreters are made of."""
+"""The files that a shell, a compiler and the interpreters consist of."""
 
 _BASE = """\
 (version 1)
@@ -72,14 +72,14 @@ def profile(
     *, readable: "Iterable[str]", writable: "Iterable[str]", protected: "Iterable[str]", proxy_port: int | None
 ) -> str:
     """
-    The rules: reads `readable` and the system's own programs, changes `writable` save what of it is `protected`.
+    Return the rules: reading `readable` and the system's programs, changing `writable` except what is `protected`.
 
-    Paths are real ones (`/private/var`, not `/var`): Seatbelt compares what symbolic links lead to. A protected path
-    need not exist; it can be neither made nor replaced, and no folder above it moved away, in whatever case of letters
-    it is written. Without `proxy_port` there is no network at all.
+    Paths are real ones (`/private/var`, not `/var`): Seatbelt compares resolved paths. A protected path need not exist.
+    It can be neither made nor replaced, and no folder above it moved away, in any case of its letters. Without
+    `proxy_port` there is no network at all.
 
     Raises:
-        ValueError: a path is not absolute, is not plain (`..`, a double slash), or holds a NUL.
+        ValueError: a path is not absolute, is not plain (`..`, a double slash), or contains a NUL.
     """
     readable, writable, protected = ([_plain(path) for path in paths] for paths in (readable, writable, protected))
     seen = [*_SYSTEM, *readable, *writable]
@@ -99,12 +99,12 @@ def profile(
 
 
 def argv(profile: str, command: "Sequence[str]") -> list[str]:
-    """What runs the command under the profile; it cannot be run under another one."""
+    """Return the command line that runs the command under the profile; profiles do not nest."""
     return [PROGRAM, "-p", profile, "--", *command]
 
 
 def _sockets(writable: list[str]) -> list[str]:
-    """UNIX sockets in the command's own folders, for programs whose parts talk by them."""
+    """Allow UNIX sockets in the command's own folders, for programs whose parts talk by them."""
     if not writable:
         return []
     return [
@@ -117,19 +117,19 @@ def _sockets(writable: list[str]) -> list[str]:
 
 
 def _rule(does: str, how: str, paths: list[str], *, within: str = "") -> str:
-    """Nothing for no path: a rule that names none would hold for all."""
+    """Return a rule, or nothing for no path: a rule without paths would apply to all."""
     filters = (f"({how} {_quoted(path)})" for path in dict.fromkeys(paths))
-    told = " ".join(f"({within} {found})" if within else found for found in filters)
-    return f"({does} {told})" if told else ""
+    named = " ".join(f"({within} {item})" if within else item for item in filters)
+    return f"({does} {named})" if named else ""
 
 
 def _above(paths: list[str]) -> list[str]:
-    """Every folder that holds one of them, the nearest first, `/` excepted."""
+    """List every folder above the paths, the nearest first, without `/`."""
     return [path[:at] for path in paths for at in range(len(path) - 1, 0, -1) if path[at] == "/"]
 
 
 def _in_any_case(path: str) -> str:
-    """A regular expression: it and all below it, however its ASCII letters are written."""
+    """Return a regular expression for the path and all below it, in any case of its ASCII letters."""
     return f"^{''.join(map(_either_case, path))}(/|$)"
 
 

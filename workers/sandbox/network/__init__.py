@@ -1,8 +1,9 @@
 """
-The way out of a sandbox, for commands that are granted hosts: a filtering proxy of the harness, reached on their
-own loopback.
+The network access of confined commands: a filtering proxy of the harness, reached on their own loopback.
 
-`hosts` and `addresses` judge what may be reached; `proxy` serves (`exchange` one connection, `head` its HTTP, `lookup`
-names, `stream` bytes); `netns` opens listening sockets inside a command's network; `outlet` puts the two together for
-an order, `linked` for a command that another process of ours runs.
+- `hosts` decides which hosts and addresses may be reached.
+- `outlet` holds the proxy of one order; `exchange` serves one connection, `head` reads and writes its HTTP.
+- `upstream` is the host's own proxy and its name lookup.
+- `netns` opens listening sockets inside a command's network.
+- `package_access` finds how this host reaches package indexes; `stand_in` asks these with the host's passwords.
 """

@@ -1,21 +1,73 @@
 """
-The hosts a command may reach: patterns, and what they say of a host and a port. No name is looked up here.
+The hosts a command may reach: patterns, and the verdict on a host, port and address. Nothing is looked up here.
 
     packages.example.org         this host, ports 80 and 443, at a public address
     *.example.org                every host below it, not the host itself
     packages.example.org:8443    this port alone; a host and a port written in full may have a private address
     127.0.0.1:8123, [::1]:8123   this machine: a model server, a mirror
 
-A name is allowed, and an address is reached: `permits` judges the first, `forbidden_address` the second, of which there
-may be many and which whoever owns the name may change from one moment to the next.
+`permits` judges a name. `forbidden_address` judges each address of it, because the owner of a name can change its
+addresses at any moment.
 """
 
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from ipaddress import AddressValueError, IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
+from typing import Literal
 
-from forgepool.workers.sandbox.network.addresses import Address, reach
+Address = IPv4Address | IPv6Address
+Reach = Literal["public", "inner", "never"]
+"""`inner` is this machine or its private network. `never` cannot be allowed by any list."""
+
+_NEVER = (
+    IPv4Network("0.0.0.0/8"),  # this machine, by another name
+    IPv4Network("169.254.0.0/16"),  # link-local: 169.254.169.254 gives out a cloud machine's credentials
+    IPv4Network("100.100.100.200/32"),  # the same at another vendor, among addresses of carriers
+    IPv4Network("168.63.129.16/32"),  # the same at a third, among public addresses
+    IPv4Network("192.0.0.192/32"),  # the same at a fourth
+    IPv4Network("224.0.0.0/4"),
+    IPv4Network("240.0.0.0/4"),
+    IPv6Network("::/128"),
+    IPv6Network("fe80::/10"),
+    IPv6Network("fec0::/10"),
+    IPv6Network("fd00:ec2::/32"),  # the cloud's credentials again
+    IPv6Network("fd20:ce::254/128"),
+    IPv6Network("ff00::/8"),
+)
+_INNER = tuple(
+    ip_network(network)
+    for network in (
+        *("10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24"),
+        *("192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24"),
+        *("2001::/23", "2001:db8::/32", "3fff::/20"),
+    )
+)
+_PUBLIC_IPV6 = IPv6Network("2000::/3")
+_TRANSLATED = (IPv6Network("64:ff9b::/96"), IPv6Network("::ffff:0:0:0/96"))
+
+
+def reach(address: Address) -> Reach:
+    """Classify an address. An IPv6 address that carries an IPv4 address is judged by that one."""
+    plain = _carried(address)
+    if any(plain in network for network in _NEVER):
+        return "never"
+    if any(plain in network for network in _INNER):
+        return "inner"
+    return "public" if isinstance(plain, IPv4Address) or plain in _PUBLIC_IPV6 else "inner"
+
+
+def _carried(address: Address) -> Address:
+    """Return the IPv4 address inside: mapped, 6to4, Teredo, NAT64 (RFC 6052), SIIT, and the old compatible form."""
+    if isinstance(address, IPv4Address):
+        return address
+    if any(address in network for network in _TRANSLATED):
+        return IPv4Address(int(address) & 0xFFFFFFFF)
+    if 1 < int(address) <= 0xFFFFFFFF:
+        return IPv4Address(int(address))
+    teredo = address.teredo
+    return address.ipv4_mapped or address.sixtofour or (teredo[1] if teredo else address)
+
 
 _USUAL_PORTS = (80, 443)
 _NAME_CHARS = 253
@@ -25,11 +77,11 @@ _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _PORT = re.compile(r"[1-9][0-9]{0,4}")
 # Two standards write these differently in ASCII, so a name with them is two hosts.
 _AMBIGUOUS = "\u00df\u03c2\u200c\u200d"
-_ELSEWHERE = "no list can let it in; name a host that is elsewhere"
+_ELSEWHERE = "no list can allow it; use another host"
 
 
 class BadHost(ValueError):
-    """What was written names no host."""
+    """The text names no host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,15 +89,15 @@ class HostRule:
     """One pattern of an allow-list."""
 
     host: str
-    """Normalised, as `host_name` gives it."""
+    """Normalised by `host_name`."""
     below: bool = False
-    """The hosts below `host` are meant, not itself."""
+    """The rule covers the hosts below `host`, not the host itself."""
     port: int | None = None
-    """None for the usual ports."""
+    """None for ports 80 and 443."""
 
     @property
     def inner(self) -> bool:
-        """Whether it may lead to a private address."""
+        """May the host have a private address?"""
         return self.port is not None and not self.below
 
     def covers(self, host: str, port: int) -> bool:
@@ -55,35 +107,37 @@ class HostRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permit:
-    """A host and port that may be reached, at the addresses that `forbidden_address` does not refuse."""
+    """A host and port that may be reached, at every address that `forbidden_address` accepts."""
 
     host: str
     port: int
     inner: bool
-    """Whether a private address will do."""
+    """True if a private address is allowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Denied:
-    """A refusal, with one sentence that says what would be right; safe to be sent and logged."""
+    """A refusal in one sentence that says what would be right; safe to send and log."""
 
     why: str
 
 
 def read_rules(patterns: Iterable[str]) -> tuple[HostRule, ...]:
     """
-    An allow-list, ready to judge. An empty one allows nothing.
+    Parse an allow-list. An empty one allows nothing.
 
     Raises:
-        BadHost: a pattern means nothing, or what nobody may reach.
+        BadHost: a pattern is malformed, or names an address that no command may reach.
     """
     return tuple(read_rule(pattern) for pattern in patterns)
 
 
 def read_rule(pattern: str) -> HostRule:
     """
+    Parse one pattern.
+
     Raises:
-        BadHost: the pattern means nothing, or what nobody may reach.
+        BadHost: the pattern is malformed, or names an address that no command may reach.
     """
     host, port = split_port(pattern)
     if host.startswith("*."):
@@ -91,7 +145,9 @@ def read_rule(pattern: str) -> HostRule:
     rule = HostRule(host=host_name(host), port=port)
     address = literal(rule.host)
     if address is not None and reach(address) == "never":
-        raise BadHost(f"host {_shown(pattern)}: nobody may reach this address; name a host, or 127.0.0.1 with a port")
+        raise BadHost(
+            f"host {_shown(pattern)}: no command may reach this address; name a host, or 127.0.0.1 with a port"
+        )
     if address is not None and reach(address) == "inner" and port is None:
         raise BadHost(f"host {_shown(pattern)}: a private address without a port; write {_shown(f'{pattern}:PORT')}")
     return rule
@@ -105,7 +161,7 @@ def _read_wildcard(pattern: str, host: str, port: int | None) -> HostRule:
 
 
 def permits(rules: Sequence[HostRule], host: str, port: int) -> Permit | Denied:
-    """What an allow-list says of a host and port, however the host is written."""
+    """Judge a host and port by the allow-list, however the host is written."""
     try:
         name = host_name(host)
     except BadHost as bad:
@@ -119,7 +175,7 @@ def permits(rules: Sequence[HostRule], host: str, port: int) -> Permit | Denied:
 
 
 def forbidden_address(permit: Permit, address: Address) -> Denied | None:
-    """Why this address of a permitted host may not be reached; None where it may."""
+    """Return why this address of a permitted host may not be reached; None if it may."""
     distance = reach(address)
     if distance == "public" or (distance == "inner" and permit.inner):
         return None
@@ -139,21 +195,21 @@ def _way_in(name: str, port: int) -> str:
 
 
 def _lets_in(written: str) -> str:
-    return f"who runs the plan lets it in with `network: [{_quoted(written)}]`"
+    return f"to allow it, put `network: [{_quoted(written)}]` into the plan"
 
 
 def _quoted(written: str) -> str:
-    """As YAML has it within brackets."""
+    """Quote a pattern as needed inside a YAML list."""
     return f'"{written}"' if ":" in written else written
 
 
 def host_name(host: str) -> str:
     """
-    One spelling for each host: lower case, ASCII, no final dot; an address in its usual form, IPv6 without brackets.
+    Normalise a host: lower case, ASCII, no final dot; an address in its usual form, IPv6 without brackets.
 
     Raises:
-        BadHost: it is no name, or an address in another notation (octal, short, a single number), of which
-            resolvers make different things.
+        BadHost: not a name, or an address in another notation (octal, short, a single number), which resolvers read
+            differently.
     """
     if host.startswith("[") and host.endswith("]"):
         return str(_ipv6(host[1:-1]))
@@ -165,7 +221,7 @@ def host_name(host: str) -> str:
 
 
 def literal(name: str) -> Address | None:
-    """The address that a normalised host is itself."""
+    """Return the address if the normalised host is one."""
     if ":" in name:
         return IPv6Address(name)
     return IPv4Address(name) if _NUMBER.fullmatch(name.rpartition(".")[2]) else None
@@ -173,7 +229,7 @@ def literal(name: str) -> Address | None:
 
 def split_port(text: str) -> tuple[str, int | None]:
     """
-    `host:port`, or a host alone. IPv6 addresses are written in brackets.
+    Split `host:port`, or a host alone. IPv6 addresses are written in brackets.
 
     Raises:
         BadHost: the port is no number from 1 to 65535, or there are too many colons.
@@ -193,7 +249,7 @@ def split_port(text: str) -> tuple[str, int | None]:
 
 
 def write_in_full(name: str, port: int | None) -> str:
-    """A normalised host as a pattern has it."""
+    """Write a normalised host as a pattern."""
     host = f"[{name}]" if ":" in name else name
     return host if port is None else f"{host}:{port}"
 
@@ -227,5 +283,5 @@ def _ipv6(text: str) -> IPv6Address:
 
 
 def _shown(text: str) -> str:
-    """As ASCII on one line, whatever somebody put into it."""
+    """Make any text printable: ASCII, one line, cut."""
     return ascii(text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "...")

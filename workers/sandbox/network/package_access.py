@@ -1,10 +1,9 @@
 """
-How this host reaches packages, as pip, uv and npm are told by its variables and by the user's own files.
+How this host reaches packages, according to the variables and user files of pip, uv and npm.
 
-Set-up commands are lent it where the person who runs the host says so (`FORGEPOOL_SETUP_NETWORK=host`). They are told
-where the indexes are. Passwords, and the proxies' names, stay in this process
-(`workers.sandbox.network.proxy.stand_in`). An index whose address holds a token outside the place for a password is
-not lent.
+Set-up commands borrow this when the host's owner allows it (`FORGEPOOL_SETUP_NETWORK=host`). They learn where the
+indexes are. Passwords and the proxies' names stay in this process (`workers.sandbox.network.stand_in`). An index with a
+token elsewhere in its address is not lent.
 """
 
 import base64
@@ -22,8 +21,8 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 import structlog
 
 from forgepool.workers.sandbox.network.hosts import BadHost, host_name, write_in_full
-from forgepool.workers.sandbox.network.proxy.stand_in import Access, Key
-from forgepool.workers.sandbox.network.proxy.upstream import Proxies, basic
+from forgepool.workers.sandbox.network.stand_in import Access, Key
+from forgepool.workers.sandbox.network.upstream import Proxies, basic
 from forgepool.workers.schema.settings import Settings, environment_value, package_environment
 
 log = structlog.get_logger()
@@ -44,21 +43,21 @@ _PUBLIC_OF_NODE = ("registry.npmjs.org", "registry.yarnpkg.com")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageAccess:
-    """What set-up commands are lent."""
+    """The access to packages that set-up commands are lent."""
 
     variables: Mapping[str, str]
-    """Where the indexes are, for pip and uv; without a password."""
+    """The indexes for pip and uv, without passwords."""
     npmrc: str
-    """The same for npm, as its file has it."""
+    """The registries for npm, as the content of its file."""
     hosts: tuple[str, ...]
-    """Of the indexes, each with its port."""
+    """The indexes' hosts, each with its port."""
     stands_for: frozenset[str]
-    """Public hosts in whose place the indexes are asked."""
+    """Public hosts that the indexes replace."""
     access: Access
     told: tuple[str, ...]
-    """The names of the variables and files that say something, for people."""
+    """The variables and files that contain something, for people."""
     left_out: tuple[str, ...] = ()
-    """The hosts of indexes that are not lent, for a token stands in their address."""
+    """Hosts of indexes that are not lent because their address contains a token."""
 
     def write_files(self, home: Path) -> None:
         if self.npmrc:
@@ -66,7 +65,7 @@ class PackageAccess:
 
 
 def find_lent_access(settings: Settings) -> PackageAccess | None:
-    """What this host lends its set-up commands; None where its person lends nothing."""
+    """Return what this host lends its set-up commands; None if it lends nothing."""
     if settings.setup_network != "host":
         return None
     access = package_access(package_environment(), Path.home())
@@ -76,7 +75,7 @@ def find_lent_access(settings: Settings) -> PackageAccess | None:
 
 
 def unlent(settings: Settings) -> str:
-    """A clause about what this host has and set-up commands are not lent; empty where there is nothing of the kind."""
+    """Describe, in a clause, what this host has and set-up commands are not lent; empty if nothing."""
     access = package_access(package_environment(), Path.home())
     if settings.setup_network == "host":
         hosts = ", ".join(access.left_out)
@@ -88,7 +87,7 @@ def unlent(settings: Settings) -> str:
 
 
 def package_access(environment: Mapping[str, str], home: Path) -> PackageAccess:
-    """By these variables, and the files below this home and in `/etc`. What cannot be read says nothing."""
+    """Read these variables, and the files below this home and in `/etc`. Unreadable files count as empty."""
     return _Reading(environment=environment, home=home).result()
 
 
@@ -99,7 +98,7 @@ class _Reading:
     keys: list[Key] = field(default_factory=list)
     hosts: list[str] = field(default_factory=list)
     folders: list[tuple[str, str]] = field(default_factory=list)
-    """Of each index its host, with the port, and the path below which its pages and files are."""
+    """Each index's host with its port, and the path below which its pages and files are."""
     left_out: list[str] = field(default_factory=list)
     authorities: list[str] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
@@ -141,7 +140,7 @@ class _Reading:
         return {"PIP_INDEX_URL": self._index(said.get("index-url", "")), "PIP_EXTRA_INDEX_URL": _joined(extra)}
 
     def _pip_files(self) -> Iterator[Path]:
-        """Later ones win."""
+        """Yield pip's files; later ones win."""
         config = Path(self.environment.get("XDG_CONFIG_HOME") or self.home / ".config")
         yield from (Path("/etc/xdg/pip/pip.conf"), Path("/etc/pip.conf"))
         yield from (self.home / ".pip" / "pip.conf", config / "pip" / "pip.conf")
@@ -190,7 +189,7 @@ class _Reading:
         return "", []
 
     def _named_index(self, written: str) -> str:
-        """`name=https://...`, or the URL alone; the password may stand in variables of that name."""
+        """Read `name=https://...`, or the URL alone; variables named after it may hold the password."""
         name, equals, url = written.partition("=")
         if not equals or "/" in name:
             return self._index(written)
@@ -202,7 +201,7 @@ class _Reading:
         return f"{name}={lent}" if lent else ""
 
     def _npm(self) -> str:
-        """An `.npmrc` that says where packages are, and no password."""
+        """Return an `.npmrc` with the registries and no password."""
         said: dict[str, str] = {}
         for path in (
             Path(self._variable("NPM_CONFIG_GLOBALCONFIG") or "/etc/npmrc"),
@@ -236,7 +235,7 @@ class _Reading:
         return said
 
     def _npm_key(self, key: str, value: str, said: Mapping[str, str]) -> None:
-        """`//host/path/:_authToken`, `:_auth`, or `:username` with `:_password`, which is in base64."""
+        """Read `//host/path/:_authToken`, `:_auth`, or `:username` with `:_password`, which is in base64."""
         place, _, what = key.rpartition(":")
         if not place.startswith("//") or not value:
             return
@@ -251,7 +250,7 @@ class _Reading:
                     self._key(f"https:{place}", basic(value, password))
 
     def _netrc(self) -> None:
-        """Add the passwords of indexes for which nothing else has told one."""
+        """Add the passwords of indexes that have none yet."""
         path = Path(self.environment.get("NETRC") or self.home / ".netrc")
         with suppress(OSError, netrc.NetrcParseError, UnicodeDecodeError):
             known = netrc.netrc(str(path))
@@ -265,7 +264,7 @@ class _Reading:
                     self.told.append(self._shown(path))
 
     def _index(self, url: str) -> str:
-        """Return the URL without its password, which is kept; its host may be reached. Empty where it is not lent."""
+        """Return the URL without its password, which is kept, and allow its host. Empty if the index is not lent."""
         place = _place(url)
         if place is None:
             return ""
@@ -289,7 +288,7 @@ class _Reading:
             self.keys.append(Key(host=place[0], port=place[1], path=path, authorization=authorization))
 
     def _variable(self, name: str) -> str:
-        """npm reads its variables in either case."""
+        """Read a variable in either case, as npm does."""
         for written in (name, name.lower()):
             if written in self.environment:
                 self.told.append(written)
@@ -297,7 +296,7 @@ class _Reading:
         return ""
 
     def _roots(self) -> str:
-        """Of all authorities that the host's programs trust: the system's, and those that files and variables name."""
+        """Return the certificates of all authorities that the host's programs trust, as PEM."""
         paths = [*self.authorities, *(self.environment.get(name, "") for name in _AUTHORITIES)]
         blocks = list[str]()
         for path in (*_usual_authorities(), *paths):
@@ -327,13 +326,13 @@ def _folder(url: str) -> str:
     """
     Return the path below which an index has its pages and files.
 
-    Python's pages are in a folder `simple`, and most indexes have the files beside that.
+    Python's pages are in a folder `simple`, and most indexes have the files beside it.
     """
     return _FOLDER_OF_PAGES.sub("/", urlsplit(url.strip()).path) or "/"
 
 
 def _has_token(path: str) -> bool:
-    """Tell whether a run of letters and digits in the path is too long and too mixed to be a name."""
+    """Does the path contain a run of letters and digits too long and too mixed to be a name?"""
     return any(_TOKEN.fullmatch(run) for run in _RUN.findall(unquote(path)))
 
 

@@ -1,1 +1,1 @@
-"""Run a process in a sandbox: output, limits, background jobs."""
+"""Runs commands in a sandbox: to their end, in the background, or as a dialogue."""

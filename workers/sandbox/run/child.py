@@ -1,7 +1,4 @@
-"""
-A command's first process: started in a session of its own, watched without being reaped, ended with its
-group.
-"""
+"""A command's first process, in its own session: watched without being reaped, ended with its group."""
 
 import contextlib
 import os
@@ -12,16 +9,16 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from forgepool.workers.sandbox import tree
 from forgepool.workers.sandbox.launch.confined import Held, ProcessStart, start_confined, under_seatbelt
-from forgepool.workers.sandbox.processes import tree
-from forgepool.workers.sandbox.processes.process_group import Kin
+from forgepool.workers.sandbox.tree import Kin
 from forgepool.workers.schema.confinement import Confinement
 
 _REAP_S = 10.0
 
 
 class Child:
-    """A started process. Until `reap`, its number and its group's number cannot be anybody else's."""
+    """A started process. Its pid and group number cannot be reused before `reap`."""
 
     def __init__(self, pid: int, *, process: "subprocess.Popen[bytes] | None" = None, held: Held | None = None) -> None:
         self.pid = pid
@@ -31,7 +28,7 @@ class Child:
         self._reaped = False
 
     def has_exited(self) -> bool:
-        """Looks without reaping, where the system can."""
+        """Has it exited? Looks without reaping where the system can."""
         if not hasattr(os, "waitid"):
             return self._process is None or self._process.poll() is not None
         try:
@@ -41,7 +38,7 @@ class Child:
 
     @contextlib.contextmanager
     def exit_descriptor(self) -> Iterator[int | None]:
-        """A descriptor that becomes readable when the process exits; None where there is no such thing."""
+        """Yield a descriptor that becomes readable when the process exits; None where the system has none."""
         try:
             descriptor = os.pidfd_open(self.pid)
         except (OSError, AttributeError):
@@ -53,7 +50,9 @@ class Child:
             os.close(descriptor)
 
     def ask_to_end(self) -> None:
-        """SIGTERM: to its group, or to those inside a sandbox, since bwrap's end would be theirs at once."""
+        """
+        Send SIGTERM to its group; under bwrap to the processes inside, because bwrap's own end would kill them at once.
+        """
         if self._held is None:
             return self.signal_group(signal.SIGTERM)
         for pid in tree.descendants(self.pid)[1:]:
@@ -62,16 +61,16 @@ class Child:
         return None
 
     def signal_group(self, number: int) -> None:
-        """Reaches whoever stayed in the process group, all at once: none of them can fork away meanwhile."""
+        """Signal every process still in the process group at once, so that none can fork away meanwhile."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 
     def reap(self) -> int | None:
         """
-        The exit status, negative for the signal; None when it cannot be known.
+        Return the exit status, negative for a signal; None when it cannot be known.
 
-        It cannot when the caller ignores SIGCHLD or waits for any child (`Popen` would call that a 0), and
-        when the process hangs in the kernel though it was killed.
+        It cannot be known when the caller ignores SIGCHLD or waits for any child (`Popen` would report 0). Nor can it
+        when the process hangs in the kernel despite SIGKILL.
         """
         if not self._reaped:
             self._status, self._reaped = self._wait(), True
@@ -80,11 +79,11 @@ class Child:
         return self._status
 
     def began(self) -> bool:
-        """Whether the program itself ran; to be asked after `reap` of one that ended by itself."""
+        """Did the program itself run? Ask after `reap` of a child that ended by itself."""
         return self._held is None or self._held.began()
 
     def close(self) -> None:
-        """After `reap`: what was kept open for it."""
+        """Close what was kept open for it; call after `reap`."""
         if self._held is not None:
             self._held.close()
 
@@ -116,12 +115,12 @@ def start(
     errors: int | None = None,
 ) -> Child:
     """
-    Starts a program, known to its family from the start: both outputs into `output`, unless its `errors` go elsewhere.
+    Start a program as a member of its family. Both outputs go into `output`, unless `errors` is given.
 
-    Its input is a file or a descriptor; without one it is empty. A confined program has no further descriptors.
+    Its input is a file or a descriptor; without one it is empty. A confined program gets no further descriptors.
 
     Raises:
-        OSError, ValueError: it cannot be started, or not confined as it is to be; nothing runs.
+        OSError, ValueError: it cannot be started, or not confined as requested; nothing runs.
     """
     with _input(stdin) as given, family.starting():
         if confined.level in ("off", "seatbelt"):
@@ -161,9 +160,9 @@ def _input(given: Path | int | None) -> Iterator[int]:
 @contextlib.contextmanager
 def _plain_signals() -> Iterator[None]:
     """
-    An ignored signal stays ignored across exec, and pool processes ignore some; a handled one does not.
+    Restore default handling of ignored signals, which exec would pass on; pool processes ignore some.
 
-    Only the main thread may change handlers; what another thread starts inherits what is ignored.
+    Only the main thread may change handlers; programs started by another thread inherit ignored signals.
     """
     usual = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
     ignored = [number for number in usual if signal.getsignal(number) is signal.SIG_IGN]

@@ -1,9 +1,9 @@
 """
-A child that is talked to: its standard input and output are pipes, held by the one who started it.
+A child process to talk to: its standard input and output are pipes held by the caller.
 
-For servers that speak over their standard streams (language servers, MCP servers). They live beside an order's commands
-and know each other by their marks: a command that ends takes nothing of a dialogue with it, and the other way round.
-Who holds one ends it; then nothing of it is alive.
+Language servers and MCP servers speak this way. They run beside an order's commands, told apart by their marks: the end
+of a command takes nothing of a dialogue with it, nor the other way round. The holder ends it; then nothing of it is
+alive.
 """
 
 import asyncio
@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from io import FileIO
 from pathlib import Path
 
-from forgepool.workers.sandbox.processes import tree
-from forgepool.workers.sandbox.processes.process_group import kin
+from forgepool.workers.sandbox import tree
 from forgepool.workers.sandbox.run.child import start
+from forgepool.workers.sandbox.tree import new_family
 from forgepool.workers.schema.confinement import Confinement
 
 _LAST_BYTES = 4096
@@ -25,16 +25,16 @@ _LINE_BYTES = 16 * 1024 * 1024
 
 
 class Dialogue:
-    """A started program. Asyncio does the talking, after `connect`; `end` belongs to the thread that started it."""
+    """A started program. Asyncio talks to it after `connect`; the thread that started it calls `end`."""
 
     def __init__(self, argv: tuple[str, ...], *, cwd: Path, env: Mapping[str, str], confined: Confinement) -> None:
         """
-        `env` is complete; one variable is added, the mark the program's processes are known by.
+        Start the program; `env` is complete except for the mark that is added.
 
         Raises:
             OSError, ValueError: it cannot be started; nothing runs.
         """
-        self._family = kin()
+        self._family = new_family()
         self._last = b""
         self._transports: tuple[asyncio.BaseTransport, ...] = ()
         tree.become_subreaper()
@@ -62,7 +62,7 @@ class Dialogue:
         return not self._child.has_exited()
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.WriteTransport]:
-        """What it says, and where it is spoken to. Once, on the loop that will do the talking."""
+        """Return its output and its input. Call once, on the loop that will do the talking."""
         loop = asyncio.get_running_loop()
         os.set_blocking(self._errors.fileno(), False)
         loop.add_reader(self._errors.fileno(), self._overhear, loop)
@@ -73,19 +73,19 @@ class Dialogue:
         return reader, writer
 
     async def hang_up(self) -> None:
-        """Its input ends, and nobody listens any more. On the loop of `connect`, before `end`."""
+        """Close its input and stop listening. Call on the loop of `connect`, before `end`."""
         asyncio.get_running_loop().remove_reader(self._errors.fileno())
         for each in self._transports:
             each.close()
         await asyncio.sleep(0)
 
     def last_words(self) -> str:
-        """The last line it wrote to its standard error; empty when there is none."""
+        """Return the last line it wrote to standard error; empty without one."""
         lines = self._last.decode(errors="replace").split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
     def end(self, *, patience_s: float = 0.0) -> None:
-        """It may end by itself for so long; then all of it is killed. The pipes are closed."""
+        """Wait so long for it to end by itself, then kill all of it and close the pipes."""
         deadline = time.monotonic() + patience_s
         with contextlib.suppress(OSError):
             self._input.close()
@@ -114,13 +114,13 @@ class Dialogue:
                 pass
 
     def _overheard(self) -> bytes:
-        said = os.read(self._errors.fileno(), _READ_BYTES)
-        self._last = (self._last + said)[-_LAST_BYTES:]
-        return said
+        piece = os.read(self._errors.fileno(), _READ_BYTES)
+        self._last = (self._last + piece)[-_LAST_BYTES:]
+        return piece
 
 
 def _pipe(ours: contextlib.ExitStack, theirs: contextlib.ExitStack, *, to_child: bool) -> tuple[FileIO, FileIO]:
-    """Our end and the child's, each closed by its stack."""
+    """Return our end and the child's, each closed by its stack."""
     reading, writing = os.pipe()
     mine, his = (
         (FileIO(writing, "wb"), FileIO(reading, "rb")) if to_child else (FileIO(reading, "rb"), FileIO(writing, "wb"))

@@ -1,9 +1,9 @@
 """
-What a command printed, kept within bounds: the beginning on disk as it comes, the end in a small ring.
+A command's output within bounds: the beginning on disk as it comes, the end in a small ring.
 
-The log is complete up to its bound and can be followed while the command runs. Past the bound the beginning
-stays, the last mebibyte is added when the command ends, and a line between them says how much is missing. A
-disk that is full loses log, never the command.
+The log is complete up to its limit and can be followed while the command runs. Past the limit the beginning stays, the
+last mebibyte is added when the command ends, and a line between them says how much is missing. A full disk loses log,
+never the command.
 """
 
 import contextlib
@@ -12,7 +12,6 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 _RING_BYTES = 1024 * 1024
@@ -21,25 +20,25 @@ _NOTE_BYTES = 80
 
 
 def live_bytes(keep_bytes: int) -> int:
-    """How much of a log with this bound is on disk before the command has ended."""
+    """Return how much of a log with this limit is on disk before the command has ended."""
     return keep_bytes - min(_RING_BYTES, keep_bytes // 2)
 
 
 @contextlib.contextmanager
 def nameless_log() -> Iterator[int]:
-    """A log without a name, so that no command can put anything in its place; gone with the block."""
+    """Yield a log file without a name, so that no command can replace it; removed after the block."""
     with tempfile.TemporaryFile(buffering=0) as file:
         yield file.fileno()
 
 
 def open_log(log: Path) -> int:
     """
-    A descriptor of the file that a log has under its name, empty.
+    Create or empty a log file and return its descriptor.
 
-    Who wants to read what a command printed reads this: under the name may lie, by then, what the command put there.
+    Read the output through this descriptor: the command may have put something else under the name.
 
     Raises:
-        OSError: it cannot be written there, or a link, a pipe or a device has the name.
+        OSError: the file cannot be written, or the name belongs to a link, a pipe or a device.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     file = os.open(log, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
@@ -54,7 +53,7 @@ def open_log(log: Path) -> int:
 
 
 def read_log(file: int, most_bytes: int, *, after: int = 0) -> bytes:
-    """What a log holds after so many bytes, as much as is wanted of it at most; a command may make it grow for ever."""
+    """Return at most so many bytes of a log after an offset; a command may make it grow for ever."""
     found = bytearray()
     while len(found) < most_bytes and (data := os.pread(file, most_bytes - len(found), after + len(found))):
         found += data
@@ -62,14 +61,14 @@ def read_log(file: int, most_bytes: int, *, after: int = 0) -> bytes:
 
 
 class CommandLog:
-    """An open log. `take` what the command printed; after `close`, ask for its excerpts."""
+    """An open log. Feed it with `take`; read `head` and `tail` after `close`."""
 
     def __init__(self, log: Path, keep_bytes: int, file: int | None = None) -> None:
         """
-        With a `file`, an open and empty log, that is written, whatever lies under the name.
+        Open the log; an open and empty `file` is used in place of the named one.
 
         Raises:
-            OSError: the log cannot be written there.
+            OSError: the log cannot be written.
         """
         self._file = open_log(log) if file is None else os.dup(file)
         self._room = live_bytes(keep_bytes)
@@ -79,16 +78,14 @@ class CommandLog:
         self.total = 0
         self.dropped = 0
         self.head = ""
-        """The first 16 KiB, as far as `tail` does not hold them: the two never repeat a byte."""
+        """The first 16 KiB, as far as `tail` does not contain them: the two never repeat a byte."""
         self.tail = ""
-        """The last 16 KiB; all of it when there is no more."""
+        """The last 16 KiB, or all of a shorter output."""
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def take(self, data: bytes) -> None:
@@ -104,7 +101,7 @@ class CommandLog:
                 del self._ring[: len(self._ring) - self._ring_bytes]
 
     def close(self) -> None:
-        """Settles the log and the excerpts; a second call does nothing."""
+        """Complete the log and the excerpts; a second call does nothing."""
         if self._file < 0:
             return
         self._settle_excerpts()
@@ -113,7 +110,7 @@ class CommandLog:
         self._file = -1
 
     def _settle_excerpts(self) -> None:
-        """Read back from the log and the ring, before the note about what is missing comes between them."""
+        """Read both from the log and the ring, before the note about missing bytes comes between them."""
         end = bytes(self._ring[-EXCERPT_BYTES:])
         missing = self.total - self._written - len(self._ring)
         if len(end) < EXCERPT_BYTES and missing == 0:
@@ -136,7 +133,7 @@ class CommandLog:
             self.dropped += len(rest) - kept
 
     def _append(self, data: bytes) -> int:
-        """How many bytes the disk took. After a refusal nothing more is tried: the rest counts as dropped."""
+        """Return how many bytes the disk took. After a failure no more is written: the rest counts as dropped."""
         done = 0
         try:
             while done < len(data):

@@ -1,9 +1,8 @@
 """
-One of the two doors to processes (the other, to git, is `worktrees/git/git.py`): run a command, be told how it
-ended.
+One of the two doors to processes (the other is git's, `worktrees/git/git.py`): run a command and return how it ended.
 
-Whatever the command does, `run` returns within its limits, and then nothing of the command is alive any
-more. What the command may see and touch is not decided here; its environment is given complete.
+`run` returns within the command's limits, and then nothing of the command is alive any more. The confinement and the
+complete environment are given by the caller.
 """
 
 import contextlib
@@ -18,17 +17,95 @@ from io import FileIO
 from pathlib import Path
 from typing import Literal
 
-from forgepool.workers.sandbox.processes import tree
-from forgepool.workers.sandbox.processes.process_group import Kin, kin
+from forgepool.workers.sandbox import tree
 from forgepool.workers.sandbox.run.child import Child, start
 from forgepool.workers.sandbox.run.output import CommandLog
-from forgepool.workers.sandbox.run.watch import CommandWatch, never
+from forgepool.workers.sandbox.tree import Kin, new_family
 from forgepool.workers.schema.confinement import Confinement
 from forgepool.workers.schema.error_lines import excerpt
 
+Reached = Literal["timeout", "idle", "stopped"]
+
+_ASK_S = 0.2
+
+
+def never() -> bool:
+    return False
+
+
+class CommandWatch:
+    """The limits of one command, counted from the construction in monotonic time."""
+
+    def __init__(
+        self, *, timeout_s: float, idle_s: float | None, folder: Path | None, stop: Callable[[], bool]
+    ) -> None:
+        now = time.monotonic()
+        self._ends_at = now + timeout_s
+        self._idle_s = idle_s
+        self._folder = folder
+        self._stop = stop
+        self._active_at = now
+        self._ask_at = now
+
+    def active(self) -> None:
+        """Note a sign of life of the command."""
+        self._active_at = time.monotonic()
+
+    def next_s(self) -> float:
+        """Return the seconds until a limit may be reached; never negative."""
+        ends_at = self._ends_at
+        if self._idle_s is not None:
+            ends_at = min(ends_at, self._active_at + self._idle_s)
+        return max(0.0, ends_at - time.monotonic())
+
+    def find_reached(self) -> Reached | None:
+        """Return the limit that is reached, if any. `stop` is asked at most five times a second."""
+        now = time.monotonic()
+        if now >= self._ask_at:
+            self._ask_at = now + _ASK_S
+            if self._stop():
+                return "stopped"
+        if now >= self._ends_at:
+            return "timeout"
+        if self._idle_s is not None and now - self._active_at >= self._idle_s:
+            self._look()
+            if now - self._active_at >= self._idle_s:
+                return "idle"
+        return None
+
+    def _look(self) -> None:
+        """Count the latest change in the folder as a sign of life at its time."""
+        if self._folder is not None:
+            ago_s = max(0.0, time.time() - latest_change(self._folder))
+            self._active_at = max(self._active_at, time.monotonic() - ago_s)
+
+
+def latest_change(folder: Path) -> float:
+    """
+    Return the Unix time of the latest change to anything in a folder; 0 when it is gone.
+
+    Uses the time of change, not of modification: tools set the latter back to what they unpacked.
+    """
+    latest = 0.0
+    waiting = [os.fspath(folder)]
+    while waiting:
+        here = waiting.pop()
+        try:
+            latest = max(latest, os.lstat(here).st_ctime)
+            with os.scandir(here) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    else:
+                        latest = max(latest, entry.stat(follow_symlinks=False).st_ctime)
+        except OSError:
+            continue  # vanished while we looked, which its parent's time tells
+    return latest
+
+
 _READ_BYTES = 1024 * 1024
 _HEARD_BYTES = 64 * 1024
-"""Read at once where somebody listens: between two pieces the limits are looked at."""
+"""Bytes read at once with a listener: the limits are checked between two reads."""
 _HEARD_LATE_S = 2.0
 _POLL_S = 0.2
 _GRACE_S = 2.0
@@ -40,54 +117,50 @@ How = Literal["exit", "timeout", "idle", "stopped", "not_started"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A program to run, its place, and its limits."""
+    """A program to run, its folder, and its limits."""
 
     argv: tuple[str, ...]
     cwd: Path
     env: Mapping[str, str]
-    """Complete: nothing is inherited. One variable is added, the mark its processes are known by."""
+    """Complete: nothing is inherited. One variable is added, the mark of its processes."""
     log: Path
-    """Where standard output and standard error go, together, in the order they were written."""
+    """The file for standard output and standard error, in the order they were written."""
     timeout_s: float
     confined: Confinement
-    """What it is held by; `OPEN` where it is to have the harness' own rights."""
+    """Its confinement; `OPEN` gives it the harness' own rights."""
     log_file: int | None = None
-    """A descriptor of the log, open to be read and written, for who wants to read it; `log` then only names it."""
+    """An open descriptor to write the log to, for callers that read it; `log` then is only its name."""
     idle_s: float | None = None
-    """Seconds without output (and without a change in `watch`) after which it counts as hung."""
+    """Seconds without output (and without a change in `watch`) after which the command counts as hung."""
     keep_bytes: int = 64 * 1024 * 1024
-    """The log's bound. The command never waits for it: what exceeds it is counted and dropped."""
+    """The log's limit. Output beyond it is counted and dropped; the command never waits."""
     pass_fds: tuple[int, ...] = ()
-    """Only where it is not confined."""
+    """Only without confinement."""
     stdin: Path | None = None
-    """A file that is its standard input; without one that is empty."""
+    """A file for its standard input, which is empty otherwise."""
     watch: Path | None = None
-    """
-    A folder: something changed in it, at any depth, is as good as output. Looked at only when output
-    ceased.
-    """
+    """A folder in which any change counts as output. Checked only when output has ceased."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How a command ended. `exit` is the only end it chose itself."""
+    """How a command ended. Only `exit` is its own choice."""
 
     how: How
-    status: int | None
+    status: int | None = None
     """
-    Exit status, negative for the signal that ended it; None when unknown, which is never success.
+    Exit status, negative for a signal; None when unknown, which is never success.
 
-    Of a confined command a signal shows as a shell shows it, as 128 and its number: who ended first is the one that
-    stands over it, bwrap or the keeper.
+    For a confined command a signal is 128 and its number, as in a shell, because bwrap or the keeper reports it.
     """
-    seconds: float
-    head: str
-    """The first 16 KiB of output, as far as `tail` does not hold them."""
-    tail: str
-    """The last 16 KiB of output; for `not_started` the sentence that says why."""
-    output_bytes: int
-    dropped_bytes: int
-    """How many bytes of output the log lacks."""
+    seconds: float = 0.0
+    head: str = ""
+    """The first 16 KiB of output, as far as `tail` does not contain them."""
+    tail: str = ""
+    """The last 16 KiB of output; for `not_started` the reason."""
+    output_bytes: int = 0
+    dropped_bytes: int = 0
+    """Bytes of output missing from the log."""
     log: Path
     left: tuple[int, ...] = ()
     """Processes that would not die (another user's, or hanging in the kernel); almost always none."""
@@ -98,29 +171,30 @@ class Ended:
 
     @property
     def excerpt(self) -> str:
-        """The end of the output, headed by its first errors where the end lacks them."""
+        """The end of the output, preceded by its first errors when the end lacks them."""
         return excerpt(f"{self.head}\n{self.tail}" if self.head else self.tail, len(self.tail))
 
 
 def shell(script: str) -> tuple[str, ...]:
     """
-    The command line that runs a script as POSIX shell.
+    Return the command line that runs a script in a POSIX shell.
 
-    Not bash and no `pipefail`: every host has the first, and a script means the same on all of them. Who
-    wants more writes `bash -euo pipefail -c ...` into the script.
+    Not bash, and no `pipefail`: every host has `/bin/sh`, and a script means the same on all of them. A script that
+    needs more can call `bash -euo pipefail -c ...`.
     """
     return ("/bin/sh", "-c", script)
 
 
 def run(command: Command, *, stop: Callable[[], bool] = never, hear: Callable[[bytes], None] | None = None) -> Ended:
     """
-    Runs a command to its end, its limits, or until `stop()` says so (asked about five times a second).
+    Run a command until it ends, reaches a limit, or `stop()` returns true (asked about five times a second).
 
-    `hear` is given all output as it comes, in pieces of any size, what the log has no room for included.
-    Standard input is empty, or the command's file. At a limit the command gets SIGTERM and two seconds; at any end
-    everything it started gets SIGKILL, daemons in sessions of their own included; what is in the pipe then is heard for
-    two seconds more. Children the caller had before are left alone, and git at work for it in another thread; another
-    child it starts meanwhile is too, unless that opens a session of its own.
+    `hear` gets all output as it comes, in pieces of any size, even beyond the log's limit. Standard input is empty or
+    the command's file.
+
+    At a limit the command gets SIGTERM and two seconds. At any end everything it started gets SIGKILL, including
+    daemons in their own sessions; output in the pipe is read for two seconds more. The caller's earlier children and
+    git in another thread are left alone. So is another child it starts meanwhile, unless that opens its own session.
     """
     began = time.monotonic()
     try:
@@ -128,7 +202,7 @@ def run(command: Command, *, stop: Callable[[], bool] = never, hear: Callable[[b
     except OSError as trouble:
         return _not_started(command, f"log {command.log}: {trouble.strerror}; give a folder that can be written")
     with output, _pipe() as (reading, writing):
-        family = kin()
+        family = new_family()
         tree.become_subreaper()
         try:
             with writing:
@@ -173,12 +247,12 @@ def _start(command: Command, output: int, family: Kin) -> Child:
     )
 
 
-def _why_not_begun(command: Command, said: str) -> str:
-    """What bwrap said of it, in the words that are used without bwrap."""
+def _why_not_begun(command: Command, complaint: str) -> str:
+    """Translate bwrap's complaint into the words used without bwrap."""
     if not command.cwd.is_dir():
         return _no_folder(command)
-    words, found, reason = said.removeprefix("bwrap: ").partition(f"execvp {command.argv[0]}: ")
-    return f"program {command.argv[0]!r}: {reason}; {_WHERE}" if found else f"{words}; {_WHERE}"
+    words, program, reason = complaint.removeprefix("bwrap: ").partition(f"execvp {command.argv[0]}: ")
+    return f"program {command.argv[0]!r}: {reason}; {_WHERE}" if program else f"{words}; {_WHERE}"
 
 
 def _no_folder(command: Command) -> str:
@@ -189,17 +263,17 @@ def _last_line(text: str) -> str:
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "it ended before it began")
 
 
-def _both(one: Take, other: Take) -> Take:
+def _both(first: Take, second: Take) -> Take:
     def take(data: bytes) -> None:
-        one(data)
-        other(data)
+        first(data)
+        second(data)
 
     return take
 
 
 @contextlib.contextmanager
 def _pipe() -> Iterator[tuple[int, FileIO]]:
-    """Reading end, never blocking, and writing end; wide, for fewer wake-ups in a flood of output."""
+    """Yield a non-blocking reading end and a writing end; wide, for fewer wake-ups in a flood of output."""
     reading, writing = os.pipe()
     with FileIO(reading, "rb"), FileIO(writing, "wb") as far_end:
         os.set_blocking(reading, False)
@@ -210,7 +284,7 @@ def _pipe() -> Iterator[tuple[int, FileIO]]:
 
 
 def _attend(command: Command, child: Child, pipe: int, take: Take, stop: Callable[[], bool], piece_bytes: int) -> How:
-    """Drains the output until the child has exited; ends it, politely at first, when a limit is reached."""
+    """Read the output until the child exits; at a limit, ask it to end and then kill it."""
     watch = CommandWatch(timeout_s=command.timeout_s, idle_s=command.idle_s, folder=command.watch, stop=stop)
     how: How = "exit"
     kill_at: float | None = None
@@ -232,7 +306,7 @@ def _attend(command: Command, child: Child, pipe: int, take: Take, stop: Callabl
 
 
 def _read(pipe: int, take: Take, watch: CommandWatch, piece_bytes: int) -> bool:
-    """False at the end of the output."""
+    """Pass on one piece; return False at the end of the output."""
     try:
         data = os.read(pipe, piece_bytes)
     except BlockingIOError:
@@ -244,7 +318,7 @@ def _read(pipe: int, take: Take, watch: CommandWatch, piece_bytes: int) -> bool:
 
 
 def _end(child: Child, family: Kin) -> tuple[int | None, tuple[int, ...]]:
-    """Ends everything of the command; answers the child's status and who would not die."""
+    """Kill everything of the command; return the child's status and the processes that would not die."""
     child.signal_group(signal.SIGKILL)
     status = child.reap()
     left: set[int] = set()
@@ -259,7 +333,7 @@ def _end(child: Child, family: Kin) -> tuple[int | None, tuple[int, ...]]:
 
 
 def _drain(pipe: int, take: Take, keep: Take, piece_bytes: int) -> None:
-    """What is still in the pipe, and no more should a stranger hold its other end; after a while only kept."""
+    """Pass on what is left in the pipe, and no more if a stranger holds its other end. After a while only keep it."""
     listen_until = time.monotonic() + _HEARD_LATE_S
     left = _READ_BYTES
     with contextlib.suppress(BlockingIOError):
@@ -279,13 +353,4 @@ def _why_not(command: Command, trouble: Exception) -> str:
 
 
 def _not_started(command: Command, why: str) -> Ended:
-    return Ended(
-        how="not_started",
-        status=None,
-        seconds=0.0,
-        head="",
-        tail=why,
-        output_bytes=0,
-        dropped_bytes=0,
-        log=command.log,
-    )
+    return Ended(how="not_started", tail=why, log=command.log)

@@ -382,14 +382,14 @@ def test_the_report_has_what_stands_against_the_whole_in_front_and_each_review_a
     steps += [event, failed]
     follow(state, failed)
     text = told(plan, *steps, halted(plan, state))
-    front = text.index("## Not passed as a whole")
+    front = text.index("## Integration review not passed")
     assert front < text.index("## Landed, in this order")
     assert text[front + 2] == f"- 1 landing: a; forgepool approve {RUN} --wave --by NAME answers for it"
     assert text[front + 4] == "  - held: high bug, b.py:3: a is two now; b(1)"
-    of_it = "- review of 1 landing as a whole, c0..m-a-1: failed by gpt-x (gpt), who read 2 of 2 changed files"
+    of_it = "- integration review of 1 landing, c0..m-a-1: failed by gpt-x (gpt), who read 2 of 2 changed files"
     assert of_it in text
-    cost = "  - of that, by reviews of what has landed as a whole: gpt-x: 700 tokens in, 0 out, 0.20 USD"
+    cost = "  - of that, by integration reviews: gpt-x: 700 tokens in, 0 out, 0.20 USD"
     assert cost in text
     approved = told(plan, *steps, WaveApproved(by="Ada", tip="m-a-1"))
-    assert "## Not passed as a whole" not in approved
-    assert "- Ada answers for what has landed up to m-a-1, as a whole" in approved
+    assert "## Integration review not passed" not in approved
+    assert "- Ada approved everything landed up to m-a-1" in approved

@@ -123,7 +123,7 @@ def test_a_review_for_which_too_little_is_left_waits_for_what_is_under_way_and_t
     follow(state, CheckAnswered(task="a", result=verdict("a")), awaited("a"))
     assert next_events(plan, state) == []
     (line,) = [one for one in standing(plan, state, now=1e6, live=True).tasks if one.task == "a"]
-    assert line.phase == "reviewing" and "will leave of the budget" in line.detail
+    assert line.phase == "reviewing" and "waits for budget that others may leave" in line.detail
     follow(state, answered("b", 1, "no_change", spent=Spent(cost_usd=9.8)))
     told = []
     while events := next_events(plan, state):

@@ -47,7 +47,7 @@ def test_why_something_was_not_taken_in_is_told_until_it_is() -> None:
     refused = EntryRefused(name="x", commit="1" * 40, why="it needs 'y', which is nowhere")
     state = opened(refused)
     assert refusal(state, "x") == (
-        "What was submitted last as 'x' (111111111111) is not in the queue: it needs 'y', which is nowhere."
+        "The last submission named 'x' (111111111111) was not accepted: it needs 'y', which is nowhere."
     )
     apply(state, submitted("x"), number=state.number + 1, at=100.0)
     assert refusal(state, "x") is None

@@ -92,7 +92,7 @@ def test_where_no_gate_can_be_opened_or_one_was_never_kept_all_are_refused(hub: 
 
 
 def test_what_serves_one_target_is_refused_for_two() -> None:
-    with pytest.raises(CannotRun, match="--http serves one target, and 2 are given"):
+    with pytest.raises(CannotRun, match="--http works with one target, but 2 are given"):
         serve(target=["main", "release-2"], http="127.0.0.1:0")
-    with pytest.raises(CannotRun, match="--forge serves one target, and 2 are given"):
+    with pytest.raises(CannotRun, match="--forge works with one target, but 2 are given"):
         serve(target=["main", "release-2"], forge="github:a/b")

@@ -8,17 +8,22 @@ from pathlib import Path
 
 import pytest
 from kept_here import RUN, Hands, KeptHere, keep
+from pydantic import JsonValue
 from tiny_hub import TinyHub, make_hub
 
+from forgepool.orchestrator.cli.queue.submit import _tell_reasons
+from forgepool.orchestrator.cli.run import requests
 from forgepool.orchestrator.decisions.queue.submissions import entry_name
 from forgepool.orchestrator.journal.events import CheckSent, EntryHeld, EntrySubmitted, Event
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.store import Recorded, read
 from forgepool.orchestrator.merge_queue import submit
-from forgepool.orchestrator.merge_queue.hub_queue import HubQueue, _silent_s, explain_entry, show_board
-from forgepool.orchestrator.merge_queue.submit import EntryProgress, Submitted, Wish, hand_in, progress_of
-from forgepool.orchestrator.reports.queue_board import BEAT_S, GONE_S, RENEWED_S
+from forgepool.orchestrator.merge_queue.hub_queue import HubQueue, _seconds_silent, explain_entry, show_board
+from forgepool.orchestrator.merge_queue.submit import EntryProgress, Submitted, Wish, progress_of, push_submission
+from forgepool.orchestrator.reports.queue_board import BEAT_S, GONE_S, RENEWED_S, BoardEntry
+from forgepool.orchestrator.reports.queue_status import EntryStanding
 from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions
 from forgepool.orchestrator.state.run import RunState
 from forgepool.supervisor.messages import CheckRequest
 from forgepool.workers.schema.settings import Settings
@@ -55,7 +60,7 @@ class Place:
             agent=None,
             family=(),
         )
-        return hand_in(self.mirror, "main", commit, name, wish)
+        return push_submission(self.mirror, "main", commit, name, wish)
 
     def turn(self) -> None:
         self.hands.now += 0.5
@@ -163,11 +168,11 @@ def test_a_submission_that_is_not_taken_in_is_returned_with_why(place: Place) ->
     place.mirror.bring("refs/scratch/one")
     blank = {"what": "team/needy", "repo": "", "hub": None, "target": None, "name": None, "klass": "normal"}
     wish = Wish(**blank, needs=("nobody",), by="Ada", agent=None, family=())  # type: ignore[arg-type]
-    mine = hand_in(place.mirror, "main", commit, "team--needy", wish)
+    mine = push_submission(place.mirror, "main", commit, "team--needy", wish)
     place.turn()
     ended = place.progress(mine)
     assert ended.outcome == "returned" and "it needs 'nobody'" in ended.line
-    with pytest.raises(CannotRun, match=r"'team/needy' .* was not taken in: it needs 'nobody'"):
+    with pytest.raises(CannotRun, match=r"'team/needy' .* was not accepted: it needs 'nobody'"):
         explain_entry(place.queue, "team/needy")
 
 
@@ -192,7 +197,7 @@ def test_a_board_that_cannot_be_read_is_none(place: Place, text: str) -> None:
     mine = place.submit(BRANCH)
     place.turn()
     place.hub.set({board_ref("main"): place.hub.git("hash-object", "-w", "--stdin", text=text)})
-    assert "does not show here how entries stand" in place.progress(mine).line
+    assert "publishes no board" in place.progress(mine).line
 
 
 def test_a_request_from_a_clone_holds_releases_reorders_and_withdraws(place: Place) -> None:
@@ -282,10 +287,42 @@ def test_with_no_queue_at_work_a_withdrawal_takes_the_submission_away_and_other_
     assert [(one.stand.entry, one.stand.state) for one in board.entries] == [(BRANCH, "submitted")]
     assert place.queue.ask(PersonRequest(do="hold", task=BRANCH)) is None
     reply = place.queue.ask(PersonRequest(do="cancel", task=BRANCH))
-    assert reply is not None and (reply.done, reply.said) == (True, f"{BRANCH}: withdrawn before a queue took it in")
+    assert reply is not None and (reply.done, reply.said) == (True, f"{BRANCH}: withdrawn before a queue picked it up")
     assert place.hub.git("for-each-ref", mine.ref) == ""
     place.turn()
     assert place.loop.state.submitted == {}
+
+
+def test_what_is_not_taken_in_yet_stands_before_what_has_ended(place: Place) -> None:
+    place.submit("first")
+    place.end()
+    place.submit(BRANCH)
+    board, _ = show_board(place.queue)
+    assert [(one.stand.entry, one.stand.state) for one in board.entries] == [(BRANCH, "submitted"), ("first", "landed")]
+
+
+def test_a_request_left_for_a_serving_queue_has_the_branchs_own_name(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place.submit(BRANCH)
+    place.turn()
+    options = RunOptions(
+        run=RUN, hub=str(place.hub.path), target="main", workers=1, plan_file="", plan_file_digest="", gate=True
+    )
+    kept = KeptRun(place.loop.folder, options, place.loop.course.plan, place.loop.course)
+    monkeypatch.setattr(requests, "find_run_with", lambda *_: kept)
+    requests.ask(RUN, PersonRequest(do="approve", task=entry_name(BRANCH), by="Ada"))
+    assert capsys.readouterr().out.startswith(f"asked run {RUN} to approve {BRANCH}; ")
+
+
+def test_the_log_of_a_returned_branch_has_no_colours_and_what_to_do_comes_last(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    place = EntryStanding.__dataclass_fields__
+    stand = EntryStanding(**{name: 1 if name == "revision" else None if name == "place" else "" for name in place})
+    reason: dict[str, JsonValue] = {"log_tail": "\x1b[31mFAILED\x1b[0m test_a.py::test_a\n"}
+    _tell_reasons(BoardEntry(stand=stand, explained="'b' was returned.\nnext: push", reasons=(reason,)))
+    assert capsys.readouterr().out == "    | FAILED test_a.py::test_a\n'b' was returned.\nnext: push\n"
 
 
 @pytest.mark.parametrize("had_queue", [False, True])
@@ -300,7 +337,7 @@ def test_who_waits_is_told_when_somebody_withdraws_what_no_queue_has_taken_in(pl
     reply = HubQueue(place.mirror, "main").ask(PersonRequest(do="cancel", task=BRANCH))
     assert reply is not None and reply.done
     ended = progress_of(elsewhere, elsewhere.look(), mine)
-    assert (ended.outcome, ended.line) == ("returned", "returned; it was withdrawn before a queue took it in")
+    assert (ended.outcome, ended.line) == ("returned", "returned; it was withdrawn before a queue picked it up")
 
 
 def test_who_waits_is_told_when_another_submission_takes_the_place_of_one_that_no_queue_has_taken_in(
@@ -309,7 +346,7 @@ def test_who_waits_is_told_when_another_submission_takes_the_place_of_one_that_n
     mine = place.submit(BRANCH)
     later = place.submit(BRANCH, "mended")
     ended = place.progress(mine)
-    assert (ended.outcome, ended.line) == ("returned", "returned; another submission was made in its place")
+    assert (ended.outcome, ended.line) == ("returned", "returned; another submission replaced it")
     assert place.progress(later).outcome is None
 
 
@@ -332,18 +369,18 @@ def test_who_waits_behind_those_that_the_board_shows_still_waits(place: Place) -
     look = place.queue.look()
     assert look.board is not None
     cut = replace(look, board=look.board.model_copy(update={"entries": ()}))
-    assert progress_of(place.queue, cut, mine).line == "queued; it stands behind those that the queue shows here"
+    assert progress_of(place.queue, cut, mine).line == "queued; it is behind the entries that the board shows"
 
 
 def test_a_queue_that_beats_no_more_is_told_apart_from_one_at_work(place: Place) -> None:
     """By the time of the day, and by the board's date; a clock that is a little wrong is no alarm."""
     noon = 1_800_000_000.0 // 86400 * 86400 + 43_200
     beat = int(noon // BEAT_S) % (86400 // BEAT_S)
-    assert _silent_s(beat, noon, noon + 20) == BEAT_S
-    assert _silent_s(beat, noon, noon - 90) == 90, "the queue's clock is ahead"
-    assert _silent_s(beat, noon, noon + 3600) == 3600
-    assert _silent_s(0, noon, noon + 43_200 + 30) == 30, "over midnight"
-    assert _silent_s(beat, noon, noon + 86_400) > RENEWED_S, "the same time of another day"
+    assert _seconds_silent(beat, noon, noon + 20) == BEAT_S
+    assert _seconds_silent(beat, noon, noon - 90) == 90, "the queue's clock is ahead"
+    assert _seconds_silent(beat, noon, noon + 3600) == 3600
+    assert _seconds_silent(0, noon, noon + 43_200 + 30) == 30, "over midnight"
+    assert _seconds_silent(beat, noon, noon + 86_400) > RENEWED_S, "the same time of another day"
     place.submit(BRANCH)
     place.turn()
     assert place.queue.look().silence == ""

@@ -36,16 +36,16 @@ def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KeptRun:
     [
         (
             lambda: requests.cancel(RUN),
-            "queue withdraw ENTRY --target main; to stop all: forgepool queue pause --target main",
+            "queue withdraw ENTRY --target main; to pause all: forgepool queue pause --target main",
         ),
-        (lambda: requests.cancel(RUN, "a"), "to take one out of line: forgepool queue withdraw a --target main"),
-        (lambda: requests.retry(RUN, "a"), "to try one again: forgepool queue retry a --target main"),
+        (lambda: requests.cancel(RUN, "a"), "to withdraw one: forgepool queue withdraw a --target main"),
+        (lambda: requests.retry(RUN, "a"), "to retry one: forgepool queue retry a --target main"),
     ],
 )
 def test_a_run_s_word_to_a_gate_is_told_the_gate_s(gate: KeptRun, word: Callable[[], None], todo: str) -> None:
     """Also while somebody keeps it, who would drop it."""
     for held in (nullcontext(), closing(Journal(gate.folder))):
-        with held, pytest.raises(CannotRun, match=f"^{RUN} is a gate, and its tasks are entries; ") as refused:
+        with held, pytest.raises(CannotRun, match=f"^{RUN} is a merge queue, and its tasks are entries; ") as refused:
             word()
         assert todo in str(refused.value)
         assert [*waiting(gate.folder)] == []
@@ -63,11 +63,11 @@ def test_what_goes_on_when_the_gate_is_kept_is_not_told_to_resume_a_run(
     with closing(Journal(gate.folder)):
         requests.ask(RUN, PersonRequest(do="reject", task="a", text="no", by="Ada"))
     said = capsys.readouterr().out
-    assert "if it ends before it hears: forgepool queue serve --repo /hub --target main" in said
+    assert "if it ends before it reads this: forgepool queue serve --repo /hub --target main" in said
 
 
 def test_a_pause_for_no_text_is_refused_and_one_for_text_is_kept(gate: KeptRun) -> None:
-    with pytest.raises(CannotRun, match="what is said of why is not UTF-8; give it as UTF-8 text"):
+    with pytest.raises(CannotRun, match="the reason is not UTF-8; give it as UTF-8 text"):
         control.pause("\udcff")
     assert not gate.state().paused
     assert control.pause("größer") == 0

@@ -128,12 +128,12 @@ def test_gitlab_sections_of_one_name_are_one_and_the_stricter_demand_counts() ->
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("[Section name", "is no heading"),
-        ("[Docs][0] @a", "no number of approvals"),
-        ("[Docs][two] @a", "no number of approvals"),
-        ("*.md @a nobody", "'nobody' is no owner"),
+        ("[Section name", "is not a heading"),
+        ("[Docs][0] @a", "not a number of approvals"),
+        ("[Docs][two] @a", "not a number of approvals"),
+        ("*.md @a nobody", "'nobody' is not an owner"),
         ("*.md", "has no owner"),
-        ("[z-a].md @a", "a set of characters"),
+        ("[z-a].md @a", "an invalid set of characters"),
     ],
 )
 def test_gitlab_what_it_cannot_read_is_told(line: str, told: str) -> None:
@@ -148,8 +148,8 @@ def missing(text: str, dialect: Dialect, paths: list[str], *by: str, **members: 
 
 def test_one_owner_of_each_line_must_approve() -> None:
     text = "* @one @two\n*.js @js\n"
-    assert missing(text, "github", ["a", "b", "c.js"], "one") == ["c.js wants an approval by @js"]
-    assert missing(text, "github", ["a", "b"], "js") == ["a and 1 more wants an approval by @one or @two"]
+    assert missing(text, "github", ["a", "b", "c.js"], "one") == ["c.js needs an approval by @js"]
+    assert missing(text, "github", ["a", "b"], "js") == ["a and 1 more needs an approval by @one or @two"]
     assert missing(text, "github", ["a", "c.js"], "@Two", "JS") == []
     assert missing("/free\n", "github", ["free", "x"]) == []
 
@@ -166,7 +166,7 @@ def test_a_group_is_its_members_and_a_group_nobody_knows_is_nobody() -> None:
 def test_a_section_wants_as_many_as_it_says_and_an_optional_one_none() -> None:
     text = "[Docs][2]\n*.md @a @b @c\n^[Free]\n*.md @d\n"
     (said,) = missing(text, "gitlab", ["x.md"], "a", "d")
-    assert said == "x.md wants 2 approvals (it has 1) by @a or @b or @c"
+    assert said == "x.md needs 2 approvals (it has 1) by @a or @b or @c"
     assert missing(text, "gitlab", ["x.md"], "a", "A", "@a") != []
     assert missing(text, "gitlab", ["x.md"], "a", "c") == []
 

@@ -42,7 +42,7 @@ def follow(changes: list[PullRequest], *entries: KnownEntry, told: tuple[StatusR
 
 
 def test_a_ready_change_enters_and_the_forge_shows_it() -> None:
-    assert follow([change()]) == [Submit(change()), StatusReport(A, "pending", "taken in by the gate")]
+    assert follow([change()]) == [Submit(change()), StatusReport(A, "pending", "queued")]
 
 
 def test_a_change_of_a_target_without_a_gate_is_left_alone() -> None:
@@ -58,7 +58,7 @@ def test_what_waits_is_reported_when_it_has_changed_and_not_submitted_again() ->
 def test_another_commit_is_another_entry() -> None:
     withdrawn, submitted, reported = follow([change(head=B)], entry())
     assert isinstance(withdrawn, Withdraw) and submitted == Submit(change(head=B))
-    assert reported == StatusReport(B, "pending", "taken in by the gate")
+    assert reported == StatusReport(B, "pending", "queued")
     assert Submit(change(head=B)) in follow([change(head=B)], entry("returned"))
 
 
@@ -84,8 +84,8 @@ def test_what_landed_is_told_once_also_where_the_forge_has_closed_it() -> None:
 
 
 def test_a_change_that_cannot_be_read_does_not_enter_and_does_not_stay() -> None:
-    unclear = change(unclear="its Depends-On names 'x'")
-    failed = StatusReport(A, "failure", "its Depends-On names 'x'")
+    unclear = change(unclear="its Depends-On has 'x'")
+    failed = StatusReport(A, "failure", "its Depends-On has 'x'")
     assert follow([unclear]) == [failed]
     assert follow([unclear], entry()) == [Withdraw(1, unclear.unclear), failed]
     assert follow([unclear], told=(failed,)) == []

@@ -103,5 +103,5 @@ def test_an_api_without_a_token_is_refused_before_anything_begins(template: Path
         assert not (Path(folder) / "h").exists()
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr == (
-        "forgepool: --http wants a token; set FORGEPOOL_GATE_API_TOKEN, or name a file with --token-file\n"
+        "forgepool: --http needs a token; set FORGEPOOL_GATE_API_TOKEN, or name a file with --token-file\n"
     )

@@ -75,7 +75,7 @@ def test_a_labelled_change_enters_lands_and_is_told_so_once(watched: Watched) ->
     watched.bot().round()
     assert list(gate.refs()) == ["refs/forgepool/for/main/pr-7"]
     watched.bot().round()
-    assert watched.statuses() == [("pending", "taken in by the gate")]
+    assert watched.statuses() == [("pending", "queued")]
     gate.turn()
     assert (gate.state.submitted["pr-7"].commit, gate.state.submitted["pr-7"].by) == (head, "ada")
     for _ in range(2):
@@ -83,7 +83,7 @@ def test_a_labelled_change_enters_lands_and_is_told_so_once(watched: Watched) ->
     gate.land("pr-7")
     for _ in range(2):
         watched.bot().round()
-    assert watched.statuses()[1:] == [("pending", "it waits in line"), ("success", f"landed as {head[:12]}")]
+    assert watched.statuses()[1:] == [("pending", "it is queued"), ("success", f"landed as {head[:12]}")]
     assert watched.comments() == [f"Landed as {head}."]
     assert gate.refs() == {} and watched.told == []
 
@@ -153,7 +153,7 @@ def test_owners_named_by_the_target_approve_before_it_enters(watched: Watched) -
     for _ in range(2):
         watched.bot().round()
     assert gate.refs() == {}
-    assert watched.statuses() == [("pending", "docs/x.txt wants an approval by @grace")]
+    assert watched.statuses() == [("pending", "docs/x.txt needs an approval by @grace")]
     review = {"state": "APPROVED", "author_association": "MEMBER", "commit_id": head, "user": {"login": "grace"}}
     watched.server.reviews[7] = [review]
     watched.bot().round()
@@ -238,7 +238,7 @@ def test_a_forge_in_trouble_does_not_end_the_bot(watched: Watched) -> None:
             if watched.gate.refs():
                 break
             stop.wait(0.01)
-    assert len(heard) == 1 and heard[0].startswith("GitHub does not take the token: Bad credentials")
+    assert len(heard) == 1 and heard[0].startswith("GitHub rejects the token: Bad credentials")
 
 
 def test_gitlab_is_told_in_its_own_words(watched: Watched) -> None:
@@ -258,9 +258,9 @@ def test_gitlab_is_told_in_its_own_words(watched: Watched) -> None:
 @pytest.mark.parametrize(
     ("forge", "why"),
     [
-        ("gitea:a/b", "is no forge; say github:OWNER/REPO or gitlab:GROUP/PROJECT"),
-        ("github:shop", "right would be OWNER/NAME"),
-        ("gitlab:shop", "right would be GROUP/NAME"),
+        ("gitea:a/b", "is not a forge; use github:OWNER/REPO or gitlab:GROUP/PROJECT"),
+        ("github:shop", "use OWNER/NAME"),
+        ("gitlab:shop", "use GROUP/NAME"),
     ],
 )
 def test_what_is_no_forge_is_refused_before_the_gate_begins(forge: str, why: str) -> None:

@@ -20,7 +20,7 @@ from forgepool.orchestrator.merge_queue.http_server import (
     bind_socket,
     serving,
 )
-from forgepool.orchestrator.merge_queue.submit import Wish, hand_in
+from forgepool.orchestrator.merge_queue.submit import Wish, push_submission
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions
 from forgepool.workers.schema.settings import Settings
@@ -46,12 +46,12 @@ def said(answer: tuple[int, dict[str, Any]], status: int) -> str:
 def test_without_the_token_nothing_is_told_and_nothing_done(api: Caller, gate: KeptGate) -> None:
     """Also where what is asked for does not exist; `health` alone says that somebody is there."""
     for method, path in (("GET", "/entries"), ("GET", "/entries/x"), ("POST", "/pause"), ("DELETE", "/entries/x")):
-        assert "a token is wanted" in said(api.ask(method, path, token=None), 401)
-        assert "is not this gate's" in said(api.ask(method, path, token=TOKEN + "x"), 401)
-        assert "is not this gate's" in said(api.ask(method, path, token="é"), 401)
-    assert "a token is wanted" in said(api.ask("POST", "/entries", {"branch": "one"}, token=None), 401)
+        assert "a token is required" in said(api.ask(method, path, token=None), 401)
+        assert "is wrong" in said(api.ask(method, path, token=TOKEN + "x"), 401)
+        assert "is wrong" in said(api.ask(method, path, token="é"), 401)
+    assert "a token is required" in said(api.ask("POST", "/entries", {"branch": "one"}, token=None), 401)
     assert gate.refs() == {} and list(inbox.waiting(gate.folder)) == []
-    assert said(api.ask("GET", "/health", token=None), 200) == "the queue is open to questions"
+    assert said(api.ask("GET", "/health", token=None), 200) == "the queue's API is up"
 
 
 def test_a_branch_enters_by_a_push_to_the_hub(api: Caller, gate: KeptGate) -> None:
@@ -80,8 +80,8 @@ def test_a_commit_enters_where_the_hub_has_it_and_only_there(api: Caller, gate: 
     stray = mirror.text(
         "-c", "user.name=x", "-c", "user.email=x", "commit-tree", "-m", "x", f"{gate.head('one')}^{{tree}}"
     )
-    assert "is on no branch or tag of the hub" in said(api.ask("POST", "/entries", {"commit": stray}), 422)
-    assert "no commit's id" in said(api.ask("POST", "/entries", {"commit": "HEAD"}), 422)
+    assert "is not on any branch or tag of the hub" in said(api.ask("POST", "/entries", {"commit": stray}), 422)
+    assert "not a commit id" in said(api.ask("POST", "/entries", {"commit": "HEAD"}), 422)
     for branch in ("three", "*", "../main", "-x"):
         assert f"the hub has no branch '{branch}'" in said(api.ask("POST", "/entries", {"branch": branch}), 422)
 
@@ -95,15 +95,15 @@ def test_what_the_gate_would_refuse_is_refused_at_once(api: Caller, gate: KeptGa
 
 
 BAD_BODIES: list[tuple[Any, str]] = [
-    (b"{", "the body is no JSON"),
+    (b"{", "the body is not JSON"),
     (b"[]", "wrong"),
-    (b"\xff", "no JSON"),
-    (b"", "by 'branch' or by 'commit'"),
-    ({"branch": "one", "nam": "x"}, "'nam', which is no key here; keys are: branch, commit, name, class, needs"),
-    ({"branch": "one", "klass": "low"}, "'klass', which is no key"),
-    ({"branch": "one", "commit": "a"}, "one of them"),
+    (b"\xff", "not JSON"),
+    (b"", "either 'branch' or 'commit'"),
+    ({"branch": "one", "nam": "x"}, "unknown key 'nam'; keys are: branch, commit, name, class, needs"),
+    ({"branch": "one", "klass": "low"}, "unknown key 'klass'"),
+    ({"branch": "one", "commit": "a"}, "either 'branch' or 'commit'"),
     ({"branch": 1}, "'branch' is wrong: input should be a valid string"),
-    ({"branch": "one", "by": "x\nClass: hotfix"}, "'by' is wrong: it holds characters that cannot be printed"),
+    ({"branch": "one", "by": "x\nClass: hotfix"}, "'by' is wrong: it has unprintable characters"),
     ({"branch": "one", "by": "x" * 201}, "'by' is wrong"),
     ({"branch": "one", "needs": ["x"] * 51}, "'needs' is wrong"),
 ]
@@ -141,7 +141,7 @@ def test_words_are_left_for_the_gate_and_refused_where_they_change_nothing(api: 
     assert "lacks 'class'" in said(api.ask("PUT", "/entries/one/class", {}), 422)
     assert api.ask("DELETE", "/entries/one")[0] == 202
     gate.turn()
-    assert "nothing to withdraw: 'one' is cancelled" in said(api.ask("DELETE", "/entries/one"), 409)
+    assert "nothing to withdraw: 'one' is withdrawn" in said(api.ask("DELETE", "/entries/one"), 409)
     assert api.ask("POST", "/entries/one/retry")[0] == 202
     gate.turn()
     assert gate.state.tasks["one"].phase == "queued" and gate.state.tasks["one"].attempt == 2
@@ -153,7 +153,7 @@ def test_a_pause_is_told_with_its_reason_and_ends(api: Caller, gate: KeptGate) -
     gate.turn()
     assert api.ask("GET", "/status")[1]["paused"] == "the release is cut"
     assert "nothing to pause" in said(api.ask("POST", "/pause", {}), 409)
-    assert "no key here" in said(api.ask("POST", "/pause", {"reason": "x"}), 422)
+    assert "unknown key" in said(api.ask("POST", "/pause", {"reason": "x"}), 422)
     assert api.ask("POST", "/resume")[0] == 202
     gate.turn()
     assert api.ask("GET", "/status")[1] == {
@@ -170,13 +170,11 @@ def test_a_pause_is_told_with_its_reason_and_ends(api: Caller, gate: KeptGate) -
 
 def test_what_is_not_there_has_its_sentence(api: Caller, gate: KeptGate) -> None:
     for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/hold"), ("POST", "/retry")):
-        assert "no entry 'x' has been taken in; the latest are: none yet" in said(
-            api.ask(method, f"/entries/x{path}"), 404
-        )
+        assert "there is no entry 'x'; the latest are: none yet" in said(api.ask(method, f"/entries/x{path}"), 404)
     assert "there is nothing at GET /nowhere" in said(api.ask("GET", "/nowhere"), 404)
     assert "there is nothing at GET /entries/" in said(api.ask("GET", "/entries/"), 404)
-    assert "DELETE /status is not done here" in said(api.ask("DELETE", "/status"), 405)
-    assert "is no limit" in said(api.ask("GET", "/entries?limit=0"), 422)
+    assert "DELETE /status is not allowed" in said(api.ask("DELETE", "/status"), 405)
+    assert "is not a limit" in said(api.ask("GET", "/entries?limit=0"), 422)
 
 
 def test_why_an_entry_was_not_taken_in_is_told_by_its_name(api: Caller, gate: KeptGate) -> None:
@@ -185,9 +183,9 @@ def test_why_an_entry_was_not_taken_in_is_told_by_its_name(api: Caller, gate: Ke
     wish = Wish(
         what="", repo="", hub=None, target=None, name=None, klass="urgent", needs=(), by="x", agent=None, family=()
     )
-    hand_in(gate.post.hub.mirror, "main", CommitId(gate.head("one")), "odd", wish)
+    push_submission(gate.post.hub.mirror, "main", CommitId(gate.head("one")), "odd", wish)
     gate.turn()
-    assert "was not taken in: there is no class 'urgent'" in said(api.ask("GET", "/entries/odd"), 404)
+    assert "was not accepted: there is no class 'urgent'" in said(api.ask("GET", "/entries/odd"), 404)
 
 
 def test_what_has_ended_stands_behind_what_waits(api: Caller, gate: KeptGate) -> None:

@@ -183,7 +183,7 @@ def test_who_waits_in_a_freeze_is_told_until_when() -> None:
     assert standing_of(state, state.tasks["a"], NOW).code == "frozen"
     _answered(state, now=NOW)
     stand = standing_of(state, state.tasks["a"], NOW)
-    words = "nothing but hotfixes lands in main before Mon 2026-11-23 08:00 UTC; by itself it was green"
+    words = "only hotfixes land in main before Mon 2026-11-23 08:00 UTC; it passed its checks alone"
     assert (stand.state, stand.code, stand.why) == ("green", "frozen", words)
-    assert frozen_words(state, NOW) == "nothing but hotfixes lands before Mon 2026-11-23 08:00 UTC"
+    assert frozen_words(state, NOW) == "only hotfixes land before Mon 2026-11-23 08:00 UTC"
     assert frozen_words(state, LATER) is None

@@ -19,8 +19,8 @@ def grant(*globs: str, entry: str = "a", waive: tuple[str, ...] = ()) -> PersonR
 @pytest.mark.parametrize(
     ("globs", "rules", "said"),
     [
-        ((), (), "say what is granted: globs of what the entry may change, or --waive RULE"),
-        (("a/**.py",), (), "nothing is granted by the glob 'a/**.py': '**' must be a whole segment"),
+        ((), (), "name what to grant: globs of paths that the entry may change, or --waive RULE"),
+        (("a/**.py",), (), "cannot grant the glob 'a/**.py': '**' must be a whole segment"),
         (("a/\udcff",), (), r"the glob 'a/\udcff' is not UTF-8; give it as UTF-8 text"),
         ((), ("placeholders",), "there is no rule 'placeholders'; did you mean 'placeholder'?"),
     ],

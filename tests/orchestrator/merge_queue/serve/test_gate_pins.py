@@ -39,5 +39,5 @@ def test_of_many_that_were_given_back_the_latest_are_kept() -> None:
 def test_a_retry_of_what_is_kept_no_more_says_how_to_submit_it_again() -> None:
     state = opened(submitted("a"))
     after(state, TaskFailed(task="a", reason=_RED), at=0.0)
-    with pytest.raises(CannotRun, match="is kept no more; submit it again: forgepool queue submit BRANCH --name a"):
+    with pytest.raises(CannotRun, match="is no longer kept; submit it again: forgepool queue submit BRANCH --name a"):
         refuse_forgotten(state, "a")

@@ -74,7 +74,7 @@ def returned(state: RunState) -> RunState:
 def test_advice_names_the_paths_of_its_own_entry_alone() -> None:
     state = returned(opened(submitted("a"), submitted("b")))
     stand = standing_of(state, state.tasks["a"], 100.0)
-    assert stand.next.endswith("or, where it is meant so: forgepool queue grant a a/ci.yml")
+    assert stand.next.endswith("or, if this is intended: forgepool queue grant a a/ci.yml")
     assert "secret-plans" not in explain_task(state, state.tasks["a"], 100.0)
     assert state.tasks["a"].reasons[-1].findings == ("a/ci.yml: protected-path: this is CI",)
 
@@ -86,7 +86,7 @@ def test_what_scans_report_is_one_block_below_the_result() -> None:
     after(state, check, answer(check, verdict="green", commits=(commit("c"),), findings=findings))
     after(state, next(one for one in decided(state, slots=1) if isinstance(one, LandingIntended)))
     _, *block = explain_task(state, state.tasks["a"], 100.0).split("\n")
-    assert block == ["scans report, and hold nothing up:", "  ci.yml: protected-path: this is CI"]
+    assert block == ["scan notes, which do not block:", "  ci.yml: protected-path: this is CI"]
 
 
 @pytest.mark.parametrize(

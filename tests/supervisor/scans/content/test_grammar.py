@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stories import Stage, story
 
-from forgepool.supervisor.scans.source.bounded_parse import language_of, parse
-from forgepool.supervisor.scans.source.grammar import SourceText, sources
-from forgepool.supervisor.scans.source.lexicon import find_pieces
+from forgepool.supervisor.scans.languages.syntax import language_of, parse
+from forgepool.supervisor.scans.source.grammar import SourceText, find_pieces, sources
 
 _LANGUAGES = ("python", "javascript", "typescript", "tsx", "go", "rust", "java", "bash")
 

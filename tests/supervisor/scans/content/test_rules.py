@@ -9,7 +9,7 @@ import yaml
 from stories import Stage, Story, story
 
 from forgepool.supervisor.findings import ScanFinding
-from forgepool.supervisor.gate_file.rules import RULES
+from forgepool.supervisor.gate_file.document import RULES
 from forgepool.supervisor.scans.scanning import find_kept_out
 
 _FILES = sorted(Path(__file__).with_name("rules").glob("*.yaml"))

@@ -14,7 +14,7 @@ from forgepool.workers.agents.briefing.system_prompt import (
     parse_skill,
     system_blocks,
 )
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
+from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.tools.commands.run import BASH
 from forgepool.workers.tools.endings import ASK
 from forgepool.workers.tools.files.edit import EDIT_FILE

@@ -7,7 +7,7 @@ import pytest
 
 from forgepool.workers.agents.builtin.loop import ConversationBrief, ConversationOutcome, Talk
 from forgepool.workers.agents.builtin.permission import allow_all
-from forgepool.workers.context.profiles.off import Off
+from forgepool.workers.context.profiles.registry import Off
 from forgepool.workers.context.transcript.entries import (
     ConversationStarted,
     Finished,

@@ -15,9 +15,9 @@ from forgepool.workers.agents.builtin.agent import TableModels
 from forgepool.workers.agents.builtin.prompts import TaskWords
 from forgepool.workers.agents.builtin.summaries import SummaryModel, Summoner
 from forgepool.workers.context.edits.state import Profile, SummaryQuestion
-from forgepool.workers.context.profiles.comparators.compact import Compact
-from forgepool.workers.context.profiles.pace.pace import Pace
-from forgepool.workers.context.profiles.soulforge.soulforge import SoulforgeV1
+from forgepool.workers.context.profiles.comparators import Compact
+from forgepool.workers.context.profiles.pace import Pace
+from forgepool.workers.context.profiles.soulforge import SoulforgeV1
 from forgepool.workers.context.transcript.entries import Answered, Rebuilt, TurnSaid, now
 from forgepool.workers.context.transcript.usage import Meter
 from forgepool.workers.llm.messages import ToolResult

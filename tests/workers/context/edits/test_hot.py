@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from led import Did, Led, code, edited, ran, read, wrote
 
-from forgepool.workers.context.edits.hot import Carrier, hot
 from forgepool.workers.context.edits.state import unknown
-from forgepool.workers.context.history.actions import touches
+from forgepool.workers.context.profiles.ledger import Carrier, hot
+from forgepool.workers.shell.purpose.file_access import touches
 
 
 def found(

@@ -1,14 +1,22 @@
 """Rungs that act once on the way up: monotone, and armed again only below the reset."""
 
+from collections.abc import Iterable
+from functools import reduce
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forgepool.workers.context.edits.pressure import CALM, RUNGS, Ladder, Pressure
+from forgepool.workers.context.edits.state import CALM, Ladder, Pressure
 
-LADDER = Ladder()
+RUNGS = (("nudge", 0.50), ("reminder", 0.60), ("l1", 0.70), ("l2", 0.80), ("hard", 0.85), ("emergency", 0.90))
+LADDER = Ladder(rungs=RUNGS, reset=0.40)
 SHARES = st.floats(0, 1.5)
 LEVELS = [CALM, *(name for name, _ in RUNGS)]
+
+
+def over(shares: Iterable[float]) -> Pressure:
+    return reduce(LADDER.after, shares, Pressure())
 
 
 @pytest.mark.parametrize(
@@ -26,9 +34,8 @@ LEVELS = [CALM, *(name for name, _ in RUNGS)]
     ],
 )
 def test_each_share_has_its_rung(share: float, level: str) -> None:
-    """Those of R-2; a rung begins at its share."""
+    """A rung begins at its share."""
     assert LADDER.level(share) == level
-    assert (LADDER.target, LADDER.reset) == (0.40, 0.40)
 
 
 def test_a_rung_acts_once_until_the_share_has_been_below_the_reset() -> None:
@@ -43,21 +50,21 @@ def test_a_rung_acts_once_until_the_share_has_been_below_the_reset() -> None:
 
 def test_a_higher_rung_acts_though_a_lower_one_has() -> None:
     """Each rung on its way up; one that was skipped has acted with the one above it."""
-    assert LADDER.over([0.55, 0.72]) == Pressure(level="l1", armed=True)
-    assert LADDER.over([0.95]) == Pressure(level="emergency", armed=True)
-    assert LADDER.over([0.95, 0.72]) == Pressure(level="emergency", armed=False)
+    assert over([0.55, 0.72]) == Pressure(level="l1", armed=True)
+    assert over([0.95]) == Pressure(level="emergency", armed=True)
+    assert over([0.95, 0.72]) == Pressure(level="emergency", armed=False)
 
 
 def test_the_reset_itself_does_not_arm() -> None:
     """Below it, not at it."""
-    assert LADDER.over([0.72, 0.40]) == Pressure(level="l1", armed=False)
-    assert LADDER.over([0.72, 0.3999]) == Pressure()
+    assert over([0.72, 0.40]) == Pressure(level="l1", armed=False)
+    assert over([0.72, 0.3999]) == Pressure()
 
 
 @given(st.lists(SHARES, max_size=20), SHARES, SHARES)
 def test_more_pressure_is_never_a_lower_level(shares: list[float], one: float, other: float) -> None:
     """Whatever went before; and no level falls but to calm."""
-    before = LADDER.over(shares)
+    before = over(shares)
     low, high = (LADDER.after(before, share) for share in sorted((one, other)))
     assert LEVELS.index(low.level) <= LEVELS.index(high.level)
     assert low.level == CALM or LEVELS.index(low.level) >= LEVELS.index(before.level)
@@ -78,6 +85,6 @@ def test_without_a_reset_no_rung_acts_twice(shares: list[float]) -> None:
 def test_a_ladder_whose_rungs_do_not_rise_is_refused() -> None:
     """Two in the wrong order, or one that would arm itself."""
     with pytest.raises(ValueError, match="rise from its reset"):
-        Ladder(rungs=(("high", 0.9), ("low", 0.7)))
+        Ladder(rungs=(("high", 0.9), ("low", 0.7)), reset=0.4)
     with pytest.raises(ValueError, match="rise from its reset"):
         Ladder(rungs=(("low", 0.3),), reset=0.4)

@@ -19,11 +19,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from forgepool.workers.context.edits.state import ContextState, Moment
-from forgepool.workers.context.history.actions import Action, Deed, Read, Write
-from forgepool.workers.context.history.token_estimate import USUAL, Gauge, length, lengths, turn_length
-from forgepool.workers.context.profiles.pace.pace import Pace
+from forgepool.workers.context.profiles.pace import Pace
+from forgepool.workers.context.transcript.actions import Deed
 from forgepool.workers.context.transcript.edit import Edit, show_turns
+from forgepool.workers.context.transcript.usage import USUAL, Gauge, length, lengths, turn_length
 from forgepool.workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn, user
+from forgepool.workers.shell.purpose.file_access import Action, Read, Write
 from forgepool.workers.tools.files.text_file import receipt
 
 TEST = "pytest -v --tb=short"

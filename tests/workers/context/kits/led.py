@@ -17,15 +17,14 @@ from forgepool.workers.context.edits.state import (
     nobody,
     unknown,
 )
-from forgepool.workers.context.history.actions import Deed
-from forgepool.workers.context.history.calls import read_tool_call
-from forgepool.workers.context.history.token_estimate import Gauge
-from forgepool.workers.context.profiles.off import Off
-from forgepool.workers.context.replay.simulation import find_shown_from
+from forgepool.workers.context.profiles.registry import Off
 from forgepool.workers.context.shorten.new_results import Birth, Births, Entering
+from forgepool.workers.context.transcript.actions import Deed
+from forgepool.workers.context.transcript.calls import read_tool_call
 from forgepool.workers.context.transcript.edit import Edit
+from forgepool.workers.context.transcript.usage import Gauge
 from forgepool.workers.context.view.archive import Archive, find_dropped
-from forgepool.workers.context.view.view import ContextView
+from forgepool.workers.context.view.view import ContextView, find_shown_from
 from forgepool.workers.llm.messages import Opaque, Part, Text, ToolCall, ToolResult, Turn, Usage, user
 from forgepool.workers.schema.confinement import OPEN
 from forgepool.workers.tools.workplace import Workplace

@@ -11,11 +11,9 @@ from led import Led, code, edited, ran, read, wrote
 from forgepool.workers.context.edits.state import Profile, SummaryQuestion, SummaryReply
 from forgepool.workers.context.profiles import registry
 from forgepool.workers.context.profiles.advisory import Advisory
-from forgepool.workers.context.profiles.comparators.clear import Clear
-from forgepool.workers.context.profiles.comparators.compact import Compact
-from forgepool.workers.context.profiles.comparators.condenser import Condenser
-from forgepool.workers.context.profiles.ledger.ledger import LedgerProfile
-from forgepool.workers.context.replay.summaries import summary
+from forgepool.workers.context.profiles.comparators import Clear, Compact, Condenser
+from forgepool.workers.context.profiles.ledger import LedgerProfile
+from forgepool.workers.context.replay.simulation import summary
 from forgepool.workers.tools.endings import COMPACT
 
 READ = tuple(f"src/planted/read_{name}.py" for name in ("alpha", "beta", "gamma"))

@@ -14,13 +14,14 @@ from forgepool.workers.context.edits.state import (
     SummaryReply,
     nobody,
 )
-from forgepool.workers.context.history.actions import Deed, Read, Write
-from forgepool.workers.context.history.token_estimate import Gauge, turn_length
 from forgepool.workers.context.shorten.new_results import mend_edit
+from forgepool.workers.context.transcript.actions import Deed
 from forgepool.workers.context.transcript.edit import Edit, show_turns
-from forgepool.workers.context.view.validity import wrong
+from forgepool.workers.context.transcript.usage import Gauge, turn_length
+from forgepool.workers.context.view.view import wrong
 from forgepool.workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn, user
 from forgepool.workers.llm.wires.normal_forms import alternating
+from forgepool.workers.shell.purpose.file_access import Read, Write
 
 CARD = "# Task T7: sessions expire\n\nSessions must end after `idle_s` seconds.\n\nAcceptance: `pytest -q tests/auth`"
 

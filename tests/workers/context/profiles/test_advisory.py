@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from peers import ROUNDS, Did, Round, Talk, endure, ran, read, replying, wrote
 
 from forgepool.workers.context.edits.state import Cause, SummaryQuestion, SummaryReply
-from forgepool.workers.context.history.actions import Read, Write
 from forgepool.workers.context.profiles.advisory import Advisory
 from forgepool.workers.context.transcript.edit import Edit
 from forgepool.workers.llm.messages import ToolCall
 from forgepool.workers.schema.confinement import OPEN
+from forgepool.workers.shell.purpose.file_access import Read, Write
 from forgepool.workers.tools.endings import COMPACT, COMPACT_TOOL
 from forgepool.workers.tools.tool import carry_out
 from forgepool.workers.tools.workplace import Workplace
@@ -141,7 +141,7 @@ def test_a_wish_is_refused_where_there_is_too_little_noise() -> None:
     proposal = made.ask(Advisory(brief=True), "wish")
     assert proposal is not None
     assert proposal.edit == made.edit and proposal.replies == ()
-    assert proposal.why == "nothing is removed: 1% of what is shown is noise"
+    assert proposal.why == "nothing is removed: 1% of the view is noise"
 
 
 def briefed(answer: str) -> tuple[Talk, list[SummaryQuestion], str]:

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from peers import ROUNDS, Round, Talk, endure, ran, read
 
 from forgepool.workers.context.edits.state import Cause
-from forgepool.workers.context.profiles.comparators.clear import CLEARED, Clear
-from forgepool.workers.context.profiles.off import Off
+from forgepool.workers.context.profiles.comparators import CLEARED, Clear
+from forgepool.workers.context.profiles.registry import Off
 
 
 def talk(results: int, characters: int = 4_000) -> Talk:

@@ -2,7 +2,7 @@
 
 from spoken import Spoken, answering, bash, edit, unharmed
 
-from forgepool.workers.context.profiles.comparators.compact import Compact
+from forgepool.workers.context.profiles.comparators import Compact
 
 SUMMARY = "Done: the first half, in src/a.py. To do: the second half; the parser drops the last line, which is red."
 PROFILE = Compact(trigger_tokens=2_000)

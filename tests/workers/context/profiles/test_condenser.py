@@ -4,7 +4,7 @@ import pytest
 from spoken import Spoken, answering, bash, read, unharmed, window
 
 from forgepool.workers.context.edits.state import SummaryQuestion, SummaryReply
-from forgepool.workers.context.profiles.comparators.condenser import Condenser, items
+from forgepool.workers.context.profiles.comparators import Condenser, items
 from forgepool.workers.context.transcript.edit import Edit
 from forgepool.workers.llm.messages import Text, ToolResult, Turn, user
 

@@ -6,10 +6,10 @@ import pytest
 from day23 import LAST, PLAN, READS, SIZES, STRATEGIES, TEST, TESTS, WRITES, Talk, day23, drivers, final, rows, tokens
 
 from forgepool.workers.context.edits.state import Moment, SummaryQuestion, SummaryReply
-from forgepool.workers.context.history.actions import deeds
-from forgepool.workers.context.profiles.pace.pace import Pace, fork_history
+from forgepool.workers.context.profiles.pace import Pace, fork_history
+from forgepool.workers.context.transcript.actions import deeds
 from forgepool.workers.context.transcript.edit import Edit, show_turns
-from forgepool.workers.context.view.validity import wrong
+from forgepool.workers.context.view.view import wrong
 from forgepool.workers.llm.messages import Turn
 from forgepool.workers.tools.files.text_file import receipt
 

@@ -22,11 +22,11 @@ from vendors.wires import anthropic_wire, chat_wire, responses_wire
 from vendors.wires.sealing import seal
 
 from forgepool.workers.context.edits.state import Cause, Kind, Profile, SummaryQuestion, SummaryReply, nobody
-from forgepool.workers.context.history.actions import Deed
 from forgepool.workers.context.profiles import registry
-from forgepool.workers.context.profiles.pace.pace import Pace
-from forgepool.workers.context.replay.summaries import summary
+from forgepool.workers.context.profiles.pace import Pace
+from forgepool.workers.context.replay.simulation import summary
 from forgepool.workers.context.shorten.new_results import Birth, bases
+from forgepool.workers.context.transcript.actions import Deed
 from forgepool.workers.context.view.archive import describe_call, find_dropped
 from forgepool.workers.llm.messages import Opaque, Text, ToolResult
 from forgepool.workers.llm.provider import Endpoint

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from peers import CARD, ROUNDS, Round, Talk, endure, ran, read, wrote
 
-from forgepool.workers.context.history.actions import Write
 from forgepool.workers.context.profiles.forge import ForgeProfile
 from forgepool.workers.context.transcript.edit import Edit
 from forgepool.workers.llm.messages import Text, user
+from forgepool.workers.shell.purpose.file_access import Write
 
 OUTPUT = "".join(f"line {number}\n" for number in range(1, 602))
 SOURCE = "".join(f"{number:6}\tdef function_{number}():\n" for number in range(1, 41))

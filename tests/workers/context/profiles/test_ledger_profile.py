@@ -12,9 +12,9 @@ from led import CARD, Did, Led, code, edited, ran, read, wrote
 from forgepool.workers.context.edits.ledger import lines
 from forgepool.workers.context.edits.masks import FILES_TITLE
 from forgepool.workers.context.edits.state import Cause
-from forgepool.workers.context.history.token_estimate import lengths, turn_length
-from forgepool.workers.context.profiles.ledger.ledger import KEEPS, Keep, LedgerProfile, variant
+from forgepool.workers.context.profiles.ledger import KEEPS, Keep, LedgerProfile, variant
 from forgepool.workers.context.transcript.edit import Edit
+from forgepool.workers.context.transcript.usage import lengths, turn_length
 from forgepool.workers.llm.messages import Text, Turn, user
 
 KEEP = Keep(turns=2, hot_turns=4, hot_tokens=0, ratio=3.0)

@@ -11,11 +11,10 @@ from spoken import CARD, Act, Spoken, answering, bash, create, edit, grep, read,
 
 from forgepool.workers.context.edits.masks import HARNESS
 from forgepool.workers.context.edits.state import Ask, Cause, Moment, SummaryQuestion, SummaryReply, nobody
-from forgepool.workers.context.history.token_estimate import Gauge
-from forgepool.workers.context.profiles.comparators.compact import Compact
-from forgepool.workers.context.profiles.comparators.condenser import Condenser
-from forgepool.workers.context.profiles.soulforge.soulforge import DETAILS, SoulforgeV1, SoulforgeV2
+from forgepool.workers.context.profiles.comparators import Compact, Condenser
+from forgepool.workers.context.profiles.soulforge import DETAILS, SoulforgeV1, SoulforgeV2
 from forgepool.workers.context.transcript.edit import Edit
+from forgepool.workers.context.transcript.usage import Gauge
 from forgepool.workers.llm.messages import Text, ToolResult, Turn, user
 
 PATHS = ("src/auth.py", "src/session.py", "src/clock.py", "tests/test_auth.py", "docs/sessions.md")

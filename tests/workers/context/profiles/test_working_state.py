@@ -6,10 +6,9 @@ from hypothesis import strategies as st
 from spoken import Act, Spoken, bash, create, edit, grep, other, read, refused
 
 from forgepool.workers.context.edits.masks import HARNESS
-from forgepool.workers.context.profiles.shared.outlines import count_lines, ends, error_lines, outline
-from forgepool.workers.context.profiles.soulforge.extraction import extract_state, take_deed, take_turn
-from forgepool.workers.context.profiles.soulforge.sentences import Remarks, remarks
-from forgepool.workers.context.profiles.soulforge.working_state import FILES, WorkingState, serialise_state
+from forgepool.workers.context.edits.prose import count_lines, ends, error_lines, outline
+from forgepool.workers.context.profiles.soulforge import extract_state, take_deed, take_turn
+from forgepool.workers.context.profiles.working_state import FILES, Remarks, WorkingState, remarks, serialise_state
 
 
 def after(*acts: Act, said: str = "", plan: str = "") -> WorkingState:

@@ -3,7 +3,7 @@
 import pytest
 from recorded import Tape
 
-from forgepool.workers.context.profiles.off import Off
+from forgepool.workers.context.profiles.registry import Off
 from forgepool.workers.context.replay.cost import ANTHROPIC
 from forgepool.workers.context.replay.needs import Needs, SeenWords, anchor, find_lost, find_words, general, needs
 from forgepool.workers.context.replay.simulation import ReplayTerms, simulate

@@ -7,14 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recorded import Tape, random_tape
 
-from forgepool.workers.context.history.token_estimate import length
-from forgepool.workers.context.profiles.off import Off
-from forgepool.workers.context.replay import oracle as bounds
+from forgepool.workers.context.profiles.registry import Off
+from forgepool.workers.context.replay import comparison
+from forgepool.workers.context.replay.comparison import SIZES, floor, oracle
 from forgepool.workers.context.replay.cost import ANTHROPIC, OPENAI, Block, Cashier, Prices
 from forgepool.workers.context.replay.needs import find_lost, needs, words
-from forgepool.workers.context.replay.oracle import SIZES, floor, oracle
 from forgepool.workers.context.replay.recording import Recording
 from forgepool.workers.context.replay.simulation import ReplayTerms, simulate
+from forgepool.workers.context.transcript.usage import length
 
 NOTHING: frozenset[str] = frozenset()
 
@@ -45,7 +45,7 @@ def test_floor_below_oracle_below_append_only(seed: int, prices: Prices) -> None
 def test_what_is_not_dead_shows_all_that_is_needed(seed: int, inputs: bool) -> None:
     recording = random_tape(seed, 16)
     wanted = needs(recording.turns, NOTHING)
-    life = bounds._life(recording, wanted, inputs=inputs)
+    life = comparison._life(recording, wanted, inputs=inputs)
     parts = [part for turn in recording.turns for part in turn.parts]
     places = [place for place, turn in enumerate(recording.turns) if turn.role == "assistant"]
     for call, place in enumerate(places):
@@ -61,7 +61,7 @@ def test_what_nobody_needs_again_is_dead_after_the_call_that_follows_it() -> Non
     tape.call("grep", {"pattern": "renewal"}, "")
     tape.say("done")
     recording = tape.recording
-    life = bounds._life(recording, needs(recording.turns, NOTHING), inputs=False)
+    life = comparison._life(recording, needs(recording.turns, NOTHING), inputs=False)
     results = [piece for piece in life.pieces if piece.dead != float("inf")]
     assert [(piece.born, piece.dead) for piece in results] == [(1, 3), (2, 3), (3, 4)]
 
@@ -72,7 +72,7 @@ def test_what_something_else_still_shows_keeps_nothing_alive() -> None:
     tape.read("b", "")
     tape.call("grep", {"pattern": "expire"}, "")
     recording = tape.recording
-    life = bounds._life(recording, needs(recording.turns, NOTHING), inputs=False)
+    life = comparison._life(recording, needs(recording.turns, NOTHING), inputs=False)
     assert next(piece for piece in life.pieces if piece.dead != float("inf")).dead == 2
 
 
@@ -92,7 +92,7 @@ def test_no_schedule_is_cheaper(seed: int, inputs: bool, prices: Prices) -> None
     """Against all of them, each paid for at the till, which marks every block."""
     recording = random_tape(seed, 7)
     wanted = needs(recording.turns, NOTHING)
-    life = bounds._life(recording, wanted, inputs=inputs)
+    life = comparison._life(recording, wanted, inputs=inputs)
     calls = len(life.outputs)
     cheapest = min(
         _paid(recording, life, set(events), size, prices)
@@ -104,7 +104,7 @@ def test_no_schedule_is_cheaper(seed: int, inputs: bool, prices: Prices) -> None
     assert found.bill.cost_usd(prices) == pytest.approx(cheapest)
 
 
-def _paid(recording: Recording, life: "bounds._Life", events: set[int], size: float, prices: Prices) -> float:
+def _paid(recording: Recording, life: "comparison._Life", events: set[int], size: float, prices: Prices) -> float:
     cashier = Cashier(system_characters=len(recording.system), automatic=True)
     gone: set[int] = set()
     for call, output in enumerate(life.outputs):

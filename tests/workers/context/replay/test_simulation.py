@@ -11,17 +11,14 @@ from recorded import Tape, random_tape
 
 from forgepool.workers.context.edits.masks import HARNESS, cut, find_answered_turn, find_seen, mask_steps
 from forgepool.workers.context.edits.state import Cause, ContextState, EditProposal, Moment, Profile, SummaryQuestion
-from forgepool.workers.context.history.names import part_text
-from forgepool.workers.context.history.token_estimate import lengths, turn_length
 from forgepool.workers.context.profiles import registry
 from forgepool.workers.context.profiles.advisory import Advisory
-from forgepool.workers.context.profiles.comparators.compact import Compact
-from forgepool.workers.context.profiles.comparators.condenser import Condenser
+from forgepool.workers.context.profiles.comparators import Compact, Condenser
 from forgepool.workers.context.profiles.ghost import Ghost
-from forgepool.workers.context.profiles.ledger.ledger import variant
-from forgepool.workers.context.profiles.off import Off
-from forgepool.workers.context.profiles.pace.pace import Pace
-from forgepool.workers.context.profiles.soulforge.soulforge import SoulforgeV1, SoulforgeV2
+from forgepool.workers.context.profiles.ledger import variant
+from forgepool.workers.context.profiles.pace import Pace
+from forgepool.workers.context.profiles.registry import Off
+from forgepool.workers.context.profiles.soulforge import SoulforgeV1, SoulforgeV2
 from forgepool.workers.context.replay.comparison import APPEND_ONLY, UNCACHED, Columns, cases, compare, row_names
 from forgepool.workers.context.replay.cost import ANTHROPIC, OPENAI, Block, Cashier
 from forgepool.workers.context.replay.needs import needs
@@ -29,6 +26,8 @@ from forgepool.workers.context.replay.recording import Recording
 from forgepool.workers.context.replay.simulation import ReplayOutcome, ReplayTerms, simulate
 from forgepool.workers.context.shorten.new_results import Birth
 from forgepool.workers.context.transcript.edit import Edit
+from forgepool.workers.context.transcript.names import part_text
+from forgepool.workers.context.transcript.usage import lengths, turn_length
 from forgepool.workers.context.view.view import ContextView
 from forgepool.workers.llm.messages import Text, ToolCall, Turn, Usage
 from forgepool.workers.tools.endings import COMPACT
@@ -128,7 +127,7 @@ def _priced_whole(recording: Recording, profile: Profile, prices: object) -> Cas
 
 
 def _gauge(recording: Recording) -> object:
-    from forgepool.workers.context.history.token_estimate import Gauge
+    from forgepool.workers.context.transcript.usage import Gauge
 
     return Gauge(window_tokens=200_000, fixed_characters=len(recording.system))
 

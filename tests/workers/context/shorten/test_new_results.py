@@ -11,10 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forgepool.workers.context.history.actions import Action, Deed, Read, Write
-from forgepool.workers.context.shorten.difference import MOST_LINES, difference
-from forgepool.workers.context.shorten.new_results import Birth, Births, Entering, Newborn, Spill, bases
+from forgepool.workers.context.shorten.new_results import (
+    MOST_LINES,
+    Birth,
+    Births,
+    Entering,
+    Newborn,
+    Spill,
+    bases,
+    difference,
+)
+from forgepool.workers.context.transcript.actions import Deed
 from forgepool.workers.llm.messages import ToolCall, ToolResult
+from forgepool.workers.shell.purpose.file_access import Action, Read, Write
 from forgepool.workers.tools.files.text_file import receipt
 
 ENDED = re.compile(r"(?:\[(?:exit status|ended by|killed|not started)[^\n]*\]|<returncode>-?\d+</returncode>)\n")
@@ -54,9 +63,10 @@ class Talk:
             spill=self.spill,
         )
         born = self.memory.shorten_result(entering)
-        assert born == self.birth.shorten_result(entering, self.deeds), (
-            "what is remembered is what went before, and no more"
-        )
+        afresh = Births(self.birth)
+        for deed in self.deeds:
+            afresh.take(deed)
+        assert born == afresh.shorten_result(entering), "what is remembered is what went before, and no more"
         deed = Deed(
             step=step,
             turn=step,

@@ -6,8 +6,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forgepool.workers.context.transcript.as_script import as_script
 from forgepool.workers.context.transcript.entries import Answered, ConversationStarted, Entry, TurnSaid
+from forgepool.workers.context.transcript.exchanges import as_script
 from forgepool.workers.llm.messages import Opaque, Text, ToolCall, ToolResult, Turn, user
 from forgepool.workers.llm.provider import ModelRequest
 from forgepool.workers.llm.scripted import ScriptedModel, read_script

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from premade import conversation, read
 
 from forgepool.workers.context.transcript.entries import PlanCommitted
-from forgepool.workers.context.transcript.excerpts import excerpts
 from forgepool.workers.context.transcript.summary import (
     FileRead,
     Summary,
+    excerpts,
     render_summary,
     stretches,
     summarise_entries,

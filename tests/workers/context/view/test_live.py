@@ -24,7 +24,7 @@ from forgepool.workers.context.transcript.entries import (
 from forgepool.workers.context.transcript.exchanges import exchanges
 from forgepool.workers.context.transcript.loop_detection import stuck
 from forgepool.workers.context.transcript.usage import estimate_tokens
-from forgepool.workers.context.view.questions import Before
+from forgepool.workers.context.view.live import Before
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Usage, user
 from forgepool.workers.llm.provider import ModelRequest
 from forgepool.workers.tools.commands.red_phase import CONFIRM

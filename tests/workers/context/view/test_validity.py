@@ -3,7 +3,7 @@
 import pytest
 
 from forgepool.workers.context.transcript.edit import Edit
-from forgepool.workers.context.view.validity import wrong
+from forgepool.workers.context.view.view import wrong
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, user
 
 CARD = user(Text(text="the task"), Text(text="the plan"))

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from led import CARD, Led, code, ran, read, wrote
 
 from forgepool.workers.context.edits.state import ContextState, EditProposal, Moment
-from forgepool.workers.context.history.token_estimate import USUAL, Gauge, lengths, turn_length
 from forgepool.workers.context.shorten.new_results import Birth, bases
 from forgepool.workers.context.transcript.edit import Edit, show_turns
+from forgepool.workers.context.transcript.usage import USUAL, Gauge, lengths, turn_length
 from forgepool.workers.context.view.view import ContextView
 from forgepool.workers.llm.messages import Opaque, Part, Text, ToolCall, ToolResult, Turn, Usage, user
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from forgepool.workers.llm.routing.table import SHIPPED, read_table
+from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.settings import Settings
-from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 
 
 def own(folder: Path, text: str) -> Path:

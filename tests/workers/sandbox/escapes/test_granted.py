@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from forgepool.workers.sandbox.network.outlet import way_out
+from forgepool.workers.sandbox.network.outlet import open_outlet
 from forgepool.workers.sandbox.run.process import Ended
 from forgepool.workers.schema.confinement import Confinement
 
@@ -75,7 +75,7 @@ WAYS = [
 
 def test_the_proxy_leads_nowhere_else(sh: Sh, confined: Confinement, server: int) -> None:
     """However it is asked, and by whatever name the host's own loopback is called."""
-    with way_out(("packages.example.org",)) as (outlet, env):
+    with open_outlet(("packages.example.org",)) as (outlet, env):
         asked = " ".join(f"'{each}'" for each in WAYS)
         ended = sh(
             f"python3 -S -E -c '{_ASK}' {server} {asked}".replace("'\\r", "\\r"),
@@ -90,7 +90,7 @@ def test_the_proxy_leads_nowhere_else(sh: Sh, confined: Confinement, server: int
 def test_without_the_proxy_nothing_is_reached(sh: Sh, confined: Confinement, server: int) -> None:
     """Its variables are advice; who does not take it has its own loopback alone."""
     script = f"import socket; socket.create_connection(('127.0.0.1', {server}), 2)"
-    with way_out(("packages.example.org",)) as (outlet, _):
+    with open_outlet(("packages.example.org",)) as (outlet, _):
         ended = sh(f'python3 -S -E -c "{script}"', confined=replace(confined, outlet=outlet))
     assert "ConnectionRefusedError" in ended.tail
 
@@ -98,6 +98,6 @@ def test_without_the_proxy_nothing_is_reached(sh: Sh, confined: Confinement, ser
 def test_what_is_granted_is_reached(sh: Sh, confined: Confinement, server: int) -> None:
     """Or the refusals above would prove nothing: the very server, named with its port."""
     script = f"import socket; print(socket.create_connection(('127.0.0.1', {server}), 5).recv(100).decode())"
-    with way_out((f"127.0.0.1:{server}",)) as (outlet, _):
+    with open_outlet((f"127.0.0.1:{server}",)) as (outlet, _):
         ended = sh(f'python3 -S -E -c "{script}"', confined=replace(confined, outlet=outlet))
     assert ended.tail == f"{SECRET}\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.sandbox.order.layers import somebody, why_level_fails
+from forgepool.workers.sandbox.layers import lease_command_uid, why_level_fails
 from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
 from forgepool.workers.schema.confinement import Bounds, Confinement, as_json, from_json
 
@@ -31,7 +31,7 @@ def confined(tmp_path: Path, kept: Path) -> Run:
     work.mkdir()
 
     def script(text: str, *, place: str = "deps") -> Ended:
-        with somebody() as uid:
+        with lease_command_uid() as uid:
             held = Confinement(level="bubblewrap", writable=(work,), mounted=((kept, work / place),), uid=uid)
             told = from_json(json.loads(json.dumps(as_json(held))))
             assert told == held, "the guard of a background command is told the same"

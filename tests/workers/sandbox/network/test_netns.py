@@ -2,6 +2,7 @@ import inspect
 import json
 import os
 import shutil
+import socket
 import subprocess
 import threading
 from collections.abc import Iterator, Sequence
@@ -12,10 +13,11 @@ import pytest
 from house import TREE
 from proxy_kit import OK, Web
 
+from forgepool.workers.sandbox.launch.launch import NotLaunched, open_listeners
+from forgepool.workers.sandbox.network.exchange import ProxyRecord
 from forgepool.workers.sandbox.network.hosts import read_rules
-from forgepool.workers.sandbox.network.netns import NoListener, fork_listeners, listener_in, listeners_in
-from forgepool.workers.sandbox.network.proxy.exchange import ProxyRecord
-from forgepool.workers.sandbox.network.proxy.proxy import Proxy
+from forgepool.workers.sandbox.network.netns import fork_listeners
+from forgepool.workers.sandbox.network.outlet import Proxy
 
 PATIENCE_S = 20.0
 STRANGER = 42117
@@ -42,6 +44,10 @@ say("forwarded", lambda: urllib.request.build_opener().open("http://127.0.0.1:81
 own = socket.create_server(("127.0.0.1", 0))
 say("own", lambda: socket.create_connection(own.getsockname(), 5).close())
 """
+
+
+def open_listener(pid: int, port: int) -> socket.socket:
+    return open_listeners(pid, (port,))[0]
 
 
 class Held:
@@ -119,8 +125,8 @@ def as_stranger() -> tuple[str, ...]:
 @contextmanager
 def network(pid: int, web: Web, told: list[ProxyRecord]) -> Iterator[None]:
     """All a command is given: the proxy, and one host of which it believes that it is on its own loopback."""
-    with Proxy(read_rules([web.place]), told=told.append) as proxy:
-        for_proxy, for_model = listeners_in(pid, (3128, 8123))
+    with Proxy(read_rules([web.place]), report=told.append) as proxy:
+        for_proxy, for_model = open_listeners(pid, (3128, 8123))
         proxy.serve(for_proxy)
         proxy.forward(for_model, "127.0.0.1", web.port)
         yield
@@ -178,7 +184,7 @@ def test_who_owns_a_command_enters_its_network_by_a_fork(python: str, another_us
 
 def test_a_listener_is_inherited_by_nobody() -> None:
     """A command started next must not hold the door of another."""
-    with Held("true") as held, listener_in(held.pid, 3128) as listener:
+    with Held("true") as held, open_listener(held.pid, 3128) as listener:
         assert not listener.get_inheritable()
         assert listener.getsockname() == ("127.0.0.1", 3128)
 
@@ -191,7 +197,7 @@ def test_a_listener_may_be_opened_before_there_is_a_loopback() -> None:
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as bare:
         assert bare.stdout is not None
         assert bare.stdout.readline() == b"ready\n"
-        listener_in(bare.pid, 3128).close()
+        open_listener(bare.pid, 3128).close()
         bare.communicate()
 
 
@@ -200,7 +206,7 @@ def test_a_thread_may_ask_for_listeners() -> None:
     found: list[tuple[str, int]] = []
 
     def ask(pid: int) -> None:
-        with listener_in(pid, 3128) as listener:
+        with open_listener(pid, 3128) as listener:
             found.append(listener.getsockname())
 
     with Held("true") as held:
@@ -227,8 +233,8 @@ def test_no_port_is_opened_on_the_host_itself() -> None:
     """A process without a network of its own is a mistake, and a port of the host would be reached by everybody."""
     with subprocess.Popen(["sleep", "60"]) as shares_ours:
         try:
-            with pytest.raises(NoListener, match=f"process {shares_ours.pid}, ports \\[3128\\]: "):
-                listener_in(shares_ours.pid, 3128)
+            with pytest.raises(NotLaunched, match=f"process {shares_ours.pid}, ports \\[3128\\]: "):
+                open_listener(shares_ours.pid, 3128)
         finally:
             shares_ours.kill()
 
@@ -237,13 +243,13 @@ def test_a_process_that_is_gone_has_no_network() -> None:
     """The command may have died before it began."""
     with subprocess.Popen(["true"]) as gone:
         gone.wait()
-    with pytest.raises(NoListener, match="No such process"):
-        listener_in(gone.pid, 3128)
+    with pytest.raises(NotLaunched, match="No such process"):
+        open_listener(gone.pid, 3128)
 
 
 def test_of_several_ports_all_are_opened_or_none() -> None:
     """A command with half its ways out would be a riddle."""
     with Held("true") as held:
-        with listener_in(held.pid, 8123), pytest.raises(NoListener, match="Address already in use"):
-            listeners_in(held.pid, (3128, 8123))
-        listener_in(held.pid, 3128).close()
+        with open_listener(held.pid, 8123), pytest.raises(NotLaunched, match="Address already in use"):
+            open_listeners(held.pid, (3128, 8123))
+        open_listener(held.pid, 3128).close()

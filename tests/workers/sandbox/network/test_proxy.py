@@ -8,10 +8,9 @@ import pytest
 from proxy_kit import OK, PATIENCE_S, Way, Web, addresses, everything
 from structlog.testing import capture_logs
 
-from forgepool.workers.sandbox.network.addresses import Address
-from forgepool.workers.sandbox.network.hosts import read_rules
-from forgepool.workers.sandbox.network.proxy.exchange import ProxyLimits, ProxyRecord
-from forgepool.workers.sandbox.network.proxy.proxy import Proxy, proxy_variables
+from forgepool.workers.sandbox.network.exchange import ProxyLimits, ProxyRecord
+from forgepool.workers.sandbox.network.hosts import Address, read_rules
+from forgepool.workers.sandbox.network.outlet import Proxy, proxy_variables
 
 
 def get(place: str, *fields: str, method: str = "GET") -> bytes:
@@ -349,7 +348,7 @@ def test_a_listener_that_fails_to_be_told_harms_no_other_connection() -> None:
     def told(what: ProxyRecord) -> None:
         raise RuntimeError("no room in the journal")
 
-    with Proxy((), told=told) as proxy, socket.create_server(("127.0.0.1", 0)) as listener, capture_logs() as logs:
+    with Proxy((), report=told) as proxy, socket.create_server(("127.0.0.1", 0)) as listener, capture_logs() as logs:
         proxy.serve(listener)
         for _ in range(2):
             with socket.create_connection(listener.getsockname(), timeout=PATIENCE_S) as client:
@@ -453,7 +452,7 @@ def test_programs_find_the_proxy_by_their_environment() -> None:
 
 def test_a_proxy_may_be_closed_twice() -> None:
     """By the one who ends the command, and by the block around it."""
-    with Proxy(read_rules([]), told=lambda told: None) as proxy:
+    with Proxy(read_rules([]), report=lambda record: None) as proxy:
         proxy.close()
 
 

@@ -6,6 +6,7 @@ A pid would not do: its own is another than the one by which it is known outside
 
 import fcntl
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 DAEMON = """
@@ -42,8 +43,13 @@ def lives(held: Path) -> bool:
         return False
 
 
-def until_there(held: Path) -> None:
+def until(true: Callable[[], bool]) -> None:
+    """Wait until it is so. A process that is just starting a program shows no environment for a moment."""
     end = time.monotonic() + 10
-    while not (held.exists() and held.stat().st_size):
-        assert time.monotonic() < end, f"{held} was never written"
-        time.sleep(0.005)
+    while not true():
+        assert time.monotonic() < end, "waited 10 s in vain"
+        time.sleep(0.01)
+
+
+def until_there(held: Path) -> None:
+    until(lambda: held.exists() and held.stat().st_size > 0)

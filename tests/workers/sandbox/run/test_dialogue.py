@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from daemons import until
 
-from forgepool.workers.sandbox.processes import tree
+from forgepool.workers.sandbox import tree
 from forgepool.workers.sandbox.run.dialogue import Dialogue
 from forgepool.workers.sandbox.run.process import Ended
 from forgepool.workers.schema.confinement import OPEN
@@ -77,7 +78,7 @@ def test_a_command_that_ends_leaves_a_dialogue_alone(start: Start, sh: Sh, marke
     running.join()
     assert ended[0].how == "exit"
     assert early.running() and late.running()
-    assert len(marked(f"WHOSE=dialogue-{tmp_path.name}")) == 5
+    until(lambda: len(marked(f"WHOSE=dialogue-{tmp_path.name}")) == 5)
 
 
 def test_the_end_of_a_dialogue_takes_all_of_it_and_nothing_else(
@@ -86,7 +87,7 @@ def test_the_end_of_a_dialogue_takes_all_of_it_and_nothing_else(
     """Daemons of the program are dead when it is ended; a command that runs meanwhile goes on."""
     dialogue = start("sleep 600 & (setsid sleep 600 &) ; read x; setsid env -i sleep 600 & echo $!; exec sleep 600")
     nameless = int(asyncio.run(_echoed(dialogue, b"\n")))
-    assert len(marked(f"WHOSE=dialogue-{tmp_path.name}")) >= 3
+    until(lambda: len(marked(f"WHOSE=dialogue-{tmp_path.name}")) >= 3)
     os.mkfifo(tmp_path / "place" / "go")
     ended: list[Ended] = []
     running = threading.Thread(target=lambda: ended.append(sh("setsid sleep 600 & read x < go; echo $x")))

@@ -11,8 +11,8 @@ import pytest
 from daemons import daemon_in, lives, until_there
 
 from forgepool.workers.llm.messages import ToolCall
-from forgepool.workers.sandbox.order.layers import somebody, why_level_fails
-from forgepool.workers.sandbox.processes import tree
+from forgepool.workers.sandbox import tree
+from forgepool.workers.sandbox.layers import lease_command_uid, why_level_fails
 from forgepool.workers.sandbox.run.background import Background
 from forgepool.workers.schema.confinement import Confinement
 from forgepool.workers.tools.commands.run import BASH, background_tools
@@ -34,7 +34,7 @@ def place(request: pytest.FixtureRequest, place: Workplace) -> Iterator[Workplac
         if os.environ.get("CI") == "true":
             pytest.fail(f"{request.param} does not hold here: {why_not}")
         pytest.skip(f"{request.param} does not hold here: {why_not}")
-    with somebody() as uid:
+    with lease_command_uid() as uid:
         held = Confinement(level=request.param, writable=(place.root, place.tmp), tmp=place.tmp, uid=uid)
         yield replace(place, confined=held)
 

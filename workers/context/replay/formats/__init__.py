@@ -1,13 +1,13 @@
-"""
-Files of recorded runs, whoever wrote them: what they are is told by what is in them, not by their names.
-"""
+"""Files of recorded runs by several agents, recognised by their contents."""
 
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from forgepool.workers.context.replay.formats import claude_code, mini_swe, normal, own, swe_agent
+from forgepool.workers.context.replay.formats.claude_code import read_claude_code
 from forgepool.workers.context.replay.formats.forms import File, parse_json
+from forgepool.workers.context.replay.formats.mini_swe import read_mini_swe, read_swe_agent
+from forgepool.workers.context.replay.formats.normal import read_normal, read_own
 from forgepool.workers.context.replay.recording import BadRecording, Recording
 
 _RIGHT = (
@@ -18,7 +18,7 @@ _RIGHT = (
 
 def read_recordings(path: Path) -> list[Recording]:
     """
-    The conversations of a file, each with at least one answer of the model; never none.
+    Read the conversations of a file, at least one, each with an answer of the model.
 
     Raises:
         BadRecording: it cannot be read, is of no form known here, is broken, or holds no such conversation.
@@ -37,7 +37,7 @@ def read_recordings(path: Path) -> list[Recording]:
 
 
 def _read(file: File) -> list[Recording]:
-    """By the first line, where that is a value of its own: of JSON lines, or a document on one line."""
+    """Choose the format by the first line, or by the whole document where the line is no JSON value."""
     head, _, rest = file.data.lstrip().partition(b"\n")
     try:
         first = parse_json(head)
@@ -45,9 +45,9 @@ def _read(file: File) -> list[Recording]:
         return _read_document(file, _document(file))
     match first:
         case {"kind": str(), "at": int() | float()}:
-            return own.read(file)
+            return read_own(file)
         case {"type": str()}:
-            return claude_code.read(file)
+            return read_claude_code(file)
         case _ if rest.strip():
             raise BadRecording(f"{file.path}:2: more than one value; right would be {_RIGHT}")
         case _:
@@ -69,11 +69,11 @@ def _read_document(file: File, value: object) -> list[Recording]:
     reader: Callable[[File, object], list[Recording]]
     match value:
         case {"task": _, "steps": _}:
-            reader = normal.read
+            reader = read_normal
         case {"messages": _, "trajectory_format": _} | {"messages": _, "info": _}:
-            reader = mini_swe.read
+            reader = read_mini_swe
         case {"trajectory": _} | {"history": _} | {"attempts": _}:
-            reader = swe_agent.read
+            reader = read_swe_agent
         case _:
             keys = ", ".join(sorted(map(str, value))[:5]) if isinstance(value, Mapping) else type(value).__name__
             raise BadRecording(f"{file.path}: of no form known here ({keys}); right would be {_RIGHT}")

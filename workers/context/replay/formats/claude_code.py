@@ -1,8 +1,8 @@
 """
-Claude Code's session files: one recording from each compaction to the next, and one for each sub-agent in them.
+Claude Code's session files: one recording between compactions, and one for each sub-agent.
 
-Left out: thinking, what the program shows the user only, answers the program made up itself (errors of the API), and
-what the user took back by going on from an earlier point.
+Thinking, display-only entries, answers the program made up (API errors), and what a person took back by continuing from
+an earlier point are left out.
 """
 
 from collections import defaultdict
@@ -12,7 +12,6 @@ from datetime import datetime
 
 from pydantic import Field, JsonValue
 
-from forgepool.workers.context.replay.assembly import Assembly
 from forgepool.workers.context.replay.formats.forms import (
     Content,
     File,
@@ -22,13 +21,13 @@ from forgepool.workers.context.replay.formats.forms import (
     parse_json,
     text_of,
 )
-from forgepool.workers.context.replay.recording import BadRecording, Recording, number_name, project_named
+from forgepool.workers.context.replay.recording import Assembly, BadRecording, Recording, number_name, project_named
 from forgepool.workers.llm.messages import Part, Text, Turn, Usage
 
 _TOLD = ("user", "assistant", "system", "attachment")
 _MADE_UP = "<synthetic>"
 _COMMANDS = ("<command-", "<local-command-")
-"""What the texts begin with that tell of commands to the program."""
+"""The beginnings of texts that report commands to the program."""
 
 
 class _Cached(Form):
@@ -84,14 +83,14 @@ class _Record(Form):
 
     @property
     def answer(self) -> bool:
-        """Whether it is a model's."""
+        """Report whether a model wrote it."""
         return (
             self.type == "assistant" and self.message is not None and not self.failed and self.message.model != _MADE_UP
         )
 
     @property
     def prompt(self) -> bool:
-        """Whether it is a person's, and not what tools answered or the program added."""
+        """Report whether a person wrote it, rather than a tool or the program."""
         return self.type == "user" and not self.meta and not self.summary and not self._results
 
     @property
@@ -100,7 +99,7 @@ class _Record(Form):
 
     @property
     def uprooted(self) -> bool:
-        """Whether a person began anew with it."""
+        """Report whether a person started over with it."""
         return self.prompt and self.uuid is not None and self.parent is None and "parent" in self.model_fields_set
 
     @property
@@ -130,13 +129,13 @@ class _Record(Form):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Thread:
     suffix: str
-    """After the file's name; empty of the main conversation."""
+    """The suffix of the file's name; empty for the main conversation."""
     records: list[_Record]
 
 
-def read(file: File) -> list[Recording]:
+def read_claude_code(file: File) -> list[Recording]:
     """
-    A last line without its end that is not whole is left out.
+    Read the recordings of a session. An incomplete last line is left out.
 
     Raises:
         BadRecording: another line is no JSON object, or not of the form.
@@ -176,7 +175,7 @@ def _records(file: File) -> Iterator[_Record]:
 
 
 def _threads(records: Sequence[_Record]) -> list[_Thread]:
-    """The main conversation first; the first sub-agent's takes its place in a file that has only such."""
+    """Return the conversations, the main one first, or the first sub-agent's in a file without one."""
     found: dict[str, list[_Record]] = defaultdict(list)
     roots: dict[str, str] = {}
     for record in records:
@@ -195,7 +194,7 @@ def _threads(records: Sequence[_Record]) -> list[_Thread]:
 
 
 def _gone_on_with(records: Sequence[_Record]) -> list[_Record]:
-    """Without lines written twice, and without answers that a later prompt of a person went back behind."""
+    """Remove duplicate lines, and answers that a person's later prompt went back behind."""
     places: dict[str, int] = {}
     kept: list[_Record] = []
     for record in records:
@@ -211,7 +210,7 @@ def _gone_on_with(records: Sequence[_Record]) -> list[_Record]:
 
 
 def _behind(kept: Sequence[_Record], place: int, uuid: str | None) -> bool:
-    """Whether a model answered after this record, other than with the rest of the answer that it is a piece of."""
+    """Report whether a model gave another answer after this record."""
     if place >= len(kept) or kept[place].uuid != uuid:
         return False
     return any(record.answer and record.answer_id != kept[place].answer_id for record in kept[place + 1 :])
@@ -230,7 +229,7 @@ def _segments(records: Sequence[_Record]) -> list[list[_Record]]:
 
 
 def _assembled(records: Sequence[_Record], name: str) -> Recording | None:
-    """None where the model never answered."""
+    """Assemble a recording; None where the model never answered."""
     assembly, newest = Assembly(), ""
     opening = _opening(records)
     for record in sorted(opening, key=_rank):
@@ -249,13 +248,12 @@ def _assembled(records: Sequence[_Record], name: str) -> Recording | None:
 
 
 def _opening(records: Sequence[_Record]) -> Sequence[_Record]:
-    """What was said before the first answer."""
     first = next((place for place, record in enumerate(records) if record.answer), len(records))
     return records[:first]
 
 
 def _rank(record: _Record) -> int:
-    """The task comes first: before what the program adds, and before commands to it."""
+    """Rank a record of the opening: the task, then additions of the program, then commands to it."""
     if any((block.text or "").lstrip().startswith(_COMMANDS) for block in record.blocks):
         return 2
     return 1 if record.meta or record.type == "attachment" else 0

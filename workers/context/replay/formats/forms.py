@@ -1,6 +1,4 @@
-"""
-JSON that others wrote, brought into shape: what is read of it is judged, what else it holds is let be.
-"""
+"""Forms of foreign JSON: the fields read are validated, others are ignored."""
 
 import json
 import math
@@ -38,8 +36,6 @@ F = TypeVar("F", bound=Form)
 
 
 class ContentBlock(Form):
-    """A block of content."""
-
     type: str = ""
     text: str | None = None
 
@@ -65,7 +61,7 @@ class _Details(Form):
 
 
 class WireUsage(Form):
-    """What an OpenAI wire, chat or responses, says of an answer's tokens."""
+    """The token usage of an OpenAI wire, chat or responses."""
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
@@ -80,7 +76,7 @@ class WireUsage(Form):
 
 def parse_json(data: bytes) -> object:
     """
-    The value a JSON text stands for. Halves of characters, which cut strings end in, become question marks.
+    Parse JSON. Broken characters, in which cut strings end, become question marks.
 
     Raises:
         ValueError: it is not JSON; a `json.JSONDecodeError` where the place is known.
@@ -91,8 +87,10 @@ def parse_json(data: bytes) -> object:
 
 def fit_form(form: type[F], value: object, where: str, format: str) -> F:
     """
+    Read a value as a form. `where` and `format` name it in errors.
+
     Raises:
-        BadRecording: `value` is not of the form; says where, in a file of which `format`, and what is expected there.
+        BadRecording: `value` is not of the form.
     """
     try:
         return form.model_validate(value)
@@ -103,7 +101,7 @@ def fit_form(form: type[F], value: object, where: str, format: str) -> F:
 
 
 def text_of(content: Content) -> str:
-    """Texts of its blocks; of a block that is none, its kind in brackets."""
+    """Return the texts of blocks; for a block without text its kind in brackets."""
     if content is None or isinstance(content, str):
         return content or ""
     return "\n".join(piece if isinstance(piece, str) else _piece_text(piece) for piece in content)
@@ -114,7 +112,7 @@ def read_call(wire: WireCall) -> ToolCall:
 
 
 def call_named(name: str, arguments: str | dict[str, JsonValue] | None, call_id: str) -> ToolCall:
-    """`arguments` as recorded: a JSON text, the object itself, or none."""
+    """Make a call from recorded arguments: a JSON text, an object, or none."""
     if not isinstance(arguments, str):
         return ToolCall(id=call_id, name=name, arguments=arguments or {})
     try:

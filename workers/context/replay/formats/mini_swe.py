@@ -1,16 +1,17 @@
 """
-mini-swe-agent's `.traj.json`, of both generations: commands in a fenced block of the text, and native tool calls of
-either OpenAI wire.
+The trajectories of mini-swe-agent (`.traj.json`, both generations) and SWE-agent (`.traj`).
 
-Answers that mini-swe-agent refused for their form, and keeps out of the conversation, are left out here too.
+mini-swe-agent has commands in a fenced block or native tool calls; answers it refused for their form are left out. For
+SWE-agent the recorded history is read where there is one, else the steps; demonstrations are left out, and it records
+neither tokens nor times nor failed commands.
 """
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pydantic import Field, JsonValue
 
-from forgepool.workers.context.replay.assembly import Assembly
 from forgepool.workers.context.replay.formats.forms import (
     Content,
     File,
@@ -23,7 +24,7 @@ from forgepool.workers.context.replay.formats.forms import (
     read_call,
     text_of,
 )
-from forgepool.workers.context.replay.recording import Recording, project_named
+from forgepool.workers.context.replay.recording import Assembly, Recording, number_name, project_named
 from forgepool.workers.llm.messages import Part, Text, ToolCall, Turn, Usage
 
 _BLOCK = re.compile(r"```(?:bash|sh|mswea_bash_command)[ \t]*\n(.*?)\n```", re.DOTALL)
@@ -50,7 +51,7 @@ class _Extra(Form):
 
 
 class _Item(Form):
-    """Of an answer over OpenAI's responses wire."""
+    """An item of an answer over OpenAI's responses wire."""
 
     type: str = ""
     content: Content = None
@@ -101,7 +102,7 @@ class _Run(Form):
     instance_id: str | None = None
 
 
-def read(file: File, value: object) -> list[Recording]:
+def read_mini_swe(file: File, value: object) -> list[Recording]:
     """
     Raises:
         BadRecording: `value` is not of the form.
@@ -160,7 +161,7 @@ def _item_parts(item: _Item) -> list[Part]:
 
 
 def _fenced(text: str, actions: Sequence[str]) -> list[Part]:
-    """A command in its one block; what ran according to the file, where that says so."""
+    """Return a command in its single fenced block, or the commands the file says were run."""
     blocks = [found for found in _BLOCK.finditer(text) if not actions or found[1].strip() in actions]
     commands = actions or ([blocks[0][1].strip()] if len(blocks) == 1 else [])
     if not commands:
@@ -184,3 +185,106 @@ def _usage(usage: WireUsage) -> Usage:
         reasoning_tokens=(thought.reasoning_tokens or 0) if thought else 0,
         cost_usd=None,
     )
+
+
+_FEWEST = 0.5
+"""The share of the steps that a complete history has at least; requeries are never in it."""
+
+
+class _Said(Form):
+    """An entry of a history or of a request."""
+
+    role: str
+    content: Content = None
+    thought: str | None = None
+    action: str | None = None
+    is_demo: bool | None = None
+    tool_calls: Sequence[WireCall] | None = None
+    tool_call_ids: Sequence[str] | None = None
+
+
+class _AgentStep(Form):
+    action: str | None = None
+    observation: Content = None
+    response: str | None = None
+    thought: str | None = None
+    tool_calls: Sequence[WireCall] | None = None
+    query: Sequence[_Said] | None = None
+    messages: Sequence[_Said] | None = None
+
+
+class _Attempt(Form):
+    history: Sequence[_Said] | None = None
+    trajectory: Sequence[_AgentStep] | None = None
+
+
+class _AgentRun(_Attempt):
+    attempts: Sequence[_Attempt] | None = None
+
+
+def read_swe_agent(file: File, value: object) -> list[Recording]:
+    """
+    Raises:
+        BadRecording: `value` is not of the form.
+    """
+    run = fit_form(_AgentRun, value, str(file.path), "a trajectory of SWE-agent")
+    found = [_recording(attempt, file.name) for attempt in run.attempts or [run]]
+    kept = [recording for recording in found if recording is not None]
+    return [replace(recording, name=number_name(file.name, number)) for number, recording in enumerate(kept)]
+
+
+def _recording(attempt: _Attempt, name: str) -> Recording | None:
+    assembly = Assembly()
+    history = [entry for entry in attempt.history or () if not entry.is_demo]
+    steps = attempt.trajectory or ()
+    if sum(entry.role == "assistant" for entry in history) >= max(1, _FEWEST * len(steps)):
+        opening: Sequence[_Said] = history
+        for entry in history:
+            _take_said(assembly, entry)
+    else:
+        opening = _opening(steps)
+        for entry in opening:
+            _take_said(assembly, entry)
+        for step in steps:
+            _step(assembly, step)
+    if not assembly.answered:
+        return None
+    system = "\n\n".join(text_of(entry.content) for entry in opening if entry.role == "system")
+    return assembly.recording(name=name, format="swe-agent", project=project_named(name), system=system)
+
+
+def _opening(steps: Sequence[_AgentStep]) -> list[_Said]:
+    """Return what the model was sent before its first answer."""
+    sent = (steps[0].query or steps[0].messages or ()) if steps else ()
+    first = next(
+        (place for place, entry in enumerate(sent) if entry.role == "assistant" and not entry.is_demo), len(sent)
+    )
+    return [entry for entry in sent[:first] if not entry.is_demo]
+
+
+def _take_said(assembly: Assembly, entry: _Said) -> None:
+    text = text_of(entry.content)
+    if entry.role == "assistant":
+        assembly.answer(_agent_turn(text, entry.thought, entry.action, entry.tool_calls))
+    elif entry.role != "system" and not assembly.answered:
+        assembly.hear(text)
+    elif entry.role != "system":
+        for call_id in entry.tool_call_ids or [""]:
+            assembly.result(text, call_id=call_id)
+
+
+def _step(assembly: Assembly, step: _AgentStep) -> None:
+    assembly.answer(_agent_turn(step.response or "", step.thought, step.action, step.tool_calls))
+    assembly.result(text_of(step.observation))
+
+
+def _agent_turn(content: str, thought: str | None, action: str | None, calls: Sequence[WireCall] | None) -> Turn:
+    """Return a turn of text and action: native calls, or a command that `content` then repeats."""
+    parts: list[Part] = []
+    if calls:
+        parts = list(map(read_call, calls))
+    elif action and action.strip():
+        content = thought if thought is not None else content
+        parts = [ToolCall(id="", name="bash", arguments={"command": action})]
+    entry = [Text(text=content)] if content.strip() else []
+    return Turn(role="assistant", parts=(*entry, *parts))

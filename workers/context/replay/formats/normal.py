@@ -1,16 +1,24 @@
 """
-The normal form: one JSON object with a task and its steps, a step being one tool call and what came of it.
+The normal form, one JSON object with a task and its steps (a step is a call and its result), and our own transcripts.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 from pydantic import JsonValue
 
-from forgepool.workers.context.replay.assembly import Assembly
 from forgepool.workers.context.replay.formats.forms import File, Form, fit_form, moment
-from forgepool.workers.context.replay.recording import Recording, project_named
-from forgepool.workers.llm.messages import Text, ToolCall, Turn, Usage
+from forgepool.workers.context.replay.recording import Assembly, BadRecording, Recording, number_name, project_named
+from forgepool.workers.context.transcript.entries import (
+    Answered,
+    ConversationStarted,
+    Entry,
+    TranscriptWrong,
+    TurnSaid,
+    parse_transcript,
+)
+from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, Usage
 
 
 class _Usage(Form):
@@ -27,14 +35,14 @@ class _Step(Form):
     output: str | None = None
     is_error: bool | None = None
     turn: int | None = None
-    """Steps of one turn were called together; of each its own where there is none."""
+    """The number of the turn; None is a turn of its own."""
     user_text: str | None = None
     ts: float | None = None
     usage: _Usage | None = None
 
     @property
     def name(self) -> str:
-        """Of the tool; empty where the step is no call."""
+        """Return the tool's name; empty where the step is no call."""
         return (self.tool or "") if self.raw_tool is None else self.raw_tool
 
     @property
@@ -55,7 +63,7 @@ class _Run(Form):
     steps: Sequence[_Step]
 
 
-def read(file: File, value: object) -> list[Recording]:
+def read_normal(file: File, value: object) -> list[Recording]:
     """
     Raises:
         BadRecording: `value` is not of the form.
@@ -74,7 +82,7 @@ def read(file: File, value: object) -> list[Recording]:
 
 
 def _turns(steps: Sequence[_Step]) -> Iterator[dict[str, _Step]]:
-    """Steps by the id of their call."""
+    """Yield the steps of each turn by the id of their call."""
     for _, group in groupby(enumerate(steps), key=lambda each: (each[1].turn is None, each[1].turn or 0, _own(each))):
         yield {f"step-{number}": step for number, step in group}
 
@@ -106,3 +114,62 @@ def _usage(usage: _Usage) -> Usage:
         output_tokens=usage.completion or 0,
         cost_usd=None,
     )
+
+
+def read_own(file: File) -> list[Recording]:
+    """
+    Read our own transcript, one recording for each conversation, with whole results. An incomplete last line is left
+    out.
+
+    Raises:
+        BadRecording: another line is not an entry.
+    """
+    try:
+        entries = parse_transcript(file.data, str(file.path))
+    except TranscriptWrong as wrong:
+        raise BadRecording(str(wrong)) from wrong
+    found = [
+        recording for talk in _conversations(entries) if (recording := _own_recording(talk, file.name)) is not None
+    ]
+    return [replace(recording, name=number_name(file.name, number)) for number, recording in enumerate(found)]
+
+
+def _conversations(entries: list[Entry]) -> list[list[Entry]]:
+    found: list[list[Entry]] = [[]]
+    for entry in entries:
+        if isinstance(entry, ConversationStarted):
+            found.append([])
+        found[-1].append(entry)
+    return found
+
+
+def _own_recording(entries: list[Entry], name: str) -> Recording | None:
+    """Assemble a recording; None where the model never answered."""
+    assembly, system = Assembly(), ""
+    for entry in entries:
+        match entry:
+            case ConversationStarted():
+                system = "\n\n".join(text for text in entry.system if text.strip())
+            case TurnSaid(turn=turn) if turn.role == "assistant":
+                assembly.answer(turn, moment(entry.at))
+            case TurnSaid(turn=turn):
+                _hear(assembly, turn, moment(entry.at))
+            case Answered(result=result, whole=whole):
+                text = whole or result.text
+                assembly.result(text, call_id=result.call_id, is_error=result.is_error, at=moment(entry.at))
+            case _:
+                pass
+    if not assembly.answered:
+        return None
+    return assembly.recording(name=name, format="own", project=project_named(name), system=system)
+
+
+def _hear(assembly: Assembly, turn: Turn, at: float | None) -> None:
+    for part in turn.parts:
+        match part:
+            case Text(text=text):
+                assembly.hear(text, at)
+            case ToolResult():
+                assembly.result(part.text, call_id=part.call_id, is_error=part.is_error, at=at)
+            case _:
+                pass

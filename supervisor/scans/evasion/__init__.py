@@ -1,1 +1,0 @@
-"""Scans for code that notices, ends or replaces what checks it."""

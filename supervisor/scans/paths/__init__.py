@@ -1,1 +1,0 @@
-"""Scans of paths: protected files, settings of tools, the shape of a change."""

@@ -1,0 +1,162 @@
+"""A change as a whole: what it takes away, where it reaches, what it makes of files, what is claimed of it."""
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from changing import Changes, rules
+
+from forgepool.supervisor.findings import ScanFinding
+from forgepool.supervisor.messages import EntryRef
+from forgepool.supervisor.scans.scanning import subject_of
+from forgepool.supervisor.scans.shape import scan_shape
+from forgepool.worktrees.commits.compose import tree_of
+from forgepool.worktrees.git.git import CommitId, Git
+
+TREE = {f"src/f{number}.py": f"{number}\n" for number in range(40)}
+LINK, SUBMODULE, SCRIPT = "120000", "160000", "100755"
+
+
+@pytest.fixture(scope="module")
+def changes(tmp_path_factory: pytest.TempPathFactory) -> Changes:
+    return Changes(tmp_path_factory.mktemp("shape"))
+
+
+def without(count: int) -> dict[str, None]:
+    return dict.fromkeys([*TREE][:count])
+
+
+def found(changes: Changes, after: object, before: object = TREE, **said: object) -> list[ScanFinding]:
+    return changes.found(scan_shape, before, after, **said)  # type: ignore[arg-type]
+
+
+def test_a_tree_that_lost_a_twentieth_of_its_files_is_let_through(changes: Changes) -> None:
+    assert rules(found(changes, without(3)), "blocks") == {"shrinkage"}
+    assert rules(found(changes, without(30)), "blocks") == {"shrinkage"}
+
+
+def test_files_that_were_emptied_are_still_there(changes: Changes) -> None:
+    assert rules(found(changes, dict.fromkeys([*TREE][:3], "")), "blocks") == {"shrinkage"}
+
+
+def test_a_few_files_may_go(changes: Changes) -> None:
+    """Two of forty are a twentieth, and too few to say anything; three of a hundred are no twentieth."""
+    assert found(changes, without(2)) == []
+    many = {f"g{number}": "x\n" for number in range(60)}
+    assert found(changes, without(3), {**TREE, **many}) == []
+
+
+def test_files_that_moved_are_not_gone(changes: Changes) -> None:
+    assert found(changes, {**without(10), **{f"lib/f{number}.py": f"{number}\n" for number in range(10)}}) == []
+
+
+def test_what_a_person_lets_go_may_go(changes: Changes) -> None:
+    assert found(changes, without(20), grants=("src/",)) == []
+
+
+def test_a_path_outside_the_lock_is_let_through(changes: Changes) -> None:
+    """Both names of a file that moves count."""
+    assert rules(found(changes, {"src/f1.py": "x\n"}, holds=("src/f2.py",))) == {"outside-lock"}
+    assert rules(found(changes, {"src/f1.py": None, "src/g.py": "1\n"}, holds=("src/g.py",))) == {"outside-lock"}
+    assert rules(found(changes, {"src/f1.py": "x\n"}, holds=())) == {"outside-lock"}
+    assert rules(found(changes, {"src/f1.py": "x\n"}, holds=(), extended=("src/f1.py",))) == set()
+
+
+@pytest.mark.parametrize("said", [{"holds": ("src/",)}, {"holds": None}, {"holds": (), "grants": ("**",)}], ids=str)
+def test_a_path_that_is_held_or_granted_is_held_up(changes: Changes, said: dict[str, object]) -> None:
+    assert found(changes, {"src/f1.py": "x\n"}, **said) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "weight"),
+    [
+        ("1\n", (SCRIPT, "1\n"), "attention"),
+        ((SCRIPT, "1\n"), "1\n", "attention"),
+        ("1\n", (LINK, "src/f1.py"), "blocks"),
+        ((LINK, "src/f1.py"), "1\n", "blocks"),
+        ("1\n", (SUBMODULE, "1" * 40), "blocks"),
+        (None, (SUBMODULE, "1" * 40), "blocks"),
+        (None, (LINK, "/etc/passwd"), "blocks"),
+        (None, (LINK, "../outside"), "blocks"),
+        (None, (LINK, "src/../../outside"), "blocks"),
+        (None, (LINK, ".git/config"), "blocks"),
+        ((LINK, "src/f1.py"), (LINK, "../outside"), "blocks"),
+    ],
+    ids=str,
+)
+def test_a_file_that_is_something_else_now_is_let_through(
+    changes: Changes, before: object, after: object, weight: str
+) -> None:
+    start = TREE if before is None else {**TREE, "thing": before}
+    assert rules(found(changes, {"thing": after}, start), weight) == {"mode-change"}
+    assert found(changes, {"thing": after}, start, grants=("thing",)) == []
+
+
+@pytest.mark.parametrize("after", [(SCRIPT, "1\n"), (LINK, "src/f1.py"), (LINK, "./src/../src"), "1\n"], ids=str)
+def test_a_new_file_of_the_tree_is_held_up(changes: Changes, after: object) -> None:
+    """Scripts may be added, and links that stay inside."""
+    assert found(changes, {"thing": after}) == []
+
+
+def test_a_change_that_changes_nothing_is_let_through(changes: Changes) -> None:
+    assert rules(found(changes, {}), "blocks") == {"empty-change"}
+    assert rules(found(changes, {}, planned=("src/f1.py",)), "blocks") == {"empty-change"}
+
+
+def test_a_plan_of_which_nothing_was_done_is_let_through(changes: Changes) -> None:
+    """Where some of it was done, the rest is told and holds nothing up."""
+    planned = ("src/f1.py", "src/new.py")
+    assert rules(found(changes, {"src/f2.py": "x\n"}, planned=planned), "blocks") == {"claimed-unchanged"}
+    some = found(changes, {"src/f1.py": "x\n"}, planned=planned)
+    assert [(one.path, one.weight) for one in some] == [("src/new.py", "note")]
+    assert found(changes, {"src/f1.py": "x\n", "src/new.py": "x\n"}, planned=planned) == []
+
+
+@pytest.mark.parametrize(
+    "claims", ["Done in commit 1234567abc.", "committed as `0123456789abcdef`", "SHA: abcdef12345"]
+)
+def test_a_commit_that_is_not_there_is_believed(changes: Changes, claims: str) -> None:
+    assert rules(found(changes, {"src/f1.py": "x\n"}, claims=claims), "attention") == {"claimed-commit"}
+
+
+def test_a_commit_that_is_there_is_held_up(changes: Changes) -> None:
+    """So are words that only look like one, and numbers that are none."""
+    commit = changes.commit(TREE)
+    for claims in (
+        f"see commit {commit}",
+        f"committed as {commit[:10]}",
+        "no commit defaced it",
+        "the digest 1234567ab",
+    ):
+        assert found(changes, {"src/f1.py": "x\n"}, claims=claims) == [], claims
+
+
+@pytest.mark.parametrize(
+    ("message", "found_"),
+    [
+        ("Work\n\nForgepool-Work: 0123456789abcdef0123456789abcdef\n", ["claimed-work"]),
+        ("Work on the line Forgepool-Work: of docs\n", []),
+    ],
+)
+def test_a_branch_that_says_that_tasks_have_landed_with_it_is_let_through(
+    message: str, found_: list[str], tmp_path: Path
+) -> None:
+    """A commit of its history counts, though its tip says nothing; the target's own history may say so."""
+
+    def git(*argv: str) -> str:
+        who = ("-c", "user.name=P", "-c", "user.email=p@example.org")
+        return subprocess.run(["git", *who, *argv], cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+
+    git("init", "-q")
+    ids = []
+    for number, text in enumerate(("Landed\n\nForgepool-Work: ab\n", message, "tip\n")):
+        (tmp_path / f"{number}.txt").write_text("x\n")
+        git("add", "-A")
+        git("commit", "-q", "-m", text)
+        ids.append(CommitId(git("rev-parse", "HEAD").strip()))
+    repository = Git(git_dir=tmp_path / ".git")
+    entry = EntryRef(task="t", attempt=1, commit=ids[-1], ref="refs/heads/t", message="t\n")
+    subject = subject_of(repository, ids[0], tree_of(repository, ids[-1]), entry)
+    assert [(one.rule, one.weight) for one in scan_shape(subject)] == [(rule, "blocks") for rule in found_]
+    assert list(scan_shape(replace(subject, commit=None))) == []

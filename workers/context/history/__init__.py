@@ -1,1 +1,0 @@
-"""The facts of a conversation: calls, files, names, tokens."""

@@ -1,1 +1,0 @@
-"""Profiles that others use, for comparison."""

@@ -1,1 +1,0 @@
-"""The profiles `soulforge-v1` and `soulforge-v2`."""

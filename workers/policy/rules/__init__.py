@@ -1,1 +1,0 @@
-"""The things a rule names: commands, paths, hosts."""

@@ -1,0 +1,182 @@
+"""
+Processes of the harness' own, trusted code, which die with the process that started them: services and forks.
+
+A service (a private Redis, a worker host) keeps the environment it is given, and is stopped by its owner. A fork starts
+with every module its parent has imported: milliseconds, where a new Python costs a second. The forking process must
+have only one thread: what other threads hold at the fork stays locked for ever.
+"""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from signal import SIGKILL, SIGTERM
+
+from forgepool.workers.sandbox.tree import become_subreaper, die_with_parent
+
+# A small Python stands between: it asks for the signal on its parent's death, then becomes the program. Asking in
+# the forked child itself would mean running Python between fork and exec, and copying this process' page tables.
+_BECOME = """
+import os, sys
+if sys.platform == "linux":
+    import ctypes
+    ctypes.CDLL(None).prctl(1, int(sys.argv[1]), 0, 0, 0)
+if os.getppid() != int(sys.argv[2]):
+    os._exit(1)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A running child."""
+
+    name: str
+    process: "subprocess.Popen[bytes]"
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def running(self) -> bool:
+        return self.process.poll() is None
+
+    def signal(self, number: int) -> None:
+        if self.running():
+            self.process.send_signal(number)
+
+    def stop(self, *, within_s: float, first: int = SIGTERM) -> None:
+        """Ask it to end, wait, then kill it. Returns when it is gone."""
+        self.signal(first)
+        try:
+            self.process.wait(timeout=within_s)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def start_service(
+    name: str, argv: Sequence[str], *, env: Mapping[str, str], log: Path, on_parent_death: int = SIGKILL
+) -> Service:
+    """
+    Start a service in its own session, so that the terminal's Ctrl-C does not reach it.
+
+    `argv[0]` is an absolute path. Output is appended to `log`. Call from the main thread: the kernel counts the thread
+    that started it as the parent.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    become = (sys.executable, "-I", "-S", "-c", _BECOME, str(on_parent_death), str(os.getpid()))
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [*become, *argv],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=dict(env),
+            start_new_session=True,
+        )
+    return Service(name, process)
+
+
+def in_own_process(work: Callable[[], None], *, began: Callable[[int], None]) -> int:
+    """
+    Run `work` in a forked child and wait; return its exit status, negative for a signal.
+
+    The child is a sub-reaper, so nothing it starts can leave it, and it dies when this process does. `began` gets the
+    child's pid.
+    """
+
+    def become_worker() -> int:
+        become_subreaper()
+        work()
+        return 0
+
+    pid = _fork(become_worker)
+    began(pid)
+    _, waited = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(waited)
+
+
+@dataclass(slots=True)
+class Fork:
+    """A child forked by `go_on_beside`."""
+
+    pid: int
+    status: int | None = None
+    """The exit status once it has ended, negative for a signal."""
+
+    def running(self) -> bool:
+        if self.status is None:
+            try:
+                ended, waited = os.waitpid(self.pid, os.WNOHANG)
+            except ChildProcessError:  # reaped with the tree it was killed in
+                ended, waited = self.pid, signal.SIGKILL
+            if ended:
+                self.status = os.waitstatus_to_exitcode(waited)
+        return self.status is None
+
+    def signal(self, number: int) -> None:
+        if self.running():
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+
+def go_on_beside(work: Callable[[], None], *, env: Mapping[str, str], log: Path) -> Fork:
+    """
+    Run `work` in a forked child with this environment, in its own session; append its output to `log`.
+
+    The child dies when this process does, and handles signals like a new program.
+    """
+
+    def become_new() -> int:
+        _begin_as_new(env, log)
+        try:
+            work()
+        except SystemExit as ended:
+            return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        return 0
+
+    log.parent.mkdir(parents=True, exist_ok=True)
+    # The collector would write into every object, and so copy the pages that both share.
+    gc.freeze()
+    return Fork(_fork(become_new))
+
+
+def _fork(work: Callable[[], int]) -> int:
+    """Fork a child that exits with the status that `work` returns, or 1 with a traceback; return its pid."""
+    parent = os.getpid()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if (pid := os.fork()) != 0:
+        return pid
+    status = 1
+    try:
+        die_with_parent(parent)
+        status = work()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _begin_as_new(env: Mapping[str, str], log: Path) -> None:
+    os.setsid()
+    with Path(os.devnull).open("rb") as nothing, log.open("ab") as output:
+        os.dup2(nothing.fileno(), 0)
+        os.dup2(output.fileno(), 1)
+        os.dup2(output.fileno(), 2)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+        signal.signal(number, signal.SIG_DFL)
+    signal.set_wakeup_fd(-1)
+    os.environ.clear()
+    os.environ.update(env)
+    tempfile.tempdir = None
