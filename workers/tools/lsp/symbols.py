@@ -134,11 +134,11 @@ def _definitions(server: RunningServer, name: str, where: Path, workplace: Workp
         return [each for each in below if _owned(each, name)] or below
 
     if where.is_file():
-        return find_meant(_ask(server, lambda talk: talk.symbols_in(where), workplace))
+        return find_meant(_symbols_in(server, where, workplace))
     found = find_meant(_ask(server, lambda talk: talk.symbols(plain), workplace))
     holding = () if found else _holding(server, plain, where, workplace)
     for path in holding:
-        found += find_meant(_ask(server, lambda talk, path=path: talk.symbols_in(path), workplace))
+        found += find_meant(_symbols_in(server, path, workplace))
     if holding and not found:
         found = find_meant(_ask(server, lambda talk: talk.symbols(plain), workplace))
     return found
@@ -248,13 +248,21 @@ def _diagnostics(servers: LanguageServers, arguments: Diagnostics, workplace: Wo
         return ToolAnswer(text="no file in a known language has changed since the work began; name one to check it")
     found: list[Diagnostic] = []
     for server, path in asked[:_CHECKED]:
-        found += _ask(server, lambda talk, path=path: talk.findings(path), workplace)
+        found += _findings(server, path, workplace)
     more = f"\n[only the first {_CHECKED} of {len(asked)} files were checked]" if len(asked) > _CHECKED else ""
     if not found:
         return ToolAnswer(text=f"no errors or warnings in {whole}{more}")
     found.sort(key=lambda each: (each.severity, each.path, each.line, each.column))
     lines = [_finding(each, workplace) for each in found]
     return ToolAnswer(text=_listed(lines, "errors and warnings") + more)
+
+
+def _symbols_in(server: RunningServer, path: Path, workplace: Workplace) -> tuple[Symbol, ...]:
+    return _ask(server, lambda talk: talk.symbols_in(path), workplace)
+
+
+def _findings(server: RunningServer, path: Path, workplace: Workplace) -> tuple[Diagnostic, ...]:
+    return _ask(server, lambda talk: talk.findings(path), workplace)
 
 
 def _finding(found: Diagnostic, workplace: Workplace) -> str:
