@@ -1,7 +1,7 @@
 """
-A conversation in our own words, whoever the vendor: texts, tool calls, tool results, turns.
+Our own types for a conversation, whatever the vendor: texts, tool calls, tool results, turns.
 
-Written to transcripts and read back, so these are closed models. Vendors' forms are made from them elsewhere.
+They are closed models, because they are written to transcripts and read back. `wires` makes the vendors' forms of them.
 """
 
 from collections.abc import Mapping
@@ -24,9 +24,11 @@ Wire = Literal["anthropic", "openai-responses", "openai-chat", "scripted"]
 
 class Opaque(Message):
     """
-    A block only its vendor understands (signed thinking, encrypted reasoning), sent back unchanged in its place.
+    A block that only its vendor understands (signed thinking, encrypted reasoning), sent back unchanged in its
+    place.
 
-    Left out where the conversation goes on over another wire, with another model or through another account.
+    It is left out where the conversation continues over another wire, with another model or through another
+    account.
     """
 
     kind: Literal["opaque"] = "opaque"
@@ -37,18 +39,18 @@ class Opaque(Message):
 
 
 class ToolCall(Message):
-    """What the model wants done. The arguments are whatever it sent: the tool's own schema judges them."""
+    """A tool call of the model. Its arguments are unchecked: the tool's own schema judges them."""
 
     kind: Literal["call"] = "call"
     id: str
     name: str
     arguments: Mapping[str, JsonValue] = Field(default_factory=dict)
     malformed: str | None = None
-    """What it sent in place of arguments where that was not one JSON object; such a call is never run."""
+    """The text that was sent as arguments where it is not one JSON object; such a call is never run."""
 
 
 class ToolResult(Message):
-    """What came of one call. Every call has exactly one, also when it was refused or never run."""
+    """The result of one call. Every call has exactly one, even when it was refused or never run."""
 
     kind: Literal["result"] = "result"
     call_id: str
@@ -60,19 +62,16 @@ Part = Annotated[Text | Opaque | ToolCall | ToolResult, Field(discriminator="kin
 
 
 class Usage(Message):
-    """
-    Tokens of one answer, in one form for all vendors. `cost_usd` is None where no price is known, which is not the
-    same as nothing.
-    """
+    """The tokens of one answer, in one form for all vendors. `cost_usd` is None where no price is known."""
 
     input_tokens: int = 0
-    """All of the input: `cached_tokens` and `written_tokens` are part of it."""
+    """All of the input, `cached_tokens` and `written_tokens` included."""
     cached_tokens: int = 0
     written_tokens: int = 0
     written_1h_tokens: int = 0
-    """Of those written to the cache, what is kept there for an hour."""
+    """The tokens written to the cache that are kept there for an hour; part of `written_tokens`."""
     output_tokens: int = 0
-    """All of the output: `reasoning_tokens` are part of it."""
+    """All of the output, `reasoning_tokens` included."""
     reasoning_tokens: int = 0
     cost_usd: float | None = 0.0
 
@@ -90,19 +89,16 @@ StopReason = Literal["end", "calls", "max_tokens", "refusal", "overflow"]
 
 
 class Turn(Message):
-    """One side's say. The user's side also carries what the tools and the harness answer."""
+    """One side's contribution. The user's side also carries the answers of tools and harness."""
 
     role: Literal["user", "assistant"]
     parts: tuple[Part, ...]
     id: str = ""
-    """The provider's name for an answer; empty for the user's side."""
+    """The provider's id of an answer; empty for the user's side."""
     model: str = ""
-    """Who gave the answer; empty for the user's side."""
+    """The model that answered; empty for the user's side."""
     stop: StopReason = "end"
-    """
-    Why the answer ended where it does. No tool is run from one that ended by `max_tokens`, `refusal` or `overflow` (the
-    model's window was full).
-    """
+    """The reason why the answer ended. No tool is run after `max_tokens`, `refusal` or `overflow` (a full window)."""
     usage: Usage = Usage()
 
     @property

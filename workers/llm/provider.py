@@ -1,9 +1,9 @@
 """
-The seam between the loop and any model: one method. A conversation goes in, a complete turn comes out.
+The seam between the loop and any model: one method, which takes a conversation and returns a complete turn.
 
-How the turn arrives (streamed, in one piece, from a file) is the provider's affair; what arrives meanwhile is told to
-whoever listens. A turn that did not arrive completely is not a turn. An adapter asks once; trying again, waiting and
-falling back are providers that stand before it.
+The provider decides how the turn arrives (streamed, in one piece, from a file), and reports pieces to a listener. A
+turn that did not arrive completely is not a turn. An adapter asks once; other providers stand before it to retry, wait
+and fall back.
 """
 
 import re
@@ -32,33 +32,33 @@ class ModelRequest:
     """Everything a model is shown. The same request twice is the same question."""
 
     system: tuple[str, ...]
-    """Blocks, the most lasting first: what all tasks share, then what this phase and task add."""
+    """Blocks, the most stable first: what all tasks share, then what this phase and task add."""
     tools: tuple[ToolOffer, ...]
     turns: tuple[Turn, ...]
-    """Begins and ends with the user's side."""
+    """The turns, which begin and end with the user's side."""
     phase: PhaseName = "execute"
     lasting: bool = False
-    """Whether the conversation will be long: its stable beginning is worth an hour in the cache, not five minutes."""
+    """The conversation will be long, so its stable beginning is cached for an hour, not five minutes."""
     lasting_parts: int | None = None
-    """How many parts of the user's first say outlast what follows them; None is all."""
+    """The number of parts of the first user turn that outlast the others; None is all."""
     rebuilt: bool = False
-    """Whether the turns are not what the last answer was given to: what a vendor counted then says nothing of them."""
+    """The turns are not those of the last question, so the vendor's last count does not apply to them."""
     max_output_tokens: int | None = None
-    """None is the model's own most."""
+    """The most tokens of the answer; None is the model's own limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delta:
-    """A piece of what the model is saying. Nothing may be concluded from it: the turn may never be completed."""
+    """A piece of the answer as it arrives. Nothing may be concluded from it: the turn may never be completed."""
 
     kind: Literal["text", "thinking", "call"]
     text: str
-    """Of a call: its arguments, as they come."""
+    """The text; for a call, its arguments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderTry:
-    """One try that brought no turn, and what is done about it."""
+    """One try that brought no turn, and what follows."""
 
     model: str
     account: str
@@ -69,7 +69,7 @@ class ProviderTry:
     wait_s: float | None
     """Seconds until the next try of the same model; None when there is none."""
     usage: Usage = field(default_factory=Usage)
-    """What it cost all the same, told or guessed: an answer that broke off is charged for."""
+    """The tokens it cost anyway, counted or guessed: an answer that broke off is charged."""
 
 
 LlmEvent = Delta | ProviderTry
@@ -91,18 +91,20 @@ Trouble = Literal[
     "unavailable",
 ]
 """
-Why there is no turn. Worth trying again after a pause: `rate_limit` (too many calls just now), `overloaded`, `server`,
-`connection`, `silence` (nothing came for too long), `truncated` (the answer ended without its end). Not before a time
-that is stated or guessed, by nobody on that account: `usage_limit`. Another model may do: `authentication`,
-`bad_request`. The conversation must become shorter: `overflow`. `stopped`: the asker gave up. `no_turn`: a script has
-none. `unavailable`: every model that could be asked is shut off or failed.
+The kinds of failure.
+
+Worth another try after a pause: `rate_limit` (too many calls just now), `overloaded`, `server`, `connection`, `silence`
+(nothing came for too long), `truncated` (the answer has no end). `usage_limit` blocks the whole account until a stated
+or guessed time. After `authentication` and `bad_request` another model may do. After `overflow` the conversation must
+become shorter. `stopped`: the caller gave up. `no_turn`: a script has none. `unavailable`: every model is shut off or
+failed.
 """
 
 PASSING: frozenset[Trouble] = frozenset(("rate_limit", "overloaded", "server", "connection", "silence", "truncated"))
 
 
 class ModelFailed(Exception):
-    """The model gave no turn; the sentence says what is wrong and what would mend it."""
+    """The model gave no turn; the sentence says what is wrong and how to mend it."""
 
     def __init__(
         self,
@@ -117,26 +119,27 @@ class ModelFailed(Exception):
         super().__init__(sentence)
         self.trouble = trouble
         self.status = status
-        """HTTP status, where one came; 200 for an error inside a stream."""
+        """The HTTP status, where one came; 200 for an error inside a stream."""
         self.retry_after_s = retry_after_s
-        """Seconds the vendor asked to wait."""
+        """The seconds the vendor asked to wait."""
         self.resets_at = resets_at
-        """Unix seconds at which a usage limit ends, as far as the vendor said."""
+        """The Unix time at which a usage limit ends, where the vendor said so."""
         self.usage = usage or Usage()
-        """What it cost all the same."""
+        """The tokens it cost anyway."""
 
 
 def deaf(event: LlmEvent) -> None:
-    """Listens to nothing."""
+    """Ignore the event."""
 
 
 class Provider(Protocol):
     def ask(self, request: ModelRequest, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
         """
-        The model's next turn. Who waits for long asks `stop` meanwhile and, told so, gives up.
+        Return the model's next turn. A provider that waits long calls `stop` meanwhile, and gives up once it is
+        true.
 
         Raises:
-            ModelFailed: there is no turn, and this provider will not get one by asking again.
+            ModelFailed: there is no turn, and asking this provider again brings none.
         """
 
 
@@ -146,29 +149,32 @@ _VERSION = re.compile(r"/v\d+\w*(/|$)")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
     model: str
-    """As the vendor calls it."""
+    """The vendor's name for the model."""
     api_key: str = field(default="", repr=False)
-    """Empty for a server that wants none."""
+    """The key; empty for a server that needs none."""
     base_url: str | None = None
-    """With or without `/v1`; None is the vendor's own."""
+    """The address, with or without `/v1`; None is the vendor's own."""
     headers: Mapping[str, str] = field(default_factory=dict)
     max_output_tokens: int | None = None
-    """The most for one answer where a request does not say; None is the vendor's choice."""
+    """The most tokens of one answer where a request sets none; None is the vendor's choice."""
     silence_s: float = 120.0
-    """Seconds without a byte after which there will be no answer."""
+    """Seconds without a byte after which a try has failed."""
     quiet_s: float = 600.0
-    """Seconds in which nothing of the answer came, only signs of life, after which there will be none."""
+    """Seconds with signs of life only, and nothing of the answer, after which a try has failed."""
     longest_s: float = 1200.0
     """Seconds that one try may take in all."""
     effort: str | None = None
-    """How hard the model should think, in the vendors' words (`none`, `minimal`, `low` ... `max`); None leaves it."""
+    """
+    How hard the model should think, in the vendors' words (`none`, `minimal`, `low` ... `max`); None is its
+    default.
+    """
     name: str = ""
-    """What it is called in sentences; empty is the model's name."""
+    """The name for messages; empty is the model's name."""
     account: str = ""
-    """Our name for whose door it is; what is sealed for one account no other can open."""
+    """Our name for the account; a block sealed for one account cannot be opened by another."""
 
     def most_tokens(self, asked: int | None) -> int | None:
-        """For one answer: what is asked for, as far as the model gives as much."""
+        """Return the most tokens of one answer: as many as are asked for, within the model's limit."""
         return min((most for most in (asked, self.max_output_tokens) if most is not None), default=None)
 
     @property
@@ -177,18 +183,18 @@ class Endpoint:
 
 
 def add_version(base_url: str) -> str:
-    """The address with the version the wire has in it, `/v1` where it names none; without its query."""
+    """Return the address with the wire's version (`/v1` if it has none), without its query."""
     bare = _bare(base_url)
     return bare if _VERSION.search(urlsplit(bare).path) else f"{bare}/v1"
 
 
 def strip_version(base_url: str) -> str:
-    """The address without the wire's version and without its query."""
+    """Return the address without the wire's version and without its query."""
     return _bare(base_url).removesuffix("/v1")
 
 
 def query(base_url: str) -> dict[str, str]:
-    """What an address wants sent along with every request (`?api-version=...`)."""
+    """Return the query of an address (`?api-version=...`), which goes along with every request."""
     return dict(parse_qsl(urlsplit(base_url).query, keep_blank_values=True))
 
 

@@ -1,6 +1,5 @@
 """
-The scripted model: replays turns that a person wrote, where their conditions hold. No intelligence, no
-network.
+The scripted model: replays turns that a person wrote, where their conditions hold.
 
     turns:
       - say: "I will read it first"
@@ -12,12 +11,12 @@ network.
       - pause_s: 5
         calls: [{tool: finish, summary: "renamed"}]
 
-A script that begins with `family: NAME` is taken for a model of that family; it is said to be `scripted` all the same.
-Several, one after a line of `---` each, are several models.
+A script that begins with `family: NAME` counts as a model of that family, though its name is `scripted`. Several
+scripts, separated by lines of `---`, are several models.
 
-The script is read once in each conversation, downwards: each time the model is asked, it takes the first turn below the
-last one it took whose `attempt` and `phase` are these and whose `when` holds for what it is shown. What it passed over
-it does not come back to. Where no turn is left that fits, the model fails and says so.
+The script is read once in each conversation, downwards. For each question the model takes the next turn that fits:
+one with this `attempt` and `phase`, and whose `when` holds. It never returns to turns it passed over. Where no turn is
+left that fits, the model fails and says so.
 """
 
 import re
@@ -40,7 +39,7 @@ _ASK_S = 0.1
 
 
 class ScriptedCall(BaseModel):
-    """A tool and, beside it, its arguments as they are."""
+    """A tool and, beside it, its arguments."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -48,20 +47,20 @@ class ScriptedCall(BaseModel):
 
 
 class When(BaseModel):
-    """What must hold for a turn to be taken; all that is given must hold."""
+    """The conditions of a turn; all that are given must hold."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     last_result_contains: str | None = None
-    """Text in one of the results of the calls made last."""
+    """A text in one of the results of the last calls."""
     last_result_is_error: bool | None = None
-    """Whether one of those results is an error."""
+    """One of those results is an error, or none is."""
     shown_contains: str | None = None
-    """Text anywhere in what the user's side has said so far, the task card and the reasons in it included."""
+    """A text anywhere on the user's side so far, the task card included."""
 
 
 class ScriptedTurn(BaseModel):
-    """One turn: text, calls, or both; a turn with neither is the empty turn some models give."""
+    """One turn: text, calls, or both. A turn with neither is the empty turn that some models give."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -69,11 +68,11 @@ class ScriptedTurn(BaseModel):
     calls: tuple[ScriptedCall, ...] = ()
     when: When | None = None
     attempt: int | None = Field(default=None, ge=1)
-    """Taken only in this attempt at the task; None is any."""
+    """The attempt it is for; None is any."""
     phase: PhaseName | None = None
-    """Taken only in this phase; None is any. A script that has turns for `plan` is led through that phase first."""
+    """The phase it is for; None is any. A script with turns for `plan` goes through that phase first."""
     pause_s: float = Field(default=0.0, ge=0)
-    """Time the model takes for the turn."""
+    """The seconds the model takes for the turn."""
 
 
 class ScriptedTurns(BaseModel):
@@ -81,11 +80,14 @@ class ScriptedTurns(BaseModel):
 
     turns: tuple[ScriptedTurn, ...] = Field(min_length=1)
     family: Slug = MODEL
-    """Whose mind it plays."""
+    """The family it plays."""
 
 
 def scripts_in(text: str) -> tuple[str, ...]:
-    """The scripts of a text that holds several, each with as many empty lines before it as it has lines above it."""
+    """
+    Return the scripts of a text that holds several, each padded with empty lines so that its line numbers are
+    right.
+    """
     found: list[str] = []
     at = 0
     for end in (*(match.start() for match in _APART.finditer(text)), len(text)):
@@ -104,7 +106,7 @@ def read_script(text: str, name: str) -> ScriptedTurns:
 
 
 class ScriptedModel:
-    """A provider that keeps nothing between questions: where it is in the script, the conversation tells."""
+    """A provider without memory: the conversation tells where in the script it is."""
 
     def __init__(self, script: str, *, attempt: int, name: str = "script") -> None:
         """
@@ -123,7 +125,7 @@ class ScriptedModel:
 
     @property
     def plans(self) -> bool:
-        """Whether it has turns for PLAN."""
+        """True where the script has turns for the phase `plan`."""
         return any(turn.phase == "plan" for turn in self._script.turns)
 
     def ask(self, request: ModelRequest, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
@@ -133,10 +135,10 @@ class ScriptedModel:
         turn = self._script.turns[number]
         _pause(turn.pause_s, stop)
         calls = tuple(_call(call, number, place) for place, call in enumerate(turn.calls))
-        said: tuple[Part, ...] = (Text(text=turn.say),) if turn.say else ()
+        parts: tuple[Part, ...] = (Text(text=turn.say),) if turn.say else ()
         return Turn(
             role="assistant",
-            parts=said + calls,
+            parts=parts + calls,
             id=f"scripted-{number}",
             model=MODEL,
             stop="calls" if calls else "end",
@@ -144,7 +146,7 @@ class ScriptedModel:
 
 
 def next_turn(script: ScriptedTurns, attempt: int, turns: tuple[Turn, ...], phase: PhaseName = "execute") -> int | None:
-    """The index of the turn the script has for what was said so far; None when none fits."""
+    """Return the index of the turn that fits the conversation so far; None when none fits."""
     taken = next((turn.id for turn in reversed(turns) if turn.role == "assistant"), "")
     match = _ID.fullmatch(taken)
     first = int(match[1]) + 1 if match else 0
@@ -168,8 +170,8 @@ def _holds(when: When, turns: tuple[Turn, ...]) -> bool:
 
 
 def _shown(turns: tuple[Turn, ...]) -> list[str]:
-    said = [turn for turn in turns if turn.role == "user"]
-    return [part.text for turn in said for part in turn.parts if isinstance(part, Text | ToolResult)]
+    shown = [turn for turn in turns if turn.role == "user"]
+    return [part.text for turn in shown for part in turn.parts if isinstance(part, Text | ToolResult)]
 
 
 def _call(call: ScriptedCall, turn: int, place: int) -> ToolCall:

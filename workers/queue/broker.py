@@ -1,13 +1,13 @@
 """
 The door to Celery and Redis: the app, its queues and settings, and the connection every process uses.
 
-Celery carries messages to worker processes and nothing else: no result backend, no chord, no retries of its own. What
-must be remembered is in the journal and in git; whatever lies in Redis may be lost at any moment, and costs time only.
-Leases, answers and presence, which also live in Redis, are in `workers.queue.leases` and `workers.queue.replies`.
+Celery carries messages to workers and nothing else: no result backend, no chord, no retries of its own. The journal and
+git remember; whatever lies in Redis may be lost at any moment, and costs time only. Leases, presence and answers, which
+also live in Redis, are in `workers.queue.leases` and `workers.queue.replies`.
 
-Why not trust redelivery: with late acknowledgement a killed pool child's message comes back after seconds, but a
-killed main process' message only after the visibility timeout, and a message popped by a dying connection never.
-So the sender watches leases and sends again, and a second delivery of the same id does nothing.
+Why not trust redelivery: a killed pool child's message comes back after seconds. But a killed main process's comes only
+after the visibility timeout, and one popped by a dying connection never. So the sender watches leases and sends again;
+a second delivery of the same id does nothing.
 """
 
 import re
@@ -35,12 +35,14 @@ BrokerAway = (
     TryAgainError,
 )
 """
-What is raised while Redis cannot be reached, or is there and takes nothing for the time being: its memory or disk is
-full, it is a replica, it loads its data or runs a script. The caller waits and tries again, nothing is lost.
+The exceptions while Redis cannot be reached, or takes nothing for now: it is full, a replica, loading, or running a
+script.
+
+The caller waits and tries again; nothing is lost.
 """
 
 RedisTrouble = redis.RedisError
-"""Whatever Redis has to say against a command: for the one who goes on without it in any case."""
+"""Any complaint of Redis about a command, for callers that continue in any case."""
 
 # The library has no class for these: a snapshot that cannot be written, a script that runs long, replicas that are
 # gone. Without one they could not be told from a command that is wrong. Celery's client reads by the same table.
@@ -51,7 +53,7 @@ _IN_A_SCRIPT = re.compile(r" -(?:OOM|READONLY|MISCONF|BUSY|NOREPLICAS|LOADING|MA
 
 
 class Redis(redis.Redis):
-    """A client that knows a script stopped by a Redis that takes nothing from a script that is wrong."""
+    """A client that tells a script stopped by a full or busy Redis from a script that is wrong."""
 
     def eval(self, script: str, numkeys: int, *keys_and_args: Any) -> Any:
         try:
@@ -69,7 +71,7 @@ _SOCKET_OPTIONS: dict[str, Any] = {
     "health_check_interval": 10,
 }
 _KEEPALIVE: dict[str, Any] = {"socket_keepalive": True}
-"""Of TCP alone."""
+"""Options for TCP connections alone."""
 _TRANSPORT_OPTIONS: dict[str, Any] = {
     # Longer than any order; recovery never waits for it (see the module's text).
     "visibility_timeout": 24 * 3600,
@@ -111,11 +113,11 @@ class RegisteredJob(Protocol):
 
 
 class BrokerRefused(InfrastructureError):
-    """Redis is there and will not have us: a wrong password, a wrong database. One sentence."""
+    """Redis refuses us, or cannot be used: a wrong password, database or URL. One sentence."""
 
 
 def use_broker(url: str) -> None:
-    """Points this process at the Redis behind `url`; called once, at an entry point."""
+    """Point this process at the Redis behind `url`; called once, at an entry point."""
     if url.startswith("unix://"):
         app.conf.broker_url = url.replace("unix://", "redis+socket://", 1)
     else:
@@ -125,10 +127,11 @@ def use_broker(url: str) -> None:
 
 def connect(url: str) -> Redis:
     """
-    A client of the Redis behind `url` (`redis://`, `rediss://` or `unix://`); connects at its first command.
+    Make a client of the Redis behind `url` (`redis://`, `rediss://` or `unix://`); it connects at its first
+    command.
 
     Raises:
-        BrokerRefused: the URL is of no such form.
+        BrokerRefused: the URL has another form.
     """
     try:
         keepalive = {} if url.startswith("unix://") else _KEEPALIVE
@@ -143,10 +146,10 @@ def connect(url: str) -> Redis:
 
 def ping(client: Redis, url: str) -> None:
     """
-    Asks Redis whether it will serve us.
+    Check that Redis serves us.
 
     Raises:
-        BrokerRefused: it answers, and says no; or nothing answers there. One sentence with the mend.
+        BrokerRefused: it refuses, or does not answer. One sentence with the mend.
     """
     shown = without_password(url)
     try:
@@ -166,21 +169,21 @@ def ping(client: Redis, url: str) -> None:
 
 def send(job: RegisteredJob, message: Message, *, message_id: str) -> None:
     """
-    Puts one message on its job's queue. At least once: the receiver drops what it has had already.
+    Put one message on its job's queue. It arrives at least once; the receiver drops repeats.
 
     Raises:
-        BrokerAway: Redis is unreachable; nothing was promised.
+        BrokerAway: Redis cannot be reached; nothing was promised.
     """
     job.apply_async((message.encode(),), task_id=message_id, retry=False)
 
 
 def count_waiting(client: Redis, queue: Queue) -> int:
-    """Messages waiting in a queue that no worker has taken yet."""
+    """Count the messages in a queue that no worker has taken yet."""
     return int(client.llen(queue))
 
 
 def without_password(url: str) -> str:
-    """The URL as it may be shown."""
+    """Return the URL without its password, for messages."""
     scheme, separator, rest = url.partition("://")
     secret, at, host = rest.rpartition("@")
     return f"{scheme}{separator}{'***@' if at and secret else ''}{host}"

@@ -1,8 +1,8 @@
 """
-Where any message enters a worker: decode, take the lease, say so, do the work, answer.
+The way of every message through a worker: decode, take the lease, announce the start, do the work, answer.
 
-This is the one place a broad `except` stands: whatever the work raises becomes a log line with its traceback, and
-the answer that infrastructure stood in the way, naming it. Mistakes the work knows of are answers of its own.
+This is the one place with a broad `except`: whatever the work raises becomes a log line with its traceback, and an
+answer that names the infrastructure problem. Mistakes that the work foresees are answers of its own.
 """
 
 import os
@@ -28,16 +28,16 @@ log = structlog.get_logger()
 
 _REDIS_AWAY_S = 60.0
 _MOST_SAID = 2000
-"""Characters of what was raised that go into an answer; the log has all of it."""
+"""Characters of an exception that go into an answer; the log has all of it."""
 
 
 Failed = Callable[[str], Message]
-"""Makes the answer that infrastructure stood in the way, from a sentence."""
+"""Makes an answer from a sentence on an infrastructure problem."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """What the wire must know of a message, whatever is in it."""
+    """The facts about a message that its delivery needs, whatever its content."""
 
     message_id: str
     token: str
@@ -47,17 +47,19 @@ class Delivery:
 
 
 Work = Callable[[Callable[[], bool]], Message]
-"""Given a function that turns true when the lease is lost: it must then stop, and is not asked for its answer."""
+"""
+Does the work. It gets a function that turns true when the lease is lost: it must then stop, and its answer is not used.
+"""
 
 
 def deliver(delivery: Delivery, work: Work, *, apart: bool) -> None:
     """
-    Works on a message if it is neither done, fenced nor in another's hands, and answers it. A stale one is answered
-    without being worked on.
+    Work on a message and answer it, unless it is done, fenced or held by another worker. A stale one is answered
+    without work.
 
-    `apart`: in a process of its own. Whatever the work leaves in memory, and whatever it starts, goes with it; when
-    that process dies before its time, its lease is given back at once, so that the sender need not wait for it to run
-    out. An agent's order is worth that; the gate's messages run git and commands only, and are quicker without.
+    `apart` runs the work in a process of its own, which takes its memory and its children along. If that process
+    dies, its lease is given back at once, so that the sender need not wait. An agent's order is worth that. The
+    gate's messages only run git and commands, and are quicker without.
     """
     die_with_parent()
     settings = Settings()
@@ -79,7 +81,7 @@ def _deliver_apart(delivery: Delivery, work: Work, settings: Settings) -> None:
 
 
 def _work_within(place: Path, delivery: Delivery, work: Work, settings: Settings) -> None:
-    """Temporary files go where the caller finds them, however this process ends; a full disk is the work's to tell."""
+    """Put temporary files where the caller finds them, however this process ends; the work reports a full disk."""
     with suppress(OSError):
         place.mkdir(mode=0o700, exist_ok=True)
     tempfile.tempdir = str(place)
@@ -92,25 +94,25 @@ def _work_and_answer(delivery: Delivery, work: Work, settings: Settings) -> None
 
 
 def _work_under_lease(client: Redis, delivery: Delivery, work: Work, settings: Settings) -> None:
-    told = log.bind(run=delivery.run, message_id=delivery.message_id)
+    logger = log.bind(run=delivery.run, message_id=delivery.message_id)
     lease = _claim(client, delivery, settings)
     if not isinstance(lease, leases.Lease):
-        told.info("message.refused", why=lease)
+        logger.info("message.refused", why=lease)
         return
     with leases.keep_lease(lease):
         result = _stale(delivery) or _worked_on(client, delivery, work, lease, settings)
         if lease.is_lost():
-            told.warning("message.lease_lost")
+            logger.warning("message.lease_lost")
             return
         replies.answer(client, delivery.run, delivery.message_id, result)
-    told.info("message.answered")
+    logger.info("message.answered")
 
 
 def _stale(delivery: Delivery) -> Message | None:
     """
-    The answer to a message that has lain too long; None when it has not.
+    Return the answer to a message that has waited too long; None when it has not.
 
-    Asked under the lease: a fresh copy of it, at work elsewhere, is not answered by the copy left behind.
+    This is checked under the lease: a fresh copy that another worker holds must not be answered by an old one.
     """
     late_s = time.time() - delivery.start_by
     if late_s <= 0:
@@ -120,16 +122,16 @@ def _stale(delivery: Delivery) -> Message | None:
 
 
 def _worked_on(client: Redis, delivery: Delivery, work: Work, lease: leases.Lease, settings: Settings) -> Message:
-    told = log.bind(run=delivery.run, message_id=delivery.message_id)
+    logger = log.bind(run=delivery.run, message_id=delivery.message_id)
     _tell_started(client, delivery, settings)
-    told.info("message.started")
+    logger.info("message.started")
     try:
         return work(lease.is_lost)
     except Exception as broken:
-        told.exception("message.broken")
-        said = f"{type(broken).__name__}: {broken}"[:_MOST_SAID]
+        logger.exception("message.broken")
+        sentence = f"{type(broken).__name__}: {broken}"[:_MOST_SAID]
         # A name of a file may be in it, and need not be UTF-8; an answer is.
-        return delivery.failed(said.encode(errors="backslashreplace").decode())
+        return delivery.failed(sentence.encode(errors="backslashreplace").decode())
 
 
 def _broker(settings: Settings) -> str:
@@ -139,7 +141,7 @@ def _broker(settings: Settings) -> str:
 
 
 def _claim(client: Redis, delivery: Delivery, settings: Settings) -> leases.Lease | leases.Claim:
-    """The lease, or why not; a Redis that is away is waited for a minute, then the message is given up."""
+    """Take the lease, or return why not. A Redis that is away is waited for a minute."""
     give_up = time.monotonic() + _REDIS_AWAY_S
     while True:
         try:

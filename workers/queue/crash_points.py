@@ -1,8 +1,8 @@
 """
-Places at which a process may be told to die, for tests of what comes after a crash. Nothing happens unless told.
+Crash points: places at which a test can kill a process, to see what follows a crash.
 
-`FORGEPOOL_FAULT=<point>:<file>` kills the first process that reaches the point: whoever creates the file dies, with
-SIGKILL, as if the power had gone. Nobody dies twice: the file is there then.
+`FORGEPOOL_FAULT=POINT:FILE` kills the first process that reaches the point, with SIGKILL, as if the power had gone.
+That process creates the file; once the file exists, no other process dies.
 """
 
 import os
@@ -13,16 +13,16 @@ from forgepool.workers.schema.settings import fault
 
 def crash_here(*points: str) -> None:
     """
-    Ends this process here, if one of these is where it was asked to end.
+    Kill this process if `FORGEPOOL_FAULT` names one of these points.
 
     `<kind of event>.unjournaled` and `.journaled` are the run loop's, around the keeping of such an event;
     `landing.before-push` and `landing.after-push` the lander's; `entry.given.pushed` comes after the push to a gate.
     """
-    told = fault()
-    if told is None or told[0] not in points:
+    chosen = fault()
+    if chosen is None or chosen[0] not in points:
         return
     try:
-        os.close(os.open(told[1], os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        os.close(os.open(chosen[1], os.O_CREAT | os.O_EXCL | os.O_WRONLY))
     except FileExistsError:
         return
     os.kill(os.getpid(), signal.SIGKILL)

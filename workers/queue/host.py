@@ -1,12 +1,12 @@
 """
-The process that stands over the Celery workers of a host: starts them, announces them, ends what they leave behind.
+The process over a host's Celery workers: it starts them, announces them, and ends what they leave behind.
 
     host (sub-reaper) -> a Celery main for each post -> one pool child per message -> commands
 
-A main is forked from the host, which has imported all that messages need: it starts at once. A pool child or a main
-killed with -9 leaves its commands without a parent: the kernel hands them to the host, which knows its own children
-and kills whatever else it is given. When the host's own parent dies (a one-machine run that was killed), the kernel
-sends it SIGUSR1 and it takes everything with it.
+A main is forked from the host, which has imported what messages need, so it starts at once. A pool child or a main
+killed with -9 leaves its commands without a parent. The kernel hands them to the host, which kills every process that
+is not its own worker. When the host's parent dies (a one-machine run that was killed), the kernel sends it SIGUSR1 and
+it ends everything.
 """
 
 import gc
@@ -51,11 +51,11 @@ _NEEDED: dict[Queue, tuple[str, ...]] = {
     LANDINGS: ("forgepool.supervisor.gate.land",),
     REVIEWS: (),
 }
-"""By queue, what every message of it needs."""
+"""The modules that every message of a queue needs."""
 
 
 def import_needed(queues: Iterable[Queue]) -> None:
-    """Once, before the forks: a process per message must not import anew what every message needs."""
+    """Import what messages need, once before the forks, so that no process per message does it again."""
     # What is imported stays: the collector would look through it again and again, and find nothing.
     gc.disable()
     for queue in queues:
@@ -66,7 +66,7 @@ def import_needed(queues: Iterable[Queue]) -> None:
 
 
 def work(queues: tuple[Queue, ...], concurrency: int) -> None:
-    """Serves messages of these queues, so many at once, until SIGTERM. Reads its broker from the settings."""
+    """Serve messages of these queues, `concurrency` at once, until SIGTERM. The settings name the broker."""
     settings = Settings()
     log_to_stderr()
     use_broker(settings.broker_url or "")
@@ -95,7 +95,7 @@ _LONGEST_PAUSE_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerPost:
-    """What a host's worker listens to, and where its log goes."""
+    """A worker of a host: its queues, and the file of its log."""
 
     queues: tuple[str, ...]
     concurrency: int
@@ -104,7 +104,7 @@ class WorkerPost:
 
 def serve(posts: Sequence[WorkerPost], settings: Settings) -> int:
     """
-    Runs a worker for each post until told to stop, and starts one again when it dies. Returns the exit status.
+    Run a worker for each post until told to stop, and restart each that dies. Return the exit status.
 
     SIGTERM or SIGINT once lets running work finish; twice, or SIGUSR1, ends everything at once.
     """
@@ -117,7 +117,7 @@ def serve(posts: Sequence[WorkerPost], settings: Settings) -> int:
 
 
 class _Worker:
-    """One post's worker: the process that runs, or the time at which the next one starts."""
+    """One post's worker: its process, or the time at which the next one starts."""
 
     def __init__(self, post: WorkerPost, settings: Settings) -> None:
         self.post, self.settings = post, settings
@@ -131,7 +131,7 @@ class _Worker:
         return self.child is not None and self.child.running()
 
     def notice_death(self) -> bool:
-        """Whether it has died since it was last asked. The next starts at once at first, then ever more slowly."""
+        """Return whether it has died since the last call. It restarts at once at first, then ever more slowly."""
         if self.child is None or self.child.running():
             return False
         lived_long = time.monotonic() > self.started + _LONGEST_PAUSE_S
@@ -158,7 +158,7 @@ class _Worker:
 
 
 class _Watch:
-    """The loop's memory: the workers, and what the signals have asked for."""
+    """The state of the loop: the workers, and what signals have asked for."""
 
     def __init__(self, posts: Sequence[WorkerPost], settings: Settings) -> None:
         self.settings = settings
@@ -174,7 +174,7 @@ class _Watch:
         signal.signal(PARENT_DIED, self._end)
 
     def run(self) -> int:
-        """Whatever ends it, a bug included, nothing it has started or laid down stays behind."""
+        """Run until told to stop. Whatever ends it, nothing it started or laid down stays behind."""
         try:
             self._stand()
         finally:
@@ -208,7 +208,7 @@ class _Watch:
             worker.start_when_due()
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
-        """The first request is passed on to the workers; a second one, by a person, does not wait for them."""
+        """Pass the first request on to the workers; a second one, by a person, does not wait for them."""
         if self.asked:
             self.at_once = True
         self.asked = max(self.asked, 1)
@@ -217,7 +217,7 @@ class _Watch:
         self.at_once = True
 
     def _bury(self) -> None:
-        """Ends what the kernel handed us: processes whose parents, of our workers, are dead."""
+        """End the processes that the kernel handed us, whose parents among our workers are dead."""
         known = {worker.child.pid for worker in self.workers if worker.child is not None and worker.running()}
         orphans = tree.orphans_of_mine(known)
         if orphans:
@@ -253,8 +253,8 @@ class _Watch:
 
 
 def worker_environment(settings: Settings) -> Mapping[str, str]:
-    """This process' environment, with the settings in force said in so many words."""
-    said = {
+    """Return this process's environment, with the settings in force written out."""
+    variables = {
         "FORGEPOOL_HOME": str(settings.home),
         "FORGEPOOL_CACHE": str(settings.cache),
         "FORGEPOOL_HOST": settings.host,
@@ -262,4 +262,4 @@ def worker_environment(settings: Settings) -> Mapping[str, str]:
         "FORGEPOOL_LEASE_TTL_S": str(settings.lease_ttl_s),
         "FORGEPOOL_SANDBOX": settings.sandbox,
     }
-    return whole_environment() | said
+    return whole_environment() | variables

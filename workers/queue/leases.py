@@ -1,10 +1,9 @@
 """
-Leases: at most one process works on a message at a time, and everybody can see that it lives.
+Leases and presence: at most one process works on a message, and every process can see which workers live.
 
-A lease is a Redis key with the attempt's token and its holder, gone when it is not renewed. The sender's *fence*
-ends a message for good: a fenced message is neither begun nor gone on with. `done` marks a message as answered.
-Losing Redis loses leases, fences and marks; a holder then takes its lease again (nobody else can have been given
-the message), so running work survives the loss.
+A lease is a Redis key with the attempt's token and its holder; it expires unless it is renewed. The sender's *fence*
+ends a message for good: a fenced message is neither begun nor continued. `done` marks a message as answered. If Redis
+loses them, a holder takes its lease again (no other process can have the message), so running work survives the loss.
 """
 
 import json
@@ -44,7 +43,7 @@ Claim = Literal["claimed", "held", "done", "fenced"]
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds a lease: read by the orchestrator for display, and by whoever must end the process."""
+    """The holder of a lease. The orchestrator shows it, and ends its process by it."""
 
     token: str
     host: str
@@ -61,7 +60,7 @@ class Holder:
 
 @dataclass(slots=True, kw_only=True)
 class Lease:
-    """Held by one process for one message; `lost()` turns true once and for ever."""
+    """A lease that one process holds for one message. Once it is lost, it stays lost."""
 
     client: Redis
     message_id: str
@@ -74,7 +73,7 @@ class Lease:
         return self._gone.is_set()
 
     def renew(self) -> None:
-        """Tells Redis that the holder lives. An unreachable Redis takes nothing from the holder."""
+        """Tell Redis that the holder lives. An unreachable Redis takes nothing from the holder."""
         try:
             kept = self.client.eval(
                 _RENEW, 3, *_keys(self.message_id), self.holder.encode(), str(int(self.ttl_s * 1000))
@@ -89,14 +88,14 @@ class Lease:
             self.renew()
 
     def release(self) -> None:
-        """Gives the lease back, where Redis is there to take it; else it runs out by itself."""
+        """Give the lease back; if Redis is away, it expires by itself."""
         self._released.set()
         abandon(self.client, self.message_id, self.holder)
 
 
 @contextmanager
 def keep_lease(lease: Lease) -> Iterator[Lease]:
-    """Renews the lease in a thread of its own, and gives it back at the end."""
+    """Renew the lease in its own thread, and give it back at the end."""
     thread = threading.Thread(target=lease._keep, name="lease", daemon=True)
     thread.start()
     try:
@@ -107,21 +106,21 @@ def keep_lease(lease: Lease) -> Iterator[Lease]:
 
 
 def claim(client: Redis, message_id: str, *, token: str, host: str, ttl_s: float) -> Lease | Claim:
-    """The lease on a message, or why it is not to be had."""
+    """Take the lease on a message, or return why that is not possible."""
     holder = Holder(token, host, os.getpid())
-    said = client.eval(_CLAIM, 3, *_keys(message_id), holder.encode(), str(int(ttl_s * 1000)))
-    if said == "claimed":
+    outcome = client.eval(_CLAIM, 3, *_keys(message_id), holder.encode(), str(int(ttl_s * 1000)))
+    if outcome == "claimed":
         return Lease(client=client, message_id=message_id, holder=holder, ttl_s=ttl_s)
-    return cast(Claim, said)
+    return cast(Claim, outcome)
 
 
 def fence(client: Redis, message_id: str) -> None:
-    """Ends a message: whoever holds it stops within a quarter of the lease's life, nobody begins it again."""
+    """End a message for good. Its holder stops within a quarter of the lease's life, and no worker begins it again."""
     client.set(_keys(message_id)[1], "1", ex=_KEEP_S)
 
 
 def abandon(client: Redis, message_id: str, holder: Holder) -> None:
-    """Gives back the lease of a holder that is known to be dead, if it still stands."""
+    """Give back the lease of a dead holder, if it still stands."""
     try:
         client.eval(_RELEASE, 1, _keys(message_id)[0], holder.encode())
     except BrokerAway:
@@ -129,11 +128,11 @@ def abandon(client: Redis, message_id: str, holder: Holder) -> None:
 
 
 def holders(client: Redis, message_ids: Sequence[str]) -> dict[str, Holder]:
-    """Of these messages, those that somebody holds now."""
+    """Return the holders of those messages that are held now."""
     if not message_ids:
         return {}
-    values = cast(list[str | None], client.mget([_keys(one)[0] for one in message_ids]))
-    return {one: Holder.decode(value) for one, value in zip(message_ids, values, strict=True) if value}
+    values = cast(list[str | None], client.mget([_keys(message_id)[0] for message_id in message_ids]))
+    return {message_id: Holder.decode(value) for message_id, value in zip(message_ids, values, strict=True) if value}
 
 
 def key_of_done(message_id: str) -> str:
@@ -145,7 +144,7 @@ def keep_s() -> int:
 
 
 def _keys(message_id: str) -> tuple[str, str, str]:
-    """The message's lease, fence and done keys."""
+    """Return the message's lease, fence and done keys."""
     return (f"forgepool:lease:{message_id}", f"forgepool:fence:{message_id}", f"forgepool:done:{message_id}")
 
 
@@ -171,7 +170,7 @@ def withdraw(client: Redis, present: Present) -> None:
 
 
 def present(client: Redis) -> tuple[Present, ...]:
-    """All that have announced themselves lately, by host and process id."""
+    """Return all workers that announced themselves lately, by host and process id."""
     keys = sorted(cast(list[str], list(client.scan_iter(match="forgepool:worker:*", count=1000))))
     if not keys:
         return ()
@@ -181,15 +180,15 @@ def present(client: Redis) -> tuple[Present, ...]:
 
 def slots(workers: tuple[Present, ...], queue: str, *, beside: str | None = None) -> int:
     """
-    How many messages of a queue can be worked on at once.
+    Return how many messages of a queue can be worked on at once.
 
-    Who also listens to the queue `beside`, whose messages are few and short, keeps one place free for these, if it has
-    several.
+    A worker that also serves the queue `beside`, whose messages are few and short, keeps one place free for it if
+    it has several.
     """
     free = [worker.concurrency - (beside in worker.queues) for worker in workers if queue in worker.queues]
-    return sum(max(1, one) for one in free)
+    return sum(max(1, places) for places in free)
 
 
 def _key(present: Present) -> str:
-    """One host process stands over several workers, each with queues of its own."""
+    """Return a worker's key. One host process has several workers, each with its own queues."""
     return f"forgepool:worker:{present.host}:{present.pid}:{','.join(present.queues)}"

@@ -1,8 +1,8 @@
 """
-Answers: one Redis stream per run, written by whoever did the work, read by the run's orchestrator.
+Answers to a run: one Redis stream per run, which workers write and the run's orchestrator reads.
 
-A stream costs 0.7 ms from the end of a task to its reader, with one or a thousand tasks outstanding, and survives
-a restart of the orchestrator. Celery's result backend is not used: polling it costs a hundred times the commands.
+A stream takes 0.7 ms from the end of a task to its reader, however many tasks are outstanding. It survives a restart
+of the orchestrator. Celery's result backend is not used: polling it costs a hundred times the commands.
 """
 
 import secrets
@@ -34,15 +34,15 @@ def _stream(run: str) -> str:
 
 
 def tell(client: Redis, run: str, note: Message) -> None:
-    """Adds a note to the run's stream; one that is lost is not missed."""
+    """Add a note to the run's stream. A lost note does no harm."""
     client.xadd(_stream(run), {"m": note.encode()}, maxlen=_KEPT_ANSWERS, approximate=True)
 
 
 def answer(client: Redis, run: str, message_id: str, result: Message) -> None:
     """
-    Adds the answer to a message and marks the message as done, both or neither.
+    Add the answer to a message and mark the message as done: both or neither.
 
-    An unreachable Redis is waited for, a quarter of an hour at most; an answer not given is asked for again.
+    An unreachable Redis is waited for, at most a quarter of an hour; the sender asks again for a missing answer.
 
     Raises:
         BrokerAway: Redis stayed away all that time.
@@ -64,10 +64,7 @@ def answer(client: Redis, run: str, message_id: str, result: Message) -> None:
 
 
 def read(client: Redis, run: str, *, after: str, wait_s: float) -> Iterator[tuple[str, str]]:
-    """
-    Stream ids and texts of what was told after the id `after` ("0-0" for all), waiting up to `wait_s` for the
-    first.
-    """
+    """Yield stream ids and texts after the id `after` ("0-0" for all), waiting up to `wait_s` seconds for the first."""
     reply = client.xread({_stream(run): after}, count=1000, block=max(1, int(wait_s * 1000)))
     for _, entries in cast(list[tuple[str, list[tuple[str, dict[str, str]]]]], reply or []):
         for entry_id, fields in entries:
@@ -75,29 +72,29 @@ def read(client: Redis, run: str, *, after: str, wait_s: float) -> Iterator[tupl
 
 
 _FIRST_LOOK_S, _LOOK_S = 0.02, 0.5
-"""An orchestrator is seldom away; who must wait for it looks less often."""
+"""Seconds between looks for the answer, which grow: an orchestrator is seldom away."""
 _ASK_AGAIN_S = 2.0
 _KEEP_S = 24 * 3600
 _NUMBER_BITS = 53
-"""What every reader of JSON takes for a whole number."""
+"""The bits that every reader of JSON keeps in a whole number."""
 
 
 class PathRequest(Message):
-    """May this order touch these paths, too?"""
+    """A running attempt's question whether its order may touch these paths too."""
 
     kind: Literal["paths_asked"] = "paths_asked"
     order_id: str
     token: str
     number: int
-    """Of the asking: the same number is the same question, whichever host asks it again; no order is in it."""
+    """The number of the question: the same number is the same question, whichever host repeats it. It has no order."""
     paths: tuple[str, ...]
 
 
 class PathsAnswer(Message):
     verdict: Literal["granted", "queued", "refused"]
-    """`queued`: somebody holds some of them, or reads them; the task gets them at its next start."""
+    """The verdict. `queued`: another task holds or reads some of them; this task gets them at its next start."""
     why: str = ""
-    """One sentence, where they are not granted."""
+    """One sentence where they are not granted."""
 
     @property
     def granted(self) -> bool:
@@ -113,9 +110,14 @@ def ask_paths(
     left_s: Callable[[], float],
 ) -> PathsAnswer:
     """
-    What the orchestrator says. It answers at once; who waits longer waits for an orchestrator or a Redis that is away.
+    Ask the orchestrator for paths, and return its answer.
 
-    Paths the task holds already may be among them. Refused, too, when `stop` turns true or no time is left meanwhile.
+    It answers at once; only an absent orchestrator or Redis makes it take longer. The task may hold some of the
+    paths already. The answer is `refused` too when `stop` turns true or no time is left.
+
+    The question goes into the run's stream, and the answer is a key of its own. Redis may lose either, so the
+    question is repeated every few seconds and gets the same answer. No attempt waits for paths that another task
+    holds: it ends, and its task starts again with these paths when they are free.
     """
     # By chance, not by the clock: an order delivered again may be asking on a host whose clock is behind.
     question = PathRequest(
@@ -132,11 +134,11 @@ def ask_paths(
             return answer
         time.sleep(look_s)
         look_s = min(_LOOK_S, look_s * 1.5)
-    return PathsAnswer(verdict="refused", why="the attempt came to its end before anybody answered")
+    return PathsAnswer(verdict="refused", why="the attempt ended before the orchestrator answered")
 
 
 def reply(client: Redis, order_id: str, number: int, answer: PathsAnswer) -> None:
-    """Answers a question; answered again, it says the same."""
+    """Answer a question; a repeated answer says the same."""
     client.set(_key(order_id, number), answer.encode(), ex=_KEEP_S)
 
 
@@ -149,10 +151,10 @@ def _ask(client: Redis, order: WorkOrder, question: PathRequest) -> None:
 
 def _answer(client: Redis, question: PathRequest) -> PathsAnswer | None:
     try:
-        said = cast(str | None, client.get(_key(question.order_id, question.number)))
+        text = cast(str | None, client.get(_key(question.order_id, question.number)))
     except BrokerAway:
         return None
-    return None if said is None else PathsAnswer.model_validate_json(said)
+    return None if text is None else PathsAnswer.model_validate_json(text)
 
 
 def _key(order_id: str, number: int) -> str:

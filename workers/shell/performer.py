@@ -1,7 +1,6 @@
-"""Commands and their effects to facts: what a command runs is run in turn."""
+"""Turns commands and their effects into facts; what a command runs is run in turn."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -34,36 +33,37 @@ from forgepool.workers.shell.programs.shells import dialect_of, find_commands
 _RUNS_VALUES = frozenset(
     ["BASHOPTS", "BASH_ALIASES", "BASH_CMDS", "CDPATH", "POSIXLY_CORRECT", "PROMPT_COMMAND", "PS0", "PS4", "SHELLOPTS"]
 )
-"""Bash runs what they hold, or reads otherwise because of it."""
+"""Variables whose values bash runs, or that change how it reads."""
 _COUNTERS = frozenset(["HISTCMD", "LINENO", "OPTIND", "RANDOM", "SECONDS", "SRANDOM", "EPOCHSECONDS"])
-"""Numbers by themselves; what they are set to is evaluated."""
+"""Variables that count by themselves; bash evaluates what they are set to."""
 _NUMBERS = _COUNTERS | {"BASHPID", "COLUMNS", "EUID", "LINES", "PPID", "SHLVL", "UID"}
 _ARRAYS = frozenset(["DIRSTACK", "FUNCNAME", "GROUPS", "MAPFILE", "PIPESTATUS"])
 _NO_NUMBERS = frozenset(["_", "COPROC", "DIRSTACK", "FUNCNAME", "MAPFILE", "OLDPWD", "OPTARG", "PWD", "REPLY"])
-"""Set by bash, to what a script can choose; and so is all that begins with BASH_."""
+"""Variables that bash sets to values a script can choose, as it does all that begin with BASH_."""
 
 
 @dataclass(slots=True, kw_only=True)
 class ScriptReading:
-    """The facts, and what only the whole of them tells."""
+    """The facts so far, and what only all of them together tell."""
 
     read_file: ReadFile | None
     facts: list[Fact] = field(default_factory=list)
     functions: set[str] = field(default_factory=set)
     changeable: bool = False
-    """Something before this may have written files."""
+    """An earlier command may have written files."""
     moved: bool = False
     """Some `cd` was seen."""
     _deferred_files: list[int] = field(default_factory=list)
     _bodies: list[tuple[int, int]] = field(default_factory=list)
-    _evaluated: set[str] = field(default_factory=set)
+    evaluated: set[str] = field(default_factory=set)
+    """Variables whose values arithmetic evaluates."""
+    arrays: set[str] = field(default_factory=set)
+    unknown: bool = False
+    """Variables may have been set by an unknown text."""
     _loose: set[str] = field(default_factory=set)
     """Variables that may hold something other than a number."""
-    _arrays: set[str] = field(default_factory=set)
     _declared: set[str] = field(default_factory=set)
-    """Variables that `declare` and its kin set to something that may begin with a bracket."""
-    _unknown: bool = False
-    """Variables may have been set by a text that is not known."""
+    """Variables that a declaring builtin sets to a value that may begin with a bracket."""
     _commands: int = 0
     _bytes: int = 0
 
@@ -85,18 +85,9 @@ class ScriptReading:
         if not numeric:
             self._loose.add(name)
 
-    def note_array(self, name: str) -> None:
-        self._arrays.add(name)
-
     def note_declared(self, name: str, value: ShellWord) -> None:
         if value.text.startswith("(") or not (value.static or value.text):
             self._declared.add(name)
-
-    def evaluate(self, names: Sequence[str]) -> None:
-        self._evaluated.update(names)
-
-    def set_unknown(self) -> None:
-        self._unknown = True
 
     def mark_opaque(self, index: int) -> None:
         fact = self.facts[index]
@@ -104,33 +95,33 @@ class ScriptReading:
         self.facts[index] = replace(fact, opaque=True)
 
     def judge_later(self, index: int) -> None:
-        """The command there runs a file; in a loop or function what comes behind it may write that file."""
+        """Note a command that runs a file: in a loop or function, a later command may write that file."""
         self._deferred_files.append(index)
 
     def defer(self, start: int) -> None:
-        """The facts from there on are a function's: where it will run is not known yet."""
+        """Note the facts from `start` on as a function's, whose folder is not known yet."""
         self._bodies.append((start, len(self.facts)))
 
     def unplace(self, start: int) -> None:
-        """The facts from there on may happen in another folder than was thought."""
+        """Forget the folders of the facts from `start` on."""
         for index in range(start, len(self.facts)):
             self._unplace(index)
 
     def finish(self) -> tuple[Fact, ...]:
         """
-        All facts.
+        Return all facts.
 
         Raises:
             Refusal: arithmetic evaluates a variable that need not hold a number.
         """
-        for name in sorted(self._evaluated):
+        for name in sorted(self.evaluated):
             if self._may_run(name):
                 refuse(
                     f"arithmetic runs commands that stand in a variable's value, and {name!r} need not hold a number",
                     f'compare it by [ "${name}" -gt 0 ], count with a loop over {{1..9}}, or let python3 do the sum',
                 )
         for name in sorted(self._declared):
-            if name in self._arrays | _ARRAYS or name.startswith("BASH_"):
+            if name in self.arrays | _ARRAYS or name.startswith("BASH_"):
                 refuse(
                     f"a value in brackets that is declared for the array {name!r} is evaluated",
                     "assign to arrays by name=(...), and to other variables under other names",
@@ -147,7 +138,7 @@ class ScriptReading:
     def _may_run(self, name: str) -> bool:
         if name in self._loose or name in _NO_NUMBERS or name.startswith("BASH_"):
             return True
-        return self._unknown and name not in _NUMBERS
+        return self.unknown and name not in _NUMBERS
 
     def _unplace(self, index: int) -> None:
         fact = self.facts[index]
@@ -157,20 +148,20 @@ class ScriptReading:
 
 @dataclass(slots=True, kw_only=True)
 class StatementPlace:
-    """Where a statement stands: a copy for each subshell."""
+    """The place of a statement; each subshell gets a copy."""
 
     folder: Path | None
     dialect: Dialect = "bash"
     script: str | None = None
     """The file that is being read."""
     texts: int = 0
-    """How many texts within texts."""
+    """The number of texts within texts."""
     wrapped: int = 0
-    """How many wrappers around a command."""
+    """The number of wrappers around a command."""
     files: tuple[Path, ...] = ()
     stops_on_error: bool = False
     own: bool = field(default=True)
-    """Not within a function, a branch or a loop."""
+    """It stands in no function, branch or loop."""
 
     def apart(self) -> "StatementPlace":
         return replace(self)
@@ -181,20 +172,22 @@ _MOST_FILES = 6
 
 
 class Performer(ABC):
-    """Runs commands in the mind; texts they run are read by `walk`, which builds on it."""
+    """
+    Collects the facts of commands without running them. `ScriptWalk`, which builds on it, reads the texts they run.
+    """
 
     def __init__(self, reading: ScriptReading) -> None:
         self.reading = reading
 
     @abstractmethod
     def read(self, text: str, place: StatementPlace) -> None:
-        """The facts of a text that is run there."""
+        """Add the facts of a text that is run there."""
 
     def execute(
         self, argv: tuple[ShellWord, ...], place: StatementPlace, given: Input, *, external: bool = False
     ) -> None:
         """
-        The facts of one command.
+        Add the facts of one command.
 
         Raises:
             Refusal: what it runs is not known.
@@ -226,11 +219,11 @@ class Performer(ABC):
                 place.folder = _join(place.folder, to)
                 self.reading.moved = True
             case Evaluates(name=name):
-                self.reading.evaluate([name])
+                self.reading.evaluated.add(name)
             case Sets(name=name, value=value, numeric=numeric, array=array):
                 self.reading.assign(name, value, numeric=numeric)
                 if array:
-                    self.reading.note_array(name)
+                    self.reading.arrays.add(name)
             case StopsOnError():
                 place.stops_on_error = place.own
 
@@ -274,7 +267,7 @@ class Performer(ABC):
     # -- script files
 
     def _read_file(self, word: ShellWord, dialect: Dialect | None, place: StatementPlace, index: int) -> None:
-        """The facts of a script, into `place`; opaque where it cannot be read, or may be written before it runs."""
+        """Add the facts of a script file; it is opaque where it cannot be read or may be written before it runs."""
         path = _join(place.folder, word)
         if word.text.startswith(("/dev/", "/proc/")):
             refuse("a script is read from what is no file", "give the commands to the tool itself")
@@ -297,7 +290,10 @@ class Performer(ABC):
         return self.reading.read_file(path)
 
     def _read_script(self, text: str, path: Path, dialect: Dialect, place: StatementPlace, index: int) -> None:
-        """Of a script that cannot be parsed, such as ./gradlew, what can be made out; the rest is opaque."""
+        """
+        Add a script's facts. Of one that cannot be parsed, such as ./gradlew, add what looks like commands; the
+        rest is opaque.
+        """
         before = replace(place)
         place.dialect, place.script, place.files = dialect, str(path), (*place.files, path)
         try:
@@ -314,7 +310,7 @@ class Performer(ABC):
     def _leave_opaque(self, place: StatementPlace, index: int) -> None:
         self.reading.mark_opaque(index)
         self.reading.changeable = True
-        self.reading.set_unknown()
+        self.reading.unknown = True
         place.folder = None
 
 
@@ -331,7 +327,7 @@ def _check_program(program: ShellWord) -> None:
 
 
 def _join(folder: Path | None, to: ShellWord | None) -> Path | None:
-    """The path from there; None where it is not known."""
+    """Return the path from a folder; None where it is unknown."""
     if to is None or not to.static or not to.text:
         return None
     if to.text.startswith("/"):

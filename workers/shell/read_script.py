@@ -1,8 +1,8 @@
 """
-What a bash script would run: `read_script` gives its facts, or says that they cannot be known.
+Reads a bash script: `read_script` gives the facts of what it would run, or says that they cannot be known.
 
 The parser makes a tree of the script, and tree-sitter's grammar must find its commands at the same places. `ScriptWalk`
-goes through the tree, and `performer` follows what each command runs in turn. The package's docstring has the reasons.
+goes through the tree, and `performer` follows what each command runs. The package's docstring has the reasons.
 """
 
 from collections.abc import Iterator
@@ -75,8 +75,9 @@ _KINDS = name_set(
 _RUNS = frozenset(["declaration_command", "unset_command", "test_command"])
 _DEEPEST = 8 * DEEPEST
 _FLAT = frozenset(["list", "pipeline", "binary_expression", "concatenation"])
-"""Nested by their length and not by their depth."""
+"""Nodes that nest by their length, not their depth."""
 _UNKNOWN = ShellWord(text="", static=False)
+_CD = frozenset(["cd"])
 _LEAVING = frozenset(["exit", "return", "break", "continue"])
 
 
@@ -87,7 +88,7 @@ class ScriptWalk(Performer):
         super().__init__(reading)
         self._parsed: dict[int, Sequence] = {}
         self._scanners: list[Scanner] = []
-        """Kept, so that no two regions ever have one id."""
+        """Kept, so that no two regions ever have the same id."""
 
     def read(self, text: str, place: StatementPlace) -> None:
         source = encode(text)
@@ -114,10 +115,10 @@ class ScriptWalk(Performer):
         return sequence
 
     def _note(self, scanner: Scanner) -> None:
-        self.reading.evaluate(scanner.evaluated)
+        self.reading.evaluated.update(scanner.evaluated)
         self.reading.facts.extend(Arithmetic(text=text) for text in scanner.sums if not text.isdecimal())
         for name in scanner.defaulted:
-            self._assign(name, _UNKNOWN, numeric=False)
+            self.reading.assign(name, _UNKNOWN, numeric=False)
 
     # -- statements
 
@@ -151,16 +152,16 @@ class ScriptWalk(Performer):
             given = find_piped_input(part)
 
     def _chain(self, chain: AndOrList, place: StatementPlace, given: Input) -> None:
-        """After `&&` what stood before it worked; after `||` it did not, so a `cd` there went nowhere."""
+        """After `&&` the part before has worked; after `||` it has failed, so its `cd` went nowhere."""
         beginning = place.folder
         self._statement(chain.parts[0], place, given)
         for index, (operator, part) in enumerate(zip(chain.operators, chain.parts[1:], strict=True)):
             reached = place.folder
             if operator == "||" and reached != beginning:
-                place.folder = beginning if index == 0 and _is_cd(chain.parts[0]) else None
+                place.folder = beginning if index == 0 and _runs(chain.parts[0], _CD) else None
             self._statement(part, place, Inherited())
             if operator == "||":
-                place.folder = reached if _leaves(part) else (None if place.folder != reached else reached)
+                place.folder = reached if _runs(part, _LEAVING) else (None if place.folder != reached else reached)
 
     def _compound(self, compound: Compound, place: StatementPlace) -> None:
         inside = place.apart() if compound.kind == "(" else place
@@ -168,7 +169,8 @@ class ScriptWalk(Performer):
         self._redirections(compound.redirections, place)
         self._words(compound.words, inside)
         if compound.variable:
-            self._loop_variable(compound)
+            numeric = bool(compound.words) and all(is_number(word.parts) for word in compound.words)
+            self.reading.assign(compound.variable, _UNKNOWN, numeric=numeric)
         own = inside.own
         inside.own = own and compound.kind in "{("
         for part in compound.parts:
@@ -178,10 +180,6 @@ class ScriptWalk(Performer):
         inside.own = own
         if compound.kind in ("for", "while") and inside.folder != before:
             self.reading.unplace(start)
-
-    def _loop_variable(self, compound: Compound) -> None:
-        numeric = bool(compound.words) and all(is_number(word.parts) for word in compound.words)
-        self._assign(compound.variable, _UNKNOWN, numeric=numeric)
 
     def _function(self, name: str, body: Statement, place: StatementPlace) -> None:
         check_definable(name)
@@ -199,9 +197,13 @@ class ScriptWalk(Performer):
         if token.kind == "sum":
             return
         self._words(token.operands, place)
-        self.reading.evaluate(check_operands(token.operands))
+        self.reading.evaluated.update(check_operands(token.operands))
         self.reading.count_command()
-        argv = [_literal("[["), *(_operand(each) for each in token.operands), _literal("]]")]
+        argv = [
+            _literal("[["),
+            *(_literal(each.raw) if each.kind == "operator" else read_word(each) for each in token.operands),
+            _literal("]]"),
+        ]
         self.reading.facts.append(Execution(argv=tuple(argv), cwd=place.folder, script=place.script))
 
     # -- simple commands
@@ -246,20 +248,17 @@ class ScriptWalk(Performer):
         else:
             refuse(f"a variable is declared as {token.raw!r}, which is no plain name", 'write NAME="value"')
         if array:
-            self.reading.note_array(name)
+            self.reading.arrays.add(name)
 
     def _assignment(self, token: Token) -> None:
         name = find_assigned_name(token)
         assert name is not None
         index = find_assigned_index(token)
         if index is not None:
-            self.reading.evaluate(names_in(index))
+            self.reading.evaluated.update(names_in(index))
         if index is not None or is_array(token):
-            self.reading.note_array(name)
+            self.reading.arrays.add(name)
         value, numeric = read_assigned_value(token)
-        self._assign(name, value, numeric=numeric)
-
-    def _assign(self, name: str, value: ShellWord, *, numeric: bool) -> None:
         self.reading.assign(name, value, numeric=numeric)
 
     def _redirections(self, redirections: tuple[Redirection, ...], place: StatementPlace) -> None:
@@ -278,47 +277,44 @@ class ScriptWalk(Performer):
             self._parts(token.parts, place)
 
     def _parts(self, parts: Parts, place: StatementPlace) -> None:
-        """What runs to fill the holes."""
+        """Walk through the regions that run to fill the holes."""
         for region in regions_in(parts):
             self._sequence(self._parsed[id(region)], place.apart())
 
 
 def _check_splitting(token: Token, place: StatementPlace) -> None:
-    """A plain `sh` makes several words of `export A=$b`."""
+    """Refuse `export A=$b` for a plain `sh`, which may make several words of it."""
     if place.dialect != "bash" and read_word(token).several:
         refuse(f"sh may make several words of {token.raw!r}", 'write export NAME="$value"')
-
-
-def _operand(token: Token) -> ShellWord:
-    return _literal(token.raw) if token.kind == "operator" else read_word(token)
 
 
 def _literal(text: str) -> ShellWord:
     return ShellWord(text=text, static=True, written=text)
 
 
-def _is_cd(statement: Statement) -> bool:
-    return isinstance(statement, Simple) and bool(statement.words) and statement.words[0].raw == "cd"
-
-
-def _leaves(statement: Statement) -> bool:
-    return isinstance(statement, Simple) and bool(statement.words) and statement.words[0].raw in _LEAVING
+def _runs(statement: Statement, programs: frozenset[str]) -> bool:
+    return isinstance(statement, Simple) and bool(statement.words) and statement.words[0].raw in programs
 
 
 def _surely_went(statement: Statement, place: StatementPlace) -> bool:
-    """Whether what comes next is in the new folder, or not run at all."""
+    """Return whether the next statement runs in the new folder or not at all."""
     if isinstance(statement, AndOrList):
         parts = (statement.parts[0], statement.parts[-1])
-        return len(statement.parts) == 2 and statement.operators == ("||",) and _is_cd(parts[0]) and _leaves(parts[1])
-    return place.stops_on_error and _is_cd(statement)
+        return (
+            len(statement.parts) == 2
+            and statement.operators == ("||",)
+            and _runs(parts[0], _CD)
+            and _runs(parts[1], _LEAVING)
+        )
+    return place.stops_on_error and _runs(statement, _CD)
 
 
 def read_script(text: str, *, folder: Path, read_file: ReadFile | None = None) -> ShellScript | Unparseable:
     """
-    What a bash script would run, started in `folder`.
+    Return the facts of a bash script that starts in `folder`.
 
-    `read_file` gives the texts of script files by their absolute paths, `..` and symlinks not resolved; what it gives
-    None for stays `opaque`. Ends soon for every text, and raises nothing.
+    `read_file` gives the texts of script files by their absolute paths, `..` and symlinks not resolved. Files for
+    which it gives None stay `opaque`. It ends soon for every text, and raises nothing.
     """
     reading = ScriptReading(read_file=read_file)
     try:
@@ -337,7 +333,7 @@ def read_script(text: str, *, folder: Path, read_file: ReadFile | None = None) -
 
 def find_grammar_commands(source: bytes) -> frozenset[int]:
     """
-    Where, in bytes, the words begin that the grammar takes for a command's name.
+    Return the bytes at which the words begin that the grammar takes for a command's name.
 
     Raises:
         Refusal: it does not understand the script.

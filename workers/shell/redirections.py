@@ -1,4 +1,4 @@
-"""Redirections: which files they open, and what becomes of standard input."""
+"""Redirections and pipes: which files they open, and what standard input then holds."""
 
 import re
 from typing import Literal
@@ -13,7 +13,7 @@ _COPY = re.compile(r"[0-9]+-?|-")
 
 
 def find_opened(redirection: Redirection) -> tuple[Literal["read", "write"], ShellWord] | None:
-    """The file, and what for; None for copies of descriptors and for texts in the script."""
+    """Return the opened file and its mode; None for copied descriptors and for texts in the script."""
     operator = redirection.operator.raw
     if redirection.target is None or operator == "<<<":
         return None
@@ -28,13 +28,13 @@ def find_opened(redirection: Redirection) -> tuple[Literal["read", "write"], She
 
 
 def _check_copied(raw: str) -> None:
-    """Bash expands what follows `>&` twice: of `>&'$(rm x)'` it runs the inside of the quotes."""
+    """Refuse odd targets of `>&`: bash expands them twice, and runs the inside of `>&'$(rm x)'`."""
     if not _PLAIN.fullmatch(raw):
         refuse("what follows >& is expanded twice", "write > file 2>&1")
 
 
 def input_of(redirections: tuple[Redirection, ...], piped: Input) -> Input:
-    """Standard input, given what a pipe would bring."""
+    """Return standard input, given what a pipe brings."""
     found = piped
     for redirection in redirections:
         if redirection.descriptor in ("", "0") and redirection.operator.raw.startswith("<"):
@@ -43,7 +43,7 @@ def input_of(redirections: tuple[Redirection, ...], piped: Input) -> Input:
 
 
 def keeps_output(redirections: tuple[Redirection, ...]) -> bool:
-    """Whether what is written to standard output still goes there."""
+    """Return whether standard output still goes where it went."""
     return all(each.operator.raw.startswith("<") or each.descriptor == "2" for each in redirections)
 
 
@@ -53,17 +53,16 @@ def _input(redirection: Redirection) -> Input:
             return FromFile(path=read_word(redirection.target))
         case "<<<" if redirection.target is not None:
             word = read_word(redirection.target)
-            return StdinText(text=f"{word.text}\n") if word.static else Inherited()
+            return _known(f"{word.text}\n" if word.static else None)
     body = redirection.operator.body
-    text = static_text(body.parts) if body is not None else None
-    return Inherited() if text is None else StdinText(text=text)
+    return _known(static_text(body.parts) if body is not None else None)
 
 
 _ECHO_OPTIONS = re.compile(r"-[neE]+")
 
 
 def find_piped_input(statement: Statement) -> Input:
-    """What a pipe behind it brings, as far as that is known for sure."""
+    """Return what a pipe after the statement brings: the output of `echo`, `printf` or `cat`, where that is certain."""
     if not isinstance(statement, Simple) or not statement.words or not keeps_output(statement.redirections):
         return Inherited()
     words = [read_word(word) for word in statement.words]
@@ -72,9 +71,9 @@ def find_piped_input(statement: Statement) -> Input:
     program, *texts = [word.text for word in words]
     match program:
         case "echo":
-            return _told(_echoed(texts))
+            return _known(_echoed(texts))
         case "printf":
-            return _told(_printed(texts))
+            return _known(_printed(texts))
         case "cat" if not texts or texts == ["-"]:
             return input_of(statement.redirections, Inherited())
         case "cat" if len(texts) == 1 and not texts[0].startswith("-"):
@@ -82,7 +81,7 @@ def find_piped_input(statement: Statement) -> Input:
     return Inherited()
 
 
-def _told(text: str | None) -> Input:
+def _known(text: str | None) -> Input:
     return Inherited() if text is None else StdinText(text=text)
 
 

@@ -1,9 +1,9 @@
 """
-Programs, Python modules and files that a shell command cannot do without, told from its text: pure.
+Finds programs, Python modules and files that a shell command cannot do without.
 
-Only what is certain from the text is named: what stands behind `||`, in a branch or a loop, behind a command that may
-install something or change the PATH, and every word with a variable in it, is left out. A command that the parser
-refuses needs nothing.
+Only requirements that the text makes certain are named. Commands behind `||`, in a branch or a loop are left out, and
+so are words with a variable. The search ends at a command that may install something or change PATH. A command that the
+parser refuses needs nothing.
 """
 
 import re
@@ -28,12 +28,12 @@ _HARMLESS = frozenset(
         "touch tr true uniq wc black flake8 isort mypy pytest ruff",
     )
 )
-"""Behind these, the PATH and what is installed are as they were before."""
+"""Programs after which PATH and the installed programs are as before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A program on the PATH, a module that `name` names for the interpreter `by`, or a file of the work tree."""
+    """A program on PATH, a module for the interpreter `by`, or a file of the work tree."""
 
     kind: Literal["program", "module", "file"]
     name: str
@@ -52,16 +52,20 @@ def requirements_of(script: str) -> tuple[Requirement, ...]:
         words = _static_words(simple)
         if words is None or simple.assignments:
             break
-        found |= dict.fromkeys(one for one in _of_words(words) if one.kind != "file" or not elsewhere)
+        found |= dict.fromkeys(
+            requirement for requirement in _of_words(words) if requirement.kind != "file" or not elsewhere
+        )
         elsewhere = elsewhere or words[:1] == ["cd"]
         if words and words[0] not in _HARMLESS:
             break
     # A file that is named twice may be made by the command itself.
-    return tuple(one for one in found if one.kind != "file" or script.count(one.name) == 1)
+    return tuple(
+        requirement for requirement in found if requirement.kind != "file" or script.count(requirement.name) == 1
+    )
 
 
 def _certain(statement: Statement) -> Iterator[Simple]:
-    """The simple commands that run one after another, up to the first of which it is not certain."""
+    """Yield the simple commands that run one after another, up to the first uncertain one."""
     match statement:
         case Simple():
             yield statement

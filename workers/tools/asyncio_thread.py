@@ -1,6 +1,4 @@
-"""
-An asyncio loop in a thread of its own, for libraries that speak nothing else: asked from here, with a limit on time.
-"""
+"""An asyncio loop in its own thread, for libraries that need one. Questions to it have a time limit."""
 
 import asyncio
 import concurrent.futures
@@ -16,12 +14,8 @@ T = TypeVar("T")
 _LOOK_S = 0.2
 
 
-def _never() -> bool:
-    return False
-
-
 class AsyncioThread:
-    """The thread is there from the first question to the end of the block."""
+    """Runs the thread from the first question to the end of the block."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -41,15 +35,15 @@ class AsyncioThread:
         self._loop = self._thread = None
 
     def begin(self, work: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
-        """Starts work that goes on by itself."""
+        """Start work that goes on by itself."""
         return asyncio.run_coroutine_threadsafe(work, self._started())
 
-    def answer(self, work: Coroutine[Any, Any, T], *, within_s: float, stop: Callable[[], bool] = _never) -> T:
+    def answer(self, work: Coroutine[Any, Any, T], *, within_s: float, stop: Callable[[], bool] = lambda: False) -> T:
         """
-        What the work comes to. It is cancelled when it takes too long, or `stop()` says so.
+        Return the work's result. The work is cancelled when it takes too long or `stop()` says so.
 
         Raises:
-            TimeoutError: one of these; and whatever the work raises.
+            TimeoutError: it was cancelled. Whatever the work raises is raised too.
         """
         deadline = time.monotonic() + within_s
         future = self.begin(work)

@@ -1,6 +1,4 @@
-"""
-`tools.yaml`: the language servers and MCP servers a host's agents may use, beside what works without being told.
-"""
+"""`tools.yaml`: the language servers and MCP servers that a host's agents may use, in addition to the known ones."""
 
 from pathlib import Path
 from typing import Annotated, Self
@@ -21,28 +19,28 @@ class LanguageServer(Message):
     command: _Argv
     """The program is looked for on the commands' PATH, then beside this Python."""
     files: dict[Annotated[str, Field(pattern=r"^\.[^/.]+$")], str] = Field(min_length=1)
-    """Suffixes of the files it knows, each with the protocol's word for their language."""
+    """Suffixes of the files it knows, each with the protocol's name for their language."""
     settings: dict[str, JsonValue] = Field(default_factory=dict)
-    """By section, what it is told when it asks for its configuration."""
+    """Answers to its questions about its configuration, by section."""
     initialization: dict[str, JsonValue] = Field(default_factory=dict)
-    """What it is told at its start, in its own words."""
+    """Options it gets at its start, in its own terms."""
 
 
 class McpServer(Message):
-    """A server that has tools of its own: a program, or an address."""
+    """A server with tools of its own: a program, or an address."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9-]{0,23}$")
     command: _Argv | None = None
     url: Annotated[str, Field(pattern=r"^https?://")] | None = None
     env: dict[VariableName, VariableName] = Field(default_factory=dict)
-    """Of a program: its variable, and the worker's variable that holds the value. Nothing else is lent."""
+    """A program's variables, each with the worker's variable that holds the value. Nothing else is passed on."""
     headers: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9-]+$")], VariableName] = Field(default_factory=dict)
-    """Of an address: a header of every request, and the worker's variable that holds its value."""
+    """Headers of every request to an address, each with the worker's variable that holds the value."""
     phases: tuple[PhaseName, ...] = Field(default=("execute",), min_length=1)
     tools: tuple[str, ...] = Field(default=("*",), min_length=1)
-    """Globs over the names of its tools; the others are not offered."""
+    """Globs over the names of its tools; other tools are not offered."""
     read_only: bool = False
-    """None of its tools changes anything, whatever it says itself."""
+    """None of its tools changes anything, whatever the server says."""
 
     @model_validator(mode="after")
     def _one_way_to_reach_it(self) -> Self:
@@ -56,10 +54,10 @@ class McpServer(Message):
 
 
 class ToolConfig(Message):
-    """The file. What it does not name is as if the file were not there."""
+    """The content of `tools.yaml`. Everything in it is optional."""
 
     language_servers: tuple[LanguageServer, ...] = ()
-    """Each takes its files from the server that would be used for them otherwise."""
+    """Each replaces, for its files, the server that would be used otherwise."""
     mcp_servers: tuple[McpServer, ...] = ()
 
     @model_validator(mode="after")
@@ -76,10 +74,10 @@ class ToolConfig(Message):
 
 def read_tool_config(path: Path | None) -> ToolConfig:
     """
-    The file's content; of no file, nothing.
+    Read the file; without a file, the configuration is empty.
 
     Raises:
-        DocumentWrong: with every mistake found, and its line.
+        DocumentWrong: the file is wrong; it names every mistake with its line.
     """
     if path is None:
         return ToolConfig()

@@ -1,6 +1,7 @@
 """
-The tools that end a conversation: `commit_plan`, `finish`, `ask`. What they say is the model's word; the harness looks
-for itself before it lets the conversation end.
+The tools that steer a conversation: `commit_plan`, `finish`, `ask` and `verdict` end it, `compact` clears its history.
+
+What they say is the model's word; the harness checks for itself before it lets the conversation end.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +25,10 @@ from forgepool.workers.tools.workplace import Workplace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permission:
-    """Whether a task may change paths. `queued`: somebody holds some of them; it is to begin again when he does not."""
+    """
+    The answer to a task that wants to change paths. `queued`: another task holds some; this one starts again once
+    they are free.
+    """
 
     verdict: Literal["granted", "queued", "refused"]
     why: str = ""
@@ -52,22 +56,22 @@ class CommitPlanArguments(Arguments):
 
 
 class InjectedFinishArguments(FinishArguments):
-    """Of an agent that was given everything, and could look nothing up."""
+    """`finish` for an agent that was given everything and can look nothing up."""
 
     missing: tuple[str, ...] = Field(description=_MISSING)
 
 
 class InjectedPlanArguments(CommitPlanArguments):
-    """As of `finish`."""
+    """`commit_plan` for an agent that was given everything and can look nothing up."""
 
     missing: tuple[str, ...] = Field(description=_MISSING)
 
 
 def finish_tool(unfinished: Callable[[], str | None], *, injected: bool = False) -> Tool:
     """
-    `unfinished` says why the work cannot be finished yet, such as that nothing was changed; None when it can.
+    Make `finish`. `unfinished` says why the work cannot end yet, such as that nothing changed; None when it can.
 
-    `injected`: the agent cannot look anything up, and has to say what it lacked; its summary then says it.
+    `injected`: the agent cannot look anything up, and its summary must say what it lacked.
     """
 
     def finish(arguments: FinishArguments, workplace: Workplace) -> ToolAnswer:
@@ -76,29 +80,33 @@ def finish_tool(unfinished: Callable[[], str | None], *, injected: bool = False)
             return ToolAnswer(text=f"not finished: {why}", is_error=True)
         return ToolAnswer(text="OK: finished", ends=Finish(summary=_with_missing(arguments.summary, arguments)))
 
-    said = "Ends the work. Call it once, alone, when everything that was asked is done."
-    return make_typed_tool(FINISH, said, InjectedFinishArguments if injected else FinishArguments, finish, kind="end")
+    description = "Ends the work. Call it once, alone, when everything that was asked is done."
+    return make_typed_tool(
+        FINISH, description, InjectedFinishArguments if injected else FinishArguments, finish, kind="end"
+    )
 
 
 def commit_plan_tool(may_touch: MayTouch, *, injected: bool = False) -> Tool:
-    """`injected` as of `finish_tool`; the plan then says what was missing."""
+    """Make `commit_plan`. `injected` is as in `finish_tool`; the plan then says what was missing."""
 
     def commit_plan(arguments: CommitPlanArguments, workplace: Workplace) -> ToolAnswer:
         files = tuple(dict.fromkeys(workplace.name(workplace.path(each)) for each in arguments.files_to_modify))
-        said = may_touch(files)
-        match said.verdict:
+        permission = may_touch(files)
+        match permission.verdict:
             case "granted":
                 plan = _with_missing(arguments.plan, arguments)
                 return ToolAnswer(text="OK: committed", ends=Planned(plan=plan, files=files))
             case "queued":
-                text = f"the plan has to wait: {said.why}; the task begins again when it need not"
-                return ToolAnswer(text=text, is_error=True, ends=Queued(why=said.why))
+                text = f"the plan has to wait: {permission.why}; the task begins again when it need not"
+                return ToolAnswer(text=text, is_error=True, ends=Queued(why=permission.why))
             case "refused":
-                return ToolAnswer(text=f"the plan is not committed: {said.why}", is_error=True)
+                return ToolAnswer(text=f"the plan is not committed: {permission.why}", is_error=True)
 
-    said = "Ends the exploration with a plan. The work itself begins afresh, knowing this plan and what was learned."
+    description = (
+        "Ends the exploration with a plan. The work itself begins afresh, knowing this plan and what was learned."
+    )
     return make_typed_tool(
-        "commit_plan", said, InjectedPlanArguments if injected else CommitPlanArguments, commit_plan, kind="end"
+        "commit_plan", description, InjectedPlanArguments if injected else CommitPlanArguments, commit_plan, kind="end"
     )
 
 
@@ -152,7 +160,7 @@ _SAID = "Ends the review with your verdict. Call it once, alone, when you have r
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """What becomes of a verdict: it counts, or `void` says why not, and the conversation goes on if it may."""
+    """The reception of a verdict: it counts, or `void` says why not, and `goes_on` lets the conversation continue."""
 
     void: str = ""
     summary: str = ""
@@ -163,7 +171,7 @@ F = TypeVar("F", bound=Arguments)
 
 
 def verdict_tool(form: type[F], take: Callable[[F], Taken]) -> Tool:
-    """`take` is called with every form that is filled in as its schema wants it."""
+    """Make the tool. `take` gets every form that satisfies the schema."""
 
     def verdict(filled: F, workplace: Workplace) -> ToolAnswer:
         taken = take(filled)
@@ -177,7 +185,7 @@ def verdict_tool(form: type[F], take: Callable[[F], Taken]) -> Tool:
 
 
 def _whole(schema: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-    """Without references: not every server follows them."""
+    """Return the schema without references, which not every server follows."""
     named = schema.get("$defs")
     parts = named if isinstance(named, dict) else {}
     rest: dict[str, JsonValue] = {key: value for key, value in schema.items() if key != "$defs"}
@@ -190,8 +198,8 @@ def _resolved(value: JsonValue, parts: Mapping[str, JsonValue]) -> JsonValue:
         case {"$ref": str(name)}:
             return _resolved(parts[name.removeprefix("#/$defs/")], parts)
         case dict():
-            return {key: _resolved(one, parts) for key, one in value.items()}
+            return {key: _resolved(item, parts) for key, item in value.items()}
         case list():
-            return [_resolved(one, parts) for one in value]
+            return [_resolved(item, parts) for item in value]
         case _:
             return value

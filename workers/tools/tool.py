@@ -1,6 +1,4 @@
-"""
-What a tool is, and how a model's call becomes an answer: exactly one, whatever the model sent.
-"""
+"""Tools, and how a model's call becomes exactly one answer, whatever the model sent."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +12,7 @@ from forgepool.workers.tools.workplace import ToolRefused, Workplace
 
 
 class Arguments(BaseModel):
-    """What a tool is called with. Closed: an argument it does not know is a mistake the model is told of."""
+    """The arguments of a tool. An unknown argument is a mistake that the model is told."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -36,25 +34,25 @@ class Planned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonAsked:
-    """The model wants to know something of a person."""
+    """The model asks a person."""
 
     question: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queued:
-    """What the model has planned needs paths that another task holds now."""
+    """The model's plan needs paths that another task holds now."""
 
     why: str
 
 
 Ends = Finish | Planned | PersonAsked | Queued
-"""What ends a conversation."""
+"""The ways a conversation ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolAnswer:
-    """What the model is told."""
+    """The answer to the model."""
 
     text: str
     is_error: bool = False
@@ -71,8 +69,10 @@ class Tool:
     kind: ToolKind
     call: Callable[[Mapping[str, JsonValue], Workplace], ToolAnswer]
     """
-    Judges the arguments and does the work. May raise Refused, ValueError (a schema's and an encoding's too) and
-    OSError, which `carry_out` turns into answers.
+    Checks the arguments and does the work.
+
+    It may raise ToolRefused, ValueError (a schema's and an encoding's too) and OSError, which `carry_out` turns
+    into answers.
     """
 
     @property
@@ -86,7 +86,7 @@ A = TypeVar("A", bound=Arguments)
 def make_typed_tool(
     name: str, description: str, arguments: type[A], function: Callable[[A, Workplace], ToolAnswer], *, kind: ToolKind
 ) -> Tool:
-    """A tool whose arguments are a model of ours."""
+    """Make a tool whose arguments are a pydantic model."""
     schema = arguments.model_json_schema()
     schema.pop("title", None)
     schema.pop("description", None)
@@ -97,7 +97,7 @@ def make_typed_tool(
 
 
 def carry_out(call: ToolCall, tools: Sequence[Tool], workplace: Workplace) -> ToolAnswer:
-    """The answer to one call. Never raises for what the model sent or for what the disk says."""
+    """Answer one call. It never raises for what the model sent or for what the disk says."""
     tool = next((tool for tool in tools if tool.name == call.name), None)
     if tool is None:
         names = ", ".join(tool.name for tool in tools)

@@ -1,8 +1,8 @@
 """
-The tools an agent has, by phase and by the family of its model.
+The tools of an agent, by phase and by the family of its model.
 
-The same phase and family give the same tools in the same order, byte for byte, because a provider caches what it is
-sent from its first byte on; what all phases and families share therefore comes first.
+The same phase and family give the same tools in the same order, byte for byte, because a provider caches from the first
+byte on. What all phases and families share therefore comes first.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,9 +24,9 @@ _PATCHING = "gpt"
 
 def reading(more: Sequence[Tool] = (), ending: Sequence[Tool] = ()) -> tuple[Tool, ...]:
     """
-    To explore with, and change nothing: of `more` (servers' tools), in whatever order, only those that read.
+    Return the tools for exploring, which change nothing; of `more` (servers' tools) only those that read.
 
-    No bash: what a command writes cannot be foreseen.
+    There is no bash, because a command may write anything.
     """
     return (*_SHARED, *_sorted(tool for tool in more if tool.kind == "read"), *ending)
 
@@ -34,7 +34,7 @@ def reading(more: Sequence[Tool] = (), ending: Sequence[Tool] = ()) -> tuple[Too
 def working(
     family: str, background: Background, more: Sequence[Tool] = (), ending: Sequence[Tool] = ()
 ) -> tuple[Tool, ...]:
-    """To do the work with. `family` is that of the model: `gpt`, `claude` and so on."""
+    """Return the tools for the work. `family` is the model's: `gpt`, `claude` and so on."""
     editing = APPLY_PATCH if family == _PATCHING else EDIT_FILE
     return (*_SHARED, WRITE_FILE, BASH, *background_tools(background), editing, *_sorted(more), *ending)
 

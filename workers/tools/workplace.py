@@ -1,9 +1,9 @@
 """
-Where tools work, and the rule that they stay there.
+The folders that tools work in, and the rule that they stay there.
 
-A path is judged first (`path`, `readable_path`: links are followed, and what lies outside is refused), and then used by
-way of the folder it lies in (`held`), which was opened when the work began: no link is followed any more, so that what
-commands put in the place of a folder or a file after it was judged leads nowhere.
+A path is first checked (`path`, `readable_path`): links are followed, and anything outside is refused. It is then used
+through its folder, which was opened when the work began (`HeldFolder`). No link is followed any more, so whatever a
+command puts in the place of a checked folder or file leads nowhere.
 """
 
 import contextlib
@@ -21,11 +21,11 @@ from forgepool.worktrees.git.git import Git
 
 
 class ToolRefused(Exception):
-    """A call that cannot be carried out; the sentence is for the model and says what would be right."""
+    """A call that cannot be carried out; the sentence tells the model what would be right."""
 
 
 class HeldFolder:
-    """A folder as it was when the work began: what a command puts in its place later is not taken for it."""
+    """A folder as it was when the work began; whatever replaces it later is not taken for it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.resolve()
@@ -36,10 +36,10 @@ class HeldFolder:
 
     def open_held(self) -> Beneath:
         """
-        The folder itself, wherever it is now.
+        Return the folder itself, wherever it is now.
 
         Raises:
-            Refused: there was none when the work began.
+            ToolRefused: it did not exist when the work began.
         """
         if self._beneath is None:
             raise ToolRefused(f"{self.path}: was not there when the work began; nothing can be used below it")
@@ -47,16 +47,16 @@ class HeldFolder:
 
     def open_or_make(self) -> Beneath:
         """
-        The folder; made again where it is gone.
+        Return the folder; make it again where it is gone.
 
         Raises:
-            Refused: something else has its name.
+            ToolRefused: something else has its name.
         """
         if not os.path.lexists(self.path):
             self.path.mkdir(parents=True, mode=0o700)
             self._beneath = _beneath(self.path)
         if not self.is_same():
-            raise ToolRefused(f"{self.path}: is not the folder it was; remove it, and it is made anew")
+            raise ToolRefused(f"{self.path}: is not the folder it was; remove it, and it is made again")
         return self.open_held()
 
 
@@ -69,7 +69,7 @@ def _beneath(folder: Path) -> Beneath | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anchors:
-    """Of a workplace's folders, each under the path it was given by."""
+    """A workplace's folders, held open, each with the path it was given by."""
 
     root: tuple[Path, HeldFolder]
     tmp: tuple[Path, HeldFolder]
@@ -91,16 +91,17 @@ class Workplace:
     env: Mapping[str, str]
     """The complete environment of commands."""
     confined: Confinement
-    """What holds every command."""
+    """The confinement of every command."""
     stop: Callable[[], bool]
     left_s: Callable[[], float]
-    """Seconds that are left of the attempt's wall clock."""
+    """Seconds left of the attempt's wall clock."""
     iteration: int = 0
-    """The number of the model's turn that is being carried out, from 1."""
+    """The number of the model's present turn, from 1."""
     git: Git | None = None
     """
-    The worktree as the harness' git knows it: by a repository that it is told of, never by the `.git` in the worktree,
-    which a command may replace by one whose configuration runs programs.
+    The worktree's git, by a repository that the harness names.
+
+    It is never the `.git` in the worktree: a command may replace that by one whose configuration runs programs.
     """
     readable: tuple[Path, ...] = ()
     """Folders outside the worktree from which tools may read, by absolute path; none writes there."""
@@ -120,16 +121,16 @@ class Workplace:
     @property
     def scratch(self) -> Beneath:
         """
-        The private folder, there to be written in.
+        The private folder for writing.
 
         Raises:
-            Refused: a command has put something else in its place.
+            ToolRefused: a command has put something else in its place.
         """
         return self._anchors.tmp[1].open_or_make()
 
     @property
     def outputs(self) -> Path:
-        """Where commands leave what is too long to be shown; may be read, is made when first needed."""
+        """The folder for output that is too long to show; it may be read, and is made when first needed."""
         return self._anchors.tmp[1].path / "outputs"
 
     @property
@@ -140,11 +141,10 @@ class Workplace:
 
     def new_output(self, stem: str) -> tuple[Path, FileIO]:
         """
-        A log in `outputs`, empty, to be written and read, under a name that nobody could have foreseen. The caller
-        closes it.
+        Open an empty log in `outputs`, under an unpredictable name. The caller closes it.
 
         Raises:
-            Refused: a command has put something else in a folder's place.
+            ToolRefused: a command has put something else in a folder's place.
         """
         scratch, below = self.scratch, Path("outputs", f"{stem}-{secrets.token_hex(4)}.log")
         try:
@@ -159,11 +159,10 @@ class Workplace:
 
     def keep(self, below: Path, data: bytes) -> Path:
         """
-        Writes a file in `outputs`; what has its name is replaced.
+        Write a file in `outputs`, in place of any with its name.
 
         Raises:
-            Refused: a command has put something else in a folder's place.
-            OSError: it cannot be written.
+            ToolRefused: a command has put something else in a folder's place.
         """
         scratch, below = self.scratch, Path("outputs", below)
         with scratch.folder(below.parent, make=True) as folder:
@@ -176,10 +175,10 @@ class Workplace:
 
     def open_parent(self, path: Path) -> tuple[Beneath, Path]:
         """
-        The folder that a real path lies in, and the way to it from there.
+        Return the workplace's folder that holds a real path, and the path below it.
 
         Raises:
-            Refused: it lies in none of the workplace's folders.
+            ToolRefused: no folder of the workplace holds it.
         """
         anchors = self._anchors
         for anchor in (anchors.root[1], anchors.tmp[1], *(anchor for _, anchor in anchors.readable)):
@@ -190,7 +189,7 @@ class Workplace:
     @contextlib.contextmanager
     def reading(self, path: Path) -> Iterator[FileIO]:
         """
-        A file to be read, at a real path: the one that is there, never what a link leads to by now.
+        Open the file at a real path for reading, and never follow a link.
 
         Raises:
             OSError: there is none, it is a folder, or a link stands in the way.
@@ -201,10 +200,10 @@ class Workplace:
 
     def path(self, text: str) -> Path:
         """
-        The real path that a model means, links followed, inside the worktree.
+        Return the real path that a model means, links followed, inside the worktree.
 
         Raises:
-            Refused: it lies outside, or belongs to git.
+            ToolRefused: it lies outside, or belongs to git.
         """
         real = self._real(text)
         if not real.is_relative_to(self.root):
@@ -213,10 +212,10 @@ class Workplace:
 
     def readable_path(self, text: str) -> Path:
         """
-        As `path`, for tools that only read: what lies below a readable folder or `outputs` will do too.
+        Return a real path as `path` does; readable folders and `outputs` are allowed too.
 
         Raises:
-            Refused: it lies outside of all of them, or belongs to git.
+            ToolRefused: it lies outside all of them, or belongs to git.
         """
         real = self._real(text)
         if any(real.is_relative_to(folder) for folder in self._lent()):
@@ -224,7 +223,7 @@ class Workplace:
         return self.path(text)
 
     def name(self, path: str | bytes | Path) -> str:
-        """A path as the model knows it: relative to the worktree where it lies inside."""
+        """Return a path as the model knows it: relative to the worktree where it lies inside."""
         plain = Path(os.fsdecode(path))
         if plain.is_relative_to(self.root):
             return plain.relative_to(self.root).as_posix()

@@ -94,4 +94,4 @@ def test_waiting_ends_when_the_attempt_does(redis: Redis) -> None:
     question(redis)
     over.set()
     said = asking.ended()
-    assert not said.granted and "came to its end" in said.why
+    assert not said.granted and "attempt ended" in said.why

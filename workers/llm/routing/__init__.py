@@ -1,1 +1,1 @@
-"""Which model is asked, what it costs, and what follows a failure."""
+"""The routing of requests: which model is asked, what it costs, and what follows a failure."""

@@ -1,14 +1,14 @@
 """
-Who is not to be asked for now: what one worker has learnt of an account or a model, known to all of them on all hosts.
+The circuit breaker: accounts and models that no worker should ask for now, known to all workers on all hosts.
 
-Two things shut a model off. A *limit* has a time at which it ends, stated by the vendor or guessed: a usage limit is
-the account's and shuts all its models, any other is the model's own; when the time has come, all may ask again. And
-*failures* in a row, of all workers together and without one answer between them: these shut it off for half a minute,
-then twice as long, and so on up to ten; after each pause one worker tries, and its luck is everybody's.
+Two things shut a model off. A *limit* ends at a time that the vendor states or that is guessed. A usage limit is the
+account's and shuts all its models; any other is the model's own. *Failures* in a row, of all workers together, shut a
+model off for half a minute, then twice as long, up to ten minutes. After each pause one worker tries, and its result
+counts for all.
 
-It is a courtesy, never a gate: where Redis is away, or says what nobody expects, each worker goes by what it saw
-itself, and nothing waits for Redis. Times are by each worker's own clock: hosts whose clocks differ differ in their
-pauses by as much. The rules are functions over values; Redis only keeps the value, changed by compare-and-swap.
+The breaker is a courtesy, never a gate. Where Redis is away or answers oddly, each worker goes by what it saw itself,
+and nothing waits for Redis. Each worker uses its own clock, so pauses differ by as much as the hosts' clocks. The rules
+are functions over values; Redis only keeps the value, changed by compare-and-swap.
 """
 
 import time
@@ -24,20 +24,20 @@ from forgepool.workers.queue.broker import BrokerAway, Redis, RedisTrouble
 from forgepool.workers.schema.orders import Message
 
 FAILURES: frozenset[Trouble] = frozenset(("server", "overloaded", "connection", "silence", "truncated"))
-"""Troubles that, in a row, say that a model is out of order."""
+"""Failures that, in a row, mean that a model is out of order."""
 ALIVE: frozenset[Trouble] = frozenset(("rate_limit", "usage_limit", "authentication", "bad_request", "overflow"))
-"""Troubles that only a model in working order makes."""
+"""Failures that only a model in working order causes."""
 MOST_FAILURES = 5
 WINDOW_S = 300.0
 """Seconds without a failure after which earlier ones are forgotten."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 30.0, 600.0
 PROBE_S = 120.0
-"""Seconds that one try after a pause keeps all others waiting, should nothing be heard of it."""
+"""Seconds that one try after a pause blocks all others, if it is never reported."""
 GUESSED_LIMIT_S = 900.0
-"""Length of a usage limit of which the vendor did not say when it ends."""
+"""Seconds of a usage limit whose end the vendor did not state."""
 
 SHORT_S = 60.0
-"""A limit no longer than this is waited for by whoever met it, and nobody else's concern."""
+"""Seconds up to which a limit is not shared: the worker that met it just waits."""
 
 _SWAP = """
 local found = redis.call('get', KEYS[1])
@@ -64,7 +64,7 @@ Pair = tuple[str, str]
 
 
 class Limit(Message):
-    """Until when, and why, nobody is to ask."""
+    """A limit: until when, and why, no worker may ask."""
 
     until: float
     why: str
@@ -72,23 +72,23 @@ class Limit(Message):
 
 
 class Health(Message):
-    """Failures in a row, and what followed from them."""
+    """A model's failures in a row, and the pauses after them."""
 
     failures: int = 0
     last: float = 0.0
-    """Unix seconds of the latest failure."""
+    """The Unix time of the latest failure."""
     pauses: int = 0
-    """In a row, without an answer since the first."""
+    """The pauses in a row, without an answer since the first."""
     shut_until: float = 0.0
     probe_until: float = 0.0
-    """While this is to come, somebody is trying."""
+    """The Unix time until which a worker is trying."""
     why: str = ""
     trouble: Trouble = "server"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shut:
-    """Not to be asked before `until`, Unix seconds."""
+    """The model may not be asked before the Unix time `until`."""
 
     until: float
     why: str
@@ -97,30 +97,30 @@ class Shut:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """To be asked by one alone, who has to claim it."""
+    """One worker alone may ask, after it has claimed the try."""
 
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """To be asked by anybody."""
+    """Every worker may ask."""
 
 
 Verdict = Shut | Probe | Free
 
 
 def judge_health(limits: Iterable[Limit], health: Health, now: float) -> Verdict:
-    """What may be done at this moment; of several reasons against it the one that lasts longest."""
-    shut = [Shut(until=one.until, why=one.why, trouble=one.trouble) for one in limits if one.until > now]
+    """Judge whether a model may be asked now; of several obstacles the one that lasts longest counts."""
+    shut = [Shut(until=limit.until, why=limit.why, trouble=limit.trouble) for limit in limits if limit.until > now]
     until = max(health.shut_until, health.probe_until)
     if health.pauses and until > now:
         shut.append(Shut(until=until, why=health.why, trouble=health.trouble))
     if shut:
-        return max(shut, key=lambda one: one.until)
+        return max(shut, key=lambda limit: limit.until)
     return Probe() if health.pauses else Free()
 
 
 def after_failure(health: Health, now: float, trouble: Trouble, why: str) -> Health:
-    """One more failure. What was under way when the pause began does not make it longer."""
+    """Return the health after one more failure. Tries that began before a pause do not make it longer."""
     if health.pauses and health.shut_until > now:
         return health
     if not health.pauses and now - health.last > WINDOW_S:
@@ -135,31 +135,31 @@ def after_failure(health: Health, now: float, trouble: Trouble, why: str) -> Hea
 
 
 def claim_try(health: Health, now: float) -> Health | None:
-    """The same, with a try under way; None where somebody else was faster, or there is nothing to try."""
+    """Return the health with a claimed try; None where another worker was faster, or nothing is to be tried."""
     if not health.pauses or max(health.shut_until, health.probe_until) > now:
         return None
     return health.model_copy(update={"probe_until": now + PROBE_S})
 
 
 def release_try(health: Health, until: float) -> Health | None:
-    """The same, without the try that was claimed until then; None where that is not the one under way."""
+    """Return the health without the try that was claimed until then; None where another try is under way."""
     return health.model_copy(update={"probe_until": 0.0}) if health.probe_until == until else None
 
 
 @dataclass(slots=True, kw_only=True)
 class Breaker:
-    """What is shut off, as all workers on this Redis know it; without a Redis, as this process does."""
+    """The breaker that all workers on one Redis share; without a Redis it is this process's own."""
 
     client: Redis | None
     clock: Callable[[], float] = time.time
     _own: dict[str, str] = field(default_factory=dict)
-    """What this process last knew, for when Redis is away."""
+    """The values this process last knew, for when Redis is away."""
     _claims: dict[Pair, float] = field(default_factory=dict)
-    """Until when what this process claimed is its own: the mark by which it knows it again."""
+    """The end of each claim of this process, by which it recognises its own."""
     _away_until: float = 0.0
 
     def look(self, wanted: Iterable[Pair]) -> dict[Pair, Verdict]:
-        """What may be done with each of these: one question to Redis for all of them."""
+        """Judge each pair, with one question to Redis for all of them."""
         pairs = tuple(dict.fromkeys(wanted))
         keys = [key for pair in pairs for key in _keys(*pair)]
         found = self._asked(lambda client: client.mget(keys)) if keys else None
@@ -168,7 +168,7 @@ class Breaker:
         return {pair: self._verdict(pair) for pair in pairs}
 
     def claim(self, pair: Pair) -> bool:
-        """Whether it is for the caller to try what it just saw to be a `Probe`; to be told what came of it."""
+        """Claim the try of a `Probe`; return whether it is the caller's, who must then report the result."""
         now = self.clock()
         if not self._change(_keys(*pair)[2], lambda health: claim_try(health, now)):
             return False
@@ -176,13 +176,13 @@ class Breaker:
         return True
 
     def give_back(self, pair: Pair) -> None:
-        """A try that was claimed ended without a word on the model's health; somebody else may make one."""
+        """End a claimed try that says nothing about the model's health; another worker may try."""
         until = self._claims.pop(pair, None)
         if until is not None:
             self._change(_keys(*pair)[2], lambda health: release_try(health, until))
 
     def note(self, pair: Pair, failure: ModelFailed) -> None:
-        """Draws the conclusion from a failed try; most have none."""
+        """Record what a failed try shows; most failures show nothing."""
         account_limit, model_limit, health = _keys(*pair)
         now, trouble = self.clock(), failure.trouble
         if trouble == "usage_limit":
@@ -195,7 +195,7 @@ class Breaker:
             self.praise(pair)
 
     def praise(self, pair: Pair) -> None:
-        """It answered: what failed before is forgotten. Limits stay, for an answer says nothing of the next call."""
+        """Forget earlier failures after an answer. Limits stay, for an answer says nothing of the next call."""
         key = _keys(*pair)[2]
         self._claims.pop(pair, None)
         self._own.pop(key, None)
@@ -207,7 +207,7 @@ class Breaker:
         return judge_health(limits, _decoded(Health, health) or Health(), self.clock())
 
     def _limit(self, key: str, failure: ModelFailed, now: float) -> None:
-        """Of two limits the later holds. One without an end that is still to come is guessed."""
+        """Set a limit; of two, the later holds. A limit without an end in the future gets a guessed one."""
         stated = failure.resets_at
         until = stated if stated is not None and stated > now else now + GUESSED_LIMIT_S
         limit = Limit(until=until, why=str(failure), trouble=failure.trouble)
@@ -219,7 +219,7 @@ class Breaker:
             self._own[key] = str(found)
 
     def _change(self, key: str, rule: Callable[[Health], Health | None]) -> bool:
-        """Whether the rule has something to say to what is known in truth, which others change at the same time."""
+        """Apply a rule to the shared health by compare-and-swap; return whether it changed something."""
         for _ in range(_SWAPS):
             text = self._own.get(key, "")
             changed = rule(_decoded(Health, text) or Health())
@@ -232,7 +232,7 @@ class Breaker:
         return False
 
     def _asked(self, question: Callable[[Redis], object]) -> object:
-        """What Redis says; None also where there is none to ask. One that was away is let alone for a while."""
+        """Ask Redis; return None where there is none. A Redis that was away is not asked for a while."""
         if self.client is None or self.clock() < self._away_until:
             return None
         try:
@@ -243,17 +243,17 @@ class Breaker:
 
 
 def _later(client: Redis, *, key: str, limit: Limit, lasts_ms: int) -> object:
-    """None where the limit now stands; else the one that lasts longer."""
+    """Store a limit; return None, or the stored one that lasts longer."""
     return client.eval(_LATER, 1, key, limit.encode(), repr(limit.until), str(lasts_ms))
 
 
 def _swapped(client: Redis, *, key: str, old: str, new: str) -> object:
-    """None where the old value was there and is changed; else what was there."""
+    """Replace the old value; return None, or the value that was there instead."""
     return client.eval(_SWAP, 1, key, old, new, str(_KEEP_S * 1000))
 
 
 def _keys(account: str, model: str) -> tuple[str, str, str]:
-    """The account's limit, the model's limit, the model's failures."""
+    """Return the keys of the account's limit, the model's limit and the model's failures."""
     return (
         f"forgepool:breaker:account:{account}",
         f"forgepool:breaker:model:{account}:{model}",
@@ -262,7 +262,7 @@ def _keys(account: str, model: str) -> tuple[str, str, str]:
 
 
 def _decoded(model: type[M], text: str) -> M | None:
-    """What another version of this program wrote counts as nothing."""
+    """Decode a value; one that another version of this program wrote counts as none."""
     try:
         return model.model_validate_json(text) if text else None
     except ValidationError:

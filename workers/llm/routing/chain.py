@@ -1,10 +1,9 @@
 """
-A provider that stands for several: asks the first that can be asked, and the next when that one gives nothing.
+Providers before the adapters: `Retrying` asks one model again after a pause, `ModelChain` asks the next model.
 
-A conversation stays with whoever answers it, for as long as that works: its prompt is in that one's cache, and that one
-alone reads its own reasoning. After a fall the conversation stays where it fell to. To wait and ask again is `retry`'s,
-who is shut off for all workers is `breaker`'s. A turn that comes from here has its price, and is called by our name for
-its model.
+A conversation stays with the model that answers it for as long as that works. Its prompt is cached there, and only that
+model reads its own reasoning. After a fall it stays with the new one. `breaker` knows which models are shut off for all
+workers. A turn from a chain has its price, and carries our name for its model.
 """
 
 import random
@@ -27,48 +26,43 @@ from forgepool.workers.llm.routing.breaker import FIRST_PAUSE_S, Breaker, Pair, 
 from forgepool.workers.llm.routing.router import ModelChoice, Tariff
 
 _SLICE_S = 0.2
-"""Seconds between two questions whether to stop."""
+"""Seconds between two checks of `stop`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long, and how often."""
+    """The limits of retrying."""
 
     attempts: int = 6
     total_s: float = 600.0
-    """Seconds after the first try began, after which no other begins."""
+    """Seconds after the start of the first try, after which no other begins."""
     first_wait_s: float = 1.0
-    """Doubled with each further wait."""
+    """Seconds of the first wait; each further one is twice as long."""
     longest_wait_s: float = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Time:
-    """The clock (Unix seconds), sleep and chance: arguments, so that hours can be tried out in no time."""
+    """The clock (Unix time), sleep and chance, as arguments, so that tests take no time."""
 
     clock: Callable[[], float] = time.time
     sleep: Callable[[float], None] = time.sleep
     chance: Callable[[], float] = random.random
-    """A number from 0 to 1."""
-
-
-def goes_on(failure: ModelFailed) -> bool:
-    """Nothing speaks against another try."""
-    return True
+    """Returns a number from 0 to 1."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Retrying:
-    """A provider that asks another one, which asks once."""
+    """A provider that asks another one repeatedly; that one asks once."""
 
     provider: Provider
     model: str
     account: str
-    """Both are for what is told of tries."""
+    """Model and account, for reports of tries."""
     patience: Patience = field(default_factory=Patience)
     time: Time = field(default_factory=Time)
-    worth_it: Callable[[ModelFailed], bool] = goes_on
-    """Told of every failed try, and asked whether another one is wanted by anybody."""
+    worth_it: Callable[[ModelFailed], bool] = lambda failure: True
+    """Gets every failed try, and returns whether another one is wanted."""
 
     def ask(self, request: ModelRequest, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
         began = self.time.clock()
@@ -90,7 +84,7 @@ class Retrying:
                 wait(wait_s, stop=stop, sleep=self.time.sleep)
 
     def _wait_s(self, failure: ModelFailed, attempt: int, spent_s: float) -> float | None:
-        """Seconds until the next try; None where there is to be none."""
+        """Return the seconds until the next try; None where there is none."""
         wait_s = pause_s(failure, attempt, self.patience, self.time.chance())
         over = attempt >= self.patience.attempts or wait_s is None or spent_s + wait_s > self.patience.total_s
         return None if over else wait_s
@@ -110,11 +104,11 @@ class Retrying:
 
 def pause_s(failure: ModelFailed, attempt: int, patience: Patience, chance: float) -> float | None:
     """
-    Seconds to wait after the try with this number, from 1; None where waiting is no use, or would be too long.
+    Return the seconds to wait after this try (numbered from 1); None where waiting is useless or too long.
 
-    Without the vendor's word: half of a doubling pause, and up to as much again by chance, so that those who failed
-    together do not come back together. With it: that long, but never less than the first pause (some say 0 as long as
-    the trouble lasts), and up to a tenth of it more.
+    Without a word from the vendor it is half of a doubling pause, plus up to as much at random. So callers that
+    failed together do not return together. With one it is that long, but at least the first pause (some vendors say
+    0 as long as the trouble lasts). Up to a tenth is added at random.
     """
     if failure.trouble not in PASSING:
         return None
@@ -129,10 +123,10 @@ def pause_s(failure: ModelFailed, attempt: int, patience: Patience, chance: floa
 
 def wait(seconds: float, *, stop: Callable[[], bool], sleep: Callable[[float], None]) -> None:
     """
-    Sleeps so long, in pieces.
+    Sleep in slices.
 
     Raises:
-        ModelFailed: the asker gave up meanwhile.
+        ModelFailed: the caller gave up meanwhile.
     """
     left_s = seconds
     while left_s > 0:
@@ -144,28 +138,28 @@ def wait(seconds: float, *, stop: Callable[[], bool], sleep: Callable[[float], N
 
 
 def _date(failure: ModelFailed, now: float) -> None:
-    """Notes when the trouble is over, wherever the vendor said in how many seconds."""
+    """Set the time at which the trouble ends, where the vendor said in how many seconds."""
     if failure.resets_at is None and failure.retry_after_s is not None:
         failure.resets_at = now + failure.retry_after_s
 
 
 _NO_MATTER_WHOM: frozenset[Trouble] = frozenset(("overflow", "stopped", "no_turn"))
-"""Troubles of the conversation or its asker, that no other model mends."""
+"""Failures of the conversation or its caller, which no other model mends."""
 _FOR_GOOD: frozenset[Trouble] = frozenset(("authentication", "bad_request"))
-"""Troubles that this conversation would have with this model again."""
+"""Failures that would repeat with this conversation and model."""
 _LIMITS: frozenset[Trouble] = frozenset(("usage_limit", "rate_limit"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Contender:
-    """A candidate with all that it takes to ask it."""
+    """A candidate with everything needed to ask it."""
 
     candidate: ModelChoice
     tariff: Tariff
     open: Callable[[], Provider]
-    """Called once, when it is first asked; the provider asks once."""
+    """Called once, at the first question; its provider asks once."""
     wanting: str = ""
-    """Why it cannot be asked at all, as what would change that; empty when it can."""
+    """The missing condition for asking it; empty when it can be asked."""
 
     @property
     def pair(self) -> Pair:
@@ -174,7 +168,7 @@ class Contender:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Passed:
-    """Why one contender gave nothing; `until`: when it may, as far as that is known."""
+    """The reason why one contender gave nothing, and the time until which that holds, where known."""
 
     contender: Contender
     why: str
@@ -184,42 +178,44 @@ class _Passed:
 
 @dataclass(slots=True, kw_only=True)
 class ModelChain:
-    """Asked about one conversation. Its `why` is a sentence on the choice of models."""
+    """The models for one conversation. `why` is a sentence on their choice."""
 
     contenders: tuple[Contender, ...]
-    """In the order in which they are to be asked."""
+    """The models, in the order in which they are asked."""
     breaker: Breaker
     why: str = ""
     loyal: bool = True
-    """Whether a conversation that somebody among them has begun goes on with that one."""
+    """A conversation that one of these models began stays with it."""
     patience: Patience = field(default_factory=Patience)
     time: Time = field(default_factory=Time)
     _opened: dict[Contender, Provider] = field(default_factory=dict)
     _out: dict[Contender, ModelFailed] = field(default_factory=dict)
-    """Who is not asked again about this conversation, and why."""
+    """The models not asked again about this conversation, each with its failure."""
     _stays_with: Contender | None = None
 
     @property
     def model(self) -> str:
-        """Who would be asked next, as far as is known without asking anybody; empty when there is nobody."""
-        return next((one.candidate.model for one in self._order(()) if not self._ruled_out(one)), "")
+        """The model that would be asked next, as far as is known without asking; empty when there is none."""
+        return next((contender.candidate.model for contender in self._order(()) if not self._ruled_out(contender)), "")
 
     def price(self, input_tokens: int, max_output_tokens: int) -> float | None:
-        """The most that the next question can cost, whoever answers; None when somebody's price is not known."""
-        able = [one for one in self.contenders if not self._ruled_out(one)]
-        costs = [one.tariff.worst_case_usd(input_tokens, max_output_tokens) for one in able]
+        """Return the most that the next question can cost, for any model; None when some price is unknown."""
+        able = [contender for contender in self.contenders if not self._ruled_out(contender)]
+        costs = [contender.tariff.worst_case_usd(input_tokens, max_output_tokens) for contender in able]
         known = [cost for cost in costs if cost is not None]
         return max(known) if known and len(known) == len(costs) else None
 
     def ask(self, request: ModelRequest, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
         """
+        Return the answer of the first model that gives one.
+
         Raises:
-            ModelFailed: `overflow`, `stopped` and `no_turn` as they come. Where waiting may help, `usage_limit`, if
-                limits alone stand in the way, or `unavailable`, with the earliest time. Where it does not,
-                `authentication` or `bad_request`, if somebody refused so, or `unavailable`, if nobody can be asked.
+            ModelFailed: `overflow`, `stopped` and `no_turn` as they come. Where waiting may help, `usage_limit` (if
+                only limits stand in the way) or `unavailable`, with the earliest time. Else `authentication` or
+                `bad_request` (if a model refused so), or `unavailable` (if no model can be asked).
         """
         passed: list[_Passed] = []
-        verdicts = self.breaker.look(one.pair for one in self.contenders)
+        verdicts = self.breaker.look(contender.pair for contender in self.contenders)
         for contender in self._order(request.turns):
             found = self._reason_against(contender, verdicts[contender.pair])
             answer = found or self._ask_one(contender, request, stop, hear)
@@ -233,17 +229,24 @@ class ModelChain:
         first = self._stays_with or (self._asked_before(turns) if self.loyal else None)
         if first is not None:
             yield first
-        yield from (one for one in self.contenders if one is not first)
+        yield from (contender for contender in self.contenders if contender is not first)
 
     def _asked_before(self, turns: tuple[Turn, ...]) -> Contender | None:
         last = next((turn.model for turn in reversed(turns) if turn.role == "assistant"), "")
-        return next((one for one in self.contenders if one.candidate.model == last and not self._ruled_out(one)), None)
+        return next(
+            (
+                contender
+                for contender in self.contenders
+                if contender.candidate.model == last and not self._ruled_out(contender)
+            ),
+            None,
+        )
 
     def _ruled_out(self, contender: Contender) -> str:
         return contender.wanting or str(self._out.get(contender, ""))
 
     def _reason_against(self, contender: Contender, verdict: Verdict) -> _Passed | None:
-        """Why it is not asked now; None when it is."""
+        """Return why the contender is not asked now; None when it is."""
         if why := self._ruled_out(contender):
             out = self._out.get(contender)
             return _Passed(contender=contender, why=why, trouble=out.trouble if out else "unavailable")
@@ -290,7 +293,7 @@ class ModelChain:
         return _Passed(contender=contender, why=str(failure), trouble=failure.trouble, until=until)
 
     def _noted(self, contender: Contender, failure: ModelFailed) -> bool:
-        """Whether it is worth trying again, now that all know of this failure and of its price."""
+        """Record a failure and its price, and return whether another try is worth it."""
         failure.usage = _priced(contender, failure.usage)
         self.breaker.note(contender.pair, failure)
         return not isinstance(self.breaker.look([contender.pair])[contender.pair], Shut)
@@ -302,31 +305,32 @@ class ModelChain:
 
 
 def _priced(contender: Contender, usage: Usage) -> Usage:
-    """What was not asked for costs nothing, whoever would have answered."""
+    """Return the usage with its price; an empty usage costs nothing, whatever the price."""
     if usage == Usage():
         return usage
     return usage.model_copy(update={"cost_usd": contender.tariff.cost_usd(usage)})
 
 
 def _nobody(passed: list[_Passed]) -> ModelFailed:
-    """What is said when all have been passed over."""
-    said = "; ".join(
-        f"{one.contender.candidate.model} ({one.contender.candidate.account}): {_told(one)}" for one in passed
+    """Return the failure for a question that no contender answered."""
+    reasons = "; ".join(
+        f"{refusal.contender.candidate.model} ({refusal.contender.candidate.account}): {_told(refusal)}"
+        for refusal in passed
     )
     return ModelFailed(
-        f"no model can be asked: {said}"
-        if said
+        f"no model can be asked: {reasons}"
+        if reasons
         else "no model can be asked: none is configured; see docs/how-to/models.md",
         trouble=_trouble_of_all(passed),
-        resets_at=min((one.until for one in passed if one.until is not None), default=None),
+        resets_at=min((refusal.until for refusal in passed if refusal.until is not None), default=None),
     )
 
 
 def _trouble_of_all(passed: list[_Passed]) -> Trouble:
-    dated = [one for one in passed if one.until is not None]
+    dated = [refusal for refusal in passed if refusal.until is not None]
     if dated:
-        return "usage_limit" if all(one.trouble in _LIMITS for one in dated) else "unavailable"
-    refusals = {one.trouble for one in passed} & _FOR_GOOD
+        return "usage_limit" if all(refusal.trouble in _LIMITS for refusal in dated) else "unavailable"
+    refusals = {refusal.trouble for refusal in passed} & _FOR_GOOD
     # A key comes first: it is what a person can mend.
     return "authentication" if "authentication" in refusals else next(iter(refusals), "unavailable")
 

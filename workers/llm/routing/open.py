@@ -1,8 +1,8 @@
 """
-Where models are opened: the table, the keys of this process and its Redis become a chain that can be asked.
+Opens models: the table, this process's keys and its Redis become a chain that can be asked.
 
-The one place where a wire's name becomes the adapter that speaks it. Adapters, and with them the vendors' kits, are
-made when they are first asked.
+This is the one place where a wire's name becomes an adapter. Adapters, and with them the vendors' kits, are made with
+the first question.
 """
 
 from functools import partial
@@ -20,7 +20,7 @@ from forgepool.workers.schema.orders import PhaseName
 from forgepool.workers.schema.settings import Settings, secret
 
 _NO_KEY = "none"
-"""What is sent to a server that wants no key: the kits insist on one."""
+"""The key for a server that needs none: the kits insist on one."""
 _NO_PRICE = "its price is not known, and money is limited; give it a `price` in models.yaml"
 
 
@@ -35,10 +35,11 @@ def open_models(
     settings: Settings,
 ) -> ModelChain:
     """
-    Who is to be asked in a conversation. `capped`: its cost is limited, so that nobody without a known price is asked.
+    Return the chain of models for a conversation. `capped`: its cost is limited, so models without a known price
+    are not asked.
 
     Raises:
-        ModelFailed: the model that a person named is none.
+        ModelFailed: a person named a model that does not exist.
     """
     question = RoutingQuestion(task_type=task_type, phase=phase, model=model, escalated=escalated)
     choice = choose(table, question, keys=keys_present(table))
@@ -54,8 +55,9 @@ def open_models(
 
 def preload(settings: Settings) -> None:
     """
-    Imports the kits of the vendors there are keys for. Whoever forks a process for each order does it once, before:
-    the slower kit takes nearly two seconds.
+    Import the kits of the vendors with a key.
+
+    A process that forks for each order calls it once before: the slower kit takes nearly two seconds.
     """
     try:
         table = read_table(settings.models_file)
@@ -70,13 +72,13 @@ def preload(settings: Settings) -> None:
 
 
 def keys_of(table: Table) -> tuple[str, ...]:
-    """The keys themselves, of all the table's accounts that have one here; for whoever must keep them out of texts."""
+    """Return the keys of all the table's accounts that this process has, so that they can be kept out of texts."""
     names = {account.key for account in table.accounts.values() if account.key}
     return tuple(value for name in sorted(names) if (value := secret(name)) is not None)
 
 
 def keys_present(table: Table) -> frozenset[str]:
-    """The names of the table's variables that hold a key here."""
+    """Return the names of the table's variables that hold a key here."""
     return frozenset(account.key for account in table.accounts.values() if account.key and secret(account.key))
 
 

@@ -1,9 +1,9 @@
 """
-Who is asked, in which order, for a kind of work: pure. The table in; candidates and a sentence of why out.
+Chooses and prices models for a kind of work. Pure: the table goes in, candidates and a sentence of why come out.
 
-The order is: the model that the route or a person names, through each of its accounts; the models that the route has
-after it, usually of another family; the budget model; and then no more. Whether a candidate can be reached just now is
-not known here, only whether there is a key for it.
+The order is: the model that the route or a person names, through each of its accounts; the route's other models,
+usually of another family; the budget model. Only the presence of a key is known here, not whether a candidate can be
+reached.
 """
 
 from collections.abc import Collection
@@ -25,50 +25,50 @@ class ModelChoice:
     """The account's name for it."""
     family: str
     wants_key: str | None = None
-    """The variable that must hold a key, and does not; None where nothing is wanting."""
+    """The variable that must hold a key and does not; None where nothing is missing."""
 
     @property
     def wanting(self) -> str:
-        """What would make a candidate without a key one that can be asked."""
+        """How to make a candidate without a key usable; empty where it is."""
         return f"set {self.wants_key} in the worker's environment" if self.wants_key else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
     candidates: tuple[ModelChoice, ...]
-    """To be asked in this order; those whose key is wanting are among them."""
+    """The candidates in order; those whose key is missing are among them."""
     why: str
     """One sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutingQuestion:
-    """What a model is wanted for."""
+    """The work that a model is wanted for."""
 
     task_type: str = DEFAULT_TYPE
     phase: PhaseName = "execute"
     model: str | None = None
-    """Named by a person; takes the place of the route's first."""
+    """A person's choice, in the place of the route's first."""
     escalated: bool = False
-    """The first model made no headway: one that is stronger, or else thinks otherwise, goes before it."""
+    """The first model made no headway: a stronger one, or an equal one of another family, goes first."""
 
 
 def choose(table: Table, question: RoutingQuestion, *, keys: Collection[str]) -> Choice | str:
     """
-    The candidates; a sentence where the model that a person named is none. `keys` are the names of the variables that
-    hold a key.
+    Return the candidates, or a sentence where a person named an unknown model. `keys` are the variables that hold a
+    key.
     """
     if question.model is not None and question.model not in table.models:
         return unknown("model", question.model, table.models)
     models, why = _routed(table, question)
     if question.escalated:
         models, why = _escalated(table, models, keys)
-    found = tuple(one for model in models for one in candidates(table, model, keys=keys))
+    found = tuple(choice for model in models for choice in candidates(table, model, keys=keys))
     return Choice(candidates=found, why=why)
 
 
 def candidates(table: Table, model: str, *, keys: Collection[str]) -> tuple[ModelChoice, ...]:
-    """One model through each of its accounts."""
+    """Return one model through each of its accounts."""
     found = []
     for place in table.places(model):
         key = table.accounts[place.account].key
@@ -85,7 +85,7 @@ def candidates(table: Table, model: str, *, keys: Collection[str]) -> tuple[Mode
 
 
 def _routed(table: Table, question: RoutingQuestion) -> tuple[list[str], str]:
-    """Models without repetition, the first of them first, and why that one."""
+    """Return the models without repetition, and why the first is first."""
     kind = question.task_type if question.task_type in table.routes else DEFAULT_TYPE
     route = table.routes[kind]
     why = f"{kind}: {route.reason} ({route.source}, {route.date})"
@@ -101,9 +101,11 @@ def _routed(table: Table, question: RoutingQuestion) -> tuple[list[str], str]:
 
 
 def _escalated(table: Table, models: list[str], keys: Collection[str]) -> tuple[list[str], str]:
-    """The same, with the first that may do better before all others; unchanged where there is none."""
+    """Put the first model that may do better before all others, if there is one."""
     first = table.models[models[0]]
-    others = [name for name in models[1:] if any(one.wants_key is None for one in candidates(table, name, keys=keys))]
+    others = [
+        name for name in models[1:] if any(choice.wants_key is None for choice in candidates(table, name, keys=keys))
+    ]
     stronger = [name for name in others if table.models[name].strength > first.strength]
     unlike = [
         name
@@ -127,23 +129,26 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tariff:
-    """How a model is charged through one account."""
+    """The prices of a model through one account."""
 
     own: Price | None
-    """Of the table."""
+    """The table's own price."""
     lists: tuple[str | None, ...]
-    """Addresses of vendors whose lists are looked at in turn; None is the list of whoever makes the model."""
+    """Addresses of vendors whose price lists are tried in turn; None is the list of the model's maker."""
     id: str
-    """As the account calls the model."""
+    """The account's name for the model."""
 
     def cost_usd(self, usage: Usage) -> float | None:
-        """None where no price is known, or the counts contradict one another."""
+        """Return the cost; None where no price is known, or the counts contradict one another."""
         if self.own is not None:
             return _by_own(self.own, usage)
         return next((cost for url in self.lists if (cost := _by_list(self.id, url, usage)) is not None), None)
 
     def worst_case_usd(self, input_tokens: int, max_output_tokens: int) -> float | None:
-        """The most that a call can cost: nothing read from a cache, everything written to the one that costs most."""
+        """
+        Return the most that a call can cost: nothing read from a cache, everything written to the most
+        expensive one.
+        """
         if input_tokens < 0 or max_output_tokens < 0:
             raise ValueError("tokens are counted from nothing up")
         ways = (
@@ -154,16 +159,18 @@ class Tariff:
         return max(costs, default=None)
 
     def per_million_usd(self) -> tuple[float, float] | None:
-        """What a million tokens of fresh input and of output cost, in a conversation that is not long."""
-        given = self.cost_usd(Usage(input_tokens=1000))
-        said = self.cost_usd(Usage(output_tokens=1000))
-        return None if given is None or said is None else (given * 1000, said * 1000)
+        """Return the price of a million tokens of fresh input and of output, in a short conversation."""
+        input_cost = self.cost_usd(Usage(input_tokens=1000))
+        output_cost = self.cost_usd(Usage(output_tokens=1000))
+        return None if input_cost is None or output_cost is None else (input_cost * 1000, output_cost * 1000)
 
 
 def tariff(table: Table, candidate: ModelChoice) -> Tariff:
     """
-    The table's own price; else the list of the vendor at the account's address; else, of an account with a key, that of
-    the model's maker: a gateway is taken to charge what the maker does, somebody's own server is not.
+    Return a candidate's prices: the table's own, else the list of the vendor at the account's address.
+
+    An account with a key then falls back on the list of the model's maker. A gateway is assumed to charge like the
+    maker, a private server is not.
     """
     account = table.accounts[candidate.account]
     at = account.base_url or _VENDORS[account.wire]

@@ -1,9 +1,9 @@
 """
-Which models there are, where they are reached, and which of them is asked for what kind of work: data, read from YAML.
+The table of models: which exist, where they are reached, and which is asked for what kind of work. Read from YAML.
 
-`models.yaml` beside this module is what is known anyway; the user's own file is laid over it, key by key. A repository
-has no say in it: whoever could write one could have keys sent to a server of their own. Nothing here reads a key, asks
-a model or knows a price; the order in which models are asked is `router`'s.
+`models.yaml` beside this module is the shipped table; the user's own file is laid over it, key by key. A repository has
+no say in it, because it could send keys to another server. Nothing here reads a key, asks a model or knows a price;
+`router` orders the models.
 """
 
 import re
@@ -21,16 +21,15 @@ from forgepool.workers.schema.orders import Message, PhaseName
 
 SHIPPED = Path(__file__).with_name("models.yaml")
 DEFAULT_TYPE = "code"
-"""The kind of work whose route is taken for kinds that have none."""
+"""The kind of work whose route serves kinds without one."""
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
+# These errors end a sentence that begins with the place of the text. A variable's text may be a key: it is not shown.
+
+
 def _date(text: str) -> str:
-    """
-    Raises:
-        ValueError: with the rest of a sentence whose beginning names the text's place.
-    """
     try:
         return date.fromisoformat(text).isoformat()
     except ValueError:
@@ -38,10 +37,6 @@ def _date(text: str) -> str:
 
 
 def _variable(text: str) -> str:
-    """
-    Raises:
-        ValueError: as above; what was written is not repeated, for it may be a key.
-    """
     if not re.fullmatch(r"[A-Z][A-Z0-9_]*", text):
         raise ValueError(
             "must be the name of a variable such as ANTHROPIC_API_KEY, in capitals, and never the key itself"
@@ -50,75 +45,71 @@ def _variable(text: str) -> str:
 
 
 def _address(text: str) -> str:
-    """
-    Raises:
-        ValueError: as above.
-    """
     if not re.match(r"https?://[^/]", text):
         raise ValueError(f"must begin with https:// or http://, is {show_value(text)}")
     return text
 
 
 class ModelAccount(Message):
-    """A door to models: whose wire is spoken, where, and with which key."""
+    """A way to reach models: which wire, where, and with which key."""
 
     wire: Literal["anthropic", "openai-responses", "openai-chat"]
     key: Annotated[str, AfterValidator(_variable)] | None = None
-    """The name of the variable that holds the key, never the key; None for a server that wants none."""
+    """The name of the variable that holds the key, never the key; None for a server that needs none."""
     base_url: Annotated[str, AfterValidator(_address)] | None = None
-    """None is the vendor's own."""
+    """The address; None is the vendor's own."""
     headers: dict[str, str] = Field(default_factory=dict)
     silence_s: Duration = 120.0
-    """Seconds without a byte after which a try counts as failed."""
+    """Seconds without a byte after which a try has failed."""
 
 
 class Price(Message):
-    """USD for a million tokens."""
+    """Prices in USD for a million tokens."""
 
     input: float = Field(ge=0)
     output: float = Field(ge=0)
     cached: float | None = Field(default=None, ge=0)
-    """Input read from a cache; None is the price of any input. So is it with `written`."""
+    """Input read from a cache; None is the price of any input, here and for `written`."""
     written: float | None = Field(default=None, ge=0)
 
 
 class OtherModel(Message):
-    """Where else a model is to be had."""
+    """Another account that offers a model."""
 
     account: str
     id: str = Field(min_length=1)
 
 
 class Model(Message):
-    """A model by our name for it. Our name is what turns and reports call it."""
+    """A model. Our name for it is the key in the table, and stands in turns and reports."""
 
     account: str
     id: str = ""
-    """As its account calls it; empty is our name."""
+    """The account's name for it; empty is our name."""
     family: str = Field(min_length=1)
-    """Whose mind it is: work is reviewed by another family than its author's."""
+    """The maker's family: work is reviewed by another family than its author's."""
     also: tuple[OtherModel, ...] = ()
-    """The same model through other accounts, asked in turn when the first has failed."""
+    """The same model through other accounts, asked in turn after the first has failed."""
     window_tokens: int = Field(gt=0)
     max_output_tokens: int = Field(default=32_000, gt=0)
     effort: Effort | None = None
     strength: int = Field(default=2, ge=1, le=3)
     """1 for little work, 2 for easy work, 3 for any."""
     price: Price | None = None
-    """None is the one that is published."""
+    """The price; None is the published one."""
 
 
 class Route(Message):
-    """The models for one kind of work, and why these."""
+    """The models for one kind of work, and the reason."""
 
     primary: str
     then: tuple[str, ...] = ()
     phases: dict[PhaseName, str] = Field(default_factory=dict)
-    """Takes the place of `primary` in one phase."""
+    """Models that replace `primary` in one phase."""
     reason: str = Field(min_length=1)
     source: str = Field(min_length=1)
     date: Annotated[str, AfterValidator(_date)]
-    """When somebody last stood up for it."""
+    """The date when the choice was last confirmed."""
 
 
 class Table(Message):
@@ -129,23 +120,22 @@ class Table(Message):
     """The model that is asked when no other is left."""
 
     def places(self, model: str) -> tuple[OtherModel, ...]:
-        """Every account through which a model is to be had, in the order in which they are tried."""
+        """Return every account that offers a model, in the order they are tried."""
         found = self.models[model]
         return (OtherModel(account=found.account, id=found.id or model), *found.also)
 
     def family(self, model: str) -> str | None:
-        """Of a model that answered; None for one that is not in this table."""
+        """Return the family of a model that answered; None for one that is not in this table."""
         found = self.models.get(model)
         return found.family if found else None
 
 
 def read_table(own: Path | None) -> Table:
     """
-    The shipped table, with the user's file laid over it: what both say is as the user says, key by key; a list is
-    taken whole.
+    Read the shipped table with the user's file laid over it, key by key; a list replaces the shipped one.
 
     Raises:
-        DocumentWrong: with every mistake found.
+        DocumentWrong: the files are wrong; it names every mistake.
     """
     table = _document(SHIPPED, SHIPPED.name)
     if own is not None:
@@ -159,10 +149,10 @@ def read_table(own: Path | None) -> Table:
 
 
 def unknown(noun: str, name: str, known: Sequence[str] | Mapping[str, object]) -> str:
-    """A sentence for a name that is none, with those it may have been meant for."""
+    """Return a sentence for an unknown name, with the names it may have been meant for."""
     near = nearest(name, known, 3)
-    said = f"did you mean {' or '.join(repr(one) for one in near)}?" if near else f"there are: {', '.join(known)}"
-    return f"there is no {noun} '{name}'; {said}"
+    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"there are: {', '.join(known)}"
+    return f"there is no {noun} '{name}'; {hint}"
 
 
 def _document(path: Path, name: str) -> Located:
@@ -176,7 +166,7 @@ def _laid_over(below: Plain, above: Plain) -> Plain:
 
 
 def _loose_ends(table: Table) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """What does not hold together: where each is written, and a sentence."""
+    """Yield the contradictions in a table, each with its place and a sentence."""
     for name, door in table.accounts.items():
         if door.key is None and door.base_url is None:
             yield ("accounts", name), f"account '{name}' has neither a key nor a base_url; give it what it needs"

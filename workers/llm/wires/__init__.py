@@ -1,1 +1,1 @@
-"""The wire formats of model vendors."""
+"""The wire formats of model vendors, one adapter each."""

@@ -1,8 +1,8 @@
 """
-Anthropic's Messages, and every server that speaks them: one try, streamed.
+The adapter for Anthropic's Messages and every server that speaks them: one try, streamed.
 
-The kit's events are read raw: its own accumulation takes a stream that broke off for a whole answer, and half a tool's
-arguments for all of them.
+It reads the kit's events itself. The kit's own accumulation takes a stream that broke off for a whole answer, and half
+of a tool's arguments for all of them.
 """
 
 import json
@@ -48,7 +48,7 @@ _SHORT: Body = {"type": "ephemeral"}
 
 
 class AnthropicMessages:
-    """A provider: one model by Anthropic's wire."""
+    """A provider: one model over Anthropic's wire."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
@@ -58,10 +58,10 @@ class AnthropicMessages:
             raise faults.keyless(self.endpoint.called)
         asked = body(self.endpoint, request)
         params = cast("MessageCreateParamsStreaming", asked)
-        one: Try[RawMessageStreamEvent] = Try(
+        attempt: Try[RawMessageStreamEvent] = Try(
             endpoint=self.endpoint, request=request, sent=asked, answer=_Answer(self.endpoint)
         )
-        return one.run(lambda: self._open(params), stop=stop, hear=hear)
+        return attempt.run(lambda: self._open(params), stop=stop, hear=hear)
 
     def _open(self, params: "MessageCreateParamsStreaming") -> "Stream[RawMessageStreamEvent]":
         return self._client.messages.create(**params)
@@ -91,7 +91,7 @@ class AnthropicMessages:
 
 
 def body(endpoint: Endpoint, request: ModelRequest) -> Body:
-    """The request in the vendor's words, with its marks for the cache."""
+    """Build the request in the vendor's form, with its cache marks."""
     tools: list[Body] = [
         {"name": tool.name, "description": tool.description, "input_schema": dict(tool.schema)}
         for tool in request.tools
@@ -114,10 +114,10 @@ def mark(
     tools: list[Body], system: list[Body], messages: list[Body], *, lasting: bool, first_parts: int | None = None
 ) -> None:
     """
-    Puts the marks on. `messages` alternate and begin and end with the user's. `first_parts`: how many parts of the
-    first are the same for longer than the others; None is all.
+    Put cache marks on the request. `messages` alternate, and begin and end with the user's.
 
-    The vendor wants marks of an hour before those of five minutes, which the order of the places sees to.
+    `first_parts` is the number of parts of the first message that outlast the others; None is all. The vendor wants
+    one-hour marks before five-minute ones, which the order of the places ensures.
     """
     first = _LASTING if lasting else _SHORT
     invariant = system[:1] or tools[-1:]
@@ -280,20 +280,20 @@ def _call(block: _Block) -> ToolCall:
     return read_call(id=block.start.get("id") or "", name=block.start.get("name") or "", text=text)
 
 
-def _told(known: VendorCounts, said: "VendorUsage | MessageDeltaUsage | None") -> VendorCounts:
-    """What is said last holds: an event's counts are of the whole answer so far, and leave out what is said already."""
-    cached = count(said, "cache_read_input_tokens") or known.cached
-    written = count(said, "cache_creation_input_tokens") or known.written
+def _told(known: VendorCounts, usage: "VendorUsage | MessageDeltaUsage | None") -> VendorCounts:
+    """Update the counts. Later ones hold, because each event counts the whole answer so far and omits what is known."""
+    cached = count(usage, "cache_read_input_tokens") or known.cached
+    written = count(usage, "cache_creation_input_tokens") or known.written
     before = known.input and known.input - (known.cached or 0) - (known.written or 0)
-    fresh = count(said, "input_tokens")
+    fresh = count(usage, "input_tokens")
     fresh = before if fresh is None else fresh
-    hour = count(getattr(said, "cache_creation", None), "ephemeral_1h_input_tokens")
-    thought = count(getattr(said, "output_tokens_details", None), "thinking_tokens")
+    hour = count(getattr(usage, "cache_creation", None), "ephemeral_1h_input_tokens")
+    thought = count(getattr(usage, "output_tokens_details", None), "thinking_tokens")
     return VendorCounts(
         input=None if fresh is None else fresh + (cached or 0) + (written or 0),
         cached=cached,
         written=written,
         written_1h=hour or known.written_1h,
-        output=count(said, "output_tokens") or known.output,
+        output=count(usage, "output_tokens") or known.output,
         reasoning=thought or known.reasoning,
     )

@@ -1,8 +1,9 @@
 """
-One try over any wire: the stream is read to its end, and whatever goes wrong on the way comes out as one `ModelFailed`.
+One try over any wire: the stream is read to its end, and every failure becomes one `ModelFailed`.
 
-What is common to the adapters: who is asked to stop, how long is waited, what the tokens are taken to be, ids that
-belong to one call alone, and no key in any sentence. What the events mean is each wire's.
+This is what the adapters share: stopping, time limits, token counts, call ids that are unique, and no key in any
+message. The wires know what the events mean. The stream is read in a thread of its own. The caller's thread waits for
+events and calls `stop` itself, so no callback ever runs in another thread.
 """
 
 import json
@@ -44,10 +45,7 @@ class _Over:
 
 @dataclass(slots=True, kw_only=True)
 class StreamWatch:
-    """
-    How long a try may last, and how long without bringing anything: a server that only shows signs of life is never
-    silent on the line.
-    """
+    """The time limits of a try: in all, and without a part of the answer. A server may send signs of life for ever."""
 
     called: str
     longest_s: float
@@ -60,13 +58,15 @@ class StreamWatch:
         self._began = self._last = self.clock()
 
     def content(self) -> None:
-        """Something came that is part of the answer."""
+        """Note that a part of the answer came."""
         self._last = self.clock()
 
     def check(self) -> None:
         """
+        Check both time limits.
+
         Raises:
-            ModelFailed: `silence`, when either time is over.
+            ModelFailed: `silence`, when either is over.
         """
         now = self.clock()
         if now - self._began > self.longest_s:
@@ -81,23 +81,19 @@ class StreamWatch:
             )
 
 
-def as_it_is(error: Exception) -> Exception:
-    return error
-
-
 def attend(
     opened: Callable[[], Stream[E]],
     stop: Callable[[], bool],
     *,
     watch: StreamWatch | None = None,
-    broke: Callable[[Exception], Exception] = as_it_is,
+    broke: Callable[[Exception], Exception] = lambda error: error,
 ) -> Generator[E, None, None]:
     """
-    Everything the stream brings, until it ends.
+    Yield the stream's events until it ends.
 
     Raises:
-        ModelFailed: `stopped`, or what `watch` says.
-        Exception: what `broke` makes of whatever opening or reading the stream raises.
+        ModelFailed: `stopped`, or what `watch` raises.
+        Exception: what `broke` makes of a failure to open or read the stream.
     """
     heard: queue.SimpleQueue[E | _Over] = queue.SimpleQueue()
     given_up = threading.Event()
@@ -160,14 +156,14 @@ class AnswerStream(Protocol[E_contra]):
     def told(self) -> VendorCounts: ...
 
     def take(self, event: E_contra, hear: Callable[[Delta], None]) -> bool:
-        """Whether the event brought the answer on; signs of life do not."""
+        """Take an event, and return whether it is part of the answer; signs of life are not."""
 
     def turn(self) -> Turn:
         """
-        Without its usage, which is counted here.
+        Return the turn, without its usage, which `Try` adds.
 
         Raises:
-            ModelFailed: the answer has not come to a good end.
+            ModelFailed: the answer has no good end.
         """
 
 
@@ -176,7 +172,7 @@ class Try(Generic[E]):
     endpoint: Endpoint
     request: ModelRequest
     sent: dict[str, Any]
-    """The body, of which tokens are guessed where the vendor counts none."""
+    """The request's body, from which tokens are guessed where the vendor counts none."""
     answer: AnswerStream[E]
     _begun: bool = False
     _characters: int = 0
@@ -207,9 +203,11 @@ class Try(Generic[E]):
         return pieces
 
     def _turn(self) -> Turn:
-        turn = with_own_ids(self.answer.turn(), {call.id for one in self.request.turns for call in one.calls})
-        said = max(self._characters, sum(map(_characters, turn.parts)))
-        return turn.model_copy(update={"usage": settle_counts(self.answer.told, sent=self.sent, said_characters=said)})
+        turn = with_own_ids(self.answer.turn(), {call.id for earlier in self.request.turns for call in earlier.calls})
+        characters = max(self._characters, sum(map(_characters, turn.parts)))
+        return turn.model_copy(
+            update={"usage": settle_counts(self.answer.told, sent=self.sent, said_characters=characters)}
+        )
 
     def _guarded(self, read: Callable[[], T]) -> T:
         try:
@@ -226,14 +224,14 @@ class Try(Generic[E]):
         return faults.from_kit(error, self.endpoint.called, hidden=self.endpoint.api_key)
 
     def _so_far(self, failure: ModelFailed) -> Usage:
-        """What a try that brought nothing will be charged for: nothing, where nobody had begun to answer."""
+        """Return the charged usage of a failed try: none, where no answer had begun."""
         if not self._begun and failure.trouble != "silence":
             return Usage()
         return settle_counts(self.answer.told, sent=self.sent, said_characters=self._characters)
 
 
 def with_own_ids(turn: Turn, taken: Iterable[str]) -> Turn:
-    """Each call with its id, and another where it has none or one that another call has."""
+    """Give every call an id that no other call has."""
     known = set(taken)
     parts: list[Part] = []
     for part in turn.parts:

@@ -1,7 +1,7 @@
 """
-Why there is no turn: what vendors and servers say went wrong, put into our few kinds of trouble.
+Classifies failures: the errors of vendors and servers become our few kinds of trouble.
 
-The only place that knows vendors' codes and wordings. It decides; waiting, falling back and shortening are others'.
+This is the only place that knows vendors' codes and wordings. Waiting, falling back and shortening are done elsewhere.
 """
 
 import re
@@ -15,37 +15,22 @@ from forgepool.workers.llm.wires.resets import resets_at, retry_after_s
 
 _SAID_CHARACTERS = 300
 _READ_CHARACTERS = 4_000
-"""As much of a vendor's words is read at all: patterns take their time, and a page of a proxy's may be megabytes."""
+"""The most of a vendor's message that is read: patterns take time, and a proxy's page may be megabytes."""
 _SHORTEST_KEY = 5
-"""What stands for no key (`none`) is a word, and may be one of a sentence."""
+"""The shortest key that is removed from messages; a shorter one (`none`) may be a plain word."""
 
 _OVERFLOW_CODES = frozenset(("context_length_exceeded", "exceed_context_size_error", "request_too_large"))
-_USAGE_CODES = frozenset(
-    (
-        "enforced_spend_limit_reached",
-        "contract_spend_limit_reached",
-        "linked_organization_spend_limit_reached",
-        "linked_organization_billing_unavailable",
-        "insufficient_quota",
-        "billing_hard_limit_reached",
-        "billing_not_active",
-        "billing_error",
-        "usage_limit_reached",
-    )
-)
+_USAGE = """
+    enforced_spend_limit_reached contract_spend_limit_reached linked_organization_spend_limit_reached
+    linked_organization_billing_unavailable insufficient_quota billing_hard_limit_reached billing_not_active
+    billing_error usage_limit_reached
+"""
+_USAGE_CODES = frozenset(_USAGE.split())
 _BY_CODE: Mapping[str, Trouble] = {
     "overloaded_error": "overloaded",
-    "rate_limit_error": "rate_limit",
-    "rate_limit_exceeded": "rate_limit",
-    "tokens": "rate_limit",
-    "requests": "rate_limit",
-    "authentication_error": "authentication",
-    "permission_error": "authentication",
-    "invalid_api_key": "authentication",
-    "invalid_request_error": "bad_request",
-    "invalid_prompt": "bad_request",
-    "not_found_error": "bad_request",
-    "model_not_found": "bad_request",
+    **dict.fromkeys(("rate_limit_error", "rate_limit_exceeded", "tokens", "requests"), "rate_limit"),
+    **dict.fromkeys(("authentication_error", "permission_error", "invalid_api_key"), "authentication"),
+    **dict.fromkeys(("invalid_request_error", "invalid_prompt", "not_found_error", "model_not_found"), "bad_request"),
 }
 _BY_STATUS: Mapping[int, Trouble] = {
     401: "authentication",
@@ -98,40 +83,40 @@ _MEND: Mapping[Trouble, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultReply:
-    """What came in place of an answer."""
+    """The reply that came in place of an answer."""
 
     status: int | None = None
-    """HTTP status; 200 for an error inside a stream."""
+    """The HTTP status; 200 for an error inside a stream."""
     codes: tuple[str, ...] = ()
-    """Every code and type it carries, the most telling first."""
+    """Every code and type it carries, the most specific first."""
     message: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-def trouble(said: FaultReply) -> Trouble:
-    """The kind of trouble. A code tells more than a wording, a wording more than a status."""
-    said = replace(said, message=said.message[:_READ_CHARACTERS])
-    if _OVERFLOW_CODES & {*said.codes} or (_refused(said) and _OVERFLOW_TEXT.search(said.message)):
+def trouble(reply: FaultReply) -> Trouble:
+    """Return the kind of trouble. A code says more than a wording, and a wording more than a status."""
+    reply = replace(reply, message=reply.message[:_READ_CHARACTERS])
+    if _OVERFLOW_CODES & {*reply.codes} or (_refused(reply) and _OVERFLOW_TEXT.search(reply.message)):
         return "overflow"
-    if _USAGE_CODES & {*said.codes} or (_refused(said) and _USAGE_TEXT.search(said.message)):
+    if _USAGE_CODES & {*reply.codes} or (_refused(reply) and _USAGE_TEXT.search(reply.message)):
         return "usage_limit"
-    status = _status(said)
+    status = _status(reply)
     if status is not None:
-        return _by_status(status, said.message)
-    known = (_BY_CODE[code] for code in said.codes if code in _BY_CODE)
-    return next(known, "overloaded" if _OVERLOADED_TEXT.search(said.message) else "server")
+        return _by_status(status, reply.message)
+    known = (_BY_CODE[code] for code in reply.codes if code in _BY_CODE)
+    return next(known, "overloaded" if _OVERLOADED_TEXT.search(reply.message) else "server")
 
 
-def _refused(said: FaultReply) -> bool:
-    """Whether the wording may be about the request, and is not a page some proxy made."""
-    return said.status is None or said.status < 500 or len(said.message) < _SAID_CHARACTERS
+def _refused(reply: FaultReply) -> bool:
+    """Return whether the wording may be about the request, and not a proxy's page."""
+    return reply.status is None or reply.status < 500 or len(reply.message) < _SAID_CHARACTERS
 
 
-def _status(said: FaultReply) -> int | None:
-    """The status an error has: its own, or inside a stream the one some servers give as its code."""
-    if said.status not in (None, 200):
-        return said.status
-    return next((int(code) for code in said.codes if re.fullmatch(r"[45]\d\d", code)), None)
+def _status(reply: FaultReply) -> int | None:
+    """Return an error's status: its own, or inside a stream the one that some servers give as its code."""
+    if reply.status not in (None, 200):
+        return reply.status
+    return next((int(code) for code in reply.codes if re.fullmatch(r"[45]\d\d", code)), None)
 
 
 def _by_status(status: int, message: str) -> Trouble:
@@ -142,20 +127,20 @@ def _by_status(status: int, message: str) -> Trouble:
     return "bad_request"
 
 
-def make_failure(said: FaultReply, called: str, *, hidden: str = "") -> ModelFailed:
-    """The failure of the model called so; `hidden` is its key."""
-    kind, now = trouble(said), time.time()
+def make_failure(reply: FaultReply, called: str, *, hidden: str = "") -> ModelFailed:
+    """Make the failure of a model; `hidden` is its key."""
+    kind, now = trouble(reply), time.time()
     return ModelFailed(
-        sentence(called, kind, said.message, said.status, hidden=hidden),
+        sentence(called, kind, reply.message, reply.status, hidden=hidden),
         trouble=kind,
-        status=said.status,
-        retry_after_s=retry_after_s(said.headers, said.message, now),
-        resets_at=resets_at(said.headers, said.message, now),
+        status=reply.status,
+        retry_after_s=retry_after_s(reply.headers, reply.message, now),
+        resets_at=resets_at(reply.headers, reply.message, now),
     )
 
 
 def sentence(called: str, kind: Trouble, message: str, status: int | None = None, *, hidden: str = "") -> str:
-    """One line: what is wrong, in the vendor's words without the key, and what would mend it."""
+    """Say in one line what is wrong, in the vendor's words without the key, and what would mend it."""
     plain = " ".join(_without(hidden, message[:_READ_CHARACTERS]).split())
     words = _KEY.sub("[key]", plain)[:_SAID_CHARACTERS].rstrip(". ")
     number = f", status {status}" if status not in (None, 200) else ""
@@ -165,7 +150,7 @@ def sentence(called: str, kind: Trouble, message: str, status: int | None = None
 
 
 def _without(key: str, message: str) -> str:
-    """Whatever a key looks like; also as a library shows one that cannot be sent."""
+    """Remove the key from a message, also as a library shows one that cannot be sent."""
     for shown in (key, repr(key)[1:-1], key.strip()):
         if len(shown) >= _SHORTEST_KEY:
             message = message.replace(shown, "[key]")
@@ -184,7 +169,7 @@ def _mend(kind: Trouble, called: str, status: int | None) -> str:
 
 
 def from_kit(error: Exception, called: str, *, hidden: str = "") -> ModelFailed:
-    """What an exception of the vendors' kits, or of what is below them, means for the model called so."""
+    """Make the failure for an exception of a vendor's kit, or of the layers below it."""
     if hasattr(error, "status_code"):
         return make_failure(_from_status(error), called, hidden=hidden)
     body = getattr(error, "body", None)
@@ -201,7 +186,7 @@ def broken_off(called: str, how: str = "its answer ended before its end") -> Mod
 
 
 def ill_ended(called: str, word: object) -> ModelFailed:
-    """An answer that came to an end which is not a good one."""
+    """Make the failure for an answer with a bad end."""
     return broken_off(called, f"its answer ended in a way of its own ({str(word or 'without a reason')[:60]})")
 
 
@@ -210,14 +195,14 @@ def keyless(called: str) -> ModelFailed:
 
 
 def _from_status(error: Any) -> FaultReply:
-    said = from_body(error.body, str(error))
+    reply = from_body(error.body, str(error))
     return FaultReply(
-        status=error.status_code, codes=said.codes, message=said.message, headers={**error.response.headers}
+        status=error.status_code, codes=reply.codes, message=reply.message, headers={**error.response.headers}
     )
 
 
 def from_body(body: object, otherwise: str = "", status: int = 200) -> FaultReply:
-    """An error as JSON has it, of whatever vendor; `otherwise` where it holds no message."""
+    """Read an error from any vendor's JSON; `otherwise` is the message where it has none."""
     error = body.get("error", body) if isinstance(body, Mapping) else body
     if not isinstance(error, Mapping):
         return FaultReply(status=status, message=str(error or otherwise))
@@ -233,7 +218,7 @@ def _codes(error: Mapping[str, object]) -> Iterator[str]:
 
 
 def _transport(error: Exception) -> Trouble | None:
-    """None for what did not go wrong on the way."""
+    """Return the trouble of a transport failure; None for any other."""
     import httpx2
 
     causes = tuple(_causes(error))
@@ -250,5 +235,5 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _cause(error: Exception) -> str:
-    """The words of what lies deepest, which is the system's and says most."""
+    """Return the message of the deepest cause, which is the system's and says most."""
     return next((str(cause) for cause in reversed(tuple(_causes(error))) if str(cause)), type(error).__name__)

@@ -1,7 +1,8 @@
 """
-A conversation in the shape every vendor takes: sides that alternate, nothing empty, ids all of them accept.
+One form for all vendors: of the conversations they are sent, and of the calls, counts and endings they send.
 
-The same turns always give the same shape, and more turns only add to it: caches live by that.
+Conversations get alternating sides, nothing empty, and ids that every vendor accepts. The same turns always give the
+same form, and more turns only add to it, because caches depend on that.
 """
 
 import hashlib
@@ -26,8 +27,9 @@ _NO_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
 def alternating(turns: Iterable[Turn], *, wire: Wire, model: str, account: str = "") -> list[tuple[Part, ...]]:
     """
-    The parts of each side in turn, the user's first. In the user's, results come before texts; blocks only another
-    wire, model or account would understand are left out.
+    Return the parts of each side in turn, the user's first.
+
+    On the user's side, results come before texts. Blocks for another wire, model or account are left out.
     """
     sides: list[tuple[str, list[Part]]] = []
     for turn in turns:
@@ -68,7 +70,7 @@ def _model_side(parts: list[Part], reader: tuple[Wire, str, str]) -> tuple[Part,
 
 
 def common_id(name: str) -> str:
-    """A call's id as every vendor takes it; some servers' own ids only they do."""
+    """Return a call's id in a form that every vendor accepts."""
     if _ID.fullmatch(name):
         return name
     return f"call_{hashlib.sha256(name.encode()).hexdigest()[:24]}"
@@ -76,14 +78,15 @@ def common_id(name: str) -> str:
 
 def common_name(name: str) -> str:
     """
-    A tool's name as every vendor takes it. Models call what there is not, `functions.bash` or nothing at all, and a
-    vendor would refuse all of the conversation for it.
+    Return a tool's name in a form that every vendor accepts.
+
+    Models call tools that do not exist, such as `functions.bash`, and a vendor would refuse the whole conversation.
     """
     return _NO_NAME.sub("_", name)[:64] or "unnamed"
 
 
 def read_call(*, id: str, name: str, text: str) -> ToolCall:
-    """A call whose arguments came as text; no text at all is no arguments."""
+    """Make a call from arguments that came as text; an empty text means none."""
     try:
         arguments = _strictly(text) if text.strip() else {}
     except (ValueError, RecursionError):
@@ -93,8 +96,10 @@ def read_call(*, id: str, name: str, text: str) -> ToolCall:
 
 def join_pieces(pieces: Iterable[str]) -> str:
     """
-    The pieces of a streamed text in one. A character beyond the sixteen-bit range may come as two halves in two
-    pieces; what stays half is replaced, since it could not be written down.
+    Join the pieces of a streamed text.
+
+    A character beyond 16 bits may come as two halves in two pieces. A half that stays alone is replaced, since it
+    cannot be written.
     """
     return "".join(pieces).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
@@ -128,12 +133,12 @@ def _unrepeated(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
 
 TOKEN_CHARACTERS = 4
 _MOST_TOKENS = 10_000_000
-"""Beyond any window; who says more cannot count."""
+"""More tokens than any window holds; a larger count is a mistake."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VendorCounts:
-    """A vendor's counts, as far as it gave any that can be; `input` is all of the input."""
+    """A vendor's plausible token counts; `input` is all of the input."""
 
     input: int | None = None
     cached: int | None = None
@@ -143,33 +148,36 @@ class VendorCounts:
     reasoning: int | None = None
 
 
-def count(said: object, name: str) -> int | None:
-    """One count out of a vendor's usage; None for what is not there, negative, absurd or no number."""
-    number = getattr(said, name, None)
+def count(usage: object, name: str) -> int | None:
+    """Read one count from a vendor's usage; None where it is missing, negative, absurd or no number."""
+    number = getattr(usage, name, None)
     if isinstance(number, bool) or not isinstance(number, int | float):
         return None
     return int(number) if 0 <= number <= _MOST_TOKENS else None
 
 
 def guess_input(sent: object) -> int:
-    """Of a request's body."""
+    """Guess the tokens of a request's body."""
     return len(json.dumps(sent, ensure_ascii=False)) // TOKEN_CHARACTERS + 1
 
 
-def settle_counts(told: VendorCounts, *, sent: object, said_characters: int) -> Usage:
-    """What is taken to be true. No request is without input, and nothing that was said without output."""
-    shown = told.input or guess_input(sent)
-    told = told if (told.cached or 0) + (told.written or 0) <= shown else replace(told, cached=0, written=0)
+def settle_counts(counts: VendorCounts, *, sent: object, said_characters: int) -> Usage:
+    """
+    Settle on the usage of an answer. Every request has input, and every text has output, even if the vendor counts
+    none.
+    """
+    shown = counts.input or guess_input(sent)
+    counts = counts if (counts.cached or 0) + (counts.written or 0) <= shown else replace(counts, cached=0, written=0)
     guess = said_characters // TOKEN_CHARACTERS + 1 if said_characters else 0
-    output = told.output or guess
-    written = told.written or 0
+    output = counts.output or guess
+    written = counts.written or 0
     return Usage(
         input_tokens=shown,
-        cached_tokens=told.cached or 0,
+        cached_tokens=counts.cached or 0,
         written_tokens=written,
-        written_1h_tokens=min(told.written_1h or 0, written),
+        written_1h_tokens=min(counts.written_1h or 0, written),
         output_tokens=output,
-        reasoning_tokens=min(told.reasoning or 0, output),
+        reasoning_tokens=min(counts.reasoning or 0, output),
         cost_usd=None,
     )
 
@@ -181,7 +189,7 @@ _TOO_LONG = re.compile(r"length|max_\w*tokens|max_?tokens|token_?limit")
 
 
 def find_stop_reason(word: object, good: Mapping[str, StopReason]) -> StopReason | None:
-    """`end` stands for either good end; None where the answer has not come to one."""
+    """Return the reason for an answer's end; `end` is either good end. None: it has no good end."""
     text = str(word or "")[:100]
     if text in good:
         return good[text]

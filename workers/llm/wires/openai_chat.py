@@ -1,9 +1,8 @@
 """
-OpenAI's Chat Completions, the wire nearly every other server speaks (vLLM, llama.cpp, Ollama, OpenRouter): one try,
-streamed.
+The adapter for OpenAI's Chat Completions, which most servers speak (vLLM, llama.cpp, Ollama): one try, streamed.
 
-Such servers leave out what the vendor promises: usage, ids, whole deltas. What is missing is made up for where that
-changes nothing, and an answer without its end is none.
+Such servers leave out things that the vendor promises: usage, ids, whole deltas. They are supplied where that changes
+nothing. An answer without its end is none.
 """
 
 import json
@@ -37,7 +36,7 @@ Body = dict[str, Any]
 
 
 class OpenAIChat:
-    """A provider: one model by OpenAI's older wire."""
+    """A provider: one model over OpenAI's older wire."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
@@ -47,10 +46,10 @@ class OpenAIChat:
             raise faults.keyless(self.endpoint.called)
         asked = body(self.endpoint, request)
         most = asked.get("max_tokens") or asked.get("max_completion_tokens")
-        one: Try[ChatCompletionChunk] = Try(
+        attempt: Try[ChatCompletionChunk] = Try(
             endpoint=self.endpoint, request=request, sent=asked, answer=_Answer(self.endpoint, most)
         )
-        return one.run(lambda: self._open(asked), stop=stop, hear=hear)
+        return attempt.run(lambda: self._open(asked), stop=stop, hear=hear)
 
     def _open(self, asked: Body) -> "Stream[ChatCompletionChunk]":
         return self._client.chat.completions.create(**cast("CompletionCreateParamsStreaming", asked))
@@ -61,7 +60,7 @@ class OpenAIChat:
 
 
 def body(endpoint: Endpoint, request: ModelRequest) -> Body:
-    """The request in the vendor's words; to other servers in those that all of them know."""
+    """Build the request in the vendor's form; for other servers, in the form that all of them know."""
     tools: list[Body] = [
         {
             "type": "function",
@@ -76,17 +75,17 @@ def body(endpoint: Endpoint, request: ModelRequest) -> Body:
     ]
     system = "\n\n".join(text for text in request.system if text.strip())
     sides = alternating(request.turns, wire="openai-chat", model=endpoint.model, account=endpoint.account)
-    said = [message for place, parts in enumerate(sides) for message in _messages(parts, by_model=place % 2 == 1)]
+    messages = [message for place, parts in enumerate(sides) for message in _messages(parts, by_model=place % 2 == 1)]
     own = endpoint.base_url is None
     optional: Body = {
         "tools": tools,
         "max_completion_tokens" if own else "max_tokens": endpoint.most_tokens(request.max_output_tokens),
         "reasoning_effort": endpoint.effort,
-        "prompt_cache_key": conversation_key(system, tools, said[0]) if own else None,
+        "prompt_cache_key": conversation_key(system, tools, messages[0]) if own else None,
     }
     return {
         "model": endpoint.model,
-        "messages": [{"role": "system", "content": system}, *said] if system else said,
+        "messages": [{"role": "system", "content": system}, *messages] if system else messages,
         "stream": True,
         "stream_options": {"include_usage": True},
     } | {name: value for name, value in optional.items() if value}
@@ -178,7 +177,10 @@ class _Answer:
             hear(Delta(kind="call", text=text))
 
     def _called(self, piece: "ChoiceDeltaToolCall") -> _Called:
-        """The call a piece belongs to. Some servers number none of them, or all alike, and tell them apart by id."""
+        """
+        Return the call a piece belongs to. Some servers number calls not at all or all alike, and only ids
+        differ.
+        """
         place = getattr(piece, "index", None) or 0
         known = self._places.get(place)
         if known is None or (piece.id and known.id and piece.id != known.id):
@@ -215,12 +217,12 @@ class _Answer:
         return cut_short(self.told.output, self._most_tokens) if stop == "max_tokens" else stop
 
 
-def _told(said: "CompletionUsage") -> VendorCounts:
-    read, thought = getattr(said, "prompt_tokens_details", None), getattr(said, "completion_tokens_details", None)
+def _told(usage: "CompletionUsage") -> VendorCounts:
+    read, thought = getattr(usage, "prompt_tokens_details", None), getattr(usage, "completion_tokens_details", None)
     return VendorCounts(
-        input=count(said, "prompt_tokens"),
+        input=count(usage, "prompt_tokens"),
         cached=count(read, "cached_tokens"),
         written=count(read, "cache_write_tokens"),
-        output=count(said, "completion_tokens"),
+        output=count(usage, "completion_tokens"),
         reasoning=count(thought, "reasoning_tokens"),
     )

@@ -1,7 +1,7 @@
 """
-OpenAI's Responses, without state: one try, streamed. Nothing is kept there; reasoning comes sealed and is sent back so.
+The adapter for OpenAI's Responses: one try, streamed. The vendor stores nothing; sealed reasoning is sent back.
 
-The kit's events are read raw: its own accumulation raises where an answer was cut short by its limit.
+It reads the kit's events itself, because the kit's own accumulation raises where an answer was cut short by its limit.
 """
 
 import hashlib
@@ -44,8 +44,9 @@ Body = dict[str, Any]
 
 def client(endpoint: Endpoint, owner: object) -> "OpenAI":
     """
-    A client that is closed when its owner is gone. Nothing of it comes from the environment: a key or an address there
-    may be meant for something else.
+    Make a client that is closed when its owner is gone.
+
+    Nothing of it comes from the environment, whose keys and addresses may be meant for something else.
     """
     import openai
 
@@ -69,7 +70,7 @@ def client(endpoint: Endpoint, owner: object) -> "OpenAI":
 
 
 class OpenAIResponses:
-    """A provider: one model by OpenAI's newer wire."""
+    """A provider: one model over OpenAI's newer wire."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
@@ -80,8 +81,8 @@ class OpenAIResponses:
         asked = body(self.endpoint, request)
         params = cast("ResponseCreateParamsStreaming", asked)
         answer = _Answer(self.endpoint, asked.get("max_output_tokens"))
-        one: Try[ResponseStreamEvent] = Try(endpoint=self.endpoint, request=request, sent=asked, answer=answer)
-        return one.run(lambda: self._open(params), stop=stop, hear=hear)
+        attempt: Try[ResponseStreamEvent] = Try(endpoint=self.endpoint, request=request, sent=asked, answer=answer)
+        return attempt.run(lambda: self._open(params), stop=stop, hear=hear)
 
     def _open(self, params: "ResponseCreateParamsStreaming") -> "Stream[ResponseStreamEvent]":
         return self._client.responses.create(**params)
@@ -92,7 +93,7 @@ class OpenAIResponses:
 
 
 def body(endpoint: Endpoint, request: ModelRequest) -> Body:
-    """The request in the vendor's words."""
+    """Build the request in the vendor's form."""
     tools: list[Body] = [
         {
             "type": "function",
@@ -123,7 +124,7 @@ def body(endpoint: Endpoint, request: ModelRequest) -> Body:
 
 
 def conversation_key(system: str, tools: list[Body], card: Body) -> str:
-    """The same for every request of one conversation, so that they meet in the same cache."""
+    """Return a key that is the same for every request of one conversation, so that they share a cache."""
     return hashlib.sha256(json.dumps([system, tools, card]).encode()).hexdigest()[:32]
 
 
@@ -143,7 +144,7 @@ def _item(part: Part, role: str) -> Body:
 
 _ENDS: Mapping[str, StopReason] = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
 _WHOLE = (None, "", "completed")
-"""What other servers leave out is taken to be as the event's own name has it."""
+"""Statuses of a whole item; other servers leave the status out."""
 _SIGNS_OF_LIFE = ("response.in_progress", "response.queued", "ping", "keepalive")
 
 
@@ -181,8 +182,8 @@ class _Answer:
         return event.type not in _SIGNS_OF_LIFE
 
     def _failed(self, code: str | None, message: str | None) -> ModelFailed:
-        said = faults.FaultReply(status=200, codes=(str(code or ""),), message=str(message or ""))
-        return faults.make_failure(said, self._endpoint.called, hidden=self._endpoint.api_key)
+        reply = faults.FaultReply(status=200, codes=(str(code or ""),), message=str(message or ""))
+        return faults.make_failure(reply, self._endpoint.called, hidden=self._endpoint.api_key)
 
     def turn(self) -> Turn:
         if self._last is None:
@@ -232,12 +233,15 @@ class _Answer:
 
 
 def cut_short(output_tokens: int | None, most_tokens: int | None) -> StopReason:
-    """OpenAI's word for both ends is the same; an answer cut before its own limit has filled the model's window."""
+    """
+    Tell a full window from a reached limit, for which OpenAI has one word: an answer below its limit filled the
+    window.
+    """
     return "overflow" if most_tokens is not None and 0 < (output_tokens or 0) < most_tokens else "max_tokens"
 
 
 def as_text(arguments: object) -> str:
-    """A call's arguments, which some servers send as JSON and not as its text."""
+    """Return a call's arguments as text; some servers send them as JSON."""
     if arguments is None:
         return ""
     return join_pieces([arguments]) if isinstance(arguments, str) else json.dumps(arguments)
@@ -251,12 +255,12 @@ def _refused(item: "ResponseOutputItem") -> bool:
     return item.type == "message" and any(part.type == "refusal" for part in item.content or ())
 
 
-def _told(said: "ResponseUsage | None") -> VendorCounts:
-    read, thought = getattr(said, "input_tokens_details", None), getattr(said, "output_tokens_details", None)
+def _told(usage: "ResponseUsage | None") -> VendorCounts:
+    read, thought = getattr(usage, "input_tokens_details", None), getattr(usage, "output_tokens_details", None)
     return VendorCounts(
-        input=count(said, "input_tokens"),
+        input=count(usage, "input_tokens"),
         cached=count(read, "cached_tokens"),
         written=count(read, "cache_write_tokens"),
-        output=count(said, "output_tokens"),
+        output=count(usage, "output_tokens"),
         reasoning=count(thought, "reasoning_tokens"),
     )

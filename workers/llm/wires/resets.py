@@ -1,8 +1,8 @@
 """
-When to ask again: what headers and wordings say of it, in seconds.
+Reads from headers and messages when to ask again.
 
-Anything may be written there. What is no time is none, and no time is further off than five weeks: a limit of a month
-is the longest there is, and a mistake must not shut a model off for ever.
+Anything may be written there. What is no time counts as none. No time is further off than five weeks: the longest limit
+is a month, and a mistake must not shut a model off for ever.
 """
 
 import re
@@ -41,7 +41,7 @@ _MILLISECONDS = 100_000_000_000
 
 
 def retry_after_s(headers: Mapping[str, str], message: str, now: float) -> float | None:
-    """Seconds the vendor asks to wait, by header or in words; None where it does not say."""
+    """Return the seconds the vendor asks to wait, by header or in words; None where it does not say."""
     lower = _lower(headers)
     for name, unit_s in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         if (number := _number(lower.get(name, ""))) is not None:
@@ -55,9 +55,10 @@ def retry_after_s(headers: Mapping[str, str], message: str, now: float) -> float
 
 def resets_at(headers: Mapping[str, str], message: str, now: float) -> float | None:
     """
-    Unix seconds at which the limit that was met is gone, never before now; None where that is not said. Words come
-    before headers, since headers tell of limits that were not met as well; of those that are used up, the last to come
-    back counts.
+    Return the Unix time at which the limit ends, never before now; None where that is not said.
+
+    Words come before headers, which also tell of limits that were not reached. Of those used up, the last to end
+    counts.
     """
     found = _in_words(message[:_READ_CHARACTERS])
     if found is None:
@@ -95,7 +96,7 @@ def _left_name(reset_name: str) -> str:
 
 
 def _moment(text: str, now: float) -> float | None:
-    """A date, Unix seconds or milliseconds, or a span from now."""
+    """Read a date, Unix seconds or milliseconds, or a span from now."""
     if (number := _number(text)) is not None:
         if number > _MILLISECONDS:
             return number / 1000

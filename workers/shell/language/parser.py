@@ -1,5 +1,5 @@
 """
-Tokens to a tree, by bash's grammar (its POSIX part, `[[`, `((` and `function`).
+Parses tokens into a tree, by bash's grammar: its POSIX part, `[[`, `((` and `function`.
 
 Why not the grammar's own tree? Tree-sitter's has the right words in the wrong places, without an error node: it takes
 `cd x && make 2>&1 | tail` for `(cd x && make) | tail`, and `cat <<E | sh && ls` for `cat | (sh && ls)`.
@@ -39,11 +39,11 @@ class Parser:
         self._at = 0
         self._depth = 0
         self.beginnings: set[int] = set()
-        """Where commands begin, as the grammar counts them."""
+        """The bytes at which commands begin, as the grammar counts them."""
 
     def parse(self) -> Sequence:
         """
-        The whole region.
+        Parse the whole region.
 
         Raises:
             Refusal: bash would not accept it, or not as what is read here.

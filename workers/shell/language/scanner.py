@@ -1,8 +1,8 @@
 """
-Bash's lexer: where its tokens begin and end, which the grammar's leaves do not tell for sure.
+Bash's lexer: it finds where tokens begin and end, which the grammar's leaves do not tell for sure.
 
-Strict: it knows bash's own rules for blanks, quotes, comments, operators and heredocs, and refuses what would need more
-than that. It reads every byte once. What the tokens mean together is `syntax`'s affair; words are in `spelling`.
+It is strict: it knows bash's rules for blanks, quotes, comments, operators and heredocs, and refuses what needs more.
+It reads every byte once. `spelling` takes words apart; `parser` says what the tokens mean together.
 """
 
 import re
@@ -25,7 +25,7 @@ class HeredocReader(Protocol):
 
 
 def read_delimiter(reader: HeredocReader, *, tabs_stripped: bool) -> HeredocBody:
-    """Past the word after `<<`."""
+    """Read the delimiter after `<<`."""
     found = _DELIMITER.match(reader.source, reader.at)
     if found is None:
         refuse("a heredoc's delimiter is not a plain word", "write <<'EOF', its text, and a line with EOF alone")
@@ -36,7 +36,7 @@ def read_delimiter(reader: HeredocReader, *, tabs_stripped: bool) -> HeredocBody
 
 
 def read_bodies(reader: HeredocReader, bodies: list[HeredocBody]) -> None:
-    """Past the texts that begin here, one after the other."""
+    """Read the heredocs that begin here, one after the other."""
     for body in bodies:
         body.start = reader.at
         body.end, after = _find_end(reader.source, body)
@@ -50,7 +50,7 @@ def read_bodies(reader: HeredocReader, bodies: list[HeredocBody]) -> None:
 
 
 def _find_end(source: bytes, body: HeredocBody) -> tuple[int, int]:
-    """Where its text ends and where the line after its delimiter begins."""
+    """Return where the heredoc's text ends, and where the line after its delimiter begins."""
     tabs = rb"\t*" if body.tabs_stripped else b""
     line = re.compile(rb"^" + tabs + re.escape(body.delimiter) + rb"(?:\n|\Z)", re.MULTILINE)
     found = line.search(source, body.start)
@@ -63,7 +63,7 @@ def _find_end(source: bytes, body: HeredocBody) -> tuple[int, int]:
 
 
 def _strip_tabs(parts: Parts) -> Parts:
-    """A static text without the tabs its lines begin with; one with holes is not known anyway."""
+    """Remove the tabs that begin each line of a static text; a text with holes is unknown anyway."""
     if len(parts) == 1 and isinstance(parts[0], WordPiece):
         return (WordPiece(text=re.sub(r"^\t+", "", parts[0].text, flags=re.MULTILINE), quoted=True),)
     return parts
@@ -75,7 +75,8 @@ _COMMENT = re.compile(rb"#[^\n]*")
 _SETS_MORE = re.compile(r"[A-Za-z_]\w*(?:\[|\+=|=\()", re.ASCII)
 """`a[1]=2`, `a+=2` and `a=(2)`: commands of that name to a plain `sh`."""
 _JOINING = frozenset([b";", b"&", b"|", b"<", b">", b"("])
-"""What would be another operator with the first character of a continued line."""
+"""Characters that would join the first character of a continued line to another operator."""
+_FOR_SUM = re.compile(rb"[ \t]*\(\(")
 _NUMBER = re.compile(rb"[0-9]+(?=[<>])")
 
 _BASH_ALONE = frozenset(["&>", "&>>", "<<<", "|&", ";&", ";;&"])
@@ -83,7 +84,7 @@ _COMMAND_FOLLOWS = frozenset(["if", "then", "elif", "else", "do", "while", "unti
 
 
 class Scanner(Speller):
-    """Reads one script; `region()` once, and what it found is in `commands` and `evaluated` too."""
+    """Reads one script, once. Regions of substitutions and evaluated variables are collected on the way."""
 
     def __init__(self, source: bytes) -> None:
         super().__init__(source)
@@ -91,7 +92,7 @@ class Scanner(Speller):
 
     def read(self) -> Region:
         """
-        The whole script.
+        Read the whole script.
 
         Raises:
             Refusal: it cannot be told where its tokens begin and end.
@@ -109,7 +110,7 @@ class Scanner(Speller):
         self._pending.append(body)
 
     def newline(self) -> None:
-        """Past a newline that is a token, and the heredocs that begin after it."""
+        """Read a newline that is a token, and the heredocs that begin after it."""
         self.at += 1
         pending, self._pending = self._pending, []
         read_bodies(self, pending)
@@ -127,7 +128,7 @@ class Scanner(Speller):
 
 
 class _Tokens:
-    """Fills one region."""
+    """Fills one region with its tokens."""
 
     def __init__(self, scanner: Scanner, region: Region, *, closing: bool) -> None:
         self._scanner = scanner
@@ -135,7 +136,7 @@ class _Tokens:
         self._closing = closing
         self._open = 0
         self._begins = True
-        """A reserved word would be one here."""
+        """A reserved word would count as one here."""
         self._outer = scanner.heredocs_awaited
 
     def fill(self) -> None:
@@ -218,7 +219,9 @@ class _Tokens:
             self._region.tokens.pop()
             self._test(start)
         after_function = len(self._region.tokens) > 1 and self._region.tokens[-2].raw == "function"
-        follows = raw in _COMMAND_FOLLOWS or (raw == "for" and self._scanner.for_sum_follows())
+        follows = raw in _COMMAND_FOLLOWS or (
+            raw == "for" and _FOR_SUM.match(self._scanner.source, self._scanner.at) is not None
+        )
         self._begins = (self._begins and follows) or after_function
 
     def _test(self, start: int) -> None:
@@ -229,7 +232,7 @@ class _Tokens:
         self._add("test", self._scanner.at, start=start, operands=tuple(operands))
 
     def _operand(self, before: list[Token]) -> Token | None:
-        """The next word or operator within `[[ ]]`; None once past its end."""
+        """Read the next word or operator within `[[ ]]`; None past its end."""
         scanner = self._scanner
         while scanner.at < len(scanner.source) and scanner.peek() in b" \t\n":
             if scanner.peek() == b"\n":

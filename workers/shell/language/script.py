@@ -1,7 +1,7 @@
 """
-What a shell script was found to do: the facts in it, or that it cannot be known.
+Values: the facts of a script, and the effects of a command on what runs after it.
 
-Values only. How they are found is in the neighbours; what they are worth is the policy's affair.
+`Fact`, `Input` and `Effect` are closed: they have these kinds and no other. `policy` judges the facts.
 """
 
 from collections.abc import Callable
@@ -13,22 +13,22 @@ from typing import Literal, TypeAlias
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellWord:
     """
-    One word of a command as the program will be given it, as far as that is known beforehand.
+    One word of a command as the program gets it, as far as the text tells.
 
-    A word that is not static has something in it that only bash knows when it comes there: a variable, the output of
-    a command, a pattern for file names. Its `text` is then the literal prefix before that ("" where there is none).
+    A word that is not static holds something that only bash knows when it gets there: a variable, the output of a
+    command, a pattern for file names. Its `text` is then the literal prefix ("" where there is none).
     """
 
     text: str
     static: bool
     several: bool = False
-    """Not one word for sure: it may become none or many (`$x` without quotes, `*.py`, `"$@"`, `{a,b}`)."""
+    """It may become no word or many (`$x` without quotes, `*.py`, `"$@"`, `{a,b}`)."""
     written: str = field(default="", compare=False)
-    """As the script has it, to be shown to people."""
+    """The word as the script has it, for messages."""
 
     @property
     def shown(self) -> str:
-        """The text where it is known, else what the script says."""
+        """The text where it is known, else the script's own words."""
         return self.text if self.static else self.written or self.text
 
 
@@ -42,13 +42,13 @@ class Execution:
 
     argv: tuple[ShellWord, ...]
     cwd: Path | None
-    """Where it runs; None where that is not known (after `cd "$x"`, or a `cd` that only some branch takes)."""
+    """The folder it runs in; None where that is unknown (after `cd "$x"`, or a `cd` in one branch only)."""
     wrapper: bool = False
-    """It only runs another one, which is among the facts too: `env`, `timeout`, `sudo`, `xargs`, `bash -c`..."""
+    """It only runs another command, which is among the facts too: `env`, `timeout`, `sudo`, `xargs`, `bash -c`."""
     opaque: bool = False
-    """It runs a program or script by its path, or a text, whose commands are not among the facts."""
+    """It runs a script file or a text whose commands are not among the facts."""
     script: str | None = None
-    """The script file whose text this was found in; None for the command itself."""
+    """The script file that holds this command; None for the command itself."""
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -57,7 +57,7 @@ class Execution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redirect:
-    """A file opened by the shell itself. Copies of descriptors (`2>&1`) and text given in the script are none."""
+    """A file that the shell itself opens. Copied descriptors (`2>&1`) and heredocs are none."""
 
     mode: Literal["read", "write"]
     path: ShellWord
@@ -67,7 +67,8 @@ class Redirect:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariableAssignment:
     """
-    A variable set: by the shell, before a command, by `export`, `read` or a loop, or by `env` for a program.
+    A variable that is set: by the shell, before a command, by `export`, `read` or a loop, or by `env` for a
+    program.
 
     `unset NAME` is one too, with an empty static value.
     """
@@ -78,14 +79,14 @@ class VariableAssignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """A function defined. The commands of its body are among the facts, whether it is called or not."""
+    """A function definition. The commands of its body are facts whether it is called or not."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arithmetic:
-    """Arithmetic that holds numbers alone; where variables may smuggle commands in, the script is unparseable."""
+    """Arithmetic over numbers alone. Where a variable may smuggle in a command, the script is unparseable."""
 
     text: str
 
@@ -98,7 +99,7 @@ class ShellScript:
     """
     Everything the text could run, in the order it is written.
 
-    No facts (an empty text, comments alone) is no permission: who reads them must never allow an empty Script.
+    No facts (an empty text, comments alone) is no permission: a reader must never allow an empty script.
     """
 
     facts: tuple[Fact, ...]
@@ -110,16 +111,16 @@ class ShellScript:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unparseable:
-    """What the text would run cannot be known: to be denied."""
+    """A script whose commands cannot be known, and which is therefore denied."""
 
     why: str
-    """One sentence without a full stop, about the text."""
+    """One clause about the text, without a full stop."""
     instead: str
     """How to write it so that it can be judged."""
 
 
 ReadFile: TypeAlias = Callable[[Path], str | None]
-"""The text of a file at an absolute path; None where it is absent, not text, or none of the policy's business."""
+"""Returns a file's text by its absolute path; None where it is absent, not text, or outside the policy's view."""
 
 
 STAYS = ShellWord(text="", static=True)
@@ -130,19 +131,19 @@ Dialect: TypeAlias = Literal["bash", "sh", "zsh"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inherited:
-    """Standard input comes from nobody knows where."""
+    """Standard input that cannot be known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StdinText:
-    """Standard input is this text."""
+    """Standard input that is a known text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FromFile:
-    """Standard input is this file."""
+    """Standard input that is a file."""
 
     path: ShellWord
 
@@ -152,19 +153,19 @@ Input: TypeAlias = Inherited | StdinText | FromFile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunsCommand:
-    """It runs another command; `folder` where it goes first (None: not known, "" for staying)."""
+    """Another command is run. `folder` is where it runs: None is unknown, "" is the same folder."""
 
     argv: tuple[ShellWord, ...]
     folder: ShellWord | None = STAYS
     fed: bool = True
-    """The other one has its standard input."""
+    """The other command has the same standard input."""
     external: bool = True
-    """A program, not a builtin or function of this shell."""
+    """It must be a program, not a builtin or function of this shell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reads:
-    """It runs a text as a script: in a shell of its own (`dialect`), or in this one (None), at once or `later`."""
+    """A text is run as a script: in a shell of its own (`dialect`) or in this one (None), at once or `later`."""
 
     text: str
     dialect: Dialect | None = None
@@ -173,31 +174,31 @@ class Reads:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadsFile:
-    """It runs a file as a script; where the file cannot be read, that is all that is known."""
+    """A file is run as a script. Where the file cannot be read, nothing more is known."""
 
     path: ShellWord
     dialect: Dialect | None = None
-    """None: its first line says."""
+    """None: the file's first line says."""
     here: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadsInput:
-    """It runs its standard input as a script."""
+    """Standard input is run as a script."""
 
     dialect: Dialect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moves:
-    """It changes the folder; None: to one that is not known."""
+    """The folder changes; None: to an unknown one."""
 
     to: ShellWord | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sets:
-    """It sets a variable to a value that is not known, where none is given."""
+    """A variable is set, to an unknown value unless one is given."""
 
     name: str
     value: ShellWord = _UNKNOWN
@@ -207,12 +208,12 @@ class Sets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopsOnError:
-    """`set -e`: what follows runs only if this did not fail."""
+    """`set -e`: later commands run only if this one did not fail."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluates:
-    """It evaluates the variable's value, which is harmless for a number alone."""
+    """A variable's value is evaluated, which is harmless for a number alone."""
 
     name: str
 

@@ -1,25 +1,17 @@
 """
-How bash's lexer takes a word apart: quotes, escapes, `$` in all its forms.
+Takes words apart as bash's lexer does: quotes, escapes and `$` in all its forms.
 
-What is refused here bash would read in a way that depends on more than the text at hand, or that the grammar is known
-to read otherwise.
+It refuses what bash would read in a way that depends on more than the text, and what the grammar is known to read
+otherwise.
 """
 
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal
+from typing import Literal, NoReturn
 
-from forgepool.workers.shell.language.refusal import (
-    check_depth,
-    check_number,
-    refuse,
-    refuse_backticks,
-    refuse_continuation,
-    refuse_indirection,
-    refuse_open_quote,
-)
+from forgepool.workers.shell.language.refusal import check_depth, check_number, refuse
 from forgepool.workers.shell.language.syntax import Elements, Hole, Part, Parts, Region, WordPiece
 from forgepool.workers.shell.language.words import decode_ansi, names_in
 
@@ -37,27 +29,26 @@ _SPECIAL = re.compile(rb"[0-9@*#?$!-]")
 _NUMERIC = frozenset(["#", "?", "$", "!"])
 _OPERATION = re.compile(rb":?[-=?+]|##?|%%?|/[/#%]?|\^\^?|,,?")
 _JOINS_TEXT = re.compile(rb"[\w \t\n.,:;!?\x80-\xff-]")
-"""What may stand before a continued line in double quotes: `$` would join with what follows."""
+"""Characters that may stand before a continued line in double quotes; `$` would join with the next line."""
 _ARRAY = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _SUBSCRIPT = re.compile(rb"\[([^][]*)\]")
-_FOR_SUM = re.compile(rb"[ \t]*\(\(")
 
 
 class Speller(ABC):
-    """Reads words at `at`; the scanner, which reads what stands between brackets, builds on it."""
+    """Reads words at the position `at`. The scanner, which reads what stands between brackets, builds on it."""
 
     def __init__(self, source: bytes) -> None:
         self.source = source
         self.at = 0
         self.evaluated: list[str] = []
-        """Variables whose values arithmetic somewhere in the script evaluates."""
+        """Variables whose values some arithmetic in the script evaluates."""
         self.sums: list[str] = []
         self.defaulted: list[str] = []
         """Variables that `${x:=...}` sets."""
         self.regions: list[Region] = []
-        """All those of substitutions."""
+        """The regions of all substitutions."""
         self.bash_only = ""
-        """Something in it that a plain `sh` reads otherwise."""
+        """Something in the script that a plain `sh` reads otherwise; "" if nothing."""
         self._depth = 0
 
     @abstractmethod
@@ -76,13 +67,10 @@ class Speller(ABC):
     def peek(self) -> bytes:
         return self.source[self.at : self.at + 1]
 
-    def for_sum_follows(self) -> bool:
-        return _FOR_SUM.match(self.source, self.at) is not None
-
     # -- words
 
     def word(self) -> Parts:
-        """Up to the next blank or metacharacter outside of quotes; a `<(...)` is a word of its own."""
+        """Read up to the next blank or metacharacter outside quotes; a `<(...)` is a word of its own."""
         if self.peek() in (b"<", b">"):
             return (self._process(),)
         parts: list[Part] = []
@@ -90,14 +78,15 @@ class Speller(ABC):
             parts.extend(self._unquoted(character, _PLAIN))
         if character in (b"<", b">") and self.source[self.at + 1 : self.at + 2] == b"(":
             refuse("a process is substituted in the middle of a word", "let `<(...)` be a word of its own")
-        if character == b"(" and _is_array(parts):
+        bare = "".join(part.text if isinstance(part, WordPiece) and not part.quoted else "\0" for part in parts)
+        if character == b"(" and _ARRAY.fullmatch(bare):
             parts.append(self._elements())
             if self.peek() and self.peek() not in b" \t\n;&|)":
                 refuse("a word goes on behind an array's bracket", "write name=(one two), and a blank or line end")
         return tuple(parts)
 
     def pattern(self) -> Parts:
-        """The regular expression after `=~`, which may hold brackets and bars."""
+        """Read the regular expression after `=~`, which may hold brackets and bars."""
         parts: list[Part] = []
         opened = 0
         while (character := self.peek()) and character not in b" \t\n;&<>":
@@ -121,7 +110,7 @@ class Speller(ABC):
             case b"$":
                 return (self._dollar(quoted=False),)
             case b"`":
-                refuse_backticks()
+                refuse("backticks nest in ways that shells and grammars read differently", "write $(...) for `...`")
         return (self._run(plain, len(self.source), quoted=False),)
 
     def _run(self, plain: re.Pattern[bytes], end: int, *, quoted: bool) -> WordPiece:
@@ -134,14 +123,14 @@ class Speller(ABC):
     def _single(self) -> WordPiece:
         found = _SINGLE.match(self.source, self.at)
         if found is None:
-            refuse_open_quote()
+            refuse("a quote is never closed", "close every quote")
         self._pass(found.end())
         return WordPiece(text=found[1].decode(), quoted=True)
 
     def _escaped(self) -> WordPiece:
         following = self.source[self.at + 1 : self.at + 2]
         if following in (b"\n", b""):
-            refuse_continuation()
+            _refuse_continuation()
         end = self.at + 2
         while end < len(self.source) and self.source[end] & 0xC0 == 0x80:
             end += 1
@@ -156,13 +145,13 @@ class Speller(ABC):
         self.at += 1
         while (character := self.peek()) != b'"':
             if not character:
-                refuse_open_quote()
+                refuse("a quote is never closed", "close every quote")
             parts.extend(self._quoted(character, _PLAIN_QUOTED, b'$`"\\'))
         self.at += 1
         return tuple(parts)
 
     def heredoc(self, end: int) -> Parts:
-        """The text of an unquoted heredoc that ends at `end`."""
+        """Read the text of an unquoted heredoc that ends at `end`."""
         parts: list[Part] = [WordPiece(text="", quoted=True)]
         while self.at < end:
             parts.extend(self._quoted(self.peek(), _PLAIN_HEREDOC, b"$`\\", end=end))
@@ -179,7 +168,7 @@ class Speller(ABC):
             case b"$":
                 return (self._dollar(quoted=True),)
             case b"`":
-                refuse_backticks()
+                refuse("backticks nest in ways that shells and grammars read differently", "write $(...) for `...`")
             case b"\n":
                 self._pass(self.at + 1)
                 return (WordPiece(text="\n", quoted=True),)
@@ -191,7 +180,7 @@ class Speller(ABC):
             if b'"' not in escapable:
                 refuse("a line of a heredoc is continued by a backslash", "quote the delimiter: <<'EOF'")
             if not _JOINS_TEXT.search(self.source, max(0, self.at - 1), self.at):
-                refuse_continuation()
+                _refuse_continuation()
             self._pass(self.at + 2)
             return ()
         if following and following in escapable:
@@ -208,7 +197,7 @@ class Speller(ABC):
             return self._sum(quoted=quoted)
         match rest[:1]:
             case b"(":
-                return self._command(quoted=quoted)
+                return self._substitution("command", quoted=quoted)
             case b"{":
                 return self._parameter(quoted=quoted)
             case b"[":
@@ -240,7 +229,7 @@ class Speller(ABC):
         self.bash_only = "$'...'"
         found = _ANSI.match(self.source, self.at + 1)
         if found is None:
-            refuse_open_quote()
+            refuse("a quote is never closed", "close every quote")
         self._pass(found.end())
         return WordPiece(text=decode_ansi(found[1].decode()), quoted=True)
 
@@ -251,7 +240,7 @@ class Speller(ABC):
         return Hole(kind="number", quoted=quoted, start=start, end=self.at)
 
     def arithmetic(self) -> None:
-        """Past the `))` that ends the arithmetic begun here."""
+        """Read past the `))` that ends the arithmetic begun here."""
         start, opened = self.at, 0
         while self.at < len(self.source):
             character = self.peek()
@@ -270,20 +259,15 @@ class Speller(ABC):
         self.evaluated.extend(names_in(text))
         self.sums.append(text.strip())
 
-    def _command(self, *, quoted: bool) -> Hole:
-        start = self.at
-        self.at += 2
-        return self._substitution("command", start, quoted=quoted)
-
     def _process(self) -> Hole:
-        start = self.at
-        self.at += 2
-        hole = self._substitution("process", start, quoted=False)
+        hole = self._substitution("process", quoted=False)
         if self.peek() and self.peek() not in _ENDS_WORD:
             refuse("a process is substituted in the middle of a word", "let `<(...)` be a word of its own")
         return hole
 
-    def _substitution(self, kind: Literal["command", "process"], start: int, *, quoted: bool) -> Hole:
+    def _substitution(self, kind: Literal["command", "process"], *, quoted: bool) -> Hole:
+        start = self.at
+        self.at += 2
         region = self.region(closing=True)
         self.regions.append(region)
         check_number(len(self.regions))
@@ -300,7 +284,7 @@ class Speller(ABC):
             name = self._parameter_name()
             whole = self._subscript()
             if indirect and not whole:
-                refuse_indirection()
+                refuse("`${!name}` takes the variable's value for another name", "name the variable itself")
             inner = self._operation(name, quoted=quoted)
         if self.peek() != b"}":
             refuse("a `${...}` has more in it than a name and one plain operation", "write ${name} or ${name:-default}")
@@ -317,7 +301,7 @@ class Speller(ABC):
         )
 
     def _prefix(self) -> tuple[bool, bool]:
-        """Whether it is a length, whether its keys are asked for."""
+        """Return whether the length, and whether the keys are asked for."""
         if self.peek() == b"#" and self.source[self.at + 1 : self.at + 2] not in (b"}", b"#", b"%", b":", b"-"):
             self.at += 1
             return True, False
@@ -334,7 +318,7 @@ class Speller(ABC):
         return found[0].decode()
 
     def _subscript(self) -> bool:
-        """Past `[...]`; whether it asks for all elements."""
+        """Read `[...]`, and return whether it asks for all elements."""
         if self.peek() != b"[":
             return False
         found = _SUBSCRIPT.match(self.source, self.at)
@@ -368,7 +352,7 @@ class Speller(ABC):
         self._evaluate(text.decode())
 
     def _default(self, *, quoted: bool) -> Parts:
-        """What follows the operator, up to the closing brace."""
+        """Read what follows the operator, up to the closing brace."""
         parts: list[Part] = []
         while (character := self.peek()) != b"}":
             if not character or character == b"\n":
@@ -407,6 +391,8 @@ class Speller(ABC):
         self.at = end
 
 
-def _is_array(parts: list[Part]) -> bool:
-    text = "".join(part.text if isinstance(part, WordPiece) and not part.quoted else "\0" for part in parts)
-    return _ARRAY.fullmatch(text) is not None
+def _refuse_continuation() -> NoReturn:
+    refuse(
+        "a line is continued where that may join two characters to one",
+        "put a blank before the backslash that ends a line",
+    )

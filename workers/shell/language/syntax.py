@@ -1,14 +1,16 @@
 """
-The tree of a script: what bash's own grammar makes of the tokens. Values only; `parser` makes them.
+Values: a script's tokens, and the tree that bash's grammar makes of them.
 
-Closed: `Statement` has these kinds and no other.
+A **region** is the script itself, or what stands between `$(`, `<(` or `>(` and its `)`. A word's **parts** are literal
+text and **holes**, which bash fills when it gets there. `scanner` makes the tokens, `parser` the tree. `Statement` is
+closed: it has these kinds and no other.
 """
 
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 REDIRECTING = frozenset(["<", ">", ">>", ">|", ">&", "<&", "<>", "<<", "<<-", "<<<", "&>", "&>>", ">&-", "<&-"])
-"""The operators that are followed by a file, a text or nothing, and leave the command going on."""
+"""Operators that a file, a text or nothing follows, and after which the command goes on."""
 
 
 def name_set(names: str) -> frozenset[str]:
@@ -29,7 +31,7 @@ class WordPiece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hole:
-    """`name` is of a variable; `inner` what a command, `${x:-...}` or an array's brackets hold."""
+    """A part of a word that bash fills. `name` is a variable's; `inner` holds the words of `${x:-...}`."""
 
     kind: Literal["variable", "command", "process", "number"]
     quoted: bool
@@ -37,7 +39,7 @@ class Hole:
     end: int
     name: str = ""
     every: bool = False
-    """All elements of an array, or all arguments: a word each, also in quotes."""
+    """It becomes one word for each element or argument, also in quotes."""
     region: "Region | None" = None
     inner: "tuple[Parts, ...]" = ()
 
@@ -55,7 +57,7 @@ Parts: TypeAlias = tuple[Part, ...]
 
 @dataclass(slots=True, kw_only=True)
 class HeredocBody:
-    """A heredoc's lines, known once the scanner has come to them."""
+    """A heredoc's lines, filled in when the scanner reaches them."""
 
     delimiter: bytes
     quoted: bool
@@ -68,9 +70,9 @@ class HeredocBody:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
     """
-    `raw` is what stands in the script; for a newline the newline alone, whatever heredocs follow it.
+    One token. `raw` is its text in the script; a newline's is the newline alone, without the heredocs after it.
 
-    A `test` is a whole `[[ ... ]]`, of the words `operands`; a `sum` a whole `(( ... ))`.
+    A `test` is a whole `[[ ... ]]` with its words as `operands`; a `sum` is a whole `(( ... ))`.
     """
 
     kind: Literal["word", "operator", "number", "newline", "test", "sum"]

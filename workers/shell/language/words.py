@@ -1,4 +1,9 @@
-"""From a word's parts to what the program will be given."""
+"""
+Turns a word's parts into what the program gets, and judges which words bash evaluates.
+
+Bash evaluates the *values* of variables in arithmetic, and `a[$(rm x)]` can be such a value. So arithmetic may hold
+numbers, operators and plain names; `ScriptReading` asks of the whole script whether each name holds a number.
+"""
 
 import re
 from collections.abc import Iterator
@@ -20,12 +25,12 @@ def is_plain_name(text: str) -> bool:
 
 
 def read_word(token: Token) -> ShellWord:
-    """An argument, a program's name or a redirection's target."""
+    """Read an argument, a program's name or a redirection's target."""
     return _read(token.parts, token.raw, expanding=True)
 
 
 def find_assigned_name(token: Token) -> str | None:
-    """The variable, where the word is an assignment; with an index or not."""
+    """Return the variable's name where the word is an assignment, with an index or not."""
     first = token.parts[:1]
     if not first or not isinstance(first[0], WordPiece) or first[0].quoted:
         return None
@@ -34,7 +39,7 @@ def find_assigned_name(token: Token) -> str | None:
 
 
 def find_assigned_index(token: Token) -> str | None:
-    """`i` of `name[i]=value`."""
+    """Return `i` of `name[i]=value`."""
     first = token.parts[0]
     assert isinstance(first, WordPiece)
     found = _ASSIGNED.match(first.text)
@@ -42,7 +47,7 @@ def find_assigned_index(token: Token) -> str | None:
 
 
 def read_assigned_value(token: Token) -> tuple[ShellWord, bool]:
-    """What is assigned, and whether it is a number for sure."""
+    """Return the assigned value, and whether it is a number for sure."""
     first = token.parts[0]
     assert isinstance(first, WordPiece)
     found = _ASSIGNED.match(first.text)
@@ -58,7 +63,7 @@ def is_array(token: Token) -> bool:
 
 
 def is_number(parts: Parts) -> bool:
-    """Whether nothing but digits can come of it; of an array, of each of its elements."""
+    """Return whether only a number can come of the parts; of an array, of each element."""
     if len(parts) == 2 and isinstance(parts[1], Elements):
         return all(is_number(word) for word in parts[1].words)
     text = "".join(part.text for part in parts if isinstance(part, WordPiece))
@@ -78,7 +83,7 @@ def _counts(hole: Hole) -> bool:
 
 
 def _prints_numbers(raws: list[str]) -> bool:
-    """`seq 1 9`, `... | wc -l`, `wc -l < file`, `... | grep -c x`, `date +%s`."""
+    """Recognise `seq 1 9`, `... | wc -l`, `wc -l < file`, `... | grep -c x` and `date +%s`."""
     if "|" in raws:
         last = raws[len(raws) - raws[::-1].index("|") :]
         return last in (["wc", "-l"], ["wc", "-c"], ["wc", "-w"]) or (last[:2] == ["grep", "-c"] and len(last) == 3)
@@ -88,7 +93,7 @@ def _prints_numbers(raws: list[str]) -> bool:
 
 
 def holes_in(parts: Parts) -> Iterator[Hole]:
-    """All of them, those within others too."""
+    """Yield all holes, nested ones too."""
     waiting: list[Parts] = [parts]
     while waiting:
         for part in waiting.pop():
@@ -100,13 +105,13 @@ def holes_in(parts: Parts) -> Iterator[Hole]:
 
 
 def regions_in(parts: Parts) -> list[Region]:
-    """What runs to fill its holes, as it is written."""
+    """Return the regions that run to fill the holes, in the order they are written."""
     found = [hole.region for hole in holes_in(parts) if hole.region is not None]
     return sorted(found, key=lambda region: region.start)
 
 
 def static_text(parts: Parts) -> str | None:
-    """A heredoc's text, where nothing in it is to be filled."""
+    """Return a heredoc's text, or None where it has holes."""
     if any(not isinstance(part, WordPiece) for part in parts):
         return None
     return "".join(part.text for part in parts if isinstance(part, WordPiece))
@@ -122,7 +127,7 @@ def _read(parts: Parts, written: str, *, expanding: bool) -> ShellWord:
 
 
 def _expansions(mask: str) -> list[int]:
-    """Where patterns for file names and braces of alternatives begin, at the earliest."""
+    """Return where patterns for file names and braces of alternatives begin, at the earliest."""
     brace = mask.find("{")
     alternatives = [at for at in (mask.find(",", brace), mask.find("..", brace)) if at >= 0]
     braces = [brace] if brace >= 0 and alternatives and mask.find("}", min(alternatives)) >= 0 else []
@@ -132,7 +137,7 @@ def _expansions(mask: str) -> list[int]:
 
 
 def _flatten(parts: Parts) -> tuple[str, str]:
-    """The text, and a mask of the same length that shows what stands outside of quotes."""
+    """Return the text, and a mask of the same length that shows what stands outside quotes."""
     text: list[str] = []
     mask: list[str] = []
     for part in parts:
@@ -161,10 +166,10 @@ _ARITHMETIC = frozenset(["-eq", "-ne", "-lt", "-le", "-gt", "-ge"])
 
 def check_operands(operands: tuple[Token, ...]) -> tuple[str, ...]:
     """
-    The variables whose values are evaluated as arithmetic.
+    Return the variables that a `[[ ]]` evaluates as arithmetic.
 
     Raises:
-        Refusal: something else than a number or a variable is.
+        Refusal: it evaluates something other than a number or a variable.
     """
     evaluated: list[str] = []
     for index, token in enumerate(operands):
@@ -206,7 +211,7 @@ _LEXEMES = re.compile(
 
 
 def names_in(text: str) -> tuple[str, ...]:
-    """The variables whose values are evaluated with it."""
+    """Return the variables whose values the arithmetic evaluates."""
     if "<(" in text or ">(" in text:
         refuse("arithmetic looks as if it substituted a process", "put blanks around < and >")
     names = []
@@ -236,7 +241,7 @@ _LETTERS = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n"
 
 
 def decode_ansi(text: str) -> str:
-    """What bash makes of the inside of `$'...'`."""
+    """Decode the inside of `$'...'` as bash does."""
     return _ESCAPE.sub(_decode, text)
 
 

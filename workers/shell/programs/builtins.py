@@ -1,4 +1,4 @@
-"""Builtins of bash that change what other commands are, or that evaluate what they are given."""
+"""Bash's builtins that change what other commands are, or that evaluate their arguments."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -16,30 +16,21 @@ from forgepool.workers.shell.language.script import (
 )
 from forgepool.workers.shell.language.syntax import name_set
 from forgepool.workers.shell.language.words import is_plain_name
-from forgepool.workers.shell.programs.options import options, split_options
+from forgepool.workers.shell.programs.options import ProgramOptions, split_options
 
 Argv = tuple[ShellWord, ...]
 Builtin = Callable[[Argv], tuple[Effect, ...]]
 
+DECLARING = frozenset(["declare", "export", "local", "readonly", "typeset"])
 _INSTEAD: Mapping[str, str] = {
+    **dict.fromkeys(("bind", "caller", "complete", "compopt", "enable", "history", "unalias"), "leave it out"),
+    **dict.fromkeys(DECLARING, "write it plainly, without quotes or another command before it"),
     "alias": "write the command out, or define a function",
-    "bind": "leave it out",
-    "caller": "leave it out",
     "compgen": "use ls or find",
-    "complete": "leave it out",
-    "compopt": "leave it out",
     "coproc": "use a pipe, or a job in the background",
-    "enable": "leave it out",
     "fc": "write the command out",
     "getopts": "look at $1, $2... with case",
-    "history": "leave it out",
-    "declare": "write it plainly, without quotes or another command before it",
-    "export": "write it plainly, without quotes or another command before it",
-    "local": "write it plainly, without quotes or another command before it",
-    "readonly": "write it plainly, without quotes or another command before it",
-    "typeset": "write it plainly, without quotes or another command before it",
     "let": "write $((...))",
-    "unalias": "leave it out",
 }
 _SET_LETTERS = frozenset("abefhmnuvxCEHT")
 _SET_NAMES = name_set(
@@ -52,7 +43,7 @@ _BINARY = frozenset(
     ["=", "==", "!=", "<", ">", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef", "-a", "-o"]
 )
 _NUMERIC = frozenset(["-eq", "-ne", "-lt", "-le", "-gt", "-ge"])
-_DECLARED = options("aAgrxp")
+_DECLARED = ProgramOptions("aAgrxp")
 
 
 def _refused(argv: Argv) -> tuple[Effect, ...]:
@@ -64,7 +55,7 @@ def _refused(argv: Argv) -> tuple[Effect, ...]:
 def _cd(argv: Argv) -> tuple[Effect, ...]:
     if not all(word.static for word in argv):
         return (Moves(to=None),)
-    _, rest = split_options(argv, options("LPe@"))
+    _, rest = split_options(argv, ProgramOptions("LPe@"))
     known = len(rest) == 1 and rest[0].static and rest[0].text not in ("", "-")
     return (Moves(to=rest[0] if known else None),)
 
@@ -74,7 +65,7 @@ def _moved_somewhere(argv: Argv) -> tuple[Effect, ...]:
 
 
 def _read(argv: Argv) -> tuple[Effect, ...]:
-    found, rest = split_options(argv, options("rse", "adinNptu"))
+    found, rest = split_options(argv, ProgramOptions("rse", "adinNptu"))
     arrays = [option.value for option in found if option.name == "a" and option.value is not None]
     if arrays:
         return tuple(Sets(name=_name(argv[0], word), array=True) for word in arrays)
@@ -82,27 +73,27 @@ def _read(argv: Argv) -> tuple[Effect, ...]:
 
 
 def _mapfile(argv: Argv) -> tuple[Effect, ...]:
-    """Its `-C` runs a text, and is not in the table."""
-    _, rest = split_options(argv, options("t", "dnsu"))
+    """`-C` runs a text, and is therefore not in the table."""
+    _, rest = split_options(argv, ProgramOptions("t", "dnsu"))
     names = [_name(argv[0], word) for word in rest] or ["MAPFILE"]
     return tuple(Sets(name=name, array=True) for name in names)
 
 
 def _shopt(argv: Argv) -> tuple[Effect, ...]:
-    """Not `nullglob`: a word that vanishes makes another command of `git x* push`."""
-    _, rest = split_options(argv, options("suq"))
+    """`nullglob` is refused: a word that vanishes makes another command of `git x* push`."""
+    _, rest = split_options(argv, ProgramOptions("suq"))
     if not rest or any(not word.static or word.text not in ("globstar", "dotglob") for word in rest):
         refuse("shopt changes how commands are read", "leave it out, and write file names out")
     return ()
 
 
 def _unset(argv: Argv) -> tuple[Effect, ...]:
-    _, rest = split_options(argv, options("fv"))
+    _, rest = split_options(argv, ProgramOptions("fv"))
     return tuple(Sets(name=_name(argv[0], word), value=ShellWord(text="", static=True), numeric=True) for word in rest)
 
 
 def _wait(argv: Argv) -> tuple[Effect, ...]:
-    """Its `-p` evaluates a name; a job's number is none."""
+    """`-p` evaluates a name, so words that may be `-p` are refused."""
     effects: list[Effect] = []
     for word in argv[1:]:
         if word.static and not word.text.startswith("-p"):
@@ -127,7 +118,7 @@ def _printf(argv: Argv) -> tuple[Effect, ...]:
 
 
 def _test(argv: Argv) -> tuple[Effect, ...]:
-    """`[` and `test` evaluate what follows `-v`; words that are not known must not become such an operator."""
+    """`[` and `test` evaluate what follows `-v`, so unknown words must not become such an operator."""
     words = argv[1:-1] if argv[0].text == "[" else argv[1:]
     effects: list[Effect] = []
     for index, word in enumerate(words):
@@ -218,7 +209,7 @@ def _source(argv: Argv) -> tuple[Effect, ...]:
 
 
 def _jobs(argv: Argv) -> tuple[Effect, ...]:
-    split_options(argv, options("lnprs"))
+    split_options(argv, ProgramOptions("lnprs"))
     return ()
 
 
@@ -263,12 +254,11 @@ BUILTINS: Mapping[str, Builtin] = {
     "unset": _unset,
     "wait": _wait,
 }
-DECLARING = frozenset(["declare", "export", "local", "readonly", "typeset"])
 
 
 def split_declaration(argv: Argv) -> tuple[bool, Argv]:
     """
-    Whether `declare` or its kin declares arrays, and the words after its options.
+    Return whether a declaring builtin declares arrays, and the words after its options.
 
     Raises:
         Refusal: an option that makes later values be evaluated, or a variable's name that is not known.

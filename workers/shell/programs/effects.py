@@ -1,4 +1,4 @@
-"""What is known of programs and builtins by their names."""
+"""The effects of a command, by its program's name."""
 
 import posixpath
 
@@ -17,7 +17,7 @@ _RELIED_ON = name_set(
     break cat continue date echo exit grep nproc return seq shift true false wc
     """
 )
-"""Others whose work is taken for granted when a script is read."""
+"""Further programs on whose output the reading relies."""
 _WRITE_NOTHING = name_set(
     """
     : . [ [[ break cat cd command continue cut declare dirname basename du echo env exit export false file grep
@@ -29,7 +29,7 @@ _WRITE_NOTHING = name_set(
 
 def effects_of(argv: tuple[ShellWord, ...], *, external: bool) -> tuple[Effect, ...]:
     """
-    What a command does besides being run.
+    Return what a command does to what runs after it, or in it.
 
     Raises:
         Refusal: it runs something that is not known.
@@ -57,10 +57,10 @@ def effects_of(argv: tuple[ShellWord, ...], *, external: bool) -> tuple[Effect, 
 
 def check_definable(name: str) -> None:
     """
-    Whether a function of that name leaves the meaning of what is read here as it is.
+    Refuse a function whose name has a meaning to this reading.
 
     Raises:
-        Refusal: it does not.
+        Refusal: the name is known here.
     """
     known = (BUILTINS, WRAPPERS, DIALECTS, DECLARING, OWN_OPERANDS, BY_SUBCOMMAND, UNSEEN, _RELIED_ON, _WRITE_NOTHING)
     if any(name in names for names in known):
@@ -68,5 +68,5 @@ def check_definable(name: str) -> None:
 
 
 def may_write(name: str) -> bool:
-    """Whether it could change a file that is run later."""
+    """Return whether the program could change a file that is run later."""
     return name not in _WRITE_NOTHING

@@ -1,7 +1,7 @@
 """
-What is known of programs: git's options before its subcommand, options of two spellings, the files a command writes.
+Tables for the policy: git's options before its subcommand, options with two spellings, files that commands write.
 
-Tables, and no more. What is not in them is judged by its words alone.
+Programs that are not in them are judged by their words alone.
 """
 
 from collections.abc import Iterator
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from forgepool.workers.shell.language.script import ShellWord
 
 TRUSTED = frozenset({"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/opt/homebrew/bin"})
-"""Folders whose programs are what they are called."""
+"""Folders whose programs are what their names say."""
 
 ONE_DASH = frozenset({"find", "go", "java", "javac", "openssl", "ffmpeg", "terraform", "gcc", "cc", "clang", "g++"})
-"""Programs whose long options have one dash: their letters are no bundle."""
+"""Programs whose long options have one dash, so that letters are not bundled."""
 
 _TREES = (frozenset({"-r", "-R", "--recursive"}), frozenset({"-f", "--force"}))
 ALIKE: dict[str, tuple[frozenset[str], ...]] = {
@@ -26,10 +26,10 @@ ALIKE: dict[str, tuple[frozenset[str], ...]] = {
     "sed": (frozenset({"-i", "--in-place"}),),
     "kill": (frozenset({"-9", "-KILL", "-SIGKILL"}),),
 }
-"""Options that mean the same, by program."""
+"""Groups of options with one meaning, by program."""
 
 TAKES_NUMBERS = frozenset({"kill"})
-"""What is not known among their words is taken for a process' number, as in `kill $!`, and for no option."""
+"""Programs whose unknown words are process numbers (`kill $!`), never options."""
 
 _GIT_FLAGS = frozenset(
     {"-p", "--paginate", "-P", "--no-pager", "--bare", "--no-replace-objects", "--no-lazy-fetch", "--no-optional-locks"}
@@ -37,14 +37,14 @@ _GIT_FLAGS = frozenset(
     | {"--html-path", "--man-path", "--info-path", "-v", "--version", "-h", "--help"}
 )
 _GIT_HARMLESS = ("color.", "advice.", "core.quotepath=", "core.pager=cat", "pager.", "log.date", "diff.renames")
-"""Settings that make git run nothing."""
+"""Prefixes of settings that make git run nothing."""
 
 
 def git_words(words: tuple[ShellWord, ...]) -> tuple[tuple[ShellWord, ...], str]:
     """
-    Git's words from the subcommand on, and why an option before it is not to be had; "" where none is.
+    Return git's words from the subcommand on, and why an option before it is refused ("" if none is).
 
-    An option that is not known there may take the next word for its value, and then the subcommand is another.
+    An unknown option may take the next word for its value, and then the subcommand is another.
     """
     at, wrong = 0, ""
     while at < len(words):
@@ -59,7 +59,7 @@ def git_words(words: tuple[ShellWord, ...]) -> tuple[tuple[ShellWord, ...], str]
 
 
 def _git_option(word: ShellWord, following: tuple[ShellWord, ...]) -> tuple[int, str]:
-    """How many words it takes, and what is wrong with it."""
+    """Return how many words the option takes, and what is wrong with it."""
     name, equals, value = word.text.partition("=")
     if not word.static and not equals:
         return 1, f"git's option {word.shown} cannot be known; write it out"
@@ -70,8 +70,8 @@ def _git_option(word: ShellWord, following: tuple[ShellWord, ...]) -> tuple[int,
             return 2, f"git -C is given {following[0].shown}, which may be several words; put it into quotes"
         return 2, "" if following else "git -C names no folder; name one"
     if name in ("-c", "--config-env"):
-        said = value if equals else following[0].text if following else ""
-        harmless = word.static and all(one.static for one in following) and _is_harmless(said)
+        setting = value if equals else following[0].text if following else ""
+        harmless = word.static and all(each.static for each in following) and _is_harmless(setting)
         why = "" if harmless else f"git {name} can make git run any program; leave it out"
         return 1 if equals else 2, why
     if name in ("--git-dir", "--work-tree", "--namespace", "--exec-path", "--super-prefix", "--attr-source"):
@@ -89,15 +89,15 @@ def _is_harmless(setting: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenOperand:
-    """An operand that a command writes, changes or takes away."""
+    """An operand that a command writes, changes or removes."""
 
     word: ShellWord
     follow: bool = True
-    """Whether what a link leads to is meant, and not the link."""
+    """The file behind a link is changed, not the link."""
     whole: bool = False
-    """Whether all below it is."""
+    """Everything below it is changed too."""
     beneath: tuple[ShellWord, ...] = ()
-    """What is put into it where it is a folder."""
+    """The sources that land in it where it is a folder."""
 
 
 _TAKES_VALUE: dict[str, tuple[str, ...]] = {
@@ -112,7 +112,7 @@ _TAKES_VALUE: dict[str, tuple[str, ...]] = {
     "shred": ("-n", "-s"),
     "rsync": ("-e", "--rsh", "--exclude", "--include", "-f", "--filter"),
 }
-"""Options whose value is the next word, and no file."""
+"""Options whose value is the next word and no file."""
 _ALL = {"tee", "touch", "mkdir", "truncate", "shred", "mkfifo", "mknod"}
 _AWAY = {"rm", "rmdir", "unlink"}
 _LAST = {"cp", "install", "rsync", "ln", "mv"}
@@ -128,11 +128,11 @@ _OUTPUT = {
     "tar": ("-C", "--directory"),
     "unzip": ("-d",),
 }
-"""Options whose value is a file or folder to be written."""
+"""Options whose value is a file or folder that is written."""
 
 
 def find_written(program: str, words: tuple[ShellWord, ...]) -> tuple[WrittenOperand, ...]:
-    """The operands that a well-known program writes; nothing where it is not known."""
+    """Return the operands that a well-known program writes; none for other programs."""
     if program in _OUTPUT:
         return tuple(WrittenOperand(word=word) for word in _values(words, _OUTPUT[program]))
     if program == "dd":
@@ -165,7 +165,7 @@ def _copied(program: str, words: tuple[ShellWord, ...], operands: tuple[ShellWor
 
 
 def _in_place(words: tuple[ShellWord, ...]) -> Iterator[WrittenOperand]:
-    """Of `sed -i` and `perl -i`: every operand but the script, where that is one."""
+    """Yield what `sed -i` and `perl -i` write: every operand but the script."""
     if not any(_bundles(word, "i") or word.text.startswith("--in-place") for word in words):
         return
     given = any(_bundles(word, "e") or _bundles(word, "f") for word in words)
@@ -184,7 +184,7 @@ def _is_deep(words: tuple[ShellWord, ...]) -> bool:
 
 
 def _operands(words: tuple[ShellWord, ...], valued: tuple[str, ...], *, bundled: str = "") -> tuple[ShellWord, ...]:
-    """Words that are no options and no values of options that are known to have one."""
+    """Return the words that are neither options nor known values of options."""
     found: list[ShellWord] = []
     skip = ended = False
     for word in words:
@@ -201,13 +201,13 @@ def _operands(words: tuple[ShellWord, ...], valued: tuple[str, ...], *, bundled:
 
 
 def _values(words: tuple[ShellWord, ...], options: tuple[str, ...]) -> tuple[ShellWord, ...]:
-    """What is given to options, as the next word, after `=`, or at once after a letter."""
+    """Return the values of these options: the next word, what follows `=`, or what follows the letter."""
     found: list[ShellWord] = []
     for at, word in enumerate(words):
         name, equals, _ = word.text.partition("=")
         if word.text in options:
             found += words[at + 1 : at + 2]
-        elif equals and name.startswith("--") and any(one.startswith(name) and len(name) > 3 for one in options):
+        elif equals and name.startswith("--") and any(option.startswith(name) and len(name) > 3 for option in options):
             found.append(_rest(word, len(name) + 1))
         elif not word.text.startswith("--") and word.text[:2] in options and len(word.text) > 2:
             found.append(_rest(word, 2))

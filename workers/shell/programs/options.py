@@ -1,26 +1,27 @@
 """
-Options before what a wrapper runs, by strict tables: an option that is not in the table is refused.
+Reads the options before what a wrapper runs, by strict tables.
 
-For after an unknown option nobody knows whether the next word is its value or the program.
+An option that is not in the table is refused: the next word could be its value or the program.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from forgepool.workers.shell.language.refusal import refuse
 from forgepool.workers.shell.language.script import ShellWord
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ProgramOptions:
-    """Letters in `flags`, `valued` and `optional` (with an attached value); names without dashes in the `long` ones."""
+    """A program's options: letters in `flags`, `valued` and `optional` (value attached), names in the `long` ones."""
 
     flags: str = ""
     valued: str = ""
+    _: KW_ONLY
     optional: str = ""
-    long: frozenset[str] = frozenset()
-    long_valued: frozenset[str] = frozenset()
-    alone: frozenset[str] = frozenset()
+    long: str = ""
+    long_valued: str = ""
+    alone: str = ""
     """Whole words that are options too, such as `-`."""
 
 
@@ -30,22 +31,9 @@ class Option:
     value: ShellWord | None = None
 
 
-def options(
-    flags: str = "", valued: str = "", *, optional: str = "", long: str = "", long_valued: str = "", alone: str = ""
-) -> ProgramOptions:
-    return ProgramOptions(
-        flags=flags,
-        valued=valued,
-        optional=optional,
-        long=frozenset(long.split()),
-        long_valued=frozenset(long_valued.split()),
-        alone=frozenset(alone.split()),
-    )
-
-
 def split_options(argv: tuple[ShellWord, ...], table: ProgramOptions) -> tuple[list[Option], tuple[ShellWord, ...]]:
     """
-    The options after argv[0], and what follows them (`--` taken away).
+    Return the options after argv[0], and the words after them (`--` removed).
 
     Raises:
         Refusal: one is not in the table, or not known before it is run.
@@ -58,7 +46,7 @@ def split_options(argv: tuple[ShellWord, ...], table: ProgramOptions) -> tuple[l
             if word.text and not word.text.startswith("-"):
                 break
             _refuse_dynamic(argv[0], word)
-        if word.text not in table.alone and (not word.text.startswith("-") or word.text == "-"):
+        if word.text not in table.alone.split() and (not word.text.startswith("-") or word.text == "-"):
             break
         words.pop()
         if word.text == "--":
@@ -68,7 +56,7 @@ def split_options(argv: tuple[ShellWord, ...], table: ProgramOptions) -> tuple[l
 
 
 def _read_option(program: ShellWord, text: str, following: list[ShellWord], table: ProgramOptions) -> Iterable[Option]:
-    if text in table.alone:
+    if text in table.alone.split():
         return [Option(name=text)]
     if text.startswith("--"):
         return [_read_long(program, text, following, table)]
@@ -77,9 +65,9 @@ def _read_option(program: ShellWord, text: str, following: list[ShellWord], tabl
 
 def _read_long(program: ShellWord, text: str, following: list[ShellWord], table: ProgramOptions) -> Option:
     name, equals, value = text[2:].partition("=")
-    if name in table.long_valued:
+    if name in table.long_valued.split():
         return Option(name=name, value=_static(value) if equals else _take(program, text, following))
-    if name not in table.long or equals:
+    if name not in table.long.split() or equals:
         _refuse_unknown(program, text)
     return Option(name=name)
 

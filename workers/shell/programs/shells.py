@@ -1,4 +1,4 @@
-"""`bash -c 'text'`, `sh file`, `... | sh`: where a shell finds its script."""
+"""Shells and script files: where a shell finds its script, and which shell runs a file."""
 
 import posixpath
 import re
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from forgepool.workers.shell.language.refusal import refuse
 from forgepool.workers.shell.language.script import Dialect, Effect, Reads, ReadsFile, ReadsInput, ShellWord
-from forgepool.workers.shell.programs.options import Option, options, split_options
+from forgepool.workers.shell.programs.options import Option, ProgramOptions, split_options
 from forgepool.workers.shell.programs.wrappers import WRAPPERS
 
 DIALECTS: dict[str, Dialect] = {
@@ -18,7 +18,7 @@ DIALECTS: dict[str, Dialect] = {
     "ksh": "zsh",
     "mksh": "zsh",
 }
-_OPTIONS = options(
+_OPTIONS = ProgramOptions(
     "aceflmnsuvxCEp", "o", long="login noprofile norc version help noediting verbose pipefail", alone="+e +u +x +v"
 )
 _PLAIN = re.compile(r"[\w\s./:,@%+\"';|&>-]*", re.ASCII)
@@ -26,7 +26,7 @@ _ZSH_WORDS = re.compile(r"(?:^|[\s;|&])(?:-|nocorrect|noglob|repeat|foreach|prin
 
 
 def unwrap_shell(argv: tuple[ShellWord, ...], dialect: Dialect) -> tuple[Effect, ...]:
-    """What a shell started with these words runs."""
+    """Return what a shell runs when it is started with these words."""
     _check_known(argv)
     found, rest = split_options(argv, _OPTIONS)
     names = {option.name for option in found}
@@ -46,7 +46,7 @@ def unwrap_shell(argv: tuple[ShellWord, ...], dialect: Dialect) -> tuple[Effect,
 
 
 def _check_known(argv: tuple[ShellWord, ...]) -> None:
-    """What is not known among its words must not become its text or its options."""
+    """Refuse unknown words that might become the shell's text or options."""
     for word in argv[1:]:
         if not word.static:
             refuse(
@@ -59,10 +59,12 @@ def _check_known(argv: tuple[ShellWord, ...]) -> None:
 
 def check_dialect(text: str, dialect: Dialect) -> None:
     """
-    Whether a shell of another family reads the text as bash does; what `sh` reads otherwise the scanner tells.
+    Refuse a text that a shell of another family may read otherwise than bash.
+
+    The scanner finds what `sh` reads otherwise.
 
     Raises:
-        Refusal: it holds more than plain commands.
+        Refusal: `zsh` or `ksh` is given more than plain commands.
     """
     if dialect == "zsh" and (not _PLAIN.fullmatch(text) or _ZSH_WORDS.search(text)):
         refuse("another shell than bash is given more than plain commands", "run it by bash -c")
@@ -88,7 +90,7 @@ def _check_values(program: ShellWord, found: list[Option]) -> None:
 
 _FIRST_LINE = re.compile(r"#![ \t]*(?P<path>[^ \t\n]+)(?P<words>[^\n]*)")
 _BETWEEN = re.compile(r"[\n;&|(){}`!]|\b(?:then|do|else|elif|if|while|until|time)\b(?=[ \t])")
-"""Where commands may begin."""
+"""Places after which commands may begin."""
 _KNOWN = re.compile(r"['\"]?[\w./:=,@%+~-]+['\"]?(?=[ \t]|$)", re.ASCII)
 _ASSIGNMENTS = re.compile(r"^(?:[A-Za-z_]\w*=[^ \t'\"]*[ \t]+)+")
 _REDIRECTIONS = re.compile(r"[<>]+[|]?[ \t]*[^ \t]+")
@@ -99,7 +101,7 @@ _FIRST_LINE_OPTIONS = re.compile(r"(?:[ \t]+-[efuvxl]+)?[ \t]*")
 
 def dialect_of(text: str) -> Dialect | None:
     """
-    The shell that would run it, started by its path; None where something else does.
+    Return the shell that runs a script file with this text; None where another program does.
 
     Raises:
         Refusal: a shell is given options that change how it is read.
@@ -122,9 +124,9 @@ def dialect_of(text: str) -> Dialect | None:
 
 def find_commands(text: str) -> Iterator[tuple[ShellWord, ...]]:
     """
-    The beginnings of what look like commands in a script that cannot be parsed, as far as their words are plain.
+    Yield the beginnings of what look like commands in a script that cannot be parsed.
 
-    For rules that restrain: it may be less than runs, and more.
+    The result serves rules that restrain: it may be less than what runs, or more.
     """
     joined = text.replace("\\\n", " ")
     lines = "\n".join(line for line in joined.split("\n") if not line.lstrip().startswith("#"))
@@ -139,9 +141,9 @@ def find_commands(text: str) -> Iterator[tuple[ShellWord, ...]]:
 def _plain_words(rest: str) -> tuple[ShellWord, ...]:
     words: list[ShellWord] = []
     while len(words) < _MOST_WORDS and (found := _KNOWN.match(rest)) is not None:
-        said = found[0].strip("'\"")
-        if not said:
+        text = found[0].strip("'\"")
+        if not text:
             break
-        words.append(ShellWord(text=said, static=True, written=said))
+        words.append(ShellWord(text=text, static=True, written=text))
         rest = rest[found.end() :].lstrip()
     return tuple(words)

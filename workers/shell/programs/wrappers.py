@@ -1,4 +1,9 @@
-"""Programs and builtins that run another command: how what they run is found in their words."""
+"""
+Programs and builtins that run another command, which is found in their words.
+
+`WRAPPERS` have a table of options. Runners (`OWN_OPERANDS`, `BY_SUBCOMMAND`) have none: where a word may be an option's
+value or the program, both readings are given. `UNSEEN` are refused.
+"""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -7,20 +12,22 @@ from forgepool.workers.shell.language.refusal import refuse
 from forgepool.workers.shell.language.script import STAYS, Effect, RunsCommand, Sets, ShellWord
 from forgepool.workers.shell.language.syntax import RESERVED
 from forgepool.workers.shell.language.words import is_plain_name
-from forgepool.workers.shell.programs.options import Option, ProgramOptions, options, split_options
+from forgepool.workers.shell.programs.options import Option, ProgramOptions, split_options
 
 Argv = tuple[ShellWord, ...]
 Unwrap = Callable[[Argv], tuple[Effect, ...]]
 
 _PLAIN_SPLIT = re.compile(r"[\w./:=,@%+ -]*", re.ASCII)
-_ENV = options("i0v", "uCS", long="ignore-environment null debug", long_valued="unset chdir split-string", alone="-")
-_SUDO = options(
+_ENV = ProgramOptions(
+    "i0v", "uCS", long="ignore-environment null debug", long_valued="unset chdir split-string", alone="-"
+)
+_SUDO = ProgramOptions(
     "nEHSkbAKPB",
     "ugpCTRD",
     long="non-interactive preserve-env set-home stdin background askpass reset-timestamp",
     long_valued="user group prompt close-from chdir chroot command-timeout",
 )
-_XARGS = options(
+_XARGS = ProgramOptions(
     "0rtpxo",
     "nPLIdasE",
     optional="ile",
@@ -29,13 +36,15 @@ _XARGS = options(
 )
 _FIND_RUNS = frozenset(["-exec", "-execdir", "-ok", "-okdir"])
 _NO_PROGRAM = frozenset(["-", "(", ")", "!", ",", ";"])
-"""How no program's name begins that is looked up, and find's own words do."""
-_SCHEDULED = options("bfiordRavm", "TPD", long="batch fifo idle other rr deadline reset-on-fork all-tasks verbose max")
+"""Beginnings that no program's name has, and find's own words do."""
+_SCHEDULED = ProgramOptions(
+    "bfiordRavm", "TPD", long="batch fifo idle other rr deadline reset-on-fork all-tasks verbose max"
+)
 _DYNAMIC = ShellWord(text="", static=False, several=True, written="...")
 
 
 def unwrap_plain(table: ProgramOptions, operands: int = 0) -> Unwrap:
-    """Options, so many operands of its own, then the command."""
+    """Make an unwrapper for options, then this many operands, then the command."""
 
     def unwrap(argv: Argv) -> tuple[Effect, ...]:
         _, rest = split_options(argv, table)
@@ -58,7 +67,7 @@ def unwrap_env(argv: Argv) -> tuple[Effect, ...]:
 
 
 def _check_split(argv: Argv, found: list[Option], rest: Argv) -> None:
-    """What -S holds stands in its place: options behind it would not be env's own."""
+    """Refuse `env -S` among other options: its text stands in its place, and options behind it would not be env's."""
     splits = [option for option in found if option.name in ("S", "split-string")]
     if not splits:
         return
@@ -77,19 +86,19 @@ def unwrap_sudo(argv: Argv) -> tuple[Effect, ...]:
 def unwrap_nice(argv: Argv) -> tuple[Effect, ...]:
     if len(argv) > 1 and argv[1].static and re.fullmatch(r"-{1,2}[0-9]+", argv[1].text):
         argv = (argv[0], *argv[2:])
-    _, rest = split_options(argv, options("", "n", long_valued="adjustment"))
+    _, rest = split_options(argv, ProgramOptions("", "n", long_valued="adjustment"))
     return _runs(rest)
 
 
 def unwrap_command(argv: Argv) -> tuple[Effect, ...]:
-    found, rest = split_options(argv, options("pvV"))
+    found, rest = split_options(argv, ProgramOptions("pvV"))
     if rest and rest[0].text in RESERVED - {"time"}:
         refuse(f"{rest[0].text!r} is a word of the shell, and no program for command", "leave command out")
     return () if any(option.name in "vV" for option in found) else _runs(rest, external=False)
 
 
 def unwrap_builtin(argv: Argv) -> tuple[Effect, ...]:
-    _, rest = split_options(argv, options())
+    _, rest = split_options(argv, ProgramOptions())
     return _runs(rest, external=False)
 
 
@@ -110,7 +119,7 @@ def unwrap_xargs(argv: Argv) -> tuple[Effect, ...]:
 
 
 def unwrap_find(argv: Argv) -> tuple[Effect, ...]:
-    """Each `-exec ... ;` and its kin; what it runs may be anywhere with `-execdir`."""
+    """Return the commands of `-exec` and the like; with `-execdir` they may run anywhere."""
     for word in argv[1:]:
         if word.several and (not word.text or word.text[0] in "-(!,)" or "$" in word.written):
             refuse(
@@ -134,7 +143,7 @@ def unwrap_find(argv: Argv) -> tuple[Effect, ...]:
 
 
 def _find_perhaps(action: ShellWord, words: Argv) -> Iterator[Effect]:
-    """What is run where a word that is not known is an `-exec`; nothing where none could begin or end there."""
+    """Yield the command that runs if an unknown word is an `-exec`; nothing where none could begin or end there."""
     if not words or (words[0].static and words[0].text[:1] in _NO_PROGRAM):
         return
     ends = [at for at in range(1, len(words)) if _ends_run(words, at) or not (words[at].static or words[at].text)]
@@ -165,14 +174,14 @@ def _find_run(action: str, words: Argv) -> Effect:
 
 
 def _without(word: ShellWord, mark: str) -> ShellWord:
-    """The word as it is once something not known stands for the mark."""
+    """Cut the word before the mark, which something unknown replaces."""
     if not mark or mark not in word.text:
         return word
     return ShellWord(text=word.text[: word.text.index(mark)], static=False, several=word.several, written=word.written)
 
 
 def _with_settings(program: ShellWord, rest: Argv, folder: ShellWord | None) -> tuple[Effect, ...]:
-    """`NAME=value ... program words`, as env and sudo take it."""
+    """Read `NAME=value ... program words`, as env and sudo take it."""
     effects: list[Effect] = []
     for index, word in enumerate(rest):
         name, equals, value = word.text.partition("=")
@@ -213,7 +222,7 @@ def _unwrap_priority(argv: Argv) -> tuple[Effect, ...]:
 
 
 def _unwrap_applet(argv: Argv) -> tuple[Effect, ...]:
-    """`busybox sh -c ...`."""
+    """Unwrap `busybox sh -c ...`."""
     if len(argv) > 1 and (not argv[1].static or argv[1].text.startswith("-")):
         return ()
     return _runs(argv[1:])
@@ -224,19 +233,22 @@ WRAPPERS: Mapping[str, Unwrap] = {
     "busybox": _unwrap_applet,
     "chrt": _unwrap_priority,
     "command": unwrap_command,
-    "doas": unwrap_plain(options("n", "uC")),
+    "doas": unwrap_plain(ProgramOptions("n", "uC")),
     "env": unwrap_env,
-    "exec": unwrap_plain(options("cl")),
+    "exec": unwrap_plain(ProgramOptions("cl")),
     "find": unwrap_find,
-    "ionice": unwrap_plain(options("t", "cn", long="ignore", long_valued="class classdata")),
+    "ionice": unwrap_plain(ProgramOptions("t", "cn", long="ignore", long_valued="class classdata")),
     "nice": unwrap_nice,
-    "nohup": unwrap_plain(options()),
-    "setsid": unwrap_plain(options("cfw", long="ctty fork wait")),
-    "stdbuf": unwrap_plain(options("", "ioe", long_valued="input output error")),
+    "nohup": unwrap_plain(ProgramOptions()),
+    "setsid": unwrap_plain(ProgramOptions("cfw", long="ctty fork wait")),
+    "stdbuf": unwrap_plain(ProgramOptions("", "ioe", long_valued="input output error")),
     "sudo": unwrap_sudo,
-    "time": unwrap_plain(options("apqvV", "fo", long="append portability quiet verbose", long_valued="format output")),
+    "time": unwrap_plain(
+        ProgramOptions("apqvV", "fo", long="append portability quiet verbose", long_valued="format output")
+    ),
     "timeout": unwrap_plain(
-        options("v", "ks", long="foreground preserve-status verbose", long_valued="kill-after signal"), operands=1
+        ProgramOptions("v", "ks", long="foreground preserve-status verbose", long_valued="kill-after signal"),
+        operands=1,
     ),
     "toybox": _unwrap_applet,
     "xargs": unwrap_xargs,
@@ -251,7 +263,7 @@ OWN_OPERANDS: Mapping[str, int] = {
     "proxychains4": 0, "sccache": 0, "ssh-agent": 0, "torsocks": 0, "uname26": 0, "x86_64": 0,
     "unbuffer": 0, "unshare": 0, "uvx": 0, "valgrind": 0, "bunx": 0, "xvfb-run": 0, "dumb-init": 0, "choom": 0,
 }  # fmt: skip
-"""How many words of its own stand before the command."""
+"""Runners, each with the number of its own words before the command."""
 
 BY_SUBCOMMAND: Mapping[str, tuple[str, ...]] = {
     "bundle": ("exec",), "hatch": ("run",), "npm": ("exec", "x"), "pdm": ("run",), "pipenv": ("run",),
@@ -261,7 +273,7 @@ BY_SUBCOMMAND: Mapping[str, tuple[str, ...]] = {
 
 _OF_NODE = frozenset(["npx", "npm", "pnpm", "yarn", "bunx"])
 _ALONE = frozenset(["--", "-y", "--yes", "--no-install"])
-"""Options that take no value, so that the program follows."""
+"""Options without a value, after which the program follows."""
 _MOST_READINGS = 10
 _UNSEEN = """
     at batch bwrap capsh concurrently daemonize entr expect firejail gosu hyperfine machinectl newgrp nodemon parallel
@@ -269,11 +281,11 @@ _UNSEEN = """
     watch watchexec
 """
 UNSEEN = frozenset(_UNSEEN.split())
-"""They run a text, or what they run depends on too much else."""
+"""Programs that run a text, or whose command depends on too much else."""
 
 
 def unwrap_runner(argv: tuple[ShellWord, ...]) -> tuple[Effect, ...]:
-    """What `argv` may run, where argv[0] is one of those above; nothing for any other program."""
+    """Return what a runner may run; nothing for any other program."""
     program = argv[0].text.rpartition("/")[2]
     if program in UNSEEN:
         refuse(
@@ -290,7 +302,7 @@ def unwrap_runner(argv: tuple[ShellWord, ...]) -> tuple[Effect, ...]:
 
 
 def _suffixes(words: tuple[ShellWord, ...], operands: int, flags: frozenset[str]) -> tuple[Effect, ...]:
-    """From each word that may be the program: the first one that is no option, or behind one that may be a value."""
+    """Return a command from each word that may be the program, up to the first that certainly is."""
     found: list[Effect] = []
     for index, word in enumerate(words):
         if not word.static:

@@ -1,8 +1,8 @@
 """
-What a shell command was for, which lines of which files it showed and which files it changed, from its text alone.
+Tells from a past command's text what it was for, which lines it showed and which files it changed.
 
-Of a record, not for a permission: what is allowed is the policy's affair. Where nothing can be known of a part of it,
-that part is a run; a file that the shell opens to write is never missed.
+This is a record, not a permission: the policy decides what is allowed. A part that cannot be understood counts as a
+run; a file that the shell opens to write is never missed.
 """
 
 import posixpath
@@ -36,23 +36,27 @@ _NO_FILE = re.compile(r"/dev/(?:null|std.*|tty|fd/.*)|&?\d|-")
 
 
 def guess_invocations(text: str, folder: str = "") -> FoundInvocations:
-    """What stands in quotes is taken for words; where quotes do not match, they are taken for blanks."""
+    """
+    Find invocations by quotes and operators alone, rather too many than too few.
+
+    This serves scripts that the grammar refuses. Where quotes do not match, they are taken for blanks.
+    """
     bare, texts = _without_heredocs(text)
     bodies = iter(texts)
     found: list[Invocation] = []
     for operator, words in _commands(bare):
-        one = _invocation(words, folder, bodies)
+        call = _invocation(words, folder, bodies)
         if operator in ("|", "|&") and found:
-            one = replace(one, fed=True, fed_by=(len(found) - 1,))
+            call = replace(call, fed=True, fed_by=(len(found) - 1,))
             found[-1] = replace(found[-1], seen=False)
-        found.append(one)
-        if one.program == "cd" and one.arguments:
-            folder = posixpath.join(folder, one.arguments[-1].text)
+        found.append(call)
+        if call.program == "cd" and call.arguments:
+            folder = posixpath.join(folder, call.arguments[-1].text)
     return FoundInvocations(invocations=tuple(found), bare=bare.strip())
 
 
 def _without_heredocs(text: str) -> tuple[str, list[str]]:
-    """The commands, and what each heredoc holds."""
+    """Return the commands without their heredocs, and the text of each heredoc."""
     lines: list[str] = []
     texts: list[str] = []
     waiting = iter(text.split("\n"))
@@ -69,7 +73,7 @@ def _without_heredocs(text: str) -> tuple[str, list[str]]:
 
 
 def _commands(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Each with the operator before it."""
+    """Yield each command's words, with the operator before it."""
     operator, words = "", []
     for token in _tokens(text.replace("\\\n", " ")):
         if not _ENDS.fullmatch(token):
@@ -128,20 +132,23 @@ def _word(text: str) -> ShellWord:
 
 _RANK: Sequence[Action] = ("write", "test", "build", "search", "read", "end", "run")
 _KEPT: frozenset[Action] = frozenset(["test", "build"])
-"""Whose output may be kept in a file without that being what it is for."""
+"""Purposes that remain where the output is kept in a file."""
 _LONGEST = 2_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Carried:
-    """A file whose text a command carries out, or has just written."""
+    """A file whose text a command carries out or has just written."""
 
     kind: str
-    """`python`, `shell` or `patch`; of a text that was written, `new`, or `more` where it was added to the file."""
+    """
+    `python`, `shell` or `patch` for a file that is carried out; `new` or, where text was added, `more` for one
+    written.
+    """
     path: str
     text: str = ""
     folder: str | None = ""
-    """Where it is carried out."""
+    """The folder it is carried out in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,33 +157,35 @@ class CommandActions:
     reads: tuple[Read, ...] = ()
     writes: tuple[Write, ...] = ()
     bare: str = ""
-    """The command without what its heredocs hold."""
+    """The command without the texts of its heredocs."""
     does: frozenset[Action] = frozenset()
-    """What each of its parts is for."""
+    """The purposes of its parts."""
     alone: bool = True
-    """One program does all of it: where it fails, nothing was done."""
+    """A single program does all of it, so that nothing was done where it fails."""
     asks: bool = False
     """An exit status of 1 says that nothing was found, or that there is a difference."""
     written: tuple[Carried, ...] = ()
-    """Texts that it wrote by heredocs."""
+    """Texts that it wrote, by heredocs, `echo` or `printf`."""
     carried: tuple[Carried, ...] = ()
-    """Files that it runs or applies; what they write is among the writes where it wrote their text itself."""
+    """Files that it runs or applies; `writes` holds what they write where it wrote their text itself."""
     window: programs.Window = ""
-    """It reads or writes the file that was opened last."""
+    """It reads or writes the file that an editor command opened last."""
 
 
 def read_command(command: str, *, root: str = "", tests: Sequence[str] = (), folder: str = "") -> CommandActions:
     """
+    Tell what a command did.
+
     `root` is the worktree, where the command starts unless it starts in `folder`; `tests` are commands known to be
-    tests. Paths are below the worktree where they lie there; without a root they are as the command has them, after
-    the folder it went to.
+    tests. Paths below the worktree are relative to it. Without a root they are as the command has them, after its
+    `cd`.
     """
     return _told(command, root, tuple(test for test in tests if test.strip()), folder)
 
 
 @lru_cache(maxsize=512)
 def find_carried_writes(kind: str, text: str, folder: str | None, root: str) -> tuple[Write, ...]:
-    """What a file of that text writes where it is run or applied in `folder`."""
+    """Return what a file with that text writes when it is run or applied in `folder`."""
     match kind:
         case "python":
             found = python_writes(text)
@@ -197,7 +206,8 @@ def _told(command: str, root: str, tests: tuple[str, ...], folder: str) -> Comma
     if act != "write" and any(test in command for test in tests):
         act = "test"
     written, carried = tuple(_written(found.invocations, root)), tuple(_carried(found.invocations, root))
-    changed = with_carried(_changed(found.invocations, root), carried, _texts(written), root)
+    own = [replace(write, path=place_path(write.path, root)) for call in found.invocations for write in writes(call)]
+    changed = with_carried(own, carried, _texts(written), root)
     shown = _reads(found.invocations)
     return CommandActions(
         action=act,
@@ -205,16 +215,12 @@ def _told(command: str, root: str, tests: tuple[str, ...], folder: str) -> Comma
         reads=tuple(dict.fromkeys(replace(read, path=place_path(read.path, root)) for read in shown)),
         writes=tuple(dict.fromkeys(changed)),
         bare=found.bare,
-        alone=sum(not is_aside(one) for one in found.invocations) <= 1 and len(changed) <= 1 and len(shown) <= 1,
+        alone=sum(not is_aside(call) for call in found.invocations) <= 1 and len(changed) <= 1 and len(shown) <= 1,
         asks=_asks(found.invocations, acts),
         written=written,
         carried=carried,
-        window=next((what for one in found.invocations if (what := programs.window(one))), ""),
+        window=next((what for call in found.invocations if (what := programs.window(call))), ""),
     )
-
-
-def _changed(found: Sequence[Invocation], root: str) -> list[Write]:
-    return [replace(write, path=place_path(write.path, root)) for one in found for write in writes(one)]
 
 
 def _texts(written: Sequence[Carried]) -> dict[str, str]:
@@ -227,7 +233,7 @@ def _texts(written: Sequence[Carried]) -> dict[str, str]:
 def with_carried(
     found: Sequence[Write], carried: Sequence[Carried], texts: Mapping[str, str], root: str
 ) -> list[Write]:
-    """And what scripts and patches write whose texts are known; a patch without one may have changed anything."""
+    """Add the writes of scripts and patches whose texts are known; other patches may have changed anything."""
     known = [each for each in carried if each.path in texts]
     patched = {place_path(each.folder or ".", root) for each in known if each.kind == "patch"}
     own = (write for each in known for write in find_carried_writes(each.kind, texts[each.path], each.folder, root))
@@ -235,7 +241,7 @@ def with_carried(
 
 
 def place_path(path: str, root: str) -> str:
-    """One spelling for one file, below the worktree where it lies there; the worktree itself is `.`."""
+    """Return one spelling for each file, relative to the worktree if it lies there; the worktree itself is `.`."""
     found = normal_path(path, root)
     return "." if root and found == root.rstrip("/") else found
 
@@ -253,65 +259,65 @@ def _first(acts: Sequence[Action | None]) -> Action:
 
 def _actions(found: Sequence[Invocation]) -> list[Action | None]:
     acts: list[Action | None] = []
-    for one in found:
-        given = _first([acts[at] for at in one.fed_by if at < len(acts)]) if one.fed_by else None
-        acts.append(_action(one, given))
+    for call in found:
+        given = _first([acts[at] for at in call.fed_by if at < len(acts)]) if call.fed_by else None
+        acts.append(_action(call, given))
     return acts
 
 
-def _action(one: Invocation, given: Action | None) -> Action | None:
-    act = action(one, given)
-    changed = writes(one)
-    kept = (act in _KEPT and is_redirected(one)) or (given in _KEPT and one.program == "tee")
-    if (changed or changes(one)) and not kept:
+def _action(call: Invocation, given: Action | None) -> Action | None:
+    act = action(call, given)
+    changed = writes(call)
+    kept = (act in _KEPT and is_redirected(call)) or (given in _KEPT and call.program == "tee")
+    if (changed or changes(call)) and not kept:
         return "write"
-    return None if one.aside and act not in _KEPT else act
+    return None if call.aside and act not in _KEPT else act
 
 
 def _reads(found: Sequence[Invocation]) -> list[Read]:
-    """What is seen in the end, after all that cuts it."""
+    """Return the reads whose output is seen in the end, after all filters."""
     flowing: list[tuple[Read, ...]] = []
     seen: list[Read] = []
-    for one in found:
-        given = [read for at in one.fed_by if at < len(flowing) for read in flowing[at]]
-        flowing.append(reads(one, given) or programs.find_shown_files(one))
-        if one.seen and not one.aside:
+    for call in found:
+        given = [read for at in call.fed_by if at < len(flowing) for read in flowing[at]]
+        flowing.append(reads(call, given) or programs.find_shown_files(call))
+        if call.seen and not call.aside:
             seen.extend(flowing[-1])
     return seen
 
 
 def _asks(found: Sequence[Invocation], acts: Sequence[Action | None]) -> bool:
-    own = [one for one in found if not is_aside(one)]
+    own = [call for call in found if not is_aside(call)]
     if not own or not _is_asking(own[-1]):
         return False
-    return all(act in (None, "read", "search") or is_aside(one) for one, act in zip(found, acts, strict=True))
+    return all(act in (None, "read", "search") or is_aside(call) for call, act in zip(found, acts, strict=True))
 
 
-def _is_asking(one: Invocation) -> bool:
-    if one.program == "git":
-        subcommand, rest = git_command(one)
+def _is_asking(call: Invocation) -> bool:
+    if call.program == "git":
+        subcommand, rest = git_command(call)
         told_apart = any(text in ("--exit-code", "--quiet", "--no-index", "--check") for text in rest)
         return subcommand == "grep" or (subcommand == "diff" and told_apart)
-    return one.program in MATCHING | COMPARING
+    return call.program in MATCHING | COMPARING
 
 
 def _written(found: Sequence[Invocation], root: str) -> Iterator[Carried]:
-    for one in found:
-        text = _said(one)
-        for file in one.opened if text is not None else ():
+    for call in found:
+        text = _said(call)
+        for file in call.opened if text is not None else ():
             kind = "more" if file.append else "new"
             if file.mode == "write":
                 yield from (Carried(kind=kind, path=place_path(name, root), text=text or "") for name in file.names)
 
 
-def _said(one: Invocation) -> str | None:
-    """What it prints, as far as that stands in the command."""
-    if one.program in ("echo", "printf"):
-        return " ".join(word.shown for word in one.arguments).replace("\\n", "\n") + "\n"
-    return one.text if one.program in ("cat", "tee") else None
+def _said(call: Invocation) -> str | None:
+    """Return what the invocation prints, as far as the command says it."""
+    if call.program in ("echo", "printf"):
+        return " ".join(word.shown for word in call.arguments).replace("\\n", "\n") + "\n"
+    return call.text if call.program in ("cat", "tee") else None
 
 
 def _carried(found: Sequence[Invocation], root: str) -> Iterator[Carried]:
-    for one in found:
-        if one.words and (file := find_carried_out(one)) is not None:
-            yield Carried(kind=file[0], path=place_path(file[1], root), folder=one.folder)
+    for call in found:
+        if call.words and (file := find_carried_out(call)) is not None:
+            yield Carried(kind=file[0], path=place_path(file[1], root), folder=call.folder)

@@ -1,4 +1,4 @@
-"""What an exchange leaves behind: which lines of which files were shown, which files were written."""
+"""Reads and writes of files, and the writes that Python scripts and patches name."""
 
 import ast
 import fnmatch
@@ -11,22 +11,24 @@ from typing import Literal
 
 Action = Literal["read", "write", "search", "test", "build", "run", "end"]
 """
-Of an exchange: what it is for. A shell command that does several counts as the first of write, test, build, search,
-read that any part of it does; `run` is what is none of them; `end` ends a conversation or concerns it. Compilers, type
-checkers and linters build. What cuts or filters another's output has no part of its own in it, and tests whose output
-is kept in a file are tests, though the file is among the writes.
+The purpose of a command, or of a tool call.
+
+A shell command with several purposes counts as the first of write, test, build, search, read that any part has. `run`
+is everything else; `end` ends or concerns the conversation. Compilers, type checkers and linters build. A filter of
+another command's output has no purpose of its own. Tests whose output is kept in a file are tests, and the file is
+among the writes.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
     path: str
-    """Normalised; below the worktree where it lies there. `cat src/*.py` is a read of a pattern."""
+    """Normalised, and relative to the worktree if it lies there. `cat src/*.py` reads a pattern."""
     first: int | None = None
     last: int | None = None
-    """Lines, from 1; None where all of the file, or what is not known, was asked for."""
+    """Lines, from 1; None where the whole file or an unknown part was asked for."""
     part: bool = False
-    """Not the file as it stands: lines that are not known (its end, those that match), or changed on the way."""
+    """Not the file as it stands: unknown lines (its end, those that match), or lines changed on the way."""
 
     @property
     def whole(self) -> bool:
@@ -39,25 +41,22 @@ How = Literal["create", "edit", "delete", "move", "shell"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
     path: str
-    """
-    As of `Read`. A folder stands for all below it, and `.` for all files, where a command names no more (`git stash`);
-    `*` and `?` are patterns. `touches` reads it so.
-    """
+    """A path as in `Read`. A folder stands for everything below it, `.` for all files; `*` and `?` are patterns."""
     how: How
-    """`create` writes all of a file's text, new or not; `shell` is whatever a command did to it."""
+    """`create` writes a whole file, new or not; `shell` is any other change by a command."""
     characters: int | None = None
-    """Of the text that was written, as far as it is known."""
+    """The length of the written text, where it is known."""
 
 
 def touches(write: Write, path: str) -> bool:
-    """Whether the file at that path may be another after it."""
+    """Return whether the write may have changed the file at that path."""
     if write.path in (path, ".") or path.startswith(f"{write.path}/"):
         return True
     return any(mark in write.path for mark in "*?[") and fnmatch.fnmatchcase(path, write.path)
 
 
 def normal_path(path: str, root: str = "") -> str:
-    """One spelling for one file: `./a//b/../c.py` and `<root>/a/c.py` are `a/c.py`. Links are not followed."""
+    """Return one spelling for each file: `./a//b/../c.py` and `<root>/a/c.py` are `a/c.py`. Links are not followed."""
     plain = posixpath.normpath(path.strip()) if path.strip() else ""
     inside = f"{root.rstrip('/')}/"
     return plain.removeprefix(inside) if root else plain
@@ -76,7 +75,7 @@ _OWN_HOW: Mapping[str, How] = {"Add": "create", "Update": "edit", "Delete": "del
 
 
 def python_writes(text: str) -> tuple[Write, ...]:
-    """Files that a script opens to write, removes or moves, by names that stand in it or in its plain assignments."""
+    """Return the files that a script opens to write, removes or moves, by names in its text or plain assignments."""
     if not re.search(r"open|write_|touch|remove|unlink|rmtree|shutil|rename", text):
         return ()
     if len(text) > _LONGEST:
@@ -96,7 +95,7 @@ def python_writes(text: str) -> tuple[Write, ...]:
 
 
 def patch_writes(text: str) -> tuple[Write, ...]:
-    """Files that a patch names: one of git's and of `diff -u`, or one between `*** Begin Patch` and its end."""
+    """Return the files that a patch names: git's, `diff -u`'s or one between `*** Begin Patch` and its end."""
     own = [Write(path=(path or moved).strip(), how=_OWN_HOW[verb]) for verb, path, moved in _OWN_FILES.findall(text)]
     if own:
         return tuple(dict.fromkeys(own))
@@ -105,12 +104,12 @@ def patch_writes(text: str) -> tuple[Write, ...]:
 
 
 def _opened(text: str) -> tuple[Write, ...]:
-    """Of what is not read as Python."""
+    """Return the files opened to write in a text that does not parse as Python."""
     return tuple(dict.fromkeys(Write(path=match[1], how="shell") for match in _OPENED.findall(text)))
 
 
 def _bound(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
-    """`p = 'a.py'`, `for p in ['a.py', 'b.py']`."""
+    """Yield the names bound by `p = 'a.py'` or `for p in ['a.py', 'b.py']`."""
     match node:
         case ast.Assign(targets=[ast.Name(id=name)], value=value):
             yield name, value
@@ -127,7 +126,7 @@ def _paths(value: ast.expr | None, names: Mapping[str, set[str]]) -> set[str]:
         case ast.Call(func=ast.Name(id="Path") | ast.Attribute(attr="Path"), args=[inner]):
             return _paths(inner, names)
         case ast.BinOp(left=left, op=ast.Div(), right=right):
-            return {f"{one.rstrip('/')}/{two}" for one in _paths(left, names) for two in _paths(right, names)}
+            return {f"{folder.rstrip('/')}/{name}" for folder in _paths(left, names) for name in _paths(right, names)}
     return set()
 
 

@@ -1,4 +1,4 @@
-"""A script's invocations, in the order they are written, by the policy's lexer and grammar."""
+"""Finds a script's invocations, in the order they are written, with the policy's lexer and parser."""
 
 import posixpath
 import re
@@ -36,7 +36,7 @@ _SILENT = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/fd/")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedByShell:
-    """A file that the shell opens. `names` are empty where the name is not known."""
+    """A file that the shell opens. `names` is empty where the name is unknown."""
 
     names: tuple[str, ...]
     mode: Literal["read", "write"]
@@ -48,21 +48,21 @@ class Invocation:
     words: tuple[ShellWord, ...]
     """The program first; empty where there are redirections alone."""
     folder: str | None = ""
-    """Where it runs; None where that is not known."""
+    """The folder it runs in; None where that is unknown."""
     opened: tuple[OpenedByShell, ...] = ()
     text: str | None = None
-    """What a heredoc or `<<<` feeds it."""
+    """The input from a heredoc or `<<<`."""
     fed_by: tuple[int, ...] = ()
-    """The places of those whose output it is fed."""
+    """The indexes of the invocations whose output it reads."""
     fed: bool = False
     seen: bool = True
-    """Its output is not fed to another, kept in a file or made a word of."""
+    """Its output is shown: not piped on, kept in a file or made a word."""
     aside: bool = False
-    """Its output becomes a word of another."""
+    """Its output becomes a word of another command."""
     wraps: bool = False
-    """It runs another one, which comes next."""
+    """It runs another invocation, which comes next."""
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Variables that are known where it runs."""
+    """The variables known where it runs."""
 
     @property
     def program(self) -> str:
@@ -73,7 +73,7 @@ class Invocation:
         return self.words[1:]
 
     def names(self, word: ShellWord) -> tuple[str, ...]:
-        """The files a word may stand for, patterns among them; empty where only the shell knows."""
+        """Return the files a word may stand for, patterns included; empty where only the shell knows."""
         return tuple(join_path(self.folder, name) for name in expand_word(word, self.values))
 
 
@@ -81,15 +81,15 @@ class Invocation:
 class FoundInvocations:
     invocations: tuple[Invocation, ...]
     bare: str
-    """The script without what its heredocs hold."""
+    """The script without the texts of its heredocs."""
 
 
 def invocations(text: str, folder: str = "", *, depth: int = 0) -> FoundInvocations:
     """
-    All of a script that starts in `folder`.
+    Find all invocations of a script that starts in `folder`.
 
     Raises:
-        Refusal: the grammar does not know what it is.
+        Refusal: the parser does not understand it.
     """
     source = text.encode(errors="replace")
     scanner = Scanner(source)
@@ -102,13 +102,13 @@ def invocations(text: str, folder: str = "", *, depth: int = 0) -> FoundInvocati
 
 
 def expand_word(word: ShellWord, values: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """What a word comes to, where it holds nothing but text, patterns for file names and variables that are known."""
+    """Return the values of a word that holds only text, patterns and known variables; else nothing."""
     if word.static or not word.written.strip("."):
         return (word.text,) if word.text else ()
     text = word.written
     if len(text) > 1 and text[0] == text[-1] == '"':
         text = text[1:-1]
-    names = [one or other for one, other in _VARIABLE.findall(text)]
+    names = [call or other for call, other in _VARIABLE.findall(text)]
     if not all(name in values for name in names) or _KNOWN_ONLY_LATER.search(_VARIABLE.sub("", text)):
         return ()
     found = [text]
@@ -197,7 +197,7 @@ class _Walk:
         elif simple.words[0].raw in ("export", "local", "declare", "readonly"):
             self._assign([word for word in simple.words if find_assigned_name(word) is not None], place)
         files = self._opened(simple.redirections, place)
-        one = Invocation(
+        call = Invocation(
             words=tuple(read_word(word) for word in simple.words),
             folder=place.folder,
             opened=files,
@@ -208,46 +208,49 @@ class _Walk:
             aside=place.aside,
             values=dict(place.values),
         )
-        if one.words or files:
-            self._run(one, place)
+        if call.words or files:
+            self._run(call, place)
 
-    def _run(self, one: Invocation, place: _Place) -> None:
+    def _run(self, call: Invocation, place: _Place) -> None:
         at = len(self.found)
-        self.found.append(one)
-        if one.program in ("cd", "pushd", "popd"):
-            place.folder = _moved(one, place)
+        self.found.append(call)
+        if call.program in ("cd", "pushd", "popd"):
+            place.folder = _moved(call, place)
         self._depth += 1
-        if one.words and self._depth <= _DEEPEST and self._run_others(one, place):
-            self.found[at] = replace(one, wraps=True)
+        if call.words and self._depth <= _DEEPEST and self._run_others(call, place):
+            self.found[at] = replace(call, wraps=True)
         self._depth -= 1
 
-    def _run_others(self, one: Invocation, place: _Place) -> bool:
-        """Whether it runs others: `timeout 60 pytest`, `bash -c '...'`, `find -exec ...`. They are walked through."""
+    def _run_others(self, call: Invocation, place: _Place) -> bool:
+        """
+        Walk through the commands that this one runs (`timeout 60 pytest`, `bash -c '...'`), and return whether
+        any does.
+        """
         before = len(self.found)
         try:
-            effects = effects_of(one.words, external=False)
+            effects = effects_of(call.words, external=False)
         except Refusal:
             return False
         for effect in effects:
             match effect:
                 case RunsCommand(argv=argv) if argv:
-                    self._run(replace(one, words=argv, opened=()), place.apart())
+                    self._run(replace(call, words=argv, opened=()), place.apart())
                 case Reads(text=text):
-                    self._text(text, one)
-                case ReadsInput() if one.text is not None:
-                    self._text(one.text, one)
+                    self._text(text, call)
+                case ReadsInput() if call.text is not None:
+                    self._text(call.text, call)
         return len(self.found) > before
 
-    def _text(self, text: str, one: Invocation) -> None:
+    def _text(self, text: str, call: Invocation) -> None:
         try:
-            found = invocations(text, one.folder or "", depth=self._depth).invocations
+            found = invocations(text, call.folder or "", depth=self._depth).invocations
         except Refusal:
             return
         start = len(self.found)
         for inner in found:
-            fed_by = tuple(at + start for at in inner.fed_by) or one.fed_by
+            fed_by = tuple(at + start for at in inner.fed_by) or call.fed_by
             self.found.append(
-                replace(inner, fed_by=fed_by, seen=inner.seen and one.seen, aside=inner.aside or one.aside)
+                replace(inner, fed_by=fed_by, seen=inner.seen and call.seen, aside=inner.aside or call.aside)
             )
 
     def _assign(self, tokens: Iterable[Token], place: _Place) -> None:
@@ -294,21 +297,21 @@ def _opens(redirection: Redirection) -> tuple[Literal["read", "write"], ShellWor
         return None
 
 
-def _goes_on(one: Invocation) -> bool:
-    """What it prints goes down the pipe."""
-    return not (one.wraps or one.aside or any(file.mode == "write" for file in one.opened))
+def _goes_on(call: Invocation) -> bool:
+    """Return whether its output goes down the pipe."""
+    return not (call.wraps or call.aside or any(file.mode == "write" for file in call.opened))
 
 
 def _shows(redirections: tuple[Redirection, ...]) -> bool:
-    """Whether what it prints does not go elsewhere."""
+    """Return whether its output is not redirected to a file."""
     return not any(
         each.descriptor in ("", "1") and each.operator.raw in (">", ">>", ">|", "&>", "&>>") for each in redirections
     )
 
 
-def _moved(one: Invocation, place: _Place) -> str | None:
-    found = expand_word(one.words[-1], place.values) if len(one.words) > 1 else ()
-    if one.program == "popd" or len(found) != 1 or found[0] == "-":
+def _moved(call: Invocation, place: _Place) -> str | None:
+    found = expand_word(call.words[-1], place.values) if len(call.words) > 1 else ()
+    if call.program == "popd" or len(found) != 1 or found[0] == "-":
         return None
     if place.folder is None and not found[0].startswith("/"):
         return None
@@ -316,7 +319,7 @@ def _moved(one: Invocation, place: _Place) -> str | None:
 
 
 def _bare(source: bytes, regions: tuple[Region, ...]) -> str:
-    """Cut from behind, so that what stands before stays where it is."""
+    """Remove the heredocs' texts, last first, so that earlier positions stay valid."""
     bodies = {(token.body.start, token.body.end) for region in regions for token in region.tokens if token.body}
     for start, end in sorted(bodies, reverse=True):
         if start >= 0:

@@ -1,4 +1,8 @@
-"""What well-known programs are for. Tables, and the few whose words decide."""
+"""
+The table of programs: what each is for, by its name and, where they decide, its words.
+
+The policy allows and refuses nothing by it: a purpose may be a guess.
+"""
 
 import posixpath
 import re
@@ -27,7 +31,7 @@ _ACTS = {
     "date": r"-[^-]*s|--set",
     "file": r"-[^-]*C|--compile",
 }
-"""Options by which a program that reads does something else."""
+"""Options that make a reading program do something else."""
 _SED_OPTIONS = ("-n", "-E", "-r", "-s", "-nE", "-nr", "-En", "-rn", "--quiet", "--silent", "--regexp-extended")
 _SED_SCRIPT = re.compile(r"""["']?(?:(?:\d+|\$|/[^/"'\s]*/)(?:,(?:\+?\d+|\$))?[pdq=];?)+["']?""")
 _QUOTED = re.compile(r"""'[^']*'|"[^"$`\\]*\"""")
@@ -54,9 +58,9 @@ _WRAPPERS = name_set(
 
 def reads_only(command: str) -> bool:
     """
-    Whether every program in it is known to only read, and nothing is written into a file.
+    Return whether every program in the command is known to only read, and none writes into a file.
 
-    What is not understood (a substitution, a script of `sed` or `awk` beyond the plainest) counts as writing.
+    Whatever is not understood (a substitution, all but the plainest scripts of `sed` and `awk`) counts as writing.
     """
     bare = _HARMLESS.sub(" ", _QUOTED.sub("''", command))
     if re.search(r"[>`]|\$\(|<\(|\$\{", bare):
@@ -65,7 +69,7 @@ def reads_only(command: str) -> bool:
 
 
 def is_test(command: str) -> bool:
-    """Whether one of its programs runs tests: `pytest -q`, `cd x && npm test`, `uv run python -m unittest`."""
+    """Return whether one of its programs runs tests: `pytest -q`, `cd x && npm test`, `uv run python -m unittest`."""
     return any(_tests(words) for words in _parts(command))
 
 
@@ -100,7 +104,9 @@ def _any_begins(words: list[str], with_what: tuple[str, ...]) -> bool:
 
 
 def _sed_reads(words: list[str]) -> bool:
-    """`sed -n '10,20p' file`: lines printed or left out by their numbers or a plain pattern, and no other script."""
+    """
+    Recognise `sed -n '10,20p' file`: lines printed or left out by numbers or a plain pattern, and no other script.
+    """
     options = [word for word in words if word.startswith("-")]
     scripts = [word for word in words if not word.startswith("-")][:1]
     return all(word in _SED_OPTIONS for word in options) and all(_SED_SCRIPT.fullmatch(each) for each in scripts)
@@ -118,7 +124,7 @@ def _tests(words: list[str]) -> bool:
 
 
 def _is_test_word(word: str) -> bool:
-    """`test`, `:app:test`, `test:unit`, `//pkg:all_test`."""
+    """Recognise `test`, `:app:test`, `test:unit` and `//pkg:all_test`."""
     return any(part in _TEST_WORDS for part in re.split(r"[:_-]", word.casefold()))
 
 
@@ -128,9 +134,9 @@ _SEARCHING = name_set(
     """
 )
 MATCHING = frozenset(["grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack"])
-"""They leave with 1 where nothing was found."""
+"""Programs that exit with 1 where nothing was found."""
 COMPARING = frozenset(["diff", "cmp"])
-"""They leave with 1 where there is a difference."""
+"""Programs that exit with 1 where there is a difference."""
 _FILTERS = name_set(
     """
     awk bat cat column cut fold gawk head jq less more nl rev sed sort tac tail tee tr uniq wc xxd yq od hexdump
@@ -140,20 +146,7 @@ _FILTERS = name_set(
 _READING = (
     (_FILTERS - {"tr", "tee"})
     | COMPARING
-    | {
-        "batcat",
-        "du",
-        "file",
-        "stat",
-        "zcat",
-        "open",
-        "goto",
-        "scroll_up",
-        "scroll_down",
-        "readlink",
-        "md5sum",
-        "sha256sum",
-    }
+    | name_set("batcat du file stat zcat open goto scroll_up scroll_down readlink md5sum sha256sum")
 )
 _BUILDING = name_set(
     """
@@ -162,24 +155,18 @@ _BUILDING = name_set(
     shellcheck pre-commit compileall py_compile build sphinx pyflakes pycodestyle vue-tsc biome staticcheck
     """
 )
-"""The modules that `python -m` builds with are among them."""
+"""Programs that build, and modules that `python -m` builds with."""
 _BUILDING_BY_WORD: Mapping[str, frozenset[str]] = {
     "cargo": frozenset(["b", "build", "clippy", "doc", "rustc"]),
     "go": frozenset(["build", "generate", "install", "vet"]),
     "gradle": frozenset(["assemble", "build", "classes", "compileJava"]),
     "mvn": frozenset(["compile", "install", "package"]),
     "dotnet": frozenset(["build", "publish"]),
-    "docker": frozenset(["build"]),
-    "bazel": frozenset(["build"]),
-    "swift": frozenset(["build"]),
     "mix": frozenset(["compile"]),
-    "stack": frozenset(["build"]),
-    "cabal": frozenset(["build"]),
-    "zig": frozenset(["build"]),
-    "vite": frozenset(["build"]),
-    "next": frozenset(["build"]),
-    "just": frozenset(["build"]),
     "pip": frozenset(["wheel"]),
+    **dict.fromkeys(
+        ["docker", "bazel", "swift", "stack", "cabal", "zig", "vite", "next", "just"], frozenset(["build"])
+    ),
 }
 _SCRIPTED = frozenset(["npm", "pnpm", "yarn", "bun", "deno"])
 _BUILD_SCRIPT = re.compile(r"(?:build|compile|lint|type-?check|tsc|check-types)(?:[:_-].*)?")
@@ -200,56 +187,57 @@ def is_python(program: str) -> bool:
     return _INTERPRETERS.fullmatch(program) is not None
 
 
-def is_aside(one: Invocation) -> bool:
-    """It only prepares for others, or says something between them."""
-    return one.wraps or one.aside or not one.words or one.program in _NO_PART
+def is_aside(call: Invocation) -> bool:
+    """Return whether the invocation only prepares for others or prints something between them."""
+    return call.wraps or call.aside or not call.words or call.program in _NO_PART
 
 
-def git_command(one: Invocation) -> tuple[str, list[str]]:
-    """Its subcommand and the words after it."""
-    words, _ = git_words(one.arguments)
+def git_command(call: Invocation) -> tuple[str, list[str]]:
+    """Return git's subcommand and the words after it."""
+    words, _ = git_words(call.arguments)
     texts = [word.shown for word in words]
     return (texts[0], texts[1:]) if texts else ("", [])
 
 
-def action(one: Invocation, given: Action | None) -> Action | None:
+def action(call: Invocation, given: Action | None) -> Action | None:
     """
-    What it is for, but for what it writes; None where it has no part of its own. `given` is what those are for whose
-    output it is fed.
+    Return the purpose of an invocation, its writes aside; None where it has none of its own.
+
+    `given` is the purpose of the invocations whose output it reads.
     """
-    if not one.words or (one.wraps and one.program != "find"):
+    if not call.words or (call.wraps and call.program != "find"):
         return None
-    if one.fed and one.program in _FILTERS | MATCHING and not _names_files(one):
-        return "search" if one.program in MATCHING and given in ("read", "search") else None
-    if one.program in ("submit", "str_replace_editor"):
-        return "end" if one.program == "submit" else "read"
-    if tests(one):
+    if call.fed and call.program in _FILTERS | MATCHING and not _names_files(call):
+        return "search" if call.program in MATCHING and given in ("read", "search") else None
+    if call.program in ("submit", "str_replace_editor"):
+        return "end" if call.program == "submit" else "read"
+    if tests(call):
         return "test"
-    if builds(one):
+    if builds(call):
         return "build"
-    if one.program == "git":
-        return _git_action(one)
-    if one.program in _SEARCHING:
+    if call.program == "git":
+        return _git_action(call)
+    if call.program in _SEARCHING:
         return "search"
-    return "read" if one.program in _READING and (_names_files(one) or one.opened) else "run"
+    return "read" if call.program in _READING and (_names_files(call) or call.opened) else "run"
 
 
-def _names_files(one: Invocation) -> bool:
-    """A filter's own files, beside its script."""
-    operands = sum(not word.text.startswith("-") or word.text == "-" for word in one.arguments)
-    if one.program in ("head", "tail"):
-        operands -= sum(re.fullmatch(r"\+?\d+", word.text) is not None for word in one.arguments)
-    own = 1 if one.program in MATCHING | {"sed", "awk", "gawk", "jq", "yq"} else 0
+def _names_files(call: Invocation) -> bool:
+    """Return whether a filter names files of its own, its script aside."""
+    operands = sum(not word.text.startswith("-") or word.text == "-" for word in call.arguments)
+    if call.program in ("head", "tail"):
+        operands -= sum(re.fullmatch(r"\+?\d+", word.text) is not None for word in call.arguments)
+    own = 1 if call.program in MATCHING | {"sed", "awk", "gawk", "jq", "yq"} else 0
     return operands > own or (
-        one.program in MATCHING and any(word.text in ("-r", "-R", "-rn", "-nr") for word in one.arguments)
+        call.program in MATCHING and any(word.text in ("-r", "-R", "-rn", "-nr") for word in call.arguments)
     )
 
 
-def tests(one: Invocation) -> bool:
-    texts = [word.text if word.static and _SAFE.fullmatch(word.text) else "_" for word in one.words]
+def tests(call: Invocation) -> bool:
+    texts = [word.text if word.static and _SAFE.fullmatch(word.text) else "_" for word in call.words]
     if is_test(" ".join(texts)):
         return True
-    words = texts[1:] if is_python(one.program) or one.program in ("bash", "sh") else texts
+    words = texts[1:] if is_python(call.program) or call.program in ("bash", "sh") else texts
     words = words[1:] if words[:1] == ["-m"] else words
     if not words:
         return False
@@ -259,17 +247,17 @@ def tests(one: Invocation) -> bool:
     return words[0].rpartition("/")[2] in scripted and words[1:2] in (["test"], ["pytest"])
 
 
-def builds(one: Invocation) -> bool:
-    texts = [word.text for word in one.arguments]
-    if is_python(one.program):
+def builds(call: Invocation) -> bool:
+    texts = [word.text for word in call.arguments]
+    if is_python(call.program):
         return _python_builds(texts)
-    if one.program in _SCRIPTED:
+    if call.program in _SCRIPTED:
         words = [text for text in texts if text != "run" and not text.startswith("-")]
         return bool(words) and _BUILD_SCRIPT.fullmatch(words[0]) is not None
-    if one.program == "ruff":
+    if call.program == "ruff":
         return texts[:1] != ["format"]
-    known = _BUILDING_BY_WORD.get(one.program.removesuffix("w"), frozenset())
-    return one.program in _BUILDING or any(text in known for text in texts)
+    known = _BUILDING_BY_WORD.get(call.program.removesuffix("w"), frozenset())
+    return call.program in _BUILDING or any(text in known for text in texts)
 
 
 def _python_builds(texts: list[str]) -> bool:
@@ -278,8 +266,8 @@ def _python_builds(texts: list[str]) -> bool:
     return bool(texts) and texts[0].rpartition("/")[2] == "setup.py" and any(text in _SETUP for text in texts)
 
 
-def _git_action(one: Invocation) -> Action:
-    subcommand, rest = git_command(one)
+def _git_action(call: Invocation) -> Action:
+    subcommand, rest = git_command(call)
     if subcommand in ("grep", "ls-files"):
         return "search"
     if subcommand == "stash" and rest[:1] in (["list"], ["show"]):
@@ -293,32 +281,32 @@ _HOW: dict[str, How] = {"create": "create", "str_replace": "edit", "insert": "ed
 
 
 def edits_window(command: str) -> bool:
-    """`edit 10:12`, the new lines, `end_of_edit`: no shell's language."""
+    """Recognise SWE-agent's `edit 10:12`, the new lines, `end_of_edit`: no shell's language."""
     return _EDITED.match(command) is not None
 
 
-def window(one: Invocation) -> Window:
-    if one.program in ("goto", "scroll_up", "scroll_down"):
+def window(call: Invocation) -> Window:
+    if call.program in ("goto", "scroll_up", "scroll_down"):
         return "read"
-    return "write" if one.program == "edit" and one.arguments else ""
+    return "write" if call.program == "edit" and call.arguments else ""
 
 
-def find_shown_files(one: Invocation) -> tuple[Read, ...]:
-    """Of `open FILE [LINE]` and `str_replace_editor view FILE [--view_range FROM TO]`."""
-    texts = [word.text for word in one.arguments]
-    if one.program == "open" and one.arguments:
-        return tuple(Read(path=name, part=True) for name in one.names(one.arguments[0]))
-    if one.program == "str_replace_editor" and texts[:1] == ["view"] and len(texts) > 1:
+def find_shown_files(call: Invocation) -> tuple[Read, ...]:
+    """Return the reads of SWE-agent's `open FILE [LINE]` and `str_replace_editor view FILE [--view_range FROM TO]`."""
+    texts = [word.text for word in call.arguments]
+    if call.program == "open" and call.arguments:
+        return tuple(Read(path=name, part=True) for name in call.names(call.arguments[0]))
+    if call.program == "str_replace_editor" and texts[:1] == ["view"] and len(texts) > 1:
         span = texts[texts.index("--view_range") + 1 :][:2] if "--view_range" in texts else []
         first, last = (int(text) if re.fullmatch(r"\d+", text) else None for text in (*span, "", "")[:2])
-        return tuple(Read(path=name, first=first, last=last) for name in one.names(one.arguments[1]))
+        return tuple(Read(path=name, first=first, last=last) for name in call.names(call.arguments[1]))
     return ()
 
 
-def find_changed_files(one: Invocation) -> tuple[Write, ...]:
-    texts = [word.text for word in one.arguments]
-    if one.program == "create" and one.arguments:
-        return tuple(Write(path=name, how="create") for name in one.names(one.arguments[0]))
-    if one.program == "str_replace_editor" and len(texts) > 1 and texts[0] in _HOW:
-        return tuple(Write(path=name, how=_HOW[texts[0]]) for name in one.names(one.arguments[1]))
+def find_changed_files(call: Invocation) -> tuple[Write, ...]:
+    texts = [word.text for word in call.arguments]
+    if call.program == "create" and call.arguments:
+        return tuple(Write(path=name, how="create") for name in call.names(call.arguments[0]))
+    if call.program == "str_replace_editor" and len(texts) > 1 and texts[0] in _HOW:
+        return tuple(Write(path=name, how=_HOW[texts[0]]) for name in call.names(call.arguments[1]))
     return ()

@@ -1,9 +1,10 @@
-"""Which lines of which files a program shows, where its words tell."""
+"""Tells which lines a program shows of its files, where its words say so."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from forgepool.workers.shell.language.script import ShellWord
 from forgepool.workers.shell.purpose.file_access import Read
 from forgepool.workers.shell.purpose.invocations import Invocation
 
@@ -30,37 +31,37 @@ _VALUED: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineStretch:
-    """Lines of whatever is fed: from `first` to `last`, or the last so many of them."""
+    """Lines of an input: from `first` to `last`, or the last `ending` of them."""
 
     first: int = 1
     last: int | None = None
     ending: int | None = None
     unknown: bool = False
-    """Some of them, or not as they stand."""
+    """Unknown lines, or lines that are changed."""
 
 
 _ALL = (LineStretch(),)
 _SOME = (LineStretch(unknown=True),)
 
 
-def reads(one: Invocation, given: Sequence[Read]) -> tuple[Read, ...]:
-    """What it shows of files, where it shows them; `given` is what it is fed."""
-    shower = _SHOWERS.get(one.program)
+def reads(call: Invocation, given: Sequence[Read]) -> tuple[Read, ...]:
+    """Return what an invocation shows of files; `given` is what it is fed."""
+    shower = _SHOWERS.get(call.program)
     if shower is None:
         return ()
-    stretches, operands = shower(one)
-    if one.program == "tee" or not operands:
-        files = [name for file in one.opened if file.mode == "read" for name in file.names]
+    stretches, operands = shower(call)
+    if call.program == "tee" or not operands:
+        files = [name for file in call.opened if file.mode == "read" for name in file.names]
         given = [Read(path=name) for name in files] or given
         return narrow_reads(given, stretches)
     whole = [Read(path=path) for path in operands if path not in ("", "-")]
-    if one.program in ("head", "tail"):
+    if call.program in ("head", "tail"):
         return tuple(read for each in whole for read in narrow_reads([each], stretches))
     return narrow_reads(whole, stretches)
 
 
 def narrow_reads(given: Sequence[Read], stretches: Sequence[LineStretch]) -> tuple[Read, ...]:
-    """What is left of reads by lines; of several files that are run together, which lines is not known."""
+    """Narrow reads to some of their lines. Which lines of several joined files are left is unknown."""
     if len(given) > 1 and tuple(stretches) != _ALL:
         return tuple(replace(read, first=None, last=None, part=True) for read in given)
     found = [_narrowed(read, stretch) for read in given for stretch in stretches]
@@ -83,29 +84,25 @@ def _narrowed(read: Read, stretch: LineStretch) -> Read | None:
 _Shown = tuple[Sequence[LineStretch], tuple[str, ...]]
 
 
-def _all(one: Invocation) -> _Shown:
-    return _ALL, _operands(one)
-
-
-def _head(one: Invocation) -> _Shown:
-    count = _count(one)
+def _head(call: Invocation) -> _Shown:
+    count = _count(call)
     if count is None:
-        return _SOME, _operands(one)
-    return ((LineStretch(last=count),) if count > 0 else _SOME), _operands(one)
+        return _SOME, _operands(call)
+    return ((LineStretch(last=count),) if count > 0 else _SOME), _operands(call)
 
 
-def _tail(one: Invocation) -> _Shown:
-    texts = _texts(one)
+def _tail(call: Invocation) -> _Shown:
+    texts = _texts(call)
     plus = any(re.fullmatch(r"(?:-n|--lines=)?\+\d+", text) for text in texts)
-    count = _count(one)
+    count = _count(call)
     if count is None:
-        return _SOME, _operands(one)
-    return (LineStretch(first=max(1, count)) if plus else LineStretch(ending=abs(count)),), _operands(one)
+        return _SOME, _operands(call)
+    return (LineStretch(first=max(1, count)) if plus else LineStretch(ending=abs(count)),), _operands(call)
 
 
-def _count(one: Invocation) -> int | None:
-    """Of `head` and `tail`: how many lines; None where it counts characters."""
-    texts = _texts(one)
+def _count(call: Invocation) -> int | None:
+    """Return how many lines `head` or `tail` shows; None where it counts characters."""
+    texts = _texts(call)
     if any(re.match(r"-[qvz]*c|--bytes", text) for text in texts):
         return None
     for at, text in enumerate(texts):
@@ -116,14 +113,14 @@ def _count(one: Invocation) -> int | None:
     return 10
 
 
-def _sed(one: Invocation) -> _Shown:
-    texts, operands = _texts(one), _operands(one)
+def _sed(call: Invocation) -> _Shown:
+    texts, operands = _texts(call), _operands(call)
     if any(re.match(r"-[nErsuz]*i|--in-place", text) for text in texts):
         return _SOME, ()
     scripts = [texts[at + 1] for at, text in enumerate(texts[:-1]) if re.fullmatch(r"-[nErsz]*e|--expression", text)]
     scripts += [text.partition("=")[2] for text in texts if text.startswith("--expression=")]
     if not scripts:
-        scripts, operands = [_first_operand(one)], operands[1:]
+        scripts, operands = [_first_operand(call)], operands[1:]
     quiet = any(re.fullmatch(r"-[Ersuz]*n[Ersuze]*|--quiet|--silent", text) for text in texts)
     return _sed_lines(";".join(scripts), quiet=quiet), operands
 
@@ -161,8 +158,8 @@ def _sed_part(part: str, *, quiet: bool) -> LineStretch:
     return LineStretch(unknown=True)
 
 
-def _awk(one: Invocation) -> _Shown:
-    script, operands = _first_operand(one).strip(), _operands(one)[1:]
+def _awk(call: Invocation) -> _Shown:
+    script, operands = _first_operand(call).strip(), _operands(call)[1:]
     if found := _AWK_FROM_TO.fullmatch(script):
         first = int(found[2]) + (found[1] == ">")
         return (LineStretch(first=first, last=int(found[4]) - (found[3] == "<")),), operands
@@ -171,20 +168,16 @@ def _awk(one: Invocation) -> _Shown:
     return (_ALL if _AWK_ALL.fullmatch(script) else _SOME), operands
 
 
-def _bat(one: Invocation) -> _Shown:
-    for at, text in enumerate(texts := _texts(one)):
-        said = texts[at + 1] if text in ("-r", "--line-range") and at + 1 < len(texts) else text.partition("=")[2]
-        if found := re.fullmatch(r"(\d*):(\d*)", said):
-            return (LineStretch(first=int(found[1] or 1), last=int(found[2]) if found[2] else None),), _operands(one)
-    return _ALL, _operands(one)
-
-
-def _some(one: Invocation) -> _Shown:
-    return _SOME, _operands(one)
+def _bat(call: Invocation) -> _Shown:
+    for at, text in enumerate(texts := _texts(call)):
+        span = texts[at + 1] if text in ("-r", "--line-range") and at + 1 < len(texts) else text.partition("=")[2]
+        if found := re.fullmatch(r"(\d*):(\d*)", span):
+            return (LineStretch(first=int(found[1] or 1), last=int(found[2]) if found[2] else None),), _operands(call)
+    return _ALL, _operands(call)
 
 
 _SHOWERS: Mapping[str, Callable[[Invocation], _Shown]] = {
-    **dict.fromkeys(_PAGERS, _all),
+    **dict.fromkeys(_PAGERS, lambda call: (_ALL, _operands(call))),
     "bat": _bat,
     "batcat": _bat,
     "head": _head,
@@ -195,35 +188,25 @@ _SHOWERS: Mapping[str, Callable[[Invocation], _Shown]] = {
 }
 
 
-def _texts(one: Invocation) -> list[str]:
-    return [word.shown for word in one.arguments]
+def _texts(call: Invocation) -> list[str]:
+    return [word.shown for word in call.arguments]
 
 
-def _first_operand(one: Invocation) -> str:
-    skip = False
-    for word in one.arguments:
-        if skip:
-            skip = False
-        elif _is_option(word.text):
-            skip = word.text in _VALUED.get(one.program, ())
-        else:
-            return word.shown
-    return ""
+def _plain_words(call: Invocation) -> Iterator[ShellWord]:
+    """Yield the arguments that are neither options nor values of options."""
+    words = iter(call.arguments)
+    for word in words:
+        if not (len(word.text) > 1 and word.text[0] == "-"):
+            yield word
+        elif word.text in _VALUED.get(call.program, ()):
+            next(words, None)
 
 
-def _is_option(text: str) -> bool:
-    return len(text) > 1 and text[0] == "-"
+def _first_operand(call: Invocation) -> str:
+    return next((word.shown for word in _plain_words(call)), "")
 
 
-def _operands(one: Invocation) -> tuple[str, ...]:
-    """The files it names, "" for those that only the shell knows; a script among them keeps its place."""
-    found: list[str] = []
-    skip = False
-    for word in one.arguments:
-        if skip:
-            skip = False
-        elif _is_option(word.text):
-            skip = word.text in _VALUED.get(one.program, ())
-        elif not (one.program == "tail" and re.fullmatch(r"\+\d+", word.text)):
-            found.extend(one.names(word) or ("",))
-    return tuple(found)
+def _operands(call: Invocation) -> tuple[str, ...]:
+    """Return the files it names, "" for those that only the shell knows; a script among them keeps its place."""
+    words = (w for w in _plain_words(call) if not (call.program == "tail" and re.fullmatch(r"\+\d+", w.text)))
+    return tuple(name for word in words for name in call.names(word) or ("",))

@@ -1,11 +1,11 @@
 """
-`confirm_red_phase`: the harness runs the test itself, and believes only what it saw fail.
+`confirm_red_phase`: the harness runs the test itself, and believes only a failure that it saw.
 
-A test that has never failed proves nothing when it passes. A run that broke before the test could fail is not a
-failed test: a wrong name, an import that is not there, a shell that does not know the command.
+A test that has never failed proves nothing when it passes. A run that broke before the test could fail is not a failed
+test: a wrong name, a missing import, a command unknown to the shell.
 
-All that is seen is a status and an output. A script that prints what a runner prints when a test fails, and ends with
-status 1, cannot be told from one: what is confirmed here is evidence against mistakes, not against deceit.
+The harness sees only a status and an output. A script that prints what a runner prints for a failed test cannot be told
+from one. So this is evidence against mistakes, not against deceit.
 """
 
 import re
@@ -30,7 +30,7 @@ from forgepool.workers.tools.workplace import Workplace
 CONFIRM = "confirm_red_phase"
 _TAIL_CHARACTERS = 4000
 _PYTEST = re.compile(r"(?:^|[\s/;&|])py\.?test\b(?![^;&|]*[;&|])")
-"""Called last, so that its status is the command's."""
+"""A call of pytest that comes last, so that its status is the command's."""
 _PYTEST_STATUSES = {
     2: "was interrupted, most often because a test file could not be imported",
     3: "itself broke",
@@ -60,14 +60,14 @@ class Red:
 
 @dataclass(slots=True)
 class RedPhase:
-    """What the harness has seen so far in one attempt."""
+    """The test failure seen in one attempt."""
 
     confirmed: Red | None = None
     """The failure seen last."""
 
 
 def confirm_red_phase_tool(seen: RedPhase) -> Tool:
-    """The tool; what it confirms is recorded in `seen`."""
+    """Make the tool, which records in `seen` what it confirms."""
 
     def confirm(arguments: ConfirmRedPhase, workplace: Workplace) -> ToolAnswer:
         ended, output = _run(arguments, workplace)
@@ -80,11 +80,11 @@ def confirm_red_phase_tool(seen: RedPhase) -> Tool:
         )
         return ToolAnswer(text=f"OK: confirmed, the test fails [exit status {ended.status}]\n{tail}")
 
-    said = (
+    description = (
         "Runs a test that must fail before the code is written that makes it pass, and confirms that it does. "
         "A test that passes, or a run that breaks before a test can fail, is not confirmed."
     )
-    return make_typed_tool(CONFIRM, said, ConfirmRedPhase, confirm, kind="run")
+    return make_typed_tool(CONFIRM, description, ConfirmRedPhase, confirm, kind="run")
 
 
 def _run(arguments: ConfirmRedPhase, workplace: Workplace) -> tuple[Ended, str]:
@@ -97,7 +97,7 @@ def _run(arguments: ConfirmRedPhase, workplace: Workplace) -> tuple[Ended, str]:
 
 
 def _why_not_ended(ended: Ended) -> str | None:
-    """The run came to no end of its own."""
+    """Return why the run did not end by itself; None if it did."""
     match ended.how:
         case "timeout" | "idle":
             return f"the command did not end within {ended.seconds:.0f} s; a test that hangs has not failed"
@@ -116,7 +116,7 @@ def _why_not_ended(ended: Ended) -> str | None:
 
 
 def _why_not_red(arguments: ConfirmRedPhase, status: int, output: str) -> str | None:
-    """It ended by itself; None when that was because a test failed."""
+    """Return why a run that ended by itself is no failed test; None if it is one."""
     if status == 0:
         return "the test passes; a red phase needs a test that fails for what is not written yet"
     if status in (126, 127):
@@ -129,7 +129,7 @@ def _why_not_red(arguments: ConfirmRedPhase, status: int, output: str) -> str | 
 
 
 def _why_no_failure(expect: str | None, status: int, output: str) -> str | None:
-    """No runner that is known says that a test failed; of another kind, what is expected must be seen."""
+    """Return why no failed test was seen where no known runner reports one; `expect` must then be in the output."""
     if (why := why_broken(output)) is not None:
         return f"no test failed: {why}; make the test run, so that it can fail"
     if looks_broken(output):

@@ -1,6 +1,4 @@
-"""
-`bash`: a shell command in the worktree, with a time limit; the beginning and the end of what it printed.
-"""
+"""`bash` and the tools for background commands: shell commands in the worktree, with a time limit."""
 
 import os
 import shutil
@@ -16,7 +14,7 @@ from forgepool.workers.tools.tool import Arguments, Tool, ToolAnswer, make_typed
 from forgepool.workers.tools.workplace import ToolRefused, Workplace
 
 KEEP_BYTES = 8 * 1024 * 1024
-"""Of a log: as much as `read_file` can read."""
+"""The bytes of a log that are kept: as much as `read_file` can read."""
 SHOWN_CHARACTERS = 12_000
 
 
@@ -36,10 +34,10 @@ def bash(arguments: Bash, workplace: Workplace) -> ToolAnswer:
 
 def script_command(script: str, workplace: Workplace, log: int, *options: str, timeout_s: float) -> Command:
     """
-    A script in the worktree, printing into a log without a name.
+    Make a command that runs a script in the worktree and prints into a nameless log.
 
     Raises:
-        Refused: it holds what no command line can.
+        ToolRefused: the script holds a character that no command line can.
     """
     require_plain(script)
     return Command(
@@ -62,7 +60,7 @@ def require_plain(script: str) -> None:
 
 
 def interpreter(script: str, path: str | None, *options: str) -> tuple[str, ...]:
-    """Bash where there is one, with these options: that is what models write. Else the host's `sh`."""
+    """Return bash with these options where it exists, because models write for it; else the host's `sh`."""
     found = shutil.which("bash", path=path)
     return (found, *options, "-c", script) if found else shell(script)
 
@@ -85,16 +83,12 @@ def _status(status: int | None) -> str:
     return f"exit status {status}" if status >= 0 else f"ended by signal {-status}"
 
 
-def _fits(ended: Ended) -> bool:
-    return ended.output_bytes <= 2 * EXCERPT_BYTES and len(ended.head + ended.tail) <= SHOWN_CHARACTERS
-
-
 def _printed(ended: Ended, log: int, workplace: Workplace) -> str:
-    """Both ends of the output; the end counts for more, since that is where programs say what failed."""
+    """Return both ends of the output, more of the last: that is where programs say what failed."""
     if not ended.tail:
         return "[no output]"
     text = ended.head + ended.tail
-    if _fits(ended):
+    if ended.output_bytes <= 2 * EXCERPT_BYTES and len(text) <= SHOWN_CHARACTERS:
         return text
     head, tail = (ended.head or text)[: SHOWN_CHARACTERS // 3], text[-SHOWN_CHARACTERS * 2 // 3 :]
     note = f"[{ended.output_bytes:,} bytes in all; the middle is left out. {_kept(log, workplace)}]"
@@ -102,7 +96,7 @@ def _printed(ended: Ended, log: int, workplace: Workplace) -> str:
 
 
 def _kept(log: int, workplace: Workplace) -> str:
-    """Where all of the output is: what was read from the log itself, where `read_file` and `grep` find it."""
+    """Keep all of the output where `read_file` and `grep` find it, and say where."""
     try:
         whole, file = workplace.new_output("bash")
         with file:
@@ -130,17 +124,17 @@ class BashBackground(Arguments):
 
 
 class CheckBackground(Arguments):
-    id: int = Field(description="the command's number, as bash_background told it")
+    id: int = Field(description="the command's number, as bash_background gave it")
     wait_s: float = Field(default=0.0, ge=0, le=600, description="seconds to wait, at most, for its end or for `until`")
     until: str | None = Field(default=None, min_length=1, description="a text; waiting ends when it is printed")
 
 
 class StopBackground(Arguments):
-    id: int = Field(description="the command's number, as bash_background told it")
+    id: int = Field(description="the command's number, as bash_background gave it")
 
 
 def background_tools(background: Background) -> tuple[Tool, Tool, Tool]:
-    """The tools over one order's background commands."""
+    """Make the tools for one order's background commands."""
 
     def begin(arguments: BashBackground, workplace: Workplace) -> ToolAnswer:
         running = background.running()
@@ -208,7 +202,7 @@ def _found(background: Background, number: int) -> BackgroundCommand:
 
 
 def _awaited(guarded: BackgroundCommand, arguments: CheckBackground, workplace: Workplace) -> str:
-    """What it printed since the last check, once it has ended, the text has come, or there is no time left."""
+    """Wait for the command's end, for the wanted text or for the time limit, and return what it printed meanwhile."""
     ends_at = time.monotonic() + min(arguments.wait_s, workplace.left_s())
     printed = b""
     while True:

@@ -1,7 +1,7 @@
 """
-What the output of a test command says: did a test run and fail, or did the run break before one could? Pure.
+The table of test runners: how their outputs say that tests failed, passed or could not run. Pure.
 
-The exit status alone cannot tell the two apart; the words that test runners have for them can.
+The exit status alone cannot tell a failed test from a broken run; the runners' words can.
 """
 
 import re
@@ -24,7 +24,7 @@ _FAILED = {
     "dotnet": r"^[ \t]*(?:Failed! +- +)?Failed: +[1-9]",
     "ctest": r"\b[1-9]\d* tests? failed out of \d+",
 }
-"""How runners say that at least one test ran and failed."""
+"""Patterns by which runners say that at least one test ran and failed."""
 
 _BROKEN = {
     "the tests could not be collected": r"\berrors? during collection\b|^_* ?ERROR collecting ",
@@ -37,10 +37,10 @@ _BROKEN = {
     "a test file could not be loaded": r"\bTest suite failed to run\b|^[ \t]*FAIL [^\[\n]*\[.*\]$",
     "a test's preparation broke": r"^=* ?(?:.*, )?[1-9]\d* errors? in \d[\d.]*",
 }
-"""How they say that there was nothing that could fail."""
+"""Patterns by which they say that nothing ran that could fail."""
 
 _ERRORS_ONLY = r"^FAILED \(errors=[1-9]"
-"""Of unittest: tests that raised, or modules that could not be imported, which it counts as tests."""
+"""unittest's words for tests that raised, and also for modules that could not be imported."""
 
 _BROKEN_SCRIPT = (
     r"^[ \t]*(?:\w+: )?(?:SyntaxError|IndentationError|TabError|ImportError|ModuleNotFoundError)\b"
@@ -62,23 +62,23 @@ _PASSED = {
     "dotnet": r"^[ \t]*Passed! +- ",
     "ctest": r"^100% tests passed",
 }
-"""How they say that all tests that ran have passed."""
+"""Patterns by which they say that all tests that ran have passed."""
 
 _SAYS_PASSED = r"\bpass(?:ed|es|ing)?\b|\bok\b|\bsuccess"
 
 _MOST_CHARACTERS = 200_000
-"""Of the end of an output, where runners sum up."""
+"""The characters at an output's end that are searched; runners sum up there."""
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 def plain(output: str) -> str:
-    """Without colours, and with plain line ends."""
+    """Remove colours, and make line ends plain."""
     return _COLOUR.sub("", output).replace("\r\n", "\n")
 
 
 def find_failed_runner(output: str) -> str | None:
-    """The runner that says that a test ran and failed; None when none does."""
+    """Return the runner that says that a test ran and failed; None when none does."""
     output = output[-_MOST_CHARACTERS:]
     named = _named(_FAILED, output)
     if named is None and re.search(_ERRORS_ONLY, output, re.MULTILINE) and why_broken(output) is None:
@@ -87,12 +87,12 @@ def find_failed_runner(output: str) -> str | None:
 
 
 def find_passed_runner(output: str) -> str | None:
-    """The runner that says that its tests have passed; None when none does."""
+    """Return the runner that says that its tests have passed; None when none does."""
     return _named(_PASSED, output[-_MOST_CHARACTERS:])
 
 
 def says_passed(line: str) -> bool:
-    """Whether a line sounds as if something had passed: nothing to tell a failure by."""
+    """Return whether a line sounds as if something had passed, so that it shows no failure."""
     return re.search(_SAYS_PASSED, line, re.IGNORECASE) is not None and "not ok" not in line
 
 
@@ -101,12 +101,12 @@ def _named(runners: Mapping[str, str], output: str) -> str | None:
 
 
 def why_broken(output: str) -> str | None:
-    """What kept the tests from running, in words; None when nothing of the kind is told."""
+    """Return what kept the tests from running, in words; None when the output does not say."""
     output = output[-_MOST_CHARACTERS:]
     found = (why for why, words in _BROKEN.items() if re.search(words, output, re.MULTILINE | re.IGNORECASE))
     return next(found, None)
 
 
 def looks_broken(output: str) -> bool:
-    """Whether a script of no known runner seems to have broken, not failed."""
+    """Return whether the output of an unknown runner looks broken rather than failed."""
     return re.search(_BROKEN_SCRIPT, output[-_MOST_CHARACTERS:], re.MULTILINE) is not None

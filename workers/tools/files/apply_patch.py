@@ -1,6 +1,4 @@
-"""
-`apply_patch`: several files added, changed, moved or deleted at once, or none of them. For models that were taught it.
-"""
+"""`apply_patch`: adds, changes, moves or deletes several files at once, or none. For models that were taught it."""
 
 import contextlib
 import os
@@ -31,10 +29,10 @@ _MOST_NAMED = 5
 
 def apply_hunks(name: str, text: str, hunks: Sequence[PatchHunk]) -> str:
     """
-    The text with every hunk in its place.
+    Return the text with every hunk applied.
 
     Raises:
-        Refused: one does not fit, or fits in several places; the sentence names file and hunk.
+        ToolRefused: a hunk does not fit, or fits in several places; the sentence names file and hunk.
     """
     mark = _BOM if text.startswith(_BOM) else ""
     raw = text.removeprefix(mark).split("\n")
@@ -57,7 +55,7 @@ def apply_hunks(name: str, text: str, hunks: Sequence[PatchHunk]) -> str:
 
 
 def _replaced(raw: Sequence[str], start: int, hunk: PatchHunk) -> list[str]:
-    """The hunk's lines as the file has them; those that come end as the line beside them."""
+    """Return the hunk's lines as the file has them; new ones get the line end of their neighbour."""
     out: list[str] = []
     at = start
     for mark, line in hunk.lines:
@@ -72,7 +70,7 @@ def _replaced(raw: Sequence[str], start: int, hunk: PatchHunk) -> list[str]:
 
 
 def _place(name: str, plain: Sequence[str], hunk: PatchHunk, done: int) -> int:
-    """The index of the hunk's first line, not before `done`."""
+    """Return the index of the hunk's first line, not before `done`."""
     start = _below_anchors(name, plain, hunk, done)
     old = [line.rstrip() for line in show_text("\n".join(hunk.old)).split("\n")] if hunk.old else []
     if not old:
@@ -94,7 +92,10 @@ def _place(name: str, plain: Sequence[str], hunk: PatchHunk, done: int) -> int:
 
 
 def _below_anchors(name: str, plain: Sequence[str], hunk: PatchHunk, done: int) -> int:
-    """The index from which the hunk is looked for. A first anchor may stand above the hunk before: its class, say."""
+    """
+    Return the index from which the hunk is searched. The first anchor, such as a class, may stand above the
+    previous hunk.
+    """
     at = done
     for number, anchor in enumerate(hunk.anchors):
         found = _line(plain, anchor, at)
@@ -116,7 +117,7 @@ def _below_anchors(name: str, plain: Sequence[str], hunk: PatchHunk, done: int) 
 
 
 def _is_open(plain: Sequence[str], hunk: PatchHunk, number: int, found: int, again: int) -> bool:
-    """Whether the last anchor leaves open which of its places is meant: the hunk fits below the first and the next."""
+    """Return whether the last anchor is ambiguous: the hunk fits below its first place and below the next."""
     if number < len(hunk.anchors) - 1 or hunk.at_end:
         return False
     old = [line.rstrip() for line in show_text("\n".join(hunk.old)).split("\n")] if hunk.old else []
@@ -154,14 +155,14 @@ class ApplyPatch(Arguments):
 
 @dataclass(slots=True)
 class _Draft:
-    """What the files will be. The disk is only read."""
+    """The files as the patch will leave them. The disk is only read."""
 
     texts: dict[Path, str | None] = field(default_factory=dict)
-    """Each changed path with its text; None where there will be no file."""
+    """Each changed path with its text; None for a file that goes."""
     modes: dict[Path, int] = field(default_factory=dict)
-    """Permissions that a moved file brings along."""
+    """The permissions that a moved file keeps."""
     done: list[str] = field(default_factory=list)
-    """Lines of the receipt."""
+    """The lines of the receipt."""
 
 
 def apply_patch(arguments: ApplyPatch, workplace: Workplace) -> ToolAnswer:
@@ -237,7 +238,7 @@ def _is_there(path: Path, draft: _Draft) -> bool:
 
 
 def _own_path(asked: str, workplace: Workplace) -> Path:
-    """The path itself where it is a link: what is removed is the link, never what it leads to."""
+    """Return the path itself where it is a link, because the link is removed and never its target."""
     real = workplace.path(asked)
     whole = workplace.root / asked
     own = workplace.path(str(whole.parent)) / whole.name
@@ -246,7 +247,7 @@ def _own_path(asked: str, workplace: Workplace) -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Before:
-    """What a path was, to be put back."""
+    """The former state of a path, for putting it back."""
 
     path: Path
     kind: Literal["file", "link", "nothing"]
@@ -255,7 +256,7 @@ class _Before:
 
 
 def _write(draft: _Draft, workplace: Workplace) -> None:
-    """All of it, or, when the disk fails half way, nothing."""
+    """Write everything, or nothing if the disk fails half way."""
     before = [_before(path, workplace) for path in draft.texts]
     try:
         for path, text in draft.texts.items():

@@ -1,6 +1,4 @@
-"""
-`edit_file`: one exact text replaced by another, where there is no doubt which.
-"""
+"""`edit_file`: replaces one exact text by another, where there is no doubt which."""
 
 import difflib
 from collections import Counter
@@ -16,14 +14,14 @@ _MOST_LINES = 20_000
 _MOST_CHARACTERS = 1_000_000
 _MOST_COMPARED = 2_000
 _MOST_PLACES = 50
-"""Of one line; what stands in more places (`}`) says nothing of where."""
+"""The most places of one line; a line in more places (`}`) gives no hint of where."""
 _COMPARED_CHARACTERS = 400
 _SHOWN_CHARACTERS = 160
 _LIKE = 0.7
 
 
 def near_miss(text: str, old: str) -> str:
-    """The end of a sentence, for the model: the region most like the wanted text, and how the two differ."""
+    """Return the end of a sentence for the model: the region most like the wanted text, and how the two differ."""
     wanted = _trimmed(old[:_MOST_CHARACTERS].split("\n"))
     lines = text[:_MOST_CHARACTERS].split("\n")[:_MOST_LINES]
     at = closest(lines, wanted)
@@ -35,7 +33,7 @@ def near_miss(text: str, old: str) -> str:
 
 
 def closest(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
-    """The index at which most of the wanted lines stand in their places, white space aside; None when none is like."""
+    """Return the index at which most of the wanted lines stand in place, white space aside; None when none is alike."""
     places: dict[str, list[int]] = {}
     for at, line in enumerate(lines):
         places.setdefault(line.strip(), []).append(at)
@@ -52,7 +50,7 @@ def closest(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
 
 
 def difference(there: Sequence[str], wanted: Sequence[str], first: int) -> str:
-    """The first line in which two regions differ, and in what; `first` is the number of the first line there."""
+    """Describe the first line in which two regions differ; `first` is the number of the first line there."""
     for offset, line in enumerate(wanted):
         if offset >= len(there):
             return f"the file ends after line {first + len(there) - 1}"
@@ -73,7 +71,7 @@ def _line_difference(there: str, wanted: str, number: int) -> str:
 
 
 def _alike(places: dict[str, list[int]], wanted: Sequence[str]) -> int | None:
-    """Where a line like the longest of the wanted ones stands."""
+    """Return the index for a line like the longest of the wanted ones; None where there is none."""
     offset = max(range(len(wanted)), key=lambda index: len(wanted[index].strip()), default=0)
     if not wanted or not (longest := wanted[offset].strip()) or len(longest) > _COMPARED_CHARACTERS:
         return None
@@ -91,7 +89,7 @@ def _unreadable(old: str) -> str:
 
 
 def _trimmed(lines: list[str]) -> list[str]:
-    """Without the empty lines at both ends, which say nothing of the place."""
+    """Remove the empty lines at both ends, which say nothing of the place."""
     full = [at for at, line in enumerate(lines) if line.strip()]
     return lines[full[0] : full[-1] + 1] if full else []
 
@@ -127,7 +125,7 @@ def edit_file(arguments: EditFile, workplace: Workplace) -> ToolAnswer:
 
 
 def _as_the_file_has_it(text: str, old: str, new: str) -> tuple[str, str]:
-    """A model writes whatever line ends it likes; it means those that the file has at that place."""
+    """Give both texts the line ends that the file has at that place, whichever the model wrote."""
     plain = _with_lf(old)
     if "\n" not in plain:
         mostly_crlf = 2 * text.count("\r\n") > text.count("\n")
@@ -146,7 +144,7 @@ def _with_crlf(text: str) -> str:
 
 
 def _places(text: str, old: str) -> list[int]:
-    """The line each occurrence begins on."""
+    """Return the number of the line that each occurrence begins on."""
     found: list[int] = []
     at = text.find(old) if old else -1
     line, counted = 1, 0

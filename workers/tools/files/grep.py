@@ -1,6 +1,4 @@
-"""
-`grep`: lines of files that match, the files that matter most first, as much as a conversation can bear.
-"""
+"""`grep`: matching lines of files, the most relevant files first, no more than a conversation can hold."""
 
 import os
 import re
@@ -23,7 +21,7 @@ _TIMEOUT_S = 30.0
 _KEEP_BYTES = 32 * 1024 * 1024
 
 _NOWHERE = Path("/nonexistent")
-"""In the place of a repository, where none is asked."""
+"""A stand-in for a repository where there is none."""
 _COUNT = re.compile(rb"([^\0]+)\0(\d+)\n")
 _GIT_LINE = re.compile(rb"(?:--\n)?([^\0]+)\0(\d+)\0(?:(\d+)\0)?([^\n]*)(?:\n|$)")
 _RG_LINE = re.compile(rb"(?:--\n)?([^\0]+)\0(\d+)(?::(\d+):|-)([^\n]*)(?:\n|$)")
@@ -43,7 +41,7 @@ class MatchedLine(NamedTuple):
 
     number: int
     column: int | None
-    """Where the match begins, in bytes from 1; None for a line that only stands near one."""
+    """The byte at which the match begins, from 1; None for a line that only stands near one."""
     text: str
 
 
@@ -53,14 +51,14 @@ class Ripgrep:
     workplace: Workplace
 
     def counts(self, query: Query) -> Mapping[Path, int]:
-        """How many lines match, for each file that has any."""
+        """Count the matching lines of each file that has any."""
         found = _COUNT.findall(self._ask(query, "--count", "--", str(query.where)))
         return {_path(name): int(count) for name, count in found}
 
     def lines(
         self, query: Query, files: Sequence[Path], *, each: int, context: int
     ) -> Mapping[Path, list[MatchedLine]]:
-        """The first `each` matching lines of these files, with so many lines around them."""
+        """Return the first `each` matching lines of these files, with lines of context."""
         words = ("--line-number", "--column", "--no-heading", "-m", str(each), "-C", str(context))
         return _lines(_RG_LINE, self._ask(query, *words, "--", *map(str, files)), query.where)
 
@@ -83,12 +81,12 @@ class Ripgrep:
                 ),
                 stop=self.workplace.stop,
             )
-            said = read_log(log, _KEEP_BYTES) if ended.how == "exit" else b""
+            output = read_log(log, _KEEP_BYTES) if ended.how == "exit" else b""
         if ended.how != "exit":
             raise ToolRefused(f"the search was ended after {ended.seconds:.0f} s; narrow the path or the glob")
-        if ended.status not in (0, 1) and b"\0" not in said:
-            raise ToolRefused(_complaint(query, said.decode(errors="replace")))
-        return said
+        if ended.status not in (0, 1) and b"\0" not in output:
+            raise ToolRefused(_complaint(query, output.decode(errors="replace")))
+        return output
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +105,10 @@ class GitGrep:
 
     def _place(self, query: Query) -> Path:
         """
-        Where names are told from, and beyond which git opens nothing: the worktree, or the folder outside it that is
-        lent. Not the folder that is searched, which a command may by now have replaced by a link.
+        Return the folder that names are relative to, and outside which git opens nothing.
+
+        It is the worktree or a readable folder outside it. A command may by now have replaced the searched
+        folder by a link.
         """
         return self.workplace.open_parent(query.where)[0].path
 
@@ -134,14 +134,14 @@ class GitGrep:
 
 
 def searcher(workplace: Workplace) -> Ripgrep | GitGrep:
-    """What the host has; a command's own PATH decides, as it does for commands."""
+    """Return ripgrep where the commands' PATH has it, else git's own search."""
     found = shutil.which("rg", path=workplace.env.get("PATH"))
     return GitGrep(workplace) if found is None else Ripgrep(found, workplace)
 
 
-def _lines(form: re.Pattern[bytes], said: bytes, place: Path) -> Mapping[Path, list[MatchedLine]]:
+def _lines(form: re.Pattern[bytes], output: bytes, place: Path) -> Mapping[Path, list[MatchedLine]]:
     found: dict[Path, list[MatchedLine]] = {}
-    for name, number, column, text in form.findall(said):
+    for name, number, column, text in form.findall(output):
         line = MatchedLine(int(number), int(column) if column else None, text.decode(errors="replace").rstrip("\r"))
         found.setdefault(place / _path(name), []).append(line)
     return found
@@ -155,11 +155,11 @@ def _patience_s(workplace: Workplace) -> float:
     return max(0.1, min(_TIMEOUT_S, workplace.left_s()))
 
 
-def _complaint(query: Query, said: str) -> str:
-    """In one line, what the program has against the pattern; or against searching at all."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()] or ["no reason given"]
+def _complaint(query: Query, output: str) -> str:
+    """Say in one line what the program has against the pattern, or against the search."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()] or ["no reason given"]
     telling = next((line for line in lines if line.startswith(("error:", "fatal:", "Timeout:"))), lines[0])
-    about_pattern = "-e option" in said or "parse error" in said
+    about_pattern = "-e option" in output or "parse error" in output
     reason = re.sub(r"^(?:error|fatal): (?:-e option, '.*': )?", "", telling)
     return f"{query.pattern!r}: {reason}; " + ("give a regular expression" if about_pattern else "narrow the path")
 
@@ -213,9 +213,9 @@ def _within(counts: Mapping[Path, int], where: Path, glob: str | None) -> Mappin
 
 def _ranked(counts: Mapping[Path, int], arguments: Grep, workplace: Workplace) -> list[Path]:
     """
-    Files whose very name has a word of the pattern, then those with the most matches; names settle the rest.
+    Sort files: first those whose name has a word of the pattern, then by the number of matches, then by name.
 
-    The pattern itself is matched by a program that can be ended, never here.
+    Only a program that can be ended ever matches the pattern itself.
     """
     words = [arguments.pattern] if arguments.literal else _WORD.findall(arguments.pattern)
     wanted = {word.casefold() for word in words[:_MOST_WORDS]}
@@ -232,19 +232,19 @@ def _rendered(
     room = _MOST_CHARACTERS
     for path in ranked:
         name = show_name(workplace.name(path))
-        block, told = _block(name, counts[path], lines.get(path, []), room)
-        if told:
+        block, shown = _block(name, counts[path], lines.get(path, []), room)
+        if shown:
             blocks.append(block)
             room -= len(block)
-        if counts[path] > told:
-            left_out[name] = counts[path] - told
+        if counts[path] > shown:
+            left_out[name] = counts[path] - shown
     return "\n".join([*blocks, *_note(left_out)])
 
 
 def _block(name: str, count: int, lines: Sequence[MatchedLine], room: int) -> tuple[str, int]:
-    """One file's lines, as far as there is room, and how many matches they hold."""
+    """Return one file's lines, as far as there is room, and how many matches they hold."""
     out = [f"{name} ({count} {'match' if count == 1 else 'matches'})"]
-    told, before = 0, None
+    shown, before = 0, None
     for line in lines:
         if before is not None and line.number > before + 1 and any(each.column is None for each in lines):
             out.append("  --")
@@ -253,13 +253,13 @@ def _block(name: str, count: int, lines: Sequence[MatchedLine], room: int) -> tu
         room -= len(out[-1]) + 1
         if room < 0:
             break
-        told += line.column is not None
+        shown += line.column is not None
         before = line.number
-    return "\n".join(out), told
+    return "\n".join(out), shown
 
 
 def _cut(line: MatchedLine) -> str:
-    """A long line by its match: minified files have nothing else."""
+    """Cut a long line around its match; minified files have only such lines."""
     text = line.text
     if len(text) <= _LINE_CHARACTERS:
         return text

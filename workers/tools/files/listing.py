@@ -1,6 +1,4 @@
-"""
-`glob`: which files there are, by name or by how lately they changed. Links are listed, not followed.
-"""
+"""`glob`: lists files by name or by how recently they changed. Links are listed, not followed."""
 
 import os
 import re
@@ -18,14 +16,14 @@ from forgepool.worktrees.git.git import GitFailed
 
 _MOST_CHARACTERS = 1000
 _MOST_WAYS = 64
-"""What braces may come to: each is a pattern that every path is matched with."""
+"""The most patterns that braces may expand to; every path is matched with each."""
 _TOKEN = re.compile(r"\*\*/|\*\*|\[!?\]?[^\]]*\]|.", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Glob:
     ways: tuple[tuple[str, ...], ...]
-    """Without braces, in tokens."""
+    """The patterns without braces, in tokens."""
 
     def matches(self, path: str) -> bool:
         return any(_matches(tokens, path) for tokens in self.ways)
@@ -34,10 +32,10 @@ class Glob:
 @cache
 def glob_pattern(glob: str) -> Glob:
     """
-    What a model's glob means.
+    Parse a model's glob.
 
     Raises:
-        Refused: it means nothing, or too much.
+        ToolRefused: it is not valid, or expands to too much.
     """
     if len(glob) > _MOST_CHARACTERS or "\0" in glob:
         raise ToolRefused(
@@ -53,7 +51,7 @@ def glob_pattern(glob: str) -> Glob:
 
 
 def _ways(glob: str) -> list[str]:
-    """Without braces; as it is where they do not close."""
+    """Expand the braces; braces that do not close stay as they are."""
     waiting, found = [glob], list[str]()
     while waiting:
         way = waiting.pop()
@@ -69,7 +67,7 @@ def _ways(glob: str) -> list[str]:
 
 
 def _first_braces(glob: str) -> tuple[int, int, list[str]] | None:
-    """Where the first pair of braces begins and ends, and what it is a choice of; None without one that closes."""
+    """Return start, end and alternatives of the first pair of braces; None without one that closes."""
     start = glob.find("{")
     depth, parts, begun = 0, list[str](), start + 1
     for at in range(max(0, start), len(glob) if start >= 0 else 0):
@@ -83,7 +81,7 @@ def _first_braces(glob: str) -> tuple[int, int, list[str]] | None:
 
 
 def _matches(tokens: Sequence[str], path: str) -> bool:
-    """All places in the path that the tokens so far can lead to; at the end its end must be among them."""
+    """Follow all places in the path that the tokens can lead to; the path's end must be among them."""
     places: Iterable[int] = (0,)
     for token in tokens:
         places = _after(token, path, sorted(set(places)))
@@ -160,7 +158,7 @@ def glob(arguments: GlobArguments, workplace: Workplace) -> ToolAnswer:
 
 
 def show_name(name: str) -> str:
-    """A name on a line of its own, whatever characters it is made of."""
+    """Return a name that stays on one line, whatever characters it holds."""
     plain = name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     return plain if plain.isprintable() else repr(plain)
 
@@ -178,7 +176,7 @@ def _age(path: Path) -> tuple[float, str]:
 
 
 def _files(folder: Path, workplace: Workplace) -> Iterable[Path]:
-    """What git does not ignore; everything, where git does not know the worktree."""
+    """Return the files that git does not ignore, or all files where git does not know the worktree."""
     if workplace.git is None:
         return _walked(folder)
     inside = folder.relative_to(workplace.root).as_posix()
@@ -192,7 +190,7 @@ def _files(folder: Path, workplace: Workplace) -> Iterable[Path]:
 
 
 def _walked(folder: Path) -> Iterator[Path]:
-    """Everything but folders and what is git's."""
+    """Yield everything but folders and what is git's."""
     for here, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name.lower() != ".git"]
         linked = [name for name in folders if Path(here, name).is_symlink()]

@@ -1,6 +1,4 @@
-"""
-A patch as some models write it, from `*** Begin Patch` to `*** End Patch`, read into values. Touches no file.
-"""
+"""Reads a patch as some models write it, from `*** Begin Patch` to `*** End Patch`. Touches no file."""
 
 import re
 from collections.abc import Iterator
@@ -12,7 +10,7 @@ _BEGIN, _END = "*** Begin Patch", "*** End Patch"
 _ADD, _UPDATE, _DELETE = "*** Add File: ", "*** Update File: ", "*** Delete File: "
 _MOVE, _END_OF_FILE = "*** Move to: ", "*** End of File"
 _NUMBERS = re.compile(r"-\d+(?:,\d+)? \+\d+(?:,\d+)? @@ ?")
-"""Line numbers as other patches have them; here the lines themselves say where a hunk belongs."""
+"""Line numbers as other patches have them; here a hunk's lines say where it belongs."""
 _FORM = f"a patch goes from '{_BEGIN}' to '{_END}'"
 
 
@@ -21,11 +19,11 @@ class PatchHunk:
     number: int
     """From 1, within its file."""
     anchors: tuple[str, ...]
-    """Lines above the hunk, each below the one before it; empty where the hunk stands for itself."""
+    """Lines above the hunk, each below the one before it; may be empty."""
     lines: tuple[tuple[str, str], ...]
-    """Each with its mark: a blank for one that stays, `-` for one that goes, `+` for one that comes."""
+    """Each line with its mark: a blank if it stays, `-` if it goes, `+` if it comes."""
     at_end: bool
-    """Whether it is known to end where the file ends."""
+    """The hunk must end where the file ends."""
 
     @property
     def old(self) -> tuple[str, ...]:
@@ -55,10 +53,10 @@ Change = Add | Update | Delete
 
 def read_patch(text: str) -> tuple[Change, ...]:
     """
-    What a patch asks for, file by file.
+    Read what a patch asks for, file by file.
 
     Raises:
-        Refused: it is no such patch; the sentence names the line.
+        ToolRefused: it is no such patch; the sentence names the line.
     """
     lines = _inner_lines(text)
     if not lines:

@@ -1,7 +1,4 @@
-"""
-A text file as tools handle it: its bytes survive an edit of some of them, whatever its encoding and line
-ends.
-"""
+"""Text files: `read_file`, `write_file`, and reading and writing that keeps encodings and line ends."""
 
 import codecs
 import contextlib
@@ -27,11 +24,11 @@ _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 def read_text(path: Path, asked: str, workplace: Workplace) -> str:
     """
-    The text, line ends as they are. Bytes that are not UTF-8 become lone surrogates, which `write_text`
-    turns back.
+    Read the text, line ends as they are. Bytes that are not UTF-8 become lone surrogates, which `write_text` turns
+    back.
 
     Raises:
-        Refused: there is no such file, or it is a folder, too large, binary, or no file at all.
+        ToolRefused: it does not exist, is a folder, too large, binary, or no regular file.
     """
     try:
         with workplace.reading(path) as file:
@@ -58,9 +55,9 @@ def _decoded(file: FileIO, asked: str) -> str:
 
 def write_text(path: Path, text: str, workplace: Workplace, *, mode: int | None = None) -> int:
     """
-    Replaces a file's content as a whole; answers the number of bytes. Its permissions stay, unless others are given.
+    Replace a file's whole content, and return the number of bytes. Its permissions stay, unless `mode` is given.
 
-    The content comes in by renaming: a file that is hard-linked to somewhere outside stays as it is there.
+    The new content arrives by renaming: a hard link to the file outside the worktree keeps the old content.
     """
     try:
         data = text.encode(errors="surrogateescape")
@@ -71,7 +68,7 @@ def write_text(path: Path, text: str, workplace: Workplace, *, mode: int | None 
 
 
 def write_bytes(path: Path, data: bytes, workplace: Workplace, *, mode: int | None = None) -> None:
-    """As `write_text`."""
+    """Write bytes as `write_text` writes a text."""
     folder, below = workplace.open_parent(path)
     was = folder.state(below)
     if was is not None and not stat.S_ISREG(was.st_mode):
@@ -84,10 +81,10 @@ def write_bytes(path: Path, data: bytes, workplace: Workplace, *, mode: int | No
 
 def require_encodable(new: str, text: str, asked: str) -> None:
     """
-    Whether a new piece can come into a text: two encodings in one file would spoil it.
+    Refuse a piece that would mix two encodings in one file.
 
     Raises:
-        Refused: the text holds bytes that are no UTF-8, and the piece what only an encoding could say how to write.
+        ToolRefused: the text holds bytes that are not UTF-8, and the piece is not ASCII.
     """
     if not new.isascii() and any("\udc80" <= each <= "\udcff" for each in text):
         raise ToolRefused(
@@ -97,16 +94,16 @@ def require_encodable(new: str, text: str, asked: str) -> None:
 
 
 def show_text(text: str) -> str:
-    """The text as a model may see it: every character can be sent, line ends are plain."""
+    """Return the text as a model sees it: every character can be sent, line ends are plain."""
     plain = text.replace("\r\n", "\n").removeprefix("\ufeff")
     return plain.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _put(data: bytes, mode: int | None, name: str, target: int, workplace: Workplace) -> None:
     """
-    First written aside, so that nobody finds half a file under the name.
+    Write a draft aside and rename it, so that half a file never has the name.
 
-    A command may meanwhile put something else under the draft's name: that comes in, which it could have done itself.
+    If a command replaces the draft meanwhile, its file is moved in; the command could have written there itself.
     """
     draft = f"write-{secrets.token_hex(8)}"
     with workplace.scratch.folder(Path()) as aside, FileIO(os.open(draft, _NEW, 0o666, dir_fd=aside), "r+b") as file:
@@ -136,7 +133,7 @@ def _move(draft: str, aside: int, file: FileIO, name: str, target: int) -> None:
 
 
 def _copy(source: FileIO, name: str, target: int) -> None:
-    """To another file system. The name is taken anew, so that nothing is written through a hard link."""
+    """Copy to another file system. The file is created new, so that nothing is written through a hard link."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(name, dir_fd=target)
     source.seek(0)
@@ -146,7 +143,7 @@ def _copy(source: FileIO, name: str, target: int) -> None:
 
 
 def _near(path: Path, workplace: Workplace) -> str:
-    """Where else the model may look: a name like it in the folder, or the first folder that is missing."""
+    """Return a hint for the model: a name like it in the folder, or the first missing folder."""
     above, below = workplace.open_parent(path.parent)
     try:
         with above.folder(below, flags=LISTED) as folder:
@@ -187,7 +184,7 @@ def read_file(arguments: ReadFile, workplace: Workplace) -> ToolAnswer:
 
 
 def _page(lines: list[str], first: int) -> list[str]:
-    """As many numbered lines as fit, at least one."""
+    """Return as many numbered lines as fit, at least one."""
     page: list[str] = []
     room = _PAGE_CHARACTERS
     for number, line in enumerate(lines, start=first):
@@ -223,7 +220,7 @@ def write_file(arguments: WriteFile, workplace: Workplace) -> ToolAnswer:
 
 
 def receipt(size: int, name: str, iteration: int) -> str:
-    """What stands in the conversation for a written file. The form is fixed: views recognise it."""
+    """Return the line that confirms a written file. Its form is fixed, because views recognise it."""
     return f"OK: wrote {size:,} bytes to {name} (iter {iteration})"
 
 

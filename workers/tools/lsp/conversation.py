@@ -1,7 +1,8 @@
 """
-One language server, from its start to its end: introduced, told what is on the disk, asked.
+One language server's conversation: it is introduced, told about files, and asked.
 
-Runs on the loop of an `Aside`. Imported with the first question: the protocol's types are heavy.
+It runs on the loop of an `AsyncioThread`. It is imported with the first question, because the protocol's types are
+heavy.
 """
 
 import asyncio
@@ -36,10 +37,10 @@ from forgepool.worktrees.git.beneath import Beneath
 T = TypeVar("T")
 
 _QUIET_S = 0.4
-"""How long nothing more must be said of a file by a server that says what is wrong when it likes."""
+"""Seconds of silence after which a file's findings count as complete, for servers that publish them unasked."""
 
 _BEGIN_S = 1.0
-"""How long after it announced something a server may take to begin with it."""
+"""Seconds within which a server must begin what it announced."""
 
 _FATES = {
     "created": types.FileChangeType.Created,
@@ -52,7 +53,7 @@ logging.getLogger("pygls").setLevel(logging.CRITICAL + 1)
 
 
 class Gone(Exception):
-    """The server's process has ended, or has stopped to speak the protocol."""
+    """The server's process has ended, or no longer speaks the protocol."""
 
 
 class ServerConversation:
@@ -63,14 +64,14 @@ class ServerConversation:
         self._client = _client(server)
         self._opened: dict[Path, OpenedFile] = {}
         self._published: dict[Path, tuple[int, tuple[Diagnostic, ...]]] = {}
-        """What was said of a file without being asked, and how often something was."""
+        """Each file's findings that came unasked, and how often some came."""
         self._news = asyncio.Event()
         self._busy: set[str | int] = set()
         self._expected: set[str | int] = set()
         self.works_begun = 0
-        """How often it has told that it begins with something that takes a while."""
+        """The number of long pieces of work that the server has announced."""
         self._pulls = False
-        """Whether it says what is wrong with a file when it is asked; else it says so when it likes."""
+        """The server reports findings on request; else it publishes them when it likes."""
         self._tells_of_all = False
         # Functions of their own: pygls writes on them.
         self._client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(lambda params: self._take_findings(params))
@@ -95,14 +96,14 @@ class ServerConversation:
         )
 
     async def close(self) -> None:
-        """Says goodbye, and waits for no answer."""
+        """Say goodbye, and wait at most half a second for an answer."""
         with contextlib.suppress(Exception):
             await asyncio.wait_for(self._client.shutdown_async(None), 0.5)
             self._client.exit(None)
         await self._dialogue.hang_up()
 
     def tell_changes(self, fates: dict[Path, Fate]) -> None:
-        """What changed on the disk; files that are open are told anew with their text."""
+        """Tell the server what changed on the disk; open files are sent with their new text."""
         for path, opened in list(self._opened.items()):
             self._tell_again(path, opened)
         events = [types.FileEvent(uri=path.as_uri(), type=_FATES[fate]) for path, fate in fates.items()]
@@ -111,10 +112,10 @@ class ServerConversation:
 
     def show(self, path: Path) -> str:
         """
-        The file's text, which the server now knows.
+        Open a file on the server, and return its text.
 
         Raises:
-            NoAnswer: there is no such file, or it is too large.
+            NoAnswer: it does not exist, or is too large.
         """
         if path not in self._opened:
             text = text_of(path, self._root)
@@ -127,11 +128,11 @@ class ServerConversation:
         return self._opened[path].text
 
     async def settle(self) -> None:
-        """Waits until the server has nothing more in hand that it told of, such as reading the whole project."""
+        """Wait until the server has finished the work it announced, such as reading the project."""
         await self._until(lambda: not self._busy)
 
     async def symbols(self, name: str) -> tuple[Symbol, ...]:
-        """Of the whole project, those whose name is like this one; none where the server does not tell of all of it."""
+        """Return the project's symbols with a name like this one; none where the server does not index the project."""
         if not self._tells_of_all:
             return ()
         params = types.WorkspaceSymbolParams(query=name)
@@ -159,7 +160,7 @@ class ServerConversation:
         return wire.edits(await self._answered(self._client.text_document_rename_async(params)))
 
     async def findings(self, path: Path) -> tuple[Diagnostic, ...]:
-        """What is wrong with a file, as it is now."""
+        """Return the errors and warnings of a file as it is now."""
         self.show(path)
         if not self._pulls:
             return await self._said_of(path)
@@ -169,10 +170,10 @@ class ServerConversation:
         return wire.findings(found, path)
 
     async def _said_of(self, path: Path) -> tuple[Diagnostic, ...]:
-        """What the server says by itself, once it has spoken since the file was told, and then fallen silent."""
-        told = self._opened[path]
-        await self._until(lambda: self._heard(path) > told.heard)
-        heard = told.heard
+        """Return the findings that the server published for the present text, once it falls silent."""
+        opened = self._opened[path]
+        await self._until(lambda: self._heard(path) > opened.heard)
+        heard = opened.heard
         while self._heard(path) != heard:
             heard = self._heard(path)
             await asyncio.sleep(_QUIET_S)
@@ -199,9 +200,11 @@ class ServerConversation:
 
     async def _answered(self, answer: Awaitable[T]) -> T:
         """
+        Wait for an answer.
+
         Raises:
-            Gone: there is nobody left to answer.
-            NoAnswer: the server would not.
+            Gone: the server has ended.
+            NoAnswer: the server refused.
         """
         asked = asyncio.ensure_future(answer)
         try:
@@ -223,7 +226,7 @@ class ServerConversation:
         self._wake()
 
     def _take_announcement(self, params: types.WorkDoneProgressCreateParams) -> None:
-        """It is about to begin with something; if it does not soon, it does not count."""
+        """Note announced work. It does not count unless it begins soon."""
         self.works_begun += 1
         self._busy.add(params.token)
         self._expected.add(params.token)
@@ -244,7 +247,7 @@ class ServerConversation:
         self._wake()
 
     def _take_registrations(self, params: types.RegistrationParams) -> None:
-        """Servers may say later what they can do."""
+        """Note capabilities that a server reports later."""
         self._pulls = self._pulls or any(each.method == "textDocument/diagnostic" for each in params.registrations)
 
     async def _until(self, so: Callable[[], bool]) -> None:
@@ -254,19 +257,19 @@ class ServerConversation:
             await self._news.wait()
 
     def _wake(self) -> None:
-        """Whoever waits for something looks whether it is so now."""
+        """Let every waiting coroutine check its condition."""
         self._news.set()
         self._news = asyncio.Event()
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
-        """Ends when the server does, or when it says what is no message."""
+        """Read messages until the server ends or sends something else."""
         with contextlib.suppress(Exception):
             await run_async(stop_event=threading.Event(), reader=reader, protocol=self._client.protocol)
         asyncio.get_running_loop().call_soon(self._wake)
 
 
 def _client(server: LanguageServer) -> LanguageClient:
-    """Answers what servers ask of an editor."""
+    """Make a client that answers what servers ask of an editor."""
     client = LanguageClient("forgepool", "1")
 
     def configuration(params: types.ConfigurationParams) -> list[JsonValue]:
@@ -278,7 +281,7 @@ def _client(server: LanguageServer) -> LanguageClient:
 
 
 def _section(settings: Mapping[str, JsonValue], name: str) -> JsonValue:
-    """A part of the settings, by a name with dots."""
+    """Return the part of the settings with this dotted name."""
     here: JsonValue = dict(settings)
     for part in filter(None, name.split(".")):
         here = here.get(part) if isinstance(here, dict) else None
@@ -286,7 +289,7 @@ def _section(settings: Mapping[str, JsonValue], name: str) -> JsonValue:
 
 
 def _kind(value: object) -> object:
-    """A progress report is of no type the protocol's types know."""
+    """Return a progress report's kind; the protocol's types have no class for the report."""
     return value.get("kind") if isinstance(value, Mapping) else getattr(value, "kind", None)
 
 

@@ -1,5 +1,8 @@
 """
-What language servers tell, in our own words. Paths are real paths; lines and columns count from 0, as theirs do.
+Values that language servers are asked and answer with: symbols, findings, positions and edits, files and changes on
+disk.
+
+Paths are real paths; lines and columns count from 0, columns in UTF-16 units as servers count them.
 """
 
 import errno
@@ -17,7 +20,7 @@ _LINE_END = re.compile(r"\r\n|\n|\r")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Spot:
-    """Between two characters; both numbers from 0."""
+    """A place between two characters; both numbers count from 0."""
 
     line: int
     column: int
@@ -25,7 +28,7 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class TextChange:
-    """What is between two spots becomes another text."""
+    """A replacement of the text between two spots."""
 
     start: Spot
     end: Spot
@@ -33,7 +36,7 @@ class TextChange:
 
 
 def units(text: str) -> int:
-    """The text's length as servers count it."""
+    """Return the text's length in UTF-16 units, as servers count it."""
     return len(text) + sum(character > "\uffff" for character in text)
 
 
@@ -42,19 +45,19 @@ def lines_of(text: str) -> list[str]:
 
 
 def columns_of(line: str, symbol: str) -> list[int]:
-    """Where in a line a name begins; not where it is a part of a longer one."""
+    """Return the columns at which a name begins in a line, parts of longer names aside."""
     whole = re.compile(rf"(?<![\w$]){re.escape(symbol)}(?![\w$])")
     return [units(line[: found.start()]) for found in whole.finditer(line)]
 
 
 def plain_name(symbol: str) -> str:
-    """Of a name with its owners (`Shop.open`, `shop::open`), the last part."""
+    """Return the last part of a name with its owners (`Shop.open`, `shop::open`)."""
     return re.split(r"\.|::|#", symbol.removesuffix("()"))[-1]
 
 
 def apply_changes(text: str, changes: Iterable[TextChange]) -> str:
     """
-    The text after all changes, whose spots are those of the text before.
+    Return the text after all changes, whose spots refer to the text before.
 
     Raises:
         ValueError: two of them overlap.
@@ -74,7 +77,7 @@ def apply_changes(text: str, changes: Iterable[TextChange]) -> str:
 
 
 def _offset(spot: Spot, starts: list[int], lines: list[str], text: str) -> int:
-    """A spot beyond a line's end is the line's end, beyond the text's, the text's: the protocol has it so."""
+    """Return a spot's index. As in the protocol, a spot beyond a line's or the text's end is that end."""
     if spot.line >= len(lines):
         return len(text)
     line = lines[spot.line]
@@ -123,7 +126,7 @@ class Diagnostic:
 
 
 Edits = Mapping[Path, tuple[TextChange, ...]]
-"""What is to be changed in which file."""
+"""The changes for each file."""
 
 
 Stamp = tuple[int, int, int, int]
@@ -138,9 +141,9 @@ _MOST = 50_000
 
 def stamps(root: Path, suffixes: Collection[str]) -> dict[str, Stamp]:
     """
-    The files below a folder that have one of these suffixes, without hidden folders and those of packages and builds.
+    Return the files below a folder with one of these suffixes, hidden folders and those of packages left out.
 
-    At most fifty thousand: what is beyond is taken for unchanged.
+    At most fifty thousand are looked at; further ones count as unchanged.
     """
     found: dict[str, Stamp] = {}
     waiting = [os.fspath(root)]
@@ -165,7 +168,7 @@ def _take(entry: "os.DirEntry[str]", wanted: tuple[str, ...], found: dict[str, S
 
 
 def differences(before: Stamps, after: Stamps) -> dict[str, Fate]:
-    """What became of each file that is not as it was."""
+    """Return the fate of each file that has changed."""
     fates: dict[str, Fate] = {path: "deleted" for path in before if path not in after}
     for path, stamp in after.items():
         if path not in before:
@@ -181,18 +184,17 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class OpenedFile:
-    """A file's text at a version; versions count up with each change that is told."""
+    """A file's text at a version; the version grows with each change that is sent."""
 
     version: int
     text: str
     heard: int
-    """How often the server had said, when it was told this text, what is wrong with the file."""
+    """The number of reports on the file that the server had sent when it got this text."""
 
 
 def text_of(path: Path, root: Beneath) -> str | None:
     """
-    A file as it can be told, each byte that is not UTF-8 as one character; None when there is no such file below the
-    folder, or only a link that leads to one.
+    Read a file as text, each byte that is not UTF-8 as one character; None where there is none below the folder.
 
     Raises:
         NoAnswer: it is too large.

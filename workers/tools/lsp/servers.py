@@ -1,6 +1,4 @@
-"""
-The language servers of one order: which there are, when they start, and what becomes of one that dies or hangs.
-"""
+"""The language servers of one order: which exist, when they start, and what follows when one dies or hangs."""
 
 import shutil
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -36,13 +34,9 @@ KNOWN = (
         name="typescript",
         command=("typescript-language-server", "--stdio"),
         files={
-            ".ts": "typescript",
-            ".mts": "typescript",
-            ".cts": "typescript",
+            **dict.fromkeys((".ts", ".mts", ".cts"), "typescript"),
             ".tsx": "typescriptreact",
-            ".js": "javascript",
-            ".mjs": "javascript",
-            ".cjs": "javascript",
+            **dict.fromkeys((".js", ".mjs", ".cjs"), "javascript"),
             ".jsx": "javascriptreact",
         },
     ),
@@ -51,16 +45,7 @@ KNOWN = (
     LanguageServer(
         name="clangd",
         command=("clangd", "--log=error"),
-        files={
-            ".c": "c",
-            ".h": "c",
-            ".cc": "cpp",
-            ".cpp": "cpp",
-            ".cxx": "cpp",
-            ".hh": "cpp",
-            ".hpp": "cpp",
-            ".hxx": "cpp",
-        },
+        files=dict.fromkeys((".c", ".h"), "c") | dict.fromkeys((".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx"), "cpp"),
     ),
 )
 
@@ -79,12 +64,12 @@ _GOODBYE_S = 1.0
 
 
 def program_finder(env: Mapping[str, str]) -> FindProgram:
-    """Programs as commands find them, then those installed beside this Python."""
+    """Find programs as commands do, then those installed beside this Python."""
     return lambda name: shutil.which(name, path=env.get("PATH")) or shutil.which(name, path=programs_folder())
 
 
 class RunningServer:
-    """A language's server for one worktree: started when it is first asked, and once again when it dies."""
+    """One language's server for a worktree. It starts with the first question, and once again when it dies."""
 
     def __init__(
         self,
@@ -118,11 +103,11 @@ class RunningServer:
         return path.suffix in self.server.files
 
     def files(self) -> tuple[Path, ...]:
-        """The worktree's files in its languages, as they are now."""
+        """Return the worktree's files in its languages, as they are now."""
         return tuple(Path(each) for each in sorted(stamps(self.root, self.server.files)))
 
     def list_changed_files(self) -> tuple[Path, ...]:
-        """Of these, the ones that came or changed since the order began."""
+        """Return the files that came or changed since the order began."""
         now = stamps(self.root, self.server.files)
         fates = differences(self._began, now)
         return tuple(Path(path) for path, fate in sorted(fates.items()) if fate != "deleted")
@@ -135,10 +120,10 @@ class RunningServer:
         stop: Callable[[], bool] = lambda: False,
     ) -> T:
         """
-        The answer to a question about the files as they are now. A server that dies of it is started again, once.
+        Answer a question about the files as they are now. A server that dies of it is started again, once.
 
         Raises:
-            NoAnswer: it took too long, the server is away, or it would not.
+            NoAnswer: it took too long, the server is gone, or it refused.
         """
         from forgepool.workers.tools.lsp.conversation import Gone
 
@@ -155,7 +140,7 @@ class RunningServer:
             return answer
 
     def end(self) -> None:
-        """The process and all below it are dead; the next question would start another."""
+        """End the process and all its children; the next question starts another."""
         conversation, dialogue = self._conversation, self._dialogue
         self._conversation = self._dialogue = None
         if dialogue is None:
@@ -205,7 +190,10 @@ class RunningServer:
         raise NoAnswer(f"the language server {self.server.name} is away: it ended {_STARTS} times; use grep{last}")
 
     def _late(self, within_s: float) -> NoAnswer:
-        """The first time it may be reading a large project; a second time in a row, it hangs."""
+        """
+        Return the failure for a late answer. At first it may be reading a large project; a second time in a
+        row, it hangs.
+        """
         self._slow += 1
         if self._slow < _SLOW:
             return NoAnswer(f"{self.server.name} did not answer in {within_s:.0f} s; try once more, or use grep")
@@ -216,9 +204,9 @@ class RunningServer:
 
 class LanguageServers:
     """
-    The servers for a worktree's languages. At the end of the block all of them are dead.
+    The servers for a worktree's languages. All are dead at the end of the block.
 
-    A server is there when its program is, and the worktree has a file in one of its languages.
+    A server is present when its program is, and the worktree has a file in one of its languages.
     """
 
     def __init__(
@@ -229,7 +217,7 @@ class LanguageServers:
         configured: Sequence[LanguageServer] = (),
         find_program: FindProgram | None = None,
     ) -> None:
-        """`root` is a real path; `env` is the complete environment of commands, which servers are held as."""
+        """`root` is a real path; `env` is the complete environment of commands, which servers get too."""
         find = find_program or program_finder(env)
         self._aside = AsyncioThread()
         present = tuple(
@@ -256,12 +244,12 @@ class LanguageServers:
             self._aside.__exit__(kind, value, trace)
 
     def of(self, path: Path) -> RunningServer | None:
-        """Who knows the language of a file."""
+        """Return the server for a file's language; None where there is none."""
         return next((each for each in self.running if each.knows(path)), None)
 
 
 def _present(configured: Sequence[LanguageServer], find: FindProgram) -> list[tuple[LanguageServer, str]]:
-    """The servers whose program is there, each with the suffixes that no server before it has."""
+    """Return the servers whose program exists, each with the suffixes that no earlier server has."""
     found: list[tuple[LanguageServer, str]] = []
     taken: set[str] = set()
     for server in (*configured, *KNOWN):

@@ -1,14 +1,13 @@
 """
-`find_symbol`, `find_references`, `rename_symbol`, `diagnostics`: questions about code to whoever understands it.
+`find_symbol`, `find_references`, `rename_symbol`, `diagnostics`: tools that ask language servers about code.
 
-A model knows lines and names, not columns: where on the line a name stands is found here.
+A model knows lines and names, not columns; this module finds where on the line a name stands.
 """
 
 import re
 from collections.abc import Awaitable, Callable, Iterable
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import Field
 
@@ -39,10 +38,10 @@ T = TypeVar("T")
 _MOST_LINES = 60
 _LINE_CHARACTERS = 160
 _LOOKED_INTO = 40
-"""How many files are looked into for a definition that no server tells of the whole project."""
+"""The most files searched for a definition that no server has in its index of the project."""
 _DEFINING = rb"class|def|func|fn|function|struct|enum|trait|interface|type|const|static|let|var|define"
 _CHECKED = 30
-"""How many changed files are checked in one call."""
+"""The most changed files checked in one call."""
 
 
 class FindSymbol(Arguments):
@@ -58,10 +57,7 @@ class FindReferences(Arguments):
     symbol: str = Field(min_length=1, max_length=200)
 
 
-class RenameSymbol(Arguments):
-    path: str
-    line: int = Field(ge=1, description="a line on which the symbol stands, from 1")
-    symbol: str = Field(min_length=1, max_length=200)
+class RenameSymbol(FindReferences):
     new_name: str = Field(min_length=1, max_length=200)
 
 
@@ -70,7 +66,7 @@ class Diagnostics(Arguments):
 
 
 def symbol_tools(servers: LanguageServers) -> tuple[Tool, ...]:
-    """The tools over an order's servers; none where there is no server for the worktree's languages."""
+    """Make the tools over an order's servers; none where the worktree's languages have no server."""
     if not servers.running:
         return ()
     known = ", ".join(sorted({suffix for each in servers.running for suffix in each.server.files}))
@@ -127,7 +123,7 @@ def _find_symbol(servers: LanguageServers, arguments: FindSymbol, workplace: Wor
 
 def _definitions(server: RunningServer, name: str, where: Path, workplace: Workplace) -> list[Symbol]:
     """
-    Asked of the project first; where that tells nothing, of the files that hold the name; then of the project again.
+    Ask the server's index of the project, then the files that hold the name, then the index again.
 
     Servers that have just started may not have read the project when they are asked, and not say so.
     """
@@ -138,29 +134,29 @@ def _definitions(server: RunningServer, name: str, where: Path, workplace: Workp
         return [each for each in below if _owned(each, name)] or below
 
     if where.is_file():
-        return find_meant(_ask(server, partial(_symbols_in, where), workplace))
+        return find_meant(_symbols_in(server, where, workplace))
     found = find_meant(_ask(server, lambda talk: talk.symbols(plain), workplace))
     holding = () if found else _holding(server, plain, where, workplace)
     for path in holding:
-        found += find_meant(_ask(server, partial(_symbols_in, path), workplace))
+        found += find_meant(_symbols_in(server, path, workplace))
     if holding and not found:
         found = find_meant(_ask(server, lambda talk: talk.symbols(plain), workplace))
     return found
 
 
 def _bare(name: str) -> str:
-    """Some servers tell a function with its arguments, a method with its type."""
+    """Return the name without the arguments or the type that some servers add."""
     return plain_name(re.split(r"[(<]", name)[0].strip())
 
 
 def _owned(symbol: Symbol, name: str) -> bool:
-    """Whether the symbol is in what the name says it is in: in `Shop`, of `Shop.open`."""
+    """Return whether the symbol is inside the owner that the name gives: `Shop` in `Shop.open`."""
     owner = name.removesuffix("()")[: -len(plain_name(name))].rstrip(".:#")
     return owner != "" and plain_name(owner) in re.split(r"\W+", f"{symbol.container} {symbol.name}")
 
 
 def _holding(server: RunningServer, name: str, where: Path, workplace: Workplace) -> tuple[Path, ...]:
-    """Files below a folder that have the name in them; those that seem to define it first."""
+    """Return files below a folder that hold the name, those that seem to define it first."""
     defining = re.compile(rb"\b(?:" + _DEFINING + rb")\b[^\n=]*\b" + re.escape(name.encode()) + rb"\b")
     found: list[tuple[bool, Path]] = []
     for path in server.files():
@@ -170,7 +166,7 @@ def _holding(server: RunningServer, name: str, where: Path, workplace: Workplace
 
 
 def _bytes_of(path: Path, workplace: Workplace) -> bytes:
-    """Of a path that was not judged: a server may tell of any, and a link may lie at it."""
+    """Read a path that was not checked: a server may name any, and a link may lie there."""
     try:
         folder, below = workplace.open_parent(path)
         return folder.read(below, most_bytes=MAX_BYTES)
@@ -184,7 +180,9 @@ def _find_references(servers: LanguageServers, arguments: FindReferences, workpl
 
     found = _of_symbol(servers, arguments, workplace, ask)
     inside = [each for each in found if each.path.is_relative_to(workplace.root)]
-    texts = {path: lines_of(_text_of(path, workplace)) for path in {each.path for each in inside}}
+    texts = {
+        path: lines_of(_bytes_of(path, workplace).decode(errors="replace")) for path in {each.path for each in inside}
+    }
     lines = {
         f"{_place(each.path, each.line, workplace)} {_excerpt(texts[each.path], each.line)}": None for each in inside
     }
@@ -212,10 +210,10 @@ def _rename_symbol(servers: LanguageServers, arguments: RenameSymbol, workplace:
     sizes = _write_all(contents, workplace)
     places = sum(map(len, edits.values()))
     receipts = [receipt(size, workplace.name(path), workplace.iteration) for path, size in sizes.items()]
-    said = (
+    summary = (
         f"{arguments.symbol} is {arguments.new_name} now: {_counted(places, 'place')} in {_counted(len(sizes), 'file')}"
     )
-    return ToolAnswer(text="\n".join([said, *receipts]))
+    return ToolAnswer(text="\n".join([summary, *receipts]))
 
 
 def _changed(text: str, changes: Iterable[TextChange], name: str) -> str:
@@ -226,7 +224,7 @@ def _changed(text: str, changes: Iterable[TextChange], name: str) -> str:
 
 
 def _write_all(contents: dict[Path, tuple[str, str]], workplace: Workplace) -> dict[Path, int]:
-    """All files or none: what was written is put back when a later one cannot be."""
+    """Write all files or none: those written are restored if a later one fails."""
     sizes: dict[Path, int] = {}
     try:
         for path, (_, after) in contents.items():
@@ -250,7 +248,7 @@ def _diagnostics(servers: LanguageServers, arguments: Diagnostics, workplace: Wo
         return ToolAnswer(text="no file in a known language has changed since the work began; name one to check it")
     found: list[Diagnostic] = []
     for server, path in asked[:_CHECKED]:
-        found += _ask(server, partial(_findings, path), workplace)
+        found += _findings(server, path, workplace)
     more = f"\n[only the first {_CHECKED} of {len(asked)} files were checked]" if len(asked) > _CHECKED else ""
     if not found:
         return ToolAnswer(text=f"no errors or warnings in {whole}{more}")
@@ -259,12 +257,12 @@ def _diagnostics(servers: LanguageServers, arguments: Diagnostics, workplace: Wo
     return ToolAnswer(text=_listed(lines, "errors and warnings") + more)
 
 
-def _symbols_in(path: Path, talk: "ServerConversation") -> Awaitable[tuple[Symbol, ...]]:
-    return talk.symbols_in(path)
+def _symbols_in(server: RunningServer, path: Path, workplace: Workplace) -> tuple[Symbol, ...]:
+    return _ask(server, lambda talk: talk.symbols_in(path), workplace)
 
 
-def _findings(path: Path, talk: "ServerConversation") -> Awaitable[tuple[Diagnostic, ...]]:
-    return talk.findings(path)
+def _findings(server: RunningServer, path: Path, workplace: Workplace) -> tuple[Diagnostic, ...]:
+    return _ask(server, lambda talk: talk.findings(path), workplace)
 
 
 def _finding(found: Diagnostic, workplace: Workplace) -> str:
@@ -273,26 +271,17 @@ def _finding(found: Diagnostic, workplace: Workplace) -> str:
     return f"{place} {found.severity} {message[: 2 * _LINE_CHARACTERS]}"
 
 
-class _OnALine(Protocol):
-    @property
-    def path(self) -> str: ...
-    @property
-    def line(self) -> int: ...
-    @property
-    def symbol(self) -> str: ...
-
-
 def _of_symbol(
     servers: LanguageServers,
-    arguments: _OnALine,
+    arguments: FindReferences,
     workplace: Workplace,
     ask: "Callable[[ServerConversation, Path, int, int], Awaitable[T]]",
 ) -> T:
     """
-    What is told of a name on a line, wherever on it that stands.
+    Ask about a name on a line, wherever it stands on it.
 
     Raises:
-        Refused: it does not stand there, or stands there with more than one meaning.
+        ToolRefused: it does not stand there, or has several meanings there.
     """
     path = _file(arguments.path, workplace)
     server = _server_of(servers, path, arguments.path)
@@ -317,13 +306,13 @@ def _of_symbol(
 
 
 def _columns(line: str, symbol: str) -> list[int]:
-    """Where the name stands with its owner as it was given (`shop.open`), else wherever it stands."""
+    """Return the columns of the name with its owner as given (`shop.open`), else of the name alone."""
     owned, name = symbol.removesuffix("()"), plain_name(symbol)
     before = units(owned) - units(name)
     return [column + before for column in columns_of(line, owned)] or columns_of(line, name)
 
 
-def _not_there(lines: list[str], arguments: _OnALine, name: str) -> str:
+def _not_there(lines: list[str], arguments: FindReferences, name: str) -> str:
     having = [str(number) for number, line in enumerate(lines, start=1) if columns_of(line, name)]
     where = (
         f"it stands on {', '.join(having[:12])}{', ...' if len(having) > 12 else ''}"
@@ -354,10 +343,6 @@ def _ask(server: RunningServer, question: "Callable[[ServerConversation], Awaita
         return server.ask(question, within_s=within_s, stop=workplace.stop)
     except NoAnswer as none:
         raise ToolRefused(str(none)) from none
-
-
-def _text_of(path: Path, workplace: Workplace) -> str:
-    return _bytes_of(path, workplace).decode(errors="replace")
 
 
 def _excerpt(lines: list[str], line: int) -> str:

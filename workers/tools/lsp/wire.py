@@ -1,7 +1,7 @@
 """
-The protocol's forms made into answers of ours, and what we tell a server of ourselves.
+Turns the protocol's answers into values of ours, and introduces us to a server.
 
-Imported with the first question: the protocol's types are heavy.
+It is imported with the first question, because the protocol's types are heavy.
 """
 
 import os
@@ -19,7 +19,7 @@ _TextEdit = types.TextEdit | types.AnnotatedTextEdit | types.SnippetTextEdit
 
 
 def introduction(server: LanguageServer, root: Path) -> types.InitializeParams:
-    """What a server is told first: the worktree, and what we understand."""
+    """Return the introduction to a server: the worktree, and what we understand."""
     documents = types.TextDocumentClientCapabilities(
         synchronization=types.TextDocumentSyncClientCapabilities(),
         references=types.ReferenceClientCapabilities(),
@@ -50,7 +50,7 @@ def introduction(server: LanguageServer, root: Path) -> types.InitializeParams:
 
 
 def path_of(uri: str) -> Path | None:
-    """The file an address means; None when it means none."""
+    """Return the file that an address names; None when it names none."""
     parts = urlsplit(uri)
     return Path(unquote(parts.path, errors="surrogateescape")) if parts.scheme == "file" and parts.path else None
 
@@ -68,7 +68,7 @@ def workspace_symbols(
 def document_symbols(
     found: Sequence[types.DocumentSymbol] | Sequence[types.SymbolInformation] | None, path: Path
 ) -> Iterator[Symbol]:
-    """All of them, at every depth."""
+    """Yield all symbols, at every depth."""
     waiting: list[tuple[types.DocumentSymbol | types.SymbolInformation, str]] = [(each, "") for each in found or ()]
     while waiting:
         each, container = waiting.pop(0)
@@ -96,7 +96,7 @@ def references(found: Sequence[types.Location] | None) -> tuple[Reference, ...]:
 
 
 def findings(found: Sequence[types.Diagnostic], path: Path) -> tuple[Diagnostic, ...]:
-    """Errors and warnings; hints and remarks are left out. Of unknown severity is an error."""
+    """Return errors and warnings, without hints and remarks. An unknown severity counts as an error."""
     severities: dict[types.DiagnosticSeverity | None, Literal["error", "warning"]] = {
         None: "error",
         types.DiagnosticSeverity.Error: "error",

@@ -1,13 +1,10 @@
-"""
-The MCP servers of one order: those configured that start, the tools they tell of, and why others are left out.
-"""
+"""The MCP servers of one order: the configured ones that start, their tools, and why others are left out."""
 
 import asyncio
 import contextlib
 import fnmatch
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -28,7 +25,7 @@ if TYPE_CHECKING:
     from mcp.types import ContentBlock
 
 Lend = Callable[[str], str | None]
-"""The value of one of the worker's variables; None where it has none of that name."""
+"""Returns one of the worker's variables; None where it is not set."""
 
 _START_S = 20.0
 _GOODBYE_S = 2.0
@@ -37,12 +34,12 @@ _PAGES = 20
 
 
 class ServerAway(Exception):
-    """The server cannot be spoken to, or not any more; the sentence says why."""
+    """The server cannot be reached, or no longer; the sentence says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerTool:
-    """A tool as its server tells of it."""
+    """A tool as its server describes it."""
 
     name: str
     description: str
@@ -67,7 +64,8 @@ class Session:
 
     async def live(self) -> None:
         """
-        The whole of it: from the introduction until `close`. Never raises: `find_wanted_tools` says what was wrong.
+        Run the session from the introduction until `close`. It never raises: `find_wanted_tools` says what was
+        wrong.
         """
         from mcp.client import Client
 
@@ -83,22 +81,25 @@ class Session:
             self._ready.set()
 
     def close(self) -> None:
-        """On the loop: `live` comes to its end."""
+        """End `live`; called on the loop."""
         self._done.set()
 
     async def find_wanted_tools(self) -> tuple[ServerTool, ...]:
         """
-        The tools that are wanted of it.
+        Return the wanted tools of the server.
 
         Raises:
-            ServerAway: it could not be reached, or does not tell.
+            ServerAway: it cannot be reached, or does not answer.
         """
         await self._ready.wait()
         found: list[ServerTool] = []
         cursor: str | None = None
         for _ in range(_PAGES):
             page = await self._said(lambda client, at=cursor: client.list_tools(cursor=at))  # type: ignore[misc]  # a loop's variable
-            found += [_tool(each, self.server) for each in page.tools if self._wants(each.name)]
+            wanted = (
+                each for each in page.tools if any(fnmatch.fnmatchcase(each.name, glob) for glob in self.server.tools)
+            )
+            found += [_tool(each, self.server) for each in wanted]
             cursor = page.next_cursor
             if cursor is None:
                 break
@@ -106,16 +107,13 @@ class Session:
 
     async def call(self, name: str, arguments: Mapping[str, JsonValue]) -> ServerAnswer:
         """
-        Waits for as long as it takes: whoever asks cancels it.
+        Call a tool, and wait until it answers; the caller cancels it.
 
         Raises:
-            ServerAway: it is gone, or says that it cannot be called so.
+            ServerAway: it is gone, or refuses the call.
         """
         found = await self._said(lambda client: client.call_tool(name, dict(arguments)))
         return ServerAnswer(text="\n".join(map(_text, found.content)), is_error=found.is_error)
-
-    def _wants(self, name: str) -> bool:
-        return any(fnmatch.fnmatchcase(name, glob) for glob in self.server.tools)
 
     async def _said(self, ask: "Callable[[Client], Any]") -> Any:
         if self._client is None:
@@ -137,7 +135,7 @@ def _tool(found: Any, server: McpServer) -> ServerTool:
 
 
 def _text(block: "ContentBlock") -> str:
-    """Texts as they are; what is no text is named."""
+    """Return a text as it is, and the name of anything else."""
     match block.type:
         case "text":
             return block.text
@@ -151,19 +149,15 @@ def _text(block: "ContentBlock") -> str:
 
 
 def _sentence(trouble: BaseException) -> str:
-    """What went wrong, in a line: of a group, its first."""
+    """Return in one line what went wrong; of a group, the first."""
     while isinstance(trouble, BaseExceptionGroup):
         trouble = trouble.exceptions[0]
     return " ".join(str(trouble).split())[:300] or type(trouble).__name__
 
 
-def over(dialogue: Dialogue) -> "Transport":
-    """For one session, in whose block the child is spoken to; the child itself is ended by who started it."""
-    return _streams(dialogue)
-
-
-@asynccontextmanager
-async def _streams(dialogue: Dialogue) -> "AsyncIterator[TransportStreams]":
+@contextlib.asynccontextmanager
+async def over(dialogue: Dialogue) -> "AsyncIterator[TransportStreams]":
+    """The transport for one session over a child's pipes. Whatever started the child ends it."""
     import anyio
     from mcp.shared.message import SessionMessage
 
@@ -193,7 +187,7 @@ async def _streams(dialogue: Dialogue) -> "AsyncIterator[TransportStreams]":
 
 
 async def _line(reader: asyncio.StreamReader) -> bytes:
-    """Empty at the end, and where no line ends within what is held in memory: such a server is not listened to."""
+    """Read a line; empty at the end, and where no line ends within the buffer: such a server is ignored."""
     try:
         return await reader.readline()
     except ValueError:
@@ -201,7 +195,7 @@ async def _line(reader: asyncio.StreamReader) -> bytes:
 
 
 def _message(line: bytes) -> "SessionMessage | Exception":
-    """What is no message is told as such; some servers write their log among them."""
+    """Parse a message. Anything else is returned as an error, since some servers write their log among messages."""
     from mcp.shared.message import SessionMessage
     from mcp.types import jsonrpc_message_adapter
 
@@ -213,7 +207,7 @@ def _message(line: bytes) -> "SessionMessage | Exception":
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedTool:
-    """A tool, and who has it."""
+    """A tool with its server and session."""
 
     server: McpServer
     tool: ServerTool
@@ -221,10 +215,10 @@ class OfferedTool:
 
 
 class McpServers:
-    """Started with the block, all at once; at its end all of them are dead."""
+    """The servers, all started with the block; all are dead at its end."""
 
     def __init__(self, servers: Sequence[McpServer], *, root: Path, env: Mapping[str, str], lend: Lend) -> None:
-        """`env` is the complete environment of commands; `lend` is asked for the variables a server's entry names."""
+        """`env` is the complete environment of commands; `lend` gives the variables that a server's entry names."""
         self._servers = servers
         self._root = root
         self._env = env
@@ -234,7 +228,7 @@ class McpServers:
         self._sessions: list[Session] = []
         self.tools: tuple[OfferedTool, ...] = ()
         self.warnings: tuple[str, ...] = ()
-        """A sentence for each server that is left out."""
+        """One sentence for each server that is left out."""
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as failing:
@@ -274,7 +268,7 @@ class McpServers:
         return session
 
     async def _made(self, server: McpServer, transport: "Callable[[], Transport]") -> Session:
-        """On the loop, to which it belongs from then on."""
+        """Make the session on the loop, to which it belongs from then on."""
         return Session(server, transport)
 
     def _listed(self, session: Session | str) -> list[OfferedTool] | str:
@@ -290,8 +284,8 @@ class McpServers:
         return [OfferedTool(server=session.server, tool=each, session=session) for each in found]
 
     def _last_words(self, name: str) -> str:
-        said = self._dialogues[name].last_words() if name in self._dialogues else ""
-        return f" (it said: {said[:200]})" if said else ""
+        words = self._dialogues[name].last_words() if name in self._dialogues else ""
+        return f" (it said: {words[:200]})" if words else ""
 
     def _transport(self, server: McpServer) -> "Callable[[], Transport]":
         if server.url is not None:

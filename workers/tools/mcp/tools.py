@@ -1,6 +1,4 @@
-"""
-Tools of MCP servers as tools of ours: named after their server, judged by its schema before it is asked.
-"""
+"""Tools of MCP servers as tools of ours: named after their server, and checked against their schema before a call."""
 
 import json
 from collections.abc import Mapping
@@ -21,11 +19,11 @@ _CALL_S = 120.0
 _SHOWN_CHARACTERS = 12_000
 _DESCRIPTION_CHARACTERS = 2_000
 _NAME_CHARACTERS = 64
-"""What models' vendors take for a tool's name."""
+"""The longest tool name that models' vendors accept."""
 
 
 def mcp_tools(servers: McpServers, phase: PhaseName) -> tuple[Tool, ...]:
-    """The tools configured for a phase; for PLAN, those among them that change nothing."""
+    """Make the tools configured for a phase; outside `execute`, only those that change nothing."""
     offered = [each for each in servers.tools if phase in each.server.phases]
     found: dict[str, Tool] = {}
     for each in offered:
@@ -40,12 +38,12 @@ def _tool(servers: McpServers, offered: OfferedTool) -> Tool:
         _require_fitting(offered, arguments)
         within_s = max(0.1, min(_CALL_S, workplace.left_s()))
         try:
-            said = servers.call(offered, arguments, within_s=within_s, stop=workplace.stop)
+            answer = servers.call(offered, arguments, within_s=within_s, stop=workplace.stop)
         except TimeoutError as late:
             raise ToolRefused(f"{name}: no answer in {within_s:.0f} s; ask for less, or go on without it") from late
         except ServerAway as away:
             raise ToolRefused(f"{name}: {away}") from away
-        return ToolAnswer(text=_capped(said.text or "[no output]"), is_error=said.is_error)
+        return ToolAnswer(text=_capped(answer.text or "[no output]"), is_error=answer.is_error)
 
     name = _name(offered)
     description = offered.tool.description[:_DESCRIPTION_CHARACTERS]

@@ -64,7 +64,7 @@ def test_a_tmp_that_became_a_link_lends_nothing(use: Use, place: Workplace) -> N
     place.tmp.symlink_to(outside)
     assert "lies outside the worktree" in use("read_file", path=str(place.tmp / "outputs" / "key")).text
     refused = use("write_file", path="a.txt", content="new")
-    assert refused.text == f"{place.tmp}: is not the folder it was; remove it, and it is made anew"
+    assert refused.text == f"{place.tmp}: is not the folder it was; remove it, and it is made again"
     assert sorted(each.name for each in outside.rglob("*")) == ["key", "outputs", "secret"]
 
 
