@@ -7,8 +7,8 @@ An approval takes the place of a reviewer's word, never of checks. It is one can
 from forgepool.orchestrator.decisions.orders.retries import again_or_stop, reason_of_rejection
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.queue.submissions import entry_of
-from forgepool.orchestrator.journal.delegation import Asks
 from forgepool.orchestrator.journal.events import CandidateRestored, Event, TaskApproved, TaskRejected
+from forgepool.orchestrator.journal.queue_events import Asks
 from forgepool.orchestrator.plan.readiness import ready
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IN_FLIGHT, TaskState

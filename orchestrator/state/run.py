@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from forgepool.orchestrator.journal import events as e
-from forgepool.orchestrator.journal.delegation import Word
+from forgepool.orchestrator.journal.queue_events import Word
 from forgepool.orchestrator.journal.queue_rules import GateRules
 from forgepool.orchestrator.plan.budget import Budget, Use
 from forgepool.orchestrator.state.pending import Outstanding

@@ -5,8 +5,8 @@ The state of one task: where it is on its road, and what it holds. What may chan
 from dataclasses import dataclass, field
 from typing import Literal
 
-from forgepool.orchestrator.journal.delegation import GateAnswer
 from forgepool.orchestrator.journal.events import ParkedFor
+from forgepool.orchestrator.journal.queue_events import GateAnswer
 from forgepool.orchestrator.plan.budget import Use
 from forgepool.orchestrator.state.pending import Outstanding, pause_s
 from forgepool.orchestrator.state.review import ReviewState

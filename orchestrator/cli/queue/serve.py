@@ -19,8 +19,7 @@ from forgepool.orchestrator.cli.queue.waiting import wait_for
 from forgepool.orchestrator.cli.run.running import Broker, Sandbox, listen_to_ctrl_c, listen_to_run, settings_with
 from forgepool.orchestrator.decisions.queue.queue_index import PeoplesReview
 from forgepool.orchestrator.decisions.queue.submissions import CLASSES
-from forgepool.orchestrator.journal.freeze_windows import BadFreeze, refuse_endless
-from forgepool.orchestrator.journal.queue_rules import GateRules
+from forgepool.orchestrator.journal.queue_rules import BadFreeze, GateRules, refuse_endless
 from forgepool.orchestrator.journal.store import Recorded, is_being_written
 from forgepool.orchestrator.merge_queue.bot.service import EVERY_S, Connection, bot_beside
 from forgepool.orchestrator.merge_queue.forges.protocol import LABEL

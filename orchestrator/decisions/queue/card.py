@@ -6,7 +6,7 @@ import re
 
 from pydantic import ValidationError
 
-from forgepool.orchestrator.journal.delegation import Asks, Card
+from forgepool.orchestrator.journal.queue_events import Asks, Card
 from forgepool.workers.schema.globs import parse
 from forgepool.workers.schema.segments import BadGlob
 

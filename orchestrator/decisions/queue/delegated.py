@@ -1,8 +1,8 @@
 """What a gate makes of what a run gives it, or wants back: pure."""
 
 from forgepool.orchestrator.decisions.queue.submissions import Submission, entry_of
-from forgepool.orchestrator.journal.delegation import LAST_WORDS, Asks, Card, Word
 from forgepool.orchestrator.journal.events import EntryRefused, EntrySubmitted, Event, TaskCancelled
+from forgepool.orchestrator.journal.queue_events import LAST_WORDS, Asks, Card, Word
 from forgepool.orchestrator.state.run import RunState
 
 _MAY_GO = ("queued", "testing", "reviewing", "reviewed", "needs_human")

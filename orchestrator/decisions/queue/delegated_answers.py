@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from forgepool.orchestrator.decisions.evidence import describe_checks, reviewer_words
-from forgepool.orchestrator.journal.delegation import LAST_WORDS, Asks, GateAnswer, Word
 from forgepool.orchestrator.journal.events import EntryRefused
+from forgepool.orchestrator.journal.queue_events import LAST_WORDS, Asks, GateAnswer, Word
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
 

@@ -2,8 +2,8 @@
 
 from forgepool.orchestrator.decisions.orders.retries import TRIED_CHARS, again_or_stop
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.journal.delegation import GateAnswer
 from forgepool.orchestrator.journal.events import EntryGiven, Event, TaskCancelled, TaskFailed
+from forgepool.orchestrator.journal.queue_events import GateAnswer
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
 from forgepool.workers.schema.orders import ReasonPack

@@ -6,8 +6,8 @@ from functools import cached_property
 from typing import ClassVar, Literal
 
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.journal.delegation import Card
 from forgepool.orchestrator.journal.events import EntrySubmitted
+from forgepool.orchestrator.journal.queue_events import Card
 from forgepool.orchestrator.plan.document import Plan, Task
 from forgepool.orchestrator.plan.entries import GateOptions
 from forgepool.orchestrator.state.run import RunState

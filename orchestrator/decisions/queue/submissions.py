@@ -15,8 +15,8 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError
 
 from forgepool.orchestrator.decisions.queue.card import CardUnreadable, read_asks, read_card
-from forgepool.orchestrator.journal.delegation import Asks, Card
 from forgepool.orchestrator.journal.inbox import PersonRequest
+from forgepool.orchestrator.journal.queue_events import Asks, Card
 from forgepool.supervisor.messages import LandingStyle
 from forgepool.workers.schema.orders import Message
 from forgepool.workers.workspace.refs import submission_ref, submissions_of

@@ -7,8 +7,8 @@ import structlog
 
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.queue.delegable import unheard
-from forgepool.orchestrator.journal.delegation import LAST_WORDS, GateAnswer
 from forgepool.orchestrator.journal.events import EntryTold, Event, GateNoticed
+from forgepool.orchestrator.journal.queue_events import LAST_WORDS, GateAnswer
 from forgepool.orchestrator.run.delegation.submit import UnreadableRef, answer_to, entry_ref, give, read_sign
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState

@@ -9,7 +9,7 @@ from forgepool.orchestrator.decisions.evidence import author_in
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.queue.card import write_card_lines
 from forgepool.orchestrator.decisions.queue.submissions import entry_of, tag_text
-from forgepool.orchestrator.journal.delegation import Asks, Card, GateAnswer, GateSign
+from forgepool.orchestrator.journal.queue_events import Asks, Card, GateAnswer, GateSign
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.outputs.earlier_landings import work_of
 from forgepool.orchestrator.state.run import RunState

@@ -17,7 +17,6 @@ from forgepool.orchestrator.decisions.queue.intake import apply_request, take_in
 from forgepool.orchestrator.decisions.queue.queue_index import gate_course, gate_plan
 from forgepool.orchestrator.decisions.queue.submissions import Submission, in_order, read_submissions, tag_text
 from forgepool.orchestrator.decisions.requests import grant_request
-from forgepool.orchestrator.journal.delegation import Asks, Card, GateAnswer
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     CheckSent,
@@ -36,6 +35,7 @@ from forgepool.orchestrator.journal.events import (
     TaskParked,
 )
 from forgepool.orchestrator.journal.inbox import PersonRequest
+from forgepool.orchestrator.journal.queue_events import Asks, Card, GateAnswer
 from forgepool.orchestrator.merge_queue.publish import Notices
 from forgepool.orchestrator.plan.document import Plan, Task, TaskNeed
 from forgepool.orchestrator.reports.queue_board import BEAT_S
