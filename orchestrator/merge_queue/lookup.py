@@ -8,8 +8,7 @@ from forgepool.orchestrator.reports.queue_status import refusal
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun
-from forgepool.orchestrator.state.branch_names import branch_of
-from forgepool.orchestrator.state.run import RunState
+from forgepool.orchestrator.state.run import RunState, branch_of
 from forgepool.workers.schema.settings import Settings
 
 

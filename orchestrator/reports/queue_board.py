@@ -22,8 +22,7 @@ from forgepool.orchestrator.reports.queue_status import (
     standing_of,
     standings,
 )
-from forgepool.orchestrator.state.branch_names import branch_of, with_branches
-from forgepool.orchestrator.state.run import RunState
+from forgepool.orchestrator.state.run import RunState, branch_of, with_branches
 from forgepool.worktrees.git.git import without_password
 
 BEAT_S = 15

@@ -3,8 +3,7 @@
 from forgepool.orchestrator.decisions.evidence import count_of
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.reports.event_text import describe_confinement, sentence, together
-from forgepool.orchestrator.state.branch_names import with_branches
-from forgepool.orchestrator.state.run import RunState
+from forgepool.orchestrator.state.run import RunState, with_branches
 
 
 def gate_sentence(event: e.Event, state: RunState) -> str | None:

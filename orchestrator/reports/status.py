@@ -16,9 +16,8 @@ from forgepool.orchestrator.plan.readiness import Waiting, why_waiting
 from forgepool.orchestrator.reports.costs import RunBill, bill
 from forgepool.orchestrator.reports.event_text import answer_with, clock
 from forgepool.orchestrator.reports.queue_status import place_words
-from forgepool.orchestrator.state.review import ReviewState
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import TERMINAL, TaskState
+from forgepool.orchestrator.state.task import TERMINAL, ReviewState, TaskState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,9 +12,8 @@ from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.plan.budget import Use
 from forgepool.orchestrator.run.outputs.earlier_landings import work_of
 from forgepool.orchestrator.run.outputs.upstream import priors
-from forgepool.orchestrator.state.pending import Outstanding
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import IN_FLIGHT, TaskState
+from forgepool.orchestrator.state.task import IN_FLIGHT, Outstanding, TaskState
 from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages import (
     CheckRequest,

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from forgepool.orchestrator.journal.events import Event, MessageLost, MessageTaken
 from forgepool.orchestrator.run.transport import Link
-from forgepool.orchestrator.state.pending import Outstanding
 from forgepool.orchestrator.state.run import RunState
+from forgepool.orchestrator.state.task import Outstanding
 from forgepool.workers.queue.broker import CHECKS, LANDINGS, ORDERS, REVIEWS
 
 _LOOK_S = 0.5

@@ -53,9 +53,8 @@ from forgepool.orchestrator.run.dispatch import (
 from forgepool.orchestrator.run.lease_watch import QUEUE, LeaseWatch
 from forgepool.orchestrator.run.transport import Link
 from forgepool.orchestrator.state.fold import apply
-from forgepool.orchestrator.state.pending import Outstanding
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import IllegalStep, TaskState
+from forgepool.orchestrator.state.task import IllegalStep, Outstanding, TaskState
 from forgepool.supervisor.entry import check, land, review
 from forgepool.supervisor.gate.affected_checks import TargetLanes
 from forgepool.workers.order.entry import run_order

@@ -24,9 +24,8 @@ from forgepool.orchestrator.journal.events import (
     WaveReviewAnswered,
 )
 from forgepool.orchestrator.plan.readiness import ready
-from forgepool.orchestrator.state.pending import Outstanding
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import TaskState
+from forgepool.orchestrator.state.task import Outstanding, TaskState
 from forgepool.supervisor.messages import CheckResult, Doubt, Landing, Review
 from forgepool.supervisor.train.model import Ids
 from forgepool.workers.context.profile_switch import ContextTold

@@ -18,10 +18,9 @@ from forgepool.orchestrator.journal.events import (
     TaskCancelled,
 )
 from forgepool.orchestrator.journal.inbox import PersonRequest
-from forgepool.orchestrator.state.branch_names import branch_of
-from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.steps.queue import find_withdrawn_need
+from forgepool.orchestrator.state.run import RunState, branch_of
 from forgepool.orchestrator.state.task import IN_TRAIN, Phase
+from forgepool.orchestrator.state.train_steps import find_withdrawn_need
 from forgepool.supervisor.messages import MODELLESS, PERSON, Author, LandingStyle
 from forgepool.supervisor.train.model import EntryClass
 

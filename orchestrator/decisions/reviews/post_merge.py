@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from forgepool.orchestrator.decisions.orders.start_orders import token
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal.events import GateHalted, WaveSent
-from forgepool.orchestrator.state.pending import is_pausing
 from forgepool.orchestrator.state.post_merge import WaveState
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import MOST_TROUBLES, TERMINAL
+from forgepool.orchestrator.state.task import MOST_TROUBLES, TERMINAL, is_pausing
 
 
 def is_due(course: PlanIndex, state: RunState) -> bool:

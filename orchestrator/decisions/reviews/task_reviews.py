@@ -9,9 +9,8 @@ from forgepool.orchestrator.decisions.orders.start_orders import budget_question
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal.events import Event, ReviewAwaited, ReviewSent, TaskParked
 from forgepool.orchestrator.plan.budget import Reservation
-from forgepool.orchestrator.state.review import MOST_REVIEWS, ReviewState
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import MOST_TROUBLES, TaskState
+from forgepool.orchestrator.state.task import MOST_REVIEWS, MOST_TROUBLES, ReviewState, TaskState
 from forgepool.supervisor.messages import Review
 from forgepool.workers.schema.orders import Limits
 

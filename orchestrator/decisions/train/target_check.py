@@ -11,9 +11,8 @@ from forgepool.orchestrator.decisions.orders.start_orders import find_tasks_held
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reviews.post_merge import request_all_checks
 from forgepool.orchestrator.journal.events import GateHalted, WaveSent
-from forgepool.orchestrator.state.pending import is_pausing
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import IN_FLIGHT
+from forgepool.orchestrator.state.task import IN_FLIGHT, is_pausing
 from forgepool.supervisor.messages import CheckResult
 from forgepool.workers.schema.error_lines import error_lines
 

@@ -42,7 +42,7 @@ from forgepool.orchestrator.merge_queue.serve.slots import SharedSlots
 from forgepool.orchestrator.reports.queue_board import RequestReply
 from forgepool.orchestrator.reports.queue_text import gate_sentence
 from forgepool.orchestrator.run.loop import Ending, Loop
-from forgepool.orchestrator.state.branch_names import with_branches
+from forgepool.orchestrator.state.run import with_branches
 from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.supervisor.gate.affected_checks import MOST_PATHS
 from forgepool.supervisor.messages import Landing

@@ -49,10 +49,8 @@ from forgepool.orchestrator.run.dispatch import (
 )
 from forgepool.orchestrator.run.recovery import settle_events
 from forgepool.orchestrator.state.fold import apply
-from forgepool.orchestrator.state.pending import Outstanding
-from forgepool.orchestrator.state.review import MOST_REVIEWS
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import MOST_TROUBLES, TERMINAL, TaskState
+from forgepool.orchestrator.state.task import MOST_REVIEWS, MOST_TROUBLES, TERMINAL, Outstanding, TaskState
 from forgepool.supervisor.gate.affected_checks import ONE_LANE, Lanes
 from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages import CheckRequest, LandRequest, ReviewPolicy, ReviewRequest

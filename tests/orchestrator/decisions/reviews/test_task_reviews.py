@@ -43,9 +43,8 @@ from forgepool.orchestrator.journal.events import (
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.plan.entries import GateOptions, PlanReview
 from forgepool.orchestrator.run.dispatch import check_request, land_request, review_request
-from forgepool.orchestrator.state.review import MOST_REVIEWS
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import MOST_TROUBLES, IllegalStep
+from forgepool.orchestrator.state.task import MOST_REVIEWS, MOST_TROUBLES, IllegalStep
 from forgepool.supervisor.findings import ReviewFinding, ScanFinding
 from forgepool.supervisor.messages import Approval, Flake, PersonApproval, ReviewApproval, ReviewPolicy
 from forgepool.workers.schema.orders import BuiltinAgent, CliAgent, CommandAgent, ScriptedAgent, Spent
