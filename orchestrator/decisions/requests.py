@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from forgepool.orchestrator.decisions.approvals import approve, reject
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.reviews import post_merge_reviews
+from forgepool.orchestrator.decisions.reviews import post_merge
 from forgepool.orchestrator.journal.events import (
     BudgetSet,
     EntryRecalled,
@@ -39,7 +39,7 @@ def grant_request(course: PlanIndex, state: RunState, request: PersonRequest) ->
         case "answer":
             return [*_answered(course, state, request)]
         case "approve" if request.wave:
-            return post_merge_reviews.approve(course, state, tip=request.candidate, by=request.by)
+            return post_merge.approve_landings(course, state, tip=request.candidate, by=request.by)
         case "approve" | "reject":
             return _spoken(course, state, request)
         case "pause" | "go" | "hold" | "release" | "reclass" | "grant":

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from forgepool.orchestrator.decisions.evidence import count_of, finding_lines, reviewer_words
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.reviews.post_merge_reviews import by_hand, unseen
+from forgepool.orchestrator.decisions.reviews.post_merge import approve_landings_command, list_unreviewed
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded
 from forgepool.orchestrator.state.run import RunState
@@ -14,10 +14,10 @@ from forgepool.supervisor.messages import Review
 def describe_missing_review(course: PlanIndex, state: RunState) -> Iterator[str]:
     """That nobody has passed as a whole what has landed, though somebody was asked; nothing where all is well."""
     answer = state.wave_review.against
-    if not (state.halted_by_review or answer is not None) or not unseen(state):
+    if not (state.halted_by_review or answer is not None) or not list_unreviewed(state):
         return
     yield from ("", "## Not passed as a whole", "")
-    yield f"- {count_of(len(unseen(state)), 'landing')}: {', '.join(unseen(state))}; {by_hand(state)}"
+    yield f"- {count_of(len(list_unreviewed(state)), 'landing')}: {', '.join(list_unreviewed(state))}; {approve_landings_command(state)}"
     if answer is not None:
         yield f"- {_outcome(answer)}"
         yield from (f"  - {line}" for line in finding_lines(answer, course.review_policy.threshold))

@@ -8,9 +8,8 @@ from forgepool.orchestrator.decisions.orders.locks import waits_for
 from forgepool.orchestrator.decisions.orders.start_orders import find_tasks_held_by_base, short_of_budget
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.queue.delegable import gate_words
-from forgepool.orchestrator.decisions.reviews.post_merge_reviews import unseen
+from forgepool.orchestrator.decisions.reviews.post_merge import base_words, list_unreviewed
 from forgepool.orchestrator.decisions.reviews.task_reviews import short_of_budget_for_review
-from forgepool.orchestrator.decisions.train.target_check import base_words
 from forgepool.orchestrator.plan.budget import BudgetLedger
 from forgepool.orchestrator.plan.readiness import Waiting, why_waiting
 from forgepool.orchestrator.reports.costs import RunBill, bill
@@ -128,7 +127,7 @@ def _whole(course: PlanIndex, state: RunState) -> WholeStanding | None:
         review=_review_standing(course, own.review),
         since=own.review.base or own.since,
         tip=own.tip,
-        tasks=unseen(state),
+        tasks=list_unreviewed(state),
         detail=own.review.detail or (own.review.answer.detail if own.review.answer else ""),
         used=bill(own.review.uses.values()),
     )

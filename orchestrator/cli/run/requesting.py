@@ -11,7 +11,7 @@ from forgepool.orchestrator.cli.run.running import Run, resume, tell_changes
 from forgepool.orchestrator.decisions.approvals import why_not_approve, why_not_reject
 from forgepool.orchestrator.decisions.queue.submissions import entry_name
 from forgepool.orchestrator.decisions.requests import grant_request
-from forgepool.orchestrator.decisions.reviews import post_merge_reviews
+from forgepool.orchestrator.decisions.reviews import post_merge
 from forgepool.orchestrator.journal import inbox
 from forgepool.orchestrator.journal.events import Event, RunResumed, RunStarted
 from forgepool.orchestrator.journal.inbox import PersonRequest
@@ -137,7 +137,7 @@ def _approve_wave(kept: KeptRun, by: str | None, *, resume_after: bool) -> int:
     run = kept.options.run
     name = _named_person(by, f"forgepool approve {run} --wave --by NAME", what="what has landed")
     state = kept.state()
-    if (wrong := post_merge_reviews.why_not_approve(kept.course, state)) is not None:
+    if (wrong := post_merge.why_not_approve_landings(kept.course, state)) is not None:
         raise CannotRun(f"run {run} {wrong}")
     said = PersonRequest(do="approve", wave=True, by=name, candidate=state.tip)
     return ask_and_go_on(run, said, wish=f"approve what has landed up to {state.tip[:12]}", resume_after=resume_after)

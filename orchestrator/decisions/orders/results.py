@@ -6,9 +6,8 @@ Every answer is told by id and token: one given to an earlier sending of the sam
 
 from forgepool.orchestrator.decisions.orders.locks import beyond
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.reviews.post_merge import landings_of
+from forgepool.orchestrator.decisions.reviews.post_merge import describe_red_target, landings_of
 from forgepool.orchestrator.decisions.reviews.task_reviews import park_unapproved
-from forgepool.orchestrator.decisions.train.target_check import describe_red_target
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     CheckDoubted,
