@@ -13,7 +13,7 @@ from pathlib import Path
 import structlog
 
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.queue.delegable import why_not_through
+from forgepool.orchestrator.decisions.queue.delegation import why_not_through
 from forgepool.orchestrator.decisions.requests import grant_request, overtaken
 from forgepool.orchestrator.journal import inbox
 from forgepool.orchestrator.journal.events import Event, RunResumed, RunStarted

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from forgepool.orchestrator.decisions.queue.delegated_answers import due_answers
+from forgepool.orchestrator.decisions.queue.delegation import due_answers
 from forgepool.orchestrator.journal.events import EntryAnswered
 from forgepool.orchestrator.journal.queue_events import Asks, GateAnswer, GateSign, Word
 from forgepool.orchestrator.reports.queue_board import BEAT_S, BEATS, RENEWED_S, Board, RequestReply, public_board

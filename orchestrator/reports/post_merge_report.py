@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from forgepool.orchestrator.decisions.evidence import count_of, finding_lines, reviewer_words
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.reviews.post_merge import approve_landings_command, list_unreviewed
+from forgepool.orchestrator.decisions.post_merge import approve_landings_command, list_unreviewed
+from forgepool.orchestrator.decisions.reasons import count_of, finding_lines, reviewer_words
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded
 from forgepool.orchestrator.state.run import RunState

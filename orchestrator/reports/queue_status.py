@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from forgepool.orchestrator.decisions.orders.retries import finding_words
+from forgepool.orchestrator.decisions.reasons import finding_words
 from forgepool.orchestrator.reports.event_text import advice_words, clock
 from forgepool.orchestrator.state.run import RunState, branch_of, with_branches
 from forgepool.orchestrator.state.task import TaskState, is_pausing

@@ -1,6 +1,6 @@
 """What happens at a gate, as a person reads it there: of entries that are returned, and not of tasks that fail."""
 
-from forgepool.orchestrator.decisions.evidence import count_of
+from forgepool.orchestrator.decisions.reasons import count_of
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.reports.event_text import describe_confinement, sentence, together
 from forgepool.orchestrator.state.run import RunState, with_branches

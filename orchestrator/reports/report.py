@@ -3,10 +3,16 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
-from forgepool.orchestrator.decisions.evidence import author_in, author_words, count_of, finding_lines, reviewer_words
-from forgepool.orchestrator.decisions.orders.retries import finding_words
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.reviews.post_merge import where_to_look
+from forgepool.orchestrator.decisions.post_merge import where_to_look
+from forgepool.orchestrator.decisions.reasons import (
+    author_in,
+    author_words,
+    count_of,
+    finding_lines,
+    finding_words,
+    reviewer_words,
+)
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded
 from forgepool.orchestrator.reports.costs import bill, bill_words, budget_words

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from forgepool.orchestrator.decisions.evidence import author_in, describe_checks
-from forgepool.orchestrator.decisions.orders.locks import may_ask
+from forgepool.orchestrator.decisions.locks import may_ask
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.reasons import author_in, describe_checks
 from forgepool.orchestrator.plan.budget import Use
 from forgepool.orchestrator.run.outputs.earlier_landings import work_of
 from forgepool.orchestrator.run.outputs.upstream import priors

@@ -15,10 +15,10 @@ from typing import Literal, Protocol
 import structlog
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.orders.locks import beyond
-from forgepool.orchestrator.decisions.orders.results import find_asking_task, message_of, receive_answer
+from forgepool.orchestrator.decisions.locks import beyond
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import grant_request, overtaken
+from forgepool.orchestrator.decisions.results import find_asking_task, message_of, receive_answer
 from forgepool.orchestrator.journal import inbox
 from forgepool.orchestrator.journal.events import (
     CheckSent,

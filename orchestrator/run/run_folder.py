@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.queue.queue_index import gate_course
+from forgepool.orchestrator.decisions.plan_index import PlanIndex, gate_course
 from forgepool.orchestrator.journal.events import Event, PlanRevised
 from forgepool.orchestrator.journal.store import Journal, JournalUnreadable, Recorded, read
 from forgepool.orchestrator.plan.document import Plan, dump_plan, plan_digest, read_expanded

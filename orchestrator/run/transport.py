@@ -13,7 +13,7 @@ from typing import Annotated
 import structlog
 from pydantic import Field, TypeAdapter, ValidationError
 
-from forgepool.orchestrator.decisions.orders.results import Answer
+from forgepool.orchestrator.decisions.results import Answer
 from forgepool.supervisor.messages import CheckResult, Doubt, Landing, Review
 from forgepool.workers.context.profile_switch import ContextTold, wish_profile
 from forgepool.workers.queue import broker, leases, path_requests, presence, replies

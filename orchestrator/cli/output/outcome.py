@@ -5,9 +5,9 @@ from collections import Counter
 
 from forgepool.orchestrator.cli.output.say import printable, say, say_json
 from forgepool.orchestrator.cli.output.terminal import print_table
-from forgepool.orchestrator.decisions.evidence import count_of
-from forgepool.orchestrator.decisions.queue.delegable import why_held_up
-from forgepool.orchestrator.decisions.reviews.post_merge import where_to_look
+from forgepool.orchestrator.decisions.post_merge import where_to_look
+from forgepool.orchestrator.decisions.queue.delegation import why_held_up
+from forgepool.orchestrator.decisions.reasons import count_of
 from forgepool.orchestrator.reports.costs import bill_words, budget_words, usd_words
 from forgepool.orchestrator.reports.event_text import answer_with, shorten_list
 from forgepool.orchestrator.reports.leftovers import mirror_of, refs_left

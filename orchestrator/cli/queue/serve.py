@@ -17,7 +17,7 @@ from forgepool.orchestrator.cli.queue.find_queue import Hub, Server, TokenFile, 
 from forgepool.orchestrator.cli.queue.requests import Entry, Json, Target
 from forgepool.orchestrator.cli.queue.waiting import wait_for
 from forgepool.orchestrator.cli.run.running import Broker, Sandbox, listen_to_ctrl_c, listen_to_run, settings_with
-from forgepool.orchestrator.decisions.queue.queue_index import PeoplesReview
+from forgepool.orchestrator.decisions.plan_index import PeoplesReview
 from forgepool.orchestrator.decisions.queue.submissions import CLASSES
 from forgepool.orchestrator.journal.queue_rules import BadFreeze, GateRules, refuse_endless
 from forgepool.orchestrator.journal.store import Recorded, is_being_written

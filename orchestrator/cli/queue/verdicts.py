@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from forgepool.orchestrator.cli.output.say import say
-from forgepool.orchestrator.decisions.evidence import count_of
+from forgepool.orchestrator.decisions.reasons import count_of
 from forgepool.orchestrator.launch.gate_check import GateCheckAnswer, Ready
 from forgepool.supervisor.checks.running import CheckProgress
 from forgepool.supervisor.findings import ReviewFinding, ScanFinding, Threshold, blocking

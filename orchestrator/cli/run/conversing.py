@@ -12,7 +12,7 @@ from forgepool.orchestrator.cli.output.say import complain, printable, say
 from forgepool.orchestrator.cli.output.terminal import out
 from forgepool.orchestrator.cli.run.requesting import Task, find_run_with
 from forgepool.orchestrator.cli.run.running import Run
-from forgepool.orchestrator.decisions.evidence import count_of
+from forgepool.orchestrator.decisions.reasons import count_of
 from forgepool.orchestrator.journal.store import is_being_written
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun

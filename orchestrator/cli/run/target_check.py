@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from forgepool.orchestrator.cli.output.say import complain, printable, say
-from forgepool.orchestrator.decisions.reviews.post_merge import where_to_look
+from forgepool.orchestrator.decisions.post_merge import where_to_look
 from forgepool.orchestrator.state.post_merge import fit_to_build_on
 from forgepool.supervisor.messages import CheckResult
 

@@ -11,7 +11,7 @@ from forgepool.orchestrator.cli.commands import CommandGroup
 from forgepool.orchestrator.cli.output.say import say, say_json
 from forgepool.orchestrator.cli.output.terminal import out, table
 from forgepool.orchestrator.cli.tools import switching
-from forgepool.orchestrator.decisions.evidence import count_of
+from forgepool.orchestrator.decisions.reasons import count_of
 from forgepool.workers.context.replay.comparison import APPEND_ONLY, Row, cases, compare, row_names
 from forgepool.workers.context.replay.cost import ANTHROPIC
 from forgepool.workers.context.replay.formats import read_recordings

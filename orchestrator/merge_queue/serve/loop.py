@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from forgepool.orchestrator.decisions.decide import decide
+from forgepool.orchestrator.decisions.plan_index import GateCourse
 from forgepool.orchestrator.decisions.queue.intake import apply_request, nothing_to_do, take_in
-from forgepool.orchestrator.decisions.queue.queue_index import GateCourse
 from forgepool.orchestrator.decisions.queue.submissions import (
     Submission,
     entry_of_ref,

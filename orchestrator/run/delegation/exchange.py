@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.queue.delegable import unheard
+from forgepool.orchestrator.decisions.queue.delegation import unheard
 from forgepool.orchestrator.journal.events import EntryTold, Event, GateNoticed
 from forgepool.orchestrator.journal.queue_events import LAST_WORDS, GateAnswer
 from forgepool.orchestrator.run.delegation.submit import UnreadableRef, answer_to, entry_ref, give, read_sign

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from forgepool.orchestrator.decisions.queue.delegable import why_held_up
+from forgepool.orchestrator.decisions.queue.delegation import why_held_up
 from forgepool.orchestrator.journal.events import RunPaused
 from forgepool.orchestrator.run.delegation.exchange import HubExchange
 from forgepool.orchestrator.run.loop import Ending, Loop

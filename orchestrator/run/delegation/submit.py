@@ -5,10 +5,9 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from forgepool.orchestrator.decisions.evidence import author_in
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.queue.card import write_card_lines
-from forgepool.orchestrator.decisions.queue.submissions import entry_of, tag_text
+from forgepool.orchestrator.decisions.queue.submissions import entry_of, tag_text, write_card_lines
+from forgepool.orchestrator.decisions.reasons import author_in
 from forgepool.orchestrator.journal.queue_events import Asks, Card, GateAnswer, GateSign
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.outputs.earlier_landings import work_of

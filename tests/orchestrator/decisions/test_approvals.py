@@ -22,10 +22,9 @@ from plans import (
     verdict,
 )
 
-from forgepool.orchestrator.decisions.approvals import why_not_approve, why_not_reject
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.requests import grant_request, overtaken
+from forgepool.orchestrator.decisions.requests import grant_request, overtaken, why_not_approve, why_not_reject
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     Event,

@@ -3,13 +3,13 @@
 import pytest
 from plans import answered, begun, check_sent, course, follow, intended, landing, queued, result, sent, task, verdict
 
-from forgepool.orchestrator.decisions.orders.retries import (
+from forgepool.orchestrator.decisions.requests import grant_request
+from forgepool.orchestrator.decisions.reasons import (
     LOG_TAIL_CHARS,
     reason_of_check,
     reason_of_scope,
     reason_of_work,
 )
-from forgepool.orchestrator.decisions.requests import grant_request
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     Event,

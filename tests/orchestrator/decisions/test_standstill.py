@@ -6,9 +6,9 @@ import pytest
 from plans import answered, begun, check_sent, course, follow, intended, landing, queued, sent, task, verdict
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.orders.locks import waits_for
-from forgepool.orchestrator.decisions.orders.retries import reason_of_work
+from forgepool.orchestrator.decisions.locks import waits_for
 from forgepool.orchestrator.decisions.requests import grant_request
+from forgepool.orchestrator.decisions.reasons import reason_of_work
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     GateHalted,

@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import assert_never
 
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.reviews.post_merge import list_landed_after, list_landed_since, list_unreviewed
+from forgepool.orchestrator.decisions.post_merge import list_landed_after, list_landed_since, list_unreviewed
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, IN_FLIGHT, IN_TRAIN, MAY_BE_REVIEWED, TERMINAL, Phase

@@ -16,9 +16,9 @@ from plans import task as planned
 from world import Request, World
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.orders.results import Answer, message_of, receive_answer
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import grant_request, with_budget
+from forgepool.orchestrator.decisions.results import Answer, message_of, receive_answer
 from forgepool.orchestrator.journal.events import (
     CheckSent,
     Event,

@@ -23,9 +23,9 @@ from plans import (
 )
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.orders.results import message_of, receive_answer
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import grant_request
+from forgepool.orchestrator.decisions.results import message_of, receive_answer
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     Event,

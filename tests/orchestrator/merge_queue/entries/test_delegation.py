@@ -10,12 +10,18 @@ import pytest
 from gate_world import after, decided, green
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.queue.card import CardUnreadable, read_card, write_card_lines
-from forgepool.orchestrator.decisions.queue.delegable import why_held_up, why_not_through
+from forgepool.orchestrator.decisions.plan_index import PlanIndex, gate_course, gate_plan
+from forgepool.orchestrator.decisions.queue.delegation import why_held_up, why_not_through
 from forgepool.orchestrator.decisions.queue.intake import apply_request, take_in
-from forgepool.orchestrator.decisions.queue.queue_index import gate_course, gate_plan
-from forgepool.orchestrator.decisions.queue.submissions import Submission, in_order, read_submissions, tag_text
+from forgepool.orchestrator.decisions.queue.submissions import (
+    CardUnreadable,
+    Submission,
+    in_order,
+    read_card,
+    read_submissions,
+    tag_text,
+    write_card_lines,
+)
 from forgepool.orchestrator.decisions.requests import grant_request
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,

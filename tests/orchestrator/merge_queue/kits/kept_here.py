@@ -12,9 +12,9 @@ from typing import Literal
 
 from tiny_hub import TinyHub
 
-from forgepool.orchestrator.decisions.orders.results import Answer
-from forgepool.orchestrator.decisions.queue.queue_index import gate_course, gate_plan
+from forgepool.orchestrator.decisions.plan_index import gate_course, gate_plan
 from forgepool.orchestrator.decisions.queue.submissions import Submission
+from forgepool.orchestrator.decisions.results import Answer
 from forgepool.orchestrator.journal.events import EntrySubmitted, Event, RunResumed, RunStarted
 from forgepool.orchestrator.journal.store import Journal, Recorded, read
 from forgepool.orchestrator.merge_queue.serve.loop import GateLoop

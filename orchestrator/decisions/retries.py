@@ -1,0 +1,257 @@
+"""Again, or stop: pure. What a failed attempt leads to, and the reason pack the next one is given."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import assert_never
+
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.journal.events import TaskFailed, TaskReturned
+from forgepool.orchestrator.plan.document import Task
+from forgepool.orchestrator.state.run import RunState
+from forgepool.orchestrator.state.task import TaskState
+from forgepool.supervisor.findings import ReviewFinding, ScanFinding, Threshold, blocking
+from forgepool.supervisor.messages import Author, Certificate, CheckResult, Review
+from forgepool.workers.schema.error_lines import excerpt
+from forgepool.workers.schema.orders import CliAgent, CommandAgent, ReasonKind, ReasonPack, WorkResult
+
+LOG_TAIL_CHARS = 6000
+DIFF_TAIL_CHARS = 8000
+TRIED_CHARS = 2000
+SENTENCE_CHARS = 1500
+MOST_FINDINGS = 10
+MOST_TESTS = 50
+MOST_MOVES = 4
+"""Attempts of a command that cost nothing because others landed meanwhile; on a busy target they would have no end."""
+
+
+def again_or_stop(course: PlanIndex, task: TaskState, reason: ReasonPack) -> TaskReturned | TaskFailed:
+    """Returned while attempts are left, counting the one that just failed; else failed."""
+    if _met_another_landing(course, task, reason):
+        return TaskReturned(task=task.id, reason=reason, free=True)
+    if task.charged + 1 < course.tasks[task.id].attempts:
+        return TaskReturned(task=task.id, reason=reason)
+    return TaskFailed(task=task.id, reason=reason)
+
+
+def _met_another_landing(course: PlanIndex, task: TaskState, reason: ReasonPack) -> bool:
+    """
+    Whether a command's candidate came back only because of what has landed since it began.
+
+    A command makes the same of the same tree: trying again is of use where the tree is another one, and is then no
+    failure of its own.
+    """
+    by_command = isinstance(course.tasks[task.id].agent, CommandAgent) and not course.serving
+    if not by_command or task.moved >= MOST_MOVES:
+        return False
+    done_by_others = reason.kind == "no_change" and bool(task.candidate)
+    broken_with_others = reason.kind == "check_failed" and reason.conflicting_entry is not None
+    return reason.kind == "conflict" or done_by_others or broken_with_others
+
+
+def reason_of_work(result: WorkResult, *, attempt: int) -> ReasonPack:
+    """Why an attempt without a candidate failed."""
+    return ReasonPack(
+        attempt=attempt,
+        kind=_kind_of_work(result),
+        summary=result.detail or f"the attempt ended as {result.outcome}",
+        log_tail=excerpt(result.log_tail, LOG_TAIL_CHARS),
+        paths=result.paths,
+    )
+
+
+def _kind_of_work(result: WorkResult) -> ReasonKind:
+    match result.outcome:
+        case "no_change":
+            return "no_change"
+        case "verify_failed":
+            return "verify_failed"
+        case "limits_spent":
+            return "limits"
+        case "out_of_scope" | "refused":
+            return result.outcome
+        case "agent_failed" | "needs_human" | "candidate" | "infrastructure":
+            return "agent_failed"
+        case _:
+            assert_never(result.outcome)
+
+
+def reason_of_check(result: CheckResult, task: TaskState) -> ReasonPack:
+    """Why a candidate was not let in: a conflict, findings of the scans, or a check that is red because of it."""
+    failure = result.failures[0] if result.failures else None
+    kind = _kind_of_check(result)
+    detail = "the target has all of its change already" if kind == "no_change" else result.detail
+    return ReasonPack(
+        attempt=task.made_by,
+        kind=kind,
+        summary=detail or f"the gate found it {result.verdict}",
+        log_tail=excerpt(failure.log_tail, LOG_TAIL_CHARS) if failure else "",
+        conflicting_entry=result.partner,
+        paths=result.conflict_paths,
+        reproduce=result.reproduce,
+        findings=_first(finding_words(one) for one in _held(result, task)),
+        tests=tuple(dict.fromkeys(test for one in result.failures for test in one.problems or one.tests))[:MOST_TESTS],
+        diff_tail=result.diff_tail[-DIFF_TAIL_CHARS:],
+        tried=_tried(task),
+    )
+
+
+def _kind_of_check(result: CheckResult) -> ReasonKind:
+    match result.verdict:
+        case "findings" if any(one.rule == "empty-change" for one in result.findings):
+            # Others have landed the same.
+            return "no_change"
+        case "conflict" | "findings":
+            return result.verdict
+        case _:
+            return "check_failed"
+
+
+def _held(result: CheckResult, task: TaskState) -> list[ScanFinding]:
+    """What kept it out: what blocks, and what nobody was to look at."""
+    weights = {"blocks"} if task.reviewed else {"blocks", "attention"}
+    return [one for one in result.findings if one.weight in weights and one.is_of(task.id)]
+
+
+def reason_of_review(review: Review, threshold: Threshold, task: TaskState) -> ReasonPack:
+    """Why a reviewer has not let a candidate through: what has to be mended, by the plan's threshold."""
+    if review.outcome == "conflict":
+        return ReasonPack(attempt=task.made_by, kind="conflict", summary=review.detail, tried=_tried(task))
+    held = blocking(review.findings, threshold) or review.findings
+    more = f" and {len(held) - 1} more" if len(held) > 1 else ""
+    first = (
+        f"{review_finding_words(held[0])[:SENTENCE_CHARS]}{more}" if held else one_line(review.detail or review.summary)
+    )
+    return ReasonPack(
+        attempt=task.made_by,
+        kind="review_failed",
+        summary=f"its review ({', '.join(review.models) or 'by a script'}) failed it: {first}",
+        paths=tuple(dict.fromkeys(one.file for one in held)),
+        findings=_first(review_finding_words(one) for one in held),
+        diff_tail=task.verdict.diff_tail[-DIFF_TAIL_CHARS:] if task.verdict else "",
+        tried=_tried(task),
+    )
+
+
+def reason_of_rejection(task: TaskState, *, by: str, why: str) -> ReasonPack:
+    said = f": {one_line(why)}" if why.strip() else ", without a reason"
+    summary = f"{by} does not let it land{said}"
+    return ReasonPack(attempt=task.made_by, kind="rejected", summary=summary, tried=_tried(task))
+
+
+def finding_words(one: ScanFinding) -> str:
+    """`src/a.py:3: placeholder: ...`; the file alone where no line is meant."""
+    place = f"{one.path}:{one.line}" if one.line else one.path
+    text = f" (`{one.text}`)" if one.text else ""
+    before = f"{place}: " if place not in ("", ".") else ""
+    return one_line(f"{before}{one.rule}: {one.said}{text}")
+
+
+def review_finding_words(one: ReviewFinding) -> str:
+    """`src/a.py:3: claim; evidence; fix`."""
+    place = f"{one.file}:{one.line}" if one.line else one.file
+    return one_line(f"{place}: " + "; ".join(part for part in (one.claim, one.evidence, one.fix) if part))
+
+
+def one_line(text: str) -> str:
+    """What others say becomes part of a sentence, and never a line of its own: a card's lines are the harness's."""
+    return " ".join(text.split())
+
+
+def _first(sentences: Iterable[str]) -> tuple[str, ...]:
+    return tuple(one[:SENTENCE_CHARS] for one in islice(sentences, MOST_FINDINGS))
+
+
+def _tried(task: TaskState) -> str:
+    return task.result.claimed_summary[:TRIED_CHARS] if task.result else ""
+
+
+def reason_of_scope(outside: tuple[str, ...], *, attempt: int) -> ReasonPack:
+    """Why a candidate that touched undeclared paths is refused under `scope: strict`."""
+    shown = ", ".join(outside[:5]) + (f" and {len(outside) - 5} more" if len(outside) > 5 else "")
+    return ReasonPack(
+        attempt=attempt,
+        kind="out_of_scope",
+        summary=f"it changed {shown}, which its `files` do not cover; widen `files`, or use `scope: extend`",
+        paths=outside,
+    )
+
+
+def author_words(author: Author) -> str:
+    """`builtin, claude-x (claude)`."""
+    models = ", ".join(author.models)
+    families = ", ".join(author.families)
+    by = f", {models}" if models else ""
+    return f"{author.agent}{by}" + (f" ({families})" if families else "")
+
+
+def describe_checks(result: CheckResult) -> tuple[str, ...]:
+    """What the checks said, a sentence each."""
+    said = [_certified(one) for one in result.certificates]
+    said += [f"check {one} was red, then green on the same tree" for one in flaky_words(result)]
+    said += [f"check {one.words}" for one in result.advice]
+    if result.red_base:
+        said.append(f"on the target itself fail already: {_listed(result.red_base)}")
+    return tuple(said)
+
+
+def flaky_words(result: CheckResult) -> tuple[str, ...]:
+    """`'test' (tests/a.py::b)`, for each check that was red, then green on the same tree."""
+    return tuple(f"'{one.check}'{_named(one.tests)}" for one in result.flaky)
+
+
+def reviewer_words(review: Review) -> str:
+    """`gpt-x (gpt), who read 3 of 4 changed files`."""
+    who = ", ".join(review.models) or "a scripted reviewer"
+    families = f" ({', '.join(review.families)})" if review.families else ""
+    read = len(set(review.read) & set(review.changed))
+    kin = ", another model of the author's own family" if review.same_family else ""
+    return f"{who}{families}{kin}, who read {read} of {len(review.changed)} changed files"
+
+
+def finding_lines(review: Review, threshold: Threshold) -> Iterator[str]:
+    """What it found: what is held against the candidate first, then what is not."""
+    held = blocking(review.findings, threshold)
+    for one in held:
+        yield f"held: {_graded(one)}"
+    for one in review.findings:
+        if one not in held:
+            yield f"dropped: {_graded(one)}"
+
+
+def _graded(one: ReviewFinding) -> str:
+    return f"{one.severity} {one.category}, {review_finding_words(one)}"
+
+
+def _certified(one: Certificate) -> str:
+    ran = "" if one.tests is None else f", {one.tests} tests"
+    how = f"has {one.findings} findings, all of them on the target as well" if one.findings else "is green"
+    return f"check '{one.check}' {how}{ran}, {one.seconds:.1f} s"
+
+
+def _named(tests: tuple[str, ...]) -> str:
+    return f" ({_listed(tests)})" if tests else ""
+
+
+def _listed(tests: tuple[str, ...]) -> str:
+    return ", ".join(tests[:10]) + (f" and {len(tests) - 10} more" if len(tests) > 10 else "")
+
+
+def author_in(course: PlanIndex, state: RunState, task: TaskState) -> Author:
+    """Of its candidate: as it was submitted to a gate, else as a worker has told."""
+    entry = state.submitted.get(task.id)
+    if entry is not None:
+        return entry.author
+    return author_of(course.tasks[task.id], task.result) if task.result is not None else Author()
+
+
+def author_of(planned: Task, result: WorkResult) -> Author:
+    """Who made the candidate. A model of which the worker tells no family may be anybody's."""
+    agent = planned.agent
+    name = agent.program if isinstance(agent, CliAgent) else agent.kind
+    unknown = () if isinstance(agent, CommandAgent) else ("unknown",)
+    return Author(agent=name, models=result.models, families=result.families or unknown)
+
+
+def count_of(number: int, noun: str) -> str:
+    """`1 path`, `2 paths`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
