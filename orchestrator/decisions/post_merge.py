@@ -6,15 +6,15 @@ A wave is due after every so many landings since one was green, and at the end o
 
 from collections.abc import Sequence
 
-from forgepool.orchestrator.decisions.orders.retries import one_line
-from forgepool.orchestrator.decisions.orders.start_orders import (
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.reasons import one_line
+from forgepool.orchestrator.decisions.start_orders import (
     budget_question,
     find_tasks_held_by_base,
     may_come_back,
     token,
 )
-from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.reviews.task_reviews import limits, needs_money
+from forgepool.orchestrator.decisions.task_reviews import limits, needs_money
 from forgepool.orchestrator.journal.events import Event, GateHalted, WaveApproved, WaveReviewSent, WaveSent
 from forgepool.orchestrator.plan.budget import Reservation
 from forgepool.orchestrator.state.post_merge import WaveState
@@ -177,7 +177,7 @@ def give_up_review(course: PlanIndex, state: RunState) -> list[GateHalted]:
 
 
 def approve_landings(course: PlanIndex, state: RunState, *, tip: str, by: str) -> list[Event]:
-    """Empty where there is nothing to approve, as `why_not_approve_landings` says, and where the target is another by now."""
+    """Approve what has landed up to `tip`; nothing where that cannot be approved or the tip has moved."""
     if tip != state.tip or why_not_approve_landings(course, state) is not None:
         return []
     return [WaveApproved(by=by, tip=tip)]

@@ -10,7 +10,7 @@ from forgepool.orchestrator.decisions.queue.delegation import due_answers
 from forgepool.orchestrator.journal.events import EntryAnswered
 from forgepool.orchestrator.journal.queue_events import Asks, GateAnswer, GateSign, Word
 from forgepool.orchestrator.reports.queue_board import BEAT_S, BEATS, RENEWED_S, Board, RequestReply, public_board
-from forgepool.orchestrator.run.delegation.submit import UnreadableRef, read_sign
+from forgepool.orchestrator.run.delegation import UnreadableRef, read_sign
 from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.workspace.refs import board_ref, orders_of, reply_ref, sign_ref
 from forgepool.worktrees.git.git import CommitId, GitFailed

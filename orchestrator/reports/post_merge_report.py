@@ -14,10 +14,12 @@ from forgepool.supervisor.messages import Review
 def describe_missing_review(course: PlanIndex, state: RunState) -> Iterator[str]:
     """That nobody has passed as a whole what has landed, though somebody was asked; nothing where all is well."""
     answer = state.wave_review.against
-    if not (state.halted_by_review or answer is not None) or not list_unreviewed(state):
+    unreviewed = list_unreviewed(state)
+    if not (state.halted_by_review or answer is not None) or not unreviewed:
         return
     yield from ("", "## Not passed as a whole", "")
-    yield f"- {count_of(len(list_unreviewed(state)), 'landing')}: {', '.join(list_unreviewed(state))}; {approve_landings_command(state)}"
+    landings = f"{count_of(len(unreviewed), 'landing')}: {', '.join(unreviewed)}"
+    yield f"- {landings}; {approve_landings_command(state)}"
     if answer is not None:
         yield f"- {_outcome(answer)}"
         yield from (f"  - {line}" for line in finding_lines(answer, course.review_policy.threshold))

@@ -50,8 +50,7 @@ from forgepool.orchestrator.run.dispatch import (
     wave_request,
     wave_review_request,
 )
-from forgepool.orchestrator.run.lease_watch import QUEUE, LeaseWatch
-from forgepool.orchestrator.run.transport import Link
+from forgepool.orchestrator.run.transport import QUEUE, LeaseWatch, Link
 from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IllegalStep, Outstanding, TaskState

@@ -10,8 +10,8 @@ from typing import Literal
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.plan.budget import SeenUse, Use, find_carried_use, give_up_use, settle_use
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.steps.train import settle_phases
 from forgepool.orchestrator.state.task import IN_FLIGHT, Ask, IllegalStep, Outstanding, TaskState
+from forgepool.orchestrator.state.train_steps import settle_phases
 from forgepool.supervisor.messages import PersonApproval
 from forgepool.workers.schema.orders import ReasonPack
 

@@ -21,8 +21,8 @@ from forgepool.orchestrator.cli.output.outcome import exit_status
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.locks import waits_for
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.results import receive_answer
 from forgepool.orchestrator.decisions.reasons import MOST_MOVES
+from forgepool.orchestrator.decisions.results import receive_answer
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     CheckSent,

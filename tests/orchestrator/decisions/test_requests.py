@@ -3,13 +3,13 @@
 import pytest
 from plans import answered, begun, check_sent, course, follow, intended, landing, queued, result, sent, task, verdict
 
-from forgepool.orchestrator.decisions.requests import grant_request
 from forgepool.orchestrator.decisions.reasons import (
     LOG_TAIL_CHARS,
     reason_of_check,
     reason_of_scope,
     reason_of_work,
 )
+from forgepool.orchestrator.decisions.requests import grant_request
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     Event,
@@ -20,7 +20,7 @@ from forgepool.orchestrator.journal.events import (
 )
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.run.dispatch import check_request, land_request, order
-from forgepool.orchestrator.run.outputs.earlier_landings import work_of
+from forgepool.orchestrator.run.recovery import work_of
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.supervisor.messages import CheckFailure
