@@ -37,10 +37,10 @@ from forgepool.workers.sandbox.run.background import Background
 from forgepool.workers.schema.confinement import OPEN
 from forgepool.workers.schema.orders import Limits, ScriptedAgent, WorkOrder
 from forgepool.workers.schema.settings import Settings
+from forgepool.workers.tools.endings import finish_tool
 from forgepool.workers.tools.tool import Tool
 from forgepool.workers.tools.tool import carry_out as carry_out_call
 from forgepool.workers.tools.toolset import working
-from forgepool.workers.tools.turns.endings import finish_tool
 from forgepool.workers.tools.workplace import Workplace
 
 FILES = 40

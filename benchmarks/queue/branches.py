@@ -50,7 +50,7 @@ from branches_kit import (
 from forgepool.orchestrator.cli.output.terminal import out
 from forgepool.orchestrator.journal.store import JournalUnreadable
 from forgepool.orchestrator.merge_queue.serve.serve import gate_name
-from forgepool.orchestrator.merge_queue.view import QueueView
+from forgepool.orchestrator.reports.queue_board import QueueView
 from forgepool.orchestrator.reports.queue_status import EntryStanding, standings
 
 Queue = Callable[[Ground, Path], Ended]

@@ -1,15 +1,172 @@
 """The command line's frame: which commands there are, and how any failure becomes one sentence and an exit status."""
 
+import os
 import sys
+import time
+from collections.abc import Collection
+from difflib import get_close_matches
+from importlib import import_module
 from importlib.metadata import version
 from typing import Annotated
 
 import typer
-from typer._click.exceptions import NoArgsIsHelpError, UsageError  # typer carries its own click
+from typer._click import Command, Context, HelpFormatter  # typer carries its own click
+from typer._click.exceptions import NoArgsIsHelpError, NoSuchOption, UsageError  # typer carries its own click
+from typer.core import TyperGroup
 
-from forgepool.orchestrator.cli.commands import START, AllCommands, usage_sentence
 from forgepool.orchestrator.cli.output.say import complain, hush, say
 from forgepool.worktrees.errors import InfrastructureError, UserError
+
+START = """\
+Forgepool runs coding tasks in parallel and lands only what passes its checks.
+
+  forgepool demo             see a batch land on a sample project
+  forgepool init             propose a forgepool.yaml for this repository
+  forgepool run plan.yaml    run a plan
+  forgepool --help           list all commands"""
+
+EXAMPLES = """\
+Examples:
+  forgepool init --write                         propose checks for a repository
+  forgepool check plan.yaml                      preview a plan
+  forgepool run plan.yaml --workers 4            run it
+  forgepool gate check --base main --head HEAD   ask whether a branch may land
+  forgepool logs RUN TASK                        read the logs of a task
+
+Exit status: 0 all landed, 1 something did not land, 2 wrong usage or plan,
+3 infrastructure, 130 interrupted and resumable.
+Documentation: README.md and docs/ in Forgepool's repository."""
+
+_GROUPS = {
+    "Start": {
+        "demo": ("demo", "See a batch land on a sample project, with a worker killed in the middle"),
+        "init": ("init", "Propose a forgepool.yaml for this repository"),
+        "check": ("run.check", "Check a plan and show what would run when"),
+        "doctor": ("hosts", "Say what this machine lacks, and how to get it"),
+    },
+    "Runs": {
+        "run": ("run.run", "Run a plan"),
+        "resume": ("run.run", "Go on with a run that was interrupted"),
+        "runs": ("run.show", "List the runs of this host"),
+        "status": ("run.show", "Show how a run stands"),
+        "events": ("run.show", "Show what happened in a run"),
+        "report": ("run.show", "Show what landed, checked by what, and what did not and why"),
+        "logs": ("run.show", "Print the logs of a task"),
+        "clean": ("run.clean", "List or remove what ended runs left in their repositories"),
+        "cancel": ("run.requests", "Cancel a run, or one of its tasks"),
+        "retry": ("run.requests", "Try a task again"),
+    },
+    "Questions and approvals": {
+        "answer": ("run.requests", "Answer the question of a task"),
+        "approve": ("run.requests", "Let a candidate land that waits for a person"),
+        "reject": ("run.requests", "Send a candidate back with a reason"),
+    },
+    "Merge gate": {
+        "gate": ("queue.gate_check", "Check whether one change may land"),
+        "queue": ("queue.gate_check", "Serve a merge queue in front of a branch, submit to it, follow it"),
+    },
+    "Agents and models": {
+        "models": ("hosts", "List models, prices, and which can be asked"),
+        "policy": ("policy", "Show and test what agents may do"),
+        "sandbox": ("sandbox", "Run a command confined, as those of agents and checks are"),
+        "context": ("context", "Show and change how conversations are kept short"),
+        "transcript": ("run.show", "Show the conversation of an agent"),
+        "record": ("run.show", "Print a conversation as a script for the scripted model"),
+    },
+    "More hosts": {
+        "worker": ("hosts", "Work on this host for runs that share a Redis"),
+        "supervisor": ("hosts", "The same, for checks, reviews and landings only"),
+    },
+    "Planning": {
+        "simulate": ("simulate", "Try Forgepool's decisions on a virtual clock"),
+    },
+}
+"""Under each heading, for each command: the module of this package that registers it, and what the help says."""
+_MODULES = {name: module for group in _GROUPS.values() for name, (module, _) in group.items()}
+_LONGEST_HELP = 200
+
+
+class CommandGroup(TyperGroup):
+    """A group of commands that suggests the nearest one where a name is unknown."""
+
+    def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in self._names() and not ctx.resilient_parsing:
+            raise UsageError(unknown_command(args[0], self._paths(), ctx.command_path), ctx=ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            shown = [(name, one) for name, one in self.commands.items() if not one.hidden]
+            formatter.write_dl([(name, one.get_short_help_str(_LONGEST_HELP)) for name, one in shown])
+
+    def _names(self) -> Collection[str]:
+        return self.commands
+
+    def _paths(self) -> dict[str, str]:
+        """The words to type for each name: commands of this group, then those of the groups in it."""
+        inner = {
+            command: f"{name} {command}"
+            for name, group in self.commands.items()
+            if isinstance(group, TyperGroup)
+            for command, one in group.commands.items()
+            if not one.hidden
+        }
+        return inner | {name: name for name in self.commands}
+
+
+class AllCommands(CommandGroup):
+    """
+    The outermost group. Its help has headings and examples, and a command's module is imported when the command is
+    chosen: a `forgepool --version` imports none of them.
+    """
+
+    def list_commands(self, ctx: Context) -> list[str]:
+        return list(_MODULES)
+
+    def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
+        if cmd_name not in self.commands and cmd_name in _MODULES:
+            part = typer.Typer(rich_markup_mode=None)
+            import_module(f"{__package__}.{_MODULES[cmd_name]}").register(part)
+            self.commands.update(typer.main.get_group(part).commands)
+        return self.commands.get(cmd_name)
+
+    def _names(self) -> Collection[str]:
+        return _MODULES
+
+    def _paths(self) -> dict[str, str]:
+        context = Context(self)
+        for name in _MODULES:
+            self.get_command(context, name)
+        return super()._paths()
+
+    def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
+        for heading, group in _GROUPS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(f"{name:<10}", words) for name, (_, words) in group.items()])
+
+    def format_epilog(self, ctx: Context, formatter: HelpFormatter) -> None:
+        formatter.write(f"\n{EXAMPLES}\n")
+
+
+def unknown_command(name: str, paths: dict[str, str], command_path: str) -> str:
+    """One sentence with the nearest command, or with where they all are."""
+    if near := get_close_matches(name, paths, n=1):
+        return f"unknown command '{name}'; did you mean `{command_path} {paths[near[0]]}`?"
+    return f"unknown command '{name}'; `{command_path} --help` lists what there is"
+
+
+def usage_sentence(mistake: UsageError) -> str:
+    """Return one sentence about what was wrong on the command line."""
+    command = mistake.ctx.command_path if mistake.ctx is not None else "forgepool"
+    if isinstance(mistake, NoSuchOption):
+        near = get_close_matches(mistake.option_name, mistake.possibilities or (), n=1)
+        mend = f"did you mean `{near[0]}`?" if near else f"`{command} --help` lists what there is"
+        return f"unknown option '{mistake.option_name}' of `{command}`; {mend}"
+    said = mistake.format_message()
+    if said.startswith("unknown command"):
+        return said
+    return f"{said[:1].lower()}{said[1:].rstrip('.')} (see `{command} --help`)"
+
 
 WRONG, INFRASTRUCTURE, INTERRUPTED = 2, 3, 130
 
@@ -78,6 +235,46 @@ def _complain_of(failure: Exception) -> int:
         case InfrastructureError():
             return complain(str(failure), INFRASTRUCTURE)
         case _:
-            from forgepool.orchestrator.cli.output.failures import sentence_and_status
+            return complain(*_sentence_and_status(failure))
 
-            return complain(*sentence_and_status(failure))
+
+def _sentence_and_status(failure: Exception) -> tuple[str, int]:
+    """Return what to say and the exit status. A bug has its traceback kept in a file, which the sentence names."""
+    import sqlite3
+
+    from pydantic import ValidationError
+
+    from forgepool.workers.queue.broker import BrokerAway
+    from forgepool.workers.schema.settings import mistake_in_settings
+
+    if isinstance(failure, ValidationError) and (mistake := mistake_in_settings(failure)):
+        return mistake, 2
+    if isinstance(failure, sqlite3.Error | OSError):
+        return _of_this_machine(failure), 3
+    if isinstance(failure, BrokerAway):
+        return str(failure), 3
+    return f"something unforeseen happened; {_kept_traceback()}", 3
+
+
+def _kept_traceback() -> str:
+    """Write the traceback of a bug to a file; return the sentence that says where it is."""
+    import traceback
+
+    from forgepool.workers.schema.settings import Settings
+
+    folder = Settings().home / "logs"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+        path.write_text(traceback.format_exc())
+    except OSError:
+        return f"it cannot be written to {folder}: {traceback.format_exc().strip().splitlines()[-1]}"
+    return f"{path} has the details; what was journaled is safe, `forgepool resume` goes on from there"
+
+
+def _of_this_machine(trouble: Exception) -> str:
+    """Return the sentence for a disk or a file, with the file first and without an error number."""
+    said = str(trouble)
+    if isinstance(trouble, OSError) and trouble.strerror:
+        said = f"{trouble.filename}: {trouble.strerror}" if trouble.filename else trouble.strerror
+    return f"{said}; what was journaled is safe: mend it, then `forgepool resume`"

@@ -20,10 +20,9 @@ from typing import Annotated
 import typer
 
 from forgepool import orchestrator
-from forgepool.orchestrator.cli.output.live import Display, display
-from forgepool.orchestrator.cli.output.outcome import exit_status, tell_outcome
+from forgepool.orchestrator.cli.output.progress import Display, display, exit_status, tell_outcome
 from forgepool.orchestrator.cli.output.say import complain, say
-from forgepool.orchestrator.cli.run.running import listen_to_ctrl_c, listen_to_run
+from forgepool.orchestrator.cli.run.run import listen_to_ctrl_c, listen_to_run
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal.store import Recorded
 from forgepool.orchestrator.launch.session import start_run

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from forgepool.orchestrator.cli.output.say import complain, say, say_json
-from forgepool.orchestrator.cli.run.target_check import exit_status_of_base, interruptible, tell_base
+from forgepool.orchestrator.cli.run.check import exit_status_of_base, interruptible, tell_base
 from forgepool.orchestrator.launch.commits import Repository, fetch_commit, open_both, open_repository
 from forgepool.orchestrator.launch.preflight import check_tip, lacking_tools
 from forgepool.orchestrator.launch.prerequisites import only_family

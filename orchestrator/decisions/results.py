@@ -28,11 +28,11 @@ from forgepool.orchestrator.state.task import Outstanding, TaskState
 from forgepool.supervisor.messages import CheckResult, Doubt, Landing, Review
 from forgepool.supervisor.train.model import Ids
 from forgepool.workers.context.profile_switch import ContextTold
-from forgepool.workers.queue import path_requests
+from forgepool.workers.queue import replies
 from forgepool.workers.queue.replies import MessageStarted
 from forgepool.workers.schema.orders import WorkResult
 
-Answer = MessageStarted | path_requests.PathRequest | ContextTold | WorkResult | Doubt | CheckResult | Review | Landing
+Answer = MessageStarted | replies.PathRequest | ContextTold | WorkResult | Doubt | CheckResult | Review | Landing
 
 
 def receive_answer(course: PlanIndex, state: RunState, answer: Answer) -> list[Event]:
@@ -40,7 +40,7 @@ def receive_answer(course: PlanIndex, state: RunState, answer: Answer) -> list[E
     match answer:
         case MessageStarted():
             return _taken(state, answer)
-        case path_requests.PathRequest():
+        case replies.PathRequest():
             return _asked(course, state, answer)
         case ContextTold():
             return _rebuilt(state, answer)
@@ -73,13 +73,13 @@ def _taken(state: RunState, note: MessageStarted) -> list[Event]:
     return [MessageTaken(message_id=note.message_id, host=note.host, pid=note.pid)]
 
 
-def find_asking_task(state: RunState, question: path_requests.PathRequest) -> TaskState | None:
+def find_asking_task(state: RunState, question: replies.PathRequest) -> TaskState | None:
     """The task whose attempt under way asks this; None for one that is over."""
     task = state.task_of(question.order_id)
     return task if task is not None and task.message and task.message.token == question.token else None
 
 
-def _asked(course: PlanIndex, state: RunState, question: path_requests.PathRequest) -> list[Event]:
+def _asked(course: PlanIndex, state: RunState, question: replies.PathRequest) -> list[Event]:
     """
     Nothing, where it holds the paths already, and where the question is open or answered.
     """

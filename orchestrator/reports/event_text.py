@@ -248,7 +248,6 @@ def _leave(event: e.EntrySubmitted) -> str:
 
 
 def _of_giving(event: e.EntryGiven | e.EntryRecalled | e.EntryTold) -> str | None:
-    """What is returned is told with what follows from it."""
     match event:
         case e.EntryGiven():
             return f"{event.task}: {event.commit[:12]} submitted to {event.gate}"
@@ -282,7 +281,6 @@ def _of_review(
 
 
 def _reviewed(event: e.ReviewAnswered) -> str | None:
-    """What is no verdict is told with what follows from it."""
     result = event.result
     match result.outcome:
         case "passed" | "failed":
@@ -353,7 +351,6 @@ def _answered(event: e.OrderAnswered) -> str | None:
 
 
 def _checked(event: e.CheckAnswered | e.CarDissolved) -> str | None:
-    """What is red by itself is told with what follows from it."""
     if isinstance(event, e.CarDissolved):
         # Without a trial nothing was red: somebody in it is held, or frozen.
         return f"{together(event.car)}: failed together; testing them in parts" if event.message_id else None

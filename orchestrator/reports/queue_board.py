@@ -7,12 +7,20 @@ may push to the hub can write both: nothing lands because of them, and a landing
 target's history.
 """
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from pathlib import Path
+from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from forgepool.orchestrator.decisions.queue.submissions import entry_name
+from forgepool.orchestrator.decisions.reasons import count_of
+from forgepool.orchestrator.journal import events as e
+from forgepool.orchestrator.journal.events import EntryRefused
+from forgepool.orchestrator.journal.store import JournalUnreadable, read
+from forgepool.orchestrator.reports.event_text import describe_confinement, sentence, together
 from forgepool.orchestrator.reports.queue_status import (
     EntryStanding,
     explain_task,
@@ -22,7 +30,9 @@ from forgepool.orchestrator.reports.queue_status import (
     standing_of,
     standings,
 )
+from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import RunState, branch_of, with_branches
+from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.worktrees.git.git import without_password
 
 BEAT_S = 15
@@ -162,3 +172,97 @@ def _cut(entry: BoardEntry) -> BoardEntry:
     )
     cut = {"explained": entry.explained[:_MOST_TEXT], "reasons": reasons, "findings": entry.findings[:_MOST_FINDINGS]}
     return entry.model_copy(update=cut)
+
+
+def gate_sentence(event: e.Event, state: RunState) -> str | None:
+    """Return one line with the branches' own names; None where a person need not read of the event."""
+    line = _sentence(event, state.run)
+    return None if line is None else with_branches(state, line + _reported(event))
+
+
+def _reported(event: e.Event) -> str:
+    """What scans found that holds nothing up, of what is green; empty where they found nothing."""
+    if not isinstance(event, e.CheckAnswered) or event.result.verdict != "green":
+        return ""
+    notes = sum(one.weight == "note" for one in event.result.findings)
+    return f"; scans report {count_of(notes, 'finding')}, and hold nothing up" if notes else ""
+
+
+def _sentence(event: e.Event, run: str) -> str | None:
+    match event:
+        case e.RunStarted():
+            return f"{event.target} is at {event.tip[:12]}{describe_confinement(event.sandbox)}"
+        case e.RunResumed():
+            return f"resumed; the target is at {event.tip[:12]}{describe_confinement(event.sandbox)}"
+        case e.RunPaused():
+            return None
+        case e.GateHalted():
+            return f"the queue is paused: {event.why}"
+        case e.GateRuled():
+            return "; ".join(event.rules.describe_rules()) or "no freezes, and no limit for one submitter"
+        case e.LandingAnswered() if event.result.by_hub:
+            return _not_taken(event)
+        case e.TaskFailed():
+            return f"{event.task}: returned: {event.reason.summary}"
+        case e.TaskBlocked():
+            return f"{event.task}: returned: it needs '{event.by}', which will not land"
+        case e.TaskCancelled():
+            return f"{event.task}: withdrawn"
+        case _:
+            return sentence(event, run=run)
+
+
+def _not_taken(event: e.LandingAnswered) -> str:
+    entries, words = event.entries or (event.task,), event.result.detail
+    if len(entries) > 1:
+        return f"{together(entries)}: not landed, {words}; each is tried by itself"
+    return f"{event.task}: not landed, {words}; it is kept back until: forgepool queue retry {event.task}"
+
+
+T = TypeVar("T")
+_MOST_REFUSALS_KEPT = 1000
+
+
+class QueueView:
+    """Reads only, and may be asked by several threads."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._lock = threading.Lock()
+        self._state = RunState.blank(())
+        self._refused: dict[str, EntryRefused] = {}
+
+    def look(self, ask: Callable[[RunState], T]) -> T:
+        """
+        What is asked of the state as it is now; it must not be kept, nor changed.
+
+        Raises:
+            JournalUnreadable: there is no journal that could be read.
+        """
+        with self._lock:
+            self._go_on()
+            return ask(self._state)
+
+    def refusal(self, name: str) -> EntryRefused | None:
+        """Why what was last submitted under the name was not taken in; None where it was, or is long ago."""
+        with self._lock:
+            self._go_on()
+            return self._refused.get(name)
+
+    def _go_on(self) -> None:
+        for one in read(self.folder, after=self._state.number):
+            try:
+                apply(self._state, one.event, number=one.number, at=one.at)
+            except IllegalStep as impossible:
+                self._state, self._refused = RunState.blank(()), {}
+                raise JournalUnreadable(
+                    f"{self.folder / 'journal.db'} tells what cannot be: {impossible}"
+                ) from impossible
+            match one.event:
+                case EntryRefused() as refused:
+                    self._refused.pop(refused.name, None)
+                    self._refused[refused.name] = refused
+                case event:
+                    self._refused.pop(getattr(event, "task", ""), None)
+            if len(self._refused) > _MOST_REFUSALS_KEPT:
+                del self._refused[next(iter(self._refused))]

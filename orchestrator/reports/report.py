@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.post_merge import where_to_look
+from forgepool.orchestrator.decisions.post_merge import approve_landings_command, list_unreviewed, where_to_look
 from forgepool.orchestrator.decisions.reasons import (
     author_in,
     author_words,
@@ -17,14 +17,91 @@ from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded
 from forgepool.orchestrator.reports.costs import bill, bill_words, budget_words
 from forgepool.orchestrator.reports.event_text import answer_with
-from forgepool.orchestrator.reports.flakes import flake_lines
-from forgepool.orchestrator.reports.post_merge_report import describe_integration_reviews, describe_missing_review
-from forgepool.orchestrator.reports.task_logs import task_logs
+from forgepool.orchestrator.reports.leftovers import task_logs
 from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, TaskState
+from forgepool.supervisor.checks.results.flakes import Score, Sighting, scores
+from forgepool.supervisor.messages import CheckResult, Review
 from forgepool.workers.schema.confinement import LEVEL_WORDS, Level
 from forgepool.workers.schema.error_lines import error_lines
+
+
+def describe_missing_review(course: PlanIndex, state: RunState) -> Iterator[str]:
+    """That nobody has passed as a whole what has landed, though somebody was asked; nothing where all is well."""
+    answer = state.wave_review.against
+    unreviewed = list_unreviewed(state)
+    if not (state.halted_by_review or answer is not None) or not unreviewed:
+        return
+    yield from ("", "## Not passed as a whole", "")
+    landings = f"{count_of(len(unreviewed), 'landing')}: {', '.join(unreviewed)}"
+    yield f"- {landings}; {approve_landings_command(state)}"
+    if answer is not None:
+        yield f"- {_outcome(answer)}"
+        yield from (f"  - {line}" for line in finding_lines(answer, course.review_policy.threshold))
+    else:
+        yield f"- {state.halted}"
+
+
+def describe_integration_reviews(course: PlanIndex, recorded: Sequence[Recorded]) -> Iterator[str]:
+    """Every review that was asked for, with what it found, and every word of a person's."""
+    answers = {
+        one.event.result.request_id: one.event.result for one in recorded if isinstance(one.event, e.WaveReviewAnswered)
+    }
+    for one in recorded:
+        match one.event:
+            case e.WaveReviewSent() as sent:
+                answer = answers.get(sent.message_id)
+                said = "not answered" if answer is None else _outcome(answer)
+                landings = count_of(len(sent.tasks), "landing")
+                yield f"- review of {landings} as a whole, {sent.base[:12]}..{sent.tip[:12]}: {said}"
+                found = finding_lines(answer, course.review_policy.threshold) if answer is not None else ()
+                yield from (f"  - {line}" for line in found)
+            case e.WaveApproved(by=by, tip=tip):
+                yield f"- {by} answers for what has landed up to {tip[:12]}, as a whole"
+            case _:
+                pass
+
+
+def _outcome(answer: Review) -> str:
+    if answer.outcome in ("passed", "failed"):
+        return f"{answer.outcome} by {reviewer_words(answer)}"
+    return f"{answer.outcome}, {answer.detail or '; '.join(answer.voids)}"
+
+
+def flake_scores(recorded: Sequence[Recorded]) -> tuple[Score, ...]:
+    """
+    Of every test that was a flake in this run, the worst first.
+
+    Which tests ran is not journaled: one counts as seen whenever its check was run anew.
+    """
+    results = [one.event.result for one in recorded if isinstance(one.event, e.CheckAnswered | e.WaveAnswered)]
+    flaked = {(flake.check, test) for result in results for flake in result.flaky for test in flake.tests or ("",)}
+    return scores(
+        Sighting(check=check, test=test, flaked=_flaked(result, check, test))
+        for check, test in sorted(flaked)
+        for result in results
+        if check in _run(result)
+    )
+
+
+def flake_lines(recorded: Sequence[Recorded]) -> Iterator[str]:
+    found = flake_scores(recorded)
+    if found:
+        yield from ("", "## Red, then green, on the same tree", "")
+    for one in found:
+        test = f" {one.test}" if one.test else ""
+        yield f"- {one.check}{test}: {one.flakes} of {one.runs} runs ({one.share:.0%})"
+
+
+def _run(result: CheckResult) -> set[str]:
+    """Checks that were run for this answer, and not taken from an earlier one."""
+    green = {one.check for one in result.certificates if not one.reused}
+    return green | {one.check for one in result.failures} | {one.check for one in result.flaky}
+
+
+def _flaked(result: CheckResult, check: str, test: str) -> bool:
+    return any(flake.check == check and test in (flake.tests or ("",)) for flake in result.flaky)
 
 
 def report_lines(kept: KeptRun, state: RunState, recorded: Sequence[Recorded]) -> Iterator[str]:

@@ -59,8 +59,8 @@ from forgepool.supervisor.gate.affected_checks import TargetLanes
 from forgepool.workers.order.entry import run_order
 from forgepool.workers.queue import crash_points
 from forgepool.workers.queue.broker import CHECKS, LANDINGS, ORDERS, REVIEWS, BrokerAway, send
-from forgepool.workers.queue.path_requests import PathRequest, PathsAnswer
-from forgepool.workers.queue.presence import slots
+from forgepool.workers.queue.leases import slots
+from forgepool.workers.queue.replies import PathRequest, PathsAnswer
 from forgepool.worktrees.git.git import GitFailed
 from forgepool.worktrees.hub.mirror import Mirror, MissingCommit
 

@@ -19,11 +19,10 @@ from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import Outstanding
 from forgepool.supervisor.messages import CheckResult, Doubt, Landing, Review
 from forgepool.workers.context.profile_switch import ContextTold, wish_profile
-from forgepool.workers.queue import broker, leases, path_requests, presence, replies
+from forgepool.workers.queue import broker, leases, replies
 from forgepool.workers.queue.broker import CHECKS, LANDINGS, ORDERS, REVIEWS, Redis
 from forgepool.workers.queue.leases import Holder
-from forgepool.workers.queue.path_requests import PathRequest, PathsAnswer
-from forgepool.workers.queue.replies import MessageStarted
+from forgepool.workers.queue.replies import MessageStarted, PathRequest, PathsAnswer
 from forgepool.workers.schema.orders import WorkResult
 
 log = structlog.get_logger()
@@ -47,7 +46,7 @@ class Link:
     lease_ttl_s: float
     _read_up_to: str = "0-0"
     _grace_until: float = 0.0
-    _present: tuple[presence.Present, ...] = field(default=())
+    _present: tuple[leases.Present, ...] = field(default=())
     _presence_asked: float = 0.0
 
     def answers(self, *, wait_s: float) -> Iterator[Answer]:
@@ -88,7 +87,7 @@ class Link:
 
     def reply(self, order_id: str, number: int, answer: PathsAnswer) -> None:
         """Tells a running attempt whether it may touch the paths it asked for."""
-        path_requests.reply(self.client, order_id, number, answer)
+        replies.reply(self.client, order_id, number, answer)
 
     def wish_profile(self, task: str, profile: str) -> None:
         """Tells a running attempt of the task by which profile its context is to be shown from now on."""
@@ -98,10 +97,10 @@ class Link:
         """Whether nothing waits in a queue: what is not in a worker's hands either has got lost."""
         return broker.count_waiting(self.client, queue) == 0
 
-    def workers(self) -> tuple[presence.Present, ...]:
+    def workers(self) -> tuple[leases.Present, ...]:
         """The workers present, as of the last second."""
         if time.monotonic() > self._presence_asked + 1.0:
-            self._present = presence.present(self.client)
+            self._present = leases.present(self.client)
             self._presence_asked = time.monotonic()
         return self._present
 

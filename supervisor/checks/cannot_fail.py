@@ -14,23 +14,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from forgepool.workers.shell.parse.parser import Parser
-from forgepool.workers.shell.parse.script import ShellWord
-from forgepool.workers.shell.parse.syntax import (
+from forgepool.workers.shell.language.parser import Parser
+from forgepool.workers.shell.language.refusal import Refusal, encode
+from forgepool.workers.shell.language.scanner import Scanner
+from forgepool.workers.shell.language.script import ShellWord
+from forgepool.workers.shell.language.syntax import (
     AndOrList,
     Bare,
     Compound,
     Function,
+    Hole,
     Pipeline,
+    Region,
     Sequence,
     Simple,
     Statement,
+    Token,
 )
-from forgepool.workers.shell.parse.words import read_word
-from forgepool.workers.shell.scan.limits import encode
-from forgepool.workers.shell.scan.refusal import Refusal
-from forgepool.workers.shell.scan.scanner import Scanner
-from forgepool.workers.shell.scan.tokens import Hole, Region, Token
+from forgepool.workers.shell.language.words import read_word
 
 _HARMLESS = frozenset(["true", ":", "echo", "printf", "export", "readonly", "set", "trap", "umask", "unset"])
 """End well, as they are written by people."""

@@ -28,9 +28,9 @@ from forgepool.workers.context.view.live import Context
 from forgepool.workers.llm.provider import PASSING
 from forgepool.workers.policy.layers import Policy
 from forgepool.workers.schema.orders import Limits, Spent
+from forgepool.workers.tools.endings import Taken, verdict_tool
 from forgepool.workers.tools.tool import Tool
 from forgepool.workers.tools.toolset import reading as reading_tools
-from forgepool.workers.tools.turns.verdict import Taken, verdict_tool
 from forgepool.workers.tools.workplace import Workplace
 
 MOST_VOIDS = 2

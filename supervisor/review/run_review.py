@@ -47,8 +47,7 @@ from forgepool.workers.schema.orders import Limits, Spent
 from forgepool.workers.schema.redaction import hider
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong
-from forgepool.workers.tools.refusal import ToolRefused
-from forgepool.workers.tools.workplace import Workplace
+from forgepool.workers.tools.workplace import ToolRefused, Workplace
 from forgepool.worktrees.checkouts.checkout import Checkout, Unusable, lease_checkout
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file
 from forgepool.worktrees.commits.compose import Composed, Conflict, compose

@@ -177,7 +177,7 @@ import sys, importlib
 for name in (
     "forgepool.orchestrator.cli", "forgepool.workers.order.entry", "forgepool.supervisor.entry",
     "forgepool.workers.llm.wires.anthropic", "forgepool.workers.llm.wires.openai_chat",
-    "forgepool.workers.tools.mcp.session", "forgepool.workers.tools.lsp.conversation",
+    "forgepool.workers.tools.mcp.servers", "forgepool.workers.tools.lsp.conversation",
     "kombu.transport.redis", "celery.bin.celery",
 ):
     importlib.import_module(name)

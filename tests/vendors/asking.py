@@ -6,9 +6,8 @@ from typing import Any
 from vendors.answers import Wire
 from vendors.server import VendorServer
 
-from forgepool.workers.llm.endpoint import Endpoint
 from forgepool.workers.llm.messages import Text, ToolResult, Turn, user
-from forgepool.workers.llm.provider import ModelRequest, Provider, ToolOffer
+from forgepool.workers.llm.provider import Endpoint, ModelRequest, Provider, ToolOffer
 from forgepool.workers.llm.wires.anthropic import AnthropicMessages
 from forgepool.workers.llm.wires.openai_chat import OpenAIChat
 from forgepool.workers.llm.wires.openai_responses import OpenAIResponses

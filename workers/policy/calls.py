@@ -14,8 +14,8 @@ from forgepool.workers.policy.layers import Policy
 from forgepool.workers.policy.matching import Access
 from forgepool.workers.policy.rules.place import Ground
 from forgepool.workers.policy.rules.rule import READERS, SHELLS, STRICTNESS, WRITERS
-from forgepool.workers.tools.files.patches.patch import Add, Delete, Update, read_patch
-from forgepool.workers.tools.refusal import ToolRefused
+from forgepool.workers.tools.files.patch import Add, Delete, Update, read_patch
+from forgepool.workers.tools.workplace import ToolRefused
 
 
 def judge_call(policy: Policy, tool: str, arguments: Mapping[str, JsonValue], ground: Ground) -> PolicyJudgement:

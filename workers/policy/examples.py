@@ -13,7 +13,8 @@ from forgepool.workers.policy.rules.host import HostPattern
 from forgepool.workers.policy.rules.place import Ground, Unresolved
 from forgepool.workers.policy.rules.rule import PolicyRule
 from forgepool.workers.schema.policy_rules import RuleEntry
-from forgepool.workers.shell.interpret.read_script import ShellScript, read_script
+from forgepool.workers.shell.language.script import ShellScript
+from forgepool.workers.shell.read_script import read_script
 
 _NOWHERE = Ground(root=Path("/nonexistent/worktree"), home=Path("/nonexistent/home"))
 """Where paths of examples lie: nothing on the disk says what they are."""

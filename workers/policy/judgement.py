@@ -20,8 +20,7 @@ from forgepool.workers.policy.rules.host import HostPattern
 from forgepool.workers.policy.rules.place import Ground, ResolvedPath, Unresolved, unknown
 from forgepool.workers.policy.rules.rule import STRICTNESS
 from forgepool.workers.schema.policy_rules import Decision
-from forgepool.workers.shell.interpret.known_programs import find_written
-from forgepool.workers.shell.interpret.read_script import (
+from forgepool.workers.shell.language.script import (
     Execution,
     Fact,
     Redirect,
@@ -29,8 +28,9 @@ from forgepool.workers.shell.interpret.read_script import (
     ShellWord,
     Unparseable,
     VariableAssignment,
-    read_script,
 )
+from forgepool.workers.shell.programs.known_programs import find_written
+from forgepool.workers.shell.read_script import read_script
 
 _MOST_SCRIPT_BYTES = 32 * 1024
 _STREAMS = ("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/zero", "/dev/full")

@@ -9,23 +9,81 @@ and kills whatever else it is given. When the host's own parent dies (a one-mach
 sends it SIGUSR1 and it takes everything with it.
 """
 
+import gc
+import importlib
 import os
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
 import structlog
 
-from forgepool.workers.queue import celery_main, presence
-from forgepool.workers.queue.broker import BrokerAway, connect
+from forgepool.workers.queue import leases
+from forgepool.workers.queue.broker import (
+    CHECKS,
+    LANDINGS,
+    ORDERS,
+    REVIEWS,
+    BrokerAway,
+    Queue,
+    app,
+    connect,
+    use_broker,
+)
 from forgepool.workers.sandbox.processes import tree
 from forgepool.workers.sandbox.processes.fork import Fork, go_on_beside
 from forgepool.workers.sandbox.processes.process_group import find_abandoned
 from forgepool.workers.sandbox.processes.scratch import scratch
+from forgepool.workers.schema.logs import log_to_stderr
 from forgepool.workers.schema.settings import Settings, whole_environment
+from forgepool.worktrees.git.git import git_version
+
+_NEEDED: dict[Queue, tuple[str, ...]] = {
+    ORDERS: (
+        "forgepool.workers.order.run_order",
+        "forgepool.workers.agents.command",
+        "forgepool.workers.agents.builtin.agent",
+    ),
+    CHECKS: ("forgepool.supervisor.gate.check_entry",),
+    LANDINGS: ("forgepool.supervisor.gate.land",),
+    REVIEWS: (),
+}
+"""By queue, what every message of it needs."""
+
+
+def import_needed(queues: Iterable[Queue]) -> None:
+    """Once, before the forks: a process per message must not import anew what every message needs."""
+    # What is imported stays: the collector would look through it again and again, and find nothing.
+    gc.disable()
+    for queue in queues:
+        for name in _NEEDED[queue]:
+            importlib.import_module(name)
+    gc.enable()
+    git_version()
+
+
+def work(queues: tuple[Queue, ...], concurrency: int) -> None:
+    """Serves messages of these queues, so many at once, until SIGTERM. Reads its broker from the settings."""
+    settings = Settings()
+    log_to_stderr()
+    use_broker(settings.broker_url or "")
+    app.worker_main(
+        [
+            "worker",
+            f"--queues={','.join(queues)}",
+            f"--concurrency={concurrency}",
+            "--pool=prefork",
+            "--loglevel=WARNING",
+            "--without-gossip",
+            "--without-mingle",
+            "--without-heartbeat",
+            f"--hostname=forgepool-{'-'.join(queues)}@{settings.host}",
+        ]
+    )
+
 
 log = structlog.get_logger()
 
@@ -96,7 +154,7 @@ class _Worker:
     def _work(self) -> None:
         # The folder is the host's: its lock must not outlive the host in this process.
         os.close(self.place.lock_fd)
-        celery_main.work(self.post.queues, self.post.concurrency)
+        work(self.post.queues, self.post.concurrency)
 
 
 class _Watch:
@@ -110,7 +168,7 @@ class _Watch:
         self.announced = 0.0
         self.since = time.time()
         self.workers = [_Worker(post, settings) for post in posts]
-        celery_main.import_needed(queue for post in posts for queue in post.queues)
+        import_needed(queue for post in posts for queue in post.queues)
         signal.signal(signal.SIGTERM, self._ask)
         signal.signal(signal.SIGINT, self._ask)
         signal.signal(PARENT_DIED, self._end)
@@ -173,19 +231,19 @@ class _Watch:
         try:
             for worker in self.workers:
                 if worker.running():
-                    presence.announce(self.client, self._present(worker.post))
+                    leases.announce(self.client, self._present(worker.post))
         except BrokerAway:
             self.announced = time.monotonic() - _ANNOUNCE_S + 0.5
 
     def _withdraw(self) -> None:
         try:
             for worker in self.workers:
-                presence.withdraw(self.client, self._present(worker.post))
+                leases.withdraw(self.client, self._present(worker.post))
         except BrokerAway:
             return
 
-    def _present(self, post: WorkerPost) -> presence.Present:
-        return presence.Present(
+    def _present(self, post: WorkerPost) -> leases.Present:
+        return leases.Present(
             host=self.settings.host,
             pid=os.getpid(),
             queues=post.queues,

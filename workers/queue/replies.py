@@ -5,13 +5,14 @@ A stream costs 0.7 ms from the end of a task to its reader, with one or a thousa
 a restart of the orchestrator. Celery's result backend is not used: polling it costs a hundred times the commands.
 """
 
+import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, cast
 
 from forgepool.workers.queue.broker import BrokerAway, Redis
 from forgepool.workers.queue.leases import keep_s, key_of_done
-from forgepool.workers.schema.orders import Message
+from forgepool.workers.schema.orders import Message, WorkOrder
 
 _KEPT_ANSWERS = 20_000
 _ANSWER_FOR_S = 900.0
@@ -71,3 +72,88 @@ def read(client: Redis, run: str, *, after: str, wait_s: float) -> Iterator[tupl
     for _, entries in cast(list[tuple[str, list[tuple[str, dict[str, str]]]]], reply or []):
         for entry_id, fields in entries:
             yield entry_id, fields["m"]
+
+
+_FIRST_LOOK_S, _LOOK_S = 0.02, 0.5
+"""An orchestrator is seldom away; who must wait for it looks less often."""
+_ASK_AGAIN_S = 2.0
+_KEEP_S = 24 * 3600
+_NUMBER_BITS = 53
+"""What every reader of JSON takes for a whole number."""
+
+
+class PathRequest(Message):
+    """May this order touch these paths, too?"""
+
+    kind: Literal["paths_asked"] = "paths_asked"
+    order_id: str
+    token: str
+    number: int
+    """Of the asking: the same number is the same question, whichever host asks it again; no order is in it."""
+    paths: tuple[str, ...]
+
+
+class PathsAnswer(Message):
+    verdict: Literal["granted", "queued", "refused"]
+    """`queued`: somebody holds some of them, or reads them; the task gets them at its next start."""
+    why: str = ""
+    """One sentence, where they are not granted."""
+
+    @property
+    def granted(self) -> bool:
+        return self.verdict == "granted"
+
+
+def ask_paths(
+    client: Redis,
+    order: WorkOrder,
+    paths: Sequence[str],
+    *,
+    stop: Callable[[], bool],
+    left_s: Callable[[], float],
+) -> PathsAnswer:
+    """
+    What the orchestrator says. It answers at once; who waits longer waits for an orchestrator or a Redis that is away.
+
+    Paths the task holds already may be among them. Refused, too, when `stop` turns true or no time is left meanwhile.
+    """
+    # By chance, not by the clock: an order delivered again may be asking on a host whose clock is behind.
+    question = PathRequest(
+        order_id=order.order_id, token=order.token, number=secrets.randbits(_NUMBER_BITS), paths=tuple(paths)
+    )
+    ask_at = 0.0
+    look_s = _FIRST_LOOK_S
+    while not stop() and left_s() > 0:
+        if time.monotonic() >= ask_at:
+            ask_at = time.monotonic() + _ASK_AGAIN_S
+            _ask(client, order, question)
+        answer = _answer(client, question)
+        if answer is not None:
+            return answer
+        time.sleep(look_s)
+        look_s = min(_LOOK_S, look_s * 1.5)
+    return PathsAnswer(verdict="refused", why="the attempt came to its end before anybody answered")
+
+
+def reply(client: Redis, order_id: str, number: int, answer: PathsAnswer) -> None:
+    """Answers a question; answered again, it says the same."""
+    client.set(_key(order_id, number), answer.encode(), ex=_KEEP_S)
+
+
+def _ask(client: Redis, order: WorkOrder, question: PathRequest) -> None:
+    try:
+        tell(client, order.run, question)
+    except BrokerAway:
+        return
+
+
+def _answer(client: Redis, question: PathRequest) -> PathsAnswer | None:
+    try:
+        said = cast(str | None, client.get(_key(question.order_id, question.number)))
+    except BrokerAway:
+        return None
+    return None if said is None else PathsAnswer.model_validate_json(said)
+
+
+def _key(order_id: str, number: int) -> str:
+    return f"forgepool:paths:{order_id}:{number}"

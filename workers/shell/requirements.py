@@ -11,13 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from forgepool.workers.shell.parse.parser import Parser
-from forgepool.workers.shell.parse.syntax import AndOrList, Function, Pipeline, Sequence, Simple, Statement
-from forgepool.workers.shell.parse.words import read_word
+from forgepool.workers.shell.language.parser import Parser
+from forgepool.workers.shell.language.refusal import Refusal, encode
+from forgepool.workers.shell.language.scanner import Scanner
+from forgepool.workers.shell.language.syntax import AndOrList, Function, Pipeline, Sequence, Simple, Statement
+from forgepool.workers.shell.language.words import read_word
 from forgepool.workers.shell.programs.builtins import BUILTINS
-from forgepool.workers.shell.scan.limits import encode
-from forgepool.workers.shell.scan.refusal import Refusal
-from forgepool.workers.shell.scan.scanner import Scanner
 
 _INTERPRETER = re.compile(r"(?:python|pypy)[\d.]*|node|ruby|perl|php|lua|Rscript|sh|bash|dash|zsh|ksh")
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*")

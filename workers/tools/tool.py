@@ -10,8 +10,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from forgepool.workers.llm.messages import ToolCall
 from forgepool.workers.llm.provider import ToolOffer
-from forgepool.workers.tools.refusal import ToolRefused
-from forgepool.workers.tools.workplace import Workplace
+from forgepool.workers.tools.workplace import ToolRefused, Workplace
 
 
 class Arguments(BaseModel):

@@ -8,14 +8,12 @@ sent from its first byte on; what all phases and families share therefore comes 
 from collections.abc import Iterable, Sequence
 
 from forgepool.workers.sandbox.run.background import Background
-from forgepool.workers.tools.commands.background import background_tools
-from forgepool.workers.tools.commands.run import BASH
+from forgepool.workers.tools.commands.run import BASH, background_tools
+from forgepool.workers.tools.files.apply_patch import APPLY_PATCH
 from forgepool.workers.tools.files.edit import EDIT_FILE
-from forgepool.workers.tools.files.patches.apply_patch import APPLY_PATCH
-from forgepool.workers.tools.files.read import READ_FILE
-from forgepool.workers.tools.files.search.grep import GREP
-from forgepool.workers.tools.files.search.listing import GLOB
-from forgepool.workers.tools.files.write import WRITE_FILE
+from forgepool.workers.tools.files.grep import GREP
+from forgepool.workers.tools.files.listing import GLOB
+from forgepool.workers.tools.files.text_file import READ_FILE, WRITE_FILE
 from forgepool.workers.tools.tool import Tool
 
 _SHARED: tuple[Tool, ...] = (READ_FILE, GLOB, GREP)

@@ -16,9 +16,12 @@ from io import FileIO
 from pathlib import Path
 
 from forgepool.workers.schema.confinement import Confinement
-from forgepool.workers.tools.refusal import ToolRefused
 from forgepool.worktrees.git.beneath import Beneath
 from forgepool.worktrees.git.git import Git
+
+
+class ToolRefused(Exception):
+    """A call that cannot be carried out; the sentence is for the model and says what would be right."""
 
 
 class HeldFolder:

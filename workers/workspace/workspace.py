@@ -25,7 +25,7 @@ from forgepool.workers.schema.orders import WorkOrder
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong, Mistake
 from forgepool.workers.tools.commands.run import interpreter
-from forgepool.workers.tools.turns.endings import GRANTED, Permission
+from forgepool.workers.tools.endings import GRANTED, Permission
 from forgepool.workers.workspace.assets import VARIABLE, lay_out
 from forgepool.workers.workspace.dependencies import SetupSite, provide
 from forgepool.worktrees.checkouts.checkout import Checkout, Unusable, lease_checkout
@@ -200,7 +200,7 @@ class Workspace:
         if not wanted or not owns or self.settings.broker_url is None:
             return GRANTED
         from forgepool.workers.queue.broker import connect
-        from forgepool.workers.queue.path_requests import ask_paths
+        from forgepool.workers.queue.replies import ask_paths
 
         with connect(self.settings.broker_url) as client:
             answer = ask_paths(client, self.order, wanted, stop=stop, left_s=left_s)

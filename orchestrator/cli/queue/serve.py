@@ -2,53 +2,40 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from forgepool.orchestrator.cli.output.live import event_style
-from forgepool.orchestrator.cli.output.say import complain, printable, say, say_json
-from forgepool.orchestrator.cli.output.terminal import print_table
-from forgepool.orchestrator.cli.queue import requests
-from forgepool.orchestrator.cli.queue.find_queue import Hub, Server, TokenFile, hub_queues, one_of, server_queue
-from forgepool.orchestrator.cli.queue.requests import Entry, Json, Target
-from forgepool.orchestrator.cli.queue.waiting import wait_for
-from forgepool.orchestrator.cli.run.running import Broker, Sandbox, listen_to_ctrl_c, listen_to_run, settings_with
+from forgepool.orchestrator.cli.output.progress import event_style
+from forgepool.orchestrator.cli.output.say import complain, printable, say
+from forgepool.orchestrator.cli.queue import control
+from forgepool.orchestrator.cli.queue.submit import explain, status, submit
+from forgepool.orchestrator.cli.run.run import Broker, Sandbox, listen_to_ctrl_c, listen_to_run, settings_with
 from forgepool.orchestrator.decisions.plan_index import PeoplesReview
-from forgepool.orchestrator.decisions.queue.submissions import CLASSES
 from forgepool.orchestrator.journal.queue_rules import BadFreeze, GateRules, refuse_endless
-from forgepool.orchestrator.journal.store import Recorded, is_being_written
+from forgepool.orchestrator.journal.store import Recorded
 from forgepool.orchestrator.merge_queue.bot.service import EVERY_S, Connection, bot_beside
 from forgepool.orchestrator.merge_queue.forges.protocol import LABEL
-from forgepool.orchestrator.merge_queue.http.service import api_beside
-from forgepool.orchestrator.merge_queue.lookup import find_entry, gates_called
-from forgepool.orchestrator.merge_queue.remote.hub import HubQueue, explain_entry, show_board
+from forgepool.orchestrator.merge_queue.http_server import api_beside
 from forgepool.orchestrator.merge_queue.serve.serve import Beside, posts
 from forgepool.orchestrator.merge_queue.serve.serve import serve as keep
-from forgepool.orchestrator.merge_queue.submit import Wish
-from forgepool.orchestrator.merge_queue.submit import submit as give
 from forgepool.orchestrator.reports.event_text import telling_lines
-from forgepool.orchestrator.reports.queue_board import Board, board_of, entry_of
-from forgepool.orchestrator.reports.queue_status import EntryStanding
-from forgepool.orchestrator.reports.queue_text import gate_sentence
+from forgepool.orchestrator.reports.queue_board import gate_sentence
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.loop import Wishes
 from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.run import RunState
-from forgepool.workers.schema.settings import Settings
-from forgepool.worktrees.git.git import GitFailed, without_password
 
 Words = list[str] | None
-Shown = tuple[Board, str]
 
 
 def register(queue: typer.Typer, *, hidden: bool = False) -> None:
     for command in (serve, submit, status, explain):
         queue.command(hidden=hidden)(command)
-    requests.register(queue, hidden=hidden)
+    control.register(queue, hidden=hidden)
 
 
 def serve(
@@ -175,154 +162,3 @@ def _tell(column: int, state: RunState, recorded: Sequence[Recorded]) -> None:
             say(f"{stamp} {target}{printable(said)}", style=event_style(one.event))
         for line in telling_lines(one):
             say(f"         {' ' * len(target)}| {printable(line)}")
-
-
-def submit(
-    what: Annotated[str, typer.Argument(metavar="BRANCH|COMMIT", help="What to submit.")],
-    repo: Annotated[str, typer.Option(help="The clone that has the branch.")] = ".",
-    hub: Annotated[
-        str | None, typer.Option(help="The repository to submit to; default: the clone's origin, or itself.")
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option(help="The queue's branch; default: the repository's default branch.")
-    ] = None,
-    name: Annotated[str | None, typer.Option(help="What to call the entry; default: the branch's name.")] = None,
-    priority: Annotated[str, typer.Option(metavar="CLASS", help=f"{', '.join(CLASSES)}.")] = "normal",
-    depends_on: Annotated[
-        Words, typer.Option(metavar="ENTRY", help="An entry that has to land first; may be given again.")
-    ] = None,
-    landing: Annotated[
-        str | None, typer.Option(metavar="STYLE", help="merge, squash or rebase; default: merge.")
-    ] = None,
-    by: Annotated[str | None, typer.Option(help="Who submits; default: the commit's author.")] = None,
-    agent: Annotated[str | None, typer.Option(help="The agent that wrote it, if one did: it is reviewed then.")] = None,
-    family: Annotated[Words, typer.Option(help="Family of a model that wrote it; may be given again.")] = None,
-    wait: Annotated[
-        bool, typer.Option("--wait", help="Follow it until it has landed or was returned; Ctrl-C leaves it queued.")
-    ] = False,
-    as_json: Json = False,
-) -> int:
-    """
-    Submit a branch or commit to the queue. It is one push: once this returns, it is safe, whether a queue is being
-    served or not.
-
-    With --wait the exit status is the outcome's: 0 landed, 1 returned, 3 infrastructure, 130 interrupted.
-    """
-    wish = Wish(
-        what=what,
-        repo=repo,
-        hub=hub,
-        target=target,
-        name=name,
-        klass=priority,
-        needs=tuple(depends_on or ()),
-        by=by,
-        style=landing,
-        agent=agent,
-        family=tuple(family or ()),
-    )
-    mirror, done = give(wish, Settings())
-    queue = HubQueue(mirror, done.target)
-    if not as_json:
-        say(f"'{done.name}' ({done.commit[:12]}) is submitted to {done.target} of {without_password(done.hub)}")
-    if wait:
-        return wait_for(queue, done, as_json=as_json)
-    silence = _silence(queue)
-    if as_json:
-        say_json({**asdict(done), "silence": silence})
-    elif silence:
-        say(f"{silence[:1].upper()}{silence[1:]}: '{done.name}' is queued, and will be picked up when one starts.")
-    else:
-        say(f"how it stands: forgepool queue explain {done.name}")
-    return 0
-
-
-def _silence(queue: HubQueue) -> str:
-    """Empty also where the hub does not say: what was submitted is safe."""
-    try:
-        return queue.look().silence
-    except GitFailed:
-        return ""
-
-
-def status(
-    target: Target = None,
-    hub: Hub = None,
-    server: Server = None,
-    token_file: TokenFile = None,
-    as_json: Json = False,
-) -> int:
-    """Show the entries in line, in their order, then those that ended last; of one queue or of all."""
-    shown = _boards(target, hub, server, token_file)
-    if as_json:
-        told = [{**board.status_json(), "silence": silence} for board, silence in shown]
-        say_json(told[0] if len(told) == 1 else {"gates": told})
-        return 0
-    for at, (board, silence) in enumerate(shown):
-        if at:
-            say("")
-        _tell_status(board, silence)
-    return 0
-
-
-def _boards(target: str | None, hub: str | None, server: str | None, token_file: Path | None) -> list[Shown]:
-    """Each queue's board, and a sentence where it is not being served."""
-    settings = Settings()
-    if server is not None:
-        return [(server_queue(server, token_file, settings).board(), "")]
-    queues = hub_queues(hub, target, settings)
-    if queues is not None:
-        return [show_board(one) for one in queues]
-    now = time.time()
-    kept = gates_called(settings, target)
-    return [(board_of(one.state(), now, one.options.trials), _unserved(one)) for one in kept]
-
-
-def _unserved(kept: KeptRun) -> str:
-    return "" if is_being_written(kept.folder) else f"no queue is serving {kept.options.target} from this home now"
-
-
-def _tell_status(board: Board, silence: str) -> None:
-    say(f"{board.target} of {board.hub} at {board.tip[:12]}, {board.in_line} in line")
-    if silence:
-        say(f"{silence[:1].upper()}{silence[1:]}; what is submitted waits in the hub until one starts.")
-    for line in (board.overload, board.frozen):
-        if line:
-            say(line)
-    if why := board.paused or board.shut:
-        say(f"the queue is paused: {why}; open it with: forgepool queue resume --target {board.target}")
-    rows = [_row(one.stand) for one in board.entries]
-    print_table(("entry", "state", "rev", "class", "by", "why"), rows[:_MOST_ROWS])
-    if len(rows) > _MOST_ROWS:
-        say(f"and {len(rows) - _MOST_ROWS} more, which --json has")
-
-
-_MOST_ROWS = 60
-
-
-def _row(one: EntryStanding) -> tuple[str, ...]:
-    return (one.entry, one.state, str(one.revision), one.klass, one.by, one.why)
-
-
-def explain(
-    entry: Entry,
-    target: Target = None,
-    hub: Hub = None,
-    server: Server = None,
-    token_file: TokenFile = None,
-    as_json: Json = False,
-) -> int:
-    """Say in one paragraph why an entry waits or was returned, with the command that shows it again."""
-    settings = Settings()
-    if server is not None:
-        told = server_queue(server, token_file, settings).entry(entry).entries[0]
-    elif (queues := hub_queues(hub, target, settings)) is not None:
-        told = explain_entry(one_of(queues, entry), entry)
-    else:
-        one = find_entry(settings, entry, target)
-        told = entry_of(one.state, one.name, time.time())
-    if as_json:
-        say_json(told.as_json())
-    else:
-        say(told.explained)
-    return 0

@@ -1,22 +1,40 @@
 """Whether a change that is ready at the forge may enter the gate now, and as what."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from forgepool.orchestrator.decisions.queue.intake import take_in
 from forgepool.orchestrator.decisions.queue.submissions import Submission
 from forgepool.orchestrator.journal.events import EntryRefused
-from forgepool.orchestrator.merge_queue.bot.memory import Given
-from forgepool.orchestrator.merge_queue.forges.codeowners import PLACES, Codeowners, Dialect, read_codeowners
-from forgepool.orchestrator.merge_queue.forges.consent import wanting
-from forgepool.orchestrator.merge_queue.forges.intake import StatusReport
+from forgepool.orchestrator.merge_queue.bot.intake import Given, StatusReport
+from forgepool.orchestrator.merge_queue.forges.codeowners import PLACES, Codeowners, Dialect, Missing, read_codeowners
 from forgepool.orchestrator.merge_queue.forges.protocol import Forge, ForgeRefused, PullRequest
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TERMINAL
 from forgepool.worktrees.commits.changes import FileTooLarge, changes, list_touched_paths, read_file
 from forgepool.worktrees.git.git import CommitId
 from forgepool.worktrees.hub.mirror import Mirror
+
+
+def wanting(forge: Forge, change: PullRequest, paths: Iterable[str], owners: Codeowners) -> tuple[Missing, ...]:
+    """
+    The approvals that are still missing; the forge is asked only where somebody owns one of the paths.
+
+    `paths` are those that the change differs in from the target, of a rename both; `owners` is the target's file.
+
+    Raises:
+        ForgeRefused, ForgeAway: nothing is known of the approvals, so there are none.
+    """
+    touched = tuple(paths)
+    asked = owners.owners_wanted(touched)
+    if not asked:
+        return ()
+    approved = forge.find_approvers(change)
+    if not approved:
+        return owners.missing_approvals(touched, ())
+    members = {owner: found for owner in asked if (found := forge.members_of(owner)) is not None}
+    return owners.missing_approvals(touched, approved, members)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import structlog
 
 from forgepool.orchestrator.merge_queue.bot.admission import Door
-from forgepool.orchestrator.merge_queue.bot.memory import load_memory
+from forgepool.orchestrator.merge_queue.bot.intake import load_memory
 from forgepool.orchestrator.merge_queue.bot.rounds import Bot
 from forgepool.orchestrator.merge_queue.forges import github, gitlab
 from forgepool.orchestrator.merge_queue.forges.api import Api
 from forgepool.orchestrator.merge_queue.forges.codeowners import Dialect
 from forgepool.orchestrator.merge_queue.forges.protocol import LABEL, Forge, ForgeAway, ForgeRefused
 from forgepool.orchestrator.merge_queue.serve.serve import Beside
-from forgepool.orchestrator.merge_queue.view import QueueView
+from forgepool.orchestrator.reports.queue_board import QueueView
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.workers.schema.settings import Settings

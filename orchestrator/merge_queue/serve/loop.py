@@ -29,8 +29,8 @@ from forgepool.orchestrator.journal.events import (
     TipMoved,
 )
 from forgepool.orchestrator.journal.inbox import PersonRequest
-from forgepool.orchestrator.merge_queue.publish import Notices
-from forgepool.orchestrator.merge_queue.serve.entry_refs import (
+from forgepool.orchestrator.merge_queue.serve.hub_refs import (
+    Notices,
     forgettable,
     pin,
     pin_again,
@@ -38,9 +38,8 @@ from forgepool.orchestrator.merge_queue.serve.entry_refs import (
     pins_of,
     remove,
 )
-from forgepool.orchestrator.merge_queue.serve.slots import SharedSlots
-from forgepool.orchestrator.reports.queue_board import RequestReply
-from forgepool.orchestrator.reports.queue_text import gate_sentence
+from forgepool.orchestrator.merge_queue.serve.multi import SharedSlots
+from forgepool.orchestrator.reports.queue_board import RequestReply, gate_sentence
 from forgepool.orchestrator.run.loop import Ending, Loop
 from forgepool.orchestrator.state.run import with_branches
 from forgepool.orchestrator.state.task import IllegalStep

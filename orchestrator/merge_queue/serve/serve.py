@@ -11,14 +11,12 @@ from forgepool.orchestrator.journal.events import GateRuled, RunResumed, RunStar
 from forgepool.orchestrator.journal.queue_rules import GateRules
 from forgepool.orchestrator.journal.store import Journal
 from forgepool.orchestrator.launch import embedded
-from forgepool.orchestrator.launch.child_processes import ChildProcesses, mirror_aside
-from forgepool.orchestrator.launch.embedded import Embedded
+from forgepool.orchestrator.launch.embedded import ChildProcesses, Embedded, mirror_aside
 from forgepool.orchestrator.launch.prerequisites import prove_home, prove_sandbox, prove_transport, prove_writable
 from forgepool.orchestrator.launch.session import Listener, begin
-from forgepool.orchestrator.merge_queue.publish import Notices
+from forgepool.orchestrator.merge_queue.serve.hub_refs import Notices
 from forgepool.orchestrator.merge_queue.serve.loop import GateLoop
-from forgepool.orchestrator.merge_queue.serve.multi import Leave, keep_together, make_shared
-from forgepool.orchestrator.merge_queue.serve.slots import SharedSlots
+from forgepool.orchestrator.merge_queue.serve.multi import Leave, SharedSlots, keep_together, make_shared
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun, Hub, open_hub
 from forgepool.orchestrator.run.loop import WAIT_S, Wishes

@@ -15,7 +15,7 @@ from forgepool.supervisor.checks.results.problems import UnreadableOutput, repor
 from forgepool.supervisor.checks.results.reports import Collected, ReportOptions, SuiteReport, collect
 from forgepool.workers.sandbox.run.process import Ended
 from forgepool.workers.schema.orders import Message
-from forgepool.workers.tools.commands.verdicts import find_failed_runner, find_passed_runner, plain, why_broken
+from forgepool.workers.tools.commands.runners import find_failed_runner, find_passed_runner, plain, why_broken
 
 _MOST_BYTES = 2 * 1024 * 1024
 _MOST_BYTES_OF_PROBLEMS = 64 * 1024 * 1024
@@ -141,7 +141,7 @@ def of_asked(ended: Ended, asked: ReportOptions) -> Evidence:
 
 def runners_in(output: str) -> dict[str, Counted]:
     """
-    Every runner that sums up in an output (`workers.tools.commands.verdicts.plain`), and how many tests it says ran.
+    Every runner that sums up in an output (`workers.tools.commands.runners.plain`), and how many tests it says ran.
     """
     found = dict(_summed_up(output))
     if (packages := _GO_PACKAGE.findall(output)) and "go test" not in found:

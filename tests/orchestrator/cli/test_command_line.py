@@ -11,8 +11,7 @@ import typer
 import warm
 from terminal import on_terminal
 
-from forgepool.orchestrator.cli.app import app
-from forgepool.orchestrator.cli.commands import _GROUPS, START
+from forgepool.orchestrator.cli.app import _GROUPS, START, app
 from forgepool.workers.schema.error_lines import without_escapes
 
 ROOT = Path(__file__).parents[3]

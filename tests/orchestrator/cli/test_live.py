@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from plans import begun, course, task
 
-from forgepool.orchestrator.cli.run.running import listen_to_ctrl_c, listen_to_run
+from forgepool.orchestrator.cli.run.run import listen_to_ctrl_c, listen_to_run
 from forgepool.workers.schema.settings import Settings
 
 

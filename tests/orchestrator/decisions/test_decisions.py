@@ -17,7 +17,7 @@ from plans import (
     verdict,
 )
 
-from forgepool.orchestrator.cli.output.outcome import exit_status
+from forgepool.orchestrator.cli.output.progress import exit_status
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.locks import waits_for
 from forgepool.orchestrator.decisions.plan_index import PlanIndex

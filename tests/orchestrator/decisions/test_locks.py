@@ -29,7 +29,7 @@ from forgepool.orchestrator.plan.readiness import PATIENCE
 from forgepool.orchestrator.run.dispatch import order
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IllegalStep
-from forgepool.workers.queue import path_requests
+from forgepool.workers.queue import replies
 from forgepool.workers.schema.orders import ReasonPack
 
 
@@ -37,8 +37,8 @@ def asked(name: str, *paths: str, number: int = 1, attempt: int = 1) -> PathsAsk
     return PathsAsked(task=name, attempt=attempt, number=number, paths=paths)
 
 
-def question(name: str, paths: Sequence[str], *, number: int = 1, token: str = "t") -> path_requests.PathRequest:
-    return path_requests.PathRequest(order_id=f"{RUN}.{name}.1", token=token, number=number, paths=tuple(paths))
+def question(name: str, paths: Sequence[str], *, number: int = 1, token: str = "t") -> replies.PathRequest:
+    return replies.PathRequest(order_id=f"{RUN}.{name}.1", token=token, number=number, paths=tuple(paths))
 
 
 def answers(of: PlanIndex, state: RunState, *, now: float = 100.0) -> list[Event]:

@@ -22,8 +22,7 @@ from forgepool.supervisor.messages import (
     Review,
     ReviewRequest,
 )
-from forgepool.workers.queue.path_requests import PathRequest
-from forgepool.workers.queue.replies import MessageStarted
+from forgepool.workers.queue.replies import MessageStarted, PathRequest
 from forgepool.workers.schema.orders import BuiltinAgent, Outcome, Spent, WorkOrder, WorkResult
 
 NOTHING, UNSEEN = Spent(), SeenUse()

@@ -23,14 +23,13 @@ from plans import (
     verdict,
 )
 
-from forgepool.orchestrator.cli.output.outcome import tell_wanted
+from forgepool.orchestrator.cli.output.progress import tell_wanted
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded
 from forgepool.orchestrator.plan.entries import GateOptions, Wave
 from forgepool.orchestrator.reports.event_text import sentence, telling_lines
-from forgepool.orchestrator.reports.flakes import flake_scores
-from forgepool.orchestrator.reports.report import report_lines
+from forgepool.orchestrator.reports.report import flake_scores, report_lines
 from forgepool.orchestrator.reports.status import standing
 from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions
 from forgepool.orchestrator.state.fold import apply

@@ -14,11 +14,10 @@ from forgepool.orchestrator.journal.inbox import waiting
 from forgepool.orchestrator.journal.store import Journal, read
 from forgepool.orchestrator.run.loop import Loop, Wishes
 from forgepool.orchestrator.run.transport import Link
-from forgepool.workers.queue import path_requests
+from forgepool.workers.queue import replies
 from forgepool.workers.queue.broker import Redis
 from forgepool.workers.queue.leases import Lease, claim
-from forgepool.workers.queue.path_requests import PathRequest, PathsAnswer
-from forgepool.workers.queue.replies import tell
+from forgepool.workers.queue.replies import PathRequest, PathsAnswer, tell
 from forgepool.worktrees.git.git import Git
 from forgepool.worktrees.hub.mirror import Mirror
 
@@ -74,7 +73,7 @@ class Turning:
         self.loop._turn()
 
     def reply(self, to: PathRequest) -> PathsAnswer | None:
-        return path_requests._answer(self.redis, to)
+        return replies._answer(self.redis, to)
 
     def lose_replies(self) -> None:
         self.redis.delete(*self.redis.keys("forgepool:paths:*"))

@@ -9,11 +9,10 @@ from servers import RedisServer
 
 from forgepool.orchestrator.run.transport import Findings, LeaseWatch, Link
 from forgepool.orchestrator.state.run import RunState
-from forgepool.workers.queue import path_requests
+from forgepool.workers.queue import replies
 from forgepool.workers.queue.broker import Redis, connect
 from forgepool.workers.queue.leases import Lease, claim
-from forgepool.workers.queue.path_requests import PathRequest, PathsAnswer
-from forgepool.workers.queue.replies import answer, tell
+from forgepool.workers.queue.replies import PathRequest, PathsAnswer, answer, tell
 
 MESSAGE = f"{RUN}.a.1"
 
@@ -167,7 +166,7 @@ def test_a_question_comes_with_the_answers_and_its_reply_finds_who_asked(redis: 
     tell(redis, RUN, asked)
     assert list(link.answers(wait_s=0.01)) == [asked]
     link.reply(MESSAGE, 3, PathsAnswer(verdict="granted"))
-    assert path_requests._answer(redis, asked) == PathsAnswer(verdict="granted")
+    assert replies._answer(redis, asked) == PathsAnswer(verdict="granted")
 
 
 def test_a_run_that_has_ended_leaves_nothing_behind(redis: Redis, link: Link) -> None:

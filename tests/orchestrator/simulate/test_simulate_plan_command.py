@@ -9,7 +9,7 @@ import pytest
 import typer
 from people import Person, person_in
 
-from forgepool.orchestrator.cli.tools.simulating_plan import plan
+from forgepool.orchestrator.cli.simulate import plan
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 
 PLAN = """

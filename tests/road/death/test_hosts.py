@@ -13,7 +13,7 @@ from kit import Machine, Repository, Started, command, events_of, make_repositor
 from processes import kill_all
 
 from forgepool.orchestrator.journal import events as e
-from forgepool.workers.queue import leases, presence
+from forgepool.workers.queue import leases
 from forgepool.workers.queue.broker import BrokerRefused, Redis, connect, ping
 from forgepool.workers.sandbox.run import service
 from forgepool.workers.sandbox.run.service import Service
@@ -78,7 +78,7 @@ def redis(broker: str) -> Iterator[Redis]:
 def _worker(machine: Machine, redis: Redis) -> Started:
     """A host at work: two messages at once, of all kinds."""
     started = machine.start("worker", "--concurrency", "2")
-    wait_until(lambda: machine.name in {one.host for one in presence.present(redis)}, f"{machine.name} to appear")
+    wait_until(lambda: machine.name in {one.host for one in leases.present(redis)}, f"{machine.name} to appear")
     return started
 
 

@@ -16,12 +16,11 @@ from forgepool.workers.policy.sources import policy_of
 from forgepool.workers.sandbox.run.background import Background
 from forgepool.workers.schema.orders import Reply, Unattended
 from forgepool.workers.tools.commands.run import BASH
-from forgepool.workers.tools.files.patches.apply_patch import APPLY_PATCH
-from forgepool.workers.tools.files.read import READ_FILE
-from forgepool.workers.tools.files.write import WRITE_FILE
+from forgepool.workers.tools.endings import ASK, finish_tool
+from forgepool.workers.tools.files.apply_patch import APPLY_PATCH
+from forgepool.workers.tools.files.text_file import READ_FILE, WRITE_FILE
 from forgepool.workers.tools.tool import PersonAsked, Tool
 from forgepool.workers.tools.toolset import reading, working
-from forgepool.workers.tools.turns.endings import ASK, finish_tool
 
 
 class Desk:

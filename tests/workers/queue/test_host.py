@@ -11,7 +11,7 @@ from pathlib import Path
 from servers import RedisServer
 
 from forgepool.workers.queue.broker import Redis, connect
-from forgepool.workers.queue.presence import Present, present
+from forgepool.workers.queue.leases import Present, present
 from forgepool.workers.sandbox.processes import tree
 
 

@@ -7,8 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from forgepool.workers.queue.broker import Redis
-from forgepool.workers.queue.path_requests import PathRequest, PathsAnswer, ask_paths, reply
-from forgepool.workers.queue.replies import read
+from forgepool.workers.queue.replies import PathRequest, PathsAnswer, ask_paths, read, reply
 from forgepool.workers.schema.orders import CommandAgent, WorkOrder
 
 ORDER = WorkOrder(

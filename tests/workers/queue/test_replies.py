@@ -8,8 +8,7 @@ import pytest
 from servers import RedisServer
 
 from forgepool.workers.queue.broker import BrokerAway, Redis, connect
-from forgepool.workers.queue.leases import Lease, claim, key_of_done
-from forgepool.workers.queue.presence import Present, announce, present, slots, withdraw
+from forgepool.workers.queue.leases import Lease, Present, announce, claim, key_of_done, present, slots, withdraw
 from forgepool.workers.queue.replies import MessageStarted, answer, read, tell
 from forgepool.workers.schema.orders import WorkResult
 

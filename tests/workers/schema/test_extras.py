@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.orchestrator.launch.machine.doctor import examine
-from forgepool.orchestrator.merge_queue.http.service import api_beside
+from forgepool.orchestrator.launch.doctor import examine
+from forgepool.orchestrator.merge_queue.http_server import api_beside
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.workers.schema import extras
 from forgepool.workers.schema.confinement import OPEN

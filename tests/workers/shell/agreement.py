@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from forgepool.workers.shell.interpret.read_script import Execution, ShellScript, ShellWord
+from forgepool.workers.shell.language.script import Execution, ShellScript, ShellWord
 
 
 def is_found(script: ShellScript, argv: Sequence[str]) -> bool:

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_scripts import TOKENS
 
-from forgepool.workers.shell.interpret.read_script import ShellScript, Unparseable, read_script
+from forgepool.workers.shell.language.script import ShellScript, Unparseable
+from forgepool.workers.shell.read_script import read_script
 
 FOLDER = Path("/srv/tree")
 MARKER = ("git", "push", "marker")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.shell.interpret.read_script import (
+from forgepool.workers.shell.language.script import (
     Definition,
     Execution,
     Fact,
@@ -14,8 +14,8 @@ from forgepool.workers.shell.interpret.read_script import (
     ShellWord,
     Unparseable,
     VariableAssignment,
-    read_script,
 )
+from forgepool.workers.shell.read_script import read_script
 
 FOLDER = Path("/srv/tree")
 

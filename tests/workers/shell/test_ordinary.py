@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.shell.interpret.read_script import ShellScript, read_script
+from forgepool.workers.shell.language.script import ShellScript
+from forgepool.workers.shell.read_script import read_script
 
 ORDINARY = [
     "ls -la",

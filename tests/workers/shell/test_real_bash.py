@@ -10,7 +10,8 @@ from agreement import is_found
 from made_scripts import Maker
 from real_bash import Ran, RealBash
 
-from forgepool.workers.shell.interpret.read_script import ShellScript, read_script
+from forgepool.workers.shell.language.script import ShellScript
+from forgepool.workers.shell.read_script import read_script
 
 FOLDER = Path("/srv/tree")
 SCRIPTS_PER_SEED = 1_000

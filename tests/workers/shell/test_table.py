@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.shell.interpret.read_script import ShellScript, Unparseable, read_script
+from forgepool.workers.shell.language.script import ShellScript, Unparseable
+from forgepool.workers.shell.read_script import read_script
 
 FOLDER = Path("/srv/tree")
 

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from forgepool.workers.llm.messages import ToolCall
 from forgepool.workers.sandbox.run.background import Background
 from forgepool.workers.schema.confinement import OPEN
-from forgepool.workers.tools.files.patches.apply_patch import APPLY_PATCH
+from forgepool.workers.tools.files.apply_patch import APPLY_PATCH
 from forgepool.workers.tools.tool import Tool, ToolAnswer, carry_out
 from forgepool.workers.tools.toolset import working
 from forgepool.workers.tools.workplace import Workplace

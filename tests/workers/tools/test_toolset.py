@@ -5,9 +5,9 @@ import pytest
 
 from forgepool.workers.sandbox.run.background import Background
 from forgepool.workers.tools.commands.red_phase import RedPhase, confirm_red_phase_tool
+from forgepool.workers.tools.endings import ASK, commit_plan_tool, finish_tool
 from forgepool.workers.tools.tool import Arguments, Tool, ToolAnswer, ToolKind, make_typed_tool
 from forgepool.workers.tools.toolset import reading, working
-from forgepool.workers.tools.turns.endings import ASK, commit_plan_tool, finish_tool
 
 
 def named(name: str, kind: ToolKind) -> Tool:

@@ -27,9 +27,8 @@ from forgepool.workers.context.transcript.exchanges import exchanges, text_argum
 from forgepool.workers.context.transcript.usage import Meter
 from forgepool.workers.context.view.choice import begin_with, choose_profile
 from forgepool.workers.llm.provider import ModelFailed
-from forgepool.workers.llm.routing.chain import ModelChain
+from forgepool.workers.llm.routing.chain import ModelChain, Patience
 from forgepool.workers.llm.routing.open import keys_of, open_models
-from forgepool.workers.llm.routing.retry import Patience
 from forgepool.workers.llm.routing.table import Table, read_table
 from forgepool.workers.llm.scripted import MODEL, ScriptedModel
 from forgepool.workers.sandbox.run.background import Background

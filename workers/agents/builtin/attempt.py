@@ -49,11 +49,9 @@ from forgepool.workers.context.view.live import Context, nobody_wants
 from forgepool.workers.llm.messages import Text, user
 from forgepool.workers.llm.provider import ModelFailed, Provider
 from forgepool.workers.schema.orders import PhaseName
+from forgepool.workers.tools.endings import COMPACT, FINISH
 from forgepool.workers.tools.files.text_file import read_text, show_text
-from forgepool.workers.tools.refusal import ToolRefused
-from forgepool.workers.tools.turns.compact import COMPACT
-from forgepool.workers.tools.turns.endings import FINISH
-from forgepool.workers.tools.workplace import Workplace
+from forgepool.workers.tools.workplace import ToolRefused, Workplace
 from forgepool.workers.workspace.checkpoints import HubKeeper
 from forgepool.workers.workspace.resume import attempts_in
 from forgepool.workers.workspace.workspace import AcceptanceFinding, Workspace

@@ -20,14 +20,13 @@ from forgepool.workers.schema.orders import PhaseName
 from forgepool.workers.schema.settings import Settings, secret
 from forgepool.workers.tools.commands.red_phase import RedPhase, confirm_red_phase_tool
 from forgepool.workers.tools.config import read_tool_config
+from forgepool.workers.tools.endings import ASK, COMPACT_TOOL, MayTouch, commit_plan_tool, finish_tool
 from forgepool.workers.tools.lsp.servers import LanguageServers
 from forgepool.workers.tools.lsp.symbols import symbol_tools
 from forgepool.workers.tools.mcp.servers import McpServers
 from forgepool.workers.tools.mcp.tools import mcp_tools
 from forgepool.workers.tools.tool import Tool
 from forgepool.workers.tools.toolset import reading, working
-from forgepool.workers.tools.turns.compact import COMPACT_TOOL
-from forgepool.workers.tools.turns.endings import ASK, MayTouch, commit_plan_tool, finish_tool
 
 
 @dataclass(slots=True, kw_only=True)

@@ -36,7 +36,7 @@ from forgepool.workers.agents.cli.program import (
     vendors_by_prefix,
 )
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Usage
-from forgepool.workers.llm.wires.common import faults
+from forgepool.workers.llm.wires import faults
 
 _ENV = {
     "OPENCODE_DISABLE_AUTOUPDATE": "1",

@@ -14,8 +14,8 @@ from pydantic import JsonValue
 
 from forgepool.workers.agents.cli.program import ProgramFailure
 from forgepool.workers.llm.provider import Trouble
-from forgepool.workers.llm.wires.common import faults
-from forgepool.workers.llm.wires.common.resets import resets_at, retry_after_s
+from forgepool.workers.llm.wires import faults
+from forgepool.workers.llm.wires.resets import resets_at, retry_after_s
 
 _MOST_CHARACTERS = 32_000
 _MOST_DEPTH = 40

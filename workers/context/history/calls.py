@@ -13,9 +13,8 @@ from pydantic import JsonValue
 from forgepool.workers.context.transcript.exchanges import text_argument
 from forgepool.workers.llm.messages import ToolCall
 from forgepool.workers.shell.purpose.commands import Carried, CommandActions, place_path, read_command
-from forgepool.workers.shell.purpose.editors import Window
-from forgepool.workers.shell.purpose.file_access import How, Read, Write
-from forgepool.workers.shell.purpose.snippets import patch_writes
+from forgepool.workers.shell.purpose.file_access import How, Read, Write, patch_writes
+from forgepool.workers.shell.purpose.programs import Window
 
 _PATHS = ("path", "file_path", "file", "filePath", "filename", "target_file", "notebook_path", "absolute_path")
 _TEXTS = ("content", "contents", "file_text", "file_content", "text", "new", "new_string", "new_str", "new_source")

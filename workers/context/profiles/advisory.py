@@ -18,7 +18,7 @@ from forgepool.workers.context.profiles.shared.prose import strange
 from forgepool.workers.context.transcript.edit import Edit
 from forgepool.workers.context.transcript.exchanges import text_argument
 from forgepool.workers.llm.messages import Text, Turn, user
-from forgepool.workers.tools.turns.compact import COMPACT
+from forgepool.workers.tools.endings import COMPACT
 
 _NUDGE = f"{HARNESS} The context is"
 _BRIEF = f"{HARNESS} Where the work stands, as a model summed it up when the agent asked for it:"

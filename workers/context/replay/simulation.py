@@ -25,7 +25,7 @@ from forgepool.workers.context.transcript.edit import Edit
 from forgepool.workers.context.view.view import ContextView
 from forgepool.workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn, Usage
 from forgepool.workers.tools.commands.red_phase import CONFIRM
-from forgepool.workers.tools.turns.compact import COMPACT
+from forgepool.workers.tools.endings import COMPACT
 
 SYSTEM_TOKENS = 2_500
 """Assumed of a recording without its system prompt, tools included."""

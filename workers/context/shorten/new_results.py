@@ -18,7 +18,7 @@ from forgepool.workers.context.shorten.overlap import Readings, reading, refers_
 from forgepool.workers.context.shorten.testlogs import without_passed
 from forgepool.workers.context.transcript.edit import Edit
 from forgepool.workers.llm.messages import ToolCall
-from forgepool.workers.tools.files.write import receipt
+from forgepool.workers.tools.files.text_file import receipt
 
 Spill = Callable[[str], str | None]
 """Writes a text to a file the agent can read, and says under which path; None where that could not be done."""

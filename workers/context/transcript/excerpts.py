@@ -13,7 +13,7 @@ from forgepool.workers.context.transcript.entries import Entry
 from forgepool.workers.context.transcript.exchanges import ToolExchange, exchanges, text_argument
 from forgepool.workers.context.transcript.summary import paths_written, stretches
 from forgepool.workers.shell.purpose.file_access import normal_path
-from forgepool.workers.shell.purpose.guess_words import reads_only
+from forgepool.workers.shell.purpose.programs import reads_only
 
 _BUDGET_CHARACTERS = 24_000
 _LINE = re.compile(r"^ *(\d+)\t.*$", re.MULTILINE)

@@ -15,7 +15,7 @@ from forgepool.workers.context.transcript.exchanges import ToolExchange, exchang
 from forgepool.workers.llm.messages import Text
 from forgepool.workers.schema.orders import PhaseName
 from forgepool.workers.shell.purpose.file_access import normal_path
-from forgepool.workers.shell.purpose.guess_words import reads_only
+from forgepool.workers.shell.purpose.programs import reads_only
 
 MOST_EXPLORING = 20
 """Turns of the model that PLAN may take; from P-080, which counts a longer exploration as one that will not end."""

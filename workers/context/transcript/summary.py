@@ -15,7 +15,7 @@ from forgepool.workers.context.transcript.entries import Entry, PlanCommitted, T
 from forgepool.workers.context.transcript.exchanges import ToolExchange, exchanges, text_argument
 from forgepool.workers.schema.orders import Message
 from forgepool.workers.shell.purpose.file_access import normal_path
-from forgepool.workers.shell.purpose.guess_words import is_test
+from forgepool.workers.shell.purpose.programs import is_test
 
 _MOST_CHARACTERS = 8_000
 _MOST_DECISIONS = 12

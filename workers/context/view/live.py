@@ -25,7 +25,7 @@ from forgepool.workers.context.view.storage import Storage
 from forgepool.workers.context.view.view import ContextView
 from forgepool.workers.llm.messages import Text, ToolCall, user
 from forgepool.workers.llm.provider import ModelRequest
-from forgepool.workers.tools.turns.compact import COMPACT
+from forgepool.workers.tools.endings import COMPACT
 
 
 def nobody_wants() -> str | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from forgepool.workers.context.history.actions import Deed
 from forgepool.workers.context.transcript.edit import Edit
 from forgepool.workers.context.view.archive import Archive, find_dropped
-from forgepool.workers.tools.refusal import ToolRefused
+from forgepool.workers.tools.workplace import ToolRefused
 
 
 @dataclass(slots=True)

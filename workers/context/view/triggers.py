@@ -11,7 +11,7 @@ from forgepool.workers.context.transcript.entries import ConversationStarted, En
 from forgepool.workers.context.view.view import ContextView
 from forgepool.workers.llm.messages import Turn
 from forgepool.workers.tools.commands.red_phase import CONFIRM
-from forgepool.workers.tools.turns.compact import COMPACT
+from forgepool.workers.tools.endings import COMPACT
 
 CACHE_LIVES_S = 300.0
 """How long a provider keeps a prompt in its cache that nobody asks for."""

@@ -9,12 +9,10 @@ from functools import partial
 from importlib import import_module
 from typing import assert_never
 
-from forgepool.workers.llm.endpoint import Endpoint
-from forgepool.workers.llm.provider import ModelFailed, Provider
+from forgepool.workers.llm.provider import Endpoint, ModelFailed, Provider
 from forgepool.workers.llm.routing.breaker import Breaker
 from forgepool.workers.llm.routing.chain import Contender, ModelChain
-from forgepool.workers.llm.routing.prices import tariff
-from forgepool.workers.llm.routing.router import ModelChoice, RoutingQuestion, choose
+from forgepool.workers.llm.routing.router import ModelChoice, RoutingQuestion, choose, tariff
 from forgepool.workers.llm.routing.table import Table, read_table
 from forgepool.workers.queue.broker import Redis, connect
 from forgepool.workers.schema.orders import PhaseName

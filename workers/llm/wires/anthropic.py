@@ -12,15 +12,18 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from forgepool.workers.llm.endpoint import Endpoint, query, strip_version
 from forgepool.workers.llm.messages import Opaque, Part, StopReason, Text, ToolCall, ToolResult, Turn
-from forgepool.workers.llm.provider import Delta, Hear, ModelRequest, deaf
+from forgepool.workers.llm.provider import Delta, Endpoint, Hear, ModelRequest, deaf, query, strip_version
+from forgepool.workers.llm.wires import faults
 from forgepool.workers.llm.wires.asking import Try
-from forgepool.workers.llm.wires.common import caching, faults
-from forgepool.workers.llm.wires.common.alternation import alternating
-from forgepool.workers.llm.wires.common.arguments import join_pieces, read_call
-from forgepool.workers.llm.wires.common.counting import VendorCounts, count
-from forgepool.workers.llm.wires.common.endings import find_stop_reason
+from forgepool.workers.llm.wires.normal_forms import (
+    VendorCounts,
+    alternating,
+    count,
+    find_stop_reason,
+    join_pieces,
+    read_call,
+)
 
 if TYPE_CHECKING:
     from anthropic import Anthropic, Stream
@@ -39,6 +42,9 @@ _MOST_TOKENS = 32_000
 _CONNECT_S = 10.0
 
 Body = dict[str, Any]
+
+_LASTING: Body = {"type": "ephemeral", "ttl": "1h"}
+_SHORT: Body = {"type": "ephemeral"}
 
 
 class AnthropicMessages:
@@ -96,12 +102,30 @@ def body(endpoint: Endpoint, request: ModelRequest) -> Body:
         {"role": "assistant" if place % 2 else "user", "content": [_block(part) for part in parts]}
         for place, parts in enumerate(sides)
     ]
-    caching.mark(tools, system, messages, lasting=request.lasting, first_parts=request.lasting_parts)
+    mark(tools, system, messages, lasting=request.lasting, first_parts=request.lasting_parts)
     most = endpoint.most_tokens(request.max_output_tokens) or _MOST_TOKENS
     optional = {"system": system, "tools": tools} | _effort(endpoint.effort)
     return {"model": endpoint.model, "max_tokens": most, "stream": True, "messages": messages} | {
         name: value for name, value in optional.items() if value
     }
+
+
+def mark(
+    tools: list[Body], system: list[Body], messages: list[Body], *, lasting: bool, first_parts: int | None = None
+) -> None:
+    """
+    Puts the marks on. `messages` alternate and begin and end with the user's. `first_parts`: how many parts of the
+    first are the same for longer than the others; None is all.
+
+    The vendor wants marks of an hour before those of five minutes, which the order of the places sees to.
+    """
+    first = _LASTING if lasting else _SHORT
+    invariant = system[:1] or tools[-1:]
+    content = messages[0]["content"]
+    for block in (*invariant, content[min(first_parts or len(content), len(content)) - 1]):
+        block["cache_control"] = first
+    for message in messages[2::2][-2:]:
+        message["content"][-1]["cache_control"] = _SHORT
 
 
 def _effort(effort: str | None) -> Body:

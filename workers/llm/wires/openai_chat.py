@@ -12,17 +12,19 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from forgepool.workers.llm.endpoint import Endpoint
 from forgepool.workers.llm.messages import Part, StopReason, Text, ToolCall, ToolResult, Turn
-from forgepool.workers.llm.provider import Delta, Hear, ModelRequest, deaf
+from forgepool.workers.llm.provider import Delta, Endpoint, Hear, ModelRequest, deaf
+from forgepool.workers.llm.wires import faults
 from forgepool.workers.llm.wires.asking import Try
-from forgepool.workers.llm.wires.common import faults
-from forgepool.workers.llm.wires.common.alternation import alternating
-from forgepool.workers.llm.wires.common.arguments import join_pieces, read_call
-from forgepool.workers.llm.wires.common.counting import VendorCounts, count
-from forgepool.workers.llm.wires.common.endings import find_stop_reason
-from forgepool.workers.llm.wires.openai_client import client
-from forgepool.workers.llm.wires.openai_responses import as_text, conversation_key, cut_short
+from forgepool.workers.llm.wires.normal_forms import (
+    VendorCounts,
+    alternating,
+    count,
+    find_stop_reason,
+    join_pieces,
+    read_call,
+)
+from forgepool.workers.llm.wires.openai_responses import as_text, client, conversation_key, cut_short
 
 if TYPE_CHECKING:
     from openai import OpenAI, Stream

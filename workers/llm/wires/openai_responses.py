@@ -6,20 +6,23 @@ The kit's events are read raw: its own accumulation raises where an answer was c
 
 import hashlib
 import json
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from forgepool.workers.llm.endpoint import Endpoint
 from forgepool.workers.llm.messages import Opaque, Part, StopReason, Text, ToolCall, ToolResult, Turn
-from forgepool.workers.llm.provider import Delta, Hear, ModelFailed, ModelRequest, deaf
+from forgepool.workers.llm.provider import Delta, Endpoint, Hear, ModelFailed, ModelRequest, add_version, deaf, query
+from forgepool.workers.llm.wires import faults
 from forgepool.workers.llm.wires.asking import Try
-from forgepool.workers.llm.wires.common import faults
-from forgepool.workers.llm.wires.common.alternation import alternating
-from forgepool.workers.llm.wires.common.arguments import join_pieces, read_call
-from forgepool.workers.llm.wires.common.counting import VendorCounts, count
-from forgepool.workers.llm.wires.common.endings import find_stop_reason
-from forgepool.workers.llm.wires.openai_client import client
+from forgepool.workers.llm.wires.normal_forms import (
+    VendorCounts,
+    alternating,
+    count,
+    find_stop_reason,
+    join_pieces,
+    read_call,
+)
 
 if TYPE_CHECKING:
     from openai import OpenAI, Stream
@@ -32,7 +35,37 @@ if TYPE_CHECKING:
     )
     from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 
+_VENDOR = "https://api.openai.com/v1"
+_CONNECT_S = 10.0
+_NO_KEY = "none"
+
 Body = dict[str, Any]
+
+
+def client(endpoint: Endpoint, owner: object) -> "OpenAI":
+    """
+    A client that is closed when its owner is gone. Nothing of it comes from the environment: a key or an address there
+    may be meant for something else.
+    """
+    import openai
+
+    timeout = openai.Timeout(endpoint.silence_s, connect=min(_CONNECT_S, endpoint.silence_s))
+    at = endpoint.base_url or _VENDOR
+    made = openai.OpenAI(
+        # The kit insists on a key, also for a server that wants none.
+        api_key=endpoint.api_key or _NO_KEY,
+        base_url=add_version(at),
+        default_query=query(at),
+        timeout=timeout,
+        max_retries=0,
+        # Who is sent on would take the conversation along, to an address nobody has written down.
+        http_client=openai.DefaultHttpxClient(follow_redirects=False, timeout=timeout),
+    )
+    # The kit fills in from the environment what it is not given, and cannot be told not to.
+    made.organization, made.project = None, None
+    made._custom_headers = dict(endpoint.headers)
+    weakref.finalize(owner, made.close)
+    return made
 
 
 class OpenAIResponses:

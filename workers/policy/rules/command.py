@@ -14,8 +14,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal, Self
 
-from forgepool.workers.shell.interpret.known_programs import ALIKE, ONE_DASH, TAKES_NUMBERS, TRUSTED, git_words
-from forgepool.workers.shell.interpret.read_script import Execution, ShellWord
+from forgepool.workers.shell.language.script import Execution, ShellWord
+from forgepool.workers.shell.programs.known_programs import ALIKE, ONE_DASH, TAKES_NUMBERS, TRUSTED, git_words
 
 _MOST_VALUES = 16
 """Options whose next word is looked at both ways; with more of them, anything may be."""

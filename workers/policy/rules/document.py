@@ -18,7 +18,7 @@ from forgepool.workers.schema.orders import Message
 from forgepool.workers.schema.policy_rules import MatchEntry, RuleEntry
 from forgepool.workers.schema.yaml.documents import Located, read, read_text, validate
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong, Mistake
-from forgepool.workers.tools.refusal import ToolRefused
+from forgepool.workers.tools.workplace import ToolRefused
 
 _NOWHERE = Path("/nonexistent/worktree")
 """Where paths of examples lie: nothing on the disk says what they are."""

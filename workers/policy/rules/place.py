@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Self
 
-from forgepool.workers.tools.files.search.globs import Glob, glob_pattern
+from forgepool.workers.tools.files.listing import Glob, glob_pattern
 
 UNKNOWN = "<unknown>"
 """The one pattern for paths that only the shell will know."""

@@ -3,11 +3,20 @@
 import re
 from collections.abc import Callable, Mapping
 
-from forgepool.workers.shell.parse.script import ShellWord
-from forgepool.workers.shell.parse.words import is_plain_name
-from forgepool.workers.shell.programs.effects import Effect, Evaluates, Moves, Reads, ReadsFile, Sets, StopsOnError
+from forgepool.workers.shell.language.refusal import refuse
+from forgepool.workers.shell.language.script import (
+    Effect,
+    Evaluates,
+    Moves,
+    Reads,
+    ReadsFile,
+    Sets,
+    ShellWord,
+    StopsOnError,
+)
+from forgepool.workers.shell.language.syntax import name_set
+from forgepool.workers.shell.language.words import is_plain_name
 from forgepool.workers.shell.programs.options import options, split_options
-from forgepool.workers.shell.scan.refusal import refuse
 
 Argv = tuple[ShellWord, ...]
 Builtin = Callable[[Argv], tuple[Effect, ...]]
@@ -33,19 +42,10 @@ _INSTEAD: Mapping[str, str] = {
     "unalias": "leave it out",
 }
 _SET_LETTERS = frozenset("abefhmnuvxCEHT")
-_SET_NAMES = frozenset(
-    [
-        "allexport",
-        "errexit",
-        "errtrace",
-        "functrace",
-        "noclobber",
-        "noglob",
-        "nounset",
-        "pipefail",
-        "verbose",
-        "xtrace",
-    ]
+_SET_NAMES = name_set(
+    """
+    allexport errexit errtrace functrace noclobber noglob nounset pipefail verbose xtrace
+    """
 )
 _PLAIN_VARIABLE = re.compile(r'"?\$(?:!|([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})"?', re.ASCII)
 _BINARY = frozenset(

@@ -1,107 +1,72 @@
-"""
-What a command does besides being run, as far as it concerns what else will run. Values only.
+"""What is known of programs and builtins by their names."""
 
-Closed: `Effect` has these kinds and no other.
-"""
+import posixpath
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from forgepool.workers.shell.language.refusal import refuse
+from forgepool.workers.shell.language.script import Effect, ReadsFile, ShellWord
+from forgepool.workers.shell.language.syntax import RESERVED, name_set
+from forgepool.workers.shell.programs.builtins import BUILTINS, DECLARING
+from forgepool.workers.shell.programs.shells import DIALECTS, unwrap_shell
+from forgepool.workers.shell.programs.wrappers import BY_SUBCOMMAND, OWN_OPERANDS, UNSEEN, WRAPPERS, unwrap_runner
 
-from forgepool.workers.shell.parse.script import ShellWord
-
-STAYS = ShellWord(text="", static=True)
-_UNKNOWN = ShellWord(text="", static=False)
-
-Dialect: TypeAlias = Literal["bash", "sh", "zsh"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inherited:
-    """Standard input comes from nobody knows where."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StdinText:
-    """Standard input is this text."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FromFile:
-    """Standard input is this file."""
-
-    path: ShellWord
+_OF_THE_SYSTEM = frozenset(["/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin"])
+_OF_THE_SHELL = (RESERVED - {"time"}) | {".", "eval", "exec", "source", "trap"}
+_LOADERS = ("ld-linux", "ld-musl", "ld.so", "ld64.so")
+_RELIED_ON = name_set(
+    """
+    break cat continue date echo exit grep nproc return seq shift true false wc
+    """
+)
+"""Others whose work is taken for granted when a script is read."""
+_WRITE_NOTHING = name_set(
+    """
+    : . [ [[ break cat cd command continue cut declare dirname basename du echo env exit export false file grep
+    head hash local ls nproc nohup printenv printf pwd read readonly return realpath rg seq set shift
+    sleep source stat tail test time timeout tr trap true type typeset uname uniq unset wait wc which whoami
+    """
+)
 
 
-Input: TypeAlias = Inherited | StdinText | FromFile
+def effects_of(argv: tuple[ShellWord, ...], *, external: bool) -> tuple[Effect, ...]:
+    """
+    What a command does besides being run.
+
+    Raises:
+        Refusal: it runs something that is not known.
+    """
+    name = argv[0].text
+    if posixpath.basename(name).startswith(_LOADERS):
+        refuse("the dynamic loader runs another program", "run that program itself")
+    if "/" in name:
+        folder, _, base = name.rpartition("/")
+        if posixpath.normpath(folder or "/") not in _OF_THE_SYSTEM:
+            return (ReadsFile(path=argv[0]),)
+        name, external = base, True
+    if external and name in _OF_THE_SHELL:
+        refuse(
+            f"{name!r} is given to a program to run, and is a word of the shell", f"write {name} where a command begins"
+        )
+    if not external and name in BUILTINS:
+        return BUILTINS[name](argv)
+    if name in WRAPPERS:
+        return WRAPPERS[name](argv)
+    if name in DIALECTS:
+        return unwrap_shell(argv, DIALECTS[name])
+    return unwrap_runner(argv)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunsCommand:
-    """It runs another command; `folder` where it goes first (None: not known, "" for staying)."""
+def check_definable(name: str) -> None:
+    """
+    Whether a function of that name leaves the meaning of what is read here as it is.
 
-    argv: tuple[ShellWord, ...]
-    folder: ShellWord | None = STAYS
-    fed: bool = True
-    """The other one has its standard input."""
-    external: bool = True
-    """A program, not a builtin or function of this shell."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reads:
-    """It runs a text as a script: in a shell of its own (`dialect`), or in this one (None), at once or `later`."""
-
-    text: str
-    dialect: Dialect | None = None
-    later: bool = False
+    Raises:
+        Refusal: it does not.
+    """
+    known = (BUILTINS, WRAPPERS, DIALECTS, DECLARING, OWN_OPERANDS, BY_SUBCOMMAND, UNSEEN, _RELIED_ON, _WRITE_NOTHING)
+    if any(name in names for names in known):
+        refuse(f"a function is given the name {name!r}, which has a meaning already", "give the function another name")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadsFile:
-    """It runs a file as a script; where the file cannot be read, that is all that is known."""
-
-    path: ShellWord
-    dialect: Dialect | None = None
-    """None: its first line says."""
-    here: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadsInput:
-    """It runs its standard input as a script."""
-
-    dialect: Dialect
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moves:
-    """It changes the folder; None: to one that is not known."""
-
-    to: ShellWord | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sets:
-    """It sets a variable to a value that is not known, where none is given."""
-
-    name: str
-    value: ShellWord = _UNKNOWN
-    numeric: bool = False
-    array: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StopsOnError:
-    """`set -e`: what follows runs only if this did not fail."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluates:
-    """It evaluates the variable's value, which is harmless for a number alone."""
-
-    name: str
-
-
-Effect: TypeAlias = Evaluates | RunsCommand | Reads | ReadsFile | ReadsInput | Moves | Sets | StopsOnError
+def may_write(name: str) -> bool:
+    """Whether it could change a file that is run later."""
+    return name not in _WRITE_NOTHING

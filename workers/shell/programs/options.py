@@ -7,8 +7,8 @@ For after an unknown option nobody knows whether the next word is its value or t
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from forgepool.workers.shell.parse.script import ShellWord
-from forgepool.workers.shell.scan.refusal import refuse
+from forgepool.workers.shell.language.refusal import refuse
+from forgepool.workers.shell.language.script import ShellWord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,19 +5,126 @@ Of a record, not for a permission: what is allowed is the policy's affair. Where
 that part is a run; a file that the shell opens to write is never missed.
 """
 
+import posixpath
+import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from forgepool.workers.shell.purpose import editors
-from forgepool.workers.shell.purpose.file_access import Action, Read, Write, normal_path
-from forgepool.workers.shell.purpose.guesses import guess_invocations
-from forgepool.workers.shell.purpose.invocations import FoundInvocations, Invocation, invocations, join_path
+from forgepool.workers.shell.language.refusal import Refusal
+from forgepool.workers.shell.language.script import ShellWord
+from forgepool.workers.shell.purpose import programs
+from forgepool.workers.shell.purpose.file_access import Action, Read, Write, normal_path, patch_writes, python_writes
+from forgepool.workers.shell.purpose.invocations import (
+    FoundInvocations,
+    Invocation,
+    OpenedByShell,
+    invocations,
+    join_path,
+)
 from forgepool.workers.shell.purpose.programs import COMPARING, MATCHING, action, git_command, is_aside
 from forgepool.workers.shell.purpose.reading import reads
-from forgepool.workers.shell.purpose.snippets import patch_writes, python_writes
 from forgepool.workers.shell.purpose.writing import changes, find_carried_out, is_redirected, writes
-from forgepool.workers.shell.scan.refusal import Refusal
+
+_HEREDOC = re.compile(r"(?<!<)<<(?!<)-?[ \t]*\\?(['\"]?)([\w.!-]+)\1")
+_REDIRECTS = re.compile(r"&?>{1,2}[|&]?|<[<>]*&?")
+_ENDS = re.compile(r"[;&|()\n]+")
+_PLAIN = re.compile(r"[^$`*?\[\]{}~]*")
+_BEFORE = re.compile(r"\w+=.*|[!{}]|if|then|else|elif|do|while|until|time")
+_NO_FILE = re.compile(r"/dev/(?:null|std.*|tty|fd/.*)|&?\d|-")
+
+
+def guess_invocations(text: str, folder: str = "") -> FoundInvocations:
+    """What stands in quotes is taken for words; where quotes do not match, they are taken for blanks."""
+    bare, texts = _without_heredocs(text)
+    bodies = iter(texts)
+    found: list[Invocation] = []
+    for operator, words in _commands(bare):
+        one = _invocation(words, folder, bodies)
+        if operator in ("|", "|&") and found:
+            one = replace(one, fed=True, fed_by=(len(found) - 1,))
+            found[-1] = replace(found[-1], seen=False)
+        found.append(one)
+        if one.program == "cd" and one.arguments:
+            folder = posixpath.join(folder, one.arguments[-1].text)
+    return FoundInvocations(invocations=tuple(found), bare=bare.strip())
+
+
+def _without_heredocs(text: str) -> tuple[str, list[str]]:
+    """The commands, and what each heredoc holds."""
+    lines: list[str] = []
+    texts: list[str] = []
+    waiting = iter(text.split("\n"))
+    for line in waiting:
+        lines.append(line)
+        for _, delimiter in _HEREDOC.findall(line):
+            body = []
+            for inside in waiting:
+                if inside.strip() == delimiter:
+                    break
+                body.append(f"{inside}\n")
+            texts.append("".join(body))
+    return "\n".join(lines), texts
+
+
+def _commands(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Each with the operator before it."""
+    operator, words = "", []
+    for token in _tokens(text.replace("\\\n", " ")):
+        if not _ENDS.fullmatch(token):
+            words.append(token)
+            continue
+        if words:
+            yield operator, words
+        operator, words = token.strip(), []
+    if words:
+        yield operator, words
+
+
+def _tokens(text: str) -> list[str]:
+    for each in (text, re.sub(r"['\"\\]", " ", text)):
+        lexer = shlex.shlex(each, posix=True, punctuation_chars=";&|()<>\n")
+        lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t\r", True, ""
+        try:
+            return list(lexer)
+        except ValueError:
+            continue
+    return text.split()
+
+
+def _invocation(words: list[str], folder: str, bodies: Iterator[str]) -> Invocation:
+    plain: list[str] = []
+    files: list[OpenedByShell] = []
+    text: str | None = None
+    waiting = iter(words)
+    for word in waiting:
+        if not _REDIRECTS.fullmatch(word):
+            plain.append(word)
+            continue
+        if plain and plain[-1].isdecimal():
+            plain.pop()
+        target = next(waiting, "")
+        if word == "<<":
+            text = next(bodies, None)
+        elif not _NO_FILE.fullmatch(target) and not word.startswith("<<"):
+            files.append(_opened(word, target, folder))
+    while plain and _BEFORE.fullmatch(plain[0]):
+        plain.pop(0)
+    kept = any(file.mode == "write" for file in files)
+    return Invocation(words=tuple(map(_word, plain)), folder=folder, opened=tuple(files), text=text, seen=not kept)
+
+
+def _opened(operator: str, target: str, folder: str) -> OpenedByShell:
+    names = (join_path(folder, target),) if target and _PLAIN.fullmatch(target) else ()
+    return OpenedByShell(names=names, mode="read" if operator == "<" else "write", append=">>" in operator)
+
+
+def _word(text: str) -> ShellWord:
+    plain = _PLAIN.match(text)
+    end = plain.end() if plain else 0
+    return ShellWord(text=text[:end], static=end == len(text), written=text)
+
 
 _RANK: Sequence[Action] = ("write", "test", "build", "search", "read", "end", "run")
 _KEPT: frozenset[Action] = frozenset(["test", "build"])
@@ -54,7 +161,7 @@ class CommandActions:
     """Texts that it wrote by heredocs."""
     carried: tuple[Carried, ...] = ()
     """Files that it runs or applies; what they write is among the writes where it wrote their text itself."""
-    window: editors.Window = ""
+    window: programs.Window = ""
     """It reads or writes the file that was opened last."""
 
 
@@ -82,7 +189,7 @@ def find_carried_writes(kind: str, text: str, folder: str | None, root: str) -> 
 
 @lru_cache(maxsize=4096)
 def _told(command: str, root: str, tests: tuple[str, ...], folder: str) -> CommandActions:
-    if editors.edits_window(command):
+    if programs.edits_window(command):
         return CommandActions(action="write", bare=command.strip().partition("\n")[0], window="write")
     found = _found(command[:_LONGEST], folder or root)
     acts = _actions(found.invocations)
@@ -102,7 +209,7 @@ def _told(command: str, root: str, tests: tuple[str, ...], folder: str) -> Comma
         asks=_asks(found.invocations, acts),
         written=written,
         carried=carried,
-        window=next((what for one in found.invocations if (what := editors.window(one))), ""),
+        window=next((what for one in found.invocations if (what := programs.window(one))), ""),
     )
 
 
@@ -167,7 +274,7 @@ def _reads(found: Sequence[Invocation]) -> list[Read]:
     seen: list[Read] = []
     for one in found:
         given = [read for at in one.fed_by if at < len(flowing) for read in flowing[at]]
-        flowing.append(reads(one, given) or editors.find_shown_files(one))
+        flowing.append(reads(one, given) or programs.find_shown_files(one))
         if one.seen and not one.aside:
             seen.extend(flowing[-1])
     return seen

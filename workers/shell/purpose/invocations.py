@@ -6,26 +6,26 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from forgepool.workers.shell.interpret.redirections import find_opened
-from forgepool.workers.shell.parse.parser import Parser
-from forgepool.workers.shell.parse.script import ShellWord
-from forgepool.workers.shell.parse.syntax import (
+from forgepool.workers.shell.language.parser import Parser
+from forgepool.workers.shell.language.refusal import Refusal
+from forgepool.workers.shell.language.scanner import Scanner
+from forgepool.workers.shell.language.script import Reads, ReadsInput, RunsCommand, ShellWord
+from forgepool.workers.shell.language.syntax import (
     AndOrList,
     Bare,
     Compound,
     Function,
     Pipeline,
     Redirection,
+    Region,
     Sequence,
     Simple,
     Statement,
+    Token,
 )
-from forgepool.workers.shell.parse.words import find_assigned_name, read_assigned_value, read_word, regions_in
-from forgepool.workers.shell.programs.effects import Reads, ReadsInput, RunsCommand
-from forgepool.workers.shell.programs.programs import effects_of
-from forgepool.workers.shell.scan.refusal import Refusal
-from forgepool.workers.shell.scan.scanner import Scanner
-from forgepool.workers.shell.scan.tokens import Region, Token
+from forgepool.workers.shell.language.words import find_assigned_name, read_assigned_value, read_word, regions_in
+from forgepool.workers.shell.programs.effects import effects_of
+from forgepool.workers.shell.redirections import find_opened
 
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _KNOWN_ONLY_LATER = re.compile(r"[$`'\"\\{}()<>]")

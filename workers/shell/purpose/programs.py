@@ -1,19 +1,128 @@
 """What well-known programs are for. Tables, and the few whose words decide."""
 
+import posixpath
 import re
 from collections.abc import Mapping
+from typing import Literal
 
-from forgepool.workers.shell.interpret.known_programs import git_words
-from forgepool.workers.shell.purpose.file_access import Action
-from forgepool.workers.shell.purpose.guess_words import is_test
+from forgepool.workers.shell.language.syntax import name_set
+from forgepool.workers.shell.programs.known_programs import git_words
+from forgepool.workers.shell.purpose.file_access import Action, How, Read, Write
 from forgepool.workers.shell.purpose.invocations import Invocation
 
+_ONLY_READING = name_set(
+    """
+    awk basename cat cd cut date diff dirname du echo fd file find grep head less ls nl pwd realpath rg sort
+    stat tail test tree true type uniq wc which
+    """
+)
+_READING_GIT = {"blame", "branch", "diff", "grep", "log", "ls-files", "rev-parse", "shortlog", "show", "status"}
+_FIND_ACTS = ("-delete", "-exec", "-ok", "-fprint", "-fls")
+_GIT_ACTS = ("--output", "--ext-diff", "--textconv", "--open-files", "-O")
+_ACTS = {
+    "fd": r"-[^-]*[xX]|--exec",
+    "rg": r"--pre|--hostname-bin",
+    "tree": r"-[^-]*o|--output",
+    "less": r"-|\+",
+    "date": r"-[^-]*s|--set",
+    "file": r"-[^-]*C|--compile",
+}
+"""Options by which a program that reads does something else."""
+_SED_OPTIONS = ("-n", "-E", "-r", "-s", "-nE", "-nr", "-En", "-rn", "--quiet", "--silent", "--regexp-extended")
+_SED_SCRIPT = re.compile(r"""["']?(?:(?:\d+|\$|/[^/"'\s]*/)(?:,(?:\+?\d+|\$))?[pdq=];?)+["']?""")
+_QUOTED = re.compile(r"""'[^']*'|"[^"$`\\]*\"""")
+_HARMLESS = re.compile(r"[0-9&]?>{1,2}[ \t]*/dev/null(?=[\s;|&)]|$)|[0-9]?>&(?:[0-9]|-)")
 
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
+_TESTERS = name_set(
+    """
+    pytest py.test tox nox unittest nose2 jest vitest mocha ava rspec phpunit ctest nextest playwright busted
+    """
+)
+_TEST_WORDS = {"test", "tests", "check", "nextest", "verify", "spec"}
+_RUNNERS = name_set(
+    """
+    bazel bun cargo composer deno dotnet go gradle gradlew just make mix mvn mvnw npm pnpm rake sbt swift
+    yarn
+    """
+)
+_WRAPPERS = name_set(
+    """
+    env exec nice npx poetry pdm pipenv python python3 hatch rye run sudo time timeout uv bundle
+    """
+)
 
 
-_SEARCHING = _names(
+def reads_only(command: str) -> bool:
+    """
+    Whether every program in it is known to only read, and nothing is written into a file.
+
+    What is not understood (a substitution, a script of `sed` or `awk` beyond the plainest) counts as writing.
+    """
+    bare = _HARMLESS.sub(" ", _QUOTED.sub("''", command))
+    if re.search(r"[>`]|\$\(|<\(|\$\{", bare):
+        return False
+    return all(_reads(words) for words in _parts(_HARMLESS.sub(" ", command)))
+
+
+def is_test(command: str) -> bool:
+    """Whether one of its programs runs tests: `pytest -q`, `cd x && npm test`, `uv run python -m unittest`."""
+    return any(_tests(words) for words in _parts(command))
+
+
+def _parts(command: str) -> list[list[str]]:
+    parts = (part.split() for part in re.split(r"&&|\|\||[;|\n]|(?<!>)&(?!\d)", command))
+    return [part for part in parts if part]
+
+
+def _reads(words: list[str]) -> bool:
+    program, rest = words[0], words[1:]
+    match program:
+        case "git":
+            return bool(rest) and rest[0] in _READING_GIT and not _any_begins(rest, _GIT_ACTS)
+        case "sed":
+            return _sed_reads(rest)
+        case "awk":
+            return not re.search(r"[>|]|system|getline|close", " ".join(rest)) and not _any_begins(rest, ("-", "@"))
+        case "sort":
+            return not any(re.match(r"--(?:o|c)|-[^-]*[oT]", word) for word in rest)
+        case "uniq":
+            return len([word for word in rest if not word.startswith("-")]) <= 1
+        case "find":
+            return not _any_begins(rest, _FIND_ACTS)
+        case "fd" | "rg" | "tree" | "less" | "date" | "file":
+            return not any(re.match(_ACTS[program], word) for word in rest)
+        case _:
+            return program in _ONLY_READING
+
+
+def _any_begins(words: list[str], with_what: tuple[str, ...]) -> bool:
+    return any(word.lstrip("'\"").startswith(with_what) for word in words)
+
+
+def _sed_reads(words: list[str]) -> bool:
+    """`sed -n '10,20p' file`: lines printed or left out by their numbers or a plain pattern, and no other script."""
+    options = [word for word in words if word.startswith("-")]
+    scripts = [word for word in words if not word.startswith("-")][:1]
+    return all(word in _SED_OPTIONS for word in options) and all(_SED_SCRIPT.fullmatch(each) for each in scripts)
+
+
+def _tests(words: list[str]) -> bool:
+    names = [posixpath.basename(word) for word in words]
+    while names and (names[0] in _WRAPPERS or re.fullmatch(r"\w+=.*|-\w*|\d+\w?", names[0])):
+        names.pop(0)
+    if not names:
+        return False
+    if names[0] in _TESTERS:
+        return True
+    return names[0] in _RUNNERS and any(_is_test_word(name) for name in names[1:])
+
+
+def _is_test_word(word: str) -> bool:
+    """`test`, `:app:test`, `test:unit`, `//pkg:all_test`."""
+    return any(part in _TEST_WORDS for part in re.split(r"[:_-]", word.casefold()))
+
+
+_SEARCHING = name_set(
     """
     grep egrep fgrep zgrep rg ag ack find fd fdfind ls tree locate exa eza find_file search_dir search_file
     """
@@ -22,7 +131,7 @@ MATCHING = frozenset(["grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack"])
 """They leave with 1 where nothing was found."""
 COMPARING = frozenset(["diff", "cmp"])
 """They leave with 1 where there is a difference."""
-_FILTERS = _names(
+_FILTERS = name_set(
     """
     awk bat cat column cut fold gawk head jq less more nl rev sed sort tac tail tee tr uniq wc xxd yq od hexdump
     strings
@@ -46,7 +155,7 @@ _READING = (
         "sha256sum",
     }
 )
-_BUILDING = _names(
+_BUILDING = name_set(
     """
     make gmake cmake ninja meson gcc g++ cc c++ clang clang++ rustc javac kotlinc scalac ghc tsc sphinx-build
     mkdocs webpack rollup esbuild msbuild xcodebuild ant mypy pyright ruff flake8 pylint eslint golangci-lint
@@ -75,7 +184,7 @@ _BUILDING_BY_WORD: Mapping[str, frozenset[str]] = {
 _SCRIPTED = frozenset(["npm", "pnpm", "yarn", "bun", "deno"])
 _BUILD_SCRIPT = re.compile(r"(?:build|compile|lint|type-?check|tsc|check-types)(?:[:_-].*)?")
 _SETUP = frozenset(["build", "build_ext", "build_py", "develop", "install", "bdist_wheel", "sdist"])
-_GIT_READING = _names(
+_GIT_READING = name_set(
     """
     blame branch cat-file describe diff log ls-tree reflog remote rev-parse shortlog show status whatchanged
     rev-list merge-base show-ref name-rev
@@ -176,3 +285,40 @@ def _git_action(one: Invocation) -> Action:
     if subcommand == "stash" and rest[:1] in (["list"], ["show"]):
         return "read"
     return "read" if subcommand in _GIT_READING else "run"
+
+
+Window = Literal["", "read", "write"]
+_EDITED = re.compile(r"\s*(?:edit|insert)[ \t]+(?:\d+(?::\d+)?[ \t]*\n|\d+:\d+[ \t]*<<|<<)")
+_HOW: dict[str, How] = {"create": "create", "str_replace": "edit", "insert": "edit", "undo_edit": "edit"}
+
+
+def edits_window(command: str) -> bool:
+    """`edit 10:12`, the new lines, `end_of_edit`: no shell's language."""
+    return _EDITED.match(command) is not None
+
+
+def window(one: Invocation) -> Window:
+    if one.program in ("goto", "scroll_up", "scroll_down"):
+        return "read"
+    return "write" if one.program == "edit" and one.arguments else ""
+
+
+def find_shown_files(one: Invocation) -> tuple[Read, ...]:
+    """Of `open FILE [LINE]` and `str_replace_editor view FILE [--view_range FROM TO]`."""
+    texts = [word.text for word in one.arguments]
+    if one.program == "open" and one.arguments:
+        return tuple(Read(path=name, part=True) for name in one.names(one.arguments[0]))
+    if one.program == "str_replace_editor" and texts[:1] == ["view"] and len(texts) > 1:
+        span = texts[texts.index("--view_range") + 1 :][:2] if "--view_range" in texts else []
+        first, last = (int(text) if re.fullmatch(r"\d+", text) else None for text in (*span, "", "")[:2])
+        return tuple(Read(path=name, first=first, last=last) for name in one.names(one.arguments[1]))
+    return ()
+
+
+def find_changed_files(one: Invocation) -> tuple[Write, ...]:
+    texts = [word.text for word in one.arguments]
+    if one.program == "create" and one.arguments:
+        return tuple(Write(path=name, how="create") for name in one.names(one.arguments[0]))
+    if one.program == "str_replace_editor" and len(texts) > 1 and texts[0] in _HOW:
+        return tuple(Write(path=name, how=_HOW[texts[0]]) for name in one.names(one.arguments[1]))
+    return ()

@@ -5,13 +5,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from forgepool.workers.shell.interpret.known_programs import find_written
-from forgepool.workers.shell.parse.script import ShellWord
-from forgepool.workers.shell.purpose.editors import find_changed_files
-from forgepool.workers.shell.purpose.file_access import How, Write
+from forgepool.workers.shell.language.script import ShellWord
+from forgepool.workers.shell.programs.known_programs import find_written
+from forgepool.workers.shell.purpose.file_access import How, Write, patch_writes, python_writes
 from forgepool.workers.shell.purpose.invocations import Invocation, join_path
-from forgepool.workers.shell.purpose.programs import git_command, is_python
-from forgepool.workers.shell.purpose.snippets import patch_writes, python_writes
+from forgepool.workers.shell.purpose.programs import find_changed_files, git_command, is_python
 
 _HOW: Mapping[str, How] = {"rm": "delete", "unlink": "delete", "shred": "delete", "mv": "move", "cp": "create"}
 _HOW_ELSE: Mapping[str, How] = {"install": "create", "ln": "create", "dd": "create", "rsync": "create"}

@@ -16,7 +16,7 @@ from pydantic import Field
 from forgepool.workers.sandbox.run.output import nameless_log, read_log
 from forgepool.workers.sandbox.run.process import Ended, run
 from forgepool.workers.tools.commands.run import KEEP_BYTES, script_command
-from forgepool.workers.tools.commands.verdicts import (
+from forgepool.workers.tools.commands.runners import (
     find_failed_runner,
     find_passed_runner,
     looks_broken,

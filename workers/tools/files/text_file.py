@@ -14,8 +14,10 @@ import stat
 from io import FileIO
 from pathlib import Path
 
-from forgepool.workers.tools.refusal import ToolRefused
-from forgepool.workers.tools.workplace import Workplace
+from pydantic import Field
+
+from forgepool.workers.tools.tool import Arguments, ToolAnswer, make_typed_tool
+from forgepool.workers.tools.workplace import ToolRefused, Workplace
 from forgepool.worktrees.git.beneath import LISTED
 
 MAX_BYTES = 10 * 1024 * 1024
@@ -153,3 +155,82 @@ def _near(path: Path, workplace: Workplace) -> str:
         return f", nor a folder {path.parent.name}; use glob to see what there is"
     meant = difflib.get_close_matches(path.name, names, n=1)
     return f"; did you mean {meant[0]}?" if meant else "; use glob to see what there is"
+
+
+_PAGE_CHARACTERS = 48_000
+_LINE_CHARACTERS = 2_000
+
+
+class ReadFile(Arguments):
+    path: str = Field(description="below the worktree, or absolute for a file that an answer has named so")
+    start: int = Field(default=1, ge=1, description="first line, from 1")
+    lines: int = Field(default=2000, ge=1, description="how many lines")
+
+
+def read_file(arguments: ReadFile, workplace: Workplace) -> ToolAnswer:
+    text = read_text(workplace.readable_path(arguments.path), arguments.path, workplace)
+    lines = show_text(text).split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    if not lines:
+        return ToolAnswer(text=f"{arguments.path} is empty")
+    if arguments.start > len(lines):
+        message = f"{arguments.path}: has {len(lines)} lines; start at {len(lines)} or before"
+        return ToolAnswer(text=message, is_error=True)
+    page = _page(lines[arguments.start - 1 : arguments.start - 1 + arguments.lines], arguments.start)
+    after = arguments.start + len(page)
+    note = f"[{arguments.path}: lines {arguments.start}-{after - 1} of {len(lines)}"
+    note += f"; go on with start={after}]" if after <= len(lines) else "]"
+    if "\r\n" in text:
+        note += "\n[its lines end in CR LF; edit_file keeps that]"
+    return ToolAnswer(text="\n".join([*page, note]))
+
+
+def _page(lines: list[str], first: int) -> list[str]:
+    """As many numbered lines as fit, at least one."""
+    page: list[str] = []
+    room = _PAGE_CHARACTERS
+    for number, line in enumerate(lines, start=first):
+        cut = line
+        if len(line) > _LINE_CHARACTERS:
+            cut = f"{line[:_LINE_CHARACTERS]} [{len(line) - _LINE_CHARACTERS:,} more characters]"
+        numbered = f"{number:6}\t{cut}"
+        room -= len(numbered) + 1
+        if page and room < 0:
+            break
+        page.append(numbered)
+    return page
+
+
+READ_FILE = make_typed_tool(
+    "read_file",
+    "Reads a text file, a page of lines at a time. Every line comes with its number and a tab before it.",
+    ReadFile,
+    read_file,
+    kind="read",
+)
+
+
+class WriteFile(Arguments):
+    path: str = Field(description="of the file, below the worktree")
+    content: str = Field(description="all of the file's new content")
+
+
+def write_file(arguments: WriteFile, workplace: Workplace) -> ToolAnswer:
+    path = workplace.path(arguments.path)
+    size = write_text(path, arguments.content, workplace)
+    return ToolAnswer(text=receipt(size, workplace.name(path), workplace.iteration))
+
+
+def receipt(size: int, name: str, iteration: int) -> str:
+    """What stands in the conversation for a written file. The form is fixed: views recognise it."""
+    return f"OK: wrote {size:,} bytes to {name} (iter {iteration})"
+
+
+WRITE_FILE = make_typed_tool(
+    "write_file",
+    "Creates a file or replaces all of its content. Folders are made as needed.",
+    WriteFile,
+    write_file,
+    kind="write",
+)

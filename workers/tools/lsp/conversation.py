@@ -21,9 +21,16 @@ from pygls.lsp.client import LanguageClient
 from forgepool.workers.sandbox.run.dialogue import Dialogue
 from forgepool.workers.tools.config import LanguageServer
 from forgepool.workers.tools.lsp import wire
-from forgepool.workers.tools.lsp.answers import Diagnostic, Edits, NoAnswer, Reference, Symbol
-from forgepool.workers.tools.lsp.disk import Fate
-from forgepool.workers.tools.lsp.opened import OpenedFile, text_of
+from forgepool.workers.tools.lsp.documents import (
+    Diagnostic,
+    Edits,
+    Fate,
+    NoAnswer,
+    OpenedFile,
+    Reference,
+    Symbol,
+    text_of,
+)
 from forgepool.worktrees.git.beneath import Beneath
 
 T = TypeVar("T")

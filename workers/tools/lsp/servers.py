@@ -14,9 +14,56 @@ from forgepool.workers.schema.extras import missing_extra
 from forgepool.workers.schema.settings import programs_folder
 from forgepool.workers.tools.asyncio_thread import AsyncioThread
 from forgepool.workers.tools.config import LanguageServer
-from forgepool.workers.tools.lsp.answers import NoAnswer
-from forgepool.workers.tools.lsp.disk import Stamps, differences, stamps
-from forgepool.workers.tools.lsp.table import KNOWN
+from forgepool.workers.tools.lsp.documents import NoAnswer, Stamps, differences, stamps
+
+# basedpyright's own defaults find fault with most code there is; a project that wants them says so in its own files.
+_PYRIGHT = {"analysis": {"diagnosticMode": "openFilesOnly", "typeCheckingMode": "standard"}}
+
+KNOWN = (
+    LanguageServer(
+        name="basedpyright",
+        command=("basedpyright-langserver", "--stdio"),
+        files={".py": "python", ".pyi": "python"},
+        settings={"basedpyright": _PYRIGHT, "python": {}},
+    ),
+    LanguageServer(
+        name="pyright",
+        command=("pyright-langserver", "--stdio"),
+        files={".py": "python", ".pyi": "python"},
+        settings={"python": _PYRIGHT},
+    ),
+    LanguageServer(
+        name="typescript",
+        command=("typescript-language-server", "--stdio"),
+        files={
+            ".ts": "typescript",
+            ".mts": "typescript",
+            ".cts": "typescript",
+            ".tsx": "typescriptreact",
+            ".js": "javascript",
+            ".mjs": "javascript",
+            ".cjs": "javascript",
+            ".jsx": "javascriptreact",
+        },
+    ),
+    LanguageServer(name="gopls", command=("gopls",), files={".go": "go"}),
+    LanguageServer(name="rust-analyzer", command=("rust-analyzer",), files={".rs": "rust"}),
+    LanguageServer(
+        name="clangd",
+        command=("clangd", "--log=error"),
+        files={
+            ".c": "c",
+            ".h": "c",
+            ".cc": "cpp",
+            ".cpp": "cpp",
+            ".cxx": "cpp",
+            ".hh": "cpp",
+            ".hpp": "cpp",
+            ".hxx": "cpp",
+        },
+    ),
+)
+
 
 if TYPE_CHECKING:
     from forgepool.workers.tools.lsp.conversation import ServerConversation

@@ -12,15 +12,24 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from pydantic import Field
 
-from forgepool.workers.tools.files.search.listing import show_name
-from forgepool.workers.tools.files.text_file import MAX_BYTES, read_text, write_text
-from forgepool.workers.tools.files.write import receipt
-from forgepool.workers.tools.lsp.answers import Diagnostic, Edits, NoAnswer, Reference, Symbol
-from forgepool.workers.tools.lsp.places import TextChange, apply_changes, columns_of, lines_of, plain_name, units
+from forgepool.workers.tools.files.listing import show_name
+from forgepool.workers.tools.files.text_file import MAX_BYTES, read_text, receipt, write_text
+from forgepool.workers.tools.lsp.documents import (
+    Diagnostic,
+    Edits,
+    NoAnswer,
+    Reference,
+    Symbol,
+    TextChange,
+    apply_changes,
+    columns_of,
+    lines_of,
+    plain_name,
+    units,
+)
 from forgepool.workers.tools.lsp.servers import ANSWER_S, LanguageServers, RunningServer
-from forgepool.workers.tools.refusal import ToolRefused
 from forgepool.workers.tools.tool import Arguments, Tool, ToolAnswer, make_typed_tool
-from forgepool.workers.tools.workplace import Workplace
+from forgepool.workers.tools.workplace import ToolRefused, Workplace
 
 if TYPE_CHECKING:
     from forgepool.workers.tools.lsp.conversation import ServerConversation

@@ -13,8 +13,7 @@ from urllib.parse import unquote, urlsplit
 from lsprotocol import types
 
 from forgepool.workers.tools.config import LanguageServer
-from forgepool.workers.tools.lsp.answers import Diagnostic, Edits, NoAnswer, Reference, Symbol
-from forgepool.workers.tools.lsp.places import Spot, TextChange
+from forgepool.workers.tools.lsp.documents import Diagnostic, Edits, NoAnswer, Reference, Spot, Symbol, TextChange
 
 _TextEdit = types.TextEdit | types.AnnotatedTextEdit | types.SnippetTextEdit
 

@@ -4,12 +4,14 @@ The MCP servers of one order: those configured that start, the tools they tell o
 
 import asyncio
 import contextlib
+import fnmatch
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import JsonValue
 
@@ -18,18 +20,195 @@ from forgepool.workers.schema.confinement import OPEN
 from forgepool.workers.schema.extras import missing_extra
 from forgepool.workers.tools.asyncio_thread import AsyncioThread
 from forgepool.workers.tools.config import McpServer
-from forgepool.workers.tools.mcp.session import ServerAnswer, ServerAway, ServerTool, Session
-from forgepool.workers.tools.mcp.stdio import over
 
 if TYPE_CHECKING:
-    from mcp.client import Transport
+    from mcp.client import Client, Transport
     from mcp.client._transport import TransportStreams
+    from mcp.shared.message import SessionMessage
+    from mcp.types import ContentBlock
 
 Lend = Callable[[str], str | None]
 """The value of one of the worker's variables; None where it has none of that name."""
 
 _START_S = 20.0
 _GOODBYE_S = 2.0
+
+_PAGES = 20
+
+
+class ServerAway(Exception):
+    """The server cannot be spoken to, or not any more; the sentence says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerTool:
+    """A tool as its server tells of it."""
+
+    name: str
+    description: str
+    schema: Mapping[str, JsonValue]
+    reads_only: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerAnswer:
+    text: str
+    is_error: bool
+
+
+class Session:
+    def __init__(self, server: McpServer, transport: "Callable[[], Transport]") -> None:
+        self.server = server
+        self._transport = transport
+        self._client: Client | None = None
+        self._ready = asyncio.Event()
+        self._done = asyncio.Event()
+        self._why = ""
+
+    async def live(self) -> None:
+        """
+        The whole of it: from the introduction until `close`. Never raises: `find_wanted_tools` says what was wrong.
+        """
+        from mcp.client import Client
+
+        try:
+            async with Client(self._transport(), cache=None) as client:
+                self._client = client
+                self._ready.set()
+                await self._done.wait()
+        except Exception as trouble:
+            self._why = _sentence(trouble)
+        finally:
+            self._client = None
+            self._ready.set()
+
+    def close(self) -> None:
+        """On the loop: `live` comes to its end."""
+        self._done.set()
+
+    async def find_wanted_tools(self) -> tuple[ServerTool, ...]:
+        """
+        The tools that are wanted of it.
+
+        Raises:
+            ServerAway: it could not be reached, or does not tell.
+        """
+        await self._ready.wait()
+        found: list[ServerTool] = []
+        cursor: str | None = None
+        for _ in range(_PAGES):
+            page = await self._said(lambda client, at=cursor: client.list_tools(cursor=at))  # type: ignore[misc]  # a loop's variable
+            found += [_tool(each, self.server) for each in page.tools if self._wants(each.name)]
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        return tuple(found)
+
+    async def call(self, name: str, arguments: Mapping[str, JsonValue]) -> ServerAnswer:
+        """
+        Waits for as long as it takes: whoever asks cancels it.
+
+        Raises:
+            ServerAway: it is gone, or says that it cannot be called so.
+        """
+        found = await self._said(lambda client: client.call_tool(name, dict(arguments)))
+        return ServerAnswer(text="\n".join(map(_text, found.content)), is_error=found.is_error)
+
+    def _wants(self, name: str) -> bool:
+        return any(fnmatch.fnmatchcase(name, glob) for glob in self.server.tools)
+
+    async def _said(self, ask: "Callable[[Client], Any]") -> Any:
+        if self._client is None:
+            raise ServerAway(self._why or "it has ended")
+        try:
+            return await ask(self._client)
+        except Exception as trouble:
+            raise ServerAway(_sentence(trouble)) from trouble
+
+
+def _tool(found: Any, server: McpServer) -> ServerTool:
+    says_so = found.annotations is not None and found.annotations.read_only_hint is True
+    return ServerTool(
+        name=found.name,
+        description=found.description or found.title or "",
+        schema=found.input_schema,
+        reads_only=server.read_only or says_so,
+    )
+
+
+def _text(block: "ContentBlock") -> str:
+    """Texts as they are; what is no text is named."""
+    match block.type:
+        case "text":
+            return block.text
+        case "image" | "audio":
+            return f"[{block.type} of type {block.mime_type}, not shown]"
+        case "resource_link":
+            return f"[{block.name}: {block.uri}]"
+        case "resource":
+            text = getattr(block.resource, "text", None)
+            return text if isinstance(text, str) else f"[resource {block.resource.uri}, not text, not shown]"
+
+
+def _sentence(trouble: BaseException) -> str:
+    """What went wrong, in a line: of a group, its first."""
+    while isinstance(trouble, BaseExceptionGroup):
+        trouble = trouble.exceptions[0]
+    return " ".join(str(trouble).split())[:300] or type(trouble).__name__
+
+
+def over(dialogue: Dialogue) -> "Transport":
+    """For one session, in whose block the child is spoken to; the child itself is ended by who started it."""
+    return _streams(dialogue)
+
+
+@asynccontextmanager
+async def _streams(dialogue: Dialogue) -> "AsyncIterator[TransportStreams]":
+    import anyio
+    from mcp.shared.message import SessionMessage
+
+    reader, writer = await dialogue.connect()
+    heard, hearing = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    speaking, spoken = anyio.create_memory_object_stream[SessionMessage](0)
+
+    async def listen() -> None:
+        async with heard:
+            while line := await _line(reader):
+                await heard.send(_message(line))
+
+    async def speak() -> None:
+        async with spoken:
+            async for each in spoken:
+                writer.write(each.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+
+    async with anyio.create_task_group() as tasks, hearing, speaking:
+        tasks.start_soon(listen)
+        tasks.start_soon(speak)
+        try:
+            yield hearing, speaking
+        finally:
+            tasks.cancel_scope.cancel()
+            with anyio.CancelScope(shield=True):
+                await dialogue.hang_up()
+
+
+async def _line(reader: asyncio.StreamReader) -> bytes:
+    """Empty at the end, and where no line ends within what is held in memory: such a server is not listened to."""
+    try:
+        return await reader.readline()
+    except ValueError:
+        return b""
+
+
+def _message(line: bytes) -> "SessionMessage | Exception":
+    """What is no message is told as such; some servers write their log among them."""
+    from mcp.shared.message import SessionMessage
+    from mcp.types import jsonrpc_message_adapter
+
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValueError as wrong:
+        return wrong
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

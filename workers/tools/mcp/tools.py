@@ -10,11 +10,9 @@ from pydantic import JsonValue
 
 from forgepool.workers.llm.provider import ToolOffer
 from forgepool.workers.schema.orders import PhaseName
-from forgepool.workers.tools.mcp.servers import McpServers, OfferedTool
-from forgepool.workers.tools.mcp.session import ServerAway
-from forgepool.workers.tools.refusal import ToolRefused
+from forgepool.workers.tools.mcp.servers import McpServers, OfferedTool, ServerAway
 from forgepool.workers.tools.tool import Tool, ToolAnswer
-from forgepool.workers.tools.workplace import Workplace
+from forgepool.workers.tools.workplace import ToolRefused, Workplace
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator

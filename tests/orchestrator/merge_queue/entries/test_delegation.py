@@ -42,17 +42,10 @@ from forgepool.orchestrator.journal.events import (
 )
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.queue_events import Asks, Card, GateAnswer
-from forgepool.orchestrator.merge_queue.publish import Notices
+from forgepool.orchestrator.merge_queue.serve.hub_refs import Notices
 from forgepool.orchestrator.plan.document import Plan, Task, TaskNeed
 from forgepool.orchestrator.reports.queue_board import BEAT_S
-from forgepool.orchestrator.run.delegation import (
-    DOUBT_S,
-    PATIENCE_S,
-    SILENT_S,
-    HubExchange,
-    standing_gate,
-    take_away,
-)
+from forgepool.orchestrator.run.delegation import DOUBT_S, PATIENCE_S, SILENT_S, HubExchange, standing_gate, take_away
 from forgepool.orchestrator.run.dispatch import check_request
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.state.run import RunState

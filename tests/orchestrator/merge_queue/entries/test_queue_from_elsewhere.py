@@ -14,10 +14,9 @@ from forgepool.orchestrator.decisions.queue.submissions import entry_name
 from forgepool.orchestrator.journal.events import CheckSent, EntryHeld, EntrySubmitted, Event
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.store import Recorded, read
-from forgepool.orchestrator.merge_queue.remote import waiting
-from forgepool.orchestrator.merge_queue.remote.hub import HubQueue, _silent_s, explain_entry, show_board
-from forgepool.orchestrator.merge_queue.remote.waiting import EntryProgress, progress_of
-from forgepool.orchestrator.merge_queue.submit import Submitted, Wish, hand_in
+from forgepool.orchestrator.merge_queue import submit
+from forgepool.orchestrator.merge_queue.hub_queue import HubQueue, _silent_s, explain_entry, show_board
+from forgepool.orchestrator.merge_queue.submit import EntryProgress, Submitted, Wish, hand_in, progress_of
 from forgepool.orchestrator.reports.queue_board import BEAT_S, GONE_S, RENEWED_S
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.state.run import RunState
@@ -315,15 +314,15 @@ def test_who_waits_is_told_when_another_submission_takes_the_place_of_one_that_n
 
 
 def test_a_board_that_is_late_is_no_withdrawal(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "LOOK_S", 0.0)
+    monkeypatch.setattr("forgepool.orchestrator.merge_queue.submit.LOOK_S", 0.0)
     mine = place.submit(BRANCH)
     place.turn()
     now = place.queue.look()
     assert now.board is not None
     late = replace(now, board=now.board.model_copy(update={"entries": (), "in_line": 0}))
-    looks = iter([late] * (waiting.LOOKS_GONE - 1) + [now] + [late] * waiting.LOOKS_GONE)
+    looks = iter([late] * (submit.LOOKS_GONE - 1) + [now] + [late] * submit.LOOKS_GONE)
     monkeypatch.setattr(HubQueue, "look", lambda _: next(looks))
-    told = [one.outcome for one in waiting.follow_entry(place.queue, mine)]
+    told = [one.outcome for one in submit.follow_entry(place.queue, mine)]
     assert told == [None, "returned"]
 
 

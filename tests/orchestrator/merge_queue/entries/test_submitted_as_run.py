@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from gate_world import RUN, opened, submitted
 
-from forgepool.orchestrator.cli.queue import requests
-from forgepool.orchestrator.cli.run import requesting
+from forgepool.orchestrator.cli.queue import control
+from forgepool.orchestrator.cli.run import requests
 from forgepool.orchestrator.decisions.plan_index import gate_plan
 from forgepool.orchestrator.journal.events import RunStarted
 from forgepool.orchestrator.journal.inbox import PersonRequest, waiting
@@ -35,11 +35,11 @@ def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KeptRun:
     ("word", "todo"),
     [
         (
-            lambda: requesting.cancel(RUN),
+            lambda: requests.cancel(RUN),
             "queue withdraw ENTRY --target main; to stop all: forgepool queue pause --target main",
         ),
-        (lambda: requesting.cancel(RUN, "a"), "to take one out of line: forgepool queue withdraw a --target main"),
-        (lambda: requesting.retry(RUN, "a"), "to try one again: forgepool queue retry a --target main"),
+        (lambda: requests.cancel(RUN, "a"), "to take one out of line: forgepool queue withdraw a --target main"),
+        (lambda: requests.retry(RUN, "a"), "to try one again: forgepool queue retry a --target main"),
     ],
 )
 def test_a_run_s_word_to_a_gate_is_told_the_gate_s(gate: KeptRun, word: Callable[[], None], todo: str) -> None:
@@ -53,7 +53,7 @@ def test_a_run_s_word_to_a_gate_is_told_the_gate_s(gate: KeptRun, word: Callable
 
 
 def test_the_gate_s_own_word_is_taken(gate: KeptRun) -> None:
-    assert requests.withdraw("a", target=RUN) == 0
+    assert control.withdraw("a", target=RUN) == 0
     assert gate.state().tasks["a"].phase == "cancelled"
 
 
@@ -61,14 +61,14 @@ def test_what_goes_on_when_the_gate_is_kept_is_not_told_to_resume_a_run(
     gate: KeptRun, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with closing(Journal(gate.folder)):
-        requesting.ask(RUN, PersonRequest(do="reject", task="a", text="no", by="Ada"))
+        requests.ask(RUN, PersonRequest(do="reject", task="a", text="no", by="Ada"))
     said = capsys.readouterr().out
     assert "if it ends before it hears: forgepool queue serve --repo /hub --target main" in said
 
 
 def test_a_pause_for_no_text_is_refused_and_one_for_text_is_kept(gate: KeptRun) -> None:
     with pytest.raises(CannotRun, match="what is said of why is not UTF-8; give it as UTF-8 text"):
-        requests.pause("\udcff")
+        control.pause("\udcff")
     assert not gate.state().paused
-    assert requests.pause("größer") == 0
+    assert control.pause("größer") == 0
     assert "größer" in gate.state().paused

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 import pytest
 from forge_server import PROJECT, REPOSITORY, TOKEN, Fault, ForgeServer, merge_request, pull
 
+from forgepool.orchestrator.merge_queue.bot.admission import wanting
 from forgepool.orchestrator.merge_queue.forges.api import Api
 from forgepool.orchestrator.merge_queue.forges.codeowners import read_codeowners
-from forgepool.orchestrator.merge_queue.forges.consent import wanting
 from forgepool.orchestrator.merge_queue.forges.github import GitHub, github_api
 from forgepool.orchestrator.merge_queue.forges.gitlab import GitLab, gitlab_api
 from forgepool.orchestrator.merge_queue.forges.protocol import Forge, ForgeAway, ForgeRefused, PullRequest, dependencies

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forgepool.orchestrator.merge_queue.forges.intake import (
+from forgepool.orchestrator.merge_queue.bot.intake import (
     Explain,
     KnownEntry,
     NoteLanded,

@@ -23,7 +23,7 @@ from forgepool.orchestrator.journal import inbox
 from forgepool.orchestrator.journal.events import Event, LandingAnswered, RunStarted, TaskFailed, TipMoved
 from forgepool.orchestrator.journal.store import Journal
 from forgepool.orchestrator.merge_queue.serve.serve import QueuePost, take_post
-from forgepool.orchestrator.merge_queue.view import QueueView
+from forgepool.orchestrator.reports.queue_board import QueueView
 from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import RunState
 from forgepool.supervisor.messages import Landing

@@ -15,8 +15,8 @@ from kept_gate import Caller, KeptGate, git
 
 from forgepool.orchestrator.journal.events import GatePaused, GateResumed
 from forgepool.orchestrator.journal.store import JournalUnreadable
-from forgepool.orchestrator.launch.child_processes import ChildProcesses, mirror_aside
-from forgepool.orchestrator.merge_queue.view import QueueView
+from forgepool.orchestrator.launch.embedded import ChildProcesses, mirror_aside
+from forgepool.orchestrator.reports.queue_board import QueueView
 
 API_TOKEN = "a-token-of-this-gate"
 

@@ -10,9 +10,9 @@ from kept_gate import TOKEN, Caller, KeptGate
 
 from forgepool.orchestrator.decisions.plan_index import gate_course, gate_plan
 from forgepool.orchestrator.journal import inbox
-from forgepool.orchestrator.merge_queue.http.app import MOST_BYTES
-from forgepool.orchestrator.merge_queue.http.desk import Desk
-from forgepool.orchestrator.merge_queue.http.service import (
+from forgepool.orchestrator.merge_queue.http_desk import Desk
+from forgepool.orchestrator.merge_queue.http_server import (
+    MOST_BYTES,
     Address,
     address,
     api_beside,

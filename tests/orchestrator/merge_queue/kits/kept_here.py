@@ -32,8 +32,7 @@ from forgepool.supervisor.gate.requirements import demands_of
 from forgepool.supervisor.gate.verdicts import conflicting
 from forgepool.supervisor.messages import CheckFailure, CheckRequest, CheckResult, Landing, LandRequest
 from forgepool.workers.queue.broker import CHECKS, LANDINGS
-from forgepool.workers.queue.leases import Holder
-from forgepool.workers.queue.presence import Present
+from forgepool.workers.queue.leases import Holder, Present
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.commits.compose import Composed, compose
 from forgepool.worktrees.git.git import CommitId

@@ -3,7 +3,7 @@
 import pytest
 from gate_world import after, opened, submitted
 
-from forgepool.orchestrator.cli.queue.granting import granting
+from forgepool.orchestrator.cli.queue.control import granting
 from forgepool.orchestrator.decisions.plan_index import gate_course, gate_plan
 from forgepool.orchestrator.decisions.queue.intake import apply_request
 from forgepool.orchestrator.journal.events import EntrySubmitted, TaskCancelled

@@ -3,9 +3,9 @@
 import pytest
 from gate_world import after, opened, submitted
 
-from forgepool.orchestrator.cli.queue.requests import refuse_forgotten
+from forgepool.orchestrator.cli.queue.control import refuse_forgotten
 from forgepool.orchestrator.journal.events import TaskCancelled, TaskFailed, TaskParked
-from forgepool.orchestrator.merge_queue.serve.entry_refs import KEPT_DAYS, MOST_KEPT, forgettable
+from forgepool.orchestrator.merge_queue.serve.hub_refs import KEPT_DAYS, MOST_KEPT, forgettable
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.workers.schema.orders import ReasonPack
 

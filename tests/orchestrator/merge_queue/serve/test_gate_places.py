@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forgepool.orchestrator.journal.events import CheckSent
-from forgepool.orchestrator.merge_queue.serve.multi import keep_together, make_shared
-from forgepool.orchestrator.merge_queue.serve.slots import Claim, SharedSlots, places_for
+from forgepool.orchestrator.merge_queue.serve.multi import Claim, SharedSlots, keep_together, make_shared, places_for
 from forgepool.orchestrator.run.loop import Ending
 from forgepool.orchestrator.state.run import RunState
 

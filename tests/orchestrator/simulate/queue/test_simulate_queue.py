@@ -6,7 +6,7 @@ import pytest
 import typer
 from simulate import queue
 
-from forgepool.orchestrator.cli.tools.simulating import register
+from forgepool.orchestrator.cli.simulate import register
 
 KEYS = [
     "policy",

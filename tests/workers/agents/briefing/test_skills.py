@@ -16,11 +16,10 @@ from forgepool.workers.agents.briefing.system_prompt import (
 )
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 from forgepool.workers.tools.commands.run import BASH
+from forgepool.workers.tools.endings import ASK
 from forgepool.workers.tools.files.edit import EDIT_FILE
-from forgepool.workers.tools.files.read import READ_FILE
-from forgepool.workers.tools.files.write import WRITE_FILE
+from forgepool.workers.tools.files.text_file import READ_FILE, WRITE_FILE
 from forgepool.workers.tools.tool import Arguments, Tool, ToolAnswer, make_typed_tool
-from forgepool.workers.tools.turns.endings import ASK
 
 ABROAD = make_typed_tool(
     "docs__fetch", "of another program", Arguments, lambda given, place: ToolAnswer(text=""), kind="read"

@@ -26,8 +26,7 @@ from forgepool.workers.context.transcript.entries import (
     Verified,
 )
 from forgepool.workers.queue.broker import Redis
-from forgepool.workers.queue.path_requests import PathRequest, PathsAnswer, reply
-from forgepool.workers.queue.replies import read
+from forgepool.workers.queue.replies import PathRequest, PathsAnswer, read, reply
 from forgepool.workers.schema.orders import BuiltinAgent, Limits, ReasonPack, Reply, ScriptedAgent, WorkResult
 
 WIRES: tuple[Wire, ...] = ("anthropic", "openai-responses", "openai-chat")

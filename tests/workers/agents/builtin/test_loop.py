@@ -27,10 +27,9 @@ from forgepool.workers.llm.scripted import ScriptedModel
 from forgepool.workers.schema.confinement import OPEN
 from forgepool.workers.schema.orders import Limits, PhaseName, Spent
 from forgepool.workers.tools.commands.run import BASH
+from forgepool.workers.tools.endings import ASK, GRANTED, commit_plan_tool, finish_tool
 from forgepool.workers.tools.files.edit import EDIT_FILE
-from forgepool.workers.tools.files.read import READ_FILE
-from forgepool.workers.tools.files.write import WRITE_FILE
-from forgepool.workers.tools.turns.endings import ASK, GRANTED, commit_plan_tool, finish_tool
+from forgepool.workers.tools.files.text_file import READ_FILE, WRITE_FILE
 from forgepool.workers.tools.workplace import Workplace
 
 

@@ -16,8 +16,8 @@ from forgepool.workers.context.view.live import Context
 from forgepool.workers.llm.messages import Text, ToolCall, Turn, Usage, user
 from forgepool.workers.llm.provider import ModelRequest
 from forgepool.workers.schema.confinement import OPEN
-from forgepool.workers.tools.files.read import READ_FILE
-from forgepool.workers.tools.turns.compact import COMPACT_TOOL
+from forgepool.workers.tools.endings import COMPACT_TOOL
+from forgepool.workers.tools.files.text_file import READ_FILE
 from forgepool.workers.tools.workplace import Workplace
 
 CARD = "# Task t: mend the clock\n\nAcceptance: `pytest -q`"

@@ -24,7 +24,7 @@ from forgepool.workers.context.history.token_estimate import USUAL, Gauge, lengt
 from forgepool.workers.context.profiles.pace.pace import Pace
 from forgepool.workers.context.transcript.edit import Edit, show_turns
 from forgepool.workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn, user
-from forgepool.workers.tools.files.write import receipt
+from forgepool.workers.tools.files.text_file import receipt
 
 TEST = "pytest -v --tb=short"
 SIZES = {

@@ -22,7 +22,7 @@ from forgepool.workers.context.shorten.new_results import bases, mend_edit
 from forgepool.workers.context.transcript.edit import Edit, show_turns
 from forgepool.workers.context.view.validity import wrong
 from forgepool.workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn, user
-from forgepool.workers.llm.wires.common.alternation import alternating
+from forgepool.workers.llm.wires.normal_forms import alternating
 
 CARD = "Task: make the sessions expire.\nAcceptance: pytest exits 0."
 SUMMARY = (

@@ -16,7 +16,7 @@ from forgepool.workers.context.profiles.comparators.compact import Compact
 from forgepool.workers.context.profiles.comparators.condenser import Condenser
 from forgepool.workers.context.profiles.ledger.ledger import LedgerProfile
 from forgepool.workers.context.replay.summaries import summary
-from forgepool.workers.tools.turns.compact import COMPACT
+from forgepool.workers.tools.endings import COMPACT
 
 READ = tuple(f"src/planted/read_{name}.py" for name in ("alpha", "beta", "gamma"))
 WRITTEN = tuple(f"src/planted/written_{name}.py" for name in ("delta", "epsilon"))

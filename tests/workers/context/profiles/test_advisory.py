@@ -15,8 +15,8 @@ from forgepool.workers.context.profiles.advisory import Advisory
 from forgepool.workers.context.transcript.edit import Edit
 from forgepool.workers.llm.messages import ToolCall
 from forgepool.workers.schema.confinement import OPEN
+from forgepool.workers.tools.endings import COMPACT, COMPACT_TOOL
 from forgepool.workers.tools.tool import carry_out
-from forgepool.workers.tools.turns.compact import COMPACT, COMPACT_TOOL
 from forgepool.workers.tools.workplace import Workplace
 from forgepool.worktrees.git.git import Git
 

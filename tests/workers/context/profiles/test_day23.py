@@ -11,7 +11,7 @@ from forgepool.workers.context.profiles.pace.pace import Pace, fork_history
 from forgepool.workers.context.transcript.edit import Edit, show_turns
 from forgepool.workers.context.view.validity import wrong
 from forgepool.workers.llm.messages import Turn
-from forgepool.workers.tools.files.write import receipt
+from forgepool.workers.tools.files.text_file import receipt
 
 SUMMARY = "files_read:\n- pace/auth.py\nkey_decisions:\n- Sessions expire in the store, not in the API.\n" * 20
 

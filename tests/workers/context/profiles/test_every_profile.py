@@ -28,11 +28,11 @@ from forgepool.workers.context.profiles.pace.pace import Pace
 from forgepool.workers.context.replay.summaries import summary
 from forgepool.workers.context.shorten.new_results import Birth, bases
 from forgepool.workers.context.view.archive import describe_call, find_dropped
-from forgepool.workers.llm.endpoint import Endpoint
 from forgepool.workers.llm.messages import Opaque, Text, ToolResult
+from forgepool.workers.llm.provider import Endpoint
 from forgepool.workers.llm.wires import anthropic, openai_chat, openai_responses
 from forgepool.workers.tools.commands.red_phase import CONFIRM
-from forgepool.workers.tools.turns.compact import COMPACT
+from forgepool.workers.tools.endings import COMPACT
 
 MODEL = "model-1"
 NAMES = registry.names()

@@ -25,8 +25,8 @@ from forgepool.workers.context.profiles.pace.pace_noise import is_receipt
 from forgepool.workers.context.transcript.edit import Edit, show_turns
 from forgepool.workers.context.view.validity import wrong
 from forgepool.workers.llm.messages import Opaque, Text, ToolCall, Usage, user
-from forgepool.workers.llm.wires.common.alternation import alternating
-from forgepool.workers.tools.files.write import receipt
+from forgepool.workers.llm.wires.normal_forms import alternating
+from forgepool.workers.tools.files.text_file import receipt
 
 CALL = Moment(cause="call")
 GONE = "[evicted: pace/auth.py was read here but has since been written — see current version on disk]"

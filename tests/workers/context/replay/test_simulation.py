@@ -31,7 +31,7 @@ from forgepool.workers.context.shorten.new_results import Birth
 from forgepool.workers.context.transcript.edit import Edit
 from forgepool.workers.context.view.view import ContextView
 from forgepool.workers.llm.messages import Text, ToolCall, Turn, Usage
-from forgepool.workers.tools.turns.compact import COMPACT
+from forgepool.workers.tools.endings import COMPACT
 
 TERMS = ReplayTerms(prices=ANTHROPIC)
 

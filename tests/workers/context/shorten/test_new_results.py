@@ -15,7 +15,7 @@ from forgepool.workers.context.history.actions import Action, Deed, Read, Write
 from forgepool.workers.context.shorten.difference import MOST_LINES, difference
 from forgepool.workers.context.shorten.new_results import Birth, Births, Entering, Newborn, Spill, bases
 from forgepool.workers.llm.messages import ToolCall, ToolResult
-from forgepool.workers.tools.files.write import receipt
+from forgepool.workers.tools.files.text_file import receipt
 
 ENDED = re.compile(r"(?:\[(?:exit status|ended by|killed|not started)[^\n]*\]|<returncode>-?\d+</returncode>)\n")
 

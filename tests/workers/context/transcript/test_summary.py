@@ -18,7 +18,7 @@ from forgepool.workers.context.transcript.summary import (
     summarise_entries,
     synthetic_plan,
 )
-from forgepool.workers.shell.purpose.guess_words import is_test, reads_only
+from forgepool.workers.shell.purpose.programs import is_test, reads_only
 
 RED = "![exit status 1, 0.3 s]\n1 failed in 0.10s"
 

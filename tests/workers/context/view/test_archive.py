@@ -7,7 +7,7 @@ from led import Did, Led, archive, ran, read, wrote
 
 from forgepool.workers.context.transcript.edit import Edit
 from forgepool.workers.context.view.archive import describe_call, find_dropped
-from forgepool.workers.tools.refusal import ToolRefused
+from forgepool.workers.tools.workplace import ToolRefused
 
 TEXTS = ["", "a\r\nb\n\n", "naïve – \x00\x1b[0m", "half a pair: \ud83d", "no end of line"]
 

@@ -28,7 +28,7 @@ from forgepool.workers.context.view.questions import Before
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Usage, user
 from forgepool.workers.llm.provider import ModelRequest
 from forgepool.workers.tools.commands.red_phase import CONFIRM
-from forgepool.workers.tools.files.read import READ_FILE
+from forgepool.workers.tools.files.text_file import READ_FILE
 from forgepool.workers.tools.tool import carry_out
 
 LONG_AGO = time.time() - 400.0

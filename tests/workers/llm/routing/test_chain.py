@@ -10,10 +10,8 @@ from servers import RedisServer
 from forgepool.workers.llm.messages import Text, Turn, Usage, user
 from forgepool.workers.llm.provider import Hear, LlmEvent, ModelFailed, ModelRequest, ProviderTry, Trouble, deaf
 from forgepool.workers.llm.routing.breaker import Breaker, Pair, Probe, Shut, Verdict
-from forgepool.workers.llm.routing.chain import Contender, ModelChain
-from forgepool.workers.llm.routing.prices import Tariff
-from forgepool.workers.llm.routing.retry import Time
-from forgepool.workers.llm.routing.router import ModelChoice
+from forgepool.workers.llm.routing.chain import Contender, ModelChain, Time
+from forgepool.workers.llm.routing.router import ModelChoice, Tariff
 from forgepool.workers.llm.routing.table import Price
 from forgepool.workers.queue.broker import Redis, connect
 

@@ -12,9 +12,8 @@ from vendors.server import Answer, Fault, Say, Seen, VendorServer
 
 from forgepool.workers.llm.messages import Text, Turn, user
 from forgepool.workers.llm.provider import ModelFailed, ModelRequest
-from forgepool.workers.llm.routing.chain import ModelChain
+from forgepool.workers.llm.routing.chain import ModelChain, Patience
 from forgepool.workers.llm.routing.open import keys_present, open_models
-from forgepool.workers.llm.routing.retry import Patience
 from forgepool.workers.llm.routing.table import Table, read_table
 from forgepool.workers.schema.settings import Settings
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forgepool.workers.llm.messages import Usage
-from forgepool.workers.llm.routing.prices import Tariff, tariff
-from forgepool.workers.llm.routing.router import candidates
+from forgepool.workers.llm.routing.router import Tariff, candidates, tariff
 from forgepool.workers.llm.routing.table import Model, ModelAccount, OtherModel, Price, Table, read_table
 
 SHIPPED = read_table(None)
@@ -115,7 +114,7 @@ def refused(*args, **kwargs):
     raise AssertionError("the network was asked")
 socket.socket.connect = socket.create_connection = socket.getaddrinfo = refused
 from forgepool.workers.llm.messages import Usage
-from forgepool.workers.llm.routing.prices import tariff
+from forgepool.workers.llm.routing.router import tariff
 from forgepool.workers.llm.routing.router import candidates
 from forgepool.workers.llm.routing.table import read_table
 table = read_table(None)

@@ -19,7 +19,7 @@ from forgepool.workers.llm.provider import (
     Trouble,
     deaf,
 )
-from forgepool.workers.llm.routing.retry import Patience, Retrying, Time, pause_s
+from forgepool.workers.llm.routing.chain import Patience, Retrying, Time, pause_s
 
 REQUEST = ModelRequest(system=(), tools=(), turns=(user(Text(text="hello")),))
 TURN = Turn(role="assistant", parts=(Text(text="hi"),))

@@ -7,9 +7,8 @@ from vendors.asking import CARD, KEY, never, provider, reply, request
 from vendors.server import Raw, Say, Tokens, VendorServer, scripted
 from vendors.wires.shapes import assert_shaped
 
-from forgepool.workers.llm.endpoint import Endpoint
 from forgepool.workers.llm.messages import Opaque, Text, ToolCall, ToolResult, Turn, Usage, user
-from forgepool.workers.llm.provider import Delta, LlmEvent, ModelFailed
+from forgepool.workers.llm.provider import Delta, Endpoint, LlmEvent, ModelFailed
 from forgepool.workers.llm.wires.anthropic import body
 
 _READ: Any = ("read_file", {"path": "a.py"})

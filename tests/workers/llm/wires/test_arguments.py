@@ -2,7 +2,7 @@
 
 import pytest
 
-from forgepool.workers.llm.wires.common.arguments import join_pieces, read_call
+from forgepool.workers.llm.wires.normal_forms import join_pieces, read_call
 
 
 @pytest.mark.parametrize(

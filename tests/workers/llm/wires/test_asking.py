@@ -11,7 +11,7 @@ from vendors.server import Fault, Raw, Say, VendorServer, scripted
 
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, Usage, user
 from forgepool.workers.llm.provider import ModelFailed
-from forgepool.workers.llm.wires.common.counting import VendorCounts, count, settle_counts
+from forgepool.workers.llm.wires.normal_forms import VendorCounts, count, settle_counts
 
 all_wires = pytest.mark.parametrize("wire", WIRES)
 LONG = "x" * 4000

@@ -12,7 +12,7 @@ from vendors.server import Answer, Say, VendorServer
 
 from forgepool.workers.llm.messages import Text, ToolResult, Turn, user
 from forgepool.workers.llm.provider import Provider
-from forgepool.workers.llm.wires.common.caching import mark
+from forgepool.workers.llm.wires.anthropic import mark
 
 _TURNS = 30
 _BIG_TURN = 12

@@ -27,7 +27,7 @@ from vendors.server import (
 
 from forgepool.workers.llm.messages import Turn
 from forgepool.workers.llm.provider import ModelFailed
-from forgepool.workers.llm.wires.common.faults import FaultReply, from_body, make_failure, sentence, trouble
+from forgepool.workers.llm.wires.faults import FaultReply, from_body, make_failure, sentence, trouble
 
 all_wires = pytest.mark.parametrize("wire", WIRES)
 

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 import pytest
 from vendors.asking import never
 
-from forgepool.workers.llm.endpoint import Endpoint
-from forgepool.workers.llm.provider import ModelFailed
-from forgepool.workers.llm.wires.listening import attend
-from forgepool.workers.llm.wires.openai_client import client
+from forgepool.workers.llm.provider import Endpoint, ModelFailed
+from forgepool.workers.llm.wires.asking import attend
+from forgepool.workers.llm.wires.openai_responses import client
 
 
 class _Endless:

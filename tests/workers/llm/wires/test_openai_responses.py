@@ -8,9 +8,8 @@ from vendors.asking import CARD, never, provider, reply, request
 from vendors.server import Raw, Say, Tokens, VendorServer, scripted
 from vendors.wires.shapes import assert_shaped
 
-from forgepool.workers.llm.endpoint import Endpoint
 from forgepool.workers.llm.messages import Opaque, Text, ToolCall, ToolResult, Turn, Usage, user
-from forgepool.workers.llm.provider import Delta, LlmEvent
+from forgepool.workers.llm.provider import Delta, Endpoint, LlmEvent
 from forgepool.workers.llm.wires.openai_responses import body
 
 _READ: Any = ("read_file", {"path": "a.py"})

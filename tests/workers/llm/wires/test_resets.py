@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from forgepool.workers.llm.wires.common.resets import LONGEST_S, resets_at, retry_after_s
+from forgepool.workers.llm.wires.resets import LONGEST_S, resets_at, retry_after_s
 
 _NOW = 1_790_000_000.0
 

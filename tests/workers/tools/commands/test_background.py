@@ -15,8 +15,7 @@ from forgepool.workers.sandbox.order.layers import somebody, why_level_fails
 from forgepool.workers.sandbox.processes import tree
 from forgepool.workers.sandbox.run.background import Background
 from forgepool.workers.schema.confinement import Confinement
-from forgepool.workers.tools.commands.background import background_tools
-from forgepool.workers.tools.commands.run import BASH
+from forgepool.workers.tools.commands.run import BASH, background_tools
 from forgepool.workers.tools.tool import ToolAnswer, carry_out
 from forgepool.workers.tools.workplace import Workplace
 

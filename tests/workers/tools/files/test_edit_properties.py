@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from forgepool.workers.llm.messages import ToolCall
 from forgepool.workers.schema.confinement import OPEN
+from forgepool.workers.tools.files.apply_patch import APPLY_PATCH
 from forgepool.workers.tools.files.edit import EDIT_FILE
-from forgepool.workers.tools.files.patches.apply_patch import APPLY_PATCH
 from forgepool.workers.tools.tool import ToolAnswer, carry_out
 from forgepool.workers.tools.workplace import Workplace
 

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from forgepool.workers.tools.commands.verdicts import find_failed_runner, find_passed_runner, plain, why_broken
-from forgepool.workers.tools.files.near import near_miss
-from forgepool.workers.tools.files.search.globs import glob_pattern
-from forgepool.workers.tools.refusal import ToolRefused
+from forgepool.workers.tools.commands.runners import find_failed_runner, find_passed_runner, plain, why_broken
+from forgepool.workers.tools.files.edit import near_miss
+from forgepool.workers.tools.files.listing import glob_pattern
 from forgepool.workers.tools.tool import ToolAnswer
-from forgepool.workers.tools.workplace import Workplace
+from forgepool.workers.tools.workplace import ToolRefused, Workplace
 
 Use = Callable[..., ToolAnswer]
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.tools.files.search.globs import glob_pattern
+from forgepool.workers.tools.files.listing import glob_pattern
 from forgepool.workers.tools.tool import ToolAnswer
 from forgepool.workers.tools.workplace import Workplace
 

@@ -10,9 +10,8 @@ import pytest
 
 from forgepool.workers.sandbox.run.background import Background
 from forgepool.workers.tools.files.text_file import read_text, write_text
-from forgepool.workers.tools.refusal import ToolRefused
 from forgepool.workers.tools.tool import ToolAnswer
-from forgepool.workers.tools.workplace import Workplace
+from forgepool.workers.tools.workplace import ToolRefused, Workplace
 
 Use = Callable[..., ToolAnswer]
 

@@ -1,7 +1,7 @@
 import os
 from pathlib import Path
 
-from forgepool.workers.tools.lsp.disk import differences, stamps
+from forgepool.workers.tools.lsp.documents import differences, stamps
 
 
 def test_every_change_is_seen_whoever_made_it(tmp_path: Path) -> None:

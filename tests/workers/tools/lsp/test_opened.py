@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.tools.lsp.answers import NoAnswer
-from forgepool.workers.tools.lsp.opened import text_of
+from forgepool.workers.tools.lsp.documents import NoAnswer, text_of
 from forgepool.worktrees.git.beneath import Beneath
 
 

@@ -2,7 +2,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forgepool.workers.tools.lsp.places import Spot, TextChange, apply_changes, columns_of, lines_of, plain_name, units
+from forgepool.workers.tools.lsp.documents import (
+    Spot,
+    TextChange,
+    apply_changes,
+    columns_of,
+    lines_of,
+    plain_name,
+    units,
+)
 
 _TEXTS = st.text(alphabet="ab𝔘é\r\n ", max_size=40)
 

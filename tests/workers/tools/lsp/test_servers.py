@@ -8,7 +8,7 @@ import pytest
 
 from forgepool.workers.sandbox.processes import tree
 from forgepool.workers.schema.confinement import OPEN
-from forgepool.workers.tools.lsp.answers import NoAnswer
+from forgepool.workers.tools.lsp.documents import NoAnswer
 from forgepool.workers.tools.lsp.servers import LanguageServers, RunningServer
 
 Begin = Callable[..., LanguageServers]

@@ -18,8 +18,7 @@ from forgepool.workers.llm.messages import ToolCall
 from forgepool.workers.sandbox.processes import tree
 from forgepool.workers.tools.commands.run import BASH
 from forgepool.workers.tools.config import McpServer
-from forgepool.workers.tools.mcp.servers import McpServers, OfferedTool
-from forgepool.workers.tools.mcp.session import ServerTool, Session
+from forgepool.workers.tools.mcp.servers import McpServers, OfferedTool, ServerTool, Session
 from forgepool.workers.tools.mcp.tools import mcp_tools
 from forgepool.workers.tools.tool import ToolAnswer, carry_out
 from forgepool.workers.tools.workplace import Workplace

@@ -4,8 +4,8 @@ import pytest
 from pydantic import JsonValue
 
 from forgepool.workers.llm.messages import ToolCall
+from forgepool.workers.tools.endings import ASK, GRANTED, Permission, commit_plan_tool, finish_tool
 from forgepool.workers.tools.tool import Finish, PersonAsked, Planned, Queued, Tool, ToolAnswer, carry_out
-from forgepool.workers.tools.turns.endings import ASK, GRANTED, Permission, commit_plan_tool, finish_tool
 from forgepool.workers.tools.workplace import Workplace
 
 Use = Callable[..., ToolAnswer]

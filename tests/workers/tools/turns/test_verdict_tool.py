@@ -7,8 +7,8 @@ import jsonschema
 import pytest
 
 from forgepool.workers.llm.messages import ToolCall
+from forgepool.workers.tools.endings import Taken, verdict_tool
 from forgepool.workers.tools.tool import Arguments, Finish, Tool, ToolAnswer, carry_out
-from forgepool.workers.tools.turns.verdict import Taken, verdict_tool
 from forgepool.workers.tools.workplace import Workplace
 
 

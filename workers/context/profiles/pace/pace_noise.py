@@ -39,7 +39,7 @@ def make_elided_text(characters: int, path: str) -> str:
 
 def is_receipt(text: str) -> bool:
     """
-    Whether the answer to a write is `workers.tools.files.write.receipt`, and so repeats nothing of what was written.
+    Whether it answers a write (`workers.tools.files.text_file.receipt`), and so repeats nothing of what was written.
     """
     return _RECEIPT.fullmatch(text.strip()) is not None
 

@@ -11,7 +11,7 @@ from forgepool.workers.context.edits.masks import find_seen, text_of
 from forgepool.workers.context.edits.state import ContextState
 from forgepool.workers.context.history.actions import Deed, Read
 from forgepool.workers.context.shorten.new_results import bases
-from forgepool.workers.tools.turns.compact import COMPACT
+from forgepool.workers.tools.endings import COMPACT
 
 _DONE = "[done]"
 _OUTDATED = "[a listing; files were created, moved or deleted since]"

@@ -1,0 +1,266 @@
+"""
+Progress while a run goes on: a table that moves on a terminal, plain lines elsewhere.
+
+A listener of the run loop: it is told of every recorded event and of every turn, and never holds the loop up.
+"""
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from forgepool.orchestrator.cli.output.say import printable, say, say_json
+from forgepool.orchestrator.cli.output.terminal import out, print_table, table
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.post_merge import where_to_look
+from forgepool.orchestrator.decisions.queue.delegation import why_held_up
+from forgepool.orchestrator.decisions.reasons import count_of
+from forgepool.orchestrator.journal import events as e
+from forgepool.orchestrator.journal.store import Recorded
+from forgepool.orchestrator.reports.costs import bill_words, budget_words, usd_words
+from forgepool.orchestrator.reports.event_text import answer_with, sentence, shorten_list, telling_lines
+from forgepool.orchestrator.reports.leftovers import mirror_of, refs_left
+from forgepool.orchestrator.reports.status import Standing, TaskStanding, Waits, standing
+from forgepool.orchestrator.run.run_folder import KeptRun
+from forgepool.orchestrator.state.run import RunState
+from forgepool.orchestrator.state.task import TERMINAL, Phase
+from forgepool.workers.schema.settings import Settings
+from forgepool.worktrees.git.git import GitFailed
+
+_REDRAW_S = 0.25
+_MOST_ROWS = 18
+_SHOWN_FIRST: tuple[Phase, ...] = (
+    "running",
+    "testing",
+    "landing",
+    "reviewing",
+    "reviewed",
+    "candidate",
+    "given",
+    "queued",
+    "answered",
+    "pending",
+)
+
+
+@dataclass(slots=True)
+class Display:
+    """Where progress goes, and what has been shown."""
+
+    course: PlanIndex
+    console: Console
+    live: Live | None
+    started: float = field(default_factory=time.monotonic)
+    _drawn: float = 0.0
+
+    def listen(self, state: RunState, recorded: Sequence[Recorded]) -> None:
+        """Told by the loop after every turn, with the events it has just journaled."""
+        for one in recorded:
+            self._tell(one, state.run)
+        if self.live is not None and time.monotonic() > self._drawn + _REDRAW_S:
+            self._drawn = time.monotonic()
+            self.live.update(self._picture(state), refresh=True)
+
+    def _tell(self, recorded: Recorded, run: str) -> None:
+        said = sentence(recorded.event, run=run)
+        if said is None:
+            return
+        stamp = time.strftime("%H:%M:%S", time.localtime(recorded.at))
+        # As `Text`: a style given to `print` would colour the table below it as well.
+        self.console.print(Text(f"{stamp} {printable(said)}", event_style(recorded.event)))
+        for line in telling_lines(recorded):
+            self.console.print(f"         | {printable(line)}", markup=False)
+
+    def _picture(self, state: RunState) -> Group:
+        elapsed = time.monotonic() - self.started
+        counts = Counter(task.phase for task in state.tasks.values())
+        words = [
+            f"{counts[phase]} {phase.replace('_', ' ')}"
+            for phase in (*_SHOWN_FIRST, *sorted(TERMINAL))
+            if counts[phase]
+        ]
+        head = Text(f"{_clock(elapsed)} elapsed, {self._eta(state, elapsed)}: " + ", ".join(words))
+        return Group(head, table(("task", "phase", "for", ""), self._rows(state)))
+
+    def _rows(self, state: RunState) -> list[tuple[str, str, str, str]]:
+        now = time.time()
+        waits = Waits(self.course, state)
+        asking = [task for task in state.tasks.values() if task.question]
+        going_on = [task for task in state.tasks.values() if task.phase not in TERMINAL]
+        going_on.sort(key=lambda task: _SHOWN_FIRST.index(task.phase))
+        asked = [
+            (task.id, "asks", _clock(now - task.since), f"{task.question} ({answer_with(state.run, task.id)})")
+            for task in asking[:_MOST_ROWS]
+        ]
+        rows = [
+            (
+                task.id,
+                waits.phase_name(task),
+                _clock(now - task.since) if task.since else "",
+                waits.reason(task),
+            )
+            for task in going_on[:_MOST_ROWS]
+        ]
+        return [*asked, *self._at_target(state, now), *rows]
+
+    def _at_target(self, state: RunState, now: float) -> list[tuple[str, str, str, str]]:
+        """What is done to the target itself, while nothing is let in."""
+        owed = {"all checks": state.wave.message, "a review of the whole": state.wave_review.review.message}
+        return [
+            (state.target, "looked at", _clock(now - message.issued_at), f"{what}; {state.holder(message) or 'waits'}")
+            for what, message in owed.items()
+            if message is not None
+        ]
+
+    def _eta(self, state: RunState, elapsed: float) -> str:
+        """By the pace so far: an honest guess needs at least a few tasks that have ended."""
+        ended = sum(task.phase in TERMINAL for task in state.tasks.values())
+        if ended < 3:
+            return "no estimate yet"
+        return f"about {_clock(elapsed / ended * (len(state.tasks) - ended))} to go"
+
+
+def event_style(event: e.Event) -> str:
+    """The colour of an event's line; its words say the same."""
+    match event:
+        case e.LandingAnswered(result=result) if result.outcome == "landed":
+            return "green"
+        case e.EntryTold(answer=answer) if answer.word == "landed":
+            return "green"
+        case e.TaskFailed() | e.GateHalted():
+            return "red"
+        case e.TaskReturned() | e.TaskBlocked() | e.TaskCancelled() | e.TaskParked() | e.MessageLost():
+            return "yellow"
+        case _:
+            return ""
+
+
+@contextmanager
+def display(course: PlanIndex, *, as_json: bool) -> Iterator[Display]:
+    """A moving table on a terminal, plain lines elsewhere; on standard error when the answer is to be JSON."""
+    console = out(stderr=as_json)
+    # Not `console.is_terminal`: with FORCE_COLOR that is true of a pipe as well.
+    if not (sys.stderr if as_json else sys.stdout).isatty() or not sys.stdin.isatty():
+        yield Display(course, console, None)
+        return
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+        shown = Display(course, console, live)
+        yield shown
+
+
+def _clock(seconds: float) -> str:
+    whole = int(max(0.0, seconds))
+    return (
+        f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}" if whole >= 3600 else f"{whole // 60}:{whole % 60:02}"
+    )
+
+
+def exit_status(state: RunState, ending: str) -> int:
+    """0 all landed or had nothing to do, 1 something did not, 3 infrastructure stood in the way, 130 interrupted."""
+    if ending == "interrupted":
+        return 130
+    if ending == "halted":
+        return 3 if state.halted_by_infrastructure or state.gate_away else 1
+    return 0 if len(state.find_done()) == len(state.tasks) else 1
+
+
+def tell_outcome(kept: KeptRun, state: RunState, ending: str, *, as_json: bool, before: str = "") -> None:
+    """`before`: what a person types in front of each command, such as variables."""
+    now = standing(kept.course, state, now=time.time(), live=False)
+    if as_json:
+        say_json(now.as_json() | {"ending": ending, "exit_status": exit_status(state, ending)})
+        return
+    tell_table(now)
+    tell_use(now)
+    say(f"\n{tally(now)} on {now.target}, which is at {now.tip[:12]}")
+    if ending == "halted":
+        say(f"landing is paused: {state.halted}" if state.halted else why_held_up(state, patient=False))
+    for line in where_to_look(state.wave.base_red) if state.wave.base_red is not None else ():
+        say(f"    {printable(line)}")
+    forgepool = f"{before}forgepool"
+    if ending != "ended":
+        say(f"go on with:  {forgepool} resume {now.run}")
+    if len(state.find_done()) < len(state.tasks):
+        say(f"logs:        {forgepool} logs {now.run} TASK")
+    say(f"journal:     {kept.folder / 'journal.db'}")
+    say(f"report:      {forgepool} report {now.run}")
+    say(f"history:     git log --graph --oneline {now.target}")
+    if state.in_phase("already_there"):
+        say("once more:   forgepool run PLAN --again does what is already there, too")
+    if ending == "ended":
+        _tell_leftovers(kept, state)
+
+
+def _tell_leftovers(kept: KeptRun, state: RunState) -> None:
+    """Say what the run leaves in its hub; nothing where that cannot be asked."""
+    try:
+        found = refs_left(mirror_of(kept.options.hub, Settings()), state)
+    except GitFailed:
+        return
+    if found:
+        refs = count_of(sum(map(len, found.values())), "ref")
+        tasks = shorten_list(list(found))
+        say(f"kept:        {refs} in the hub, the work of {tasks}; `forgepool clean` lists what is kept")
+
+
+def tally(now: Standing) -> str:
+    """`3 of 7 landed, 2 had no changes, 1 already there`."""
+    count = Counter(task.phase for task in now.tasks)
+    unchanged = f", {count['no_changes']} had no changes" if count["no_changes"] else ""
+    there = f", {count['already_there']} already there" if count["already_there"] else ""
+    return f"{count['landed']} of {len(now.tasks)} landed{unchanged}{there}"
+
+
+def tell_table(now: Standing) -> None:
+    """What models used has columns only where some were."""
+    by_models = now.used.counts
+    columns = ("task", "attempts", "outcome", "commit", "seconds", *(("tokens", "USD") if by_models else ()), "why")
+    print_table(columns, [_row(task, by_models=by_models) for task in now.tasks])
+
+
+def tell_use(now: Standing) -> None:
+    """Who is asked what, which models were used, and how the budget stands; in lines that can be copied."""
+    tell_wanted(now)
+    for held in now.whole.review.held if now.whole is not None and now.whole.tasks else ():
+        say(f"held against what has landed, as a whole: {held}")
+    if said := bill_words(now.used):
+        say(f"models: {said}")
+    for one in budget_words(now.budget):
+        say(f"budget: {one}")
+
+
+def tell_wanted(now: Standing) -> None:
+    """What each task that waits for a person waits for, with the commands."""
+    for task in now.tasks:
+        if task.question:
+            say(f"{task.task} asks: {task.question}\n    {answer_with(now.run, task.task)}")
+        elif task.wanted:
+            say(f"{task.task} waits for a person: {task.detail}")
+
+
+def _row(task: TaskStanding, *, by_models: bool) -> tuple[str, ...]:
+    used = task.used
+    cost = "unknown" if used.cost_usd is None else usd_words(used.cost_usd)
+    spent = (f"{used.input_tokens + used.output_tokens:,}", cost) if used.counts else ("", "")
+    return (
+        task.task,
+        str(task.attempts),
+        task.phase.replace("_", " "),
+        (task.commit or "")[:12],
+        "" if task.seconds is None else f"{task.seconds:.1f}",
+        *(spent if by_models else ()),
+        _why(task),
+    )
+
+
+def _why(task: TaskStanding) -> str:
+    """What is told below with commands to copy is not told twice."""
+    if task.question:
+        return f"asks: {task.question}"
+    return "waits for a person's word on its candidate, see below" if task.wanted == "review" else task.detail

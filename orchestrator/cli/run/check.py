@@ -1,0 +1,217 @@
+"""`forgepool check`: validates a plan and shows what would happen, without starting anything."""
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from forgepool.orchestrator.cli.output.say import complain, printable, say, say_json
+from forgepool.orchestrator.cli.output.terminal import print_table
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.post_merge import where_to_look
+from forgepool.orchestrator.launch.preflight import check_tip, lacking
+from forgepool.orchestrator.launch.prerequisites import refuse_unready
+from forgepool.orchestrator.plan.document import Plan
+from forgepool.orchestrator.plan.overlap import NOTHING, find_shared_files
+from forgepool.orchestrator.plan.readiness import preview
+from forgepool.orchestrator.run.hub import CannotRun, Hub, open_hub, read_plan
+from forgepool.orchestrator.state.post_merge import fit_to_build_on
+from forgepool.supervisor.messages import CheckResult
+from forgepool.workers.schema.settings import Settings
+from forgepool.worktrees.commits.changes import tree_paths
+
+INTERRUPTED = 130
+
+
+def tell_base(result: CheckResult, target: str) -> int:
+    """Print what the checks said; return 0 where work on the target can land, 1 where it cannot, 3 where none ran."""
+    for one in result.certificates:
+        tests = "" if one.tests is None else f", {one.tests} tests"
+        say(f"check '{one.check}' is green ({'seen earlier' if one.reused else f'{one.seconds:.1f} s'}{tests})")
+    for flake in result.flaky:
+        say(f"check '{flake.check}' was red, then green, on the same tree")
+    if result.verdict == "green":
+        say(f"{target} is green: work on it can land")
+        return 0
+    say(printable(result.detail))
+    for line in where_to_look(result):
+        say(f"    {printable(line)}")
+    if result.verdict == "base_red" and fit_to_build_on(result):
+        say(f"these tests fail on {target} before any work; what is built on it is judged by what it breaks besides")
+        return 0
+    return exit_status_of_base(result)
+
+
+def exit_status_of_base(result: CheckResult) -> int:
+    """Return 0 where work on the target can land, 1 where it cannot, 3 where nothing is known."""
+    if result.verdict == "infrastructure":
+        return 3
+    return 0 if fit_to_build_on(result) else 1
+
+
+@contextmanager
+def interruptible() -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C or a polite signal has come; a second Ctrl-C waits for nothing."""
+    asked: list[int] = []
+
+    def note_interrupt(number: int, frame: FrameType | None) -> None:
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(number)
+
+    before = [(number, signal.signal(number, note_interrupt)) for number in (signal.SIGINT, signal.SIGTERM)]
+    try:
+        yield lambda: bool(asked)
+    finally:
+        for number, former in before:
+            signal.signal(number, former)
+
+
+def say_interrupted() -> int:
+    return complain("interrupted before the checks have ended", INTERRUPTED)
+
+
+_MOST_SHOWN = 20
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(check)
+
+
+def check(
+    plan: Annotated[Path, typer.Argument(help="The plan file (YAML).")],
+    repo: Annotated[str, typer.Option(help="Path or URL of the repository the target lives in.")] = ".",
+    with_checks: Annotated[
+        bool, typer.Option("--with-checks", help="Also run the checks on the target as it is now.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Answer with one JSON object.")] = False,
+) -> int:
+    """Check a plan and preview it: the order, what runs together, what waits and why."""
+    settings = Settings()
+    hub = open_hub(repo, settings)
+    read = read_plan(plan, hub)
+    problems = []
+    try:
+        refuse_unready(read, hub)
+        problems += lacking(read, hub, settings, plan.parent)
+    except CannotRun as problem:
+        problems.append(str(problem))
+    if not with_checks or problems:
+        status = preview_plan(read, hub, as_json=as_json, problems=problems)
+        if with_checks:
+            complain("the checks are not run before these problems are solved", 0)
+        return status
+    with interruptible() as stop:
+        base = _check_target(read, hub, settings, stop)
+        if stop():
+            return say_interrupted()
+    return preview_plan(read, hub, as_json=as_json, base=base)
+
+
+def _check_target(plan: Plan, hub: Hub, settings: Settings, stop: Callable[[], bool]) -> CheckResult:
+    return check_tip(
+        hub,
+        hub.tip_for(plan),
+        plan.target if plan.target in hub.heads else plan.base or hub.facts.default_branch or plan.target,
+        settings,
+        plan_checks=plan.checks if isinstance(plan.checks, tuple) else (),
+        waived=plan.checks == "none",
+        stop=stop,
+    )
+
+
+def preview_plan(
+    plan: Plan, hub: Hub, *, as_json: bool, problems: list[str] | None = None, base: CheckResult | None = None
+) -> int:
+    """
+    Prints the preview, and what the checks said of the target where they were run.
+
+    The exit status is 0, or 2 when there are problems; that of the checks where they were run.
+    """
+    course = PlanIndex(plan, {})
+    shown = preview(course.graph)
+    tip = hub.tip_for(plan)
+    hub.mirror.ensure(tip)
+    files = tree_paths(hub.mirror.git, tip)
+    conflicts = [
+        {
+            "tasks": [a, b],
+            "globs": [glob_a, glob_b],
+            "files": list(find_shared_files(course.declared[a] or NOTHING, course.declared[b] or NOTHING, files)),
+        }
+        for a, b, glob_a, glob_b in shown.conflicts
+    ]
+    answer = {
+        "plan": plan.name,
+        "target": plan.target,
+        "tip": tip,
+        "tasks": len(plan.tasks),
+        "order": list(shown.order),
+        "critical_path": list(shown.critical_path),
+        "critical_path_s": shown.critical_path_s,
+        "width": shown.width,
+        "width_is_exact": shown.width_is == "exact",
+        "waves": [list(wave) for wave in shown.waves],
+        "conflicts": conflicts,
+        "problems": problems or [],
+    }
+    if as_json:
+        say_json(answer | ({"base": base.model_dump(mode="json")} if base is not None else {}))
+    else:
+        _tell(plan, course, answer, shown.waves, conflicts)
+    if base is None:
+        return 2 if problems else 0
+    if not as_json:
+        say("")
+        tell_base(base, plan.target if plan.target in hub.heads else "the base")
+    return exit_status_of_base(base)
+
+
+def _tell(
+    plan: Plan,
+    course: PlanIndex,
+    answer: dict[str, object],
+    waves: tuple[tuple[str, ...], ...],
+    conflicts: list[dict[str, list[str]]],
+) -> None:
+    exact = "" if answer["width_is_exact"] else "at least "
+    path = answer["critical_path"]
+    timed = any(task.duration_s is not None for task in plan.tasks)
+    unit = "s by the plan's durations" if timed else "tasks long"
+    say(f"plan {plan.name}: {len(plan.tasks)} tasks for {plan.target}, which is at {str(answer['tip'])[:12]}")
+    say(f"longest path: {' -> '.join(_short(path))} ({answer['critical_path_s']:g} {unit})")
+    say(f"together at most: {exact}{answer['width']}")
+    say("")
+    wave_of = {task: number for number, wave in enumerate(waves, start=1) for task in wave}
+    rows = [
+        (
+            str(place),
+            task,
+            str(wave_of.get(task, "")),
+            ", ".join(need.id for need in course.tasks[task].needs),
+            ", ".join(course.tasks[task].files or ("(undeclared)",)),
+        )
+        for place, task in enumerate(course.graph.order[:200], start=1)
+    ]
+    print_table(("start", "task", "wave", "needs", "may write"), rows)
+    if len(course.graph.order) > len(rows):
+        say(f"... and {len(course.graph.order) - len(rows)} more; --json has them all")
+    if conflicts:
+        say("\nnever at the same time, because they may write the same paths:")
+    for conflict in conflicts[:_MOST_SHOWN]:
+        (a, b), (glob_a, glob_b), files = conflict["tasks"], conflict["globs"], conflict["files"]
+        there = f"; today: {', '.join(files)}" if files else "; no such file today"
+        say(f"  {a} and {b}: {glob_a} meets {glob_b}{there}")
+    if len(conflicts) > _MOST_SHOWN:
+        say(f"  ... and {len(conflicts) - _MOST_SHOWN} more pairs; --json has them all")
+    for problem in answer["problems"] if isinstance(answer["problems"], list) else []:
+        say(f"\nproblem: {problem}")
+
+
+def _short(path: object) -> list[str]:
+    ids = [str(one) for one in path] if isinstance(path, list) else []
+    return ids if len(ids) <= 12 else [*ids[:6], f"({len(ids) - 12} more)", *ids[-6:]]

@@ -1,0 +1,262 @@
+"""`forgepool run` and `forgepool resume`."""
+
+import os
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+from pydantic import ValidationError
+
+from forgepool.orchestrator.cli.output.progress import display, exit_status, tell_outcome, tell_wanted
+from forgepool.orchestrator.cli.output.say import complain, hush, say
+from forgepool.orchestrator.cli.run.check import preview_plan
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.requests import with_budget
+from forgepool.orchestrator.journal.events import Event
+from forgepool.orchestrator.journal.store import JournalBusy, Recorded
+from forgepool.orchestrator.launch.prerequisites import refuse_unready
+from forgepool.orchestrator.launch.revision import take_plan
+from forgepool.orchestrator.launch.session import Listener, gate_of, resume_run, start_run, take_in_late
+from forgepool.orchestrator.plan.budget import Budget
+from forgepool.orchestrator.reports.event_text import sentence
+from forgepool.orchestrator.reports.status import standing
+from forgepool.orchestrator.run import run_folder
+from forgepool.orchestrator.run.hub import CannotRun, open_hub, read_plan
+from forgepool.orchestrator.run.loop import Wishes
+from forgepool.orchestrator.state.run import RunState
+from forgepool.workers.sandbox.order.layers import Wanted
+from forgepool.workers.schema.logs import log_to_file
+from forgepool.workers.schema.settings import Settings
+
+Plan = Annotated[Path, typer.Argument(help="The plan file (YAML).")]
+Repo = Annotated[str, typer.Option(help="Path or URL of the repository the target lives in.")]
+Broker = Annotated[str | None, typer.Option(help="A shared Redis (redis://...); default: a private one.")]
+Workers = Annotated[
+    int | None, typer.Option(min=1, max=256, help="Tasks worked on at once here; default: one for each processor.")
+]
+Trials = Annotated[int, typer.Option(min=1, max=64, help="Batches of candidates checked at once on this machine.")]
+OwnTrain = Annotated[
+    bool, typer.Option("--own-train", help="Land past the merge queue that serves the target, if one does.")
+]
+Sandbox = Annotated[
+    Wanted | None,
+    typer.Option(help="How commands are confined: the best there is, by bubblewrap or not run, or not at all."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Answer with one JSON object; progress on standard error.")]
+Run = Annotated[str, typer.Argument(help="The run's name, or its beginning.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(run)
+    app.command()(resume)
+
+
+def run(
+    plan: Plan,
+    repo: Repo = ".",
+    workers: Workers = None,
+    trials: Trials = 1,
+    broker: Broker = None,
+    sandbox: Sandbox = None,
+    own_train: OwnTrain = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Do also what an earlier run of this plan has landed.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check and preview only; start nothing.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Run a plan: each task ends with a landed commit, or with the reason why there is none."""
+    settings = settings_with(broker, sandbox)
+    hub = open_hub(repo, settings)
+    read = read_plan(plan, hub)
+    refuse_unready(read, hub)
+    if dry_run:
+        gate_of(read, hub, own_train=own_train)
+        return preview_plan(read, hub, as_json=as_json)
+    wishes = listen_to_ctrl_c()
+    with display(PlanIndex(read, {}), as_json=as_json) as shown:
+        kept, ending = start_run(
+            read,
+            plan,
+            hub,
+            settings,
+            workers=workers or os.cpu_count() or 1,
+            trials=trials,
+            own_train=own_train,
+            again=again,
+            wishes=wishes,
+            listener=listen_to_run(shown.listen, wishes, settings),
+            warn=_warn,
+        )
+    return _close(kept, ending, as_json=as_json)
+
+
+def resume(
+    run: Run,
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=256, help="Tasks worked on at once here; default: as many as before.")
+    ] = None,
+    broker: Broker = None,
+    sandbox: Sandbox = None,
+    budget_usd: Annotated[
+        float | None, typer.Option(min=0.0, help="New cap: what the whole run may cost, with what it has cost so far.")
+    ] = None,
+    budget_tokens: Annotated[int | None, typer.Option(min=1, help="The same in tokens.")] = None,
+    own_train: OwnTrain = False,
+    plan: Annotated[
+        Path | None, typer.Option("--plan", help="A corrected plan; tasks that are the same in it keep their outcome.")
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Go on with a run that was interrupted, killed, or halted, whose budget was used, or whose plan is corrected."""
+    settings = settings_with(broker, sandbox)
+    kept = run_folder.find(settings, run)
+    late = take_in_late(kept)
+    if not as_json:
+        tell_changes(kept, late)
+    if budget_usd is not None or budget_tokens is not None:
+        _set_budget(kept, budget_usd, budget_tokens, as_json=as_json)
+    if plan is not None:
+        kept = _take_plan(kept, plan, settings, as_json=as_json)
+    state = kept.state()
+    if state.finished and as_json:
+        tell_outcome(kept, state, "ended", as_json=True)
+        return exit_status(state, "ended")
+    if state.finished:
+        run_id = kept.options.run
+        say(
+            f"run {run_id} has ended already; `forgepool retry {run_id} TASK` reopens a task, "
+            f"and `forgepool resume {run_id} --plan FILE` takes a corrected plan"
+        )
+        tell_wanted(standing(kept.course, state, now=time.time(), live=False))
+        return exit_status(state, "ended")
+    if kept.plan_file_changed():
+        complain(
+            f"{kept.options.plan_file} has changed since this run began; the run goes on with the plan as it was, "
+            f"kept in {kept.folder / 'plan.json'}",
+            0,
+        )
+    wishes = listen_to_ctrl_c()
+    with display(kept.course, as_json=as_json) as shown:
+        listener = listen_to_run(shown.listen, wishes, settings)
+        ending = resume_run(
+            kept, settings, workers=workers, own_train=own_train, wishes=wishes, listener=listener, warn=_warn
+        )
+    return _close(kept, ending, as_json=as_json)
+
+
+def _take_plan(kept: run_folder.KeptRun, plan: Path, settings: Settings, *, as_json: bool) -> run_folder.KeptRun:
+    try:
+        kept, changes = take_plan(kept, plan, settings)
+    except JournalBusy as busy:
+        run = kept.options.run
+        raise CannotRun(
+            f"run {run} is under way, and its plan cannot be changed meanwhile; "
+            f"stop it with Ctrl-C first, then: forgepool resume {run} --plan {plan}"
+        ) from busy
+    if not as_json:
+        tell_changes(kept, changes)
+        if not changes:
+            say(f"{plan} is the plan that run {kept.options.run} goes by already")
+    return kept
+
+
+def _set_budget(kept: run_folder.KeptRun, usd: float | None, tokens: int | None, *, as_json: bool) -> None:
+    """Kept in the journal; a kind that is not given stays as it was. Never below what is spent and reserved already."""
+
+    def decide(state: RunState) -> list[Event]:
+        before = kept.course.budget(state)
+        try:
+            cap = Budget(usd=before.usd if usd is None else usd, tokens=before.tokens if tokens is None else tokens)
+        except ValidationError as wrong:
+            raise CannotRun(f"--budget-usd {usd:g} is no budget; give an amount in dollars, such as 20") from wrong
+        ledger = kept.course.ledger(state)
+        for kind in ledger.above(cap):
+            used = f"{ledger.usd:.2f} USD" if kind == "usd" else f"{ledger.tokens:,} tokens"
+            raise CannotRun(
+                f"--budget-{kind} is less than the {used} that run {kept.options.run} has spent or reserved; give more"
+            )
+        return with_budget(kept.course, state, cap)
+
+    try:
+        _, changes = kept.amend(decide)
+    except JournalBusy as busy:
+        wanted = ("" if usd is None else f" --budget-usd {usd:g}") + (
+            "" if tokens is None else f" --budget-tokens {tokens}"
+        )
+        run = kept.options.run
+        raise CannotRun(
+            f"run {run} is under way, and its budget cannot be changed meanwhile; "
+            f"stop it with Ctrl-C first, then: forgepool resume {run}{wanted}"
+        ) from busy
+    if not as_json:
+        tell_changes(kept, changes)
+
+
+def _warn(sentence: str) -> None:
+    complain(sentence, 0)
+
+
+def tell_changes(kept: run_folder.KeptRun, changes: Sequence[Event]) -> None:
+    for change in changes:
+        say(sentence(change, run=kept.options.run) or "")
+
+
+def settings_with(broker: str | None, sandbox: Wanted | None = None) -> Settings:
+    """The settings, with what is given on the command line in place of the environment's."""
+    given = {"broker_url": broker, "sandbox": sandbox}
+    return Settings().model_copy(update={name: value for name, value in given.items() if value is not None})
+
+
+def listen_to_ctrl_c() -> Wishes:
+    """
+    Ctrl-C once: start nothing new, let what runs finish. Twice: stop now. SIGTERM counts as twice.
+    """
+    wishes = Wishes()
+
+    def note_interrupt(number: int, frame: FrameType | None) -> None:
+        if wishes.drain or number == signal.SIGTERM:
+            wishes.stop = True
+            wishes.untold.append("stopping now; nothing that was finished is lost")
+        else:
+            wishes.untold.append("nothing new is started, what runs may finish; Ctrl-C again stops it now")
+        wishes.drain = True
+
+    signal.signal(signal.SIGINT, note_interrupt)
+    signal.signal(signal.SIGTERM, note_interrupt)
+    return wishes
+
+
+def listen_to_run(show: Listener, wishes: Wishes, settings: Settings) -> Listener:
+    """
+    Shows a run's progress, and keeps this process' log beside it, off the terminal.
+
+    When whoever read the progress has gone, as in `forgepool run PLAN | head -1`, that is an interrupt.
+    """
+    logged = False
+
+    def listen(state: RunState, recorded: Sequence[Recorded]) -> None:
+        nonlocal logged
+        if state.run and not logged:
+            logged = True
+            log_to_file(run_folder.runs_folder(settings) / state.run / "logs" / "orchestrator.log")
+        while wishes.untold:
+            complain(wishes.untold.pop(0), 0)
+        try:
+            show(state, recorded)
+        except BrokenPipeError:
+            hush()
+            complain(f"the output was closed, so the run stops here; go on with: forgepool resume {state.run}", 0)
+            wishes.drain = wishes.stop = True
+
+    return listen
+
+
+def _close(kept: run_folder.KeptRun, ending: str, *, as_json: bool) -> int:
+    state = kept.state()
+    tell_outcome(kept, state, ending, as_json=as_json)
+    return exit_status(state, ending)

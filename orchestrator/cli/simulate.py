@@ -1,0 +1,149 @@
+"""`forgepool simulate plan`: forecasts how long a plan takes, what it costs and what limits it, on a virtual clock."""
+
+import math
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from forgepool.orchestrator.cli.app import CommandGroup
+from forgepool.orchestrator.cli.output.say import complain, say, say_json
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.run.hub import open_hub, read_plan, wants_reviews
+from forgepool.orchestrator.run.run_folder import learn_durations
+from forgepool.orchestrator.simulate.forecast import Forecast, Wanted, fit, forecast, grounds
+from forgepool.orchestrator.simulate.forecast_text import as_json, lines
+from forgepool.workers.schema.settings import Settings
+
+_SEEDS = 20
+_MOST_SEEDS = 1000
+_TASKS_AT_ALL_SEEDS = 150
+_LEAST_SEEDS = 3
+
+
+_ANY_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+class BadForecast(typer.BadParameter):
+    """The parameters of a forecast are invalid."""
+
+
+def register(app: typer.Typer) -> None:
+    simulate = typer.Typer(cls=CommandGroup, help="Try Forgepool's decisions on a virtual clock.", no_args_is_help=True)
+    simulate.command(hidden=True, context_settings=_ANY_OPTIONS, add_help_option=False)(queue)
+    simulate.command()(plan)
+    simulate.callback()(_simulate)
+    app.add_typer(simulate, name="simulate")
+
+
+def _simulate() -> None:
+    """Try Forgepool's decisions on a virtual clock."""
+
+
+def queue() -> int:
+    """Say where the queue simulator is now."""
+    sentence = "the queue simulator is a benchmark now; run benchmarks/queue/simulate.py in Forgepool's repository"
+    return complain(sentence, 2)
+
+
+def plan(
+    plan: Annotated[Path, typer.Argument(help="The plan file (YAML).")],
+    repo: Annotated[str, typer.Option(help="Path or URL of the repository the target lives in.")] = ".",
+    workers: Annotated[
+        int | None, typer.Option(metavar="N", help="Tasks worked on at once. Default: this machine's processors.")
+    ] = None,
+    trials: Annotated[int, typer.Option(metavar="N", help="Batches of candidates checked at once.")] = 1,
+    check_s: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="How long the checks take. Default: as in earlier runs, else 60."),
+    ] = None,
+    bad: Annotated[
+        float | None, typer.Option(metavar="P", help="Probability that a candidate is red. Default: 0.08.")
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(metavar="K", help=f"Runs to play. Default: {_SEEDS}, fewer for large plans.")
+    ] = None,
+    from_runs: Annotated[
+        bool, typer.Option("--from-runs", help="Durations, reds and costs as in the last runs of this plan.")
+    ] = False,
+    gantt: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw the run of median length.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Answer with one JSON object.")] = False,
+) -> int:
+    """
+    Play a plan with the scheduler and the merge train of real runs, on a virtual clock: nothing is started.
+
+    Says how long it takes, what it costs, what bounds it, and what one more worker would buy; and what of
+    this is taken from earlier runs, what only assumed.
+    """
+    wanted = Wanted(
+        workers=_count("--workers", (os.cpu_count() or 1) if workers is None else workers, 256),
+        trials=_count("--trials", trials, 256),
+        seeds=_count("--seeds", _SEEDS if seeds is None else seeds, _MOST_SEEDS),
+        check_s=_seconds(check_s),
+        bad=_probability(bad),
+        from_runs=from_runs,
+    )
+    if gantt is not None:
+        _refuse_folder(gantt)
+    settings = Settings()
+    hub = open_hub(repo, settings)
+    read = read_plan(plan, hub)
+    course = PlanIndex(read, learn_durations(settings, read))
+    fitted = fit(settings, read)
+    based = grounds(course, wanted, fitted, reviewed=wants_reviews(hub.mirror, hub.tip_for(read)))
+    if seeds is None:
+        wanted = _fewer(wanted, len(read.tasks))
+    found = forecast(course, based.terms, seeds=wanted.seeds)
+    if gantt is not None:
+        _draw(gantt, read.name, found)
+    if json:
+        say_json(as_json(course, found, based, fitted, wanted))
+    else:
+        for line in lines(course, found, based, fitted, wanted):
+            say(line)
+        if gantt is not None:
+            say(f"chart: {gantt} shows seed {found.middle.seed}")
+    return 0
+
+
+def _refuse_folder(path: Path) -> None:
+    if path.is_dir():
+        raise BadForecast(f"--gantt {path} is a folder; name a file in it, such as {path / 'plan.svg'}")
+    if not path.absolute().parent.is_dir():
+        raise BadForecast(f"--gantt {path}: there is no folder {path.absolute().parent}; make it, or name another")
+
+
+def _draw(path: Path, name: str, found: Forecast) -> None:
+    from forgepool.orchestrator.simulate.gantt import gantt
+
+    title = f"{name}, simulated with {found.workers} {'worker' if found.workers == 1 else 'workers'}"
+    try:
+        path.write_text(gantt(found.middle, found.look, title=f"{title}, seed {found.middle.seed}"), encoding="utf-8")
+    except OSError as trouble:
+        raise BadForecast(f"--gantt {path} cannot be written: {trouble.strerror}") from trouble
+
+
+def _fewer(wanted: Wanted, tasks: int) -> Wanted:
+    """A run of many tasks takes long to play: as many runs as the tasks of a small plan make up for."""
+    seeds = wanted.seeds * _TASKS_AT_ALL_SEEDS // max(tasks, 1)
+    return replace(wanted, seeds=min(wanted.seeds, max(_LEAST_SEEDS, seeds)))
+
+
+def _count(option: str, given: int, most: int) -> int:
+    if not 1 <= given <= most:
+        raise BadForecast(f"{option} is {given}; it is from 1 to {most}")
+    return given
+
+
+def _seconds(given: float | None) -> float | None:
+    if given is not None and not (given > 0 and math.isfinite(given)):
+        raise BadForecast(f"--check-s is {given:g}; it is a number of seconds above 0")
+    return given
+
+
+def _probability(given: float | None) -> float | None:
+    if given is not None and not 0 <= given < 1:
+        raise BadForecast(f"--bad is {given:g}; a probability is from 0 to less than 1, as in 0.08")
+    return given

@@ -1,1 +1,0 @@
-"""Commands that try one part alone: context replay, policy, sandbox, simulation."""

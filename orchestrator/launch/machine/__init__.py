@@ -1,1 +1,0 @@
-"""`forgepool doctor`: what this machine has, and what is missing."""

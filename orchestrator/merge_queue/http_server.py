@@ -1,0 +1,308 @@
+"""The API in a thread of the gate's process: its address, its token, its beginning and its end."""
+
+import hmac
+import ipaddress
+import json
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import structlog
+
+from forgepool.orchestrator.decisions.queue.submissions import entry_name
+from forgepool.orchestrator.journal.inbox import PersonRequest as Wish
+from forgepool.orchestrator.journal.store import JournalUnreadable
+from forgepool.orchestrator.merge_queue.http_desk import (
+    MOST_LISTED,
+    BadBody,
+    Class,
+    Desk,
+    HttpAnswer,
+    Pause,
+    RequestRefused,
+    SubmissionBody,
+    WordBody,
+    read_body,
+)
+from forgepool.orchestrator.merge_queue.serve.serve import Beside
+from forgepool.orchestrator.reports.queue_board import QueueView
+from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.orchestrator.run.run_folder import KeptRun
+from forgepool.workers.schema.extras import missing_extra
+from forgepool.workers.schema.settings import Settings
+from forgepool.worktrees.git.git import GitFailed
+from forgepool.worktrees.hub.mirror import Mirror, MissingCommit
+
+SHORTEST_TOKEN = 16
+_MOST_CALLS = 64
+_ENDS_WITHIN_S = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    host: str
+    port: int
+
+    @property
+    def is_loopback(self) -> bool:
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def address(text: str) -> Address:
+    """`HOST:PORT`, or `[HOST]:PORT` of IPv6. Raises CannotRun."""
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isascii() or not port.isdecimal() or int(port) > 65_535:
+        raise CannotRun(f"--http '{text}' is no HOST:PORT; for callers of this machine alone say 127.0.0.1:8321")
+    return Address(host=host, port=int(port))
+
+
+def api_token(settings: Settings, file: Path | None, *, option: str = "--http") -> str:
+    """Raises CannotRun where there is none, or one that could be guessed."""
+    where = "FORGEPOOL_GATE_API_TOKEN" if file is None else str(file)
+    token = settings.gate_api_token.get_secret_value().strip() if settings.gate_api_token else ""
+    if file is not None:
+        try:
+            token = file.read_text(encoding="utf-8").strip()
+        except (OSError, ValueError) as unread:
+            raise CannotRun(f"{file} cannot be read; give the file that has the API's token") from unread
+    if not token:
+        raise CannotRun(f"{option} wants a token; set FORGEPOOL_GATE_API_TOKEN, or name a file with --token-file")
+    if len(token) < SHORTEST_TOKEN or not (token.isascii() and token.isprintable()) or " " in token:
+        raise CannotRun(
+            f"the token in {where} is none: it wants at least {SHORTEST_TOKEN} characters of ASCII without spaces; "
+            "make one with: openssl rand -hex 24"
+        )
+    return token
+
+
+def bind_socket(where: Address) -> socket.socket:
+    """A socket that listens there; who connects waits until it is served. Raises CannotRun."""
+    family = socket.AF_INET6 if ":" in where.host else socket.AF_INET
+    try:
+        return socket.create_server((where.host, where.port), family=family, backlog=_MOST_CALLS)
+    except OSError as taken:
+        said = taken.strerror or str(taken)
+        raise CannotRun(f"the API cannot listen at {where}: {said}; give another address with --http") from taken
+
+
+def api_beside(
+    http: str, token_file: Path | None, target: str, settings: Settings, tell: Callable[[str], None]
+) -> Beside:
+    """Listens at once, so that an address that is taken is told before anything is started."""
+    if missing := missing_extra("http"):
+        raise CannotRun(f"--http needs the HTTP API: {missing}")
+    where, token = address(http), api_token(settings, token_file)
+    listening = bind_socket(where)
+    where = Address(host=where.host, port=listening.getsockname()[1])
+    if not where.is_loopback:
+        tell(f"the API at {where} is plain HTTP that others can reach, token and all: put a proxy with TLS before it")
+    tell(f"the API is at http://{where}; docs/reference/gate_api.md has its words")
+
+    def beside(kept: KeptRun, mirror: Mirror) -> AbstractContextManager[None]:
+        return serving(Desk(view=QueueView(kept.folder), mirror=mirror, target=target), token, listening)
+
+    return beside
+
+
+@contextmanager
+def serving(desk: Desk, token: str, listening: socket.socket) -> Iterator[None]:
+    """Serves from a thread, which has no say in this process's signals and none in its end."""
+    import uvicorn
+
+    config = uvicorn.Config(
+        gate_app(desk, token),
+        loop="asyncio",
+        http="h11",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=_MOST_CALLS,
+        timeout_graceful_shutdown=_ENDS_WITHIN_S,
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, args=([listening],), name="gate-api", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        thread.join(_ENDS_WITHIN_S + 2)
+        listening.close()
+
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+log = structlog.get_logger()
+
+MOST_BYTES = 65_536
+"""Of a body."""
+_LISTED = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpCall:
+    """What an endpoint goes by."""
+
+    name: str = ""
+    """The entry's, where the path has one."""
+    limit: str = ""
+    body: bytes = field(default=b"", repr=False)
+
+
+Act = Callable[[HttpCall], HttpAnswer]
+EntryWord = Literal["cancel", "retry", "hold", "release"]
+
+
+def gate_app(desk: Desk, token: str) -> "Starlette":
+    from starlette.applications import Starlette
+    from starlette.exceptions import HTTPException
+    from starlette.routing import Route
+
+    endpoints: list[tuple[str, str, Act]] = [
+        ("GET", "/status", lambda call: desk.status()),
+        ("GET", "/entries", partial(_entries, desk)),
+        ("POST", "/entries", lambda call: desk.submit(read_body(SubmissionBody, call.body))),
+        ("GET", "/entries/{name:path}", lambda call: desk.entry(call.name)),
+        ("DELETE", "/entries/{name:path}", partial(_entry_word, desk, "cancel")),
+        ("POST", "/entries/{name:path}/retry", partial(_entry_word, desk, "retry")),
+        ("POST", "/entries/{name:path}/hold", partial(_entry_word, desk, "hold")),
+        ("POST", "/entries/{name:path}/release", partial(_entry_word, desk, "release")),
+        ("PUT", "/entries/{name:path}/class", partial(_reclass, desk)),
+        ("POST", "/pause", partial(_pause, desk)),
+        ("POST", "/resume", partial(_resume, desk)),
+    ]
+    routes = [Route(path, _guarded(act, token), methods=[method]) for method, path, act in endpoints]
+    routes.append(Route("/health", _health, methods=["GET"]))
+    made = Starlette(routes=routes, exception_handlers={HTTPException: _elsewhere, Exception: _broken})
+    made.router.redirect_slashes = False
+    return made
+
+
+def _entries(desk: Desk, call: HttpCall) -> HttpAnswer:
+    limit = call.limit or str(_LISTED)
+    if not limit.isdecimal() or len(limit) > 9 or not 1 <= int(limit) <= MOST_LISTED:
+        raise RequestRefused(422, f"'{limit[:20]}' is no limit; give a number from 1 to {MOST_LISTED}")
+    return desk.entries(int(limit))
+
+
+def _entry_word(desk: Desk, do: EntryWord, call: HttpCall) -> HttpAnswer:
+    return desk.word(Wish(do=do, task=call.name, by=read_body(WordBody, call.body).by))
+
+
+def _reclass(desk: Desk, call: HttpCall) -> HttpAnswer:
+    said = read_body(Class, call.body)
+    return desk.word(Wish(do="reclass", task=call.name, text=said.klass, by=said.by))
+
+
+def _pause(desk: Desk, call: HttpCall) -> HttpAnswer:
+    said = read_body(Pause, call.body)
+    return desk.word(Wish(do="pause", text=said.why, by=said.by))
+
+
+def _resume(desk: Desk, call: HttpCall) -> HttpAnswer:
+    return desk.word(Wish(do="go", by=read_body(WordBody, call.body).by))
+
+
+def _guarded(act: Act, token: str) -> Callable[["Request"], Awaitable["Response"]]:
+    """The token is asked for before the body is read."""
+
+    async def answer(request: "Request") -> "Response":
+        from starlette.concurrency import run_in_threadpool
+
+        if request.path_params.get("name") == "":
+            return await _elsewhere(request, Exception())
+        try:
+            _admit(request, token)
+            call = HttpCall(
+                name=entry_name(request.path_params["name"]) if "name" in request.path_params else "",
+                limit=request.query_params.get("limit", ""),
+                body=await _body(request),
+            )
+            given = await run_in_threadpool(_acted, act, call)
+        except RequestRefused as refused:
+            return _said(refused.status, str(refused))
+        return _json(given.status, given.body)
+
+    return answer
+
+
+def _acted(act: Act, call: HttpCall) -> HttpAnswer:
+    try:
+        return act(call)
+    except BadBody as wrong:
+        raise RequestRefused(422, str(wrong)) from wrong
+    except (GitFailed, MissingCommit) as away:
+        raise RequestRefused(503, f"the hub cannot be asked now: {away}; try again") from away
+    except JournalUnreadable as unread:
+        raise RequestRefused(503, str(unread)) from unread
+
+
+def _admit(request: "Request", token: str) -> None:
+    kind, _, given = request.headers.get("authorization", "").partition(" ")
+    if not given:
+        raise RequestRefused(401, "a token is wanted; send it as: Authorization: Bearer TOKEN")
+    is_right = hmac.compare_digest(given.strip().encode("latin-1", "replace"), token.encode("latin-1", "replace"))
+    if not is_right or kind.lower() != "bearer":
+        raise RequestRefused(401, "the token is not this gate's; send its own as: Authorization: Bearer TOKEN")
+
+
+async def _body(request: "Request") -> bytes:
+    """Raises Refused for one that is too long, as soon as that is seen."""
+    said = request.headers.get("content-length", "")
+    if said.isdecimal() and (len(said) > 9 or int(said) > MOST_BYTES):
+        raise RequestRefused(413, _TOO_LONG)
+    found = bytearray()
+    async for part in request.stream():
+        found += part
+        if len(found) > MOST_BYTES:
+            raise RequestRefused(413, _TOO_LONG)
+    return bytes(found)
+
+
+_TOO_LONG = f"the body is longer than {MOST_BYTES} bytes; what is submitted goes to the hub by git, and its name here"
+
+
+async def _health(request: "Request") -> "Response":
+    return _said(200, "the queue is open to questions")
+
+
+async def _elsewhere(request: "Request", wrong: Exception) -> "Response":
+    status = getattr(wrong, "status_code", 404)
+    asked = f"{request.method} {request.url.path[:100]}"
+    if status == 405:
+        return _said(405, f"{asked} is not done here; docs/reference/gate_api.md has what is")
+    return _said(status, f"there is nothing at {asked}; docs/reference/gate_api.md has what there is")
+
+
+async def _broken(request: "Request", trouble: Exception) -> "Response":
+    log.error("api.broken", path=request.url.path, why=repr(trouble))
+    return _said(500, "the queue could not answer that; its log says why")
+
+
+def _said(status: int, sentence: str) -> "Response":
+    return _json(status, {"said": sentence})
+
+
+def _json(status: int, body: object) -> "Response":
+    from starlette.responses import Response
+
+    headers = {"cache-control": "no-store"} | ({"www-authenticate": "Bearer"} if status == 401 else {})
+    return Response(json.dumps(body) + "\n", status, headers, "application/json")

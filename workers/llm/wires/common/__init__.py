@@ -1,1 +1,0 @@
-"""Parts that all wires share: limits, failures, caching, token counts."""

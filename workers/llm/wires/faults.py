@@ -1,0 +1,254 @@
+"""
+Why there is no turn: what vendors and servers say went wrong, put into our few kinds of trouble.
+
+The only place that knows vendors' codes and wordings. It decides; waiting, falling back and shortening are others'.
+"""
+
+import re
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from forgepool.workers.llm.provider import ModelFailed, Trouble
+from forgepool.workers.llm.wires.resets import resets_at, retry_after_s
+
+_SAID_CHARACTERS = 300
+_READ_CHARACTERS = 4_000
+"""As much of a vendor's words is read at all: patterns take their time, and a page of a proxy's may be megabytes."""
+_SHORTEST_KEY = 5
+"""What stands for no key (`none`) is a word, and may be one of a sentence."""
+
+_OVERFLOW_CODES = frozenset(("context_length_exceeded", "exceed_context_size_error", "request_too_large"))
+_USAGE_CODES = frozenset(
+    (
+        "enforced_spend_limit_reached",
+        "contract_spend_limit_reached",
+        "linked_organization_spend_limit_reached",
+        "linked_organization_billing_unavailable",
+        "insufficient_quota",
+        "billing_hard_limit_reached",
+        "billing_not_active",
+        "billing_error",
+        "usage_limit_reached",
+    )
+)
+_BY_CODE: Mapping[str, Trouble] = {
+    "overloaded_error": "overloaded",
+    "rate_limit_error": "rate_limit",
+    "rate_limit_exceeded": "rate_limit",
+    "tokens": "rate_limit",
+    "requests": "rate_limit",
+    "authentication_error": "authentication",
+    "permission_error": "authentication",
+    "invalid_api_key": "authentication",
+    "invalid_request_error": "bad_request",
+    "invalid_prompt": "bad_request",
+    "not_found_error": "bad_request",
+    "model_not_found": "bad_request",
+}
+_BY_STATUS: Mapping[int, Trouble] = {
+    401: "authentication",
+    402: "usage_limit",
+    403: "authentication",
+    408: "server",
+    409: "server",
+    413: "overflow",
+    425: "server",
+    429: "rate_limit",
+    503: "overloaded",
+    529: "overloaded",
+}
+
+# In turn: Anthropic; OpenAI, vLLM, OpenRouter, DeepSeek; OpenAI; llama.cpp; Ollama; LM Studio; Google; Bedrock; xAI;
+# Groq; Mistral; a limit per minute that one request alone is beyond.
+_OVERFLOW_TEXT = re.compile(
+    r"prompt is too long|exceed context limit|maximum (context|model) length|exceeds? the context window"
+    r"|exceeds? the available context|exceed(s|ed)? (the |max )*context (length|size)|input length .{0,200} exceeds"
+    r"|greater than the context length|context the overflows|input token count .{0,200} exceeds|input is too long"
+    r"|maximum prompt length|context_length_exceeded|context length exceeded"
+    r"|too large for model with \d+ maximum context|request too large for .{0,200}tokens per min",
+    re.IGNORECASE | re.DOTALL,
+)
+_USAGE_TEXT = re.compile(
+    r"credit balance is too low|(usage|spend|spending|monthly|weekly|billing|quota)[a-z ]{0,40} limits?\b"
+    r"(?!.{0,200}per.minute)"
+    r"|usage limits|insufficient (credits|balance|funds|quota)|exceeded your current quota|out of credits"
+    r"|requires more credits",
+    re.IGNORECASE | re.DOTALL,
+)
+_OVERLOADED_TEXT = re.compile(r"overloaded|at capacity|no capacity|loading model", re.IGNORECASE)
+# Vendors show a part of a key that is wrong; ours are in no sentence, not even in part.
+_KEY = re.compile(r"(?i)\b(sk|pk|xai|gsk|key)-[\w*.-]{4,}|bearer\s+\S+|\bAIza[\w*-]{8,}")
+
+_MEND: Mapping[Trouble, str] = {
+    "rate_limit": "wait before asking again",
+    "usage_limit": "wait for its reset, raise the limit or use another account",
+    "overloaded": "ask again later",
+    "server": "ask again later",
+    "connection": "look whether the server runs and can be reached",
+    "silence": "ask again, or give it a longer silence_s",
+    "truncated": "ask again",
+    "authentication": "look at its key and at what the key may use",
+    "bad_request": "another model may take it",
+    "overflow": "the conversation must become shorter",
+    "unavailable": "ask again later",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultReply:
+    """What came in place of an answer."""
+
+    status: int | None = None
+    """HTTP status; 200 for an error inside a stream."""
+    codes: tuple[str, ...] = ()
+    """Every code and type it carries, the most telling first."""
+    message: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def trouble(said: FaultReply) -> Trouble:
+    """The kind of trouble. A code tells more than a wording, a wording more than a status."""
+    said = replace(said, message=said.message[:_READ_CHARACTERS])
+    if _OVERFLOW_CODES & {*said.codes} or (_refused(said) and _OVERFLOW_TEXT.search(said.message)):
+        return "overflow"
+    if _USAGE_CODES & {*said.codes} or (_refused(said) and _USAGE_TEXT.search(said.message)):
+        return "usage_limit"
+    status = _status(said)
+    if status is not None:
+        return _by_status(status, said.message)
+    known = (_BY_CODE[code] for code in said.codes if code in _BY_CODE)
+    return next(known, "overloaded" if _OVERLOADED_TEXT.search(said.message) else "server")
+
+
+def _refused(said: FaultReply) -> bool:
+    """Whether the wording may be about the request, and is not a page some proxy made."""
+    return said.status is None or said.status < 500 or len(said.message) < _SAID_CHARACTERS
+
+
+def _status(said: FaultReply) -> int | None:
+    """The status an error has: its own, or inside a stream the one some servers give as its code."""
+    if said.status not in (None, 200):
+        return said.status
+    return next((int(code) for code in said.codes if re.fullmatch(r"[45]\d\d", code)), None)
+
+
+def _by_status(status: int, message: str) -> Trouble:
+    if status in _BY_STATUS:
+        return _BY_STATUS[status]
+    if status >= 500:
+        return "overloaded" if _OVERLOADED_TEXT.search(message) else "server"
+    return "bad_request"
+
+
+def make_failure(said: FaultReply, called: str, *, hidden: str = "") -> ModelFailed:
+    """The failure of the model called so; `hidden` is its key."""
+    kind, now = trouble(said), time.time()
+    return ModelFailed(
+        sentence(called, kind, said.message, said.status, hidden=hidden),
+        trouble=kind,
+        status=said.status,
+        retry_after_s=retry_after_s(said.headers, said.message, now),
+        resets_at=resets_at(said.headers, said.message, now),
+    )
+
+
+def sentence(called: str, kind: Trouble, message: str, status: int | None = None, *, hidden: str = "") -> str:
+    """One line: what is wrong, in the vendor's words without the key, and what would mend it."""
+    plain = " ".join(_without(hidden, message[:_READ_CHARACTERS]).split())
+    words = _KEY.sub("[key]", plain)[:_SAID_CHARACTERS].rstrip(". ")
+    number = f", status {status}" if status not in (None, 200) else ""
+    what = f"model '{called}' gave no answer ({kind.replace('_', ' ')}{number})"
+    mend = _mend(kind, called, status)
+    return f"{what}: {words}; {mend}" if words else f"{what}; {mend}"
+
+
+def _without(key: str, message: str) -> str:
+    """Whatever a key looks like; also as a library shows one that cannot be sent."""
+    for shown in (key, repr(key)[1:-1], key.strip()):
+        if len(shown) >= _SHORTEST_KEY:
+            message = message.replace(shown, "[key]")
+            # It may be that of a key the reading above has cut.
+            cut = next((end for end in range(len(shown) - 1, 7, -1) if message.endswith(shown[:end])), 0)
+            message = f"{message[:-cut]}[key]" if cut else message
+    return message
+
+
+def _mend(kind: Trouble, called: str, status: int | None) -> str:
+    if status == 404:
+        return f"there is no model '{called}' there, or not for this key"
+    if status is not None and 300 <= status < 400:
+        return "it sends on to another address, to which no key is sent; put that one into base_url if it is right"
+    return _MEND[kind]
+
+
+def from_kit(error: Exception, called: str, *, hidden: str = "") -> ModelFailed:
+    """What an exception of the vendors' kits, or of what is below them, means for the model called so."""
+    if hasattr(error, "status_code"):
+        return make_failure(_from_status(error), called, hidden=hidden)
+    body = getattr(error, "body", None)
+    if body is not None:
+        return make_failure(from_body(body, str(error)), called, hidden=hidden)
+    kind = _transport(error)
+    if kind is None:
+        return broken_off(called, "what it sent is no answer")
+    return ModelFailed(sentence(called, kind, _cause(error), hidden=hidden), trouble=kind)
+
+
+def broken_off(called: str, how: str = "its answer ended before its end") -> ModelFailed:
+    return ModelFailed(sentence(called, "truncated", how), trouble="truncated")
+
+
+def ill_ended(called: str, word: object) -> ModelFailed:
+    """An answer that came to an end which is not a good one."""
+    return broken_off(called, f"its answer ended in a way of its own ({str(word or 'without a reason')[:60]})")
+
+
+def keyless(called: str) -> ModelFailed:
+    return ModelFailed(sentence(called, "authentication", "it has no key"), trouble="authentication")
+
+
+def _from_status(error: Any) -> FaultReply:
+    said = from_body(error.body, str(error))
+    return FaultReply(
+        status=error.status_code, codes=said.codes, message=said.message, headers={**error.response.headers}
+    )
+
+
+def from_body(body: object, otherwise: str = "", status: int = 200) -> FaultReply:
+    """An error as JSON has it, of whatever vendor; `otherwise` where it holds no message."""
+    error = body.get("error", body) if isinstance(body, Mapping) else body
+    if not isinstance(error, Mapping):
+        return FaultReply(status=status, message=str(error or otherwise))
+    message = error.get("message")
+    return FaultReply(status=status, codes=tuple(_codes(error)), message=str(message) if message else otherwise)
+
+
+def _codes(error: Mapping[str, object]) -> Iterator[str]:
+    details = error.get("details")
+    if isinstance(details, Mapping) and details.get("error_code"):
+        yield str(details["error_code"])
+    yield from (str(error[key]) for key in ("code", "type") if error.get(key))
+
+
+def _transport(error: Exception) -> Trouble | None:
+    """None for what did not go wrong on the way."""
+    import httpx2
+
+    causes = tuple(_causes(error))
+    if any(isinstance(cause, httpx2.ReadTimeout) for cause in causes):
+        return "silence"
+    return "connection" if any(isinstance(cause, httpx2.TransportError | OSError) for cause in causes) else None
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__ or cause.__context__
+
+
+def _cause(error: Exception) -> str:
+    """The words of what lies deepest, which is the system's and says most."""
+    return next((str(cause) for cause in reversed(tuple(_causes(error))) if str(cause)), type(error).__name__)

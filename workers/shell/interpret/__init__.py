@@ -1,1 +1,0 @@
-"""What a script would do: files, programs and hosts, for the policy."""

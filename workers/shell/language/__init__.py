@@ -1,0 +1,1 @@
+"""The grammar of bash: scripts to tokens, words and a tree."""

@@ -1,1 +1,0 @@
-"""A shell script as tokens."""

@@ -1,1 +1,0 @@
-"""Patches: read, placed and applied."""

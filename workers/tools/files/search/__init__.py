@@ -1,1 +1,0 @@
-"""Tools that find files and lines."""

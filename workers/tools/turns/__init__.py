@@ -1,1 +1,0 @@
-"""Tools that end a turn or a conversation."""
