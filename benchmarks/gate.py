@@ -37,9 +37,8 @@ from semantic import BY_STATUS, Road, red_without_a_gate, stream
 
 from forgepool.supervisor.gate_file.document import read_gate_file
 from forgepool.supervisor.gate_file.rules import RULES
-from forgepool.workers.sandbox.order.private_dirs import private
-from forgepool.workers.sandbox.order.sandbox_profile import Shelter
 from forgepool.workers.sandbox.run.process import Command, run, shell
+from forgepool.workers.sandbox.sandbox_profile import Shelter, private
 
 STAGES = ("landed", "scan", "check", "git")
 """`git`: there was nothing to compose, or it was out of date."""

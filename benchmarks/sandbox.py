@@ -21,13 +21,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from forgepool.workers.sandbox import tree
 from forgepool.workers.sandbox.launch.confined import bubblewrap_program
 from forgepool.workers.sandbox.launch.launch import launch
-from forgepool.workers.sandbox.order.layers import why_level_fails
-from forgepool.workers.sandbox.order.private_dirs import Private, private
-from forgepool.workers.sandbox.order.sandbox_profile import Shelter
-from forgepool.workers.sandbox.processes import tree
+from forgepool.workers.sandbox.layers import why_level_fails
 from forgepool.workers.sandbox.run.process import Command, run
+from forgepool.workers.sandbox.sandbox_profile import Private, Shelter, private
 from forgepool.workers.schema.confinement import OPEN, Confinement
 from forgepool.workers.schema.settings import Settings
 

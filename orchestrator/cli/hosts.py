@@ -16,7 +16,7 @@ from forgepool.workers.llm.routing.router import ModelChoice, candidates, tariff
 from forgepool.workers.llm.routing.table import ModelAccount, Route, Table, read_table
 from forgepool.workers.queue import broker as wire
 from forgepool.workers.queue.host import WorkerPost, serve
-from forgepool.workers.sandbox.order.layers import choose_level
+from forgepool.workers.sandbox.layers import choose_level
 from forgepool.workers.schema.confinement import LEVEL_WORDS
 from forgepool.workers.schema.settings import Settings, secret
 from forgepool.worktrees.git.git import MINIMUM, git_version

@@ -16,12 +16,11 @@ from forgepool.orchestrator.cli.app import CommandGroup
 from forgepool.orchestrator.cli.output.say import complain, hush, say_json
 from forgepool.orchestrator.cli.run.run import settings_with
 from forgepool.workers.sandbox.network.hosts import BadHost
-from forgepool.workers.sandbox.order.private_dirs import Private, private
-from forgepool.workers.sandbox.order.sandbox_profile import Shelter
-from forgepool.workers.sandbox.processes.scratch import make_scratch
 from forgepool.workers.sandbox.run.process import Command, Ended, run
+from forgepool.workers.sandbox.sandbox_profile import Private, Shelter, private
+from forgepool.workers.sandbox.scratch import make_scratch
 from forgepool.workers.schema.confinement import LEVEL_WORDS
-from forgepool.worktrees.checkouts.pointer import NotOurs, git_folders
+from forgepool.worktrees.hub.hub import NotOurs, git_folders
 
 _NOT_CONFINED, _NO_PROGRAM, _SIGNALLED = 3, 127, 128
 AskedLevel = Literal["auto", "require", "landlock", "off"]

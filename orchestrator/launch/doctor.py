@@ -16,12 +16,20 @@ from forgepool.workers.agents.cli import find_installed
 from forgepool.workers.llm.routing.open import keys_present
 from forgepool.workers.llm.routing.table import read_table
 from forgepool.workers.queue import broker, leases
+from forgepool.workers.sandbox import tree
 from forgepool.workers.sandbox.launch import cgroups
-from forgepool.workers.sandbox.order.layers import WEAKER, Layers, NoSandbox, bubblewrap_version, choose_level, layers
-from forgepool.workers.sandbox.order.obstacles import obstacle
-from forgepool.workers.sandbox.processes import tree
-from forgepool.workers.sandbox.processes.scratch import make_scratch, scratch
-from forgepool.workers.sandbox.processes.uids import COUNT, FIRST
+from forgepool.workers.sandbox.layers import (
+    COUNT,
+    FIRST,
+    WEAKER,
+    Layers,
+    NoSandbox,
+    bubblewrap_version,
+    choose_level,
+    layers,
+    obstacle,
+)
+from forgepool.workers.sandbox.scratch import make_scratch, scratch
 from forgepool.workers.schema.confinement import LEVEL_WORDS, Level
 from forgepool.workers.schema.extras import EXTRAS, missing_extra
 from forgepool.workers.schema.orders import Message

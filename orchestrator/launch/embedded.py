@@ -18,10 +18,10 @@ from pathlib import Path
 
 from forgepool.workers.queue.broker import CHECKS, LANDINGS, ORDERS, REVIEWS, BrokerAway, connect
 from forgepool.workers.queue.host import PARENT_DIED
-from forgepool.workers.sandbox.processes import tree
-from forgepool.workers.sandbox.processes.scratch import Scratch, scratch, sweep
+from forgepool.workers.sandbox import tree
 from forgepool.workers.sandbox.run import service
 from forgepool.workers.sandbox.run.service import Service
+from forgepool.workers.sandbox.scratch import Scratch, scratch, sweep
 from forgepool.workers.schema.settings import Settings, whole_environment
 from forgepool.worktrees.errors import InfrastructureError
 from forgepool.worktrees.git.git import Git, GitOutput

@@ -30,8 +30,7 @@ from forgepool.supervisor.messages import (
 )
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong
-from forgepool.worktrees.commits.changes import FileTooLarge, read_file
-from forgepool.worktrees.commits.paths import find_at
+from forgepool.worktrees.commits.changes import FileTooLarge, find_at, read_file
 from forgepool.worktrees.git.git import is_object_id, without_password
 
 Reviewing = Literal["auto", "none", "required"]

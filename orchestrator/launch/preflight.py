@@ -20,7 +20,7 @@ from forgepool.supervisor.gate.check_entry import examine
 from forgepool.supervisor.gate.requirements import GATE_FILE
 from forgepool.supervisor.gate_file.document import CheckDefinition, effective_checks, read_gate_file
 from forgepool.supervisor.messages import CheckRequest, CheckResult
-from forgepool.workers.sandbox.processes.scratch import make_scratch
+from forgepool.workers.sandbox.scratch import make_scratch
 from forgepool.workers.schema.orders import CommandAgent
 from forgepool.workers.schema.settings import Settings, search_path
 from forgepool.workers.shell.requirements import Requirement, requirements_of

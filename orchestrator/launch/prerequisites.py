@@ -25,8 +25,8 @@ from forgepool.workers.policy.layers import Policy
 from forgepool.workers.policy.network import require_hosts, require_hosts_of_all
 from forgepool.workers.policy.sources import policy_of
 from forgepool.workers.queue.broker import connect, ping
+from forgepool.workers.sandbox.layers import NoSandbox, choose_level
 from forgepool.workers.sandbox.network.package_access import find_lent_access
-from forgepool.workers.sandbox.order.layers import NoSandbox, choose_level
 from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.orders import AgentSpec, BuiltinAgent, CliAgent, PhaseName
 from forgepool.workers.schema.settings import Settings

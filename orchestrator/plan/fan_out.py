@@ -17,7 +17,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from forgepool.orchestrator.plan.overlap import escape, parse
-from forgepool.workers.sandbox.order.environment import OWN_PREFIX
+from forgepool.workers.sandbox.environment import OWN_PREFIX
 from forgepool.workers.schema.orders import CliProgram, Limits, Message, Unattended
 from forgepool.workers.schema.policy_rules import RuleEntry
 from forgepool.workers.schema.yaml.mistakes import Where

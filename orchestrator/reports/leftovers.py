@@ -13,8 +13,8 @@ from forgepool.orchestrator.state.task import DONE
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.workspace.refs import marker_ref, run_refs
 from forgepool.workers.workspace.workspace import attempt_logs
-from forgepool.worktrees.checkouts.prune import prune_run
 from forgepool.worktrees.hub.mirror import Mirror, open_mirror
+from forgepool.worktrees.hub.target import prune_run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

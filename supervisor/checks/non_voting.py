@@ -14,7 +14,7 @@ from forgepool.supervisor.checks.runs import CheckRuns, Untold, is_green
 from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages import Advice, CheckFailure
 from forgepool.workers.policy.network import HostsRefused
-from forgepool.workers.sandbox.order.layers import NoSandbox
+from forgepool.workers.sandbox.layers import NoSandbox
 from forgepool.workers.schema.error_lines import excerpt
 from forgepool.worktrees.checkouts.checkout import Unusable
 from forgepool.worktrees.git.git import CommitId, GitFailed

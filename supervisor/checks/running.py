@@ -24,11 +24,10 @@ from forgepool.supervisor.checks.setups import SetupBench, keep_folders, set_up
 from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages import Certificate, CheckFailure
 from forgepool.workers.policy.sources import hosts_for_check
+from forgepool.workers.sandbox.layers import choose_level
 from forgepool.workers.sandbox.network.package_access import find_lent_access, unlent
-from forgepool.workers.sandbox.order.layers import choose_level
-from forgepool.workers.sandbox.order.private_dirs import let_out, private
-from forgepool.workers.sandbox.order.sandbox_profile import Shelter
 from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
+from forgepool.workers.sandbox.sandbox_profile import Shelter, let_out, private
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.checkouts.checkout import lease_checkout
 from forgepool.worktrees.commits.compose import tree_of

@@ -20,8 +20,8 @@ from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages import CheckFailure
 from forgepool.workers.policy.sources import hosts_for_check
 from forgepool.workers.sandbox.network.package_access import PackageAccess
-from forgepool.workers.sandbox.order.private_dirs import Private, let_out
 from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
+from forgepool.workers.sandbox.sandbox_profile import Private, let_out
 from forgepool.workers.schema.orders import Setup
 from forgepool.workers.workspace.dependencies import (
     Mount,
@@ -34,7 +34,7 @@ from forgepool.workers.workspace.dependencies import (
 )
 from forgepool.worktrees.checkouts import slots
 from forgepool.worktrees.checkouts.checkout import Checkout
-from forgepool.worktrees.checkouts.copies import InTheWay
+from forgepool.worktrees.checkouts.trees import InTheWay
 from forgepool.worktrees.git.git import CommitId
 
 

@@ -16,8 +16,7 @@ from forgepool.supervisor.gate_file.document import (
     voting,
 )
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong
-from forgepool.worktrees.commits.changes import FileTooLarge, read_file
-from forgepool.worktrees.commits.paths import find_at
+from forgepool.worktrees.commits.changes import FileTooLarge, find_at, read_file
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed
 
 MOST_PATHS = 2000

@@ -30,13 +30,13 @@ from forgepool.supervisor.regeneration.patches import own_patch_id
 from forgepool.supervisor.regeneration.regenerate import Remaking, remaking
 from forgepool.workers.policy.network import HostsRefused, require_hosts_of_all
 from forgepool.workers.policy.sources import policy_of
+from forgepool.workers.sandbox.layers import NoSandbox, choose_level
 from forgepool.workers.sandbox.network.package_access import find_lent_access
-from forgepool.workers.sandbox.order.layers import NoSandbox, choose_level
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 from forgepool.worktrees.checkouts.checkout import Unusable
+from forgepool.worktrees.commits.changes import find_at
 from forgepool.worktrees.commits.compose import Composed, Conflict, Entry, compose, tree_of
-from forgepool.worktrees.commits.paths import find_at
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed
 from forgepool.worktrees.hub.hub import HubUnusable
 from forgepool.worktrees.hub.mirror import Mirror, MissingCommit, open_mirror

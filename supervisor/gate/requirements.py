@@ -20,8 +20,7 @@ from forgepool.supervisor.gate_file.document import (
 )
 from forgepool.supervisor.gate_file.scopes import Scopes
 from forgepool.supervisor.messages import EntryRef, Independence, TrainRequest
-from forgepool.worktrees.commits.changes import FileTooLarge, read_file
-from forgepool.worktrees.commits.paths import find_at
+from forgepool.worktrees.commits.changes import FileTooLarge, find_at, read_file
 from forgepool.worktrees.git.git import CommitId
 from forgepool.worktrees.hub.mirror import Mirror
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from forgepool.supervisor.gate_file.document import RegenerateDefinition
 from forgepool.workers.schema.globs import parse
-from forgepool.worktrees.commits.overlay import files_of
+from forgepool.worktrees.commits.candidate import files_of
 from forgepool.worktrees.git.git import CommitId, Git, TreeId
 
 _FORM = b"regenerate-2\0"

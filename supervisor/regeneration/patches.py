@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from forgepool.worktrees.commits.candidate import files_of, with_files
 from forgepool.worktrees.commits.compose import ComposedStep
 from forgepool.worktrees.commits.diff import patch_id
-from forgepool.worktrees.commits.overlay import files_of, with_files
 from forgepool.worktrees.git.git import CommitId, Git, TreeId
 
 

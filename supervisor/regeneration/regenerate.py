@@ -27,8 +27,8 @@ from forgepool.supervisor.regeneration.keys import counts, is_made, is_source, k
 from forgepool.supervisor.regeneration.network import network_trouble
 from forgepool.supervisor.regeneration.running import as_check, make
 from forgepool.supervisor.scans.paths.commands import run_by
+from forgepool.worktrees.commits.candidate import differing, files_of, with_files
 from forgepool.worktrees.commits.compose import Made, Merged, Unmade, tree_of
-from forgepool.worktrees.commits.overlay import differing, files_of, with_files
 from forgepool.worktrees.git.git import CommitId, Git, TreeId
 from forgepool.worktrees.hub.mirror import Mirror
 

@@ -11,11 +11,10 @@ from forgepool.supervisor.gate_file.document import CheckDefinition, RegenerateD
 from forgepool.supervisor.messages import CheckFailure
 from forgepool.supervisor.regeneration.keys import make_files
 from forgepool.workers.policy.sources import hosts_for_check
-from forgepool.workers.sandbox.order.private_dirs import let_out
 from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
+from forgepool.workers.sandbox.sandbox_profile import let_out
 from forgepool.worktrees.checkouts.checkout import Unusable
-from forgepool.worktrees.commits.candidate import write_commit
-from forgepool.worktrees.commits.overlay import tree_with
+from forgepool.worktrees.commits.candidate import tree_with, write_commit
 from forgepool.worktrees.git.git import CommitId, TreeId
 
 

@@ -40,9 +40,8 @@ from forgepool.workers.policy.layers import Policy
 from forgepool.workers.policy.network import HostsRefused
 from forgepool.workers.policy.rules.place import Ground
 from forgepool.workers.policy.sources import REPOSITORY_FILE, policy_of
-from forgepool.workers.sandbox.order.layers import NoSandbox
-from forgepool.workers.sandbox.order.private_dirs import private
-from forgepool.workers.sandbox.order.sandbox_profile import Shelter
+from forgepool.workers.sandbox.layers import NoSandbox
+from forgepool.workers.sandbox.sandbox_profile import Shelter, private
 from forgepool.workers.schema.orders import Limits, Spent
 from forgepool.workers.schema.redaction import hider
 from forgepool.workers.schema.settings import Settings

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hostile import ATTACKS, REPORT, Aims, Hostile, achieved, aimed_at, hostile_repository
 
-from forgepool.workers.sandbox.processes import tree
+from forgepool.workers.sandbox import tree
 
 
 def git(folder: Path, /, *argv: str, check: bool = True) -> str:

@@ -26,8 +26,8 @@ from forgepool.supervisor.regeneration.network import network_trouble
 from forgepool.supervisor.regeneration.patches import own_patch_id
 from forgepool.supervisor.regeneration.regenerate import remaking
 from forgepool.workers.workspace.refs import overlay_ref
+from forgepool.worktrees.commits.candidate import files_of, tree_with
 from forgepool.worktrees.commits.compose import Composed, Conflict, compose, tree_of
-from forgepool.worktrees.commits.overlay import files_of, tree_with
 from forgepool.worktrees.git.git import CommitId
 
 CAT = "cat in/* > gen.lock"

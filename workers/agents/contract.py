@@ -40,7 +40,7 @@ class Assignment:
     tmp: Path
     """Private to the attempt and outside the worktree."""
     env: Mapping[str, str]
-    """The complete environment of commands, from `workers.sandbox.order.environment.command_environment`."""
+    """The complete environment of commands, from `workers.sandbox.environment.command_environment`."""
     log: Path
     transcript: Path
     confined: Confinement

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from forgepool.workers.queue.broker import app
 from forgepool.workers.queue.consumer import Delivery, deliver
-from forgepool.workers.sandbox.order.layers import NoSandbox, choose_level
+from forgepool.workers.sandbox.layers import NoSandbox, choose_level
 from forgepool.workers.schema.orders import Message, WorkOrder, WorkResult
 from forgepool.workers.schema.settings import Settings
 

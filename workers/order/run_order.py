@@ -17,7 +17,7 @@ from forgepool.workers.agents.contract import AgentAnswer, Assignment
 from forgepool.workers.agents.dispatch import perform
 from forgepool.workers.llm.provider import PASSING
 from forgepool.workers.policy.network import HostsRefused
-from forgepool.workers.sandbox.order.layers import NoSandbox, choose_level
+from forgepool.workers.sandbox.layers import NoSandbox, choose_level
 from forgepool.workers.schema.orders import Outcome, WorkOrder, WorkResult
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong

@@ -18,8 +18,8 @@ import structlog
 from forgepool.workers.queue import leases, replies
 from forgepool.workers.queue.broker import BrokerAway, Redis, connect
 from forgepool.workers.queue.leases import Holder
-from forgepool.workers.sandbox.processes.fork import in_own_process
-from forgepool.workers.sandbox.processes.tree import die_with_parent
+from forgepool.workers.sandbox.fork import in_own_process
+from forgepool.workers.sandbox.tree import die_with_parent
 from forgepool.workers.schema.orders import Message
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.checkouts.trees import remove_rubbish

@@ -33,10 +33,10 @@ from forgepool.workers.queue.broker import (
     connect,
     use_broker,
 )
-from forgepool.workers.sandbox.processes import tree
-from forgepool.workers.sandbox.processes.fork import Fork, go_on_beside
-from forgepool.workers.sandbox.processes.process_group import find_abandoned
-from forgepool.workers.sandbox.processes.scratch import scratch
+from forgepool.workers.sandbox import tree
+from forgepool.workers.sandbox.fork import Fork, go_on_beside
+from forgepool.workers.sandbox.scratch import scratch
+from forgepool.workers.sandbox.tree import find_abandoned
 from forgepool.workers.schema.logs import log_to_stderr
 from forgepool.workers.schema.settings import Settings, whole_environment
 from forgepool.worktrees.git.git import git_version

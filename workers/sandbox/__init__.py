@@ -20,3 +20,18 @@ Why not process groups alone: `setsid` leaves them. Why not cgroups: not writabl
 most hosts. Why not a small parent process for each command, as a background command has: starting an
 interpreter costs more than most commands do.
 """
+
+import os
+
+HOUSE = os.path.realpath(os.path.join(__file__, *[os.pardir] * 3))  # noqa: PTH118 - a bare interpreter starts quicker
+"""
+The folder of the four packages, whether a checkout or an installation: what the name `forgepool` stands for. A bare
+interpreter (`python -I -S`, which has no site folder) gets it as its first argument.
+"""
+
+START = """
+import sys, types
+sys.modules["forgepool"] = types.ModuleType("forgepool")
+sys.modules["forgepool"].__path__ = [sys.argv[1]]
+"""
+"""The first lines of such an interpreter's program: they make `forgepool` importable."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from forgepool.workers.sandbox.processes.scratch import make_scratch
+from forgepool.workers.sandbox.scratch import make_scratch
 from forgepool.workers.schema.orders import Assets, Message
 from forgepool.workers.workspace.refs import assets_ref
 from forgepool.worktrees.commits.candidate import write_commit

@@ -21,21 +21,18 @@ from pydantic import BaseModel, ConfigDict
 
 from forgepool.workers.policy.network import HostsRefused
 from forgepool.workers.policy.sources import REPOSITORY_FILE, hosts_for_check
+from forgepool.workers.sandbox.layers import NoSandbox
 from forgepool.workers.sandbox.network.package_access import find_lent_access
-from forgepool.workers.sandbox.order.layers import NoSandbox
-from forgepool.workers.sandbox.order.private_dirs import Private, let_out, private
-from forgepool.workers.sandbox.order.sandbox_profile import Shelter
 from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
+from forgepool.workers.sandbox.sandbox_profile import Private, Shelter, let_out, private
 from forgepool.workers.schema.orders import CachedFolder, Setup
 from forgepool.workers.schema.yaml.documents import load
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong
 from forgepool.workers.schema.yaml.scalars import Duration
 from forgepool.worktrees.checkouts import slots
 from forgepool.worktrees.checkouts.checkout import Checkout
-from forgepool.worktrees.checkouts.copies import InTheWay, copy_folder
-from forgepool.worktrees.checkouts.trees import remove_tree
-from forgepool.worktrees.commits.changes import FileTooLarge, read_file
-from forgepool.worktrees.commits.paths import Found, find_at
+from forgepool.worktrees.checkouts.trees import InTheWay, copy_folder, remove_tree
+from forgepool.worktrees.commits.changes import FileTooLarge, Found, find_at, read_file
 from forgepool.worktrees.git.beneath import LISTED, Beneath
 from forgepool.worktrees.git.git import CommitId
 

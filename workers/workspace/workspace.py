@@ -18,9 +18,8 @@ from forgepool.workers.context.transcript.entries import Verified, now
 from forgepool.workers.policy.layers import Policy
 from forgepool.workers.policy.network import require_hosts
 from forgepool.workers.policy.sources import REPOSITORY_FILE, policy_of
-from forgepool.workers.sandbox.order.private_dirs import Private, private
-from forgepool.workers.sandbox.order.sandbox_profile import Shelter
 from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
+from forgepool.workers.sandbox.sandbox_profile import Private, Shelter, private
 from forgepool.workers.schema.orders import WorkOrder
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong, Mistake

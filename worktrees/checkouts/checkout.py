@@ -11,11 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from forgepool.worktrees.checkouts.slots import Slot, begin_work, discard, is_intact, prepare, slots_of
-from forgepool.worktrees.git.config import restore_config
+from forgepool.worktrees.checkouts.slots import Slot, begin_work, discard, is_intact, prepare, shrink_pool, slots_of
+from forgepool.worktrees.git.beneath import take_lock
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed, GitOutput, TreeId
-from forgepool.worktrees.git.locks import take_lock
-from forgepool.worktrees.hub.mirror import Mirror, MissingCommit
+from forgepool.worktrees.hub.mirror import Mirror, MissingCommit, restore_config
 
 _GITLINK = "160000"
 _UNREADABLE = (
@@ -155,6 +154,8 @@ def lease_checkout(mirror: Mirror, commit: CommitId, pool: Path) -> Iterator[Che
     """
     slot, lock_fd = _free_slot(mirror, commit, pool)
     try:
+        os.utime(lock_fd)
+        shrink_pool(mirror.path, pool)
         restore_config(mirror.path)
         try:
             prepare(slot, commit)
@@ -165,6 +166,7 @@ def lease_checkout(mirror: Mirror, commit: CommitId, pool: Path) -> Iterator[Che
             prepare(slot, commit)
         yield Checkout(commit=commit, slot=slot, mirror=mirror, lock_fd=lock_fd)
     finally:
+        os.utime(lock_fd)  # The slot has been idle since then.
         os.close(lock_fd)
 
 

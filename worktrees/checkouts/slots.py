@@ -1,10 +1,10 @@
 """
-The slots of a pool: folders that are made into exactly one commit's files, again and again.
+The slots of a pool: folders that are reused to hold exactly one commit's files, and removed when they stand idle.
 
-The harness reads a slot through the mirror and an index of its own, kept beside the folder. The `.git` file
-in the folder and the administrative folder behind it are for the agent's own git alone: they are written anew
-for every lease and never read. So nothing an agent does to them (another repository put in place, flags set
-in the index, a configuration, a branch checked out) reaches the harness or the slot's next user.
+The harness reads a slot through the mirror and its own index, kept beside the folder. The `.git` file in the folder
+and the administrative folder behind it serve only the agent's own git. Every lease rewrites them, and the harness
+never reads them. So nothing an agent does to them (another repository put in place, flags set in the index, a
+configuration, a branch checked out) reaches the harness or the slot's next user.
 
 For mirror `M` and slot 3: `pool/M/slot-3/` (the files), `slot-3.lock` (flock: leased), `slot-3.indexes/leased` (the
 files as last leased, with their stat data), `slot-3.indexes/work` (the index snapshots are taken with), `slot-3.at`
@@ -16,18 +16,27 @@ import os
 import re
 import shutil
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from forgepool.worktrees.checkouts.trees import is_folder, level, remove_tree
+from forgepool.worktrees.checkouts.trees import is_folder, level, remove_rubbish, remove_tree
+from forgepool.worktrees.git.beneath import take_lock
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed
+
+_LOOK_EVERY_S = 3600
+"""Seconds between two looks for slots that stand idle too long."""
+_MOST_IDLE_S = 24 * 3600
+"""Seconds a slot may stand idle before it is removed."""
+_LEAST_FREE_BYTES = 10 * 1024**3
+"""A disk is nearly full with less free than this and than a twentieth of its size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """One folder of a pool and what belongs to it. Whoever acts on it holds its lock."""
+    """One folder of a pool and the files beside it. Callers of the functions below hold its lock."""
 
     mirror: Path
     path: Path
@@ -57,12 +66,12 @@ class Slot:
 
     @property
     def pointer(self) -> bytes:
-        """What the `.git` file has to hold."""
+        """The content of the `.git` file."""
         return b"gitdir: " + os.fsencode(self.admin) + b"\n"
 
 
 def slots_of(mirror: Path, pool: Path) -> Iterator[Slot]:
-    """The pool's slots for this mirror, in the order of their numbers."""
+    """Yield the pool's slots for this mirror, in the order of their numbers."""
     folder = pool.absolute() / mirror.stem
     found = (re.fullmatch(r"slot-(\d+)\.lock", lock.name) for lock in folder.glob("slot-*.lock"))
     for number in sorted(int(match[1]) for match in found if match):
@@ -71,10 +80,10 @@ def slots_of(mirror: Path, pool: Path) -> Iterator[Slot]:
 
 def prepare(slot: Slot, commit: CommitId) -> None:
     """
-    The slot holds exactly the commit's files afterwards: nothing else, nothing ignored, all writable.
+    Make the slot hold exactly the commit's files: nothing else, nothing ignored, all writable.
 
     Raises:
-        GitFailed: it could not be brought there, or was not found so afterwards.
+        GitFailed: the files could not be brought to that state, or a check afterwards found another state.
     """
     _clear_locks(slot)
     if not is_folder(slot.path):
@@ -95,8 +104,8 @@ def prepare(slot: Slot, commit: CommitId) -> None:
 
 
 def begin_work(slot: Slot) -> None:
-    """An index for snapshots, at first the pristine one. Git replaces an index, it never writes into it."""
-    # One that git left when it was ended: whoever calls is the only one at work here.
+    """Make the index for snapshots, a hard link to the pristine one: git replaces an index, it never writes into it."""
+    # A git that was killed may have left its lock; the caller is the only one at work here.
     (slot.indexes / "work.lock").unlink(missing_ok=True)
     work = slot.indexes / "work"
     if not work.exists():
@@ -112,7 +121,7 @@ def is_intact(slot: Slot) -> bool:
 
 
 def discard(slot: Slot) -> None:
-    """The slot's folder, indexes and administrative folder are gone; its lock stays with its holder."""
+    """Remove the slot's folder, indexes and administrative folder; its lock stays with its holder."""
     slot.beside(".at").unlink(missing_ok=True)
     remove_tree(slot.indexes)
     remove_tree(slot.admin)
@@ -120,14 +129,14 @@ def discard(slot: Slot) -> None:
 
 
 def _verify_clean(slot: Slot) -> None:
-    """Looked at again whenever cleaning found something: it was a warning if that could not be removed."""
+    """Look again after a cleaning that found something: git only warns of what it cannot remove."""
     left = slot.pristine.run("ls-files", "-z", "--others", "--modified", "--deleted")
     if left.stdout or left.stderr:
         raise GitFailed(("clean",), 0, f"{slot.path} is not clean after cleaning: {left.fields[:3]}")
 
 
 def _write_admin(slot: Slot, commit: CommitId) -> None:
-    """The administrative folder and `.git` file, from nothing, as `git worktree add` lays them out."""
+    """Write the administrative folder and the `.git` file from nothing, as `git worktree add` lays them out."""
     remove_tree(slot.admin)
     slot.admin.mkdir(parents=True)
     (slot.admin / "HEAD").write_text(f"{commit}\n")
@@ -140,8 +149,71 @@ def _write_admin(slot: Slot, commit: CommitId) -> None:
 
 
 def _clear_locks(slot: Slot) -> None:
-    """What a git that was killed left behind. Whoever holds the slot's lock is the only one at work here."""
+    """Remove the locks of a git that was killed; the holder of the slot's lock is the only one at work here."""
     slot.indexes.mkdir(exist_ok=True)
     for name in ("leased.lock", "work.lock", "work"):
         (slot.indexes / name).unlink(missing_ok=True)
     slot.beside(".at").unlink(missing_ok=True)
+
+
+def shrink_pool(mirror: Path, pool: Path, *, least_free_bytes: int | None = None) -> None:
+    """
+    Remove the free slots that nothing has leased for a day, or all free slots when the disk is nearly full.
+
+    Covers the slots of every mirror beside the given one. Looks for old slots once an hour, so it is cheap to call at
+    every lease. Never fails: a slot that cannot be removed stays.
+    """
+    with suppress(OSError):
+        disk, stamp = shutil.disk_usage(pool), pool / ".shrunk"
+        least = min(disk.total // 20, _LEAST_FREE_BYTES) if least_free_bytes is None else least_free_bytes
+        is_full = disk.free < least
+        if not is_full and stamp.exists() and time.time() - stamp.stat().st_mtime < _LOOK_EVERY_S:
+            return
+        with suppress(OSError):
+            stamp.touch()
+        for folder in pool.iterdir():
+            if (other := mirror.with_name(f"{folder.name}{mirror.suffix}")).is_dir():
+                prune_checkouts(other, pool, idle_s=0 if is_full else _MOST_IDLE_S)
+
+
+def prune_checkouts(mirror: Path, pool: Path, *, idle_s: float = 0) -> int:
+    """Remove the pool's free slots for a mirror that were last leased so long ago; return how many."""
+    removed = 0
+    for slot in slots_of(mirror, pool):
+        lock_fd = take_lock(slot.beside(".lock"))
+        if lock_fd is None:
+            continue
+        try:
+            if time.time() - os.fstat(lock_fd).st_mtime >= idle_s:
+                discard(slot)
+                slot.beside(".lock").unlink()
+                removed += 1
+        finally:
+            os.close(lock_fd)
+    _sweep(mirror, pool)
+    return removed
+
+
+def _sweep(mirror: Path, pool: Path) -> None:
+    """Finish removals that were cut short, and remove administrative folders whose checkout is gone."""
+    for place in (pool.absolute() / mirror.stem, mirror / "worktrees"):
+        for rubbish in place.glob("rubbish-*"):
+            with suppress(FileNotFoundError):
+                remove_rubbish(rubbish)
+    for slot in _orphans(mirror):
+        lock_fd = take_lock(slot.beside(".lock")) if slot.path.parent.is_dir() else None
+        if lock_fd is not None or not slot.path.parent.is_dir():
+            remove_tree(slot.admin)
+        if lock_fd is not None:
+            slot.beside(".lock").unlink()
+            os.close(lock_fd)
+
+
+def _orphans(mirror: Path) -> Iterator[Slot]:
+    """Yield the slots, of any pool, that have an administrative folder and no checkout."""
+    for pointer in (mirror / "worktrees").glob("*/gitdir"):
+        with suppress(OSError):
+            checkout = Path(os.fsdecode(pointer.read_bytes().removesuffix(b"\n"))).parent
+            slot = Slot(mirror=mirror, path=checkout)
+            if slot.admin == pointer.parent and not checkout.exists():
+                yield slot

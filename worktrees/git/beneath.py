@@ -10,12 +10,14 @@ part of the way is opened from the one before it.
 import contextlib
 import ctypes
 import errno
+import fcntl
 import functools
 import os
 import stat
 import sys
 import weakref
 from collections.abc import Iterator
+from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
 
@@ -186,3 +188,44 @@ def _walked(folder: int, below: Path, flags: int, mode: int) -> int:
         return os.open(parts[-1], flags, mode, dir_fd=at)
     finally:
         os.close(at)
+
+
+@contextmanager
+def hold_lock(path: Path) -> Iterator[int]:
+    """The lock, waited for as long as it takes."""
+    descriptor = None
+    while descriptor is None:
+        descriptor = _take(path, fcntl.LOCK_EX)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def take_lock(path: Path) -> int | None:
+    """The lock's file descriptor, to be closed by the caller; None when somebody else has it."""
+    try:
+        return _take(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return None
+
+
+def _take(path: Path, how: int) -> int | None:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, how)
+        if _is_still(path, descriptor):
+            return descriptor
+    except BaseException:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    return None
+
+
+def _is_still(path: Path, descriptor: int) -> bool:
+    """Is the locked file still the one of that name? Its last holder may have removed it meanwhile."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False

@@ -10,14 +10,15 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from forgepool.worktrees.errors import InfrastructureError
-from forgepool.worktrees.git.config import SHA1, SHA256, is_whole, restore_config
+from forgepool.worktrees.git.beneath import hold_lock
 from forgepool.worktrees.git.git import (
     MINIMUM,
     CommitId,
@@ -30,10 +31,94 @@ from forgepool.worktrees.git.git import (
     run_outside,
     without_password,
 )
-from forgepool.worktrees.git.locks import hold_lock
 from forgepool.worktrees.hub.hub import is_url
-from forgepool.worktrees.hub.hub_locks import remove_stale_locks
 from forgepool.worktrees.hub.push import LOCKED, PushAnswer, Pushed, RefUpdate, judge_push, push_words
+
+STALE_S = 120.0
+"""Of a lock that nobody holds; a push whose hooks take longer than this holds none meanwhile, save in its last hook."""
+
+
+def remove_stale_locks(git_dir: Path, refs: Iterable[str]) -> list[Path]:
+    """Those of these refs and of HEAD that were removed; none where somebody is at work in the hub."""
+    stale = [lock for lock in (git_dir / f"{ref}.lock" for ref in ("HEAD", *refs)) if _is_old(lock)]
+    if not stale or _somebody_works_in(git_dir):
+        return []
+    for lock in stale:
+        lock.unlink(missing_ok=True)
+    return stale
+
+
+def _is_old(lock: Path) -> bool:
+    try:
+        found = lock.lstat()
+    except OSError:
+        return False
+    return found.st_uid == os.geteuid() and time.time() - found.st_mtime > STALE_S
+
+
+def _somebody_works_in(git_dir: Path) -> bool:
+    place = git_dir.resolve()
+    return any(folder == place or folder.is_relative_to(place) for folder in _folders())
+
+
+def _folders() -> Iterator[Path]:
+    """Of git's processes on this host: those of this user, whose locks are asked about, are among them."""
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            with suppress(OSError):
+                if (process / "comm").read_text().startswith("git"):
+                    yield (process / "cwd").readlink()
+
+
+_CONFIG = """\
+[core]
+\trepositoryformatversion = {version}
+\tfilemode = true
+\tbare = true
+[fetch]
+\tunpackLimit = 1
+{extensions}"""
+SHA1 = _CONFIG.format(version=0, extensions="").encode()
+SHA256 = _CONFIG.format(version=1, extensions="[extensions]\n\tobjectFormat = sha256\n").encode()
+_STRAYS = (
+    *("info/attributes", "info/exclude", "info/sparse-checkout", "shallow", "config.worktree"),
+    *("commondir", "objects/info/alternates", "objects/info/http-alternates"),
+)
+"""What a mirror never has, and by which it would be read as another repository."""
+# Unpack limit 1: a fetch always arrives as one pack, which appears whole or not at all. Loose objects would
+# appear one by one, commits first, and a fetch killed half way would leave commits without their trees.
+
+
+def is_whole(mirror: Path) -> bool:
+    """Is all there that a mirror has? It appears by one rename, never half-made, but may be damaged."""
+    try:
+        known = (mirror / "forgepool").read_bytes() in (SHA1, SHA256)
+    except OSError:
+        return False
+    return known and (mirror / "HEAD").is_file() and (mirror / "refs").is_dir() and (mirror / "objects").is_dir()
+
+
+def restore_config(mirror: Path) -> None:
+    """
+    The mirror's configuration is ours again. An agent's `git config` in a checkout writes to it, and filters,
+    drivers and aliases set there are the one kind of configuration that cannot be switched off by a call.
+    """
+    ours = (mirror / "forgepool").read_bytes()
+    if ours not in (SHA1, SHA256):
+        raise GitFailed(("config",), 0, f"the mirror {mirror} was tampered with; remove it")
+    config = mirror / "config"
+    if config.is_symlink() or not config.is_file() or config.read_bytes() != ours:
+        _write_whole(config, ours)
+    for stray in _STRAYS:
+        (mirror / stray).unlink(missing_ok=True)
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    """The file has the content or is untouched, whenever the process dies."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.write_bytes(content)
+    draft.replace(path)
+
 
 _HEADS = "+refs/heads/*:refs/hub/heads/*"
 _RECEIVE_PACK = (

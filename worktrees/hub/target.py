@@ -2,12 +2,13 @@
 The branch everybody lands on. It is moved by compare-and-swap at the hub, and only for what was certified.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from forgepool.worktrees.errors import InfrastructureError
-from forgepool.worktrees.git.git import CommitId, TreeId
+from forgepool.worktrees.git.beneath import hold_lock
+from forgepool.worktrees.git.git import CommitId, TreeId, is_ref
 from forgepool.worktrees.hub.mirror import Mirror
 from forgepool.worktrees.hub.push import Pushed, PushRefused, RefUpdate, Stale
 
@@ -21,6 +22,8 @@ class TargetRefused(InfrastructureError):
 
 
 _NONE: Mapping[str, CommitId] = MappingProxyType({})
+_MOST_AT_ONCE = 500
+"""Refs deleted by one push: each costs two words of its command line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,3 +138,55 @@ def _refuse_mismatch(mirror: Mirror, commit: CommitId, expected_tip: CommitId | 
 
 def _is_ancestor(mirror: Mirror, older: CommitId, newer: CommitId) -> bool:
     return mirror.git.run("merge-base", "--is-ancestor", older, newer, ok=(0, 1)).status == 0
+
+
+def prune_run(
+    mirror: Mirror, run: str, *, keep_orders_of: Collection[str] | None = None, keep: Collection[str] = ()
+) -> int:
+    """
+    Removes the run's refs from the hub and from the mirror; how many the hub had.
+
+    The candidates (`refs/forgepool/<run>/orders/<task>/`) and the work under way (`.../progress/<task>/`) are the work
+    itself: they stay, all of them or those of the tasks named. `keep` names further refs, whole, that stay.
+
+    Raises:
+        ValueError: no such name can be a run's.
+        GitFailed: the hub could not be asked.
+    """
+    if not is_ref(f"refs/forgepool/{run}") or "/" in run:
+        raise ValueError(f"{run!r} is not the name of a run")
+    tasks = ("",) if keep_orders_of is None else tuple(f"{task}/" for task in keep_orders_of)
+    kept = tuple(f"forgepool/{run}/{work}/{task}" for work in ("orders", "progress") for task in tasks)
+    there = mirror.hub_refs(f"refs/forgepool/{run}/*")
+    gone = [
+        RefUpdate(ref=ref, new=None, expected=commit)
+        for ref, commit in there.items()
+        if ref not in keep and not ref.removeprefix("refs/").startswith(kept)
+    ]
+    parts = [gone[start : start + _MOST_AT_ONCE] for start in range(0, len(gone), _MOST_AT_ONCE)]
+    removed = sum(_delete(mirror, part) for part in parts)
+    _forget(mirror, f"refs/hub/forgepool/{run}/", tuple(f"refs/hub/{one}" for one in kept))
+    return removed
+
+
+def _delete(mirror: Mirror, updates: list[RefUpdate]) -> int:
+    """One push for all; when one of them was moved meanwhile or is refused, what can go goes alone."""
+    if not updates:
+        return 0
+    answer = mirror.push(updates)
+    if not isinstance(answer, Stale | PushRefused):
+        return len(updates)
+    if len(updates) == 1:
+        return 0
+    half = len(updates) // 2
+    return _delete(mirror, updates[:half]) + _delete(mirror, updates[half:])
+
+
+def _forget(mirror: Mirror, prefix: str, kept: tuple[str, ...]) -> None:
+    """The mirror's own copies of refs; the objects stay until a repack finds nobody wants them."""
+    with hold_lock(mirror.lock):
+        names = mirror.git.text("for-each-ref", "--format=%(refname)", prefix).splitlines()
+        gone = [name for name in names if not name.startswith(kept)]
+        lines = "".join(f"delete {name}\n" for name in gone)
+        if lines:
+            mirror.git.run("update-ref", "--stdin", stdin=lines.encode())

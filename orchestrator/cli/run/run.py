@@ -28,7 +28,7 @@ from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun, open_hub, read_plan
 from forgepool.orchestrator.run.loop import Wishes
 from forgepool.orchestrator.state.run import RunState
-from forgepool.workers.sandbox.order.layers import Wanted
+from forgepool.workers.sandbox.layers import Wanted
 from forgepool.workers.schema.logs import log_to_file
 from forgepool.workers.schema.settings import Settings
 

@@ -29,8 +29,7 @@ from forgepool.workers.queue.broker import connect, ping, use_broker
 from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.schema.yaml.mistakes import DocumentWrong
-from forgepool.worktrees.commits.changes import read_file
-from forgepool.worktrees.commits.paths import find_at
+from forgepool.worktrees.commits.changes import find_at, read_file
 from forgepool.worktrees.hub.mirror import Mirror
 
 Beside = Callable[[KeptRun, Mirror], AbstractContextManager[None]]

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from premises import FORGEPOOL, Premises, Said
 
-from forgepool.workers.sandbox.order.layers import why_level_fails
-from forgepool.workers.sandbox.order.obstacles import obstacle
+from forgepool.workers.sandbox.layers import obstacle, why_level_fails
 
 PROJECT = Path(__file__).parents[3]
 

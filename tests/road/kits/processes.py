@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from forgepool.workers.sandbox.processes import tree
+from forgepool.workers.sandbox import tree
 
 Role = Literal["orchestrator", "host", "main", "child", "working", "redis", "other"]
 """`child` is a process of Celery's pool, `working` the one it has forked for a message, `other` a command."""

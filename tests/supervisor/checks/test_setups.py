@@ -8,7 +8,7 @@ from gates import Gate, check
 from repositories import git
 
 from forgepool.supervisor.gate_file.document import CheckDefinition
-from forgepool.workers.sandbox.order.layers import why_level_fails
+from forgepool.workers.sandbox.layers import why_level_fails
 from forgepool.workers.schema.orders import CachedFolder
 
 in_bubblewrap = pytest.mark.skipif(

@@ -12,7 +12,7 @@ from host_kit import Host
 from forgepool.workers.agents.contract import AgentAnswer, Assignment
 from forgepool.workers.agents.dispatch import perform_command
 from forgepool.workers.context.transcript.entries import read_transcript
-from forgepool.workers.sandbox.order.environment import command_environment
+from forgepool.workers.sandbox.environment import command_environment
 from forgepool.workers.schema.confinement import OPEN
 from forgepool.workers.schema.orders import CommandAgent, Limits, ReasonPack, ScriptedAgent, WorkOrder, WorkResult
 

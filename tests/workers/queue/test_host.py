@@ -12,7 +12,7 @@ from servers import RedisServer
 
 from forgepool.workers.queue.broker import Redis, connect
 from forgepool.workers.queue.leases import Present, present
-from forgepool.workers.sandbox.processes import tree
+from forgepool.workers.sandbox import tree
 
 
 def until(what: Callable[[], bool], within_s: float = 30.0) -> None:

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.sandbox.order.layers import somebody, why_level_fails
-from forgepool.workers.sandbox.processes import tree
-from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
-from forgepool.workers.sandbox.run.watch import never
+from forgepool.workers.sandbox import tree
+from forgepool.workers.sandbox.layers import somebody, why_level_fails
+from forgepool.workers.sandbox.run.process import Command, Ended, never, run, shell
 from forgepool.workers.schema.confinement import OPEN, Confinement, Level
 
 Run = Callable[..., Ended]

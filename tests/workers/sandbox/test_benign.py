@@ -11,10 +11,9 @@ from zipfile import ZipFile
 import pytest
 from repositories import git, write
 
-from forgepool.workers.sandbox.order.layers import why_level_fails
-from forgepool.workers.sandbox.order.private_dirs import Private, private
-from forgepool.workers.sandbox.order.sandbox_profile import Shelter
+from forgepool.workers.sandbox.layers import why_level_fails
 from forgepool.workers.sandbox.run.process import Command, run, shell
+from forgepool.workers.sandbox.sandbox_profile import Private, Shelter, private
 from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.checkouts.checkout import lease_checkout

@@ -6,7 +6,7 @@ import pytest
 from host_kit import Host
 from repositories import git
 
-from forgepool.workers.sandbox.order.layers import why_level_fails
+from forgepool.workers.sandbox.layers import why_level_fails
 from forgepool.workers.schema.orders import CachedFolder, CommandAgent, Setup, WorkResult
 
 in_bubblewrap = pytest.mark.skipif(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.worktrees.checkouts.copies import InTheWay, copy_folder
+from forgepool.worktrees.checkouts.trees import InTheWay, copy_folder
 from forgepool.worktrees.git.beneath import Beneath
 
 

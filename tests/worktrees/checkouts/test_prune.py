@@ -1,13 +1,16 @@
 """Pruning takes what nobody owns and never what somebody holds."""
 
+import os
+import shutil
 from pathlib import Path
 
 import pytest
 from repositories import Hub, git
 
 from forgepool.worktrees.checkouts.checkout import lease_checkout
-from forgepool.worktrees.checkouts.prune import prune_checkouts, prune_run
-from forgepool.worktrees.hub.mirror import Mirror
+from forgepool.worktrees.checkouts.slots import prune_checkouts, shrink_pool
+from forgepool.worktrees.hub.mirror import Mirror, open_mirror
+from forgepool.worktrees.hub.target import prune_run
 
 
 def test_a_leased_slot_stays_and_a_free_one_goes(hub: Hub, mirror: Mirror, pool: Path) -> None:
@@ -15,21 +18,21 @@ def test_a_leased_slot_stays_and_a_free_one_goes(hub: Hub, mirror: Mirror, pool:
     with lease_checkout(mirror, tip, pool) as kept:
         with lease_checkout(mirror, tip, pool) as free:
             pass
-        assert prune_checkouts(mirror, pool) == 1
+        assert prune_checkouts(mirror.path, pool) == 1
         assert kept.intact()
         assert kept.path.is_dir() and not free.path.exists() and not free.admin.exists()
         assert git(kept.path, "status", "--porcelain") == ""
-    assert prune_checkouts(mirror, pool) == 1
+    assert prune_checkouts(mirror.path, pool) == 1
     assert list((pool / mirror.path.stem).iterdir()) == []
     assert list((mirror.path / "worktrees").iterdir()) == []
-    assert prune_checkouts(mirror, pool) == 0
+    assert prune_checkouts(mirror.path, pool) == 0
 
 
 def test_a_pruned_pool_is_filled_again(hub: Hub, mirror: Mirror, pool: Path) -> None:
     for _ in range(2):
         with lease_checkout(mirror, hub.tip(), pool) as checkout:
             assert checkout.intact()
-        prune_checkouts(mirror, pool)
+        prune_checkouts(mirror.path, pool)
 
 
 def test_locks_rubbish_and_entries_without_folders_go(hub: Hub, mirror: Mirror, pool: Path) -> None:
@@ -47,15 +50,42 @@ def test_locks_rubbish_and_entries_without_folders_go(hub: Hub, mirror: Mirror, 
             path.unlink()
     (other.path / "src").rmdir()
     other.path.rmdir()
-    assert prune_checkouts(mirror, pool) == 2
+    assert prune_checkouts(mirror.path, pool) == 2
     assert list(folder.iterdir()) == []
     assert list((mirror.path / "worktrees").iterdir()) == []
 
 
 def test_an_entry_of_another_pools_live_slot_stays(hub: Hub, mirror: Mirror, pool: Path) -> None:
     with lease_checkout(mirror, hub.tip(), pool.with_name("second")) as other:
-        prune_checkouts(mirror, pool)
+        prune_checkouts(mirror.path, pool)
         assert other.admin.is_dir()
+
+
+def test_a_lease_removes_slots_that_stood_idle_for_a_day(hub: Hub, mirror: Mirror, pool: Path) -> None:
+    other_mirror = open_mirror(f"file://{hub.path}", mirror.path.parents[1])
+    other_mirror.ensure(hub.tip(), refs=("refs/heads/main",))
+    with lease_checkout(mirror, hub.tip(), pool) as first, lease_checkout(mirror, hub.tip(), pool) as second:
+        pass
+    with lease_checkout(other_mirror, hub.tip(), pool) as other:
+        pass
+    for idle in (second.slot, other.slot):
+        os.utime(idle.beside(".lock"), times=(0, 0))
+    with lease_checkout(mirror, hub.tip(), pool):
+        assert second.path.exists() and other.path.exists(), "it looks once an hour"
+    os.utime(pool / ".shrunk", times=(0, 0))
+    with lease_checkout(mirror, hub.tip(), pool) as third:
+        assert third.path == first.path and third.intact()
+        assert not second.path.exists() and not other.path.exists()
+
+
+def test_a_pool_on_a_full_disk_keeps_what_is_leased_alone(hub: Hub, mirror: Mirror, pool: Path) -> None:
+    with lease_checkout(mirror, hub.tip(), pool) as kept:
+        with lease_checkout(mirror, hub.tip(), pool) as free:
+            pass
+        shrink_pool(mirror.path, pool)
+        assert free.path.exists()
+        shrink_pool(mirror.path, pool, least_free_bytes=shutil.disk_usage(pool).total)
+        assert kept.intact() and not free.path.exists()
 
 
 def test_a_run_is_pruned_but_for_its_orders(hub: Hub, mirror: Mirror) -> None:

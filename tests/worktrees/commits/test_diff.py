@@ -12,8 +12,15 @@ from repositories import git as by_hand
 
 from forgepool.worktrees.commits import diff
 from forgepool.worktrees.commits.compose import tree_of
-from forgepool.worktrees.commits.diff import FileDiff, contents, diff_tail, patch_id, tree_diff, unread_paths
-from forgepool.worktrees.commits.hunks import parse_hunks
+from forgepool.worktrees.commits.diff import (
+    FileDiff,
+    contents,
+    diff_tail,
+    parse_hunks,
+    patch_id,
+    tree_diff,
+    unread_paths,
+)
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed, TreeId
 
 Files = Mapping[str, bytes | tuple[str, bytes]]

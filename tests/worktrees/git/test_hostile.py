@@ -8,7 +8,7 @@ import pytest
 from repositories import Hub, git
 
 from forgepool.worktrees.checkouts.checkout import Checkout, Unusable, lease_checkout
-from forgepool.worktrees.checkouts.prune import prune_checkouts
+from forgepool.worktrees.checkouts.slots import prune_checkouts
 from forgepool.worktrees.commits.candidate import commit_candidate
 from forgepool.worktrees.commits.changes import changes
 from forgepool.worktrees.commits.compose import Composed, Entry, compose, tree_of
@@ -243,7 +243,7 @@ def test_read_only_folders_are_cleaned_and_removed(hub: Hub, mirror: Mirror, poo
         assert not (checkout.path / "deep").exists()
         (checkout.path / "src/new.py").write_text("x")
         (checkout.path / "src").chmod(0o000)
-    assert prune_checkouts(mirror, pool) == 1
+    assert prune_checkouts(mirror.path, pool) == 1
     assert list((pool / mirror.path.stem).iterdir()) == []
 
 

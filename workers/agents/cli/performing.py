@@ -26,8 +26,8 @@ from forgepool.workers.llm.provider import ModelFailed
 from forgepool.workers.llm.routing.breaker import Breaker, Shut
 from forgepool.workers.queue.broker import connect
 from forgepool.workers.sandbox.network.outlet import way_out
-from forgepool.workers.sandbox.order.private_dirs import private
 from forgepool.workers.sandbox.run.process import Command, Ended, run
+from forgepool.workers.sandbox.sandbox_profile import private
 from forgepool.workers.schema.orders import CliAgent, CliProgram
 from forgepool.workers.schema.settings import secret
 from forgepool.workers.workspace.workspace import Workspace

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from forgepool.workers.sandbox.bare import HOUSE, START
-from forgepool.workers.sandbox.processes import tree
+from forgepool.workers.sandbox import HOUSE, START, tree
 from forgepool.worktrees.git.git import harness_mark
 
 if TYPE_CHECKING:

@@ -23,8 +23,54 @@ import socket
 import struct
 import sys
 
-from forgepool.workers.sandbox.kernel import landlock, mounts, seccomp
+from forgepool.workers.sandbox.launch import calls, landlock, mounts, seccomp
 from forgepool.workers.sandbox.network import netns
+
+_SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
+
+
+def keep() -> None:
+    """Returns in a child that is to become the command. The keeper itself ends as the command does."""
+    harness = os.getppid()
+    calls.prctl(_SET_CHILD_SUBREAPER, 1, otherwise="the kernel knows no sub-reapers")
+    # Masked until waited for: a keeper that dies of a signal keeps nobody.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1})
+    calls.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGUSR1, otherwise="the kernel tells of no parent's death")
+    command = os.fork()
+    if command == 0:
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        return
+    os.closerange(3, 4096)
+    _end_as(_watch(command, harness))
+
+
+def _watch(command: int, harness: int) -> int | None:
+    """The command's wait status; None when it has to be ended."""
+    while os.getppid() == harness:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid == command:
+            return status
+        if pid == 0:
+            signal.sigtimedwait({signal.SIGCHLD, signal.SIGUSR1}, 1.0)
+    return None
+
+
+def _end_as(status: int | None) -> None:
+    """Never returns; whatever is left below the keeper is killed first."""
+    while left := _children():
+        from forgepool.workers.sandbox import tree
+
+        if tree.kill_tree(left):
+            break  # hanging in the kernel
+    if status is None:
+        os._exit(128 + signal.SIGKILL)
+    os._exit(128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status))
+
+
+def _children() -> list[int]:
+    with open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:  # noqa: PTH123 - no pathlib here
+        return [int(pid) for pid in file.read().split()]
+
 
 FIRST_EXTRA = 10
 """The number of the first of a program's further descriptors."""
@@ -211,7 +257,7 @@ def _prepare(request: "Request") -> None:
     if "mounts" in request:
         mounts.own_namespace(**request["mounts"], user=_users[request["uid"]])
     if "files" in request:
-        _keep()
+        keep()
     for name, value in request["limits"].items():
         _, hard = resource.getrlimit(_LIMITS[name])
         most = value if hard == resource.RLIM_INFINITY else min(value, hard)
@@ -230,15 +276,3 @@ def _confine(files: "Files") -> None:
     """The fallback's boundary. Seccomp last: what Landlock asks for is refused by it to the command."""
     landlock.restrict_files(files["readable"], files["writable"])
     seccomp.install(seccomp.program(network="none", unix=False))
-
-
-def _keep() -> None:
-    """
-    Stands over the fallback's command: without a pid namespace, daemons must be found and ended by somebody.
-
-    Returns in a child, which becomes the command. The keeper is outside the command's Landlock domain, and no signal
-    of the command reaches it; it ends when the harness does.
-    """
-    from forgepool.workers.sandbox.kernel.keeper import keep
-
-    keep()

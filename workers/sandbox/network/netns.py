@@ -19,7 +19,7 @@ import struct
 import sys
 from collections.abc import Callable, Sequence
 
-from forgepool.workers.sandbox.bare import HOUSE, START
+from forgepool.workers.sandbox import HOUSE, START
 
 _NEW_USER = 0x10000000
 _NEW_NET = 0x40000000

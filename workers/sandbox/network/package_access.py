@@ -3,7 +3,7 @@ How this host reaches packages, as pip, uv and npm are told by its variables and
 
 Set-up commands are lent it where the person who runs the host says so (`FORGEPOOL_SETUP_NETWORK=host`). They are told
 where the indexes are. Passwords, and the proxies' names, stay in this process
-(`workers.sandbox.network.proxy.stand_in`). An index whose address holds a token outside the place for a password is
+(`workers.sandbox.network.stand_in`). An index whose address holds a token outside the place for a password is
 not lent.
 """
 
@@ -22,8 +22,8 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 import structlog
 
 from forgepool.workers.sandbox.network.hosts import BadHost, host_name, write_in_full
-from forgepool.workers.sandbox.network.proxy.stand_in import Access, Key
-from forgepool.workers.sandbox.network.proxy.upstream import Proxies, basic
+from forgepool.workers.sandbox.network.stand_in import Access, Key
+from forgepool.workers.sandbox.network.upstream import Proxies, basic
 from forgepool.workers.schema.settings import Settings, environment_value, package_environment
 
 log = structlog.get_logger()

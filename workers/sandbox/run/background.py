@@ -7,22 +7,156 @@ more, which costs a twentieth of a second, matters little to a command that is m
 """
 
 import contextlib
+import json
 import os
 import select
 import signal
+import socket
+import sys
+import threading
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from io import FileIO
+from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
-from forgepool.workers.sandbox.network.linked import link_outlet
-from forgepool.workers.sandbox.processes import tree
-from forgepool.workers.sandbox.processes.process_group import commands_of, kin
+from forgepool.workers.sandbox import HOUSE, START, tree
 from forgepool.workers.sandbox.run.child import Child, start
-from forgepool.workers.sandbox.run.guard import guard_argv, read_end, tell
 from forgepool.workers.sandbox.run.output import open_log, read_log
-from forgepool.workers.sandbox.run.process import Command, Ended
-from forgepool.workers.schema.confinement import OPEN
+from forgepool.workers.sandbox.run.process import Command, Ended, run
+from forgepool.workers.sandbox.tree import commands_of, kin
+from forgepool.workers.schema.confinement import OPEN, Confinement, Outlet, as_json, from_json
+
+_START = f"{START}from forgepool.workers.sandbox.run.background import guard_main; guard_main()"
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What a guard is told of its command, by a file without a name: a command line can be read by anybody."""
+
+    parent: int
+    argv: Sequence[str]
+    cwd: str
+    log: str
+    log_file: int
+    timeout_s: float
+    keep_bytes: int
+    pass_fds: Sequence[int]
+    env: Mapping[str, str]
+    confined: Mapping[str, Any]
+    link: int | None
+    """Where its way out is served."""
+    ports: Sequence[int]
+
+
+def guard_argv(told: int) -> tuple[str, ...]:
+    """The program that runs a command in a process of its own: an interpreter with nothing but its own library."""
+    return (sys.executable, "-I", "-S", "-c", _START, HOUSE, str(told))
+
+
+def tell(command: Command, log_file: int, link: int | None) -> FileIO:
+    """What a guard is told of the command, as an open file."""
+    watched = Watched(
+        parent=os.getpid(),
+        argv=command.argv,
+        cwd=str(command.cwd),
+        log=str(command.log),
+        log_file=log_file,
+        timeout_s=command.timeout_s,
+        keep_bytes=command.keep_bytes,
+        pass_fds=command.pass_fds,
+        env=command.env,
+        confined=as_json(command.confined),
+        link=link,
+        ports=command.confined.outlet.ports if command.confined.outlet else (),
+    )
+    file = FileIO(os.memfd_create("guard"), "r+b")
+    file.write(json.dumps(asdict(watched)).encode())
+    file.seek(0)
+    return file
+
+
+def read_end(said: bytes, command: Command) -> Ended | None:
+    """What a guard wrote at its end; None when it was killed before."""
+    try:
+        told = json.loads(said)
+        return Ended(**told, log=command.log)
+    except (ValueError, TypeError):
+        return None
+
+
+def guard_main() -> None:
+    """Runs the command it is told of and writes how it ended to standard output."""
+    with FileIO(int(sys.argv[2]), "rb") as file:
+        watched = Watched(**json.loads(file.read()))
+    told: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, frame: told.append(number))
+    ended = run(_command(watched), stop=lambda: bool(told) or os.getppid() != watched.parent)
+    facts = {name: value for name, value in asdict(ended).items() if name != "log"}
+    os.write(1, json.dumps(facts).encode())
+
+
+def _confined(watched: Watched) -> Confinement:
+    outlet = None if watched.link is None else LinkedOutlet(socket.socket(fileno=watched.link), watched.ports)
+    return replace(from_json(watched.confined), outlet=outlet)
+
+
+def _command(watched: Watched) -> Command:
+    return Command(
+        argv=tuple(watched.argv),
+        cwd=Path(watched.cwd),
+        env=watched.env,
+        confined=_confined(watched),
+        log=Path(watched.log),
+        log_file=watched.log_file,
+        timeout_s=watched.timeout_s,
+        keep_bytes=watched.keep_bytes,
+        pass_fds=tuple(watched.pass_fds),
+    )
+
+
+_SERVED = b"served"
+
+
+class LinkedOutlet:
+    """The far end: an outlet whose sockets go to the harness, and are released when this end is closed."""
+
+    def __init__(self, link: socket.socket, ports: Sequence[int]) -> None:
+        self._link = link
+        self.ports = tuple(ports)
+
+    def serve(self, listeners: Sequence[socket.socket]) -> None:
+        socket.send_fds(self._link, [b"serve"], [each.fileno() for each in listeners])
+        if self._link.recv(len(_SERVED)) != _SERVED:
+            raise OSError(0, "the harness no longer serves the network it granted")
+        for each in listeners:
+            each.close()
+
+    def release(self, listeners: Sequence[socket.socket]) -> None:
+        self._link.close()
+
+
+def link_outlet(outlet: Outlet) -> socket.socket:
+    """What the other process is given; the outlet serves it until it is closed there."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    threading.Thread(target=_serve, args=(ours, outlet), name="linked-outlet", daemon=True).start()
+    return theirs
+
+
+def _serve(link: socket.socket, outlet: Outlet) -> None:
+    with link:
+        said, descriptors, _, _ = socket.recv_fds(link, 16, len(outlet.ports))
+        listeners = tuple(socket.socket(fileno=each) for each in descriptors)
+        for each in listeners:
+            each.set_inheritable(False)
+        if said and len(listeners) == len(outlet.ports):
+            outlet.serve(listeners)
+            link.sendall(_SERVED)
+            link.recv(1)
+        outlet.release(listeners)
+
 
 _POLITE_S = 5.0
 _ANSWER_BYTES = 256 * 1024

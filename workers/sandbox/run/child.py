@@ -12,9 +12,9 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from forgepool.workers.sandbox import tree
 from forgepool.workers.sandbox.launch.confined import Held, ProcessStart, start_confined, under_seatbelt
-from forgepool.workers.sandbox.processes import tree
-from forgepool.workers.sandbox.processes.process_group import Kin
+from forgepool.workers.sandbox.tree import Kin
 from forgepool.workers.schema.confinement import Confinement
 
 _REAP_S = 10.0

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from io import FileIO
 from pathlib import Path
 
-from forgepool.workers.sandbox.processes import tree
-from forgepool.workers.sandbox.processes.process_group import kin
+from forgepool.workers.sandbox import tree
 from forgepool.workers.sandbox.run.child import start
+from forgepool.workers.sandbox.tree import kin
 from forgepool.workers.schema.confinement import Confinement
 
 _LAST_BYTES = 4096

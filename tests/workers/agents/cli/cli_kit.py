@@ -17,7 +17,7 @@ from forgepool.workers.agents.cli import perform_cli
 from forgepool.workers.agents.cli.performing import PROGRAMS
 from forgepool.workers.agents.cli.program import ProgramJob
 from forgepool.workers.agents.contract import AgentAnswer, Assignment
-from forgepool.workers.sandbox.order.environment import command_environment
+from forgepool.workers.sandbox.environment import command_environment
 from forgepool.workers.schema.confinement import OPEN
 from forgepool.workers.schema.orders import CliAgent, CliProgram, Limits, WorkOrder
 

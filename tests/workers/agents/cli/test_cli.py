@@ -12,7 +12,7 @@ from cli_kit import KEY, KEYS, RECORDINGS, Place
 from forgepool.workers.agents.cli import find_installed
 from forgepool.workers.agents.cli.performing import perform_cli
 from forgepool.workers.context.transcript.entries import Answered, Noted, TurnSaid, read_transcript
-from forgepool.workers.sandbox.processes import tree
+from forgepool.workers.sandbox import tree
 from forgepool.workers.schema.confinement import Confinement
 from forgepool.workers.schema.orders import CliProgram, Limits
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from outcomes import NoInterpreter, Of, Outcome, Outcomes
 
-from forgepool.workers.sandbox.order.layers import why_level_fails
-from forgepool.workers.sandbox.processes.uids import lease_uid
+from forgepool.workers.sandbox.layers import lease_uid, why_level_fails
 
 
 def missing(why: str) -> None:

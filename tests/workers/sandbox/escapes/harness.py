@@ -18,11 +18,10 @@ from holds import HOLDS
 from surroundings import World, secret, world
 from table import ATTEMPTS
 
-from forgepool.workers.sandbox.kernel import seccomp
-from forgepool.workers.sandbox.launch import bubblewrap, readable_paths
-from forgepool.workers.sandbox.launch.confined import bubblewrap_program
+from forgepool.workers.sandbox.launch import readable_paths, seccomp
+from forgepool.workers.sandbox.launch.confined import arguments, bubblewrap_program, list_copied_files, make_etc_files
 from forgepool.workers.sandbox.launch.launch import launch
-from forgepool.workers.sandbox.processes.uids import lease_uid
+from forgepool.workers.sandbox.layers import lease_uid
 from forgepool.workers.sandbox.run.process import Command, run
 from forgepool.workers.schema.confinement import OPEN, Bounds, Confinement
 
@@ -190,16 +189,16 @@ def _in_namespaces(
         words = ("--unshare-user", *unshared, "--cap-drop", "ALL", "--die-with-parent", "--dev-bind", "/", "/", *proc)
         return (program, *words, "--", *payload), ()
     confined = _confinement(around, "bubblewrap", None)
-    texts = {name: text.encode() for name, text in bubblewrap.make_etc_files(confined).items()}
+    texts = {name: text.encode() for name, text in make_etc_files(confined).items()}
     texts |= {"seccomp": seccomp.program(network="own"), "status": b""}
     numbers = {name: _file(text) for name, text in texts.items()}
-    numbers |= {name: _file(Path("/etc", name).read_bytes()) for name in bubblewrap.list_copied_files()}
+    numbers |= {name: _file(Path("/etc", name).read_bytes()) for name in list_copied_files()}
     tools = [
         each
         for each in readable_paths.tool_folders(os.pathsep.join((os.environ["PATH"], str(Path(payload[0]).parent))))
         if not each.is_relative_to(around.folder)
     ]
-    words = bubblewrap.arguments(confined, _command_environment(around), around.worktree, tools=tools, numbers=numbers)
+    words = arguments(confined, _command_environment(around), around.worktree, tools=tools, numbers=numbers)
     return (program, *_without(words, layers), "--", *payload), tuple(numbers.values())
 
 

@@ -12,7 +12,7 @@ import types
 
 
 def main(what: "dict[str, object]", argv: "list[str]") -> None:
-    from forgepool.workers.sandbox.kernel import landlock, seccomp
+    from forgepool.workers.sandbox.launch import landlock, seccomp
 
     limits: dict[str, int] = what.get("limits", {})  # type: ignore[assignment]  # as written by the harness
     for name, most in limits.items():

@@ -5,7 +5,7 @@ from holds import ALONE, OF_ROOT, Layers, holds
 from outcomes import Of, Outcome
 from table import AREAS, ATTEMPTS
 
-from forgepool.workers.sandbox.order.layers import WEAKER
+from forgepool.workers.sandbox.layers import WEAKER
 
 WHO = ("user", "root")
 OF_USERS = [name for name, each in ATTEMPTS.items() if not each.needs_root]

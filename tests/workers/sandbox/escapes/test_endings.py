@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from daemons import daemon_in, lives, until_there
 
-from forgepool.workers.sandbox.processes import tree
+from forgepool.workers.sandbox import tree
 from forgepool.workers.sandbox.run.process import Ended
 from forgepool.workers.schema.confinement import Confinement, as_json
 

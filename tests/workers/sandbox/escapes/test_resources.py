@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.sandbox.processes import tree
+from forgepool.workers.sandbox import tree
 from forgepool.workers.sandbox.run.process import Ended
 from forgepool.workers.schema.confinement import Bounds, Confinement, Level
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.sandbox.order.layers import NoSandbox, choose_level, layers, why_level_fails
+from forgepool.workers.sandbox.layers import NoSandbox, choose_level, layers, why_level_fails
 from forgepool.workers.sandbox.run.process import Command, Ended, run
 from forgepool.workers.schema.confinement import Confinement, Level
 

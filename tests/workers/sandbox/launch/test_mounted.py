@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.sandbox.order.layers import somebody, why_level_fails
+from forgepool.workers.sandbox.layers import somebody, why_level_fails
 from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
 from forgepool.workers.schema.confinement import Bounds, Confinement, as_json, from_json
 

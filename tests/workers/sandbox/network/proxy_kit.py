@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from ipaddress import ip_address
 from typing import Self
 
-from forgepool.workers.sandbox.network.addresses import Address
-from forgepool.workers.sandbox.network.hosts import read_rules
-from forgepool.workers.sandbox.network.lookup import LookUp, ask_system
-from forgepool.workers.sandbox.network.proxy.exchange import ProxyLimits, ProxyRecord
-from forgepool.workers.sandbox.network.proxy.proxy import Proxy
+from forgepool.workers.sandbox.network.exchange import ProxyLimits, ProxyRecord
+from forgepool.workers.sandbox.network.hosts import Address, read_rules
+from forgepool.workers.sandbox.network.outlet import Proxy
+from forgepool.workers.sandbox.network.upstream import LookUp, ask_system
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 PATIENCE_S = 10.0

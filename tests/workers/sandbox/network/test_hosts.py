@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forgepool.workers.sandbox.network.addresses import reach
 from forgepool.workers.sandbox.network.hosts import (
     BadHost,
     Denied,
@@ -12,6 +11,7 @@ from forgepool.workers.sandbox.network.hosts import (
     forbidden_address,
     host_name,
     permits,
+    reach,
     read_rules,
 )
 

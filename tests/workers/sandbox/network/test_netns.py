@@ -12,10 +12,10 @@ import pytest
 from house import TREE
 from proxy_kit import OK, Web
 
+from forgepool.workers.sandbox.network.exchange import ProxyRecord
 from forgepool.workers.sandbox.network.hosts import read_rules
 from forgepool.workers.sandbox.network.netns import NoListener, fork_listeners, listener_in, listeners_in
-from forgepool.workers.sandbox.network.proxy.exchange import ProxyRecord
-from forgepool.workers.sandbox.network.proxy.proxy import Proxy
+from forgepool.workers.sandbox.network.outlet import Proxy
 
 PATIENCE_S = 20.0
 STRANGER = 42117

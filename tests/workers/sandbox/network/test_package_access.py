@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from forgepool.workers.sandbox.network.head import Plain
 from forgepool.workers.sandbox.network.package_access import PackageAccess, find_lent_access, package_access, unlent
-from forgepool.workers.sandbox.network.proxy.head import Plain
-from forgepool.workers.sandbox.network.proxy.stand_in import Access, Key
-from forgepool.workers.sandbox.network.proxy.upstream import basic
+from forgepool.workers.sandbox.network.stand_in import Access, Key
+from forgepool.workers.sandbox.network.upstream import basic
 from forgepool.workers.schema.settings import Settings
 
 MINE = basic("me", "pw")

@@ -8,10 +8,9 @@ import pytest
 from proxy_kit import OK, PATIENCE_S, Way, Web, addresses, everything
 from structlog.testing import capture_logs
 
-from forgepool.workers.sandbox.network.addresses import Address
-from forgepool.workers.sandbox.network.hosts import read_rules
-from forgepool.workers.sandbox.network.proxy.exchange import ProxyLimits, ProxyRecord
-from forgepool.workers.sandbox.network.proxy.proxy import Proxy, proxy_variables
+from forgepool.workers.sandbox.network.exchange import ProxyLimits, ProxyRecord
+from forgepool.workers.sandbox.network.hosts import Address, read_rules
+from forgepool.workers.sandbox.network.outlet import Proxy, proxy_variables
 
 
 def get(place: str, *fields: str, method: str = "GET") -> bytes:

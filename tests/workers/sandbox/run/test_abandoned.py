@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.sandbox.processes import tree
-from forgepool.workers.sandbox.processes.process_group import find_abandoned
+from forgepool.workers.sandbox import tree
 from forgepool.workers.sandbox.run.process import Command, run
+from forgepool.workers.sandbox.tree import find_abandoned
 from forgepool.workers.schema.confinement import OPEN
 
 HARNESS = """

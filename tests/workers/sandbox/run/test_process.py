@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from daemons import daemon_in, lives, until_there
 
+from forgepool.workers.sandbox import tree
 from forgepool.workers.sandbox.launch import launch
-from forgepool.workers.sandbox.processes import tree
 from forgepool.workers.sandbox.run.process import Ended
 from forgepool.workers.schema.confinement import Level
 

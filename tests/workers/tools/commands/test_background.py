@@ -11,8 +11,8 @@ import pytest
 from daemons import daemon_in, lives, until_there
 
 from forgepool.workers.llm.messages import ToolCall
-from forgepool.workers.sandbox.order.layers import somebody, why_level_fails
-from forgepool.workers.sandbox.processes import tree
+from forgepool.workers.sandbox import tree
+from forgepool.workers.sandbox.layers import somebody, why_level_fails
 from forgepool.workers.sandbox.run.background import Background
 from forgepool.workers.schema.confinement import Confinement
 from forgepool.workers.tools.commands.run import BASH, background_tools

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.workers.sandbox.processes import tree
+from forgepool.workers.sandbox import tree
 from forgepool.workers.schema.confinement import OPEN
 from forgepool.workers.tools.lsp.documents import NoAnswer
 from forgepool.workers.tools.lsp.servers import LanguageServers, RunningServer

@@ -15,7 +15,7 @@ import pytest
 from pydantic import JsonValue
 
 from forgepool.workers.llm.messages import ToolCall
-from forgepool.workers.sandbox.processes import tree
+from forgepool.workers.sandbox import tree
 from forgepool.workers.tools.commands.run import BASH
 from forgepool.workers.tools.config import McpServer
 from forgepool.workers.tools.mcp.servers import McpServers, OfferedTool, ServerTool, Session

@@ -1,0 +1,48 @@
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from forgepool.workers.sandbox.environment import command_environment
+
+BASE = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "CI": "true"}
+
+
+def test_a_command_has_a_home_of_its_own(tmp_path: Path) -> None:
+    """Home, tmp and every XDG folder are the command's; the user's are not named anywhere."""
+    env = command_environment(BASE, {}, tmp_path / "home", tmp_path / "tmp")
+    assert env["HOME"] == str(tmp_path / "home")
+    assert env["TMPDIR"] == str(tmp_path / "tmp")
+    assert all(env[name].startswith(str(tmp_path)) for name in env if name.startswith("XDG_"))
+    assert str(Path.home()) not in {value for name, value in env.items() if name != "PATH"}
+
+
+def test_continuous_integration_is_not_mentioned(tmp_path: Path) -> None:
+    """Tools behave the same whether the worker runs in CI or not, unless the task says otherwise."""
+    assert "CI" not in command_environment(BASE, {}, tmp_path, tmp_path)
+    assert command_environment(BASE, {"CI": "1"}, tmp_path, tmp_path)["CI"] == "1"
+
+
+def test_a_complete_environment_stays_as_it_is(tmp_path: Path) -> None:
+    """Built twice is built once."""
+    once = command_environment(BASE, {}, tmp_path, tmp_path)
+    assert command_environment(once, {}, tmp_path, tmp_path) == once
+
+
+def test_a_task_cannot_set_what_is_forgepools(tmp_path: Path) -> None:
+    """The harness's own variables tell the truth."""
+    with pytest.raises(ValueError, match="FORGEPOOL_TASK is Forgepool's own"):
+        command_environment(BASE, {"FORGEPOOL_TASK": "x"}, tmp_path, tmp_path)
+
+
+def test_git_commits_without_anybodys_configuration(tmp_path: Path) -> None:
+    """An agent that calls git itself can commit, and no user or system setting is read."""
+    (tmp_path / ".gitconfig").write_text("[core]\n\tpager = false\n[user]\n\tname = Somebody Else\n")
+    env = command_environment(BASE, {}, tmp_path, tmp_path)
+    made = "git init -q . && git commit -q --allow-empty -m x"
+    script = f"{made} && git log --format=%an && git config -l --show-scope"
+    done = subprocess.run(["sh", "-c", script], cwd=tmp_path, env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("Forgepool agent\n")
+    assert "global" not in done.stdout
+    assert "system" not in done.stdout

@@ -1,1 +1,0 @@
-"""The HTTP proxy through which a sandbox reaches the hosts it is granted."""

@@ -1,1 +1,0 @@
-"""What one order's sandbox may see: environment, private folders, layers."""

@@ -1,1 +1,0 @@
-"""Process groups, user ids and scratch folders."""
