@@ -27,7 +27,7 @@ The rooms, from the lowest to the highest; each imports only those before it:
 
 One or more entries of the merge train are a **car**. A **trial** checks a car on top of the target and of the cars
 ahead of it. Green entries land as they were tested. A failure behind others is only a doubt: an entry is returned for a
-failure that it has alone (`decisions.train`).
+failure that it has alone (`decisions.landing`).
 
 A model's change needs an **approval** as well: a reviewer's, bound to the checked diff, or a person's, bound to the
 candidate. A **post-merge check** runs all checks on the target itself. An **integration review** then reads what has

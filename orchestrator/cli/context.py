@@ -12,7 +12,7 @@ from forgepool.orchestrator.cli.output.say import say, say_json
 from forgepool.orchestrator.cli.output.terminal import out, table
 from forgepool.orchestrator.cli.run.requests import ask, find_run_with
 from forgepool.orchestrator.cli.run.run import Run
-from forgepool.orchestrator.decisions.evidence import count_of
+from forgepool.orchestrator.decisions.reasons import count_of
 from forgepool.orchestrator.decisions.requests import CONVERSING, may_choose_profile
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.run.hub import CannotRun

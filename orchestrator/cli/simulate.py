@@ -11,8 +11,8 @@ import typer
 from forgepool.orchestrator.cli.app import add_group
 from forgepool.orchestrator.cli.output.say import complain, say, say_json
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.run.durations import learn_durations
 from forgepool.orchestrator.run.hub import open_hub, read_plan, wants_reviews
+from forgepool.orchestrator.run.run_folder import learn_durations
 from forgepool.orchestrator.simulate.forecast import Forecast, Wanted, fit, forecast, grounds
 from forgepool.orchestrator.simulate.forecast_text import as_json, lines
 from forgepool.workers.schema.settings import Settings

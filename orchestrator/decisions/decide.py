@@ -7,16 +7,16 @@ there are none. The simulator and the random-event tests ask the same function. 
 
 from collections.abc import Sequence
 
-from forgepool.orchestrator.decisions.approvals import restore_approved
-from forgepool.orchestrator.decisions.orders.locks import admit_candidates, answer_ask
-from forgepool.orchestrator.decisions.orders.retries import again_or_stop, reason_of_work
-from forgepool.orchestrator.decisions.orders.start_orders import next_orders, out_of_budget, park_for_budget
+from forgepool.orchestrator.decisions import post_merge, task_reviews
+from forgepool.orchestrator.decisions.landing import next_at_gate
+from forgepool.orchestrator.decisions.locks import admit_candidates, answer_ask
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.post_merge import halt_for_base
 from forgepool.orchestrator.decisions.queue.delegation import delegate_queued, settle_replies
 from forgepool.orchestrator.decisions.queue.intake import back_in_line, withdrawn
-from forgepool.orchestrator.decisions.reviews import post_merge, post_merge_reviews, task_reviews
-from forgepool.orchestrator.decisions.train.landing import next_at_gate
-from forgepool.orchestrator.decisions.train.target_check import halt_for_base
+from forgepool.orchestrator.decisions.reasons import again_or_stop, reason_of_work
+from forgepool.orchestrator.decisions.requests import restore_approved
+from forgepool.orchestrator.decisions.start_orders import next_orders, out_of_budget, park_for_budget
 from forgepool.orchestrator.journal.events import (
     CheckSent,
     Event,
@@ -73,7 +73,7 @@ def decide(
 def _ended(course: PlanIndex, state: RunState) -> list[Event]:
     if course.serving or not all(task.phase in TERMINAL for task in state.tasks.values()):
         return []
-    if post_merge.is_due(course, state) or post_merge_reviews.is_due(course, state):
+    if post_merge.is_check_due(course, state) or post_merge.is_review_due(course, state):
         return []
     landed, unchanged, there = (len(state.in_phase(one)) for one in ("landed", "no_changes", "already_there"))
     lacking = len(state.tasks) - landed - unchanged - there
@@ -95,7 +95,7 @@ def _decided(course: PlanIndex, state: RunState) -> Sequence[Event]:
         or out_of_budget(course, state)
         or task_reviews.out_of_budget_for_review(course, state)
         or post_merge.give_up_check(state)
-        or post_merge_reviews.give_up_review(course, state)
+        or post_merge.give_up_review(course, state)
     )
 
 

@@ -9,19 +9,6 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter
 
-from forgepool.orchestrator.journal.order_events import (
-    ContextRebuilt,
-    LockExtended,
-    MessageLost,
-    MessageTaken,
-    OrderAnswered,
-    OrderSent,
-    PathsAsked,
-    PathsGranted,
-    PathsQueued,
-    PathsRefused,
-    ProfileChosen,
-)
 from forgepool.orchestrator.journal.queue_events import (
     EntryAnswered,
     EntryGiven,
@@ -41,18 +28,42 @@ from forgepool.orchestrator.journal.queue_events import (
 )
 from forgepool.orchestrator.journal.run_events import (
     BudgetSet,
+    CarDissolved,
+    CheckAnswered,
+    CheckCancelled,
+    CheckDoubted,
+    CheckSent,
+    EntryQueued,
     GateHalted,
+    LandingAnswered,
+    LandingIntended,
     PartRestarted,
     PlanRevised,
     RunEnded,
     RunPaused,
     RunResumed,
     RunStarted,
+    WaveAnswered,
+    WaveApproved,
+    WaveReviewAnswered,
+    WaveReviewSent,
+    WaveSent,
     WorkersMissing,
 )
 from forgepool.orchestrator.journal.task_events import (
     CandidateRestored,
+    ContextRebuilt,
+    LockExtended,
+    MessageLost,
+    MessageTaken,
+    OrderAnswered,
+    OrderSent,
     ParkedFor,
+    PathsAsked,
+    PathsGranted,
+    PathsQueued,
+    PathsRefused,
+    ProfileChosen,
     ReviewAnswered,
     ReviewAwaited,
     ReviewSent,
@@ -67,21 +78,6 @@ from forgepool.orchestrator.journal.task_events import (
     TaskRetried,
     TaskReturned,
     TaskUnchanged,
-)
-from forgepool.orchestrator.journal.train_events import (
-    CarDissolved,
-    CheckAnswered,
-    CheckCancelled,
-    CheckDoubted,
-    CheckSent,
-    EntryQueued,
-    LandingAnswered,
-    LandingIntended,
-    WaveAnswered,
-    WaveApproved,
-    WaveReviewAnswered,
-    WaveReviewSent,
-    WaveSent,
 )
 
 __all__ = [

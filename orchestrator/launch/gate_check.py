@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from forgepool.orchestrator.decisions.evidence import count_of
+from forgepool.orchestrator.decisions.reasons import count_of
 from forgepool.orchestrator.launch.commits import CommitChange, change, fetch_commit, open_both
 from forgepool.orchestrator.run.hub import Hub
 from forgepool.supervisor.checks.running import CheckProgress

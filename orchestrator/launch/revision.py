@@ -14,7 +14,7 @@ from forgepool.orchestrator.launch.prerequisites import refuse_unready
 from forgepool.orchestrator.plan.document import Plan, Task, dump_plan, plan_digest
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun, carry_assets, open_hub, read_plan
-from forgepool.orchestrator.run.outputs.earlier_landings import find_already_there, work_of
+from forgepool.orchestrator.run.recovery import find_already_there, work_of
 from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState

@@ -13,7 +13,7 @@ from pathlib import Path
 import structlog
 
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.queue.delegable import why_not_through
+from forgepool.orchestrator.decisions.queue.delegation import why_not_through
 from forgepool.orchestrator.decisions.requests import grant_request, overtaken
 from forgepool.orchestrator.journal import inbox
 from forgepool.orchestrator.journal.events import Event, RunResumed, RunStarted
@@ -33,14 +33,11 @@ from forgepool.orchestrator.launch.prerequisites import (
 from forgepool.orchestrator.plan.document import Plan, plan_digest
 from forgepool.orchestrator.reports.leftovers import list_unlanded_tasks, remove_refs
 from forgepool.orchestrator.run import run_folder
-from forgepool.orchestrator.run.delegation.loop import ThroughLoop
-from forgepool.orchestrator.run.delegation.submit import standing_gate, take_away
-from forgepool.orchestrator.run.durations import learn_durations
-from forgepool.orchestrator.run.hub import CannotRun, Hub, carry_assets, open_hub, wants_reviews
+from forgepool.orchestrator.run.delegation import ThroughLoop, standing_gate, take_away
+from forgepool.orchestrator.run.hub import CannotRun, Hub, bring_home, carry_assets, open_hub, wants_reviews
 from forgepool.orchestrator.run.loop import Ending, Loop, Wishes
-from forgepool.orchestrator.run.outputs.earlier_landings import find_already_there
-from forgepool.orchestrator.run.outputs.transcripts import bring_home
-from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions
+from forgepool.orchestrator.run.recovery import find_already_there
+from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions, learn_durations
 from forgepool.orchestrator.run.transport import Link
 from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import RunState

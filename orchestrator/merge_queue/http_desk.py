@@ -17,8 +17,7 @@ from forgepool.orchestrator.merge_queue.submit import Wish, push_submission
 from forgepool.orchestrator.reports.queue_board import QueueView
 from forgepool.orchestrator.reports.queue_status import EntryStanding, explain_task, findings_of, standing_of, standings
 from forgepool.orchestrator.run.hub import CannotRun
-from forgepool.orchestrator.state.branch_names import branch_of, with_branches
-from forgepool.orchestrator.state.run import RunState
+from forgepool.orchestrator.state.run import RunState, branch_of, with_branches
 from forgepool.workers.schema.orders import Message
 from forgepool.workers.workspace.refs import submission_ref
 from forgepool.worktrees.git.git import CommitId, is_object_id, is_ref

@@ -23,8 +23,8 @@ from forgepool.orchestrator.decisions.queue.submissions import (
     pattern,
     read_submission,
 )
-from forgepool.orchestrator.journal.delegation import GateSign
 from forgepool.orchestrator.journal.inbox import PersonRequest
+from forgepool.orchestrator.journal.queue_events import GateSign
 from forgepool.orchestrator.reports.queue_board import (
     BEAT_S,
     BEATS,

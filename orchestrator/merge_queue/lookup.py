@@ -19,8 +19,7 @@ from forgepool.orchestrator.reports.queue_status import refusal
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun
-from forgepool.orchestrator.state.branch_names import branch_of
-from forgepool.orchestrator.state.run import RunState
+from forgepool.orchestrator.state.run import RunState, branch_of
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.workspace.refs import board_ref, sign_ref, submission_ref, submissions_of
 from forgepool.worktrees.git.git import Git, GitFailed, without_password

@@ -4,8 +4,8 @@ import re
 import time
 from collections.abc import Sequence
 
-from forgepool.orchestrator.decisions.evidence import count_of, reviewer_words
-from forgepool.orchestrator.decisions.train.target_check import where_to_look
+from forgepool.orchestrator.decisions.post_merge import where_to_look
+from forgepool.orchestrator.decisions.reasons import count_of, reviewer_words
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded
 from forgepool.supervisor.messages import CheckResult, Review

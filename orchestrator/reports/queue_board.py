@@ -15,8 +15,8 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from forgepool.orchestrator.decisions.evidence import count_of
 from forgepool.orchestrator.decisions.queue.submissions import entry_name
+from forgepool.orchestrator.decisions.reasons import count_of
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.events import EntryRefused
 from forgepool.orchestrator.journal.store import JournalUnreadable, read
@@ -30,9 +30,8 @@ from forgepool.orchestrator.reports.queue_status import (
     standing_of,
     standings,
 )
-from forgepool.orchestrator.state.branch_names import branch_of, with_branches
 from forgepool.orchestrator.state.fold import apply
-from forgepool.orchestrator.state.run import RunState
+from forgepool.orchestrator.state.run import RunState, branch_of, with_branches
 from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.worktrees.git.git import without_password
 

@@ -4,12 +4,10 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from forgepool.orchestrator.decisions.orders.retries import finding_words
+from forgepool.orchestrator.decisions.reasons import finding_words
 from forgepool.orchestrator.reports.event_text import advice_words, clock
-from forgepool.orchestrator.state.branch_names import branch_of, with_branches
-from forgepool.orchestrator.state.pending import is_pausing
-from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import TaskState
+from forgepool.orchestrator.state.run import RunState, branch_of, with_branches
+from forgepool.orchestrator.state.task import TaskState, is_pausing
 from forgepool.orchestrator.state.train import decorate_line
 from forgepool.supervisor.findings import ScanFinding
 from forgepool.supervisor.messages import name_partner

@@ -3,11 +3,16 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
-from forgepool.orchestrator.decisions.evidence import author_in, author_words, count_of, finding_lines, reviewer_words
-from forgepool.orchestrator.decisions.orders.retries import finding_words
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.reviews.post_merge_reviews import by_hand, unseen
-from forgepool.orchestrator.decisions.train.target_check import where_to_look
+from forgepool.orchestrator.decisions.post_merge import approve_landings_command, list_unreviewed, where_to_look
+from forgepool.orchestrator.decisions.reasons import (
+    author_in,
+    author_words,
+    count_of,
+    finding_lines,
+    finding_words,
+    reviewer_words,
+)
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded
 from forgepool.orchestrator.reports.costs import bill, bill_words, budget_words
@@ -25,10 +30,12 @@ from forgepool.workers.schema.error_lines import error_lines
 def describe_missing_review(course: PlanIndex, state: RunState) -> Iterator[str]:
     """Yield a section where no integration review has passed what landed."""
     answer = state.wave_review.against
-    if not (state.halted_by_review or answer is not None) or not unseen(state):
+    unreviewed = list_unreviewed(state)
+    if not (state.halted_by_review or answer is not None) or not unreviewed:
         return
     yield from ("", "## Integration review not passed", "")
-    yield f"- {count_of(len(unseen(state)), 'landing')}: {', '.join(unseen(state))}; {by_hand(state)}"
+    landings = f"{count_of(len(unreviewed), 'landing')}: {', '.join(unreviewed)}"
+    yield f"- {landings}; {approve_landings_command(state)}"
     if answer is not None:
         yield f"- {_outcome(answer)}"
         yield from (f"  - {line}" for line in finding_lines(answer, course.review_policy.threshold))

@@ -3,22 +3,20 @@
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
-from forgepool.orchestrator.decisions.evidence import author_in, author_words, count_of, finding_lines, flaky_words
-from forgepool.orchestrator.decisions.orders.locks import waits_for
-from forgepool.orchestrator.decisions.orders.start_orders import find_tasks_held_by_base, short_of_budget
+from forgepool.orchestrator.decisions.locks import waits_for
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.queue.delegable import gate_words
-from forgepool.orchestrator.decisions.reviews.post_merge_reviews import unseen
-from forgepool.orchestrator.decisions.reviews.task_reviews import short_of_budget_for_review
-from forgepool.orchestrator.decisions.train.target_check import base_words
+from forgepool.orchestrator.decisions.post_merge import base_words, list_unreviewed
+from forgepool.orchestrator.decisions.queue.delegation import gate_words
+from forgepool.orchestrator.decisions.reasons import author_in, author_words, count_of, finding_lines, flaky_words
+from forgepool.orchestrator.decisions.start_orders import find_tasks_held_by_base, short_of_budget
+from forgepool.orchestrator.decisions.task_reviews import short_of_budget_for_review
 from forgepool.orchestrator.plan.budget import BudgetLedger
 from forgepool.orchestrator.plan.readiness import Waiting, why_waiting
 from forgepool.orchestrator.reports.costs import RunBill, bill
 from forgepool.orchestrator.reports.event_text import answer_with, clock
 from forgepool.orchestrator.reports.queue_status import place_words
-from forgepool.orchestrator.state.review import ReviewState
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import TERMINAL, TaskState
+from forgepool.orchestrator.state.task import TERMINAL, ReviewState, TaskState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +125,7 @@ def _whole(course: PlanIndex, state: RunState) -> WholeStanding | None:
         review=_review_standing(course, own.review),
         since=own.review.base or own.since,
         tip=own.tip,
-        tasks=unseen(state),
+        tasks=list_unreviewed(state),
         detail=own.review.detail or (own.review.answer.detail if own.review.answer else ""),
         used=bill(own.review.uses.values()),
     )

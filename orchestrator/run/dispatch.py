@@ -6,15 +6,14 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from forgepool.orchestrator.decisions.evidence import author_in, describe_checks
-from forgepool.orchestrator.decisions.orders.locks import may_ask
+from forgepool.orchestrator.decisions.locks import may_ask
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.reasons import author_in, describe_checks
 from forgepool.orchestrator.plan.budget import Use
-from forgepool.orchestrator.run.outputs.earlier_landings import work_of
-from forgepool.orchestrator.run.outputs.upstream import priors
-from forgepool.orchestrator.state.pending import Outstanding
+from forgepool.orchestrator.plan.document import Task, TaskNeed
+from forgepool.orchestrator.run.recovery import work_of
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import IN_FLIGHT, TaskState
+from forgepool.orchestrator.state.task import IN_FLIGHT, Outstanding, TaskState
 from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages import (
     CheckRequest,
@@ -25,9 +24,45 @@ from forgepool.supervisor.messages import (
     Sibling,
     WaveOf,
 )
-from forgepool.workers.schema.orders import Assets, Limits, WorkOrder
+from forgepool.workers.schema.orders import Assets, Limits, Prior, WorkOrder
 from forgepool.workers.workspace.refs import candidate_ref
 from forgepool.worktrees.commits.candidate import WORK
+
+_SUMMARY_CHARACTERS = 4_000
+_FULL_CHARACTERS = 64_000
+_ALL_CHARACTERS = 256_000
+_SUMMARY_PATHS = 100
+_FULL_PATHS = 2_000
+
+
+def priors(course: PlanIndex, state: RunState, planned: Task) -> tuple[Prior, ...]:
+    """Of what it needs and has landed, in the plan's order; once the bound is reached, without the claims."""
+    left = _ALL_CHARACTERS
+    found = []
+    for need in planned.needs:
+        prior = _prior(course, state, need)
+        size = len(prior.summary) + sum(map(len, prior.paths))
+        if size > left:
+            prior = prior.model_copy(update={"summary": "", "paths": ()})
+            size = 0
+        left -= size
+        found.append(prior)
+    return tuple(found)
+
+
+def _prior(course: PlanIndex, state: RunState, need: TaskNeed) -> Prior:
+    task = state.tasks[need.id]
+    summary = task.result.claimed_summary if task.result else ""
+    paths = task.result.paths if task.result else ()
+    return Prior(
+        task=need.id,
+        full=need.full,
+        title=course.tasks[need.id].title,
+        summary=summary[: _FULL_CHARACTERS if need.full else _SUMMARY_CHARACTERS],
+        commit=task.commit,
+        paths=paths[: _FULL_PATHS if need.full else _SUMMARY_PATHS],
+    )
+
 
 _MAY_LIE_S = 3600.0
 """Seconds a message may lie in a queue before it is stale. Counted from each sending."""

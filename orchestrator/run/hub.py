@@ -14,6 +14,8 @@ from forgepool.workers.schema.documents import read
 from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.workspace.assets import AssetsChanged, copy_assets, publish_assets
+from forgepool.workers.workspace.checkpoints import transcripts
+from forgepool.workers.workspace.workspace import TRANSCRIPT, attempt_logs
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file, tree_paths
 from forgepool.worktrees.errors import UserError
 from forgepool.worktrees.git.git import CommitId, GitFailed
@@ -136,3 +138,17 @@ def carry_assets(plan: Plan, source: Path | None, hub: Hub, folder: Path, run: s
         return publish_assets(plan.assets, kept, hub.mirror, run)
     except AssetsChanged as changed:
         raise CannotRun(str(changed)) from changed
+
+
+def bring_home(mirror: Mirror, run: str, folder: Path) -> None:
+    """
+    Writes every transcript that the hub keeps and the run's folder lacks; one that is here was made here, and is whole.
+
+    Raises:
+        GitFailed: the hub could not be asked.
+    """
+    for task, attempt, text in transcripts(mirror, run):
+        place = attempt_logs(folder, task, attempt) / TRANSCRIPT
+        if not place.exists():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(text)

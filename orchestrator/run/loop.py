@@ -15,10 +15,10 @@ from typing import Literal, Protocol
 import structlog
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.orders.locks import beyond
-from forgepool.orchestrator.decisions.orders.results import find_asking_task, message_of, receive_answer
+from forgepool.orchestrator.decisions.locks import beyond
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import grant_request, overtaken
+from forgepool.orchestrator.decisions.results import find_asking_task, message_of, receive_answer
 from forgepool.orchestrator.journal import inbox
 from forgepool.orchestrator.journal.events import (
     CheckSent,
@@ -50,12 +50,10 @@ from forgepool.orchestrator.run.dispatch import (
     wave_request,
     wave_review_request,
 )
-from forgepool.orchestrator.run.lease_watch import QUEUE, LeaseWatch
-from forgepool.orchestrator.run.transport import Link
+from forgepool.orchestrator.run.transport import QUEUE, LeaseWatch, Link
 from forgepool.orchestrator.state.fold import apply
-from forgepool.orchestrator.state.pending import Outstanding
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import IllegalStep, TaskState
+from forgepool.orchestrator.state.task import IllegalStep, Outstanding, TaskState
 from forgepool.supervisor.entry import check, land, review
 from forgepool.supervisor.gate.affected_checks import TargetLanes
 from forgepool.workers.order.entry import run_order

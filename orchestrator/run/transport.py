@@ -13,11 +13,14 @@ from typing import Annotated
 import structlog
 from pydantic import Field, TypeAdapter, ValidationError
 
-from forgepool.orchestrator.decisions.orders.results import Answer
+from forgepool.orchestrator.decisions.results import Answer
+from forgepool.orchestrator.journal.events import Event, MessageLost, MessageTaken
+from forgepool.orchestrator.state.run import RunState
+from forgepool.orchestrator.state.task import Outstanding
 from forgepool.supervisor.messages import CheckResult, Doubt, Landing, Review
 from forgepool.workers.context.profile_switch import ContextTold, wish_profile
 from forgepool.workers.queue import broker, leases, replies
-from forgepool.workers.queue.broker import Redis
+from forgepool.workers.queue.broker import CHECKS, LANDINGS, ORDERS, REVIEWS, Redis
 from forgepool.workers.queue.leases import Holder
 from forgepool.workers.queue.replies import MessageStarted, PathRequest, PathsAnswer
 from forgepool.workers.schema.orders import WorkResult
@@ -104,3 +107,119 @@ class Link:
     def forget(self) -> None:
         """Removes what the run kept in Redis."""
         self.client.delete(f"forgepool:answers:{self.run}", self._epoch())
+
+
+_LOOK_S = 0.5
+_SEND_AGAIN_S = 10.0
+_SEND_AGAIN_ANYWAY_S = 300.0
+"""Also when other messages wait in the queue: those of other runs may keep it from ever being empty."""
+_MISSED_S, _OWN_MISSED_S = 5.0, 60.0
+QUEUE = {
+    "order": ORDERS,
+    "check": CHECKS,
+    "wave": CHECKS,
+    "review": REVIEWS,
+    "wave_review": REVIEWS,
+    "landing": LANDINGS,
+}
+
+
+@dataclass(slots=True)
+class Findings:
+    """What one look has shown."""
+
+    taken: list[Event] = field(default_factory=list)
+    unsent: list[Outstanding] = field(default_factory=list)
+    lost: list[Outstanding] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class LeaseWatch:
+    """What has been seen so far."""
+
+    unsent: set[str] = field(default_factory=set)
+    """Journaled messages of which it is not known that Redis has got them."""
+    _sent_at: dict[str, float] = field(default_factory=dict)
+    _seen: set[str] = field(default_factory=set)
+    """Messages somebody was seen to hold."""
+    _missing: set[str] = field(default_factory=set)
+    """Messages whose holder was missing at the last look; their answers may be on their way."""
+    _missed: dict[str, float] = field(default_factory=dict)
+    _told: set[str] = field(default_factory=set)
+    _looked: float = 0.0
+
+    def note_sent(self, message_id: str) -> None:
+        self.unsent.discard(message_id)
+        self._sent_at[message_id] = time.monotonic()
+
+    def look(self, state: RunState, link: Link) -> Findings:
+        """
+        One look, twice a second at most. Answers given so far must have been read before.
+
+        A holder is lost only when it was missing at two looks, so that an answer given in between is read first.
+        """
+        findings = Findings()
+        if time.monotonic() < self._looked + _LOOK_S:
+            return findings
+        self._looked = time.monotonic()
+        outstanding = state.outstanding()
+        self._forget_all_but(outstanding)
+        if not outstanding:
+            return findings
+        holders = link.holders(list(outstanding))
+        patient = link.patient()
+        for message_id, message in outstanding.items():
+            known, holder = state.holder(message), holders.get(message_id)
+            if holder is not None and holder.token == message.token:
+                self._note_holder(message_id, known, f"{holder.host}/{holder.pid}", findings)
+            elif message_id in self.unsent:
+                findings.unsent.append(message)
+            elif known or message_id in self._seen:
+                self._note_missing(message, patient, findings)
+            elif self._overdue(message, link):
+                findings.unsent.append(message)
+        return findings
+
+    def make_lost_event(self, message: Outstanding, holder: str) -> MessageLost:
+        where = holder or "a worker"
+        return MessageLost(message_id=message.message_id, why=f"{where} took it and is gone")
+
+    def _note_holder(self, message_id: str, known: str, holder: str, findings: Findings) -> None:
+        self.unsent.discard(message_id)
+        self._seen.add(message_id)
+        self._missing.discard(message_id)
+        if known != holder:
+            host, _, pid = holder.rpartition("/")
+            findings.taken.append(MessageTaken(message_id=message_id, host=host, pid=int(pid)))
+
+    def _note_missing(self, message: Outstanding, patient: bool, findings: Findings) -> None:
+        if patient:
+            self._missing.discard(message.message_id)
+        elif message.message_id in self._missing:
+            findings.lost.append(message)
+        else:
+            self._missing.add(message.message_id)
+
+    def _overdue(self, message: Outstanding, link: Link) -> bool:
+        sent_at = self._sent_at.get(message.message_id, 0.0)
+        waited_s = time.monotonic() - sent_at
+        return waited_s > _SEND_AGAIN_ANYWAY_S or (waited_s > _SEND_AGAIN_S and link.idle(QUEUE[message.kind]))
+
+    def missing_workers(self, queues: set[str], *, now: float, own: bool = False) -> list[str]:
+        """
+        Return which of the queues without a worker have been so for a while; each is returned once.
+
+        A run's `own` workers are given longer: on a busy machine they take that to start.
+        """
+        patience_s = _OWN_MISSED_S if own else _MISSED_S
+        self._missed = {queue: self._missed.get(queue, now) for queue in queues}
+        self._told &= queues
+        late = [queue for queue, since in self._missed.items() if now > since + patience_s and queue not in self._told]
+        self._told.update(late)
+        return late
+
+    def _forget_all_but(self, outstanding: dict[str, Outstanding]) -> None:
+        self.unsent &= outstanding.keys()
+        self._seen &= outstanding.keys()
+        self._missing &= outstanding.keys()
+        self._sent_at = {one: at for one, at in self._sent_at.items() if one in outstanding}

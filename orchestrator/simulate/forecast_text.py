@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import get_args
 
-from forgepool.orchestrator.decisions.evidence import count_of
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.reasons import count_of
 from forgepool.orchestrator.reports.costs import usd_words
 from forgepool.orchestrator.simulate.bounds import By, PlanBounds
 from forgepool.orchestrator.simulate.forecast import Fit, Forecast, Grounds, Kind, Spread, Wanted

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.orders.results import receive_answer
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.results import receive_answer
 from forgepool.orchestrator.journal.events import (
     CheckSent,
     Event,

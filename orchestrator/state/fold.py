@@ -8,9 +8,127 @@ IllegalStep: it is refused before it is written to the journal.
 from typing import assert_never, get_args
 
 from forgepool.orchestrator.journal import events as e
+from forgepool.orchestrator.state import task_steps, train_steps
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.steps import delegation, messages, orders, post_merge, queue, reviews, runs, train
-from forgepool.orchestrator.state.task import IN_TRAIN, RETRIABLE, TERMINAL, Phase
+from forgepool.orchestrator.state.task import IN_TRAIN, RETRIABLE, TERMINAL, IllegalStep, Outstanding, Phase, TaskState
+from forgepool.orchestrator.state.task_steps import begin_afresh, lose_order, lose_review, reopen
+from forgepool.orchestrator.state.train_steps import lose_check, lose_landing, settle_phases
+
+
+def take_message(state: RunState, event: e.MessageTaken) -> None:
+    message, holder = _owed(state, event.message_id), f"{event.host}/{event.pid}"
+    if message.kind == "wave":
+        state.wave.holder = holder
+    elif message.kind == "wave_review":
+        state.wave_review.review.holder = holder
+    elif message.kind in ("check", "landing"):
+        state.train.take_message(message, holder)
+    elif message.kind == "review":
+        state.tasks[message.task].review.holder = holder
+    else:
+        state.tasks[message.task].holder = holder
+
+
+def lose_message(state: RunState, event: e.MessageLost, at: float) -> None:
+    message = _owed(state, event.message_id)
+    if message.kind == "wave":
+        state.wave.lose_message(event, at)
+    elif message.kind == "wave_review":
+        state.wave_review.lose_message(event, at)
+    elif message.kind == "review":
+        lose_review(state.tasks[message.task], event, at)
+    elif message.kind == "check":
+        lose_check(state, event, at)
+    elif message.kind == "landing":
+        lose_landing(state, event, at)
+    else:
+        lose_order(state.tasks[message.task], event, at)
+
+
+def _owed(state: RunState, message_id: str) -> Outstanding:
+    message = state.outstanding().get(message_id)
+    if message is None:
+        raise IllegalStep(f"no answer is owed to {message_id}")
+    return message
+
+
+def send_integration_review(state: RunState, event: e.WaveReviewSent) -> None:
+    if event.tip != state.tip or event.tip != state.wave.since:
+        raise IllegalStep(f"{event.tip[:12]} is not reviewed as a whole before all checks are green on it")
+    state.wave_review.note_sent(event, state.number + 1)
+
+
+def approve_landings(state: RunState, event: e.WaveApproved) -> None:
+    if event.tip != state.tip:
+        raise IllegalStep(f"the target is at {state.tip[:12]}, not at {event.tip[:12]} as {event.by} has seen it")
+    state.wave_review.approve(event, state.number + 1)
+    if state.halted_by_review:
+        state.halted, state.halted_by_review = "", False
+
+
+_MAY_BE_REPLACED: tuple[Phase, ...] = tuple(
+    phase for phase in get_args(Phase) if phase not in ("landed", "landing", "given")
+)
+
+
+def start_run(state: RunState, event: e.RunStarted) -> None:
+    if state.run:
+        raise IllegalStep(f"run {state.run} has started already")
+    state.run, state.hub, state.target = event.run, event.hub, event.target
+    state.tip, state.plan_digest, state.gate_file = event.tip, event.plan_digest, event.gate_file
+    state.gate, state.assets = event.gate, event.assets
+    state.wave.since = state.wave_review.anchor = event.tip
+    state.wave.base_first = event.base_first
+
+
+def resume_run(state: RunState, event: e.RunResumed, at: float) -> None:
+    if not state.run:
+        raise IllegalStep("a run that never began cannot go on")
+    moved = event.tip != state.tip
+    if moved:
+        state.train.note_moved_tip()
+        settle_phases(state, at)
+    state.tip, state.halted, state.finished = event.tip, "", False
+    state.gate, state.gate_away = state.gate if event.gate is None else event.gate, ""
+    state.halted_by_infrastructure = state.halted_by_review = False
+    state.wave_review.resume()
+    state.train.reopen()
+    state.wave.resume(moved=moved)
+
+
+def end_run(state: RunState) -> None:
+    if any(task.phase not in TERMINAL for task in state.tasks.values()):
+        raise IllegalStep("a run does not end while a task may still go on")
+    if state.wave.message is not None and state.wave.tasks:
+        raise IllegalStep("a run does not end while its target is checked")
+    if state.wave_review.review.message is not None:
+        raise IllegalStep("a run does not end while what has landed is reviewed")
+    state.wave.message, state.finished = None, True
+
+
+def revise_plan(state: RunState, event: e.PlanRevised, at: float) -> None:
+    """Take another plan. Tests at the gate were run by the old plan's checks, and are run again."""
+    for task in (state.step(one, *_MAY_BE_REPLACED) for one in (*event.removed, *event.afresh)):
+        if task.landing_in_doubt:
+            raise IllegalStep(f"'{task.id}' may have landed, and is not replaced")
+        state.train.leave(task.id)
+        state.held.discard(task.id)
+        begin_afresh(task, at)
+    for task in (state.step(one, "blocked") for one in event.reopened):
+        reopen(task, at)
+    known = state.removed | state.tasks
+    state.tasks = {one: known.get(one) or TaskState(id=one) for one in event.tasks}
+    state.removed = {one: task for one, task in known.items() if one not in state.tasks}
+    state.plan_digest, state.assets = event.plan_digest, event.assets
+    state.finished = state.finished and all(task.phase in TERMINAL for task in state.tasks.values())
+    state.train.note_moved_tip()
+    settle_phases(state, at)
+
+
+def halt_gate(state: RunState, event: e.GateHalted) -> None:
+    state.halted, state.halted_by_infrastructure = event.why, event.infrastructure
+    state.halted_by_review = event.reviewed
+
 
 _GOING_ON: tuple[Phase, ...] = tuple(
     phase for phase in get_args(Phase) if phase not in TERMINAL or phase == "needs_human"
@@ -47,17 +165,17 @@ def apply(state: RunState, event: e.Event, *, number: int, at: float) -> None:
 def _apply_run_event(state: RunState, event: e.RunEvent, at: float) -> None:
     match event:
         case e.RunStarted():
-            runs.start_run(state, event)
+            start_run(state, event)
         case e.RunResumed():
-            runs.resume_run(state, event, at)
+            resume_run(state, event, at)
         case e.RunEnded():
-            runs.end_run(state)
+            end_run(state)
         case e.PlanRevised():
-            runs.revise_plan(state, event, at)
+            revise_plan(state, event, at)
         case e.BudgetSet():
             state.budget = event.budget
         case e.GateHalted():
-            runs.halt_gate(state, event)
+            halt_gate(state, event)
         case e.RunPaused() | e.WorkersMissing() | e.PartRestarted():
             pass
         case other:
@@ -67,27 +185,27 @@ def _apply_run_event(state: RunState, event: e.RunEvent, at: float) -> None:
 def _apply_order_event(state: RunState, event: e.OrderEvent, at: float) -> None:
     match event:
         case e.OrderSent():
-            orders.send_order(state, state.step(event.task, "pending"), event, at)
+            task_steps.send_order(state, state.step(event.task, "pending"), event, at)
         case e.MessageTaken():
-            messages.take_message(state, event)
+            take_message(state, event)
         case e.MessageLost():
-            messages.lose_message(state, event, at)
+            lose_message(state, event, at)
         case e.OrderAnswered():
-            orders.answer_order(state.step(event.task, "running", "pending"), event, at)
+            task_steps.answer_order(state.step(event.task, "running", "pending"), event, at)
         case e.PathsAsked():
-            orders.ask_paths(state.step(event.task, "running"), event, at)
+            task_steps.ask_paths(state.step(event.task, "running"), event, at)
         case e.PathsGranted():
-            orders.grant_paths(state.step(event.task, "running"), event)
+            task_steps.grant_paths(state.step(event.task, "running"), event)
         case e.PathsQueued():
-            orders.queue_paths(state.step(event.task, "running"), event)
+            task_steps.queue_paths(state.step(event.task, "running"), event)
         case e.PathsRefused():
-            orders.refuse_paths(state.step(event.task, "running"), event)
+            task_steps.refuse_paths(state.step(event.task, "running"), event)
         case e.LockExtended():
-            orders.extend_lock(state.step(event.task, "candidate"), event)
+            task_steps.extend_lock(state.step(event.task, "candidate"), event)
         case e.ProfileChosen():
-            orders.choose_profile(state.step(event.task, *_GOING_ON), event)
+            task_steps.choose_profile(state.step(event.task, *_GOING_ON), event)
         case e.ContextRebuilt():
-            orders.rebuild_context(state.step(event.task, "running"), event)
+            task_steps.rebuild_context(state.step(event.task, "running"), event)
         case other:
             assert_never(other)
 
@@ -95,27 +213,27 @@ def _apply_order_event(state: RunState, event: e.OrderEvent, at: float) -> None:
 def _apply_task_event(state: RunState, event: e.TaskEvent, at: float) -> None:
     match event:
         case e.ReviewAwaited():
-            reviews.await_review(state, state.step(event.task, "queued", "testing"), at)
+            task_steps.await_review(state, state.step(event.task, "queued", "testing"), at)
         case e.ReviewSent():
-            reviews.send_review(state.step(event.task, *_IN_REVIEW), event)
+            task_steps.send_review(state.step(event.task, *_IN_REVIEW), event)
         case e.ReviewAnswered():
-            reviews.answer_review(state.step(event.task, *_IN_REVIEW), event, at)
+            task_steps.answer_review(state.step(event.task, *_IN_REVIEW), event, at)
         case e.TaskReturned():
-            orders.return_task(state.step(event.task, *_MAY_BE_RETURNED), event, at)
+            task_steps.return_task(state.step(event.task, *_MAY_BE_RETURNED), event, at)
         case e.TaskFailed():
-            orders.fail_task(state.step(event.task, *_MAY_BE_RETURNED), event, at)
+            task_steps.fail_task(state.step(event.task, *_MAY_BE_RETURNED), event, at)
         case e.TaskUnchanged():
-            orders.end_unchanged(state.step(event.task, "answered"), event, at)
+            task_steps.end_unchanged(state.step(event.task, "answered"), event, at)
         case e.TaskAlreadyThere():
-            orders.end_already_there(state.step(event.task, "pending"), event, at)
+            task_steps.end_already_there(state.step(event.task, "pending"), event, at)
         case e.TaskBlocked():
-            orders.block_task(state.step(event.task, "pending", "queued", "testing"), event, at)
+            task_steps.block_task(state.step(event.task, "pending", "queued", "testing"), event, at)
         case e.TaskParked():
-            orders.park_task(state.step(event.task, *_MAY_BE_PARKED), event, at)
+            task_steps.park_task(state.step(event.task, *_MAY_BE_PARKED), event, at)
         case e.TaskCancelled():
-            orders.cancel_task(state.step(event.task, *_MAY_BE_CANCELLED), event, at)
+            task_steps.cancel_task(state.step(event.task, *_MAY_BE_CANCELLED), event, at)
         case e.CandidateRestored():
-            reviews.restore_candidate(state.step(event.task, "pending"), at)
+            task_steps.restore_candidate(state.step(event.task, "pending"), at)
         case e.TaskRetried() | e.TaskReplied() | e.TaskApproved() | e.TaskRejected():
             _apply_word_of_a_person(state, event, at)
         case other:
@@ -127,44 +245,44 @@ def _apply_word_of_a_person(
 ) -> None:
     match event:
         case e.TaskRetried():
-            orders.retry_task(state.step(event.task, *RETRIABLE), event, at)
+            task_steps.retry_task(state.step(event.task, *RETRIABLE), event, at)
         case e.TaskReplied():
-            orders.reply_to_task(state.step(event.task, "needs_human"), event, at)
+            task_steps.reply_to_task(state.step(event.task, "needs_human"), event, at)
         case e.TaskApproved():
-            reviews.approve_task(state.step(event.task, *_MAY_BE_APPROVED), event, at)
+            task_steps.approve_task(state.step(event.task, *_MAY_BE_APPROVED), event, at)
         case e.TaskRejected():
-            reviews.reject_task(state.step(event.task, *_MAY_BE_APPROVED), event, at)
+            task_steps.reject_task(state.step(event.task, *_MAY_BE_APPROVED), event, at)
     state.finished = state.finished and state.tasks[event.task].phase in TERMINAL
 
 
 def _apply_train_event(state: RunState, event: e.TrainEvent, at: float) -> None:
     match event:
         case e.EntryQueued():
-            orders.queue_entry(state, state.step(event.task, "candidate"), event, at)
+            task_steps.queue_entry(state, state.step(event.task, "candidate"), event, at)
         case e.CheckSent():
-            train.send_check(state, event, at)
+            train_steps.send_check(state, event, at)
         case e.CheckAnswered():
-            train.answer_check(state, event, at)
+            train_steps.answer_check(state, event, at)
         case e.CheckDoubted():
-            train.doubt_check(state, event)
+            train_steps.doubt_check(state, event)
         case e.CheckCancelled():
-            train.cancel_check(state, event, at)
+            train_steps.cancel_check(state, event, at)
         case e.CarDissolved():
-            train.dissolve_car(state, event, at)
+            train_steps.dissolve_car(state, event, at)
         case e.LandingIntended():
-            train.intend_landing(state, event, at)
+            train_steps.intend_landing(state, event, at)
         case e.LandingAnswered():
-            train.answer_landing(state, event, at)
+            train_steps.answer_landing(state, event, at)
         case e.WaveSent():
             state.wave.note_sent(event, state.number + 1)
         case e.WaveAnswered():
             state.wave.take_answer(event, at)
         case e.WaveReviewSent():
-            post_merge.send_integration_review(state, event)
+            send_integration_review(state, event)
         case e.WaveReviewAnswered():
             state.wave_review.take_answer(event, at)
         case e.WaveApproved():
-            post_merge.approve_landings(state, event)
+            approve_landings(state, event)
         case other:
             assert_never(other)
 
@@ -172,31 +290,31 @@ def _apply_train_event(state: RunState, event: e.TrainEvent, at: float) -> None:
 def _apply_queue_event(state: RunState, event: e.QueueEvent, at: float) -> None:
     match event:
         case e.EntrySubmitted():
-            queue.submit_entry(state, event, at)
+            train_steps.submit_entry(state, event, at)
         case e.EntryRefused():
-            queue.refuse_entry(state, event)
+            train_steps.refuse_entry(state, event)
         case e.EntryAnswered():
-            queue.answer_entry(state, event)
+            train_steps.answer_entry(state, event)
         case e.EntryHeld():
-            queue.hold_entry(state, event)
+            train_steps.hold_entry(state, event)
         case e.EntryReclassed():
-            queue.reclass_entry(state, event)
+            train_steps.reclass_entry(state, event)
         case e.GatePaused():
-            queue.pause_queue(state, event)
+            train_steps.pause_queue(state, event)
         case e.GateResumed():
-            queue.resume_queue(state)
+            train_steps.resume_queue(state)
         case e.GateRuled():
             state.rules = event.rules
         case e.TipMoved():
-            queue.move_tip(state, event, at)
+            train_steps.move_tip(state, event, at)
         case e.GateFrozen() | e.GateThawed():
             pass
         case e.EntryGiven():
-            delegation.delegate_entry(state.step(event.task, *_IN_REVIEW), event, at)
+            train_steps.delegate_entry(state.step(event.task, *_IN_REVIEW), event, at)
         case e.EntryRecalled():
             state.step(event.task, "given").recalled = True
         case e.EntryTold():
-            delegation.take_reply(state, event, at)
+            train_steps.take_reply(state, event, at)
         case e.GateNoticed():
             state.gate, state.gate_away = event.gate, event.away
         case other:
@@ -216,4 +334,4 @@ def _place_in_train(state: RunState, event: e.Event) -> None:
                 state.train.note(returned=True)
             state.train.leave(task.id)
             state.held.discard(task.id)
-            train.settle_phases(state, state.at)
+            train_steps.settle_phases(state, state.at)

@@ -4,17 +4,16 @@ The state of a run or a queue, as `fold.apply` computes it from events.
 Derived facts (which tasks are ready, what is in flight) are computed when they are asked for, and never stored.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from forgepool.orchestrator.journal import events as e
-from forgepool.orchestrator.journal.delegation import Word
+from forgepool.orchestrator.journal.queue_events import Word
 from forgepool.orchestrator.journal.queue_rules import GateRules
 from forgepool.orchestrator.plan.budget import Budget, Use
-from forgepool.orchestrator.state.pending import Outstanding
-from forgepool.orchestrator.state.post_merge import WaveState
-from forgepool.orchestrator.state.post_merge_review import WaveReviewState
-from forgepool.orchestrator.state.task import DONE, IllegalStep, Phase, TaskState
+from forgepool.orchestrator.state.post_merge import WaveReviewState, WaveState
+from forgepool.orchestrator.state.task import DONE, IllegalStep, Outstanding, Phase, TaskState
 from forgepool.orchestrator.state.train import TrainState
 
 
@@ -125,3 +124,17 @@ class RunState:
         if task.phase not in allowed:
             raise IllegalStep(f"task '{task_id}' is {task.phase}, not {' or '.join(allowed)}")
         return task
+
+
+_WORD = re.compile(r"(?<![\w./-])[\w-]{1,100}(?![\w/-]|\.\w)", re.ASCII)
+"""A word that may be an entry's name; what stands within a path or a ref is none."""
+
+
+def branch_of(state: RunState, entry: str) -> str:
+    known = state.submitted.get(entry) or state.refused.get(entry)
+    return known.branch if known is not None and known.branch else entry
+
+
+def with_branches(state: RunState, text: str) -> str:
+    """The text with each entry named as people know it."""
+    return _WORD.sub(lambda found: branch_of(state, found[0]), text)

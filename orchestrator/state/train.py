@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from forgepool.orchestrator.journal import events as e
-from forgepool.orchestrator.state.pending import Outstanding
-from forgepool.orchestrator.state.task import IllegalStep
+from forgepool.orchestrator.state.task import IllegalStep, Outstanding
 from forgepool.supervisor.messages import CheckResult
 from forgepool.supervisor.train.model import Ids, TrainEntry, Trial, TrialState
 from forgepool.supervisor.train.queue import TrainQueue

@@ -17,10 +17,10 @@ from rich.text import Text
 
 from forgepool.orchestrator.cli.output.say import printable, say, say_json
 from forgepool.orchestrator.cli.output.terminal import out, print_table, table
-from forgepool.orchestrator.decisions.evidence import count_of
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.queue.delegable import why_held_up
-from forgepool.orchestrator.decisions.train.target_check import where_to_look
+from forgepool.orchestrator.decisions.post_merge import where_to_look
+from forgepool.orchestrator.decisions.queue.delegation import why_held_up
+from forgepool.orchestrator.decisions.reasons import count_of
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded
 from forgepool.orchestrator.reports.costs import bill_words, budget_words, usd_words

@@ -20,8 +20,7 @@ from forgepool.orchestrator.merge_queue.serve.hub_refs import KEPT_DAYS, MOST_KE
 from forgepool.orchestrator.reports.queue_board import RequestReply, gate_sentence
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun
-from forgepool.orchestrator.state.branch_names import branch_of
-from forgepool.orchestrator.state.run import RunState
+from forgepool.orchestrator.state.run import RunState, branch_of
 from forgepool.workers.schema.globs import BadGlob, parse
 from forgepool.workers.schema.mistakes import nearest
 from forgepool.workers.schema.settings import Settings

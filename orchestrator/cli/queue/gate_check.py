@@ -15,7 +15,7 @@ from forgepool.orchestrator.cli.output.say import complain, say, say_json
 from forgepool.orchestrator.cli.queue import serve
 from forgepool.orchestrator.cli.run.check import interruptible
 from forgepool.orchestrator.cli.run.run import Sandbox, settings_with
-from forgepool.orchestrator.decisions.evidence import count_of
+from forgepool.orchestrator.decisions.reasons import count_of
 from forgepool.orchestrator.launch.gate_check import (
     NOBODY,
     UNKNOWN,

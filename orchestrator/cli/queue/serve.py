@@ -14,9 +14,8 @@ from forgepool.orchestrator.cli.output.say import complain, printable, say, say_
 from forgepool.orchestrator.cli.queue import control
 from forgepool.orchestrator.cli.queue.submit import explain, status, submit
 from forgepool.orchestrator.cli.run.run import Broker, Sandbox, listen_to_ctrl_c, listen_to_run, settings_with
-from forgepool.orchestrator.decisions.queue.queue_index import PeoplesReview
-from forgepool.orchestrator.journal.freeze_windows import BadFreeze, refuse_endless
-from forgepool.orchestrator.journal.queue_rules import GateRules
+from forgepool.orchestrator.decisions.plan_index import PeoplesReview
+from forgepool.orchestrator.journal.queue_rules import BadFreeze, GateRules, refuse_endless
 from forgepool.orchestrator.journal.store import Recorded
 from forgepool.orchestrator.merge_queue.bot.service import EVERY_S, Connection, bot_beside
 from forgepool.orchestrator.merge_queue.forges.protocol import LABEL

@@ -15,7 +15,7 @@ import typer
 from forgepool.orchestrator.cli.output.say import complain, printable, say, say_json
 from forgepool.orchestrator.cli.output.terminal import print_table
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.train.target_check import where_to_look
+from forgepool.orchestrator.decisions.post_merge import where_to_look
 from forgepool.orchestrator.launch.preflight import check_tip, lacking
 from forgepool.orchestrator.launch.prerequisites import refuse_unready
 from forgepool.orchestrator.plan.document import Plan

@@ -7,10 +7,9 @@ import typer
 
 from forgepool.orchestrator.cli.output.say import printable, say
 from forgepool.orchestrator.cli.run.run import Run, resume, tell_changes
-from forgepool.orchestrator.decisions.approvals import why_not_approve, why_not_reject
+from forgepool.orchestrator.decisions import post_merge
 from forgepool.orchestrator.decisions.queue.submissions import entry_name
-from forgepool.orchestrator.decisions.requests import grant_request
-from forgepool.orchestrator.decisions.reviews import post_merge_reviews
+from forgepool.orchestrator.decisions.requests import grant_request, why_not_approve, why_not_reject
 from forgepool.orchestrator.journal import inbox
 from forgepool.orchestrator.journal.events import Event, RunResumed, RunStarted
 from forgepool.orchestrator.journal.inbox import PersonRequest
@@ -18,8 +17,7 @@ from forgepool.orchestrator.journal.store import JournalBusy, is_being_written
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions
-from forgepool.orchestrator.state.branch_names import branch_of
-from forgepool.orchestrator.state.run import RunState
+from forgepool.orchestrator.state.run import RunState, branch_of
 from forgepool.workers.schema.settings import Settings
 
 Task = Annotated[str, typer.Argument(help="A task of the plan.")]
@@ -134,7 +132,7 @@ def _approve_wave(kept: KeptRun, by: str | None, *, resume_after: bool) -> int:
     run = kept.options.run
     name = _named_person(by, f"forgepool approve {run} --wave --by NAME", what="what has landed")
     state = kept.state()
-    if (wrong := post_merge_reviews.why_not_approve(kept.course, state)) is not None:
+    if (wrong := post_merge.why_not_approve_landings(kept.course, state)) is not None:
         raise CannotRun(f"run {run} {wrong}")
     said = PersonRequest(do="approve", wave=True, by=name, candidate=state.tip)
     return ask_and_go_on(run, said, wish=f"approve what has landed up to {state.tip[:12]}", resume_after=resume_after)

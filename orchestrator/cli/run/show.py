@@ -13,7 +13,7 @@ from forgepool.orchestrator.cli.output.say import complain, printable, say, say_
 from forgepool.orchestrator.cli.output.terminal import out, print_table, say_output
 from forgepool.orchestrator.cli.run.requests import Task, find_run_with
 from forgepool.orchestrator.cli.run.run import Json, Run
-from forgepool.orchestrator.decisions.evidence import count_of
+from forgepool.orchestrator.decisions.reasons import count_of
 from forgepool.orchestrator.journal.store import JournalUnreadable, Recorded, is_being_written, read
 from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.reports.leftovers import TaskLog, task_logs

@@ -1,11 +1,21 @@
 """What a run that holds no train of its own does with its candidates, and with what the gate says of them: pure."""
 
-from forgepool.orchestrator.decisions.orders.retries import TRIED_CHARS, again_or_stop
+from collections.abc import Iterator
+
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.journal.delegation import GateAnswer
-from forgepool.orchestrator.journal.events import EntryGiven, Event, TaskCancelled, TaskFailed
+from forgepool.orchestrator.decisions.reasons import (
+    TRIED_CHARS,
+    again_or_stop,
+    count_of,
+    describe_checks,
+    reviewer_words,
+)
+from forgepool.orchestrator.journal.events import EntryGiven, EntryRefused, Event, TaskCancelled, TaskFailed
+from forgepool.orchestrator.journal.queue_events import LAST_WORDS, Asks, GateAnswer, Word
+from forgepool.orchestrator.plan.document import Plan
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import TaskState
+from forgepool.orchestrator.state.task import TERMINAL, TaskState
+from forgepool.supervisor.messages import ReviewPolicy
 from forgepool.workers.schema.orders import ReasonPack
 
 
@@ -51,3 +61,128 @@ def _reason(task: TaskState, answer: GateAnswer) -> ReasonPack:
     return ReasonPack.model_validate(
         {"attempt": task.made_by, "kind": kind, "summary": f"{answer.gate}: {answer.why}", "tried": tried}
     )
+
+
+def due_answers(state: RunState) -> Iterator[tuple[Asks, GateAnswer]]:
+    """Of what runs have given, what has changed since they were told last; of one that was told the end, nothing."""
+    for name, entry in state.submitted.items():
+        if entry.card is not None:
+            asks, word = entry.card.asks, _word(state.tasks[name])
+            if _is_news(state, name, asks.number, word):
+                yield asks, _answer(state, state.tasks[name], asks, word)
+    for refused in state.refused.values():
+        if refused.asks is not None and _is_news(state, refused.name, refused.asks.number, "refused"):
+            yield refused.asks, _refusal(state, refused, refused.asks)
+    for stray in state.out_of_turn.values():
+        if stray.asks is not None:
+            yield stray.asks, _refusal(state, stray, stray.asks)
+
+
+def _is_news(state: RunState, name: str, number: int, word: Word) -> bool:
+    told, said = state.answered.get(name, (0, "in_line"))
+    if number != told:
+        return number > told and word != "in_line"
+    return said != word and said not in LAST_WORDS
+
+
+def _word(task: TaskState) -> Word:
+    match task.phase:
+        case "landed":
+            return "landed"
+        case "failed" | "blocked":
+            return "returned"
+        case "cancelled":
+            return "withdrawn"
+        case "needs_human":
+            return "wants_person"
+        case _:
+            return "in_line"
+
+
+def _answer(state: RunState, task: TaskState, asks: Asks, word: Word) -> GateAnswer:
+    told = GateAnswer(gate=state.run, entry=task.id, number=asks.number, word=word, why=task.question or task.detail)
+    if word == "landed":
+        return told.model_copy(
+            update={"commit": task.commit, "proofs": _proofs(task), "certificates": task.certificates}
+        )
+    reason = task.reasons[-1] if task.phase == "failed" and task.reasons else None
+    return told.model_copy(update={"reason": reason})
+
+
+def _proofs(task: TaskState) -> tuple[str, ...]:
+    said = [*describe_checks(task.verdict)] if task.verdict is not None else []
+    if task.review.answer is not None:
+        said.append(f"review: {task.review.answer.outcome} by {reviewer_words(task.review.answer)}")
+    if task.review.person is not None:
+        said.append(f"approved by {task.review.person.by}, for {task.review.person.commit[:12]}")
+    return tuple(said)
+
+
+def _refusal(state: RunState, refused: EntryRefused, asks: Asks) -> GateAnswer:
+    """One whose name has landed already has landed: by an earlier giving, which somebody had tried again."""
+    told = GateAnswer(gate=state.run, entry=refused.name, number=asks.number, word=refused.word, why=refused.why)
+    task = state.tasks.get(refused.name)
+    if task is None or task.phase != "landed":
+        return told
+    why = "an earlier candidate of it had landed already"
+    return told.model_copy(update={"word": "landed", "commit": task.commit, "why": why})
+
+
+def why_not_through(plan: Plan, gate: str) -> str | None:
+    """What a plan says that a gate could not keep to, in one sentence; None where it can go through it."""
+    found = next(_beyond(plan), None)
+    if found is None:
+        return None
+    what, mend = found
+    return f"{plan.target} is kept by {gate}: {what}; {mend}, or land past it with --own-train"
+
+
+def _beyond(plan: Plan) -> Iterator[tuple[str, str]]:
+    """What is a person's word to the run alone, each with what would be right."""
+    if isinstance(plan.checks, tuple) and plan.checks:
+        what = (
+            f"plan {plan.name} has checks of its own, and those of {plan.target}:forgepool.yaml alone are asked there"
+        )
+        yield what, "put them there, and say nothing of `checks` in the plan"
+    for task in plan.tasks:
+        if task.grants or task.waive:
+            key = "grants" if task.grants else "waive"
+            what = f"task '{task.id}' has `{key}`, and nobody's word is taken there for what may be changed"
+            yield what, "take it out, and let a person push what is protected"
+    policy = plan.review.policy if plan.review is not None and plan.review != "none" else ReviewPolicy()
+    if policy.by or policy.script is not None or policy.reviewers > 1:
+        what = f"plan {plan.name} says by whom it is reviewed, and there its own reviewers are asked"
+        yield what, "leave `by`, `scripted` and `reviewers` out"
+    if plan.gate.wave is not None:
+        yield f"plan {plan.name} has a `wave`, which belongs to a train of the run's own", "take it out"
+
+
+def unheard(state: RunState) -> str:
+    """What is said of a gate that gives no sign any more."""
+    where = f"forgepool queue serve --repo {state.hub} --target {state.target}"
+    waiting = count_of(len(state.in_phase("given")), "candidate")
+    return f"nothing is heard of {state.gate}, which has {waiting} of this run; keep it again, on its host: {where}"
+
+
+def gate_words(state: RunState, task: TaskState) -> str:
+    """What a candidate waits for that a gate has, in a few words."""
+    wanted_back = "is wanted back from" if task.recalled else "at"
+    if task.told is not None and task.told.word == "wants_person":
+        return f"a person is wanted at {state.gate}: {task.told.why}"
+    if state.gate_away:
+        return f"{wanted_back} {state.gate}, of which nothing is heard"
+    return f"{wanted_back} {state.gate}"
+
+
+def why_held_up(state: RunState, *, patient: bool) -> str:
+    """Why a run cannot go on by itself, whatever it waits for; empty where it may."""
+    given = state.in_phase("given")
+    wanted = [task for task in given if task.told is not None and task.told.word == "wants_person"]
+    waiting = [task for task in wanted if not task.recalled]
+    if given and len(waiting) == len(given):
+        more = f", and {len(waiting) - 1} more wait so" if len(waiting) > 1 else ""
+        return f"'{waiting[0].id}': {gate_words(state, waiting[0])}{more}"
+    if state.gate_away and not patient:
+        left = sum(task.phase not in TERMINAL for task in state.tasks.values())
+        return f"{state.gate_away} ({count_of(left, 'task')} left)"
+    return ""

@@ -6,6 +6,8 @@ A tag is an object like a commit: it goes wherever a push goes, and nobody needs
 it, line by line `Key: value`, are the submitter's words: they order the line, and give nobody a right.
 """
 
+import base64
+import binascii
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,14 +16,71 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
-from forgepool.orchestrator.decisions.queue.card import CardUnreadable, read_asks, read_card
-from forgepool.orchestrator.journal.delegation import Asks, Card
 from forgepool.orchestrator.journal.inbox import PersonRequest
+from forgepool.orchestrator.journal.queue_events import Asks, Card
 from forgepool.supervisor.messages import LandingStyle
+from forgepool.workers.schema.globs import BadGlob, parse
 from forgepool.workers.schema.orders import Message
 from forgepool.workers.workspace.refs import submission_ref, submissions_of
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed
 from forgepool.worktrees.hub.mirror import Mirror
+
+_CARD = re.compile(r"^Card: (.+)$", re.MULTILINE)
+_ASKS = re.compile(r"^Asks: (\S+) (\S+) ([0-9]{1,9})$", re.MULTILINE)
+_MOST_CHARACTERS = 5_000_000
+_STRANGE = "what its run demands cannot be read here; keep the gate with a later version"
+
+
+class CardUnreadable(Exception):
+    """There is a card, and what it demands is not known; one sentence."""
+
+
+def write_card_lines(card: Card) -> list[tuple[str, str]]:
+    """The lines: a tag's are folded, and a description's must not be. Who asks is told to whoever cannot read more."""
+    asks = card.asks
+    text = base64.b64encode(card.encode().encode()).decode()
+    return [("Asks", f"{asks.run} {asks.task} {asks.number}"), ("Card", text)]
+
+
+def read_card(text: str) -> Card | None:
+    """
+    Of a tag's text; None where it has none.
+
+    Raises:
+        CardUnreadable: it is too long, or of a later version, or names files in a way that nobody can keep to.
+    """
+    found = _CARD.search(text)
+    if found is None:
+        return None
+    if len(found[1]) > _MOST_CHARACTERS:
+        raise CardUnreadable(_STRANGE)
+    try:
+        card = Card.model_validate_json(base64.b64decode(found[1], validate=True))
+    except (ValidationError, binascii.Error, ValueError) as strange:
+        raise CardUnreadable(_STRANGE) from strange
+    _prove_globs(card)
+    return card
+
+
+def _prove_globs(card: Card) -> None:
+    """What `extended` names are paths as they are, and read as no glob: there is nothing in them to be wrong."""
+    for glob in (*(card.files or ()), *card.planned):
+        try:
+            parse(glob)
+        except BadGlob as wrong:
+            raise CardUnreadable(
+                f"what its run demands cannot be kept to: {wrong}; give it again without it"
+            ) from wrong
+
+
+def read_asks(text: str) -> Asks | None:
+    """Who wants to be told, whatever else can be read."""
+    found = _ASKS.search(text)
+    try:
+        return Asks(run=found[1], task=found[2], number=int(found[3])) if found is not None else None
+    except ValidationError:
+        return None
+
 
 CLASSES = ("hotfix", "normal", "low")
 STYLES: tuple[LandingStyle, ...] = ("merge", "squash", "rebase")

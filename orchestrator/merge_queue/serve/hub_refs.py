@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from forgepool.orchestrator.decisions.queue.delegated_answers import due_answers
-from forgepool.orchestrator.journal.delegation import Asks, GateAnswer, GateSign, Word
+from forgepool.orchestrator.decisions.queue.delegation import due_answers
 from forgepool.orchestrator.journal.events import EntryAnswered, EntrySubmitted
+from forgepool.orchestrator.journal.queue_events import Asks, GateAnswer, GateSign, Word
 from forgepool.orchestrator.reports.queue_board import BEAT_S, BEATS, RENEWED_S, Board, RequestReply, public_board
-from forgepool.orchestrator.run.delegation.submit import UnreadableRef, read_sign
+from forgepool.orchestrator.run.delegation import UnreadableRef, read_sign
 from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.workspace.refs import (
     board_ref,

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from forgepool.orchestrator.decisions.decide import decide
+from forgepool.orchestrator.decisions.plan_index import GateCourse
 from forgepool.orchestrator.decisions.queue.intake import apply_request, nothing_to_do, take_in
-from forgepool.orchestrator.decisions.queue.queue_index import GateCourse
 from forgepool.orchestrator.decisions.queue.submissions import (
     Submission,
     entry_of_ref,
@@ -39,7 +39,7 @@ from forgepool.orchestrator.merge_queue.serve.hub_refs import (
 from forgepool.orchestrator.merge_queue.serve.multi import SharedSlots
 from forgepool.orchestrator.reports.queue_board import RequestReply, gate_sentence
 from forgepool.orchestrator.run.loop import Ending, Loop
-from forgepool.orchestrator.state.branch_names import with_branches
+from forgepool.orchestrator.state.run import with_branches
 from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.supervisor.gate.affected_checks import MOST_PATHS
 from forgepool.supervisor.messages import Landing

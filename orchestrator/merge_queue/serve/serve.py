@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 
-from forgepool.orchestrator.decisions.queue.queue_index import PeoplesReview, gate_course, gate_plan
+from forgepool.orchestrator.decisions.plan_index import PeoplesReview, gate_course, gate_plan
 from forgepool.orchestrator.decisions.queue.submissions import earlier_name
 from forgepool.orchestrator.journal.events import GateRuled, RunResumed, RunStarted
 from forgepool.orchestrator.journal.queue_rules import GateRules

@@ -9,8 +9,8 @@ import pytest
 import warm
 from plans import RUN, answered, begun, course, follow, queued, sent, task
 
-from forgepool.orchestrator.decisions.orders.results import receive_answer
 from forgepool.orchestrator.decisions.requests import grant_request
+from forgepool.orchestrator.decisions.results import receive_answer
 from forgepool.orchestrator.journal.events import (
     ContextRebuilt,
     Event,

@@ -22,10 +22,9 @@ from plans import (
     verdict,
 )
 
-from forgepool.orchestrator.decisions.approvals import why_not_approve, why_not_reject
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.requests import grant_request, overtaken
+from forgepool.orchestrator.decisions.requests import grant_request, overtaken, why_not_approve, why_not_reject
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     Event,
@@ -36,9 +35,8 @@ from forgepool.orchestrator.journal.events import (
     TaskRetried,
 )
 from forgepool.orchestrator.journal.inbox import PersonRequest
-from forgepool.orchestrator.state.review import ReviewState
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import IllegalStep
+from forgepool.orchestrator.state.task import IllegalStep, ReviewState
 from forgepool.supervisor.findings import ReviewFinding
 from forgepool.supervisor.messages import PersonApproval
 from forgepool.workers.schema.orders import BuiltinAgent

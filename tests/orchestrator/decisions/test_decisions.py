@@ -19,10 +19,10 @@ from plans import (
 
 from forgepool.orchestrator.cli.output.progress import exit_status
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.orders.locks import waits_for
-from forgepool.orchestrator.decisions.orders.results import receive_answer
-from forgepool.orchestrator.decisions.orders.retries import MOST_MOVES
+from forgepool.orchestrator.decisions.locks import waits_for
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.reasons import MOST_MOVES
+from forgepool.orchestrator.decisions.results import receive_answer
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     CheckSent,

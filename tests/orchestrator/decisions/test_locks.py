@@ -7,8 +7,8 @@ import pytest
 from plans import RUN, answered, at_gate, begun, course, follow, landing, sent, task, verdict
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.orders.results import receive_answer
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.results import receive_answer
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     Event,

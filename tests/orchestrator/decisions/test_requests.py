@@ -3,7 +3,7 @@
 import pytest
 from plans import answered, begun, check_sent, course, follow, intended, landing, queued, result, sent, task, verdict
 
-from forgepool.orchestrator.decisions.orders.retries import (
+from forgepool.orchestrator.decisions.reasons import (
     LOG_TAIL_CHARS,
     reason_of_check,
     reason_of_scope,
@@ -22,7 +22,7 @@ from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.store import Recorded
 from forgepool.orchestrator.reports.event_text import telling_lines
 from forgepool.orchestrator.run.dispatch import check_request, land_request, order
-from forgepool.orchestrator.run.outputs.earlier_landings import work_of
+from forgepool.orchestrator.run.recovery import work_of
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.supervisor.messages import CheckFailure

@@ -6,7 +6,7 @@ import pytest
 from plans import answered, begun, check_sent, course, follow, intended, landing, queued, result, sent, task, verdict
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.orders.results import receive_answer
+from forgepool.orchestrator.decisions.results import receive_answer
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     Event,

@@ -6,8 +6,8 @@ import pytest
 from plans import answered, begun, check_sent, course, follow, intended, landing, queued, sent, task, verdict
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.orders.locks import waits_for
-from forgepool.orchestrator.decisions.orders.retries import reason_of_work
+from forgepool.orchestrator.decisions.locks import waits_for
+from forgepool.orchestrator.decisions.reasons import reason_of_work
 from forgepool.orchestrator.decisions.requests import grant_request
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,
@@ -22,9 +22,9 @@ from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.store import Journal
 from forgepool.orchestrator.launch.session import resume_run
 from forgepool.orchestrator.run.hub import CannotRun
-from forgepool.orchestrator.run.lease_watch import LeaseWatch
 from forgepool.orchestrator.run.loop import Wishes
 from forgepool.orchestrator.run.run_folder import RunOptions, keep
+from forgepool.orchestrator.run.transport import LeaseWatch
 from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IllegalStep

@@ -6,8 +6,8 @@ import pytest
 from plans import RUN, answered, check_sent, course, follow, intended, landing, queued, sent, task, verdict
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.orders.results import receive_answer
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.results import receive_answer
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     Event,

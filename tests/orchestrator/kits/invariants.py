@@ -8,8 +8,7 @@ from itertools import combinations
 from typing import assert_never
 
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.reviews.post_merge import list_landed_after, list_landed_since
-from forgepool.orchestrator.decisions.reviews.post_merge_reviews import unseen
+from forgepool.orchestrator.decisions.post_merge import list_landed_after, list_landed_since, list_unreviewed
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, IN_FLIGHT, IN_TRAIN, MAY_BE_REVIEWED, TERMINAL, Phase
@@ -122,7 +121,7 @@ class Invariants:
             case e.WaveReviewAnswered(result=result) if result.outcome == "failed":
                 self.failed_waves.add((state.wave_review.review.base, state.wave_review.tip))
             case e.RunEnded():
-                seen = self.course.integration_review == "never" or not unseen(state)
+                seen = self.course.integration_review == "never" or not list_unreviewed(state)
                 assert seen, "ended, and nobody has answered for what has landed as a whole"
                 assert not self.course.plan.gate.wave or not list_landed_since(state), (
                     "ended without a look at the whole"

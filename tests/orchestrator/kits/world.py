@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from forgepool.orchestrator.decisions.orders.results import Answer
+from forgepool.orchestrator.decisions.results import Answer
 from forgepool.orchestrator.plan.budget import SeenUse
 from forgepool.supervisor.messages import (
     Certificate,

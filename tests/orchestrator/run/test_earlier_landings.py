@@ -7,7 +7,7 @@ import pytest
 from plans import course, task
 
 from forgepool.orchestrator.plan.document import Task
-from forgepool.orchestrator.run.outputs.earlier_landings import find_already_there, work_of
+from forgepool.orchestrator.run.recovery import find_already_there, work_of
 from forgepool.workers.schema.orders import CliAgent, CommandAgent
 from forgepool.workers.workspace.assets import Asset
 from forgepool.worktrees.commits.candidate import WORK

@@ -11,8 +11,7 @@ from forgepool.orchestrator.journal.inbox import PersonRequest, discard, leave, 
 from forgepool.orchestrator.journal.store import Journal, JournalUnreadable
 from forgepool.orchestrator.plan.document import Plan
 from forgepool.orchestrator.run import run_folder
-from forgepool.orchestrator.run.durations import learn_durations
-from forgepool.orchestrator.run.run_folder import NoSuchRun, RunOptions
+from forgepool.orchestrator.run.run_folder import NoSuchRun, RunOptions, learn_durations
 from forgepool.workers.schema.settings import Settings
 
 PLAN: Plan = course(task("a"), task("b", duration_s=5)).plan

@@ -16,9 +16,9 @@ from plans import task as planned
 from world import Request, World
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.orders.results import Answer, message_of, receive_answer
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import grant_request, with_budget
+from forgepool.orchestrator.decisions.results import Answer, message_of, receive_answer
 from forgepool.orchestrator.journal.events import (
     CheckSent,
     Event,
@@ -49,10 +49,8 @@ from forgepool.orchestrator.run.dispatch import (
 )
 from forgepool.orchestrator.run.recovery import settle_events
 from forgepool.orchestrator.state.fold import apply
-from forgepool.orchestrator.state.pending import Outstanding
-from forgepool.orchestrator.state.review import MOST_REVIEWS
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import MOST_TROUBLES, TERMINAL, TaskState
+from forgepool.orchestrator.state.task import MOST_REVIEWS, MOST_TROUBLES, TERMINAL, Outstanding, TaskState
 from forgepool.supervisor.gate.affected_checks import ONE_LANE, Lanes
 from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages import CheckRequest, LandRequest, ReviewPolicy, ReviewRequest

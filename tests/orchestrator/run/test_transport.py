@@ -7,8 +7,7 @@ import pytest
 from plans import RUN, begun, course, result, sent, task
 from servers import RedisServer
 
-from forgepool.orchestrator.run.lease_watch import Findings, LeaseWatch
-from forgepool.orchestrator.run.transport import Link
+from forgepool.orchestrator.run.transport import Findings, LeaseWatch, Link
 from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.queue import replies
 from forgepool.workers.queue.broker import Redis, connect

@@ -7,8 +7,8 @@ import pytest
 from plans import check_sent, course, result, review, review_sent, sent, task, verdict
 from virtual import terms
 
-from forgepool.orchestrator.decisions.orders.retries import reason_of_check
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.reasons import reason_of_check
 from forgepool.orchestrator.journal.events import CheckAnswered, Event, OrderAnswered, ReviewAnswered, TaskReturned
 from forgepool.orchestrator.journal.store import Journal
 from forgepool.orchestrator.plan.document import Plan

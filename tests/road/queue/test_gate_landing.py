@@ -11,8 +11,7 @@ from gate_kit import GateOf, kept_gate, make_gate
 from kit import Machine, events_of
 from processes import in_role
 
-from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.queue.queue_index import gate_course, gate_plan
+from forgepool.orchestrator.decisions.plan_index import PlanIndex, gate_course, gate_plan
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.run.dispatch import check_request
 from forgepool.workers.queue.broker import connect

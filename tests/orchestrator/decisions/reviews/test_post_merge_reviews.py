@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from plans import RUN, answered, begun, check_sent, course, follow, intended, landing, queued, sent, task, verdict
 
+from forgepool.orchestrator.decisions import post_merge
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.orders.results import message_of, receive_answer
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import grant_request, overtaken
-from forgepool.orchestrator.decisions.reviews import post_merge_reviews
+from forgepool.orchestrator.decisions.results import message_of, receive_answer
 from forgepool.orchestrator.journal.events import (
     EVENT,
     BudgetSet,
@@ -292,7 +292,7 @@ def test_a_persons_word_opens_the_gate_that_a_review_has_shut() -> None:
     assert approve(plan, state, tip="another") == []
     assert "is at m-b-1 now" in (overtaken(state, PersonRequest(do="approve", wave=True, candidate="another")) or "")
     follow(state, *approve(plan, state))
-    assert not state.halted and post_merge_reviews.unseen(state) == ()
+    assert not state.halted and post_merge.list_unreviewed(state) == ()
     land(state, "c")
     assert green(plan, state) and asked(plan, state).base == "m-b-1"
 
@@ -313,10 +313,10 @@ def test_a_persons_word_makes_a_review_under_way_needless() -> None:
 def test_a_word_that_nobody_wants_is_refused_with_the_reason() -> None:
     plan, silent = of("end", "a", "b"), of("never", "a")
     state = begun(plan)
-    assert "nothing landed" in (post_merge_reviews.why_not_approve(plan, state) or "")
+    assert "nothing landed" in (post_merge.why_not_approve_landings(plan, state) or "")
     land(state, "a")
-    assert "it has not come to that yet" in (post_merge_reviews.why_not_approve(plan, state) or "")
-    assert "no 'integration_review'" in (post_merge_reviews.why_not_approve(silent, begun(silent)) or "")
+    assert "it has not come to that yet" in (post_merge.why_not_approve_landings(plan, state) or "")
+    assert "no 'integration_review'" in (post_merge.why_not_approve_landings(silent, begun(silent)) or "")
     with pytest.raises(IllegalStep, match="not at another as Ada has seen it"):
         follow(state, WaveApproved(by="Ada", tip="another"))
 

@@ -21,9 +21,9 @@ from plans import (
 )
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.orders.results import receive_answer
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import grant_request
+from forgepool.orchestrator.decisions.results import receive_answer
 from forgepool.orchestrator.journal.events import CheckAnswered, Event, LandingIntended, TaskParked
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.plan.entries import GateOptions

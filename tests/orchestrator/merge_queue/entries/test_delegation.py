@@ -10,14 +10,19 @@ import pytest
 from gate_world import after, decided, green
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.queue.card import CardUnreadable, read_card, write_card_lines
-from forgepool.orchestrator.decisions.queue.delegable import why_held_up, why_not_through
+from forgepool.orchestrator.decisions.plan_index import PlanIndex, gate_course, gate_plan
+from forgepool.orchestrator.decisions.queue.delegation import why_held_up, why_not_through
 from forgepool.orchestrator.decisions.queue.intake import apply_request, take_in
-from forgepool.orchestrator.decisions.queue.queue_index import gate_course, gate_plan
-from forgepool.orchestrator.decisions.queue.submissions import Submission, in_order, read_submissions, tag_text
+from forgepool.orchestrator.decisions.queue.submissions import (
+    CardUnreadable,
+    Submission,
+    in_order,
+    read_card,
+    read_submissions,
+    tag_text,
+    write_card_lines,
+)
 from forgepool.orchestrator.decisions.requests import grant_request
-from forgepool.orchestrator.journal.delegation import Asks, Card, GateAnswer
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     CheckSent,
@@ -36,11 +41,11 @@ from forgepool.orchestrator.journal.events import (
     TaskParked,
 )
 from forgepool.orchestrator.journal.inbox import PersonRequest
+from forgepool.orchestrator.journal.queue_events import Asks, Card, GateAnswer
 from forgepool.orchestrator.merge_queue.serve.hub_refs import Notices
 from forgepool.orchestrator.plan.document import Plan, Task, TaskNeed
 from forgepool.orchestrator.reports.queue_board import BEAT_S
-from forgepool.orchestrator.run.delegation.exchange import DOUBT_S, PATIENCE_S, SILENT_S, HubExchange
-from forgepool.orchestrator.run.delegation.submit import standing_gate, take_away
+from forgepool.orchestrator.run.delegation import DOUBT_S, PATIENCE_S, SILENT_S, HubExchange, standing_gate, take_away
 from forgepool.orchestrator.run.dispatch import check_request
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.state.run import RunState

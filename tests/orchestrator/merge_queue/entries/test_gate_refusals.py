@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from forgepool.orchestrator.cli.queue.serve import serve
-from forgepool.orchestrator.decisions.queue.queue_index import gate_plan
+from forgepool.orchestrator.decisions.plan_index import gate_plan
 from forgepool.orchestrator.merge_queue.serve.serve import gate_name, posts
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import RunOptions, keep

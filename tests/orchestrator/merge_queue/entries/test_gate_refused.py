@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.orders.results import receive_answer
+from forgepool.orchestrator.decisions.plan_index import GateCourse, gate_course, gate_plan
 from forgepool.orchestrator.decisions.queue.intake import apply_request
-from forgepool.orchestrator.decisions.queue.queue_index import GateCourse, gate_course, gate_plan
+from forgepool.orchestrator.decisions.results import receive_answer
 from forgepool.orchestrator.journal.events import (
     CheckSent,
     EntryHeld,

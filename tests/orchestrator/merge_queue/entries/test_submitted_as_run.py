@@ -9,7 +9,7 @@ from gate_world import RUN, opened, submitted
 
 from forgepool.orchestrator.cli.queue import control
 from forgepool.orchestrator.cli.run import requests
-from forgepool.orchestrator.decisions.queue.queue_index import gate_plan
+from forgepool.orchestrator.decisions.plan_index import gate_plan
 from forgepool.orchestrator.journal.events import RunStarted
 from forgepool.orchestrator.journal.inbox import PersonRequest, waiting
 from forgepool.orchestrator.journal.store import Journal

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from kept_gate import TOKEN, Caller, KeptGate
 
-from forgepool.orchestrator.decisions.queue.queue_index import gate_course, gate_plan
+from forgepool.orchestrator.decisions.plan_index import gate_course, gate_plan
 from forgepool.orchestrator.journal import inbox
 from forgepool.orchestrator.merge_queue.http_desk import Desk
 from forgepool.orchestrator.merge_queue.http_server import (

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.queue.queue_index import gate_course, gate_plan
+from forgepool.orchestrator.decisions.plan_index import gate_course, gate_plan
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     CheckSent,

@@ -12,9 +12,9 @@ from typing import Literal
 
 from tiny_hub import TinyHub
 
-from forgepool.orchestrator.decisions.orders.results import Answer
-from forgepool.orchestrator.decisions.queue.queue_index import gate_course, gate_plan
+from forgepool.orchestrator.decisions.plan_index import gate_course, gate_plan
 from forgepool.orchestrator.decisions.queue.submissions import Submission
+from forgepool.orchestrator.decisions.results import Answer
 from forgepool.orchestrator.journal.events import EntrySubmitted, Event, RunResumed, RunStarted
 from forgepool.orchestrator.journal.store import Journal, Recorded, read
 from forgepool.orchestrator.merge_queue.serve.loop import GateLoop
@@ -23,8 +23,8 @@ from forgepool.orchestrator.run.dispatch import check_request, land_request
 from forgepool.orchestrator.run.loop import Wishes
 from forgepool.orchestrator.run.transport import Link
 from forgepool.orchestrator.state.fold import apply
-from forgepool.orchestrator.state.pending import Outstanding
 from forgepool.orchestrator.state.run import RunState
+from forgepool.orchestrator.state.task import Outstanding
 from forgepool.supervisor.checks.certificates import Inputs, certify
 from forgepool.supervisor.gate.check_entry import entries_in, gate_changed_by
 from forgepool.supervisor.gate.land import land

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forgepool.orchestrator.journal.events import CheckSent, EntryReclassed, Event, GateRuled, LandingIntended
-from forgepool.orchestrator.journal.freeze_windows import BadFreeze, freezes, refuse_endless
-from forgepool.orchestrator.journal.queue_rules import GateRules
+from forgepool.orchestrator.journal.queue_rules import BadFreeze, GateRules, freezes, refuse_endless
 from forgepool.orchestrator.reports.queue_status import frozen_words, standing_of
 from forgepool.orchestrator.state.run import RunState
 

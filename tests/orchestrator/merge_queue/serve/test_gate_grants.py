@@ -4,8 +4,8 @@ import pytest
 from gate_world import after, opened, submitted
 
 from forgepool.orchestrator.cli.queue.control import granting
+from forgepool.orchestrator.decisions.plan_index import gate_course, gate_plan
 from forgepool.orchestrator.decisions.queue.intake import apply_request
-from forgepool.orchestrator.decisions.queue.queue_index import gate_course, gate_plan
 from forgepool.orchestrator.journal.events import EntrySubmitted, TaskCancelled
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.reports.event_text import sentence

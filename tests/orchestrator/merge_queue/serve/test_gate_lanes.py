@@ -6,7 +6,7 @@ import pytest
 from gate_world import RUN, after, commit, green, opened, submitted
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.queue.queue_index import GateCourse, gate_course, gate_plan
+from forgepool.orchestrator.decisions.plan_index import GateCourse, gate_course, gate_plan
 from forgepool.orchestrator.journal.events import (
     CheckCancelled,
     CheckSent,

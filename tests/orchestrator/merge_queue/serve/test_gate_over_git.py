@@ -14,7 +14,7 @@ from kept_here import RUN, Died, Hands, Request, Word, keep
 from promises import Promises
 from tiny_hub import Move, make_hub
 
-from forgepool.orchestrator.decisions.orders.results import receive_answer
+from forgepool.orchestrator.decisions.results import receive_answer
 from forgepool.orchestrator.journal.inbox import PersonRequest as Wish
 from forgepool.orchestrator.journal.inbox import leave
 from forgepool.orchestrator.journal.store import read

@@ -7,9 +7,9 @@ from gate_world import RUN, after, commit, decided, green, landing, opened, subm
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forgepool.orchestrator.decisions.evidence import author_in
-from forgepool.orchestrator.decisions.queue.queue_index import gate_course, gate_plan
+from forgepool.orchestrator.decisions.plan_index import gate_course, gate_plan
 from forgepool.orchestrator.decisions.queue.submissions import earlier_name, entry_name
+from forgepool.orchestrator.decisions.reasons import author_in
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     CheckCancelled,

@@ -4,11 +4,10 @@ From an answer to the events it leads to: pure. An answer nobody waits for leads
 Every answer is told by id and token: one given to an earlier sending of the same id is not taken for the present one.
 """
 
-from forgepool.orchestrator.decisions.orders.locks import beyond
+from forgepool.orchestrator.decisions.locks import beyond
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.reviews.post_merge import landings_of
-from forgepool.orchestrator.decisions.reviews.task_reviews import park_unapproved
-from forgepool.orchestrator.decisions.train.target_check import describe_red_target
+from forgepool.orchestrator.decisions.post_merge import describe_red_target, landings_of
+from forgepool.orchestrator.decisions.task_reviews import park_unapproved
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     CheckDoubted,
@@ -24,9 +23,8 @@ from forgepool.orchestrator.journal.events import (
     WaveReviewAnswered,
 )
 from forgepool.orchestrator.plan.readiness import ready
-from forgepool.orchestrator.state.pending import Outstanding
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import TaskState
+from forgepool.orchestrator.state.task import Outstanding, TaskState
 from forgepool.supervisor.messages import CheckResult, Doubt, Landing, Review
 from forgepool.supervisor.train.model import Ids
 from forgepool.workers.context.profile_switch import ContextTold

@@ -6,8 +6,8 @@ attempt asks before it touches them, and is answered at once: free paths it hold
 from then on, the attempt ends, and the next one starts when they are free: nobody waits holding a slot, or a lock.
 """
 
-from forgepool.orchestrator.decisions.orders.retries import again_or_stop, reason_of_scope
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.reasons import again_or_stop, reason_of_scope
 from forgepool.orchestrator.journal.events import (
     EntryQueued,
     Event,

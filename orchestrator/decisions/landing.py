@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from forgepool.orchestrator.decisions.orders.retries import again_or_stop, reason_of_check
-from forgepool.orchestrator.decisions.orders.start_orders import token
+from forgepool.orchestrator.decisions import post_merge
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.reviews import post_merge, post_merge_reviews
-from forgepool.orchestrator.decisions.train.target_check import next_base
+from forgepool.orchestrator.decisions.post_merge import next_base
+from forgepool.orchestrator.decisions.reasons import again_or_stop, reason_of_check
+from forgepool.orchestrator.decisions.start_orders import token
 from forgepool.orchestrator.journal.events import (
     CarDissolved,
     CheckCancelled,
@@ -24,9 +24,8 @@ from forgepool.orchestrator.journal.events import (
     LandingIntended,
     ReviewAwaited,
 )
-from forgepool.orchestrator.state.pending import is_pausing
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import TaskState
+from forgepool.orchestrator.state.task import TaskState, is_pausing
 from forgepool.orchestrator.state.train import decorate_line
 from forgepool.supervisor.messages import Approval, CheckResult
 from forgepool.supervisor.train.model import (
@@ -62,7 +61,7 @@ def next_at_gate(course: PlanIndex, state: RunState, now: float, slots: int, *, 
         return []
     if not (draining or state.halted) and (base := next_base(state, now)):
         return [*base]
-    due = post_merge_reviews.is_due(course, state) or post_merge.is_due(course, state)
+    due = post_merge.is_review_due(course, state) or post_merge.is_check_due(course, state)
     events = _Gate(course=course, state=state, now=now, line=_line(course, state, now)).next(slots)
     if state.paused:
         events = [one for one in events if not isinstance(one, CheckSent | CheckCancelled | LandingIntended)]
@@ -70,7 +69,7 @@ def next_at_gate(course: PlanIndex, state: RunState, now: float, slots: int, *, 
         events = [one for one in events if not isinstance(one, CheckSent | CheckCancelled)]
     if due and not (draining or state.halted or events or state.train.messages()):
         # As long as it has not been found green, and well, it is due: nobody else comes to the gate.
-        return [*post_merge_reviews.next_look(course, state, now)]
+        return [*post_merge.next_look(course, state, now)]
     return events
 
 

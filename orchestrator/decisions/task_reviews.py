@@ -4,14 +4,13 @@ Which reviews to ask for now, with how much of the run's budget, and what follow
 
 from collections.abc import Iterator
 
-from forgepool.orchestrator.decisions.orders.retries import again_or_stop, reason_of_review
-from forgepool.orchestrator.decisions.orders.start_orders import budget_question, cut_limits, may_come_back, token
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.reasons import again_or_stop, reason_of_review
+from forgepool.orchestrator.decisions.start_orders import budget_question, cut_limits, may_come_back, token
 from forgepool.orchestrator.journal.events import Event, ReviewAwaited, ReviewSent, TaskParked
 from forgepool.orchestrator.plan.budget import Reservation
-from forgepool.orchestrator.state.review import MOST_REVIEWS, ReviewState
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import MOST_TROUBLES, TaskState
+from forgepool.orchestrator.state.task import MOST_REVIEWS, MOST_TROUBLES, ReviewState, TaskState
 from forgepool.supervisor.messages import Review
 from forgepool.workers.schema.orders import Limits
 

@@ -1,1 +1,0 @@
-"""Decide which tasks are worked on: ready tasks, locks, retries, and what a worker's result leads to."""

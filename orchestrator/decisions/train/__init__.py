@@ -1,1 +1,0 @@
-"""Decide which candidates are checked together, and which land."""

@@ -1,0 +1,335 @@
+"""What a run looks for in the hub, and puts there, as long as a gate has something of its own."""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import structlog
+from pydantic import ValidationError
+
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.queue.delegation import unheard, why_held_up
+from forgepool.orchestrator.decisions.queue.submissions import entry_of, tag_text, write_card_lines
+from forgepool.orchestrator.decisions.reasons import author_in
+from forgepool.orchestrator.journal.events import EntryTold, Event, GateNoticed, RunPaused
+from forgepool.orchestrator.journal.queue_events import LAST_WORDS, Asks, Card, GateAnswer, GateSign
+from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.orchestrator.run.loop import Ending, Loop
+from forgepool.orchestrator.run.recovery import work_of
+from forgepool.orchestrator.state.run import RunState
+from forgepool.orchestrator.state.task import TaskState
+from forgepool.workers.queue import crash_points
+from forgepool.workers.schema.orders import Message
+from forgepool.workers.workspace.refs import (
+    candidate_ref,
+    reply_ref,
+    reply_refs,
+    sign_ref,
+    submission_ref,
+    submissions_of,
+)
+from forgepool.worktrees.commits.candidate import read_trailers
+from forgepool.worktrees.git.git import CommitId, GitFailed, without_password
+from forgepool.worktrees.hub.mirror import Mirror, MissingCommit
+from forgepool.worktrees.hub.push import Pushed, RefUpdate
+from forgepool.worktrees.hub.target import is_contained
+
+Said = TypeVar("Said", bound=Message)
+_MOST_TOLD = 100_000
+"""Characters of a description, and of what an agent says of its work."""
+
+
+class UnreadableRef(Exception):
+    """What lies in the hub is none of ours, whoever has put it there."""
+
+
+def asks_of(state: RunState, task: TaskState) -> Asks:
+    return Asks(run=state.run, task=task.id, number=task.given)
+
+
+def entry_ref(state: RunState, task: TaskState) -> str:
+    """Where it is given."""
+    return submission_ref(state.target, entry_of(asks_of(state, task)))
+
+
+def card_of(course: PlanIndex, state: RunState, task: TaskState) -> Card:
+    """What the gate is told of it: all that the run itself would have asked a supervisor with."""
+    planned, result = course.tasks[task.id], task.result
+    return Card(
+        asks=asks_of(state, task),
+        attempt=task.made_by,
+        description=planned.description[:_MOST_TOLD],
+        acceptance=planned.acceptance,
+        files=planned.files,
+        extended=task.extra,
+        planned=result.planned if result is not None else (),
+        claims=result.claimed_summary[:_MOST_TOLD] if result is not None else "",
+        author=author_in(course, state, task),
+        reviewed=course.wants_review(task),
+        withdrawn=task.recalled,
+        work=work_of(course.plan, planned),
+    )
+
+
+def give(course: PlanIndex, state: RunState, mirror: Mirror, task: TaskState, there: Mapping[str, CommitId]) -> bool:
+    """
+    Whether the candidate, or the wish to have it back, lies in the hub now; the same object every time. `there` is what
+    lies where submissions do.
+
+    Raises:
+        MissingCommit: the hub has lost the candidate.
+        GitFailed: the hub could not be asked.
+    """
+    commit, ref = CommitId(task.candidate), entry_ref(state, task)
+    mirror.ensure(commit, refs=(candidate_ref(state.run, task.id, task.made_by),))
+    card = card_of(course, state, task)
+    said = [("By", f"run {state.run}"), ("Style", course.plan.landing), *write_card_lines(card)]
+    text = tag_text(commit, entry_of(card.asks), said, by="Forgepool", at=task.since)
+    tag = CommitId(mirror.git.text("mktag", stdin=text.encode()))
+    if there.get(ref) == tag:
+        return True
+    return isinstance(mirror.push([RefUpdate(ref=ref, new=tag, expected=there.get(ref))]), Pushed)
+
+
+def answer_to(state: RunState, mirror: Mirror, task: TaskState, blob: CommitId) -> GateAnswer | None:
+    """
+    What the gate says of it, as far as the target bears it out; None where it does not, or says it of another.
+
+    Raises:
+        Unreadable: it is no answer.
+        GitFailed: the hub could not be asked.
+    """
+    said = _read(GateAnswer, mirror, reply_ref(state.run, task.id, task.given), blob)
+    if (said.entry, said.number) != (entry_of(asks_of(state, task)), task.given):
+        return None
+    if said.word in ("refused", "withdrawn") and is_contained(mirror, state.target, CommitId(task.candidate)):
+        return said.model_copy(update={"word": "landed", "commit": task.candidate})
+    if said.word == "landed" and not _has_landed(state, mirror, task, said):
+        return None
+    return said
+
+
+def _has_landed(state: RunState, mirror: Mirror, task: TaskState, said: GateAnswer) -> bool:
+    """
+    The commit came into the target after the task was first given, and it is this task's: it contains the candidate, or
+    says of itself that this gate has landed this entry with it. Anybody who may push can name another.
+    """
+    commit, before = CommitId(said.commit), CommitId(task.given_on)
+    if not is_contained(mirror, state.target, commit):
+        return False
+    if mirror.has(before) and _contains(mirror, before, commit):
+        return False
+    if _contains(mirror, commit, CommitId(task.candidate)):
+        return True
+    ours = read_trailers(mirror.git, commit)
+    return (ours.get("Forgepool-Run"), ours.get("Forgepool-Task")) == (said.gate, said.entry)
+
+
+def _contains(mirror: Mirror, tip: CommitId, commit: CommitId) -> bool:
+    return mirror.git.run("merge-base", "--is-ancestor", commit, tip, ok=(0, 1, 128)).status == 0
+
+
+def read_sign(mirror: Mirror, target: str, blob: CommitId) -> GateSign:
+    """Raises Unreadable, GitFailed."""
+    return _read(GateSign, mirror, sign_ref(target), blob)
+
+
+def standing_gate(mirror: Mirror, target: str) -> str:
+    """
+    The gate that keeps the target by its own sign, be it up or not; empty where there is none.
+
+    Raises:
+        CannotRun: there is a sign, and nobody can tell whose.
+        GitFailed: the hub could not be asked.
+    """
+    ref = sign_ref(target)
+    at = mirror.hub_refs(ref).get(ref)
+    try:
+        return "" if at is None else read_sign(mirror, target, at).gate
+    except UnreadableRef as strange:
+        raise CannotRun(
+            f"what lies at {ref} in {without_password(mirror.hub)} is no sign of a gate that this version can read; "
+            "keep the gate again with this one, remove the ref if nobody keeps the branch, or say --own-train"
+        ) from strange
+
+
+def take_away(mirror: Mirror, state: RunState) -> None:
+    """What lies there still of a run that has ended: sent again, as its answer came. Raises GitFailed."""
+    mine = [entry_ref(state, task) for task in state.tasks.values() if task.given]
+    there = mirror.hub_refs(*mine) if mine else {}
+    for ref, at in there.items():
+        mirror.push([RefUpdate(ref=ref, new=None, expected=at)])
+
+
+def _read(kind: type[Said], mirror: Mirror, ref: str, blob: CommitId) -> Said:
+    mirror.fetch(f"+{ref}:refs/hub/{ref.removeprefix('refs/')}")
+    try:
+        kept = mirror.git.text("cat-file", "-t", blob).strip()
+    except GitFailed:
+        # It has been moved since it was asked for, and the fetch brought what lies there now.
+        raise GitFailed(("fetch", ref), 0, f"{ref} was moved meanwhile") from None
+    if kept != "blob":
+        raise UnreadableRef
+    try:
+        return kind.model_validate_json(mirror.git.run("cat-file", "blob", blob).stdout)
+    except ValidationError as strange:
+        raise UnreadableRef from strange
+
+
+log = structlog.get_logger()
+
+SILENT_S = 60.0
+"""Seconds without a beat of the gate's after which that is said: it has four in that time."""
+_BREAK_S = 20.0
+DOUBT_S = 60.0
+"""
+Seconds after which what was put, and lies there no more, and has no answer, is put again: it may have been lost with
+the hub's ref alone. Twice as many after that, and so on; a gate that has it knows it by its number.
+"""
+_MOST_DOUBT_S = 960.0
+PATIENCE_S = 900.0
+"""Seconds for which a run with nothing else to do waits for a gate that nobody hears of."""
+
+
+@dataclass(slots=True)
+class HubExchange:
+    """What this process knows of the hub: lost with it, it is found out again."""
+
+    mirror: Mirror
+    heard: float
+    """When the gate was heard of last; at first, when this process began to listen. On a clock that only goes on."""
+    _sign: CommitId | None = None
+    _looked: float = float("-inf")
+    _there: Mapping[str, CommitId] = field(default_factory=dict)
+    _read: dict[str, CommitId] = field(default_factory=dict)
+    """By task, the answer that was read last, and recorded."""
+    _doubted: dict[str, tuple[CommitId, str]] = field(default_factory=dict)
+    """By task, an answer that was not believed, and the target's tip then: by another it may be borne out."""
+    _put: dict[tuple[str, int, bool], tuple[float, float]] = field(default_factory=dict)
+    """What lies in the hub, or has: a task's giving, and whether it is wanted back. When it is put again, and after how
+    many seconds more."""
+
+    def read(self, state: RunState, now: float) -> Iterator[Event]:
+        """
+        What the gate says, and whether it does. Whoever takes the next event has recorded the one before: what was not
+        recorded is read again.
+
+        Raises:
+            GitFailed, MissingCommit: the hub cannot be asked.
+        """
+        if now > self._looked + _BREAK_S:
+            # Nothing was heard since because nobody listened.
+            self.heard = now
+        self._looked = now
+        target, sign = state.target, sign_ref(state.target)
+        branch = f"refs/heads/{target}"
+        refs = self._there = self.mirror.hub_refs(branch, sign, reply_refs(state.run), submissions_of(target))
+        tip = refs.get(branch, CommitId(state.tip))
+        for task in state.in_phase("given"):
+            at = refs.get(reply_ref(state.run, task.id, task.given))
+            if at is None or self._read.get(task.id) == at or self._doubted.get(task.id) == (at, tip):
+                continue
+            answer = self._heard_of(state, task, at, tip)
+            if answer is not None:
+                if answer != task.told:
+                    yield EntryTold(task=task.id, answer=answer, tip=tip)
+                self._read[task.id] = at
+        yield from self._noticed(state, refs.get(sign), now)
+
+    def put(self, course: PlanIndex, state: RunState) -> None:
+        """Whatever is given, or wanted back, and not answered; after a `read`. Raises GitFailed, MissingCommit."""
+        for task in state.in_phase("given"):
+            over = task.told is not None and task.told.word in LAST_WORDS
+            if not over and self._is_due(state, task) and give(course, state, self.mirror, task, self._there):
+                this = (task.id, task.given, task.recalled)
+                _, wait = self._put.get(this, (0.0, DOUBT_S))
+                self._put[this] = (self._looked + wait, min(2 * wait, _MOST_DOUBT_S))
+                crash_points.crash_here("entry.given.pushed")
+
+    def _is_due(self, state: RunState, task: TaskState) -> bool:
+        """Whether it was not put yet, or nobody knows what has become of it."""
+        put = self._put.get((task.id, task.given, task.recalled))
+        unknown = task.told is None or task.recalled
+        lies = entry_ref(state, task) in self._there
+        return put is None or (unknown and not lies and self._looked >= put[0])
+
+    def patient(self, now: float) -> bool:
+        """Whether a gate of which nothing is heard is waited for still."""
+        return now < self.heard + PATIENCE_S
+
+    def _noticed(self, state: RunState, sign: CommitId | None, now: float) -> list[GateNoticed]:
+        gate = state.gate
+        if sign is not None and sign != self._sign:
+            self._sign = sign
+            try:
+                gate = read_sign(self.mirror, state.target, sign).gate
+                self.heard = now
+            except UnreadableRef:
+                log.warning("sign.unreadable", run=state.run, at=sign)
+            except GitFailed as trouble:
+                self._sign = None
+                log.warning("sign.away", run=state.run, why=str(trouble))
+        away = unheard(state) if now > self.heard + SILENT_S else ""
+        if gate == state.gate and bool(away) == bool(state.gate_away):
+            return []
+        return [GateNoticed(gate=gate, away=away)]
+
+    def _heard_of(self, state: RunState, task: TaskState, at: CommitId, tip: str) -> GateAnswer | None:
+        """None where it is not to be believed, or cannot be had, until it is asked for again."""
+        try:
+            answer = answer_to(state, self.mirror, task, at)
+        except UnreadableRef:
+            answer = None
+        except (GitFailed, MissingCommit) as trouble:
+            log.warning("answer.away", run=state.run, task=task.id, why=str(trouble))
+            return None
+        if answer is None:
+            before, _ = self._doubted.get(task.id, ("", ""))
+            self._doubted[task.id] = (at, tip)
+            if before != at:
+                log.warning("answer.refused", run=state.run, task=task.id, at=at)
+        return answer
+
+
+LOOK_S = 1.0
+"""Seconds between two looks at the hub."""
+
+
+@dataclass(slots=True)
+class ThroughLoop(Loop):
+    """
+    A run at work whose candidates land by another's train.
+
+    A method of a slotted dataclass has no `__class__` cell that `super()` could find: what is a `Loop`'s is named.
+    """
+
+    exchange: HubExchange = field(init=False)
+    _looked: float = float("-inf")
+
+    def __post_init__(self) -> None:
+        Loop.__post_init__(self)
+        self.exchange = HubExchange(self.mirror, heard=time.monotonic())
+
+    def _turn(self) -> None:
+        now = time.monotonic()
+        if now >= self._looked + LOOK_S and self.state.in_phase("given"):
+            self._looked = now
+            try:
+                for event in self.exchange.read(self.state, now):
+                    self.record([event])
+                self.exchange.put(self.course, self.state)
+            except (GitFailed, MissingCommit) as trouble:
+                log.warning("hub.away", run=self.state.run, why=str(trouble))
+        Loop._turn(self)
+
+    def _stopped(self) -> Ending | None:
+        """Also where nobody is heard of at the gate, or a person is wanted there, and nothing else is to be done."""
+        stopped = Loop._stopped(self)
+        if stopped is not None or self.state.outstanding():
+            return stopped
+        why = why_held_up(self.state, patient=self.exchange.patient(time.monotonic()))
+        if not why or not self._nothing_to_wait_for():
+            return None
+        self.record([RunPaused(why=why)])
+        return "halted"

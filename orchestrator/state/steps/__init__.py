@@ -1,1 +1,0 @@
-"""One function for each event: the change it makes to the state."""
