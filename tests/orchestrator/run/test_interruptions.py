@@ -173,7 +173,7 @@ def test_a_models_limit_is_no_trouble_and_no_attempt_however_often() -> None:
     assert next_order(ONE, state, now=899.0) is None
     assert next_order(ONE, state, now=900.0) is not None
     shown = {one.task: one.detail for one in standing(ONE, state, now=200.0, live=True).tasks}
-    assert shown["a"] == f"waits until {clock(900.0, 200.0)} for the model's limit"
+    assert shown["a"] == f"waits until {clock(900.0, 200.0)} for the model's rate limit"
 
 
 def test_a_limit_whose_reset_has_passed_is_asked_less_and_less_often() -> None:
