@@ -95,8 +95,8 @@ def find_entry(settings: Settings, entry: str, gate: str | None, hub: str | None
         raise CannotRun(why)
     branches = [branch_of(state, one) for state in states for one in [*state.submitted][-8:]]
     latest = ", ".join(branches[-8:]) or "none yet"
-    who = kept[0].options.run if len(kept) == 1 else "any queue"
-    raise CannotRun(f"{who} has no entry '{entry}'; the latest are: {latest}")
+    where = f"{kept[0].options.run} has no entry" if len(kept) == 1 else "no queue has an entry"
+    raise CannotRun(f"{where} '{entry}'; the latest are: {latest}")
 
 
 def _matching(kept: Sequence[KeptRun], name: str) -> list[KeptRun]:

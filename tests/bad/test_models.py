@@ -81,7 +81,7 @@ def test_a_plan_that_nobody_here_can_do_is_refused_before_it_begins(bare: Premis
         bare.run(plan).is_refusal(2, "task 'one'", *words)
         assert not (bare.home / "runs").exists() or not list((bare.home / "runs").iterdir())
 
-    refused({"builtin": {}}, "there is no key for one", "set ANTHROPIC_API_KEY")
+    refused({"builtin": {}}, "needs a model, but no key is set", "set ANTHROPIC_API_KEY")
     refused({"builtin": {"model": "claude-opus"}}, "there is no model 'claude-opus'", "claude-opus-5-5")
     refused({"cli": "aider"}, "aider, which is not on PATH")
 

@@ -139,7 +139,7 @@ def _column(targets: Sequence[str]) -> int:
 
 
 def _stays_shut(target: str, trouble: Exception) -> None:
-    _note(f"the queue of {target} is not served, the others are: {_first_line(trouble)}; correct this and restart")
+    _note(f"the queue of {target} is not served (the others are): {_first_line(trouble)}; correct this and restart")
 
 
 def _left(targets: Sequence[str], gate: RunState, trouble: Exception) -> None:

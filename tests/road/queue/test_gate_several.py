@@ -57,7 +57,7 @@ def test_each_lands_on_its_own_branch_and_is_found_without_its_gate(gates: Two) 
     assert find_entry(home, "both", OTHER).kept.options.run == other.run
     with pytest.raises(CannotRun, match=f"of several queues; name one with --target: main, {OTHER}"):
         find_entry(home, "both", None)
-    with pytest.raises(CannotRun, match="taken in by any queue; the latest are"):
+    with pytest.raises(CannotRun, match="no queue has an entry 'nobody'; the latest are"):
         find_entry(home, "nobody", None)
     with pytest.raises(CannotRun, match=f"name one with --target: main, {OTHER}"):
         find_queue(home, None)
@@ -118,5 +118,5 @@ def _who_is_gone_now_stays_shut_alone(main: GateOf, other: GateOf) -> None:
     finally:
         other.hub.git("update-ref", f"refs/heads/{OTHER}", tip)
     assert ended.status == 2, ended
-    assert f"queue of {OTHER} is not served, the others are; {other.hub.path} has no branch" in ended.err, ended.err
+    assert f"queue of {OTHER} is not served (the others are): {other.hub.path} has no branch" in ended.err, ended.err
     assert "the queue of main in" in ended.out and "the queue has stopped" in ended.out, ended.out

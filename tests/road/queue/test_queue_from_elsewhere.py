@@ -114,7 +114,7 @@ def test_without_a_queue_at_work_that_is_said_and_the_entry_goes_on_when_one_sta
     gate.stop()
     branch(dennis, "topic/early")
     said = asked(dennis, "submit", "topic/early").out
-    assert "No queue is serving main now: 'topic/early' is queued, and will be picked up when one starts." in said
+    assert "No queue is serving main now: 'topic/early' is queued and will be picked up when one starts." in said
     status = asked(dennis, "status").out
     assert "No queue is serving main now" in status and "topic/early" in status
     waiting = dennis.start("queue", "submit", "topic/early", "--wait")
