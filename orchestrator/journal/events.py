@@ -1,5 +1,5 @@
 """
-What can happen in a run. The journal keeps these, in order, for ever; all state is folded from them.
+The events of a run. The journal keeps them in order, for ever, and all state is folded from them.
 
 An event states a fact with its evidence. Times are the journal's. Adding a field needs a default, changing the
 meaning of one needs a new event: journals of earlier versions must go on being read.

@@ -14,7 +14,7 @@ from forgepool.workers.schema.orders import Message
 
 
 class PersonRequest(Message):
-    """What a person asks of a run; without a task, of all its tasks."""
+    """A request of a person to a run; one without a task concerns all its tasks."""
 
     do: Literal[
         "cancel",
@@ -33,19 +33,19 @@ class PersonRequest(Message):
     """The last six of a gate alone: `go` ends a pause, or opens a gate that was shut."""
     task: str | None = None
     text: str = ""
-    """Of an answer; of `context`, the profile; of `reject` and `pause`, the reason; of `reclass`, the class."""
+    """The text of an answer; the profile of `context`, the reason of `reject` and `pause`, the class of `reclass`."""
     by: str = ""
-    """Who asks, where that is kept."""
+    """The name of the person, where it is kept."""
     grants: tuple[str, ...] = ()
     waive: tuple[str, ...] = ()
-    """Of `grant`: what the entry may change, and rules that are not applied to it."""
+    """For `grant`: paths the entry may change, and rules that are not applied to it."""
     candidate: str = ""
     """
-    Of `approve`, `reject` and an entry's `retry` and `grant`: the commit that was the candidate when it was said, of a
-    wave the target's tip; of no other does it hold.
+    The candidate at the time of an `approve`, `reject`, or an entry's `retry` or `grant`; of a wave, the target's tip.
+    The request holds for no other commit.
     """
     wave: bool = False
-    """Of `approve`: what has landed is meant, as a whole, and no task."""
+    """For `approve`: it means everything that has landed, as a whole, and no task."""
 
 
 def leave(run_folder: Path, request: PersonRequest) -> None:
@@ -60,7 +60,9 @@ def leave(run_folder: Path, request: PersonRequest) -> None:
 
 def discard(run_folder: Path) -> int:
     """
-    Throws away each `cancel` that came too late for a run that has ended; returns how many that were.
+    Delete each `cancel` that came too late for a run that has ended; return how many there were. Kept, it would be
+    granted when the run is reopened, and undo the next `retry`. The other requests reopen the run and are kept for the
+    next `resume`.
 
     Kept, it would be granted when somebody reopens the run, and undo the next `retry`. The others are the reopening:
     they are kept for the next `resume`.

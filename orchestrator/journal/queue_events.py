@@ -1,4 +1,4 @@
-"""What happens at a gate that is kept, and between it and a run that gives it its candidates."""
+"""The events of a merge queue, and of its exchange with a run that delegates candidates to it."""
 
 from typing import Annotated, Literal
 
@@ -25,16 +25,16 @@ class GateSign(Message):
 
 
 class Asks(Message):
-    """Who is to be told what becomes of a candidate."""
+    """The run that is to be told the outcome of a candidate."""
 
     run: Slug
     task: Slug
     number: Annotated[int, Field(ge=1, lt=10**9)]
-    """Of all givings of this task, whichever attempt made the candidate."""
+    """The number of this delegation of the task, over all attempts."""
 
 
 class Card(Message):
-    """What a run says of a candidate that it gives to a gate, or takes back."""
+    """The data a run sends with a candidate that it delegates to a queue, or takes back."""
 
     asks: Asks
     attempt: int
@@ -54,7 +54,7 @@ class Card(Message):
 
 
 class GateAnswer(Message):
-    """What has become of a candidate."""
+    """The outcome of a delegated candidate."""
 
     gate: str
     entry: str
@@ -66,12 +66,12 @@ class GateAnswer(Message):
     """With which it came into the target."""
     reason: ReasonPack | None = None
     proofs: tuple[str, ...] = ()
-    """What checks and reviewers said, a sentence each."""
+    """The words of checks and reviewers, a sentence each."""
     certificates: tuple[Certificate, ...] = ()
 
 
 class EntrySubmitted(Message):
-    """Somebody's commit stands in the train; there may have been an earlier one of that name, which is withdrawn."""
+    """A commit stands in the queue. An earlier entry of the same name is withdrawn."""
 
     kind: Literal["entry.submitted"] = "entry.submitted"
     task: str
@@ -89,18 +89,18 @@ class EntrySubmitted(Message):
     """Entries that have to land before it."""
     style: LandingStyle | None = None
     paths: tuple[str, ...] = ()
-    """What it changes; none where that is not known."""
+    """The paths it changes; none where they are not known."""
     grants: tuple[str, ...] = ()
     """Globs of what a person lets this very commit change, protected or not."""
     waive: tuple[str, ...] = ()
     """Rules of the scans that a person does not apply to it."""
     granted_by: str = ""
     card: Card | None = None
-    """What the run says of it that has given it; None where a person has, or a program."""
+    """The data of the run that delegated it; None for an entry of a person or a program."""
 
 
 class EntryRefused(Message):
-    """What was submitted does not stand in the train, and nothing has changed."""
+    """A submission is not taken into the queue, and nothing has changed."""
 
     kind: Literal["entry.refused"] = "entry.refused"
     name: str
@@ -109,11 +109,11 @@ class EntryRefused(Message):
     commit: str
     why: str
     asks: Asks | None = None
-    """Who wants to be told, where that is a run."""
+    """The run that waits for an answer, if one does."""
     out_of_turn: bool = False
     """Its number does not follow that of the giving before it: it is answered, and changes nothing for others."""
     word: Word = "refused"
-    """What the run is told."""
+    """The word that the run is told."""
 
 
 class EntryAnswered(Message):
@@ -126,28 +126,31 @@ class EntryAnswered(Message):
 
 
 class EntryGiven(Message):
-    """Of a run: the candidate is the gate's from now on. Durable before it is pushed, as often as that takes."""
+    """
+    A run delegates the candidate to the queue. The event is durable before the push, which is repeated until it
+    succeeds.
+    """
 
     kind: Literal["entry.given"] = "entry.given"
     task: str
     number: int
-    """Of the task's givings."""
+    """The number of this delegation of the task."""
     commit: str
     gate: str
-    """As it was known then."""
+    """The queue, as it was known then."""
     tip: str = ""
     """The target's, as it was known then."""
 
 
 class EntryRecalled(Message):
-    """Of a run: a person wants it back. It is the gate's until that has answered."""
+    """A run asks for the candidate back, for a person. It stays the queue's until the queue has answered."""
 
     kind: Literal["entry.recalled"] = "entry.recalled"
     task: str
 
 
 class EntryTold(Message):
-    """Of a run: what the gate says has become of it, found in the hub."""
+    """A run has found the queue's answer about the candidate in the hub."""
 
     kind: Literal["entry.told"] = "entry.told"
     task: str
@@ -157,12 +160,12 @@ class EntryTold(Message):
 
 
 class GateNoticed(Message):
-    """Of a run: which gate keeps its target, or that it is not heard of any more."""
+    """A run has noticed which queue serves its target, or that this queue is silent."""
 
     kind: Literal["gate.noticed"] = "gate.noticed"
     gate: str
     away: str = ""
-    """One sentence, for as long as nobody is heard of; empty where it stands."""
+    """One sentence, for as long as the queue is silent; empty where it serves."""
 
 
 class EntryHeld(Message):
@@ -197,7 +200,7 @@ class GateResumed(Message):
 
 
 class GateRuled(Message):
-    """What a person has set as the gate was opened, where that differs from before."""
+    """The settings a person gave as the queue was opened, where they differ from before."""
 
     kind: Literal["gate.ruled"] = "gate.ruled"
     rules: GateRules
@@ -220,7 +223,7 @@ class GateThawed(Message):
 
 
 class TipMoved(Message):
-    """Somebody else has moved the target; what lands from now on is composed on that, and nobody is blamed."""
+    """The target was moved from outside. Later landings are composed on the new tip, and no entry is blamed."""
 
     kind: Literal["tip.moved"] = "tip.moved"
     tip: str

@@ -1,4 +1,7 @@
-"""What a person has set of a gate as they opened it: journaled, so that whoever reads the journal goes by the same."""
+"""
+The settings a person gave a queue as they opened it. They are journaled, so that every reader of the journal follows
+the same ones.
+"""
 
 import re
 from bisect import bisect_left
@@ -27,7 +30,7 @@ class BadFreeze(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WeekSpan:
-    """Of the wall's clock; the end is no part of it."""
+    """A span of the week on the wall's clock; the end is no part of it."""
 
     begin: datetime
     end: datetime
@@ -109,7 +112,7 @@ class Freezes:
 @lru_cache(maxsize=64)
 def freezes(texts: tuple[str, ...], zone: str) -> Freezes:
     """
-    As a person wrote them; an empty zone is the machine's.
+    Parse freezes as a person wrote them; an empty zone is the machine's.
 
     Raises:
         BadFreeze: one of them is no time, or there is no such zone.
@@ -171,7 +174,7 @@ def _once(text: str, begin: re.Match[str], end: re.Match[str]) -> Once:
 
 
 def _date(side: re.Match[str]) -> date:
-    """Of the years that every machine's clock knows. Raises ValueError."""
+    """Parse a date within the years that every machine's clock knows. Raises ValueError."""
     if not 1971 <= (found := date.fromisoformat(side[1])).year <= 2999:
         raise ValueError(found)
     return found
@@ -196,7 +199,7 @@ class GateRules(Message):
     freezes: tuple[str, ...] = ()
     """Within which nothing but hotfixes lands, as they were written."""
     zone: str = ""
-    """Of the freezes; empty for that of the machine."""
+    """The zone of the freezes; empty for the machine's."""
     most_of_one: int | None = None
     """Entries of one submitter that may be in cars at once while others wait; None is no cap."""
 
@@ -205,7 +208,10 @@ class GateRules(Message):
         return freezes(self.freezes, self.zone).until(now) if self.freezes else None
 
     def clock(self, at: float) -> str:
-        """As the clock shows it that the freezes are of: `Mon 2026-11-23 08:00`, with the zone where one was named."""
+        """
+        Return the time in the zone of the freezes, such as `Mon 2026-11-23 08:00`, with the zone's name where one was
+        given.
+        """
         shown = datetime.fromtimestamp(at, freezes((), self.zone).zone).strftime("%a %Y-%m-%d %H:%M")
         return f"{shown} {self.zone}".rstrip()
 

@@ -1,4 +1,4 @@
-"""What happens to a run as a whole."""
+"""The events of a run as a whole."""
 
 from typing import Literal
 
@@ -19,15 +19,15 @@ class RunStarted(Message):
     tip: str
     """The target's commit when the run began."""
     gate_file: bool = False
-    """Whether the target had a gate file then; losing it later shuts the gate."""
+    """True if the target had a gate file then; losing it later pauses the queue."""
     sandbox: Level | None = None
-    """What holds commands, where they run on this machine; of other hosts each result says it."""
+    """The sandbox of commands on this machine; for other hosts each result says it."""
     gate: str = ""
     """The gate that keeps the target, to which candidates are given; empty for a train of its own."""
     assets: str = ""
     """The commit of the files beside the plan that tasks are given; empty where there are none."""
     base_first: bool = False
-    """The target is checked before the first call to a model that somebody pays for."""
+    """The target is checked before the first paid call to a model."""
 
 
 class RunResumed(Message):
@@ -35,7 +35,7 @@ class RunResumed(Message):
     tip: str
     sandbox: Level | None = None
     gate: str | None = None
-    """As of `RunStarted`; None where that stays as it was."""
+    """As in `RunStarted`; None where it is unchanged."""
 
 
 class RunPaused(Message):
@@ -128,7 +128,7 @@ class CheckSent(Message):
     """The car is coupled with this, and takes this place in the train; None for one that has a place, or wants none."""
     decisive: bool = True
     scopes: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    """Of entries of the car, the checks that what they change has to do with; without one, all."""
+    """By entry of the batch, the checks that its changes affect; an entry that is missing needs all checks."""
     issued_at: float
 
 
@@ -138,7 +138,7 @@ class CheckAnswered(Message):
     result: CheckResult
     ahead: tuple[str, ...] = ()
     car: tuple[str, ...] = ()
-    """What it is about, as far as it had not landed by then; empty for the task alone."""
+    """The entries it concerns, as far as they had not landed; empty for the task alone."""
 
 
 class CheckDoubted(Message):
@@ -149,7 +149,7 @@ class CheckDoubted(Message):
 
 
 class CheckCancelled(Message):
-    """Nobody wants to know any more what this trial would say."""
+    """The answer of this trial is no longer needed."""
 
     kind: Literal["check.cancelled"] = "check.cancelled"
     task: str
@@ -158,7 +158,7 @@ class CheckCancelled(Message):
 
 
 class CarDissolved(Message):
-    """Red, or out of time, with nobody else to doubt: its entries are tried in parts, behind all others."""
+    """A red or timed-out batch with no other suspect: its entries are tested in parts, behind all others."""
 
     kind: Literal["car.dissolved"] = "car.dissolved"
     car: tuple[str, ...]
@@ -179,10 +179,10 @@ class LandingIntended(Message):
     entries: tuple[str, ...] = ()
     """All that land with it, in order, the task itself last; empty for the task alone."""
     commits: tuple[str, ...] = ()
-    """What each of them is composed to."""
+    """The commits to which the entries are composed."""
     certificates: tuple[Certificate, ...]
     approvals: tuple[Approval | None, ...] = ()
-    """For each of them, whose word lets it land; None where nobody's is wanted."""
+    """For each entry, the approval that lets it land; None where none is needed."""
     issued_at: float
 
     @model_validator(mode="before")
@@ -224,14 +224,14 @@ class WaveAnswered(Message):
 
 
 class WaveReviewSent(Message):
-    """What has landed is reviewed as a whole, once all checks were green on it; nothing is let in meanwhile."""
+    """All landings are reviewed as a whole, once all checks were green on them; nothing lands meanwhile."""
 
     kind: Literal["wave_review.sent"] = "wave_review.sent"
     number: int
     message_id: str
     token: str
     base: str
-    """The target's commit before the first landing that nobody has passed as a whole yet."""
+    """The target's commit before the first landing that no integration review has passed."""
     tip: str
     tasks: tuple[str, ...]
     """Those that have landed since, in that order."""

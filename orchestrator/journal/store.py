@@ -21,7 +21,7 @@ from forgepool.worktrees.errors import InfrastructureError, UserError
 _LOOKS_LAST_S = 0.5
 """A reader holds the lock for microseconds, to see whether there is a writer; a writer waits that out."""
 VERSION = 1
-"""Of the event format; a journal written by a later one is refused, not misread."""
+"""The version of the event format. A journal of a later one is refused, not misread."""
 
 
 class JournalBusy(UserError):
@@ -112,7 +112,7 @@ def read(folder: Path, *, after: int = 0) -> Iterator[Recorded]:
 
 
 def is_being_written(folder: Path) -> bool:
-    """Whether an orchestrator holds this run now. Looking stands in no writer's way, and in no other reader's."""
+    """Tell whether an orchestrator holds this run now. The look blocks no writer and no other reader."""
     try:
         with (folder / "journal.lock").open() as seen:
             fcntl.flock(seen, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""What becomes of a task, and what is said of its candidate."""
+"""The events of a task and of its candidate."""
 
 from typing import Literal
 
@@ -20,9 +20,7 @@ class OrderSent(Message):
     overtook: tuple[str, ...] = ()
     """Higher-ranked tasks held up only by locks, which this start passes by."""
     reserved_usd: float | None = None
-    """
-    Of the run's budget, besides what is carried over; None where neither the run nor the task has a limit of that kind.
-    """
+    """The part of the run's budget it reserves, beyond what is carried over; None without a limit of that kind."""
     reserved_tokens: int | None = None
     resumes: int | None = None
     """The interrupted attempt it goes on from, on the base that one had."""
@@ -38,13 +36,13 @@ class MessageTaken(Message):
 
 
 class MessageLost(Message):
-    """Nobody works on it any more, and no answer came: not the task's failure."""
+    """No worker works on the message any more, and no answer came. This is not the task's failure."""
 
     kind: Literal["message.lost"] = "message.lost"
     message_id: str
     why: str
     used: SeenUse | None = None
-    """Of an order, what the hub knows of its use; None where that was not asked: then all that was reserved counts."""
+    """For an order, the use that the hub knows of; None where it was not asked: then the whole reservation counts."""
 
 
 class OrderAnswered(Message):
@@ -60,7 +58,7 @@ class PathsAsked(Message):
     task: str
     attempt: int
     number: int
-    """Of the asking, within the attempt, and in no order; the answer names it."""
+    """The number of the request within the attempt, in no order; the answer names it."""
     paths: tuple[str, ...]
 
 
@@ -73,11 +71,11 @@ class PathsGranted(Message):
     paths: tuple[str, ...]
     """Without those it held already."""
     number: int | None = None
-    """Of the asking; None in earlier journals, where only one could be open."""
+    """The number of the request; None in earlier journals, where only one could be open."""
 
 
 class PathsQueued(Message):
-    """Somebody in flight holds or reads some of these: the task holds them all from its next start on."""
+    """A task in flight holds or reads some of these paths; this task holds them all from its next start on."""
 
     kind: Literal["paths.queued"] = "paths.queued"
     task: str
@@ -113,7 +111,7 @@ class ProfileChosen(Message):
 
 
 class ContextRebuilt(Message):
-    """What an attempt's model is shown was rebuilt, or was to be and is not."""
+    """A rebuild of the conversation that an attempt's model is shown, or the reason why it was left."""
 
     kind: Literal["context.rebuilt"] = "context.rebuilt"
     task: str
@@ -122,13 +120,13 @@ class ContextRebuilt(Message):
     why: str
     changed: bool = True
     before_tokens: int
-    """Of the next request, as they were estimated."""
+    """Estimated tokens of the next request, before the rebuild."""
     after_tokens: int
     window_tokens: int
     calls: int = 0
     """To models, for a summary."""
     cost_usd: float | None = 0.0
-    """Of these."""
+    """US dollars for these calls."""
     dropped: tuple[int, ...] = ()
     """Steps whose results are not shown whole any more."""
     archive: str = ""
@@ -137,8 +135,8 @@ class ContextRebuilt(Message):
 
 ParkedFor = Literal["trouble", "question", "budget", "review"]
 """
-What a person is wanted for: infrastructure that fails on and on, an agent's question, a budget that is used, a review
-that nobody else can give.
+The reason a person is needed: repeated infrastructure failures, an agent's question, a used-up budget, a review that no
+model can give.
 """
 
 
@@ -153,13 +151,13 @@ class ReviewSent(Message):
     kind: Literal["review.sent"] = "review.sent"
     task: str
     number: int
-    """Of all reviews that were asked for the task."""
+    """The number of the review, over all reviews of the task."""
     message_id: str
     token: str
     base: str
     issued_at: float
     reserved_usd: float | None = None
-    """Of the run's budget, as for an order; None for a scripted reviewer."""
+    """The part of the run's budget it reserves, as for an order; None for a scripted reviewer."""
     reserved_tokens: int | None = None
 
 
@@ -223,11 +221,14 @@ class TaskCancelled(Message):
     kind: Literal["task.cancelled"] = "task.cancelled"
     task: str
     used: SeenUse | None = None
-    """Of the order under way; as for one that is lost."""
+    """The use of the order under way; as for one that is lost."""
 
 
 class TaskRetried(Message):
-    """A person asked for it: with `task.replied` the one way out of a terminal state, of which landed has none."""
+    """
+    A person asked for a retry. Beside `task.replied` it is the only way out of a terminal state, and a landed task has
+    none.
+    """
 
     kind: Literal["task.retried"] = "task.retried"
     task: str
@@ -261,7 +262,7 @@ class TaskRejected(Message):
     by: str
     reason: ReasonPack
     again: bool
-    """Whether it has an attempt left; else it has failed."""
+    """True if it has an attempt left; otherwise it has failed."""
 
 
 class CandidateRestored(Message):

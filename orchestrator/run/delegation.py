@@ -1,4 +1,4 @@
-"""What a run looks for in the hub, and puts there, as long as a gate has something of its own."""
+"""A run's refs in the hub while it delegates candidates to a queue."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -41,7 +41,7 @@ _MOST_TOLD = 100_000
 
 
 class UnreadableRef(Exception):
-    """What lies in the hub is none of ours, whoever has put it there."""
+    """A ref in the hub holds something that no run and no queue wrote."""
 
 
 def asks_of(state: RunState, task: TaskState) -> Asks:
@@ -49,12 +49,12 @@ def asks_of(state: RunState, task: TaskState) -> Asks:
 
 
 def entry_ref(state: RunState, task: TaskState) -> str:
-    """Where it is given."""
+    """Return the ref under which the candidate is submitted."""
     return submission_ref(state.target, entry_of(asks_of(state, task)))
 
 
 def card_of(course: PlanIndex, state: RunState, task: TaskState) -> Card:
-    """What the gate is told of it: all that the run itself would have asked a supervisor with."""
+    """Build the data for the queue: all that the run itself would have sent a supervisor."""
     planned, result = course.tasks[task.id], task.result
     return Card(
         asks=asks_of(state, task),
@@ -74,8 +74,8 @@ def card_of(course: PlanIndex, state: RunState, task: TaskState) -> Card:
 
 def give(course: PlanIndex, state: RunState, mirror: Mirror, task: TaskState, there: Mapping[str, CommitId]) -> bool:
     """
-    Whether the candidate, or the wish to have it back, lies in the hub now; the same object every time. `there` is what
-    lies where submissions do.
+    Put the candidate, or the request to have it back, into the hub; return whether it is there. The object is the same
+    every time. `there` maps the submission refs of the hub.
 
     Raises:
         MissingCommit: the hub has lost the candidate.
@@ -94,7 +94,8 @@ def give(course: PlanIndex, state: RunState, mirror: Mirror, task: TaskState, th
 
 def answer_to(state: RunState, mirror: Mirror, task: TaskState, blob: CommitId) -> GateAnswer | None:
     """
-    What the gate says of it, as far as the target bears it out; None where it does not, or says it of another.
+    Return the queue's answer about the task, as far as the target confirms it; None where it does not, or concerns
+    another.
 
     Raises:
         Unreadable: it is no answer.
@@ -112,8 +113,8 @@ def answer_to(state: RunState, mirror: Mirror, task: TaskState, blob: CommitId) 
 
 def _has_landed(state: RunState, mirror: Mirror, task: TaskState, said: GateAnswer) -> bool:
     """
-    The commit came into the target after the task was first given, and it is this task's: it contains the candidate, or
-    says of itself that this gate has landed this entry with it. Anybody who may push can name another.
+    Tell whether the commit came into the target after the task was first delegated, and is this task's: it contains the
+    candidate, or its message names this entry and queue. A pusher could name another task's commit.
     """
     commit, before = CommitId(said.commit), CommitId(task.given_on)
     if not is_contained(mirror, state.target, commit):
@@ -137,7 +138,7 @@ def read_sign(mirror: Mirror, target: str, blob: CommitId) -> GateSign:
 
 def standing_gate(mirror: Mirror, target: str) -> str:
     """
-    The gate that keeps the target by its own sign, be it up or not; empty where there is none.
+    Return the queue that serves the target by its own sign, whether up or not; empty where there is none.
 
     Raises:
         CannotRun: there is a sign, and nobody can tell whose.
@@ -155,7 +156,9 @@ def standing_gate(mirror: Mirror, target: str) -> str:
 
 
 def take_away(mirror: Mirror, state: RunState) -> None:
-    """What lies there still of a run that has ended: sent again, as its answer came. Raises GitFailed."""
+    """
+    Remove the submissions of a run that has ended, in case one was sent again as its answer came. Raises GitFailed.
+    """
     mine = [entry_ref(state, task) for task in state.tasks.values() if task.given]
     there = mirror.hub_refs(*mine) if mine else {}
     for ref, at in there.items():
@@ -189,12 +192,12 @@ the hub's ref alone. Twice as many after that, and so on; a gate that has it kno
 """
 _MOST_DOUBT_S = 960.0
 PATIENCE_S = 900.0
-"""Seconds for which a run with nothing else to do waits for a gate that nobody hears of."""
+"""Seconds for which an otherwise idle run waits for a silent queue."""
 
 
 @dataclass(slots=True)
 class HubExchange:
-    """What this process knows of the hub: lost with it, it is found out again."""
+    """This process's knowledge of the hub. It is lost with the process and can be found again."""
 
     mirror: Mirror
     heard: float
@@ -207,13 +210,12 @@ class HubExchange:
     _doubted: dict[str, tuple[CommitId, str]] = field(default_factory=dict)
     """By task, an answer that was not believed, and the target's tip then: by another it may be borne out."""
     _put: dict[tuple[str, int, bool], tuple[float, float]] = field(default_factory=dict)
-    """What lies in the hub, or has: a task's giving, and whether it is wanted back. When it is put again, and after how
-    many seconds more."""
+    """By task, delegation and direction: when it is put again, and after how many further seconds."""
 
     def read(self, state: RunState, now: float) -> Iterator[Event]:
         """
-        What the gate says, and whether it does. Whoever takes the next event has recorded the one before: what was not
-        recorded is read again.
+        Yield the queue's answers and its state as events. A caller that takes the next event has recorded the one
+        before; an unrecorded one is read again.
 
         Raises:
             GitFailed, MissingCommit: the hub cannot be asked.
@@ -248,14 +250,14 @@ class HubExchange:
                 crash_points.crash_here("entry.given.pushed")
 
     def _is_due(self, state: RunState, task: TaskState) -> bool:
-        """Whether it was not put yet, or nobody knows what has become of it."""
+        """Tell whether it was not put yet, or its fate is unknown."""
         put = self._put.get((task.id, task.given, task.recalled))
         unknown = task.told is None or task.recalled
         lies = entry_ref(state, task) in self._there
         return put is None or (unknown and not lies and self._looked >= put[0])
 
     def patient(self, now: float) -> bool:
-        """Whether a gate of which nothing is heard is waited for still."""
+        """Tell whether the run still waits for a silent queue."""
         return now < self.heard + PATIENCE_S
 
     def _noticed(self, state: RunState, sign: CommitId | None, now: float) -> list[GateNoticed]:
@@ -324,7 +326,10 @@ class ThroughLoop(Loop):
         Loop._turn(self)
 
     def _stopped(self) -> Ending | None:
-        """Also where nobody is heard of at the gate, or a person is wanted there, and nothing else is to be done."""
+        """
+        Return the run's ending. It also ends while the queue is silent or needs a person, and nothing else is left to
+        do.
+        """
         stopped = Loop._stopped(self)
         if stopped is not None or self.state.outstanding():
             return stopped

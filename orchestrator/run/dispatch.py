@@ -36,7 +36,10 @@ _FULL_PATHS = 2_000
 
 
 def priors(course: PlanIndex, state: RunState, planned: Task) -> tuple[Prior, ...]:
-    """Of what it needs and has landed, in the plan's order; once the bound is reached, without the claims."""
+    """
+    Return the results of the landed tasks it needs, in the plan's order; once the bound is reached, without their
+    claims.
+    """
     left = _ALL_CHARACTERS
     found = []
     for need in planned.needs:
@@ -69,7 +72,7 @@ _MAY_LIE_S = 3600.0
 _MOST_SIBLINGS = 100
 _MOST_FILES = 50
 _MOST_TOLD = 100
-"""Tasks of a wave of which its reviewer is told what they were to do."""
+"""The largest number of a wave's tasks that its reviewer is told about."""
 _MOST_CLAIMED = 20_000
 
 
@@ -120,7 +123,7 @@ def _assets(course: PlanIndex, state: RunState) -> Assets | None:
 
 
 def _limits(own: Limits, task: TaskState) -> Limits:
-    """The task's own, within what was reserved for this attempt besides what it carries over."""
+    """Return the task's limits, capped by the attempt's reservation and what it carries over."""
     use = task.uses.get(task.attempt, Use())
     return own.model_copy(
         update={
@@ -135,7 +138,7 @@ def _less(own: float | None, reserved: float | None) -> float | None:
 
 
 def check_request(course: PlanIndex, state: RunState, sent: Outstanding, *, now: float) -> CheckRequest:
-    """Of a trial; what has landed since it was decided upon is part of its base by now."""
+    """Build the request of a trial. Landings since its decision are part of its base."""
     trial, out = state.train.line.trials[sent.message_id], state.train.out[sent.message_id]
     car = [state.tasks[one] for one in trial.car]
     return CheckRequest(
@@ -178,7 +181,7 @@ def review_request(
 
 
 def wave_review_request(course: PlanIndex, state: RunState, sent: Outstanding, *, now: float) -> ReviewRequest:
-    """What has landed since somebody passed it as a whole; of those that change more meanwhile, the names."""
+    """Build the request to review all landings since the last one that was passed; beyond a bound, only their names."""
     own = state.wave_review
     answer, use = own.against, own.use or Use()
     return ReviewRequest(
@@ -223,7 +226,7 @@ def _landed_task(course: PlanIndex, task: TaskState) -> LandedTask:
 
 
 def _train(course: PlanIndex, state: RunState, sent: Outstanding, now: float) -> dict[str, Any]:
-    """What every request to the supervisor says."""
+    """Return the fields common to every request to the supervisor."""
     return {
         "request_id": sent.message_id,
         "token": sent.token,
@@ -241,7 +244,7 @@ def _train(course: PlanIndex, state: RunState, sent: Outstanding, now: float) ->
 
 
 def _siblings(course: PlanIndex, state: RunState, task: TaskState | None) -> Iterator[Sibling]:
-    """The other tasks under way of which it is known what they change."""
+    """Yield the other tasks under way whose changes are known."""
     others = (one for one in state.tasks.values() if one.phase in IN_FLIGHT and one is not task)
     for other in islice(others, _MOST_SIBLINGS):
         declared = course.tasks[other.id].files or ()
@@ -295,7 +298,7 @@ def _entry(course: PlanIndex, state: RunState, task: TaskState) -> EntryRef:
 
 
 def _landing_message(course: PlanIndex, state: RunState, task: TaskState, attempt: int) -> str:
-    """Of the commit on the target: what was done, and the trailers by which history is read again."""
+    """Return the message of the commit on the target: its subject, and the trailers by which history is read again."""
     planned, entry = course.tasks[task.id], state.submitted.get(task.id)
     agent = planned.agent.kind if entry is None else " ".join(entry.author.agent.split())
     by = f"Forgepool-By: {' '.join(entry.by.split())}\n" if entry is not None and entry.by else ""

@@ -24,7 +24,10 @@ from forgepool.worktrees.hub.mirror import Mirror, MissingCommit, open_mirror
 
 
 def wants_reviews(mirror: Mirror, tip: CommitId) -> bool:
-    """Whether the target's gate file demands reviews, whatever a plan says; of one that is wrong the gate will tell."""
+    """
+    Tell whether the target's gate file demands reviews whatever a plan says. A wrong file is left for the gate to
+    report.
+    """
     try:
         mirror.ensure(tip)
         text = read_file(mirror.git, tip, GATE_FILE)
@@ -46,7 +49,7 @@ class Hub:
     heads: dict[str, CommitId]
 
     def tip_for(self, plan: Plan) -> CommitId:
-        """Where the plan's target is, or would be created."""
+        """Return the tip of the plan's target, or the commit at which it would be created."""
         return self.heads.get(plan.target) or self.base_of(plan.base)
 
     def base_of(self, base: str | None) -> CommitId:
@@ -113,7 +116,7 @@ def _with_targets_review(plan: Plan, hub: Hub) -> Plan:
 
 
 def _target_and_base(path: Path) -> tuple[str, str | None]:
-    """What a plan says of them, before it can be read as a whole: a fan-out needs the tree they name."""
+    """Read target and base before the whole plan: a fan-out needs the tree they name."""
     said = read(path.read_text(encoding="utf-8"), str(path)).data
     if not isinstance(said, dict):
         return "", None

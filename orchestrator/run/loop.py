@@ -3,7 +3,7 @@ The run loop: answers and the clock become events, events become decisions, deci
 
 One thread, one journal. Each turn reads answers, looks after leases, takes in people's requests, and asks
 `decisions.decide` until it has nothing more to say. An event is journaled before the message it stands for is sent,
-so whatever dies, and whenever, the journal knows at least as much as anybody else.
+so whatever dies, and whenever, the journal knows as much as any other part.
 """
 
 import time
@@ -77,16 +77,16 @@ Ending = Literal["ended", "interrupted", "halted"]
 
 @dataclass(slots=True)
 class Wishes:
-    """What the person at the terminal has asked for by Ctrl-C."""
+    """The requests a person at the terminal makes by Ctrl-C."""
 
     drain: bool = False
     stop: bool = False
     untold: list[str] = field(default_factory=list)
-    """What is to be said of it, at the end of the turn: a signal comes in the middle of whatever is being drawn."""
+    """Lines to print at the end of the turn: a signal comes in the middle of drawing."""
 
 
 class Parts(Protocol):
-    """What a one-machine run started for itself."""
+    """The Redis and the workers that a one-machine run started for itself."""
 
     def mend(self) -> list[str]:
         """Starts again what has died, and names it."""
@@ -107,7 +107,7 @@ class Loop:
     listener: Callable[[RunState, Sequence[Recorded]], None]
     watch: LeaseWatch = field(default_factory=LeaseWatch)
     unfenced: set[str] = field(default_factory=set)
-    """Messages whose answers nobody waits for any more, which those who have them are to be told."""
+    """Messages whose answers are no longer needed; their holders are still to be told."""
     away: bool = False
     wait_s: float = WAIT_S
     """How long a turn waits for an answer."""
@@ -200,7 +200,7 @@ class Loop:
             self.record([PartRestarted(part=part) for part in restarted])
 
     def _untaken(self) -> set[str]:
-        """Messages nobody was seen to take: with Redis gone, gone too."""
+        """Return the messages no worker was seen to take; if Redis is gone, they are gone too."""
         return {one for one, sent in self.state.outstanding().items() if not self.state.holder(sent)}
 
     def _redis_away(self) -> None:
@@ -239,7 +239,7 @@ class Loop:
             self.link.reply(message.message_id, number, PathsAnswer(verdict=ask.verdict, why=ask.why))
 
     def _note_reviewer(self, event: Event) -> None:
-        """What happens to a task may make its review needless: whoever has that has begun to use something."""
+        """Note the reviewer at work: an event may make its review needless, and it has begun to use something."""
         task = self.state.tasks.get(getattr(event, "task", ""))
         if task is not None and task.review.message is not None:
             self._note_holder(task.review.message)
@@ -256,7 +256,7 @@ class Loop:
             self._lose(message)
 
     def _lose(self, message: Outstanding) -> None:
-        """A holder is gone: ask the hub whether it finished; if not, fence it and try anew. May raise GitFailed."""
+        """Handle a lost holder: ask the hub whether it finished; if not, fence it and retry. May raise GitFailed."""
         used = None
         events: list[Event] = []
         if message.kind == "order":
@@ -293,7 +293,7 @@ class Loop:
         return grant_request(self.course, self.state, request)
 
     def _with_use(self, event: TaskCancelled) -> TaskCancelled:
-        """What the attempt that it ends has used, where there is one, and the hub can be asked."""
+        """Add the use of the cancelled attempt, where there is one and the hub can be asked."""
         task = self.state.tasks[event.task]
         if task.phase != "running" or task.message is None:
             return event
@@ -305,7 +305,7 @@ class Loop:
         return event.model_copy(update={"used": used})
 
     def _note_holder(self, message: Outstanding) -> None:
-        """Who has taken it a moment ago has begun to use something."""
+        """Note the worker that has taken the message: it has begun to use something."""
         if self.state.holder(message):
             return
         holder = self.link.holders([message.message_id]).get(message.message_id)
@@ -352,7 +352,7 @@ class Loop:
         return slots(self.link.workers(), CHECKS, beside=LANDINGS)
 
     def _miss_workers(self) -> None:
-        """Says, once, that messages wait in a queue to which nobody listens."""
+        """Say, once, that messages wait in a queue to which no worker listens."""
         listened = {queue for worker in self.link.workers() for queue in worker.queues}
         wanted = {QUEUE[sent.kind] for sent in self.state.outstanding().values()}
         if not self.state.outstanding() and self.state.in_phase("pending") and not self.wishes.drain:
@@ -384,7 +384,7 @@ class Loop:
         self.watch.note_sent(sent.message_id)
 
     def _stopped(self) -> Ending | None:
-        """Whether the run ends here without being finished."""
+        """Return the ending of a run that stops here unfinished."""
         if self.wishes.stop or (self.wishes.drain and not self._held()):
             self.record([RunPaused(why="interrupted")])
             return "interrupted"
@@ -394,7 +394,7 @@ class Loop:
         return None
 
     def _held(self) -> bool:
-        """Whether a worker has a message in its hands; one that nobody has taken yet is sent again on resume."""
+        """Tell whether a worker holds a message; one that no worker has taken is sent again on resume."""
         return any(self.state.holder(sent) for sent in self.state.outstanding().values())
 
     def _nothing_to_wait_for(self) -> bool:

@@ -1,5 +1,6 @@
 """
-What the hub knows and the journal does not: answers that were lost on their way, landings nobody reported.
+Recovery of what the hub knows and the journal does not: lost answers, and landings that were not reported. The hub is
+asked, never Redis: a published result is adopted, and a marker means landed.
 
 The hub is asked, never Redis: a result that was published is adopted, a marker that exists means landed.
 """
@@ -44,7 +45,7 @@ _MAY_HAVE_LANDED = ("queued", "testing", "reviewing", "reviewed", "landing")
 
 def recover_events(state: RunState, mirror: Mirror) -> list[Event]:
     """
-    What the hub's refs say of tasks whose answers are missing. Raises GitFailed when the hub cannot be asked.
+    Return what the hub's refs say of tasks whose answers are missing. Raises GitFailed when the hub cannot be asked.
     """
     refs = mirror.hub_refs(run_refs(state.run))
     landing = state.train.landing
@@ -73,8 +74,8 @@ def recover_result(state: RunState, mirror: Mirror, task: TaskState) -> list[Eve
 
 def find_seen_use(course: PlanIndex, state: RunState, mirror: Mirror, task: TaskState) -> SeenUse | None:
     """
-    What the hub knows of the use of the attempt under way; None for agents of which it is given no transcript, and
-    where that cannot be read. Raises GitFailed when the hub cannot be asked.
+    Return the hub's knowledge of the use of the attempt under way; None for agents without a transcript, or an
+    unreadable one. Raises GitFailed when the hub cannot be asked.
     """
     if not isinstance(course.tasks[task.id].agent, BuiltinAgent):
         return None
@@ -110,8 +111,9 @@ def recover_landing(state: RunState, mirror: Mirror, task: TaskState) -> list[Ev
 
 def unless_landed(state: RunState, mirror: Mirror, events: Sequence[Event]) -> list[Event]:
     """
-    The same events, but for a task that is given up, begun anew or checked again, whose landing is in doubt and has
-    happened: that it has landed.
+    Return the same events, but `landed` for a task whose doubtful landing has happened, since a lander thought dead may
+    have been slow. Raises GitFailed when the hub cannot be asked: without its answer the task must not be given up, nor
+    done twice.
 
     A lander thought dead may have been slow. Raises GitFailed when the hub cannot be asked: without its answer the
     task may not be given up, nor done twice.
@@ -155,7 +157,7 @@ def _used(entries: Sequence[Entry]) -> Spent:
 
 
 def _largest_turn(entries: Sequence[Entry]) -> Spent:
-    """Of each kind the most that a turn used; a cost that is not known leaves what those with a price say."""
+    """Return, of each kind, the most that a turn used; an unknown cost leaves the sum of the priced ones."""
     turns = [_used([entry]) for entry in entries if isinstance(entry, TurnSaid) and entry.turn.role == "assistant"]
     return Spent(
         input_tokens=max((one.input_tokens for one in turns), default=0),

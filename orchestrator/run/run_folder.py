@@ -26,7 +26,7 @@ from forgepool.worktrees.errors import UserError
 
 
 class RunOptions(Message):
-    """What a run was started with; `resume` goes on with the same unless told otherwise."""
+    """The options a run was started with; `resume` uses the same unless told otherwise."""
 
     run: str
     hub: str
@@ -39,7 +39,7 @@ class RunOptions(Message):
     programs: str = ""
     """A folder put first on PATH for this run's workers."""
     own_train: bool = False
-    """Its candidates land by a train of its own, whoever keeps the target."""
+    """True if its candidates land by a train of its own, even where a queue serves the target."""
     gate: bool = False
     """It is a gate: its entries are in its journal, and no plan was ever written."""
 
@@ -74,7 +74,7 @@ class KeptRun:
 
     def amend(self, decide: Callable[[RunState], list[Event]]) -> tuple[RunState, list[Event]]:
         """
-        Journals what follows from the state of a run that nobody runs now; that state after it, and the events.
+        Journal what follows from the state of a run that is not running; return the state after it, and the events.
 
         Raises:
             JournalBusy: somebody runs it.
@@ -93,7 +93,7 @@ class KeptRun:
         return state, changes
 
     def plan_file_changed(self) -> bool:
-        """Whether the plan's file is no longer what this run was started from."""
+        """Tell whether the plan's file has changed since the run was started."""
         path = Path(self.options.plan_file)
         return path.is_file() and file_digest(path) != self.options.plan_file_digest
 
@@ -133,7 +133,7 @@ def keep(settings: Settings, options: RunOptions, plan: Plan) -> KeptRun:
 
 def find(settings: Settings, run: str | None) -> KeptRun:
     """
-    The run of that name, or of which it is the one beginning; the latest when there is no name.
+    Return the run of that name or unique prefix; without a name, the latest.
 
     Raises:
         NoSuchRun: there is none, or there are several.
@@ -161,7 +161,7 @@ def run_names(settings: Settings) -> Iterator[str]:
 
 
 def open_run(settings: Settings, run: str, *, with_course: bool = True) -> KeptRun:
-    """Of a gate the course is read from its journal; without it, for who reads that anyway, it has no entries."""
+    """Open a run. A queue's index is read from its journal, unless the caller reads the journal anyway."""
     folder = runs_folder(settings) / run
     try:
         options = RunOptions.model_validate_json((folder / "options.json").read_text())
@@ -224,7 +224,7 @@ def learn_durations(settings: Settings, plan: Plan) -> dict[str, float]:
 
 
 def _plan_name(run: Path) -> str | None:
-    """As the run's own copy of its plan has it; None for a folder that is no whole run."""
+    """Return the plan's name from the run's own copy; None for a folder that is no whole run."""
     try:
         return str(json.loads((run / "plan.json").read_text())["name"])
     except (OSError, ValueError, LookupError, TypeError):

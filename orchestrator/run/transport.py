@@ -65,7 +65,7 @@ class Link:
         return leases.holders(self.client, message_ids)
 
     def patient(self) -> bool:
-        """Whether leases may be missing for a reason other than their holders' death."""
+        """Tell whether leases may be missing for a reason other than their holders' death."""
         if self.client.set(self._epoch(), "1", nx=True, ex=_EPOCH_S):
             self._read_up_to = "0-0"
             self.give_grace()
@@ -94,7 +94,7 @@ class Link:
         wish_profile(self.client, self.run, task, profile)
 
     def idle(self, queue: str) -> bool:
-        """Whether nothing waits in a queue: what is not in a worker's hands either has got lost."""
+        """Tell whether a queue is empty: a message that no worker holds either is lost."""
         return broker.count_waiting(self.client, queue) == 0
 
     def workers(self) -> tuple[leases.Present, ...]:
@@ -126,7 +126,7 @@ QUEUE = {
 
 @dataclass(slots=True)
 class Findings:
-    """What one look has shown."""
+    """The findings of one look."""
 
     taken: list[Event] = field(default_factory=list)
     unsent: list[Outstanding] = field(default_factory=list)
@@ -135,13 +135,13 @@ class Findings:
 
 @dataclass(slots=True)
 class LeaseWatch:
-    """What has been seen so far."""
+    """The observations so far."""
 
     unsent: set[str] = field(default_factory=set)
-    """Journaled messages of which it is not known that Redis has got them."""
+    """Journaled messages that Redis is not known to have."""
     _sent_at: dict[str, float] = field(default_factory=dict)
     _seen: set[str] = field(default_factory=set)
-    """Messages somebody was seen to hold."""
+    """Messages that a worker was seen to hold."""
     _missing: set[str] = field(default_factory=set)
     """Messages whose holder was missing at the last look; their answers may be on their way."""
     _missed: dict[str, float] = field(default_factory=dict)
