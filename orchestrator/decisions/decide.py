@@ -1,5 +1,5 @@
 """
-What to do next: pure. Plan, state and free slots in; the next events out.
+The next step of a run, as a pure function: plan, state and free slots in, the next events out.
 
 The run loop journals the events, takes them into the state, sends the messages they stand for, and asks again until
 there are none. The simulator and the random-event tests ask the same function. No clock, queue, file or git here.
@@ -100,7 +100,7 @@ def _decided(course: PlanIndex, state: RunState) -> Sequence[Event]:
 
 
 def _settled(course: PlanIndex, state: RunState) -> list[Event]:
-    """What follows from answers: once more, failed, to a person, or on to the landing."""
+    """Decide on answers: retry, fail, ask a person, or go on to the landing."""
     events: list[Event] = []
     for task in state.tasks.values():
         match task.phase:

@@ -1,9 +1,9 @@
 """
-What to do next at the gate: the train's plan, as events. Pure.
+The next step at the gate: the train's plan, as events. Pure.
 
 The plan knows entries and trials; what else decides about an entry, its review and its troubles, is told to it here.
 While a landing is under way the plan is made as if it had succeeded, and nothing but trials follows from it: what is
-tried behind a landing that fails is of no use, and costs nobody anything else.
+tried behind a landing that fails is of no use, and costs no other entry anything.
 """
 
 from collections import Counter
@@ -95,7 +95,7 @@ def _line(course: PlanIndex, state: RunState, now: float) -> TrainQueue:
 
 
 def _frozen(state: RunState, now: float) -> set[str]:
-    """Who may not land before a freeze ends. Each is tried alone once, which is of use, and hotfixes pass it by."""
+    """Return the entries that may not land before a freeze ends. Each is tested alone once; hotfixes pass it by."""
     if state.rules.frozen_until(now) is None:
         return set()
     return {one for one in state.train.line.entries if state.submitted[one].klass != "hotfix"}
@@ -138,7 +138,7 @@ def _lacks_a_need(state: RunState, task: TaskState) -> bool:
 
 
 def _all_needed(course: PlanIndex, state: RunState, names: Iterable[str]) -> set[str]:
-    """These, and all that they need, be it through others."""
+    """Return these entries, and all that they need directly or through others."""
     found, left = set[str](), list(names)
     while left:
         one = left.pop()
@@ -186,8 +186,8 @@ class _Gate:
 
     def _makes_room(self, events: list[Event]) -> bool:
         """
-        For a car that is kept nowhere before its trial is sent: without that in the same breath, what was cancelled
-        for it would be begun anew, and cancelled again, for ever.
+        Cancel trials for a batch that is kept nowhere before its trial is sent. Both happen in the same turn, or the
+        cancelled ones would be started and cancelled again for ever.
         """
         return bool(self.coupled) and all(isinstance(one, CheckCancelled) for one in events)
 
@@ -235,7 +235,7 @@ class _Gate:
         )
 
     def _land(self, trial: Trial) -> list[Event]:
-        """Or, of those whose diff has changed where they stand now since somebody approved it, that they wait again."""
+        """Land the trial, or let entries wait again whose diff has changed since their approval."""
         tasks, result = [self.state.tasks[one] for one in trial.spec], self._result(trial.id)
         # The answer is of the spec as it was sent: those that have landed since stand before these in it.
         approvals = [self._approval(task, result, at) for at, task in enumerate(tasks, start=-len(tasks))]
@@ -250,8 +250,9 @@ class _Gate:
 
     def _apart(self, trial: Trial) -> Trial:
         """
-        What of a spec lands without those that the hub refused among others, or of these the first by itself: as much
-        of it as a trial of its own has shown. Where none has, all of it: that is as green as ever, and the hub answers.
+        Return the longest tested part of a spec before the first entry that the hub refused, or that entry by itself.
+
+        Without such a part return the whole spec: it is as green as ever, and the hub answers.
         """
         spec, doubted = trial.spec, self.state.train.doubted
         first = next((at for at, one in enumerate(spec) if one in doubted), len(spec))

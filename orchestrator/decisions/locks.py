@@ -1,9 +1,9 @@
 """
-Paths beyond the declared ones: who gets them, who waits, who is refused. Pure.
+Locks on paths beyond the declared ones: a request is granted, waits, or is refused. Pure.
 
-A candidate that touched undeclared paths waits until nobody else holds them, and enters the train with them. A running
+A candidate that touched undeclared paths waits until no other task holds them, and enters the train with them. A running
 attempt asks before it touches them, and is answered at once: free paths it holds from then on. Others its task wants
-from then on, the attempt ends, and the next one starts when they are free: nobody waits holding a slot, or a lock.
+from then on, the attempt ends, and the next one starts when they are free: no task waits with a slot or a lock in its hands.
 """
 
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
@@ -36,7 +36,9 @@ def waits_for(course: PlanIndex, state: RunState, task: TaskState) -> str | None
 
 
 def may_ask(course: PlanIndex, task_id: str) -> bool:
-    """Whether an attempt at this task may ask for paths: not where the plan forbids it to leave what it declared."""
+    """
+    Tell whether an attempt at this task may ask for paths: not where the plan forbids it to leave what it declared.
+    """
     return course.plan.scope == "extend" or course.declared[task_id] is None
 
 
@@ -86,7 +88,7 @@ def _is_path(path: str) -> bool:
 
 
 def _in_the_way(course: PlanIndex, state: RunState, task: TaskState, wanted: tuple[str, ...]) -> str | None:
-    """Who in flight holds one of these paths or, where reads block, reads one."""
+    """Return a task in flight that holds one of these paths or, where reads block, reads one."""
     paths = Globs.exactly(wanted)
     others = (one for one in state.tasks.values() if one.phase in IN_FLIGHT and one.id != task.id)
     stand = course.graph.stands_in_the_way
@@ -98,7 +100,7 @@ def _some(paths: tuple[str, ...]) -> str:
 
 
 def _holders(course: PlanIndex, state: RunState, task: TaskState) -> list[TaskState]:
-    """Who in flight holds what a candidate touched undeclared."""
+    """Return the tasks in flight that hold what a candidate touched undeclared."""
     return _holding(course, state, task, _outside(course, task))
 
 
@@ -111,7 +113,7 @@ def _holding(course: PlanIndex, state: RunState, task: TaskState, paths: tuple[s
 
 
 def _waits_on(course: PlanIndex, state: RunState, task: TaskState, wanted: TaskState) -> bool:
-    """Whether a candidate waits for another, be it through further candidates."""
+    """Tell whether a candidate waits for another, directly or through further candidates."""
     seen = {task.id}
     waiting = [task]
     while waiting:

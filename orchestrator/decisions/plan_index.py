@@ -26,7 +26,7 @@ class PlanIndex:
     """A plan, indexed for decisions. Built once a run."""
 
     serving: ClassVar[bool] = False
-    """It is a gate's: nobody works on its entries, and it never ends."""
+    """True for a queue: no worker works on its entries, and it never ends."""
 
     plan: Plan
     learned_s: Mapping[str, float]
@@ -45,7 +45,7 @@ class PlanIndex:
 
     @cached_property
     def paid(self) -> frozenset[str]:
-        """Tasks done by models that somebody pays for."""
+        """Return the tasks done by paid models."""
         return frozenset(task.id for task in self.plan.tasks if isinstance(task.agent, BuiltinAgent | CliAgent))
 
     @cached_property
@@ -62,11 +62,11 @@ class PlanIndex:
         )
 
     def wants_review(self, task: TaskState) -> bool:
-        """Whether its candidate may not land without an approval: the plan says so, or what was said of its target."""
+        """Tell whether its candidate needs an approval to land, by the plan or by the target's gate file."""
         return task.id in self.reviewed or task.reviewed
 
     def wants_person(self, task: TaskState) -> bool:
-        """Whether no reviewer's word lets it land, but a person's alone."""
+        """Tell whether only a person's approval lets it land."""
         review = self.plan.review
         return isinstance(review, PlanReview) and review.person and task.id in self.reviewed
 
@@ -77,7 +77,7 @@ class PlanIndex:
 
     @property
     def independence(self) -> Independence:
-        """What the plan asks of reviewers."""
+        """Return the independence that the plan asks of reviewers."""
         review = self.plan.review
         return review.independence if isinstance(review, PlanReview) else "other_family"
 
@@ -112,7 +112,7 @@ class PlanIndex:
         )
 
     def lock(self, task: TaskState) -> Globs | None:
-        """What a task in flight holds: its declared globs, and the paths it touched or was granted besides."""
+        """Return the lock of a task in flight: its declared globs, and the paths it touched or was granted."""
         declared = self.declared[task.id]
         if not task.extra:
             return declared
@@ -120,7 +120,7 @@ class PlanIndex:
         return extra if declared is None else declared | extra
 
     def touches(self, task: TaskState) -> Globs:
-        """What an interrupted task may have changed, as far as that is known, and what it is to hold next."""
+        """Return the known changes of an interrupted task, and the paths it holds next."""
         known = Globs.exactly((*task.interrupted_paths, *task.wanted))
         declared = self.declared[task.id]
         return known if declared is None else declared | known
@@ -129,7 +129,7 @@ class PlanIndex:
         return {task.id: self.lock(task) for task in state.tasks.values() if task.phase in IN_FLIGHT}
 
     def find_wanted_locks(self, state: RunState) -> dict[str, Globs]:
-        """What waiting tasks are to hold from their start besides what they declare."""
+        """Return the paths, beyond the declared ones, that waiting tasks hold from their start."""
         return {task.id: Globs.exactly(task.wanted) for task in state.in_phase("pending") if task.wanted}
 
     def budget(self, state: RunState) -> Budget:
@@ -141,7 +141,7 @@ class PlanIndex:
 
 
 _NOTHING = CommandAgent(run="true")
-"""Nobody works on an entry: it comes as it is."""
+"""A stand-in: no worker works on an entry, it comes as it is."""
 
 PeoplesReview = Literal["none", "review", "approval"]
 
@@ -152,7 +152,7 @@ class GateCourse(PlanIndex):
 
     entries: Mapping[str, EntrySubmitted]
     people: PeoplesReview = "none"
-    """What entries of people want besides their checks: nothing, a model's review, or a person's approval."""
+    """The requirement for people's entries beside their checks: none, a model's review, or a person's approval."""
 
     serving: ClassVar[bool] = True
 
@@ -162,7 +162,7 @@ class GateCourse(PlanIndex):
 
     @cached_property
     def reviewed(self) -> frozenset[str]:
-        """What models have made is reviewed, and what a run would not let land without."""
+        """Return the entries that need a review: those made by models, and those their run would not land without."""
         return frozenset(
             one
             for one, entry in self.entries.items()
@@ -190,7 +190,7 @@ def gate_course(plan: Plan, state: RunState, people: PeoplesReview = "none") -> 
 
 
 def _said(card: Card | None) -> dict[str, object]:
-    """What a run says of its task. It asks for more to be looked at, and lets nothing more in."""
+    """Return the run's own words on its task. They can ask for more scrutiny, never for less."""
     if card is None:
         return {}
     return {

@@ -26,7 +26,7 @@ from forgepool.workers.schema.error_lines import error_lines
 
 
 def is_check_due(course: PlanIndex, state: RunState) -> bool:
-    """Whether the run may neither let anything in nor end before the target was found green as a whole."""
+    """Tell whether the run must find the whole target green before it lets anything in, or ends."""
     wanted = course.plan.gate.wave
     if wanted is None or not (landed := len(list_landed_since(state))):
         return False
@@ -63,7 +63,7 @@ def request_all_checks(state: RunState, now: float, word: str, *, since: str, ta
 
 
 def give_up_check(state: RunState) -> list[GateHalted]:
-    """That infrastructure has failed it too often: what nobody could ask is not taken for green."""
+    """Give the check up after too many infrastructure failures: an unanswered question is not taken for green."""
     if state.wave.troubles < MOST_TROUBLES or state.halted:
         return []
     why = f"{landings_of(state.wave)}: infrastructure failed it {state.wave.troubles} times in a row, lastly: "
@@ -99,7 +99,7 @@ _CLAIM_CHARACTERS = 300
 
 
 def is_review_due(course: PlanIndex, state: RunState) -> bool:
-    """Whether the run may neither let anything in nor end before somebody has looked at what has landed."""
+    """Tell whether the landings need a review before the run lets anything in, or ends."""
     if course.integration_review == "never":
         return False
     if all(task.phase in TERMINAL for task in state.tasks.values()):
@@ -108,7 +108,10 @@ def is_review_due(course: PlanIndex, state: RunState) -> bool:
 
 
 def _is_due_now(course: PlanIndex, state: RunState) -> bool:
-    """In the middle of a run: of landings that a green wave has seen, and of which nobody was asked in vain."""
+    """
+    Tell whether a review is due in the middle of a run: the landings are green as a whole, and no request for them
+    failed.
+    """
     asked = max(state.wave_review.upto, state.wave_review.tried)
     if state.wave.upto <= asked:
         return False
@@ -117,7 +120,7 @@ def _is_due_now(course: PlanIndex, state: RunState) -> bool:
 
 
 def list_unreviewed(state: RunState) -> tuple[str, ...]:
-    """Tasks that have landed, and that nobody has passed as a whole."""
+    """Return the landed tasks that no integration review has passed."""
     return list_landed_after(state, state.wave_review.upto)
 
 
@@ -135,7 +138,7 @@ def next_look(course: PlanIndex, state: RunState, now: float) -> list[Event]:
 
 
 def _is_green(course: PlanIndex, state: RunState) -> bool:
-    """Whether all checks were green on the very tip, and nothing has landed since."""
+    """Tell whether all checks were green on the very tip, and nothing has landed since."""
     return state.tip == state.wave.since and not is_check_due(course, state)
 
 
@@ -184,7 +187,7 @@ def approve_landings(course: PlanIndex, state: RunState, *, tip: str, by: str) -
 
 
 def why_not_approve_landings(course: PlanIndex, state: RunState) -> str | None:
-    """What stands against a person's word on what has landed, to be read after the run's name; None where nothing."""
+    """Return why a person cannot approve the landings now, to be read after the run's name; None where they can."""
     if course.integration_review == "never":
         return "has nothing reviewed as a whole: its plan says no 'integration_review'"
     if not list_unreviewed(state):
@@ -192,7 +195,7 @@ def why_not_approve_landings(course: PlanIndex, state: RunState) -> str | None:
     own = state.wave_review
     asked = own.review.message is not None or own.against is not None or own.review.troubles
     if not asked and not is_review_due(course, state):
-        return "waits for nobody's word on what has landed: it has not come to that yet"
+        return "has no landings that wait for an approval yet"
     return None
 
 
@@ -227,7 +230,7 @@ def _found(course: PlanIndex, answer: Review) -> str:
 def _why_none(answer: Review) -> str:
     match answer.outcome:
         case "unreachable":
-            return f"can be given by nobody of another family than all its authors: {answer.detail}"
+            return f"has no reviewer of another family than all its authors: {answer.detail}"
         case "not_configured":
             return f"cannot be asked for as its reviewers are set: {answer.detail}"
         case "void":
@@ -239,7 +242,10 @@ def _why_none(answer: Review) -> str:
 
 
 def _used_up(course: PlanIndex, state: RunState) -> str | None:
-    """What is to be said of the budget, where too little of it is left and nothing may come back; None where enough."""
+    """
+    Return the sentence about a used-up budget, where too little is left and nothing may come back; None where enough
+    is.
+    """
     if not course.budget(state).capped or not needs_money(course) or may_come_back(state):
         return None
     ledger = course.ledger(state)

@@ -35,10 +35,9 @@ def again_or_stop(course: PlanIndex, task: TaskState, reason: ReasonPack) -> Tas
 
 def _met_another_landing(course: PlanIndex, task: TaskState, reason: ReasonPack) -> bool:
     """
-    Whether a command's candidate came back only because of what has landed since it began.
+    Tell whether a command's candidate came back only because of landings since it began.
 
-    A command makes the same of the same tree: trying again is of use where the tree is another one, and is then no
-    failure of its own.
+    A command does the same on the same tree. On another tree a retry is of use, and is no failure of its own.
     """
     by_command = isinstance(course.tasks[task.id].agent, CommandAgent) and not course.serving
     if not by_command or task.moved >= MOST_MOVES:
@@ -112,7 +111,7 @@ def _kind_of_check(result: CheckResult) -> ReasonKind:
 
 
 def _held(result: CheckResult, task: TaskState) -> list[ScanFinding]:
-    """What kept it out: what blocks, and what nobody was to look at."""
+    """Return the findings that kept it out: those that block, and those that no reviewer was to look at."""
     weights = {"blocks"} if task.reviewed else {"blocks", "attention"}
     return [one for one in result.findings if one.weight in weights and one.is_of(task.id)]
 
@@ -158,7 +157,7 @@ def review_finding_words(one: ReviewFinding) -> str:
 
 
 def one_line(text: str) -> str:
-    """What others say becomes part of a sentence, and never a line of its own: a card's lines are the harness's."""
+    """Put a foreign text on one line of a sentence: lines of their own are the harness's."""
     return " ".join(text.split())
 
 
@@ -190,7 +189,7 @@ def author_words(author: Author) -> str:
 
 
 def describe_checks(result: CheckResult) -> tuple[str, ...]:
-    """What the checks said, a sentence each."""
+    """Describe the checks' results, a sentence each."""
     said = [_certified(one) for one in result.certificates]
     said += [f"check {one} was red, then green on the same tree" for one in flaky_words(result)]
     said += [f"check {one.words}" for one in result.advice]
@@ -214,7 +213,7 @@ def reviewer_words(review: Review) -> str:
 
 
 def finding_lines(review: Review, threshold: Threshold) -> Iterator[str]:
-    """What it found: what is held against the candidate first, then what is not."""
+    """Yield the findings, first those that count against the candidate, then the others."""
     held = blocking(review.findings, threshold)
     for one in held:
         yield f"held: {_graded(one)}"
@@ -242,7 +241,7 @@ def _listed(tests: tuple[str, ...]) -> str:
 
 
 def author_in(course: PlanIndex, state: RunState, task: TaskState) -> Author:
-    """Of its candidate: as it was submitted to a gate, else as a worker has told."""
+    """Return the author of the candidate, as submitted to a queue or as the worker reported."""
     entry = state.submitted.get(task.id)
     if entry is not None:
         return entry.author
@@ -250,7 +249,7 @@ def author_in(course: PlanIndex, state: RunState, task: TaskState) -> Author:
 
 
 def author_of(planned: Task, result: WorkResult) -> Author:
-    """Who made the candidate. A model of which the worker tells no family may be anybody's."""
+    """Return the author. A model without a reported family could be of any family."""
     agent = planned.agent
     name = agent.program if isinstance(agent, CliAgent) else agent.kind
     unknown = () if isinstance(agent, CommandAgent) else ("unknown",)

@@ -1,4 +1,4 @@
-"""What a person's request changes in a run: pure."""
+"""Changes that a person's request makes in a run. Pure."""
 
 from collections.abc import Iterator
 
@@ -47,7 +47,7 @@ def reject(course: PlanIndex, state: RunState, task_id: str, *, by: str, why: st
 
 
 def why_not_approve(course: PlanIndex, state: RunState, task_id: str) -> str | None:
-    """What stands against approving it, to be read after its name; None where nothing does."""
+    """Return why it cannot be approved, to be read after its name; None where it can."""
     task = state.tasks[task_id]
     if task.phase == "landed":
         return f"has landed already, as {task.commit[:12]}"
@@ -63,7 +63,7 @@ def why_not_approve(course: PlanIndex, state: RunState, task_id: str) -> str | N
         return f"has no candidate to approve, it is {task.phase}"
     if task.phase in IN_FLIGHT or (task.phase == "needs_human" and _waits_for_word(task)) or _overruled(task):
         return None
-    return f"is {task.phase} for another reason than its review: {task.detail}; begin it anew with `forgepool retry`"
+    return f"is {task.phase} for another reason than its review: {task.detail}; to start it again: `forgepool retry`"
 
 
 def why_not_reject(state: RunState, task_id: str) -> str | None:
@@ -96,13 +96,13 @@ def restore_approved(course: PlanIndex, state: RunState) -> list[Event]:
 
 
 def _waits_for_word(task: TaskState) -> bool:
-    """Parked with a candidate that nobody has judged against."""
+    """Tell whether it is parked with a candidate that was not judged unfavourably."""
     judged = any(reason.attempt == task.made_by for reason in task.reasons)
     return task.parked_for in ("review", "budget") and bool(task.candidate) and not judged
 
 
 def _overruled(task: TaskState) -> bool:
-    """Whether its last candidate was given up for nothing but somebody's word."""
+    """Tell whether its last candidate was given up only because a reviewer or a person objected."""
     if task.phase not in ("failed", "pending") or not task.reasons:
         return False
     last = task.reasons[-1]
@@ -146,7 +146,7 @@ def overtaken(state: RunState, request: PersonRequest) -> str | None:
 
 
 def may_choose_profile(course: PlanIndex, state: RunState, task_id: str) -> bool:
-    """Where a conversation is shown to a model, or will be; one that waits for a person goes on some time."""
+    """Tell whether a conversation is shown to a model, or will be; a task that waits for a person goes on later."""
     phase = state.tasks[task_id].phase
     return course.tasks[task_id].agent.kind in CONVERSING and (phase not in TERMINAL or phase == "needs_human")
 
@@ -199,7 +199,7 @@ def _may_cancel(state: RunState, task_id: str) -> bool:
 
 
 def _called_off(state: RunState, task_id: str) -> TaskCancelled | EntryRecalled:
-    """What a gate has is asked back: it may be landing it just now."""
+    """Cancel the task. A delegated one is asked back from the queue, which may be landing it just now."""
     return EntryRecalled(task=task_id) if state.tasks[task_id].phase == "given" else TaskCancelled(task=task_id)
 
 

@@ -1,5 +1,5 @@
 """
-From an answer to the events it leads to: pure. An answer nobody waits for leads to none.
+From an answer to the events it leads to. Pure. An unexpected answer leads to none.
 
 Every answer is told by id and token: one given to an earlier sending of the same id is not taken for the present one.
 """
@@ -36,7 +36,7 @@ Answer = MessageStarted | replies.PathRequest | ContextTold | WorkResult | Doubt
 
 
 def receive_answer(course: PlanIndex, state: RunState, answer: Answer) -> list[Event]:
-    """What an answer changes; empty for one that comes too late, twice, or unasked."""
+    """Return the events of an answer; none for one that comes too late, twice, or unasked."""
     match answer:
         case MessageStarted():
             return _taken(state, answer)
@@ -110,7 +110,7 @@ def _task_of_order(state: RunState, result: WorkResult) -> str | None:
 
 def _may_adopt(course: PlanIndex, state: RunState, task_id: str, result: WorkResult) -> bool:
     """
-    Whether a late candidate of a lost attempt may stand in for the attempt under way.
+    Tell whether a late candidate of a lost attempt may stand in for the attempt under way.
 
     It may while no newer one has finished; a task that waits must be free to start, since adopting it takes its lock.
     An attempt that was judged before is over, and so is one that a person was asked about, has cancelled, or has had
@@ -153,7 +153,7 @@ def _doubted(state: RunState, note: Doubt) -> list[Event]:
 
 
 def _wave(state: RunState, result: CheckResult) -> list[Event]:
-    """The target is red as a whole: who landed since it was green last is named, and nobody blamed."""
+    """Report a target that is red as a whole: name the landings since it was last green, and blame none of them."""
     answered: list[Event] = [WaveAnswered(result=result)]
     if state.wave.tasks and result.verdict not in ("green", "infrastructure"):
         answered.append(GateHalted(why=f"{landings_of(state.wave)}: {result.detail or result.verdict}"))

@@ -14,7 +14,7 @@ from forgepool.orchestrator.state.task import TaskState
 from forgepool.workers.schema.orders import Limits, Spent, WorkResult
 
 _ROUNDED_USD = 1e-5
-"""What is reserved is rounded down; that much less is no cut."""
+"""Reservations are rounded down; a difference this small is no cut."""
 
 
 def next_orders(course: PlanIndex, state: RunState, now: float, slots: int) -> list[OrderSent]:
@@ -92,7 +92,10 @@ def park_for_budget(course: PlanIndex, state: RunState, task: TaskState, result:
 
 
 def short_of_budget(course: PlanIndex, state: RunState, task: TaskState) -> str | None:
-    """What of the budget a task waits for that could start otherwise, in a few words; None where there is enough."""
+    """
+    Return, in a few words, the missing part of the budget for a task that could start otherwise; None where there is
+    enough.
+    """
     if task.id not in course.paid or not course.budget(state).capped or task.restorable:
         return None
     if _Purse(course, state, 1).take(task) is not None:
@@ -107,7 +110,7 @@ def short_of_budget(course: PlanIndex, state: RunState, task: TaskState) -> str 
 
 
 def sum_earlier_use(course: PlanIndex, state: RunState, task: TaskState) -> Spent:
-    """What the task's next order will find used already."""
+    """Return the use that the task's next order starts from."""
     return find_carried_use(task.uses, find_resumable_attempt(course, state, task))
 
 
@@ -195,7 +198,7 @@ def find_resumable_attempt(course: PlanIndex, state: RunState, task: TaskState) 
 
 
 class _Purse:
-    """What is left of the budget while orders are decided on. Without a cap nothing is added up."""
+    """The rest of the budget while orders are decided on. Without a cap nothing is added up."""
 
     def __init__(self, course: PlanIndex, state: RunState, free: int) -> None:
         self._course, self._state = course, state
@@ -205,7 +208,7 @@ class _Purse:
         self._last = not may_come_back(state)
 
     def take(self, task: TaskState) -> Reservation | None:
-        """What the task's next order may use; None where that is not to be had now."""
+        """Reserve for the task's next order; None where that is not possible now."""
         limits = self._course.tasks[task.id].limits
         if task.id not in self._course.paid:
             return Reservation()
@@ -222,7 +225,7 @@ class _Purse:
 
 
 def may_come_back(state: RunState) -> bool:
-    """Whether an order or a review is under way whose reservation may turn out to be more than it used."""
+    """Tell whether an order or a review is under way whose reservation may turn out to be more than it used."""
     orders = (task.uses.get(task.attempt) for task in state.in_phase("running"))
     reviews = (task.review.uses.get(task.review.sent) for task in state.tasks.values() if task.review.message)
     whole = state.wave_review.use if state.wave_review.review.message else None

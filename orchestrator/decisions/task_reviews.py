@@ -49,7 +49,7 @@ def needs_money(course: PlanIndex) -> bool:
 
 
 def limits(course: PlanIndex) -> Limits:
-    """Of a review as a whole, where its policy limits one conversation: each reviewer has one, and a judge."""
+    """Return the limits of a whole review. Its policy limits one conversation; each reviewer and the judge have one."""
     policy = course.review_policy
     conversations = policy.reviewers + (policy.reviewers > 1)
     one = policy.limits
@@ -77,7 +77,7 @@ def out_of_budget_for_review(course: PlanIndex, state: RunState) -> list[TaskPar
 
 
 def short_of_budget_for_review(course: PlanIndex, state: RunState) -> bool:
-    """Whether a review that could be asked for otherwise waits for money."""
+    """Tell whether a review that could be requested otherwise waits for money."""
     if not needs_money(course) or not course.budget(state).capped:
         return False
     return course.ledger(state).reserve(limits(course), useful=1, last=not may_come_back(state)) is None
@@ -109,7 +109,7 @@ def give_up_review(course: PlanIndex, state: RunState, task: TaskState) -> list[
 
 
 def after_review(course: PlanIndex, state: RunState, task: TaskState, review: Review) -> Event:
-    """What follows from an answer that is no pass."""
+    """Return the event that follows from a review that did not pass."""
     match review.outcome:
         case "failed" | "conflict":
             reason = reason_of_review(review, course.review_policy.threshold, task)
@@ -134,7 +134,7 @@ def by_hand(state: RunState, task: TaskState) -> str:
     where = f"{state.run} {task.id}"
     return (
         f"forgepool approve {where} --by NAME lets {task.candidate[:12]} land, "
-        f"forgepool reject {where} REASON --by NAME gives it back, forgepool retry {where} begins it anew"
+        f"forgepool reject {where} REASON --by NAME gives it back, forgepool retry {where} starts it again"
     )
 
 
@@ -167,7 +167,7 @@ def _review(state: RunState, task: TaskState, now: float, reserved: Reservation)
 
 
 def _cut_by_budget(course: PlanIndex, state: RunState, task: TaskState, review: Review) -> bool:
-    """Whether it was the run's budget that left it so little, and not a limit of the review's own."""
+    """Tell whether the run's budget cut it short, and not a limit of the review's own."""
     own, use = limits(course), task.review.uses.get(task.review.sent)
     if use is None or not course.budget(state).capped or not needs_money(course):
         return False

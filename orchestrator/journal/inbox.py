@@ -63,9 +63,6 @@ def discard(run_folder: Path) -> int:
     Delete each `cancel` that came too late for a run that has ended; return how many there were. Kept, it would be
     granted when the run is reopened, and undo the next `retry`. The other requests reopen the run and are kept for the
     next `resume`.
-
-    Kept, it would be granted when somebody reopens the run, and undo the next `retry`. The others are the reopening:
-    they are kept for the next `resume`.
     """
     late = [path for path, request in waiting(run_folder) if request.do == "cancel"]
     for path in late:

@@ -35,7 +35,7 @@ class RunResumed(Message):
     tip: str
     sandbox: Level | None = None
     gate: str | None = None
-    """As in `RunStarted`; None where it is unchanged."""
+    """The queue, as in `RunStarted`; None where it is unchanged."""
 
 
 class RunPaused(Message):

@@ -141,7 +141,7 @@ def standing_gate(mirror: Mirror, target: str) -> str:
     Return the queue that serves the target by its own sign, whether up or not; empty where there is none.
 
     Raises:
-        CannotRun: there is a sign, and nobody can tell whose.
+        CannotRun: there is a sign that cannot be read.
         GitFailed: the hub could not be asked.
     """
     ref = sign_ref(target)
@@ -150,8 +150,8 @@ def standing_gate(mirror: Mirror, target: str) -> str:
         return "" if at is None else read_sign(mirror, target, at).gate
     except UnreadableRef as strange:
         raise CannotRun(
-            f"what lies at {ref} in {without_password(mirror.hub)} is no sign of a gate that this version can read; "
-            "keep the gate again with this one, remove the ref if nobody keeps the branch, or say --own-train"
+            f"what lies at {ref} in {without_password(mirror.hub)} is no queue's sign that this version can read; "
+            "serve the queue again with this version, remove the ref if no queue serves the branch, or say --own-train"
         ) from strange
 
 

@@ -1,9 +1,9 @@
 """
 The run loop: answers and the clock become events, events become decisions, decisions become messages.
 
-One thread, one journal. Each turn reads answers, looks after leases, takes in people's requests, and asks
-`decisions.decide` until it has nothing more to say. An event is journaled before the message it stands for is sent,
-so whatever dies, and whenever, the journal knows as much as any other part.
+One thread, one journal. Each turn reads answers, watches leases and takes in people's requests. Then it asks
+`decisions.decide` until there are no more events. An event is journaled before the message it stands for is sent,
+so whatever dies, the journal knows as much as any other part.
 """
 
 import time

@@ -1,8 +1,6 @@
 """
 Recovery of what the hub knows and the journal does not: lost answers, and landings that were not reported. The hub is
 asked, never Redis: a published result is adopted, and a marker means landed.
-
-The hub is asked, never Redis: a result that was published is adopted, a marker that exists means landed.
 """
 
 import hashlib
@@ -114,9 +112,6 @@ def unless_landed(state: RunState, mirror: Mirror, events: Sequence[Event]) -> l
     Return the same events, but `landed` for a task whose doubtful landing has happened, since a lander thought dead may
     have been slow. Raises GitFailed when the hub cannot be asked: without its answer the task must not be given up, nor
     done twice.
-
-    A lander thought dead may have been slow. Raises GitFailed when the hub cannot be asked: without its answer the
-    task may not be given up, nor done twice.
     """
     return settle_events(state, events, lambda task: recover_landing(state, mirror, task))
 

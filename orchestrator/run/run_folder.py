@@ -77,7 +77,7 @@ class KeptRun:
         Journal what follows from the state of a run that is not running; return the state after it, and the events.
 
         Raises:
-            JournalBusy: somebody runs it.
+            JournalBusy: a process runs it.
             JournalUnreadable: as `state`.
         """
         journal = Journal(self.folder)

@@ -1,7 +1,7 @@
 """
 The run's connection to its workers through Redis: messages out, answers in, leases watched.
 
-Redis may go away and come back, empty or not. While it is away nobody is declared lost; when it has come back
+Redis may go away and come back, empty or not. While it is away no worker is declared lost; when it has come back
 without its data, holders get the time to take their leases again.
 """
 

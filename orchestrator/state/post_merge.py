@@ -15,10 +15,8 @@ from forgepool.supervisor.messages import CheckResult, PersonApproval, Review
 
 def fit_to_build_on(result: CheckResult) -> bool:
     """
-    Return whether work on a target of which this was said can land at all.
-
-    Tests that are known to fail on it are held against nobody. Where a check fails by its exit status alone, only work
-    that makes it green can land.
+    Tell whether work on a target with this result can land at all. Tests that are known to fail on it count against no
+    task. Where a check fails by its exit status alone, only work that makes it green can land.
     """
     if result.verdict == "base_red":
         return all(one.how == "exit" and one.tests for one in result.failures)
@@ -38,7 +36,10 @@ class WaveState:
     base: str = ""
     """The tip that the last one is about."""
     asked_since: str = ""
-    """From where it is told: `since`, or where others have moved a green target, what nobody has passed as a whole."""
+    """
+    The commit from which it was requested: `since`, or the start of what no review has passed where others moved a
+    green target.
+    """
     tasks: tuple[str, ...] = ()
     message: Outstanding | None = None
     holder: str = ""
@@ -46,9 +47,9 @@ class WaveState:
     not_before: float = 0.0
     detail: str = ""
     green: CheckResult | None = None
-    """What was said of the target when it was found green last."""
+    """The result that last found the target green."""
     base_first: bool = False
-    """The target is checked before the first call to a model that somebody pays for."""
+    """The target is checked before the first paid call to a model."""
     base_known: bool = False
     """The target is fit to be built on, or a person has read that it is not and goes on."""
     base_red: CheckResult | None = None
@@ -56,12 +57,12 @@ class WaveState:
 
     @property
     def holds_models(self) -> bool:
-        """Whether calls to models that somebody pays for wait for an answer about the target, or for a fix."""
+        """Tell whether paid calls to models wait for an answer about the target, or for a fix."""
         return self.base_first and not self.base_known
 
     @property
     def base_wanted(self) -> bool:
-        """Whether nothing is known of the target yet, and it is to be asked."""
+        """Tell whether the target is still unknown and has to be checked."""
         return self.holds_models and self.base_red is None
 
     def note_sent(self, event: e.WaveSent, number: int) -> None:
@@ -122,13 +123,13 @@ class WaveReviewState:
     review: ReviewState = field(default_factory=ReviewState)
     """The messages, what they used, and the last answer that says anything of the wave up to `tip`."""
     since: str = ""
-    """The target's commit before the first landing that nobody has passed as a whole; empty where there is none."""
+    """The target's commit before the first landing that no integration review has passed; empty where there is none."""
     anchor: str = ""
     """The tip that was passed last, or with which the run began."""
     upto: int = 0
     """Number of the event up to which landings were passed as a whole."""
     tried: int = 0
-    """Number of the event up to which somebody was asked in vain."""
+    """The number of the event up to which a request found no reviewer."""
     landed: int = 0
     """Number of the event with which something landed last."""
     asked_at: int = 0
@@ -138,7 +139,7 @@ class WaveReviewState:
 
     @property
     def use(self) -> Use | None:
-        """What the last one was promised, and has used."""
+        """Return the reservation and the use of the last review."""
         return self.review.uses.get(self.review.sent)
 
     @property
@@ -196,7 +197,7 @@ class WaveReviewState:
         self._pass(number, event.tip)
 
     def resume(self) -> None:
-        """Who could not be asked then may be there now; a verdict stands."""
+        """Forget failed requests, as a reviewer may be there now; a verdict stands."""
         self.review.calm()
         if self.against is not None and self.against.outcome != "failed":
             self.review.answer, self.tried = None, 0

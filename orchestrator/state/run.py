@@ -35,33 +35,33 @@ class RunState:
     wave: WaveState = field(default_factory=WaveState)
     wave_review: WaveReviewState = field(default_factory=WaveReviewState)
     budget: Budget | None = None
-    """As a person has set it since; None is the plan's."""
+    """The budget a person has set since; None is the plan's."""
     submitted: dict[str, e.EntrySubmitted] = field(default_factory=dict)
+    """In a queue: its entries, as they were submitted last."""
     lost: frozenset[str] = frozenset()
-    """Entries that have landed, and that somebody has taken out of the target since."""
-    """Of a gate: its entries, as they were submitted last."""
+    """Landed entries that were taken out of the target later."""
     refused: dict[str, e.EntryRefused] = field(default_factory=dict)
-    """Of a gate: what was submitted last under a name and not taken in."""
+    """In a queue: the last submission under a name, where it was not taken in."""
     out_of_turn: dict[tuple[str, int], e.EntryRefused] = field(default_factory=dict)
-    """Of a gate: by name and number, givings that came out of turn, until they are answered."""
+    """In a queue: by name and number, delegations that came out of turn, until they are answered."""
     held: set[str] = field(default_factory=set)
-    """Of a gate: entries that a person keeps where they are."""
+    """In a queue: entries that a person holds where they are."""
     paused: str = ""
-    """Of a gate: why nothing is tested and nothing lands; empty where a person has not paused it."""
+    """In a queue: why nothing is tested and nothing lands; empty where a person has not paused it."""
     rules: GateRules = field(default_factory=GateRules)
-    """Of a gate, as a person has set them."""
+    """In a queue: the rules a person has set."""
     answered: dict[str, tuple[int, Word]] = field(default_factory=dict)
-    """Of a gate: by entry, what the run that has given it was told of it last, with the number of the giving."""
+    """In a queue: by entry, the last answer to the run that delegated it, with the number of the delegation."""
     assets: str = ""
     """The commit of the files beside the plan that tasks are given; empty where there are none."""
     gate: str = ""
-    """Of a run: the gate that keeps its target, where candidates are given to it; empty for a train of its own."""
+    """In a run: the queue that serves its target and takes its candidates; empty for a train of its own."""
     gate_away: str = ""
-    """Of a run: one sentence, where that gate is not heard of any more."""
+    """In a run: one sentence, while that queue is silent."""
     halted: str = ""
     halted_by_infrastructure: bool = False
     halted_by_review: bool = False
-    """Of a wave: a person's word opens the gate again."""
+    """The integration review halted it; a person's approval reopens the gate."""
     finished: bool = False
     number: int = 0
     at: float = 0.0
@@ -71,7 +71,7 @@ class RunState:
         return cls(tasks={one: TaskState(id=one) for one in tasks})
 
     def outstanding(self) -> dict[str, Outstanding]:
-        """By message id, what somebody owes an answer to."""
+        """Return, by message id, the messages whose answers are due."""
         asked = (task for task in self.tasks.values() if task.message is not None or task.review.message is not None)
         owed = {one.message_id: one for task in asked for one in task.messages}
         of_waves = (one for one in (self.wave.message, self.wave_review.review.message) if one is not None)
@@ -89,7 +89,7 @@ class RunState:
         return task.review.holder if message.kind == "review" else task.holder
 
     def messages_about(self, event: e.Event) -> tuple[Outstanding, ...]:
-        """What is owed of that of which the event tells, of which alone it can make answers needless."""
+        """Return the messages about the event's subject; only their answers can become needless by it."""
         task = self.tasks.get(getattr(event, "task", ""))
         if task is not None:
             return (*task.messages, *self.train.messages())
@@ -99,7 +99,7 @@ class RunState:
         return tuple(self.outstanding().values()) if of_any else ()
 
     def uses(self) -> Iterator[Use]:
-        """What everything that models do in this run was promised, and has used."""
+        """Yield the reservation and the use of all work that models do in this run."""
         for task in (*self.tasks.values(), *self.removed.values()):
             yield from task.uses.values()
             yield from task.review.uses.values()

@@ -16,7 +16,7 @@ MessageKind = Literal["order", "check", "review", "landing", "wave", "wave_revie
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outstanding:
-    """A message somebody owes an answer to."""
+    """A message whose answer is due."""
 
     message_id: str
     token: str
@@ -36,7 +36,8 @@ def pause_s(times: int) -> float:
 
 def is_pausing(not_before: float, now: float) -> bool:
     """
-    Whether a pause after failures goes on. One that would be longer than any is over: the clock was set back since.
+    Tell whether a pause after failures goes on. A pause longer than any possible one is over: the clock was set back
+    since.
     """
     return now < not_before <= now + _LONGEST_PAUSE_S
 
@@ -49,7 +50,7 @@ Verdicts on one candidate. Who lands meanwhile may change the diff around its li
 
 @dataclass(slots=True, kw_only=True)
 class ReviewState:
-    """Of one task; all but `sent` and `uses` is about its present candidate."""
+    """The review of one task; all but `sent` and `uses` is about its present candidate."""
 
     sent: int = 0
     """Reviews asked for so far; numbers the next one."""
@@ -86,7 +87,7 @@ class ReviewState:
         self.detail = ""
 
     def puts_off(self, result: Review, at: float) -> bool:
-        """Whether the answer says nothing of the change, so that it is asked for again."""
+        """Tell whether the answer says nothing about the change, so that it is requested again."""
         if result.outcome != "infrastructure":
             self.calm()
             return False
@@ -109,7 +110,7 @@ class ReviewState:
         self.not_before = self.limit_until = max(until, at + pause_s(self.waits))
 
     def let_go(self) -> None:
-        """Nobody waits for the review under way any more; what it may have used stays counted."""
+        """Drop the review under way; its possible use stays counted."""
         if self.message is not None and (use := self.uses.get(self.sent)) is not None:
             self.uses = self.uses | {self.sent: give_up_use(use, taken=bool(self.holder), seen=None)}
         self.message, self.holder = None, ""
@@ -126,7 +127,7 @@ class ReviewState:
         self.message, self.holder = None, ""
 
     def approval(self, candidate: str, patch_id: str) -> Approval | None:
-        """What lets this candidate land as this diff; None where nothing does."""
+        """Return the approval that lets this candidate land as this diff; None where there is none."""
         if self.person is not None and self.person.commit == candidate:
             return self.person
         answer = self.answer
@@ -160,12 +161,11 @@ Phase = Literal[
     "needs_human",
 ]
 """
-`pending` holds no lock and waits for needs, locks or a slot. `answered` and `reviewed` last no longer than one turn of
-the loop, until it is decided what follows; in the latter a reviewer has not let it through. `candidate` waits for a
-lock on paths it touched undeclared, `reviewing` for its approval, with no slot at the gate. `queued` stands in the
-train, and so does `testing`, of which a trial is out; `given` stands in that of the gate that keeps the target.
-`no_changes` is an attempt that ended well and had nothing to change; the work of `already_there` was landed by an
-earlier run.
+`pending` holds no lock and waits for needs, locks or a slot. `answered` and `reviewed` last one turn of the loop, until
+the next step is decided; in the latter a reviewer has not let it through. `candidate` waits for a lock on paths it
+touched undeclared, `reviewing` for its approval, with no slot at the gate. `queued` stands in the train; `testing` does
+too, with a trial under way; `given` stands in the queue that serves the target. `no_changes` is an attempt that ended
+well and had nothing to change. The work of `already_there` was landed by an earlier run.
 """
 
 IN_FLIGHT: frozenset[Phase] = frozenset(
@@ -191,7 +191,7 @@ class IllegalStep(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """Paths that a running attempt wants besides those it holds, and what it was told."""
+    """A running attempt's request for paths beyond those it holds, and the answer."""
 
     number: int
     paths: tuple[str, ...]
@@ -229,12 +229,12 @@ class TaskState:
     """Commits that were to land for its candidate and may have: the one under way, and those whose lander vanished."""
     base: str = ""
     resumes: int | None = None
-    """Of the order under way: the attempt it goes on from."""
+    """The attempt from which the order under way goes on."""
     interrupted: int | None = None
     """The attempt that the next order may go on from, on the base that one had."""
     interrupted_base: str = ""
     interrupted_paths: tuple[str, ...] = ()
-    """What it, and those that it went on from itself, are known to have touched or held beyond the declared globs."""
+    """Known paths beyond the declared globs that the interrupted attempts have touched or held."""
     based_at: int = 0
     """Number of the event by which its base was the target's tip: its order's, or that of the first it goes on from."""
     over: int = 0
@@ -266,7 +266,7 @@ class TaskState:
     recalled: bool = False
     """A person wants it back from there."""
     told: GateAnswer | None = None
-    """What the gate said of the one it has, or had, last."""
+    """The queue's last answer about its candidate."""
     commit: str = ""
     """The commit that landed."""
     landed_at: int = 0
@@ -274,7 +274,7 @@ class TaskState:
     reasons: tuple[ReasonPack, ...] = ()
     parked_for: ParkedFor | None = None
     question: str = ""
-    """What an agent asks a person; empty where none does."""
+    """The question an agent asks a person; empty where there is none."""
     replies: tuple[Reply, ...] = ()
     uses: dict[int, Use] = field(default_factory=dict)
     """By attempt."""
@@ -291,7 +291,7 @@ class TaskState:
 
     @property
     def messages(self) -> tuple[Outstanding, ...]:
-        """What is owed to it."""
+        """Return the messages whose answers it waits for."""
         return tuple(one for one in (self.message, self.review.message) if one is not None)
 
     @property
@@ -310,14 +310,17 @@ class TaskState:
         return self.result.attempt if self.result is not None else self.attempt
 
     def approval(self, result: CheckResult, at: int = -1) -> Approval | None:
-        """What lets its candidate land as these checks have composed it, at that place of their spec (-1: the last)."""
+        """
+        Return the approval that lets its candidate land as these checks composed it, at that place of their spec (-1:
+        the last).
+        """
         if not self.candidate:
             return None
         patch = result.patch_ids[at] if result.patch_ids else result.patch_id
         return self.review.approval(self.candidate, patch)
 
     def approves(self, approval: Approval) -> bool:
-        """Whether that has been said of its candidate; of which diff, the lander looks itself."""
+        """Tell whether that approval is about its candidate; the lander compares the diff itself."""
         patch = approval.patch_id if isinstance(approval, ReviewApproval) else ""
         return bool(self.candidate) and self.review.approval(self.candidate, patch) == approval
 
@@ -327,7 +330,7 @@ class TaskState:
         return self.phase == "pending" and self.kept
 
     def enter(self, phase: Phase, at: float) -> None:
-        """Out of flight, whatever it held besides its declared globs is another's to take."""
+        """Enter a phase. Outside of flight it keeps only its declared globs."""
         self.phase, self.since, self.holder = phase, at, ""
         if phase not in MAY_BE_REVIEWED:
             self.review.let_go()
@@ -339,7 +342,10 @@ class TaskState:
             self.ended = at
 
     def fall_into_trouble(self, detail: str, at: float) -> None:
-        """Infrastructure failed it: nobody's fault, tried again after a pause that doubles up to a minute."""
+        """
+        Count an infrastructure failure. It is not the task's fault: it is retried after a pause that doubles up to a
+        minute.
+        """
         self.troubles += 1
         self.detail = detail
         self.not_before = at + pause_s(self.troubles)

@@ -1,5 +1,5 @@
 """
-What the events of an attempt do to its task, from the order to the answer and to what follows from it.
+The effects of an attempt's events on its task, from the order to the answer and its consequences.
 
 Each function is given a task in a phase in which its event may happen; `state` has the table of those.
 """
@@ -53,7 +53,10 @@ def send_order(state: RunState, task: TaskState, event: e.OrderSent, at: float) 
 
 
 def lose_order(task: TaskState, event: e.MessageLost, at: float) -> None:
-    """Tried anew, at once the first time. It counts as trouble, or one that kills whoever takes it would never end."""
+    """
+    Retry a lost order, at once the first time. It counts as trouble, since a task that kills its worker would be
+    retried for ever.
+    """
     task.message = None
     first = task.troubles == 0
     task.fall_into_trouble(event.why, at)
@@ -205,7 +208,7 @@ def block_task(task: TaskState, event: e.TaskBlocked, at: float) -> None:
 
 
 def park_task(task: TaskState, event: e.TaskParked, at: float) -> None:
-    """Who stopped because the run's budget left it no more goes on from there when there is some."""
+    """Park the task. One that stopped because the run's budget was used up goes on from there when there is more."""
     if event.why == "budget" and task.phase == "answered" and task.result is not None:
         _interrupt(task, task.result.attempt, touched=task.result.paths)
     task.detail, task.parked_for, task.intended = event.question, event.why, ()
@@ -225,7 +228,7 @@ def cancel_task(task: TaskState, event: e.TaskCancelled, at: float) -> None:
 
 
 def _give_up_use(task: TaskState, seen: SeenUse | None) -> None:
-    """Of the attempt under way, which nobody waits for any more. A holder was seen, if anybody had taken it."""
+    """Give up the attempt under way, and count its use. A holder was seen if a worker had taken it."""
     if (use := task.uses.get(task.attempt)) is not None and use.spent is None:
         task.uses = task.uses | {task.attempt: give_up_use(use, taken=bool(task.holder), seen=seen)}
 
@@ -249,7 +252,7 @@ def reply_to_task(task: TaskState, event: e.TaskReplied, at: float) -> None:
 
 
 def stands(task: TaskState) -> bool:
-    """Whether it has a candidate that nobody has judged against."""
+    """Tell whether it has a candidate that was not judged unfavourably."""
     return bool(task.candidate) and all(reason.attempt != task.made_by for reason in task.reasons)
 
 
@@ -276,7 +279,7 @@ def reopen(task: TaskState, at: float) -> None:
 
 
 def await_review(state: RunState, task: TaskState, at: float) -> None:
-    """What was passed before is another diff now, where it stands."""
+    """Let it wait for a review: what was approved before is another diff where it stands now."""
     if task.review.answer is not None and task.review.answer.outcome == "passed":
         task.review.answer = None
     task.enter("reviewing", at)

@@ -48,20 +48,20 @@ class TrainState:
     """By message id of the trial."""
     landing: LandingState | None = None
     outcomes: tuple[bool, ...] = ()
-    """Of the entries decided last, the latest last: whether each was returned."""
+    """For the entries decided last, the latest last: whether each was returned."""
     apart: set[str] = field(default_factory=set)
-    """Entries that change the gate itself: nobody is tried behind them."""
+    """Entries that change the gate itself: no entry is tested behind them."""
     refused: dict[str, str] = field(default_factory=dict)
-    """Entries of a gate that the hub did not take, and its words: each waits for a person, and nobody for it."""
+    """Entries that the hub refused, with its words: each waits for a person, and no other entry waits for it."""
     refusals_in_a_row: Ids = ()
-    """Those of them after which nobody was taken."""
+    """Those of them since the last entry that the hub took."""
     given_another_chance: set[str] = field(default_factory=set)
     """They were in such a row, and the gate was opened again: what the hub says of them now, it says of no others."""
     doubted: set[str] = field(default_factory=set)
     """Entries of a landing of several that the hub did not take: each lands by itself, which shows whose it was."""
 
     def messages(self) -> tuple[Outstanding, ...]:
-        """What is owed to it."""
+        """Return the messages whose answers are due."""
         owed = [one.message for one in self.out.values() if one.message is not None]
         return (*owed, self.landing.message) if self.landing is not None else tuple(owed)
 
@@ -140,7 +140,10 @@ class TrainState:
         self._forget_lost()
 
     def uncouple(self, task: str) -> None:
-        """Out of its car, and back into the line: it waits for somebody's word. What it showed alone is kept."""
+        """
+        Take an entry out of its batch and back into the queue, where it waits for an approval. Its result alone is
+        kept.
+        """
         alone = {key: one for key, one in self.line.trials.items() if one.spec == (task,)}
         entry = self.line.entries[task]
         self.line.leave([task])
@@ -172,12 +175,12 @@ class TrainState:
             self.dissolve(car, [(one,) for one in car])
 
     def let_go(self, task: str) -> None:
-        """What the hub said of it is of no account any more."""
+        """Forget the hub's words about it."""
         self.refused.pop(task, None)
         self.refusals_in_a_row = tuple(one for one in self.refusals_in_a_row if one != task)
 
     def reopen(self) -> None:
-        """After the hub had refused one after the other, which may have been nobody's doing: they are let in anew."""
+        """Let refused entries in again: the hub refused one after the other, which may have been no entry's fault."""
         row = self.refusals_in_a_row
         if len(row) > 1:
             self.given_another_chance.update(row)
@@ -206,7 +209,7 @@ class TrainState:
 
 
 def trial_state(result: CheckResult) -> TrialState | None:
-    """What an answer says of the entries; None where it says nothing of them."""
+    """Return what an answer says of the entries; None where it says nothing of them."""
     if result.verdict == "green":
         return "green"
     if result.verdict not in _RED:

@@ -1,5 +1,5 @@
 """
-What the events at the gate do: from an entry's place in the train to its landing.
+The effects of the events at the gate, from an entry's place in the train to its landing.
 
 An event may concern several tasks, those of a car or of a landing; each is given its own part.
 """
@@ -96,7 +96,7 @@ def intend_landing(state: RunState, event: e.LandingIntended, at: float) -> None
     approvals: tuple[Approval | None, ...] = event.approvals or (None,) * len(entries)
     for task, approval in zip(tasks, approvals, strict=True):
         if task.reviewed and (approval is None or not task.approves(approval)):
-            raise IllegalStep(f"'{task.id}' may not land {event.commit[:12]}: nobody has approved that very change")
+            raise IllegalStep(f"'{task.id}' may not land {event.commit[:12]}: no approval covers that very change")
     state.train.intend(event, entries)
     tasks[-1].landings += 1
     for task, commit in zip(tasks, commits, strict=True):
@@ -116,7 +116,9 @@ def _refuse_untested(state: RunState, event: e.LandingIntended, entries: Ids) ->
 
 
 def answer_landing(state: RunState, event: e.LandingAnswered, at: float) -> None:
-    """A task whose landing was thought lost, or that was composed anew, may turn out to have landed."""
+    """
+    Apply the answer of a landing. A task whose landing was thought lost, or that was composed again, may have landed.
+    """
     landing = state.train.landing
     if landing is not None and event.task in landing.intent.entries:
         _group_answered(state, event, at)
@@ -221,7 +223,10 @@ def lose_landing(state: RunState, event: e.MessageLost, at: float) -> None:
 
 
 def _lost(task: TaskState, event: e.MessageLost, at: float) -> None:
-    """It counts as trouble, or a message that kills whoever takes it would be sent for ever; at once the first time."""
+    """
+    Count a lost message as trouble, since one that kills its worker would be sent for ever. The first retry comes at
+    once.
+    """
     first = task.troubles == 0
     task.fall_into_trouble(event.why, at)
     if first:
@@ -278,7 +283,7 @@ def submit_entry(state: RunState, event: e.EntrySubmitted, at: float) -> None:
 
 
 def refuse_entry(state: RunState, event: e.EntryRefused) -> None:
-    """Kept for whoever asks: of the latest only, for anybody may push anything."""
+    """Keep the refusal for readers; only the latest of a name, as any pusher can push anything."""
     if event.out_of_turn and event.asks is not None:
         _keep(state.out_of_turn, (event.name, event.asks.number), event)
     else:
@@ -333,7 +338,7 @@ def move_tip(state: RunState, event: e.TipMoved, at: float) -> None:
 
 
 def find_withdrawn_need(state: RunState, needs: tuple[str, ...]) -> str | None:
-    """Of these needs, one that will not land by itself or by a person's word; None where there is none."""
+    """Return a need that will land neither by itself nor by a person's approval; None where there is none."""
     ended = (one for one in needs if (task := state.tasks.get(one)) is not None and task.phase in TERMINAL)
     return next((one for one in ended if state.tasks[one].phase not in ("landed", "needs_human")), None)
 

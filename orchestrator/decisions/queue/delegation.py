@@ -1,4 +1,4 @@
-"""What a run that holds no train of its own does with its candidates, and with what the gate says of them: pure."""
+"""Decisions of a run that delegates its candidates to a queue, on them and on the queue's replies. Pure."""
 
 from collections.abc import Iterator
 
@@ -33,7 +33,7 @@ def delegate_queued(state: RunState) -> list[EntryGiven]:
 
 
 def settle_replies(course: PlanIndex, state: RunState) -> list[Event]:
-    """What follows from its answers."""
+    """Apply the queue's replies."""
     events: list[Event] = []
     for task in state.in_phase("given"):
         if task.told is not None:
@@ -64,7 +64,7 @@ def _reason(task: TaskState, answer: GateAnswer) -> ReasonPack:
 
 
 def due_answers(state: RunState) -> Iterator[tuple[Asks, GateAnswer]]:
-    """Of what runs have given, what has changed since they were told last; of one that was told the end, nothing."""
+    """Yield what has changed for delegated entries since their runs were told last; after a final answer, nothing."""
     for name, entry in state.submitted.items():
         if entry.card is not None:
             asks, word = entry.card.asks, _word(state.tasks[name])
@@ -119,7 +119,9 @@ def _proofs(task: TaskState) -> tuple[str, ...]:
 
 
 def _refusal(state: RunState, refused: EntryRefused, asks: Asks) -> GateAnswer:
-    """One whose name has landed already has landed: by an earlier giving, which somebody had tried again."""
+    """
+    Answer for a refused submission. If the name has landed already, by an earlier delegation, it counts as landed.
+    """
     told = GateAnswer(gate=state.run, entry=refused.name, number=asks.number, word=refused.word, why=refused.why)
     task = state.tasks.get(refused.name)
     if task is None or task.phase != "landed":
@@ -129,7 +131,7 @@ def _refusal(state: RunState, refused: EntryRefused, asks: Asks) -> GateAnswer:
 
 
 def why_not_through(plan: Plan, gate: str) -> str | None:
-    """What a plan says that a gate could not keep to, in one sentence; None where it can go through it."""
+    """Return the part of a plan that a queue could not keep to, in one sentence; None where it can be delegated."""
     found = next(_beyond(plan), None)
     if found is None:
         return None
@@ -138,7 +140,7 @@ def why_not_through(plan: Plan, gate: str) -> str | None:
 
 
 def _beyond(plan: Plan) -> Iterator[tuple[str, str]]:
-    """What is a person's word to the run alone, each with what would be right."""
+    """Yield settings that only a person may give a run, each with what would be right."""
     if isinstance(plan.checks, tuple) and plan.checks:
         what = (
             f"plan {plan.name} has checks of its own, and those of {plan.target}:forgepool.yaml alone are asked there"
@@ -147,30 +149,30 @@ def _beyond(plan: Plan) -> Iterator[tuple[str, str]]:
     for task in plan.tasks:
         if task.grants or task.waive:
             key = "grants" if task.grants else "waive"
-            what = f"task '{task.id}' has `{key}`, and nobody's word is taken there for what may be changed"
+            what = f"task '{task.id}' has `{key}`, which a queue takes from a person alone"
             yield what, "take it out, and let a person push what is protected"
     policy = plan.review.policy if plan.review is not None and plan.review != "none" else ReviewPolicy()
     if policy.by or policy.script is not None or policy.reviewers > 1:
-        what = f"plan {plan.name} says by whom it is reviewed, and there its own reviewers are asked"
+        what = f"plan {plan.name} names its reviewers, but a queue has its own"
         yield what, "leave `by`, `scripted` and `reviewers` out"
     if plan.gate.wave is not None:
         yield f"plan {plan.name} has a `wave`, which belongs to a train of the run's own", "take it out"
 
 
 def unheard(state: RunState) -> str:
-    """What is said of a gate that gives no sign any more."""
+    """Return the sentence about a silent queue."""
     where = f"forgepool queue serve --repo {state.hub} --target {state.target}"
     waiting = count_of(len(state.in_phase("given")), "candidate")
     return f"nothing is heard of {state.gate}, which has {waiting} of this run; keep it again, on its host: {where}"
 
 
 def gate_words(state: RunState, task: TaskState) -> str:
-    """What a candidate waits for that a gate has, in a few words."""
+    """Return, in a few words, why a delegated candidate waits."""
     wanted_back = "is wanted back from" if task.recalled else "at"
     if task.told is not None and task.told.word == "wants_person":
         return f"a person is wanted at {state.gate}: {task.told.why}"
     if state.gate_away:
-        return f"{wanted_back} {state.gate}, of which nothing is heard"
+        return f"{wanted_back} {state.gate}, which is silent"
     return f"{wanted_back} {state.gate}"
 
 

@@ -1,4 +1,4 @@
-"""What follows of what was submitted, of the hub's own moves, and of what people ask of a gate: pure."""
+"""Decisions of a queue on submissions, on moves of the hub, and on people's requests. Pure."""
 
 from collections.abc import Iterator, Sequence
 
@@ -28,7 +28,10 @@ _MAY_GO = ("queued", "testing", "reviewing", "reviewed", "needs_human")
 
 
 def of_run(state: RunState, one: Submission) -> list[Event] | None:
-    """Of what was given before, and of what is taken back; None for what is to be taken in like anybody's."""
+    """
+    Decide on a run's further submission of an earlier entry, or its withdrawal; None for one that is taken in like any
+    other.
+    """
     card, asks = one.card, one.asks if one.card is None else one.card.asks
     if asks is None:
         return None
@@ -49,10 +52,9 @@ def of_run(state: RunState, one: Submission) -> list[Event] | None:
 
 def _out_of_turn(state: RunState, name: str, asks: Asks, *, readable: bool) -> str | None:
     """
-    Why the number cannot be; None where it is that of the last giving, or the next. Of a name that this gate knows
-    nothing of any may be the first, for another may have been kept before: of a card that can be read.
+    Return why the number is out of turn; None where it is that of the last delegation, or the next.
 
-    Whoever may push can write any number on a card: one that does not follow changes nothing, and each is answered.
+    A pusher can write any number on a card: one out of turn changes nothing, and each is answered.
     """
     last = _last_number(state, name)
     if last == 0:
@@ -65,7 +67,7 @@ def _out_of_turn(state: RunState, name: str, asks: Asks, *, readable: bool) -> s
 
 
 def _last_number(state: RunState, name: str) -> int:
-    """Of the givings that came in turn; 0 where none has."""
+    """Return the number of the last delegation that came in turn; 0 where none has."""
     entry, refused = state.submitted.get(name), state.refused.get(name)
     given = entry.card.asks.number if entry is not None and entry.card is not None else 0
     turned_away = refused.asks.number if refused is not None and refused.asks is not None else 0
@@ -73,7 +75,7 @@ def _last_number(state: RunState, name: str) -> int:
 
 
 def _taken_back(state: RunState, one: Submission, card: Card) -> list[Event]:
-    """What has ended is told of as it ended; what nobody knows of will never land."""
+    """Take an entry back. An ended one answers with its outcome; an unknown one will never land."""
     task, mine = state.tasks.get(one.name), state.submitted.get(one.name)
     if _is_over(state, one.name, card.asks):
         return []
@@ -85,15 +87,15 @@ def _taken_back(state: RunState, one: Submission, card: Card) -> list[Event]:
 
 
 def _is_over(state: RunState, name: str, asks: Asks) -> bool:
-    """Whether the run was told the end of it."""
+    """Tell whether the run was told the final outcome."""
     number, word = state.answered.get(name, (0, "in_line"))
     return asks.number < number or (asks.number == number and word in LAST_WORDS)
 
 
 def card_of(state: RunState, one: Submission) -> Card | None:
     """
-    The submission's own, or that of the run whose candidate it takes the place of: whoever mends it in its place, the
-    run is told what becomes of it.
+    Return the submission's own card, or that of the run whose candidate it replaces: that run is told the outcome even
+    if another submitter mends the candidate.
     """
     mine: EntrySubmitted | None = state.submitted.get(one.name)
     if one.card is not None or mine is None or mine.card is None:
@@ -165,7 +167,7 @@ def _wrong_need(state: RunState, one: Submission) -> str | None:
 
 
 def _needed_by(state: RunState, name: str) -> set[str]:
-    """All that an entry needs, be it through others."""
+    """Return all that an entry needs, directly or through others."""
     found: set[str] = set()
     left = [name]
     while left:
@@ -181,7 +183,7 @@ def _style(one: Submission) -> LandingStyle | None:
 
 
 def _author(one: Submission) -> Author:
-    """A model's family is said by the submitter; one of which nobody says it may be anybody's."""
+    """Return the author. The submitter states a model's family; an unstated one could be any family."""
     if one.card is not None:
         # A run's task is nobody's own change, whatever its card says.
         author = one.card.author
@@ -218,13 +220,13 @@ def withdrawn(state: RunState) -> list[Event]:
 
 
 def back_in_line(state: RunState) -> list[Event]:
-    """What a person has approved after all goes on: it holds no files that could be another's."""
+    """Put entries that a person has approved after all back into the queue; they hold no files of others."""
     pending = [CandidateRestored(task=task.id) for task in state.in_phase("pending") if task.restorable]
     return [*pending, *(EntryQueued(task=task.id) for task in state.in_phase("candidate"))]
 
 
 def apply_request(state: RunState, request: PersonRequest) -> list[Event] | None:
-    """What a person's word to the gate changes; None for one that is to be granted as in any run."""
+    """Apply a person's request to the queue; None for one that is granted as in any run."""
     match request.do:
         case "pause":
             return [] if state.paused else [GatePaused(by=request.by, why=request.text)]
@@ -319,7 +321,10 @@ def _again(state: RunState, request: PersonRequest) -> Iterator[Event]:
 
 
 def _granted(state: RunState, request: PersonRequest) -> Iterator[Event]:
-    """As another revision of the same commit: what was found of it without a person's leave says nothing any more."""
+    """
+    Take the entry in again as another revision of the same commit: findings made without the person's leave no longer
+    count.
+    """
     for one in _named(state, request):
         task, entry = state.tasks[one], state.submitted.get(one)
         if (

@@ -1,9 +1,9 @@
 """
-How a commit is given to a gate: a ref below `refs/forgepool/for/<target>/` in the hub, of the commit itself, or of a
-tag that names it and says more of it.
+The form of a submission: a ref below `refs/forgepool/for/<target>/` in the hub, to the commit itself or to a tag that
+names it and says more.
 
-A tag is an object like a commit: it goes wherever a push goes, and nobody needs a server to be asked. What is said in
-it, line by line `Key: value`, are the submitter's words: they order the line, and give nobody a right.
+A tag is an object like a commit: it goes wherever a push goes, and needs no server. Its lines `Key: value` are the
+submitter's words: they order the queue, and grant no rights.
 """
 
 import base64
@@ -36,7 +36,10 @@ class CardUnreadable(Exception):
 
 
 def write_card_lines(card: Card) -> list[tuple[str, str]]:
-    """The lines: a tag's are folded, and a description's must not be. Who asks is told to whoever cannot read more."""
+    """
+    Write the card as lines. A tag's lines are folded, and a description's must not be. `Asks` stands apart for versions
+    that cannot read the rest.
+    """
     asks = card.asks
     text = base64.b64encode(card.encode().encode()).decode()
     return [("Asks", f"{asks.run} {asks.task} {asks.number}"), ("Card", text)]
@@ -44,10 +47,10 @@ def write_card_lines(card: Card) -> list[tuple[str, str]]:
 
 def read_card(text: str) -> Card | None:
     """
-    Of a tag's text; None where it has none.
+    Read the card in a tag's text; None where it has none.
 
     Raises:
-        CardUnreadable: it is too long, or of a later version, or names files in a way that nobody can keep to.
+        CardUnreadable: it is too long, or of a later version, or names files in a way that no worker could keep to.
     """
     found = _CARD.search(text)
     if found is None:
@@ -63,7 +66,7 @@ def read_card(text: str) -> Card | None:
 
 
 def _prove_globs(card: Card) -> None:
-    """What `extended` names are paths as they are, and read as no glob: there is nothing in them to be wrong."""
+    """Check the globs. Those in `extended` are literal paths, so nothing in them can be wrong."""
     for glob in (*(card.files or ()), *card.planned):
         try:
             parse(glob)
@@ -74,7 +77,7 @@ def _prove_globs(card: Card) -> None:
 
 
 def read_asks(text: str) -> Asks | None:
-    """Who wants to be told, whatever else can be read."""
+    """Read which run is to be told, even where the rest of the card is unreadable."""
     found = _ASKS.search(text)
     try:
         return Asks(run=found[1], task=found[2], number=int(found[3])) if found is not None else None
@@ -91,7 +94,7 @@ _MOST_NAME = 100
 _UNFIT = re.compile(r"[^A-Za-z0-9_-]+")
 _MOST_TITLE = 200
 _MOST_VALUES = 20
-"""Of one key: what is given beyond them is not heard."""
+"""The most values of one key; further ones are ignored."""
 
 
 _MOST_REQUEST_BYTES = 10_000
@@ -111,7 +114,7 @@ class HubRequest(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """What somebody pushed to be let in, as far as it can be read."""
+    """A pushed submission, as far as it can be read."""
 
     ref: str
     at: CommitId
@@ -123,11 +126,11 @@ class Submission:
     title: str = ""
     by: str = ""
     said: Mapping[str, tuple[str, ...]]
-    """What a tag says besides, by key in lower case."""
+    """The further lines of a tag, by key in lower case."""
     card: Card | None = None
-    """Where a run has given it."""
+    """The card, if a run submitted it."""
     asks: Asks | None = None
-    """Who wants to be told, where that is a run, and its own task's name."""
+    """The run that is to be told, if one is, and its own name for the task."""
     request: PersonRequest | None = None
     """A person's word about an entry, which lies there in place of a commit."""
     wrong: str = ""
@@ -146,7 +149,7 @@ def entry_name(text: str) -> str:
 
 
 def earlier_name(text: str) -> str:
-    """What `entry_name` made of it once, when `feature/a` and `feature-a` were one: of gates, and of older journals."""
+    """Return the name that earlier versions gave this entry, when `feature/a` and `feature-a` were one."""
     fit = _UNFIT.sub("-", text).strip("-")
     plain = re.fullmatch(r"[A-Za-z0-9_/-]+", text)
     return fit if plain and fit and len(fit) <= _MOST_NAME else _with_digest(text)
@@ -171,7 +174,7 @@ def tag_text(commit: str, name: str, said: Iterable[tuple[str, str]], *, by: str
 
 
 def read_submissions(mirror: Mirror, target: str, at: Mapping[str, CommitId]) -> list[Submission]:
-    """What lies in the hub under the submissions' refs of the target; fetched, and read. Raises GitFailed."""
+    """Fetch and read what lies under the submission refs of the target. Raises GitFailed."""
     refs = {ref: one for ref, one in sorted(at.items()) if ref.startswith(submission_ref(target, ""))}
     if refs:
         # By flat names: `a` and `a/b` may both be submitted, one after the other, and git keeps no two such refs.
@@ -185,7 +188,7 @@ def entry_of_ref(target: str, ref: str) -> str:
 
 
 def in_order(found: Sequence[Submission]) -> list[Submission]:
-    """Whoever needs another of these comes after it; in a circle, in the order given."""
+    """Order submissions so that each comes after what it needs; those in a circle keep the order given."""
     left, done = {one.name: one for one in found}, list[Submission]()
     while left:
         free = [one for one in left.values() if left.keys().isdisjoint(one.said.get("needs", ()))]

@@ -195,7 +195,7 @@ def test_an_approval_of_another_diff_or_of_none_lands_nothing(patch: str) -> Non
     assert approval_of(state) is None
     forged = ReviewApproval(patch_id="patch-a-1", families=("gpt",), models=("gpt-x",))
     for approval in (None, forged, PersonApproval(commit="c-a-1", by="A Person")):
-        with pytest.raises(IllegalStep, match="nobody has approved that very change"):
+        with pytest.raises(IllegalStep, match="no approval covers that very change"):
             follow(state, intended("a", approval=approval))
 
 

@@ -361,7 +361,7 @@ def test_a_sign_that_nobody_can_read_is_no_beat_and_stops_no_answer(pair: Pair, 
     _at_gate(pair)
     junk = pair.hub.text("hash-object", "-w", "--stdin", stdin=b"{}") if strange == "blob" else pair.run.state.tip
     pair.hub.run("update-ref", sign_ref("main"), junk)
-    with pytest.raises(CannotRun, match="is no sign of a gate that this version can read"):
+    with pytest.raises(CannotRun, match="is no queue's sign that this version can read"):
         standing_gate(pair.run.mirror, "main")
     _said(pair, word="returned", why="red")
     for now in range(0, int(SILENT_S) + 20, 10):
@@ -642,7 +642,7 @@ def test_a_gate_that_gives_no_sign_is_told_of_and_no_longer_waited_for(pair: Pai
         ({"tasks": (task("a", grants=("forgepool.yaml",)),)}, "task 'a' has `grants`"),
         ({"tasks": (task("a", waive=("secret",)),)}, "task 'a' has `waive`"),
         ({"gate": {"wave": {}}}, "has a `wave`"),
-        ({"review": {"policy": {"reviewers": 2}}}, "says by whom it is reviewed"),
+        ({"review": {"policy": {"reviewers": 2}}}, "names its reviewers, but a queue"),
         ({"review": {"commands": True}}, None),
         ({}, None),
         ({"checks": "none"}, None),
