@@ -15,8 +15,8 @@ The rooms, from the lowest to the highest; each imports only those before it:
 - `plan`: the document, the graph of its tasks, overlaps of globs, readiness, the budget.
 - `journal`: events, and the SQLite file that holds them.
 - `state`: the data that a run or a queue consists of now, and the change that each event makes.
-- `decisions`: plan, state and clock in, the next events out. Nothing here reads a file or a socket, so tests with random
-  events call the very functions that a run calls.
+- `decisions`: plan, state and clock in, the next events out. Nothing here reads a file or a socket, so that
+  tests with random events call the functions that a run calls.
 - `run`: the loop that carries decisions out. Each turn it reads answers, watches leases, takes in requests of people,
   asks `decisions.decide`, writes the events, and only then sends the messages they stand for.
 - `reports`: status, costs, the report, and all other text about a state.

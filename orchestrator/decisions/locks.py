@@ -1,9 +1,9 @@
 """
 Locks on paths beyond the declared ones: a request is granted, waits, or is refused. Pure.
 
-A candidate that touched undeclared paths waits until no other task holds them, and enters the train with them. A running
-attempt asks before it touches them, and is answered at once: free paths it holds from then on. Others its task wants
-from then on, the attempt ends, and the next one starts when they are free: no task waits with a slot or a lock in its hands.
+A candidate that touched undeclared paths waits until no other task holds them, and enters the train with them. A
+running attempt asks before it touches them, and is answered at once. It holds free paths from then on. For paths that
+are not free the attempt ends, and the next one starts when they are: no task waits with a slot or a lock.
 """
 
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
