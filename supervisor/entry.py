@@ -69,7 +69,7 @@ def review(encoded: str) -> None:
 
 
 def unforeseen(request: ReviewRequest, settings: Settings, why: str) -> Review:
-    """The answer where a review broke off for a reason that nobody has thought of; what it has used is told still."""
+    """Answer for a review that broke off for an unforeseen reason, with the use it had until then."""
     from forgepool.supervisor.review.run_review import sum_spent
 
     return Review(

@@ -1,5 +1,5 @@
 """
-What is wrong with a change, as findings: a scan's by rule, a reviewer's by category; and which of them must be mended.
+Findings about a change: a scan's by rule, a reviewer's by category; and which of them must be fixed.
 
 A reviewer's finding goes through the **ROI filter**: a table over category and severity says `fix`, `fix_if_easy` or
 `drop`. It decides what is held against a candidate and what the next attempt is told; nothing of what it drops is lost,
@@ -14,8 +14,8 @@ from forgepool.workers.schema.orders import Message
 
 Weight = Literal["blocks", "attention", "note"]
 """
-Of a scan's finding. `blocks`: the entry is not let in. `attention`: it is let in only after somebody has looked at it,
-a reviewer of another family or a person. `note`: it is told, and holds nothing up.
+The weight of a scan's finding. `blocks`: the entry is kept out. `attention`: it waits for a look by a person or a
+reviewer of another family. `note`: it is told, and holds nothing up.
 """
 
 
@@ -26,7 +26,7 @@ class ScanFinding(Message):
     """By which it is waived: `placeholder`, `test-removed`, `protected-path`, ..."""
     path: str
     line: int = 0
-    """Of the new file, of the old one where the line was removed; 0 is the file as a whole, or the whole change."""
+    """The line in the new file, or in the old one where it was removed; 0 is the whole file, or the whole change."""
     text: str = ""
     """The line, shortened; empty where none is meant. Never a secret."""
     weight: Weight
@@ -59,23 +59,23 @@ happen; `pattern` is a wish for another way of doing the same.
 
 
 class ReviewFinding(Message):
-    """What a reviewer found, as it says. Where `file` is no file of the composed tree, the verdict is void."""
+    """A reviewer's finding, in its own words. Where `file` is no file of the composed tree, the verdict is void."""
 
     severity: Severity
     category: Category
     file: str = Field(min_length=1)
     line: int = Field(default=0, ge=0)
     claim: str = Field(min_length=1)
-    """What goes wrong."""
+    """The fault that it claims."""
     evidence: str = Field(min_length=1)
     """The input, the steps or the lines that show it."""
     fix: str = ""
-    """What the reviewer would do."""
+    """The fix that the reviewer proposes."""
 
 
 Treatment = Literal["fix", "fix_if_easy", "drop"]
 Threshold = Literal["fix", "fix_if_easy"]
-"""What is held against a candidate: `fix` alone, or `fix_if_easy` as well."""
+"""The findings that count against a candidate: `fix` alone, or `fix_if_easy` as well."""
 
 _TABLE: dict[Category, tuple[Treatment, Treatment, Treatment, Treatment]] = {
     "security": ("fix", "fix", "fix", "fix_if_easy"),
@@ -95,7 +95,7 @@ _SEVERITIES: tuple[Severity, ...] = ("critical", "high", "medium", "low")
 
 def treatment(finding: ReviewFinding) -> Treatment:
     """
-    What is to become of a finding; by category and severity alone.
+    Return the treatment of a finding, by category and severity alone.
 
     Source: the ROI filter of Project Forge 1.2, section 4.1, made a table.
     """

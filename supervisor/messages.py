@@ -1,4 +1,4 @@
-"""What the supervisor is asked, and what it answers: checks of a composed tree, reviews of its diff, and landings."""
+"""The supervisor's requests and answers: checks of a composed tree, reviews of its diff, and landings."""
 
 import re
 from typing import Annotated, Literal, Self
@@ -19,17 +19,17 @@ MODELLESS = ("command", PERSON)
 
 
 Independence = Literal["other_family", "other_model"]
-"""Of which model a reviewer must be another: of the author's whole family, or of the author's own model alone."""
+"""The independence of a reviewer: another model family than the author's, or only another model."""
 
 
 class Author(Message):
-    """Who made a candidate."""
+    """The author of a candidate."""
 
     agent: str = ""
     """`person`, `command`, `scripted`, `builtin`, or the name of a CLI agent."""
     models: tuple[str, ...] = ()
     families: tuple[str, ...] = ()
-    """Of every model that had a hand in it; none for a command. `unknown` for one that no table names."""
+    """The families of all models that worked on it; none for a command, `unknown` for a family that no table names."""
 
     @property
     def is_person(self) -> bool:
@@ -43,14 +43,16 @@ class EntryRef(Message):
     attempt: int
     commit: str
     ref: str
-    """Where the hub keeps it."""
+    """The ref that keeps it in the hub."""
     message: str
     """The whole message of the commit that brings it into the target, trailers included."""
     author: Author = Author()
     holds: tuple[str, ...] | None = None
-    """Globs of what the task may write, as a person declared it; None where nobody did."""
+    """Globs the task may write, as a person declared them; None where none were declared."""
     extended: tuple[str, ...] = ()
-    """Paths it holds besides: it asked for them, or touched them undeclared. That is no leave to change tests."""
+    """
+    Further paths it holds, because it asked for them or touched them undeclared. That is no permission to change tests.
+    """
     grants: tuple[str, ...] = ()
     """Globs of protected paths and tests that a person lets this task change."""
     waive: tuple[str, ...] = ()
@@ -58,7 +60,7 @@ class EntryRef(Message):
     planned: tuple[str, ...] = ()
     """The paths its agent said it would change."""
     claims: str = ""
-    """What its agent says of its work; quoted, never believed."""
+    """The agent's own words about its work; quoted, never believed."""
     reviewed: bool = False
     """It does not land without an approval of its own."""
     style: LandingStyle | None = None
@@ -88,7 +90,7 @@ class Certificate(Message):
     type checkers the first ones.
     """
     findings: int = 0
-    """How many findings of a linter or type checker it has, all of which the target's tip has as well."""
+    """The number of findings of a linter or type checker, all of which the target's tip has too."""
     against: tuple[str, ...] = ()
     """Digests of the check's inputs on the commits it was compared with: with known failures it holds there alone."""
     reused: bool = False
@@ -107,13 +109,13 @@ class CheckFailure(Message):
     status: int | None
     log_tail: str
     reason: str = ""
-    """Of what is refused: why, to be read after the check's name."""
+    """For a refused check the reason, to be read after the check's name."""
     command: str = ""
     """The check's own command, where it was run on the target itself."""
     setup: bool = False
     """It was the check's set-up that did not end well; the check itself never ran."""
     log: str
-    """Where the full log lies on the host that ran it."""
+    """The path of the full log, on the host that ran it."""
     tests: tuple[str, ...] = ()
     """Ids of the tests that failed and did not fail on the tip, where the runner tells them."""
     problems: tuple[str, ...] = ()
@@ -131,7 +133,7 @@ class Flake(Message):
 
 
 class Advice(Message):
-    """What a check without a vote said of a tree."""
+    """The words of a check without a vote about a tree."""
 
     check: str
     green: bool | None
@@ -149,7 +151,7 @@ class Advice(Message):
 
 
 class TrainRequest(Message):
-    """What all requests say of the entries to be let in."""
+    """The fields about the entries that all requests have."""
 
     request_id: str
     token: str
@@ -173,11 +175,11 @@ class TrainRequest(Message):
     """When the run began, the target had a `forgepool.yaml`; without one now, nothing is let in."""
     reviewed: bool = False
     """
-    Nothing of these entries is let in without somebody's look at it. A request to land is so where any of its entries
-    is, and a single entry is whenever its request is.
+    True if these entries land only with an approval. A landing request has it where any of its entries does; a single
+    entry, whenever its request does.
     """
     independence: Independence = "other_family"
-    """What the plan asks of reviewers; the target may ask for more."""
+    """The independence that the plan asks of reviewers; the target may ask for more."""
     private: bool = False
     """It lets nothing in: the hub is read, and nothing is written to it."""
     issued_at: float
@@ -231,17 +233,17 @@ class CheckResult(Message):
         "green", "findings", "red", "conflict", "stale", "apart", "base_red", "not_configured", "infrastructure"
     ]
     about: str = ""
-    """Of a conflict, or of what is stale or apart: the task that it is about."""
+    """The task that a conflict is with, or that is stale or apart."""
     commit: str | None = None
     tree: str | None = None
     commits: tuple[str, ...] = ()
-    """What each entry of the spec is composed to, those ahead included; the last is `commit`."""
+    """The commits to which the entries of the spec are composed, those ahead included; the last is `commit`."""
     patch_ids: tuple[str, ...] = ()
-    """Of what each of them changes where it stands."""
+    """The patch ids of each entry's change, where it stands."""
     reviewed: bool = False
     """It may not land without an approval: the request, or the target itself, wants one."""
     patch_id: str = ""
-    """Of the composed diff: equal diffs have equal ones, whatever else moved on the target."""
+    """The patch id of the composed diff: equal diffs have equal ones, whatever else moved on the target."""
     certificates: tuple[Certificate, ...] = ()
     findings: tuple[ScanFinding, ...] = ()
     """All that the scans found, also where none of it keeps the entry out."""
@@ -252,9 +254,9 @@ class CheckResult(Message):
     partner: str | None = None
     """Task id of a landed entry with which this one conflicts or is red together, though each alone is green."""
     flaky: tuple[Flake, ...] = ()
-    """What was red, then green, on this same tree."""
+    """Tests that were red, then green, on this same tree."""
     advice: tuple[Advice, ...] = ()
-    """Of checks without a vote, where all others are green."""
+    """The words of checks without a vote, where all others are green."""
     red_base: tuple[str, ...] = ()
     """
     Tests that fail on the tip itself, and the numbers of findings that linters have there; the entry was judged by what
@@ -266,7 +268,7 @@ class CheckResult(Message):
     seconds: float = 0.0
     host: str = ""
     sandbox: Level | None = None
-    """What held the commands; None where none was run."""
+    """The sandbox of the commands; None where none was run."""
 
 
 def name_partner(partner: str) -> str:
@@ -275,7 +277,7 @@ def name_partner(partner: str) -> str:
 
 
 class ReviewPolicy(Message):
-    """Who reviews, and how; as the plan has it."""
+    """The reviewers and the form of a review, as the plan has them."""
 
     by: tuple[str, ...] = ()
     """Models of the reviewing host's table, in this order; none of them: its route `review`."""
@@ -284,10 +286,10 @@ class ReviewPolicy(Message):
     reviewers: int = Field(default=1, ge=1, le=5)
     """More than one review independently, then debate; each of another family."""
     rounds: int = Field(default=1, ge=1, le=5)
-    """Of the debate, the first included."""
+    """Rounds of the debate, the first included."""
     threshold: Threshold = "fix_if_easy"
     limits: Limits = Limits(wall_s=1800.0, idle_s=600.0, turns=60)
-    """Of one reviewer's conversation."""
+    """The limits of one reviewer's conversation."""
 
 
 class Sibling(Message):
@@ -310,16 +312,16 @@ class LandedTask(Message):
 
 
 class WaveOf(Message):
-    """What a review of the target itself is about: all that lies between the request's `base` and its tip."""
+    """The subject of an integration review: all that lies between the request's `base` and its tip."""
 
     number: int
-    """Of the run's reviews of waves."""
+    """The number of the review, over all integration reviews of the run."""
     tip: str
     tasks: tuple[LandedTask, ...]
     more: tuple[str, ...] = ()
-    """Tasks that landed in it besides, of which there is no room to tell more than the names."""
+    """Further landed tasks, of which there is only room for the names."""
     authors: tuple[Author, ...]
-    """Of all of them, each once."""
+    """The authors of all of them, each once."""
     grants: tuple[str, ...] = ()
     """Globs of what a person let any of them change or take away."""
     waive: tuple[str, ...] = ()
@@ -342,16 +344,16 @@ class ReviewRequest(TrainRequest):
     acceptance: tuple[str, ...] = ()
     siblings: tuple[Sibling, ...] = ()
     checked: tuple[str, ...] = ()
-    """What the checks said, a sentence each; none where they have not been run yet."""
+    """The checks' results, a sentence each; none where they have not run yet."""
     findings: tuple[ScanFinding, ...] = ()
-    """Of the scans: what the reviewer is to look at."""
+    """The scans' findings for the reviewer to look at."""
     cost_usd: float | None = None
     """The most that it may cost in all; None is no limit."""
     tokens: int | None = None
 
     @property
     def authors(self) -> tuple[Author, ...]:
-        """Of all that is under review."""
+        """Return the authors of all that is under review."""
         return tuple(entry.author for entry in self.entries) if self.wave is None else self.wave.authors
 
     @property
@@ -382,23 +384,23 @@ class Review(Message):
     changed: tuple[str, ...] = ()
     """Paths of the composed diff."""
     read: tuple[str, ...] = ()
-    """Of these, what the reviewer has read, by the tools' own account."""
+    """The files among these that the reviewer has read, by the tools' own account."""
     models: tuple[str, ...] = ()
     families: tuple[str, ...] = ()
     same_family: bool = False
     """A reviewer is of the author's own family, and another model of it."""
     findings: tuple[ReviewFinding, ...] = ()
-    """All of them, also those that are held against nobody."""
+    """All findings, also those that do not count against the candidate."""
     confidence: float | None = None
     summary: str = ""
-    """What the reviewer says in the end; a claim."""
+    """The reviewer's closing words; a claim."""
     voids: tuple[str, ...] = ()
     """Why verdicts did not count, a sentence each."""
     spent: Spent = Spent()
     not_before: float | None = None
     detail: str = ""
     log: str = ""
-    """Where the conversation lies on the host that led it."""
+    """The path of the conversation, on the host that led it."""
     seconds: float = 0.0
     host: str = ""
 
@@ -450,9 +452,9 @@ class Landing(Message):
     outcome: Literal["landed", "moved", "untested", "refused", "infrastructure"]
     """`untested`: what is to land can no longer be composed as it was; it has to be tested again."""
     unapproved: str = ""
-    """Of what is refused: the task for want of whose approval it is, which says nothing of other entries."""
+    """For a refused request, the task that lacks an approval; this says nothing of other entries."""
     by_hub: bool = False
-    """Of what is refused: the evidence held, and the hub itself, a hook of its own perhaps, did not take it."""
+    """For a refused request: the evidence held, and the hub itself did not take it, perhaps by a hook of its own."""
 
     @field_validator("unapproved", mode="before")
     @classmethod

@@ -1,5 +1,5 @@
 """
-Commands that cannot fail, told from their text: a check of such a command proves nothing, whatever it runs.
+Commands that cannot fail, recognised from their text: a check of such a command proves nothing.
 
 Read by the policy's shell parser, as POSIX shell without `pipefail`, since that is how checks are run. Told is only
 what is certain from the script itself: `|| true` behind the command, an `exit 0` at the end, a pipeline whose last
@@ -61,20 +61,20 @@ def why_unfailing(script: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Answer:
-    """What can become of a statement."""
+    """The possible outcomes of a statement."""
 
     fails: bool
     """Its status may be another than 0."""
     leaves: bool = False
     """It may end the script with another status than 0."""
     ends: bool = False
-    """What is behind it is never run."""
+    """True if the code behind it is never run."""
     why: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
 class _Reading:
-    """What is known where a statement stands."""
+    """The knowledge at the place where a statement stands."""
 
     errexit: bool = False
     pipefail: bool = False
@@ -140,7 +140,7 @@ class _Reading:
         return answer
 
     def _tested(self, statement: Statement, tested: bool) -> _Answer:
-        """What is followed by `&&` or `||` ends no script by itself."""
+        """Note that a statement before `&&` or `||` does not end the script by itself."""
         errexit, self.errexit = self.errexit, self.errexit and not tested
         answer = self.of(statement)
         self.errexit = errexit
@@ -254,7 +254,7 @@ class _Reading:
 
 
 def _behind_negations(region: Region) -> set[int]:
-    """Where what stands behind a `!` begins."""
+    """Return where the text behind each `!` begins."""
     return {after.start for token, after in pairwise(region.tokens) if token.kind == "word" and token.raw == "!"}
 
 

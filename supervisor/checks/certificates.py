@@ -1,5 +1,5 @@
 """
-Certificates: what they are bound to, and whether a set of them proves a tree.
+Certificates: the inputs they are bound to, and whether a set of them proves a tree.
 
 A check's **inputs** are the tree, or, where its definition says by `paths` what its outcome depends on, that part of
 it, together with every path that no check's `paths` cover: what nobody has thought of counts for all. With a check
@@ -22,14 +22,14 @@ from forgepool.workers.workspace.dependencies import environment_fingerprint
 from forgepool.worktrees.git.git import Git, TreeId
 
 _NO_SAY = frozenset({"cost_s", "voting"})
-"""What of a definition says nothing about what is run."""
+"""The fields of a definition that do not change what is run."""
 _MOST_KNOWN = 50
 """Findings of linters that a certificate names; there may be thousands."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """What checks of one tree depend on. The tree is listed at most once, and only where some check has `paths`."""
+    """The inputs of one tree's checks. The tree is listed at most once, and only where some check has `paths`."""
 
     git: Git
     tree: TreeId
@@ -65,7 +65,7 @@ def match_inputs(check: CheckDefinition, checks: Sequence[CheckDefinition]) -> C
 
 
 def definition_digest(check: CheckDefinition, checks: Sequence[CheckDefinition]) -> str:
-    """Of the check and of all it uses."""
+    """Return the digest of the check and of all checks it uses."""
     line = line_of(check, checks)
     return _digest([each.model_dump(mode="json", exclude={*_NO_SAY, *_unset(each)}) for each in line])
 
@@ -76,7 +76,7 @@ def _unset(check: CheckDefinition) -> set[str]:
 
 
 def environment(level: Level) -> str:
-    """What of this host may change a check's answer, what holds its commands and which programs they find included."""
+    """Return all that may change a check's answer on this host, with the sandbox and the programs its commands find."""
     lent = _digest(sorted(inherit_environment().items()))
     return f"{environment_fingerprint()}-{level}-{lent[:12]}"
 
@@ -119,7 +119,7 @@ def certify(
 
 
 def describe_failures(certificate: Certificate) -> tuple[str, ...]:
-    """What is red all the same: tests by their ids, findings of linters and type checkers by their number."""
+    """Describe the remaining failures: tests by their ids, findings of linters and type checkers by their number."""
     if certificate.findings:
         return (f"{certificate.findings} finding{'s' * (certificate.findings > 1)} of '{certificate.check}'",)
     return certificate.known_failures

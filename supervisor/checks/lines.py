@@ -1,5 +1,5 @@
 """
-Which checks share a checkout, and in which order they are run: pure.
+The grouping of checks into checkouts, and their order. Pure.
 
 A check finds in its checkout what the checks it uses have left there, and those they use; of no other check anything.
 So a **line** is a check behind all it uses. One that is used by two is run in the lines of both, and what it says
@@ -31,7 +31,7 @@ class CheckGroup:
 
 
 def line_of(check: CheckDefinition, checks: Sequence[CheckDefinition]) -> tuple[CheckDefinition, ...]:
-    """What the check uses, directly or not, each behind what it uses itself; then the check."""
+    """Return the checks it uses, directly or not, each behind its own needs; then the check."""
     by_name = {each.name: each for each in checks}
     found: dict[str, CheckDefinition] = {}
 

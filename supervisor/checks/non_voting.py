@@ -1,5 +1,5 @@
 """
-Checks without a vote: run on what is green by all others, told, and nothing else.
+Checks without a vote: they run on a tree that all others found green, and only their words are kept.
 
 Each is run once. What keeps one from being run is told as well, and keeps nobody waiting; save that the supervisor is
 asked to stop.
@@ -24,7 +24,7 @@ _TAIL_CHARS = 2_000
 
 def advice(runs: CheckRuns, commit: CommitId, inputs: Inputs) -> tuple[Advice, ...]:
     """
-    What they say of a commit.
+    Return what they say of a commit.
 
     Raises:
         Untold: the supervisor is to stop.

@@ -56,7 +56,7 @@ def _unheard(progress: CheckProgress) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckPlace:
-    """Where checks run: the host's mirror, its settings, the folder for logs."""
+    """The place where checks run: the host's mirror, its settings, the folder for logs."""
 
     mirror: Mirror
     settings: Settings
@@ -81,7 +81,7 @@ class TriedCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChecksOutcome:
-    """What running all checks on one commit gave: a certificate for each green one, the first failure."""
+    """The outcome of all checks on one commit: a certificate for each green one, and the first failure."""
 
     certificates: tuple[Certificate, ...]
     failure: CheckFailure | None

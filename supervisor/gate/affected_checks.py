@@ -15,7 +15,7 @@ from forgepool.worktrees.commits.changes import FileTooLarge, find_at, read_file
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed
 
 MOST_PATHS = 2000
-"""What changes more of them is taken to change everything: asking costs more than it may spare."""
+"""An entry that changes more paths counts as changing everything: the question costs more than it may save."""
 
 
 class Lanes:
@@ -28,7 +28,10 @@ class Lanes:
         self._of_paths = dict[tuple[str, ...], frozenset[str] | None]()
 
     def of(self, paths: tuple[str, ...]) -> frozenset[str] | None:
-        """Names of the checks that depend on one of the paths; None where nobody can say, or no check is spared."""
+        """
+        Return the names of the checks that depend on one of the paths; None where that is unknown, or no check is
+        spared.
+        """
         if not self._several or not 0 < len(paths) <= MOST_PATHS:
             return None
         if paths not in self._of_paths:

@@ -1,5 +1,5 @@
 """
-Whether somebody who may has approved what is to land: a reviewer of another family than its authors', or a person.
+The approval of what is to land, by a person or by a reviewer of another family than its authors'.
 
 A reviewer has seen a diff, so the approval holds for that diff, wherever on the target it comes to lie. A person has
 looked at a candidate, and answers for it.
@@ -79,7 +79,7 @@ def _unreviewed(entry: EntryRef, approval: ReviewApproval, patch: str, independe
 
 
 def _is_other_model(entry: EntryRef, approval: ReviewApproval) -> bool:
-    """Whether both are known by their models, and none of the reviewer's is one of the author's."""
+    """Tell whether all models are known, and none of the reviewer's is one of the author's."""
     own = entry.author.models
     return bool(own and approval.models) and not any(is_same_model(one, own) for one in approval.models)
 

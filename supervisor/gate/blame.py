@@ -1,5 +1,5 @@
 """
-With whom an entry does not go together: the landed entry it conflicts with, or is red with though green alone.
+The landed change that an entry conflicts with, or with which it is red though green alone.
 
 An entry that is green on the base it was made on and red on the tip has met something that landed in between. The
 first landing with which it turns red is found by bisection over the target's first-parent history, so one partner

@@ -29,7 +29,7 @@ from forgepool.worktrees.git.git import CommitId, Git
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Leave:
-    """What a person lets the entries change, and what they declare; of several, what holds for all of them."""
+    """The paths a person lets the entries change, and those they declared; of several entries, those common to all."""
 
     grants: tuple[str, ...]
     holds: tuple[str, ...] | None
@@ -51,7 +51,7 @@ class ComposedCandidate:
 
     def make_verdict(self, blank: CheckResult) -> CheckResult:
         """
-        The verdict; of what is kept out with the end of the difference.
+        Return the verdict; for an entry that is kept out, with the end of the diff.
 
         Raises:
             Untold: a check said nothing, through nobody's doing.
@@ -74,7 +74,7 @@ class ComposedCandidate:
     def _confirmed(
         self, at: int, findings: tuple[ScanFinding, ...], subjects: list[Subject]
     ) -> tuple[ScanFinding, ...]:
-        """What is found of an entry once it is known which of its made files the command would have made, too."""
+        """Return the findings about an entry, once it is known which of its generated files the command made too."""
         from forgepool.supervisor.scans.scanning import OF_PATHS, scan
 
         held = {one.path for one in findings if one.rule in OF_PATHS and one.weight != "note"}
@@ -90,7 +90,9 @@ class ComposedCandidate:
     def _scanned(
         self, found: Sequence[tuple[EntryRef, tuple[ScanFinding, ...]]], told: CheckResult
     ) -> CheckResult | None:
-        """Of the first entry that is kept out; of those ahead as well, since they may land with these."""
+        """
+        Return the verdict about the first entry that is kept out, those ahead included, since they may land with these.
+        """
         from forgepool.supervisor.scans.scanning import find_kept_out as held_against
 
         for entry, findings in found:
@@ -136,14 +138,14 @@ class ComposedCandidate:
         return tuple(file for file in whole if not all(leaves.get(file.path, [False])))
 
     def _bound(self, subjects: Sequence[Subject]) -> frozenset[str]:
-        """Paths that a change alters of which findings count: an agent's, and a person's where the target says so."""
+        """Return the changed paths for which findings count: an agent's, and a person's where the target says so."""
         pairs = zip(self.request.spec, subjects, strict=True)
         files = [file for entry, subject in pairs if not self.demands.frees(entry) for file in subject.files]
         return frozenset(name for file in files for name in (file.path, file.old_path) if name is not None)
 
     def _shown(self, result: CheckResult, subjects: Sequence[Subject]) -> CheckResult:
         """
-        What is kept out with the end of the difference; and nothing with the secrets in it, for all goes on to others.
+        Add the end of the diff to an entry that is kept out, and take secrets out of all texts: they are passed on.
         """
         from forgepool.supervisor.scans.content.secrets import find_secrets, hide_values
 
@@ -237,7 +239,7 @@ class ComposedCandidate:
 
     @property
     def _own_steps(self) -> tuple[ComposedStep, ...]:
-        """Of the request's entries, without those ahead."""
+        """Return the steps of the request's entries, without those ahead."""
         return self.composed.steps[len(self.request.ahead) :]
 
     @property
@@ -250,5 +252,5 @@ class ComposedCandidate:
 
     @property
     def _ground(self) -> CommitId:
-        """What the entries are composed on: the tip, with those ahead of them."""
+        """Return the commit the entries are composed on: the tip, with those ahead of them."""
         return self.composed.after(len(self.request.ahead), base=CommitId(self.request.base))

@@ -1,6 +1,6 @@
 """
-The gate: composes entries on the target's tip, scans the difference, runs the target's own checks on exactly that tree,
-and says who is to blame when it is red.
+The gate: composes entries on the target's tip, scans the diff, runs the target's own checks on exactly that tree, and
+finds the entry at fault when it is red.
 
 What the candidate changes never decides what it is checked with: definitions are read from the tip, and tests and
 settings that it changes are run in the target's version as well. A red tree is somebody's failure only when the tip
@@ -176,7 +176,7 @@ def _composed_words(git: Git, request: CheckRequest, composed: Composed, demands
 
 
 def patch_ids(git: Git, base: CommitId, composed: Composed) -> tuple[str, ...]:
-    """Of what each entry changes, where it stands."""
+    """Return the patch id of each entry's change, where it stands."""
     before = (base, *(one.commit for one in composed.steps))
     return tuple(own_patch_id(git, on, step) for on, step in zip(before, composed.steps, strict=False))
 

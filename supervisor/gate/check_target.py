@@ -25,7 +25,7 @@ class _Findings:
     failures: dict[str, CheckFailure] = field(default_factory=dict)
     flaky: list[Flake] = field(default_factory=list)
     lacking: list[str] = field(default_factory=list)
-    """What proves nothing, a sentence each."""
+    """The checks that prove nothing, a sentence each."""
 
     def knows(self, name: str) -> bool:
         return name in self.certificates or name in self.failures
@@ -33,7 +33,7 @@ class _Findings:
 
 def whole_set(request: CheckRequest, runs: CheckRuns, host: str, blank: CheckResult) -> CheckResult:
     """
-    The verdict on the tip: `green`, or `base_red` with every failure.
+    Judge the tip: `green`, or `base_red` with every failure.
 
     Raises:
         Untold: a check said nothing, through nobody's doing.

@@ -1,6 +1,6 @@
 """
-Lands a spec, one or more cars: composes it again, demands the evidence for exactly that tree, moves the target by
-compare-and-swap.
+Lands a spec, one or more batches: composes it again, demands the evidence for exactly that tree, and moves the target
+by compare-and-swap.
 
 Composition is deterministic, so composing again must give the commit that was tested; the checks are read from the
 tip again; each needs a certificate that fits check, definition and inputs. Where review is wanted, by the request or by
@@ -55,7 +55,7 @@ class _Objection:
 
 
 def land(request: LandRequest, settings: Settings, *, stop: Callable[[], bool]) -> Landing:
-    """What became of the request; trouble with git or the hub is `infrastructure`, to be asked again."""
+    """Land the request. Trouble with git or the hub is `infrastructure`, to be asked again."""
     blank = Landing(
         request_id=request.request_id,
         token=request.token,
@@ -102,13 +102,13 @@ def _landed_before(mirror: Mirror, request: LandRequest) -> CommitId | None:
 
 
 def _stale_markers(mirror: Mirror, request: LandRequest) -> dict[str, CommitId]:
-    """Markers of what the target does not have: of a journal that was lost, or put there by somebody."""
+    """Return markers of commits that the target lacks: from a lost journal, or from a foreign push."""
     there = mirror.hub_refs(*(marker_ref(request.run, entry.task) for entry in request.entries))
     return {ref: commit for ref, commit in there.items() if not is_contained(mirror, request.target, commit)}
 
 
 def _composed(mirror: Mirror, request: LandRequest) -> Composed | _Objection:
-    """What is to land, composed again; or why this request may not, where its evidence is incomplete."""
+    """Compose the request again; or return why it may not land, where its evidence is incomplete."""
     entries = entries_in(mirror, request)
     if (gone := find_taken_out(mirror, request)) is not None:
         return _Objection(said=gone.said)
@@ -137,7 +137,7 @@ def _composed(mirror: Mirror, request: LandRequest) -> Composed | _Objection:
 
 
 def _unproven(git: Git, request: LandRequest, composed: Composed, demands: Demands) -> _Objection | None:
-    """What the evidence lacks."""
+    """Return what the evidence lacks."""
     checks = demands.checks
     inputs = Inputs(git=git, tree=composed.tree, checks=checks)
     if missing := unproven(voting(checks), inputs, request.certificates):

@@ -1,5 +1,5 @@
 """
-What the target demands of whatever lands on it: read from its tip, never from a candidate; a plan may add to it.
+The target's demands on all that lands on it, read from its tip and never from a candidate; a plan may add to them.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ GATE_FILE = "forgepool.yaml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demands:
-    """Of a target's tip and a plan together."""
+    """The demands of a target's tip and a plan together."""
 
     checks: tuple[CheckDefinition, ...]
     scans: ScanRules
@@ -37,7 +37,7 @@ class Demands:
     """The target wants one of each entry."""
     regenerate: tuple[RegenerateDefinition, ...] = ()
     independence: Independence = "other_family"
-    """What is asked of reviewers."""
+    """The independence required of reviewers."""
 
     def frees(self, entry: EntryRef) -> bool:
         """A person made it, and findings of it are only reported: checks and approvals alone decide."""
@@ -99,7 +99,7 @@ def _independence(of_target: GateFile, request: TrainRequest) -> Independence:
 
 def read_regenerated(mirror: Mirror, request: TrainRequest) -> tuple[RegenerateDefinition, ...]:
     """
-    What of the target is made by commands, whatever else it demands.
+    Return the files of the target that commands generate, whatever else it demands.
 
     Raises:
         NotConfigured, DocumentWrong: as `demands_of`.

@@ -1,4 +1,4 @@
-"""The scans by themselves: what takes milliseconds, for whoever wants no more than that just now. No command is run."""
+"""The scans by themselves, which take milliseconds. No command is run."""
 
 import time
 from dataclasses import replace
@@ -22,10 +22,7 @@ from forgepool.worktrees.hub.mirror import Mirror, MissingCommit, open_mirror
 
 
 def screen(request: CheckRequest, settings: Settings) -> CheckResult:
-    """
-    What the scans say of a request of one entry. `green` says nothing of checks, and carries no certificate; that there
-    are none is no matter here.
-    """
+    """Scan a request of one entry. `green` says nothing about checks, carries no certificate, and needs none."""
     started = time.monotonic()
     blank = CheckResult(
         request_id=request.request_id, token=request.token, verdict="infrastructure", host=settings.host

@@ -29,7 +29,7 @@ def composable(entry: EntryRef) -> Entry:
 
 
 def keep_out(request: CheckRequest, composed: Composed, held: Sequence[ScanFinding], blank: CheckResult) -> CheckResult:
-    """Of findings that are held against the entry; the worst is told first."""
+    """Return the verdict of findings that count against the entry, the worst first."""
     worst = min(held, key=lambda finding: _WEIGHTS.index(finding.weight))
     place = f"{worst.path}:{worst.line}" if worst.line else worst.path
     more = f"; and {len(held) - 1} more such findings" if len(held) > 1 else ""
@@ -81,7 +81,7 @@ def _reproduce_on_tip(request: CheckRequest, failures: Sequence[CheckFailure], r
 def out(
     request: CheckRequest, composed: Composed, found: TrialFindings, runs: CheckRuns, blank: CheckResult
 ) -> CheckResult:
-    """Of the check that keeps the entry out."""
+    """Return the verdict of the check that keeps the entry out."""
     assert found.out is not None
     match found.out.judgement.verdict:
         case "tip_red":
@@ -153,7 +153,7 @@ def _rival_before(mirror: Mirror, request: CheckRequest, conflict: Conflict) -> 
 
 
 def ground_of(request: CheckRequest, composed: Composed | Conflict) -> CommitId:
-    """What the entries are composed on: the tip, with those ahead of them, where these go together."""
+    """Return the commit the entries are composed on: the tip, with those ahead of them, where these go together."""
     base, ahead = CommitId(request.base), len(request.ahead)
     return composed.steps[ahead - 1].commit if 0 < ahead <= len(composed.steps) else base
 
@@ -179,7 +179,7 @@ def _reproduce(request: CheckRequest, composed: Composed | Conflict, *commands: 
 
 
 def _merges(entries: Sequence[EntryRef], composed: Composed | Conflict, done: Sequence[ComposedStep]) -> Iterator[str]:
-    """One for each entry, with what was made anew; behind one that could not be, nothing more is to be seen."""
+    """Yield one merge for each entry, with its generated files; behind one that failed, nothing more can be seen."""
     for at, entry in enumerate(entries):
         merge = shlex.join(["git", "merge", "--no-edit", entry.commit])
         if at < len(done):

@@ -1,5 +1,5 @@
 """
-What a reviewer is told: the card of its conversation, and what it hears of other reviewers.
+A reviewer's brief: the card of its conversation, and what it is told of other reviewers.
 
 Everything that others wrote is quoted. Nothing of the author's conversation is in it; what the author says of its work
 is told as a claim.
@@ -48,7 +48,7 @@ class ReviewBrief:
         return "\n\n".join(parts) + "\n"
 
     def others(self, said: Sequence[tuple[str, Sequence[ReviewFinding]]], *, last: bool) -> str:
-        """What the others found, each by a name that tells nothing of who they are."""
+        """Return the findings of the others, each under a name that hides its model."""
         parts = ["Other reviewers have looked at the same change, without knowing of you. They say:"]
         parts += [self.quotation.quote(f"findings of {name}", _findings(found)) for name, found in said]
         parts.append(
@@ -60,7 +60,7 @@ class ReviewBrief:
         return "\n\n".join(parts)
 
     def to_judge(self, said: Sequence[tuple[str, Sequence[ReviewFinding]]]) -> str:
-        """What a judge hears behind the card."""
+        """Return what a judge is told after the card."""
         parts = ["Reviewers of this change did not come to agree. They say:"]
         parts += [self.quotation.quote(f"findings of {name}", _findings(found)) for name, found in said]
         parts.append(
@@ -132,7 +132,7 @@ class ReviewBrief:
 
 
 def conventions(git: Git, base: CommitId) -> str:
-    """What the target's own files say of how code is written there; empty where they say nothing."""
+    """Return the target's own words on how code is written there; empty where it has none."""
     found = dict.fromkeys(text for path in _CONVENTIONS if (text := _text(git, base, path)))
     return clip_text("\n\n".join(found), _CONVENTION_CHARACTERS)
 

@@ -41,7 +41,7 @@ Ending = Literal["verdict", "void", "not_configured", "limits", "infrastructure"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """Where a reviewer stands when its conversation rests."""
+    """The state of a reviewer when its conversation rests."""
 
     ended: Ending
     form: VerdictForm | None = None
@@ -53,7 +53,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewSite:
-    """What all reviewers of a request look at, and with what."""
+    """The subject and the tools that all reviewers of a request share."""
 
     difference: Difference
     workplace: Workplace
@@ -78,7 +78,7 @@ class ReviewConversation:
     _chances: int = MOST_VOIDS
     _counted: bool = False
     _seconds: float = 0.0
-    """Of its own conversation; another's is not counted twice."""
+    """Seconds of its own conversation; another's is not counted twice."""
 
     def lead(self, say: str, limits: Limits) -> Position:
         """Says something to the reviewer, the card first, and leads it to where it rests."""
@@ -95,7 +95,7 @@ class ReviewConversation:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Who answered."""
+        """Return the models that answered."""
         said = (entry.turn.model for entry in self.transcript.entries if isinstance(entry, TurnSaid))
         return tuple(dict.fromkeys(model for model in said if model))
 
@@ -105,7 +105,7 @@ class ReviewConversation:
 
     @property
     def held(self) -> tuple[ReviewFinding, ...]:
-        """What it holds against the change."""
+        """Return the findings that it counts against the change."""
         return blocking(self.form.findings, self.site.threshold) if self.form is not None else ()
 
     @property
@@ -123,7 +123,10 @@ class ReviewConversation:
         )
 
     def _tools(self) -> tuple[Tool, ...]:
-        """Those of an agent that explores, and the verdict. No commands, no other programs' tools, nobody to ask."""
+        """
+        Return the tools of an agent that explores, and the verdict. It has no commands, no other programs' tools, and
+        no questions.
+        """
         return reading_tools(ending=(verdict_tool(VerdictForm, self._take),))
 
     def _talk(self, tools: tuple[Tool, ...]) -> Talk:
@@ -164,7 +167,7 @@ class ReviewConversation:
         )
 
     def _take(self, form: VerdictForm) -> Taken:
-        """Whether a verdict counts; the first time it does not, what is missing is told."""
+        """Tell whether a verdict counts; the first time it does not, the reviewer is told what is missing."""
         root = str(self.site.workplace.root)
         form = settle_form(form, root=root)
         found = reading(self.transcript.entries, self.site.difference, root=root)
@@ -226,7 +229,7 @@ def _system() -> tuple[str, ...]:
 
 
 def _free(folder: Path, name: str) -> Path:
-    """Of a request that is delivered again, what was said before stays, and is not gone on with."""
+    """Return a free name. When a request is delivered again, the earlier conversation stays and is not continued."""
     folder.mkdir(parents=True, exist_ok=True)
     path, number = folder / f"{name}.jsonl", 1
     while path.exists():

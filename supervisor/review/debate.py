@@ -27,12 +27,12 @@ _LETTERS = "ABCDE"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard:
-    """What came of asking a panel."""
+    """The outcome of asking a panel."""
 
     standing: tuple[ReviewConversation, ...]
     """Those with a verdict that counts."""
     decisive: tuple[ReviewConversation, ...]
-    """Whose verdicts decide: all that stand, or the judge."""
+    """The conversations whose verdicts decide: all that stand, or the judge's."""
     all: tuple[ReviewConversation, ...]
     failures: tuple[Position, ...]
     rounds: int
@@ -47,7 +47,7 @@ class Heard:
 
 
 Purse = Callable[[Spent], Limits | None]
-"""What a conversation may use, when so much has been used by all others; None where nothing is left."""
+"""A function from the use of all other conversations to the limits of the next; None where nothing is left."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -16,17 +16,17 @@ _ALL_OF = 8
 """Changed files up to which all must be read."""
 _REGULAR = ("100644", "100755")
 _MOST_BYTES = 20_000_000
-"""Of a file whose lines are counted."""
+"""The largest file whose lines are counted, in bytes."""
 _ALL = 10**12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patch:
-    """What is changed of one file."""
+    """The change of one file."""
 
     file: FileDiff
     text: str
-    """As people read it, with lines around each change."""
+    """The patch as people read it, with lines around each change."""
 
     @property
     def path(self) -> str:
@@ -39,7 +39,7 @@ class Patch:
 
     @property
     def is_readable(self) -> bool:
-        """Whether there is something of it in the composed tree that the tools can show."""
+        """Tell whether the composed tree holds something of it that the tools can show."""
         return self.file.status != "D" and not self.file.binary and self.file.mode in _REGULAR
 
 

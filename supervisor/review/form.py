@@ -12,7 +12,7 @@ from forgepool.workers.shell.purpose.file_access import normal_path
 from forgepool.workers.tools.tool import Arguments
 
 _MOST_CHARACTERS = 4_000
-"""Of any one text in it: it travels, and is told."""
+"""The most characters of each text in it, since it travels and is shown."""
 
 LastLine = Callable[[str], int | None]
 """The number of a file's last line; None where there is no such file."""

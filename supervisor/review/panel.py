@@ -1,5 +1,5 @@
 """
-Who reviews: models of other families than the author's, and of other families than one another.
+The choice of reviewers: models of other families than the author's, and than one another.
 
 The author's families are taken out before anybody is asked, from the first choice to the last resort; where nobody is
 left there is a sentence that says what would be right, and never one of the author's own.
@@ -26,10 +26,10 @@ _UNNAMED = "name one in the plan's `review`, or in models.yaml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seat:
-    """One reviewer: somebody who can be asked."""
+    """One reviewer that can be asked."""
 
     name: str
-    """Of its transcript."""
+    """The name of its transcript."""
     provider: Provider
     first: str
     """The model that is asked first."""
@@ -45,7 +45,7 @@ class Panel:
     """At least one."""
     judge: Seat | None = None
     told: str = ""
-    """Where there are fewer than were asked for."""
+    """The sentence about fewer reviewers than were wanted."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class _Group:
 
 
 def author_families(authors: Iterable[Author]) -> tuple[str, ...]:
-    """Of all of them; `unknown` among them where a model had a hand in it and nothing tells whose."""
+    """Return the families of all authors, with `unknown` where a model of unknown family took part."""
     found: dict[str, None] = {}
     for author in authors:
         found |= dict.fromkeys(author.families)
@@ -68,7 +68,7 @@ def author_families(authors: Iterable[Author]) -> tuple[str, ...]:
 
 def panel(request: ReviewRequest, table: Table, settings: Settings) -> Panel | str:
     """
-    The reviewers; a sentence where there is nobody.
+    Return the reviewers, or the sentence that says why there are none.
 
     Raises:
         ModelFailed: a model that the plan names is none, or a script is written wrongly.
@@ -195,7 +195,7 @@ def _seat(number: int, contenders: Sequence[Contender], chain: ModelChain, table
 
 
 def _seated(request: ReviewRequest, seats: Sequence[Seat]) -> Panel:
-    """As many as were asked for, and the next as judge where they may disagree."""
+    """Seat as many as were wanted, and the next as judge where they may disagree."""
     wanted = request.policy.reviewers
     chosen, rest = tuple(seats[:wanted]), seats[wanted:]
     told = "" if len(chosen) == wanted else f"{wanted} reviewers were asked for, and {len(chosen)} could be had"

@@ -1,6 +1,4 @@
-"""
-What others wrote, set apart from what the harness says by a mark that nobody outside the review can know.
-"""
+"""Foreign texts, set apart from the harness's words by a mark that only this review knows."""
 
 import secrets
 from collections.abc import Iterable

@@ -1,5 +1,5 @@
 """
-What a reviewer has read, by the tools' own account. Pure: a transcript and a diff in, files out.
+The files a reviewer has read, by the tools' own account. Pure: a transcript and a diff in, files out.
 
 What was shown in the very turn that gave the verdict does not count: whoever judges has to have seen it before. Nor
 does a search, and nor does a page of a changed file with none of its changed lines on it.
@@ -23,13 +23,13 @@ _NAMED = 10
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewReading:
     read: tuple[str, ...]
-    """Of the changed files."""
+    """The changed files that were read."""
     missing: str = ""
     """One sentence on what a verdict lacks; empty where enough was read."""
 
 
 def reading(entries: Sequence[Entry], difference: Difference, *, root: str) -> ReviewReading:
-    """As of the turn that is being carried out, which is the last one of the conversation under way."""
+    """Return the reading up to the turn that is being carried out, the last of the conversation under way."""
     talk = under_way(entries)
     done = [one for one in exchanges(talk) if one.worked and one.iteration < iterations(talk)]
     shown = _lines_shown(done, root)

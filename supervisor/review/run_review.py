@@ -1,5 +1,5 @@
 """
-A review request, answered: composed as the gate composes, shown to reviewers on a checkout of exactly that tree.
+Answers a review request: composes as the gate does, and shows reviewers a checkout of exactly that tree.
 
 A verdict is bound to the composed tree and its patch id. What goes wrong with git, the hub, the disk or a model's
 server blames nobody, and is never a pass.
@@ -125,7 +125,7 @@ def _of_difference(
 
 
 def _place(request: ReviewRequest, settings: Settings, mirror: Mirror, stop: Stop) -> CheckPlace:
-    """Where commands are run that make files anew; their logs lie beside those of the conversation."""
+    """Return the place for commands that generate files; their logs lie beside those of the conversation."""
     return CheckPlace(mirror=mirror, settings=settings, logs=_folder(request, settings), stop=stop)
 
 
@@ -195,7 +195,7 @@ def _bench(
 
 
 def _policy(mirror: Mirror, request: ReviewRequest, settings: Settings) -> Policy:
-    """Of the host's person, and of the repository as the target has it: never as the entry would have it."""
+    """Return the policy of the host's person, and of the repository as the target has it, never as the entry would."""
     try:
         data = read_file(mirror.git, CommitId(request.base), REPOSITORY_FILE)
     except FileTooLarge as large:
@@ -235,7 +235,7 @@ def _left(request: ReviewRequest, others: Spent) -> Limits | None:
 
 
 def _account(heard: Heard, authors: Sequence[str]) -> dict[str, object]:
-    """Who was asked and what was read, whatever came of it."""
+    """Return who was asked and what was read, whatever the outcome."""
     decisive = heard.decisive or heard.all
     families = tuple(dict.fromkeys(family for talk in heard.all for family in talk.families))
     return {
@@ -268,7 +268,7 @@ def _fails(talk: ReviewConversation) -> bool:
 
 
 def _summary(heard: Heard, *, dropped: bool) -> str:
-    """What the reviewers say, behind what the harness has to say of it."""
+    """Return the reviewers' summary, after the harness's own words."""
     told = list(heard.told)
     if len(heard.standing) > 1:
         rounds = "1 round" if heard.rounds == 1 else f"{heard.rounds} rounds"
@@ -286,7 +286,7 @@ def _detail(*, held: int, dropped: int) -> str:
 
 
 def _failed(request: ReviewRequest, failures: tuple[Position, ...], blank: Review) -> Review:
-    """Nobody gave a verdict that counts: what can be tried again comes before what cannot."""
+    """Return the answer where no verdict counts; reasons that allow a retry come before those that do not."""
     order = ("infrastructure", "limits", "void", "not_configured")
     ended = next((one for one in order if any(failure.ended == one for failure in failures)), "infrastructure")
     detail = "; ".join(failure.detail for failure in failures)

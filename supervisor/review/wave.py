@@ -17,7 +17,7 @@ from forgepool.worktrees.git.git import CommitId, Git
 from forgepool.worktrees.hub.mirror import Mirror
 
 TASKS_CHARACTERS = 48_000
-"""Of all that the tasks' authors were asked to do."""
+"""The most characters of all that the tasks' authors were asked to do."""
 _LEAST_CHARACTERS = 400
 _MOST_NAMED = 200
 _SHRINKAGE = "shrinkage"

@@ -1,4 +1,4 @@
-"""Who goes next, with whom in one car, and where among the cars."""
+"""The next entry to go, its companions in one batch, and its place among the batches."""
 
 import math
 from collections import Counter
@@ -11,12 +11,12 @@ from forgepool.supervisor.train.odds import entry_risk
 from forgepool.supervisor.train.queue import RANK
 
 FIRST = -1
-"""The rank of one that was overtaken as often as anybody may be."""
+"""The rank of an entry that was overtaken as often as allowed."""
 HOTFIX = RANK["hotfix"]
 
 
 def ranks(layout: Layout) -> dict[str, int]:
-    """Of those waiting, in the order in which they are to go: class, then acceptance; whom one needs goes before it."""
+    """Return the order of the waiting entries: by class, then by acceptance; what one needs goes before it."""
     policy = layout.seen.policy
     found = dict[str, int]()
     waiting = {entry.id: entry for entry in layout.seen.waiting}
@@ -42,7 +42,7 @@ def order(entry: TrainEntry, policy: TrainPolicy) -> tuple[int, int, str]:
 
 
 def next_car(layout: Layout, able: dict[str, int]) -> Couple | None:
-    """Of these entries, by rank and in their order, the first that may go, with those like it."""
+    """Return the first of these entries that may go, with those like it."""
     backlog = [layout.entries[one] for one in able]
     aboard = Counter(one.submitter for car in layout.seen.cars for one in car)
     first = next(_may_be_first(layout, backlog, aboard), None)
@@ -84,7 +84,7 @@ def _may_be_first(layout: Layout, backlog: list[TrainEntry], aboard: Counter[str
 
 
 def _has_enough(layout: Layout, entry: TrainEntry, others: list[TrainEntry], aboard: Counter[str]) -> bool:
-    """As many of its submitter's are in cars as may be while somebody else's wait, of whom that is not so."""
+    """Tell whether its submitter has as many entries in batches as allowed while other submitters wait."""
     cap = layout.seen.policy.most_of_one
     if cap is None or aboard[entry.submitter] < cap:
         return False
@@ -92,7 +92,7 @@ def _has_enough(layout: Layout, entry: TrainEntry, others: list[TrainEntry], abo
 
 
 def _size(layout: Layout, first: TrainEntry, backlog: int) -> int:
-    """What the backlog asks for, and no more than pays: a car is best at about one over the root of its risk."""
+    """Return the size that the backlog asks for, capped where it stops paying: about one over the root of the risk."""
     if first.single:
         return 1
     pays = round(1 / math.sqrt(max(1e-3, entry_risk(first))))
@@ -111,7 +111,10 @@ def _goes_with(layout: Layout, entry: TrainEntry, car: list[TrainEntry], able: d
 
 
 def _place(layout: Layout, car: list[TrainEntry], rank: int) -> int:
-    """The last; a hotfix's the first behind what is green, other hotfixes, whom it needs, and who was overtaken."""
+    """
+    Return the last place; a hotfix's is the first behind green batches, other hotfixes, its needs, and overtaken
+    entries.
+    """
     if rank != HOTFIX:
         return len(layout.cars)
     most = layout.seen.policy.most_overtaken

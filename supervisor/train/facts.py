@@ -1,4 +1,7 @@
-"""What trials have settled: what may land, who is returned, which car is taken apart. No guess is made here."""
+"""
+The facts that trials have settled: which entries may land, are returned, or have their batch split. No guess is made
+here.
+"""
 
 import functools
 import operator
@@ -99,12 +102,17 @@ def _verdict(layout: Layout, trial: Trial) -> Action | None:
 
 
 def _excuses(other: Trial, red: Trial) -> bool:
-    """What was green before the tip moved on excuses nothing that is red on the tip."""
+    """
+    Tell whether a green trial excuses a red one. One from before the tip moved excuses nothing that is red on the tip.
+    """
     return other.state == "green" and other.behind <= red.behind
 
 
 def _dissolved(layout: Layout, trial: Trial) -> Dissolve:
-    """One that clashed goes alone; else singles where there are slots, else halves, of which the first goes first."""
+    """
+    Split a red batch. One that clashed goes alone; otherwise singles where there are slots, or halves, the first half
+    first.
+    """
     car, size = trial.car, len(trial.car)
     if trial.clash in car:
         rest = tuple(one for one in car if one != trial.clash)
@@ -114,10 +122,7 @@ def _dissolved(layout: Layout, trial: Trial) -> Dissolve:
 
 
 def _broken(layout: Layout) -> list[Action]:
-    """
-    A car some of whose members are held must not keep the others. Who is not ready is tried alone; who needs somebody
-    that is not before it any more is coupled again, behind them.
-    """
+    """Split a batch some of whose members are held, so that they do not keep the others."""
     for at, car in enumerate(layout.seen.cars):
         lost = {one.id for one in car if not one.ready or _lacks_a_need(layout, at, one)}
         going = tuple(one.id for one in car if one.id not in lost and not one.held)

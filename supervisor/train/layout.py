@@ -15,17 +15,17 @@ class Layout:
     cars: tuple[Ids, ...]
     entries: dict[str, TrainEntry]
     place: dict[str, int]
-    """Of each coupled entry, its car's."""
+    """By batched entry, the place of its batch."""
     needed: tuple[int | None, ...]
-    """Of each car, the cars before it without which it may not be tried; None where what it needs is elsewhere."""
+    """For each batch, the earlier batches it cannot be tested without; None where what it needs is elsewhere."""
     scopes: tuple[Scopes, ...]
-    """Of each car."""
+    """The scopes of each batch."""
     related: tuple[int, ...]
-    """Of each car, those before it with which it shares a scope, and those without which it, or these, may not be."""
+    """For each batch, the earlier ones with which it shares a scope, and those that it or they need."""
     barred: int
-    """Cars that are not tried now, and do not land: somebody in them is held, or what they need does not go first."""
+    """Batches that are neither tested nor landed now: a member is held, or what they need does not go first."""
     covered: dict[str, int]
-    """Of each trial that is not stale, the cars that are wholly in its spec."""
+    """For each trial that is not stale, the batches that lie wholly in its spec."""
     tried: dict[tuple[Ids, Ids], list[Trial]]
     """Trials that are not stale, by what is ahead and the car."""
     alone: dict[str, list[Trial]]
@@ -45,7 +45,7 @@ class Layout:
         return any(trial.state == "green" for trial in self.find_trials(ahead, at))
 
     def is_alone(self, entry: str) -> bool:
-        """A trial of it alone goes on, be it on a tip that is no more the target's."""
+        """Tell whether a trial of it alone is under way, even on a tip that the target has left."""
         return any(trial.state in ("running", "stopping") for trial in self.alone.get(entry, ()))
 
     def has_doubt(self, at: int) -> bool:

@@ -1,5 +1,5 @@
 """
-What the train is planned from, and what a plan says: entries, cars, trials; actions.
+The data of a plan of the train: entries, batches and trials in, actions out.
 
 An **entry** stands in line until it lands or is returned. A **car** is one or more entries that are tested as one. A
 **trial** checks one car on top of the tip and of the entries assumed to land ahead of it; what it tests is composed
@@ -29,7 +29,9 @@ class TrainEntry:
     needs: Ids = ()
     """Entries in line without which it may not be tested nor land; they go before it."""
     ready: bool = True
-    """It may share a car, and land: nobody's word is waited for. One that is not is tried alone, and waits then."""
+    """
+    True if it may share a batch and land, as no approval is outstanding. Otherwise it is tested alone, and then waits.
+    """
     held: bool = False
     """A person holds it, or a pause after trouble does: it is not tested and does not land."""
     vetted: bool = False
@@ -37,9 +39,9 @@ class TrainEntry:
     single: bool = False
     """Never to share a car again: a car in which it was has been red."""
     kind: str = ""
-    """Who shares a car is of one kind."""
+    """Entries that share a batch are of one kind."""
     scopes: Scopes = None
-    """What checks look at of what it changes; None is all there is. With those of other scopes it has nothing to do."""
+    """The parts of its change that checks look at; None is everything. Entries with other scopes do not affect it."""
     overtaken: int = 0
     """How many cars with one accepted later, of its class or a higher one, were put before it."""
 
@@ -63,8 +65,10 @@ class Trial:
     """The tip has moved on since: it still tells whether its one entry is good, and can no longer land it."""
 
     behind: bool = False
-    """The tip has moved on since, in scopes that are not its car's: what it tells is still true, and the same has to be
-    tried anew on the tip before it lands."""
+    """
+    True if the tip has moved since, in scopes outside its batch. Its result is still true, and the same is tested again
+    on the tip before it lands.
+    """
 
     @property
     def spec(self) -> Ids:
@@ -72,7 +76,7 @@ class Trial:
 
     @property
     def lands(self) -> bool:
-        """What it tested is green, and on the tip."""
+        """Tell whether its content is green, and on the tip."""
         return self.state == "green" and not self.behind and not self.stale
 
     @property
@@ -86,7 +90,7 @@ def have_common(some: Scopes, others: Scopes) -> bool:
 
 
 def scopes_of(entries: Iterable[TrainEntry]) -> Scopes:
-    """Of all of them together."""
+    """Return the scopes of all of them together."""
     found = frozenset[str]()
     for entry in entries:
         if entry.scopes is None:
@@ -97,7 +101,7 @@ def scopes_of(entries: Iterable[TrainEntry]) -> Scopes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainPolicy:
-    """What a person may set of a train; the defaults are those that were simulated."""
+    """The settings a person may give a train; the defaults are those that were simulated."""
 
     most: int = 8
     """Entries in a car."""
@@ -106,7 +110,7 @@ class TrainPolicy:
     each commit need not be."""
     vet_above: float = 0.2
     vet_share: float = 0.6
-    """Of the slots, at most, for trials off the critical path."""
+    """The largest share of the slots for trials off the critical path."""
     hedge_above: float = 0.35
     most_of_one: int | None = None
     """Entries of one submitter in cars at once while others wait; None is no cap."""
@@ -159,7 +163,7 @@ class Land:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Return:
-    """The decisive trial of this entry was red, or timed out: it is given back, or tried anew by whoever made it."""
+    """The decisive trial of this entry was red, or timed out: it is returned, or tried again by its author."""
 
     entry: str
     trial: str
@@ -168,7 +172,7 @@ class Return:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dissolve:
     """
-    A car that is red, or timed out, with nothing ahead: its entries go back, in parts.
+    A batch that is red, or timed out, with nothing ahead: its entries go back, in parts.
 
     Without a trial it is a car of which a member is held, not ready any more, or no more behind what it needs: the
     others go on as the one part, in the car's place, and whoever is in no part waits again.

@@ -15,9 +15,9 @@ SURE = 0.97
 DOUBTED = 0.5
 """Cars below this are routed around, and may be passed by."""
 _PASSED = 0.3
-"""Of one that was doubted so much that it was passed by, until its own trial is over."""
+"""The chance of an entry that was passed by as suspect, until its own trial is over."""
 _NOBODYS = 0.01
-"""That a red is nobody's."""
+"""The probability that a red is no entry's fault."""
 _WIDTH = 16
 """Paths of one car that are followed at once."""
 
@@ -36,7 +36,7 @@ def entry_risk(entry: TrainEntry) -> float:
 
 def car_odds(layout: Layout) -> list[float]:
     """
-    Of each car, the probability that it is good by itself.
+    Return, for each batch, the probability that it is good by itself.
 
     A red trial tells of its last car, or of the one that clashed, and only as much as those ahead of it are sure: of
     a red, the part in which that car is good and another is not.
@@ -49,7 +49,7 @@ def car_odds(layout: Layout) -> list[float]:
 
 
 def before_reds(layout: Layout) -> list[float]:
-    """What is known of each car by itself, and from green trials."""
+    """Return the knowledge about each batch by itself, and from green trials."""
     odds = [math.prod(_prior(one, layout.seen.surprise) for one in car) for car in layout.seen.cars]
     for _, trial in layout.walk_couples():
         if trial.state == "green":
@@ -59,7 +59,7 @@ def before_reds(layout: Layout) -> list[float]:
 
 
 def reds(layout: Layout) -> list[tuple[int, int]]:
-    """Of each red trial the car it tells of, and the cars of which one is not good with the others."""
+    """Return, for each red trial, the batch it tells of, and the batches of which one is not good with the others."""
     coupled = list(layout.walk_couples())
     greens = {layout.covered[trial.id] for _, trial in coupled if trial.state == "green"}
     found = []
@@ -77,7 +77,7 @@ _Path = tuple[float, int]
 
 class Outlook:
     """
-    The paths of each car among those that have to do with it, by what is known of all cars together.
+    The possible paths of each batch among those that affect it, by all that is known of the batches together.
 
     A path that has all cars of a red trial on it comes true only if that red was nobody's.
     """
@@ -93,7 +93,7 @@ class Outlook:
         self._paths = dict[int, list[Path]]()
 
     def paths(self, at: int) -> list[Path]:
-        """Of a car, the likeliest first; none where what it needs is on none of those followed."""
+        """Return the paths of a batch, the likeliest first; none where its needs are on none of those followed."""
         if at not in self._paths:
             followed, needed = self._among(self._layout.related[at]).paths, self._layout.needed[at]
             able = [] if needed is None else [path for path in followed if not needed & ~path[1]]
@@ -116,7 +116,10 @@ class Outlook:
         return chance
 
     def _among(self, cars: int) -> "_Followed":
-        """Of the paths by these cars; what was followed for another car as far as both have the same before them."""
+        """
+        Return the paths by these batches; what was followed for another batch counts as far as both have the same
+        before them.
+        """
         last = cars.bit_length() - 1
         if cars not in self._followed and cars ^ 1 << last in self._followed:
             self._followed[cars] = self._after(self._followed[cars ^ 1 << last], last, cars ^ 1 << last)
@@ -153,7 +156,10 @@ class Outlook:
         return _Followed(paths=[(chance / scale, ahead) for chance, ahead in found], scale=scale)
 
     def _good_among(self, at: int, among: int) -> float:
-        """Of a red with a car that is not among these, only as much is known as it tells of this car alone."""
+        """
+        Return the chance of a batch among these. A red with a batch outside of them counts only as far as it tells of
+        this one alone.
+        """
         known = among | 1 << at
         if all(not covered & ~known for covered in self._reds.get(at, ())):
             return self._good[at]

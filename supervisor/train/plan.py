@@ -1,4 +1,4 @@
-"""What is to be done now: a snapshot in, actions out."""
+"""The next actions of the train: a snapshot in, actions out."""
 
 from forgepool.supervisor.train.facts import facts
 from forgepool.supervisor.train.layout import lay_out
@@ -8,9 +8,6 @@ from forgepool.supervisor.train.work import work
 
 
 def plan(seen: Snapshot) -> list[Action]:
-    """
-    All that can be decided from what is known. Facts come first, and alone: a landing, a return or a dissolved car
-    changes what there is to plan, so whoever acts on a plan asks again, until there is nothing left to do.
-    """
+    """Return all actions that follow from what is known."""
     layout = lay_out(seen)
     return facts(layout, car_odds(layout)) or work(layout)

@@ -38,7 +38,9 @@ class TrainQueue:
         self.trials = {key: trial for key, trial in self.trials.items() if not out & set(trial.spec)}
 
     def couple(self, ids: Ids, at: int) -> None:
-        """Into a car; whoever of the same or a lower class was accepted before them and comes later is overtaken."""
+        """
+        Form a batch. Entries of the same or a lower class that were accepted before these and come later are overtaken.
+        """
         newest = max(self.entries[one].accepted for one in ids)
         rank = min(RANK[self.entries[one].klass] for one in ids)
         behind = {one for car in self.cars[at:] for one in car}
@@ -51,7 +53,8 @@ class TrainQueue:
 
     def dissolve(self, car: Ids, parts: Sequence[Ids]) -> None:
         """
-        Its entries are cars of their own now, or parts, behind all others; trials with the car are of no use.
+        Split a batch: its entries become batches of their own, or the given parts, behind all others; its trials are of
+        no use.
 
         Where parts leave somebody out, nothing was red: whoever is left out waits again, the rest keeps its place.
         """
@@ -69,7 +72,7 @@ class TrainQueue:
         self.trials[trial.id] = trial
 
     def answer(self, trial_id: str, state: TrialState, *, clash: str = "") -> None:
-        """Of a trial that is of no use any more, an answer changes nothing."""
+        """Record an answer. For a trial that is of no use any more it changes nothing."""
         if trial_id not in self.trials:
             return
         trial = replace(self.trials[trial_id], state=state, clash=clash)
@@ -93,7 +96,7 @@ class TrainQueue:
         self.entries[entry_id] = replace(self.entries[entry_id], vetted=True)
 
     def forget(self, trial_id: str) -> None:
-        """Cancelled, or lost without anybody's fault."""
+        """Forget a trial that was cancelled, or lost without an entry's fault."""
         self.trials.pop(trial_id, None)
 
     def land(self, ids: Ids) -> None:
@@ -116,7 +119,9 @@ class TrainQueue:
         self.trials = going_on
 
     def _is_elsewhere(self, trial: Trial, ids: Ids) -> bool:
-        """What lands has nothing to do with the car, or was assumed to land, behind the same as now."""
+        """
+        Tell whether the landing does not affect the batch, or was assumed to land, behind the same entries as now.
+        """
         if set(ids) & set(trial.car):
             return False
         car = scopes_of(self.entries[one] for one in trial.car)
@@ -132,7 +137,7 @@ class TrainQueue:
         return True
 
     def move(self) -> None:
-        """Somebody else has moved the tip: what was tested on the old one cannot land."""
+        """Note a foreign move of the tip: nothing that was tested on the old one can land."""
         self.trials.clear()
 
     def waiting(self) -> list[TrainEntry]:
@@ -159,4 +164,4 @@ class TrainQueue:
 
 
 RANK = {"hotfix": 0, "normal": 1, "low": 2}
-"""Of classes: the lower goes first."""
+"""The ranks of the classes: the lower goes first."""

@@ -1,4 +1,4 @@
-"""How often entries turn out red that nobody thought risky, and what a line can bear of arrivals."""
+"""The rate of unexpected rejects, and the arrivals that a queue can bear."""
 
 import math
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ RISKY = 0.2
 _WINDOW = 60
 _PRIOR_N = 50
 _LOAD = 0.8
-"""Of what a line can do; above it, waiting grows without bound for all practical purposes."""
+"""The share of a queue's capacity above which waiting grows without bound, for all practical purposes."""
 
 
 def is_unexpected(entry: TrainEntry, *, returned: bool) -> bool:
@@ -17,14 +17,14 @@ def is_unexpected(entry: TrainEntry, *, returned: bool) -> bool:
 
 
 def surprise_rate(outcomes: Sequence[bool]) -> float:
-    """Of entries in the order in which they were decided, whether each was an unexpected reject; the last count."""
+    """Return the rate from the last outcomes, in the order of decision; true is an unexpected reject."""
     seen = outcomes[-_WINDOW:]
     return (1 + sum(seen)) / (_PRIOR_N + len(seen))
 
 
 def admission(arrivals_per_h: float, check_min: float, reject_rate: float, slots: int) -> str | None:
     """
-    What is wrong with how much comes, in one sentence; None where it can be borne.
+    Return the sentence about too many arrivals; None where they can be borne.
 
     A train whose each entry is rejected with probability p lands about 1/p of them in the time of one check, whatever
     the slots; n slots check at most n over the runs of one entry in cars of the best size, about 2 times the root of p.

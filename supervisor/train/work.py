@@ -1,5 +1,6 @@
 """
-What to do with the slots: each car behind all that will likely land before it, risky entries alone, hedges.
+The use of the slots: each batch behind all that will likely land before it, risky entries alone, and speculative
+trials.
 
 A running trial is cancelled where its path cannot come true any more, or where one that is far likelier wants its slot.
 """
@@ -99,7 +100,8 @@ def _may_go_on_trial(made: Work, one: str) -> bool:
 
 def _is_wanted(layout: Layout, ahead: int, car: Ids, known: list[Trial]) -> bool:
     """
-    Not where it runs or has been answered: save a red of one entry that may be another's, or a timeout, once.
+    Tell whether a trial is still to be started: not where it runs or has been answered, except once after a timeout, or
+    a red that may be another's.
 
     What was green before the tip moved on is tried anew, as soon as nothing ahead of it is open.
     """
@@ -150,7 +152,7 @@ def _too_many(made: Work) -> list[Action]:
 
 
 def _start(made: Work, wishes: list[Wish], able: dict[str, int]) -> None:
-    """Cars first, then the entries that are tried alone; with one slot, whoever is first in line."""
+    """Start trials of batches first, then of entries alone; with one slot, the first in the queue."""
     slots = made.layout.seen.slots
     if slots == 1 and _one_alone_is_first(made, wishes, able):
         _vet(made, room=1)
@@ -197,7 +199,7 @@ def _able(made: Work) -> dict[str, int]:
 
 
 def _goes_alone(made: Work, entry: TrainEntry) -> bool:
-    """It is tried alone before it goes in a car: nobody may land it yet, or it is risky, or all are by now."""
+    """Tell whether it is tested alone first: it may not land yet, or it is risky, or all entries are by now."""
     if entry.held or made.layout.needs(entry):
         return False
     if not entry.ready:
@@ -222,7 +224,7 @@ def _to_try_alone(made: Work) -> Iterator[TrainEntry]:
 
 
 def _vet(made: Work, *, room: int, risky: bool = True) -> None:
-    """As many as there is room for, of which those that are merely `risky` may be left out."""
+    """Test entries alone, as many as there is room for; those that are merely `risky` may be left out."""
     started = {action.car for action in made.actions if isinstance(action, StartTrial)}
     taken = sum(made.layout.is_alone(entry.id) for entry in made.layout.seen.waiting)
     for entry in _to_try_alone(made):

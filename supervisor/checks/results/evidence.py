@@ -1,5 +1,5 @@
 """
-What shows that a command did what it is there for: its report, and what its runner says in the output.
+Evidence that a command did its work: its report, and its runner's own lines in the output.
 
 A build or a linter shows nothing of the kind, and none is asked of it. What is asked is decided by comparison with the
 target's tip, in `judging`; here is only what one run showed. Its output is the candidate's own to write, as its report
@@ -23,7 +23,7 @@ _NO_TESTS = ("no test was collected", "no test was found")
 
 
 class Evidence(Message):
-    """What one run showed."""
+    """The evidence of one run."""
 
     report: SuiteReport | None = None
     faults: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class Evidence(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """What one runner says of its tests; None: that there were some."""
+    """A runner's count of its tests; None if it only shows that there were some."""
 
     ran: int | None
     failing: int
@@ -109,7 +109,7 @@ _CUT_SHORT = re.compile(
 
 
 def of_run(ended: Ended, collected: Collected) -> Evidence:
-    """What a command that has ended showed. Its log is read, the last 2 MiB of it."""
+    """Return the evidence of a command that has ended, from its report and the last 2 MiB of its log."""
     output = plain(_tail(ended.log, _MOST_BYTES).decode(errors="replace"))
     counted = runners_in(output)
     report = collected.report

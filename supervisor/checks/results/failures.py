@@ -1,4 +1,4 @@
-"""What is said of a check that was not green: in words, and whether it says anything of the tree it was for."""
+"""The description of a check that was not green, and whether it says anything about its tree."""
 
 import re
 

@@ -29,7 +29,7 @@ class Score:
 
 
 def scores(sightings: Iterable[Sighting]) -> tuple[Score, ...]:
-    """Of every test that was a flake at least once, the worst first."""
+    """Return the score of every test that was a flake at least once, the worst first."""
     seen = [(one.check, one.test, one.flaked) for one in sightings]
     runs = Counter((check, test) for check, test, _ in seen)
     flakes = Counter((check, test) for check, test, flaked in seen if flaked)

@@ -1,5 +1,5 @@
 """
-What follows of a check's runs: on the target's tip, and on the tree that would land. Pure.
+The judgement of a check's runs on the target's tip and on the tree that would land. Pure.
 
 A tip's red is believed after two runs, and so is an entry's; `judge` says when it wants the second.
 
@@ -57,7 +57,7 @@ class Ran(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Excuse:
-    """What may explain that tests are gone: files that the entry changes, and who lets it."""
+    """A possible explanation of missing tests: files that the entry changes, and who allowed that."""
 
     touched: tuple[Touched, ...] = ()
     free: bool = False
@@ -66,7 +66,7 @@ class Excuse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckJudgement:
-    """What follows of a check's runs. `again` and `tip_again` ask for one more run before anything follows."""
+    """The judgement of a check's runs. `again` and `tip_again` ask for one more run first."""
 
     verdict: Verdict
     new: tuple[str, ...] = ()
@@ -80,11 +80,11 @@ class CheckJudgement:
     vanished: tuple[str, ...] = ()
     """Tests that ran on the tip, and did not run here: without parameters, or one with some that is skipped now."""
     attention: tuple[str, ...] = ()
-    """Vanished ones that the entry may take away once somebody has looked."""
+    """Missing tests that the entry may remove once a reviewer or a person has looked."""
     fewer: int = 0
-    """By so many tests less than on the tip ran, where only their number is known: for somebody to look at."""
+    """The number of tests less than on the tip, where only numbers are known; a reviewer or a person looks."""
     of_tip: bool = False
-    """With `no_evidence`: the tip shows no more than this, so it is nobody's doing."""
+    """With `no_evidence`: the tip shows no more than this, so no entry is at fault."""
     said: str = ""
     """Why, to be read after the check's name; empty for what is green."""
 
@@ -110,14 +110,14 @@ class _Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Runs:
-    """Two runs at most on the tip, and two on the composed tree, the last of which decides."""
+    """At most two runs on the tip and two on the composed tree; the last of each decides."""
 
     tips: tuple[Ran, ...]
     heres: tuple[Ran, ...]
     tip: tuple[_Seen, ...]
     here: tuple[_Seen, ...]
     known: frozenset[str] = field(default=frozenset())
-    """What fails on the tip."""
+    """The tests that fail on the tip."""
 
 
 def judge(
@@ -197,7 +197,7 @@ def _ended_well(ran: Ran) -> bool:
 
 
 def _verdict(runs: _Runs) -> CheckJudgement:
-    """What the failures come to; of a green run it is not asked here what it shows."""
+    """Judge the failures. Whether a green run shows enough is asked elsewhere."""
     flaky = _flaky(runs)
     failed = _all(seen.failed for seen in runs.here)
     new = failed - runs.known - flaky
@@ -210,7 +210,7 @@ def _verdict(runs: _Runs) -> CheckJudgement:
 
 
 def _of_tip(runs: _Runs, new: frozenset[str]) -> tuple[Verdict, str] | None:
-    """What keeps the entry from being judged, since the tip is red too; None where nothing does."""
+    """Return why the entry cannot be judged, since the tip is red too; None where it can."""
     last = runs.here[-1]
     if any(seen.clean for seen in (last, *runs.tip)):
         return None
@@ -289,7 +289,8 @@ def _with_evidence(judgement: CheckJudgement, runs: _Runs, excuse: Excuse, waive
 
 def _gone(runs: _Runs, excuse: Excuse) -> dict[str, ReportedCase]:
     """
-    What ran on the tip and not here, as the tip has it, where a report tells; of two runs, what ran in neither.
+    Return the cases that ran on the tip and not here, as the tip's report has them; of two runs, those that ran in
+    neither.
 
     By functions: other parameters are another choice of cases, and not a test less. One that is skipped now is gone.
     One that the entry has renamed with its file is there when it ran under the new name, which is new to the tip.
@@ -325,12 +326,12 @@ def _was_broken(case: ReportedCase, runs: _Runs) -> bool:
 
 
 def _cases(runs: Sequence[Ran]) -> Iterator[ReportedCase]:
-    """Of tests: a finding that is gone is missed by nobody."""
+    """Yield the cases of tests: a missing finding is no loss."""
     return (case for ran in runs if ran.evidence.report and not ran.has_problems for case in ran.evidence.report.cases)
 
 
 def _lack(runs: _Runs, waived: Collection[str]) -> str | None:
-    """What the last run does not show; None where nothing is missing."""
+    """Return what the last run fails to show; None where nothing is missing."""
     last = runs.heres[-1].evidence
     if last.tests == 0 and "no_tests" not in waived:
         return "it ran no test; a check that is there to run none says `waive: [no_tests]`"
@@ -343,7 +344,10 @@ def _lack(runs: _Runs, waived: Collection[str]) -> str | None:
 
 
 def _lost_runners(runs: _Runs) -> tuple[str, ...]:
-    """Of a red tip some may be in what a failed test wrote, so that any one left will do."""
+    """
+    Return the runners that no longer show up. On a red tip some may stand in a failed test's output, so any one left
+    will do.
+    """
     here = set(runs.heres[-1].evidence.runners)
     clean = [ran.evidence.runners for ran, seen in zip(runs.tips, runs.tip, strict=True) if seen.clean]
     if clean:

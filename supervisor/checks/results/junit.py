@@ -42,7 +42,7 @@ class JunitCase:
 
 def read_junit(content: bytes, *, checkout: str = "") -> tuple[JunitCase, ...]:
     """
-    Every test that a document names, in its order, one named twice twice.
+    Read every test of a document, in its order; a test named twice comes twice.
 
     `checkout` is the folder the command ran in: it is taken out of names, so that they are the same in another one.
 
@@ -74,7 +74,7 @@ def _pieces(content: bytes) -> Iterator[bytes]:
 
 
 class _Reading:
-    """What the parser calls; builds no tree, so that a document is never larger than its bytes."""
+    """The parser's callbacks. They build no tree, so that a document is never larger than its bytes."""
 
     def __init__(self, checkout: str) -> None:
         self.told: list[JunitCase] = []

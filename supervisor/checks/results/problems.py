@@ -67,7 +67,9 @@ class Problem:
 
     @property
     def key(self) -> str:
-        """What stays the same when lines are added above it, and when the tool is run again."""
+        """
+        Return the key of a finding, which stays the same when lines are added above it and when the tool runs again.
+        """
         message = _ADDRESS.sub("at 0xN", _LINE_NUMBER.sub(r"\1 N", self.message))
         message = _SET.sub(_in_order, message)
         return f"{self.path}: {self.rule} {message}" if self.rule else f"{self.path}: {message}"

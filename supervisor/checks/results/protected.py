@@ -1,5 +1,5 @@
 """
-The protected tree: what an entry makes of the code, under the tests and settings that the target has.
+The protected tree: the entry's code under the target's own tests and settings.
 
 Every test, all that tests stand on, and every setting of runners and pipelines that the entry changes is put back, so
 that what fails there is broken by the entry, however it has changed what would have shown it. What a person granted
@@ -36,16 +36,18 @@ class GuardedTree:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weighed:
-    """What a protected run's failures come to. With nothing in `red` and `attention`, there is nothing to be said."""
+    """The judgement of a protected run. With nothing in `red` and `attention` it has nothing to report."""
 
     red: tuple[str, ...] = ()
     """Ids of tests that the entry breaks, and may not."""
     attention: tuple[str, ...] = ()
-    """Ids of tests that it breaks, and that it declared it would edit: it lands only once somebody has looked."""
+    """
+    Ids of tests that it breaks and had declared it would edit: it lands only once a reviewer or a person has looked.
+    """
     excused: tuple[str, ...] = ()
     """Ids of tests that a person lets it change."""
     whole: Cover | None = None
-    """Of a failure without ids, what lets the entry have it: `none` is red, `held` is for somebody to look at."""
+    """For a failure without ids, the entry's permission for it: `none` is red, `held` needs a look."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +62,7 @@ def excuse_of(
     holds: Sequence[str] | None = None,
     waive: Collection[str] = (),
 ) -> Excuse:
-    """What explains that tests are gone; of the entry's own `grants`, `holds` and `waive`."""
+    """The explanation of missing tests, from the entry's own `grants`, `holds` and `waive`."""
     return Excuse(touched=find_touched(files, grants, holds, waive))
 
 
@@ -100,10 +102,7 @@ def commit_of(git: Git, base: CommitId, tree: TreeId) -> CommitId:
 
 
 def weigh(judgement: CheckJudgement, tip: Ran, ran: Ran, guarded: GuardedTree, excuse: Excuse | None = None) -> Weighed:
-    """
-    What a protected run comes to: from its judgement, made without an excuse, and the runs, which tell in which files
-    tests are. `excuse` is the entry's: of tests in files that a person granted.
-    """
+    """Judge a protected run from its judgement without an excuse, and from the runs, which tell each test's file."""
     if judgement.verdict not in ("red", "no_evidence") or judgement.of_tip:
         return Weighed()
     known = {name: case for each in (tip, ran) for case in _cases(each) for name in (case.function, case.id)}
@@ -136,7 +135,7 @@ def _weakest(put_back: Sequence[Touched]) -> Cover:
 
 
 def _unseen(test: str) -> ReportedCase:
-    """Of a test that only an earlier run told of: of pytest's ids the file is a part."""
+    """Return a test that only an earlier run reported: the file is part of pytest's id."""
     file = test.partition("::")[0]
     return ReportedCase(id=test, outcome="failed", file=file if file.endswith(".py") else "")
 
@@ -154,7 +153,7 @@ def _role(name: str, scripts: frozenset[str]) -> Role | None:
 
 
 def _kind(file: FileDiff, scripts: frozenset[str]) -> Role | None:
-    """Of the name that the target has, or where that is nothing of the kind, of the entry's."""
+    """Return the role by the name in the target, or without one there, by the entry's name."""
     return next((kind for name in _names(file) if (kind := _role(name, scripts)) is not None), None)
 
 

@@ -1,5 +1,5 @@
 """
-Which tests a command ran, and how each ended: read from the JUnit XML that its runner wrote.
+The tests a command ran, and how each ended, read from the JUnit XML that its runner wrote.
 
 The check's definition names the files by globs; pytest is asked for one where nothing is named. A file counts when the
 command wrote it: what lay there before with the same content does not. One file that cannot be read makes all of them
@@ -48,10 +48,10 @@ class ReportedCase(Message):
     """`tests/test_a.py::TestX::test_y[1]` for pytest; else what the runner calls its class, `::`, and its name."""
     outcome: Outcome
     file: str = ""
-    """Where the runner says it is; relative to wherever the runner ran."""
+    """The file that the runner names, relative to its own working folder."""
     seconds: float = 0.0
     error: str = ""
-    """Of a failed one, the beginning of what the runner says."""
+    """For a failed test, the beginning of the runner's message."""
 
     @property
     def function(self) -> str:
@@ -69,13 +69,13 @@ class SuiteReport(Message):
     """Its cases are findings of a linter or type checker (`problems`): one that it does not name is not there."""
 
     def ids(self, *outcomes: Outcome) -> frozenset[str]:
-        """Of the tests that ended in one of these ways."""
+        """Return the ids of the tests that ended in one of these ways."""
         return frozenset(case.id for case in self.cases if case.outcome in outcomes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportOptions:
-    """What a command is run with so that it reports, and where its reports are looked for."""
+    """The options that make a command report, and the places where its reports are looked for."""
 
     env: Mapping[str, str]
     """The command's whole environment."""
@@ -84,7 +84,7 @@ class ReportOptions:
     before: Mapping[str, str] | None = None
     """Digests of the reports that lay there already."""
     pytest: Path | None = None
-    """Where pytest is to write, outside the checkout; None where it was not asked."""
+    """The file pytest is to write, outside the checkout; None where it was not asked."""
     baseline: bool = False
     """Findings of linters are read as well, from the output or from files in JSON."""
     faults: tuple[str, ...] = ()
@@ -92,7 +92,7 @@ class ReportOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """What was found; without a report either none was written, or `faults` say why there is none to be had."""
+    """The reports found. Without any, either none was written, or `faults` says why none could be read."""
 
     report: SuiteReport | None = None
     faults: tuple[str, ...] = ()
@@ -107,7 +107,8 @@ def function_of(test: str) -> str:
 
 def ask(check: CheckDefinition, checkout: Path, tmp: Path, env: Mapping[str, str]) -> ReportOptions:
     """
-    To be called just before the check's command is run, its set-up done. `tmp` is a folder that the command may write.
+    Prepare the reports of a check. Call it just before the command, after its set-up; `tmp` is a folder the command may
+    write.
 
     pytest is not asked where its settings have a report written already: the option can be given once, and whoever
     reads that other file would find it missing. Such a check names the file in its `reports`.
@@ -134,7 +135,7 @@ def ask(check: CheckDefinition, checkout: Path, tmp: Path, env: Mapping[str, str
 
 
 def collect(asked: ReportOptions) -> Collected:
-    """What the command has reported; to be called once it has ended."""
+    """Collect the command's reports. Call it once the command has ended."""
     faults, told, found = list(asked.faults), list[JunitCase](), 0
     documents: list[str] = []
     left = _MOST_BYTES_IN_ALL
@@ -208,7 +209,10 @@ def _content(folder: Path, name: str, most_bytes: int) -> bytes:
 
 
 def _digests(checkout: Path, patterns: tuple[Pattern, ...]) -> dict[str, str]:
-    """Of all that lies there; what cannot be read has none, and is told of when it still cannot afterwards."""
+    """
+    Return the digests of all files there. An unreadable one has none, and is reported if it is still unreadable
+    afterwards.
+    """
     found: dict[str, str] = {}
     left = _MOST_BYTES_IN_ALL
     with suppress(UnreadableReport):
@@ -226,7 +230,7 @@ def _digest(content: bytes) -> str:
 
 def _matching(checkout: Path, patterns: tuple[Pattern, ...]) -> list[str]:
     """
-    Names that are covered, folders excepted; links are not followed, and are names like others.
+    Return the names that the globs cover, without folders; links are not followed, and count as names.
 
     Raises:
         Unreadable: there is more in the folders than is looked at, or more reports than anybody writes.
@@ -269,7 +273,7 @@ def _files(beneath: Beneath, top: str, deepest: int | None) -> Iterator[str]:
 
 
 def _reports_already(run: str, checkout: Path) -> bool:
-    """Whether a report of pytest's own is asked for in settings that its command may read, or all are turned off."""
+    """Tell whether pytest's settings that the command may read ask for a report already, or turn all reports off."""
     if "no:junit" in run:
         return True
     words = {Path(word) for word in _WORD.findall(run) if ".." not in word.split("/")}

@@ -24,7 +24,7 @@ _OF_RUNNERS: dict[str, Callable[[str], bool]] = {
     "Cargo.toml": lambda name: re.match(r"(?:workspace\.)?lints|profile|test$|bench$", name) is not None,
 }
 _LIBRARY_TESTS = ("lib.test", "lib.doctest", "lib.harness")
-"""Of a crate: runners' settings in a section that is the entry's."""
+"""The sections of a crate with runners' settings, in a file that is otherwise the entry's."""
 _SCRIPT_KEYS = frozenset(
     {"scripts", "jest", "mocha", "ava", "nyc", "c8", "vitest", "tap", "eslintConfig", "eslintIgnore", "prettier"}
     | {"stylelint", "babel", "lint-staged", "husky", "xo", "standard", "wireit", "nx", "simple-git-hooks", "jasmine"}

@@ -1,5 +1,5 @@
 """
-Which tests lie in what an entry changed, and who lets it change them.
+The tests in files that an entry changed, and who allowed the change.
 
 Where a runner does not say in which file a test is, the file is told by the test's class (`com.acme.FooTest`), or by
 the test's name in a line that the entry took away.
@@ -51,12 +51,12 @@ def find_touched(
 
 
 def free_touched(touched: Sequence[Touched], bound: Collection[str]) -> tuple[Touched, ...]:
-    """The same; what none of these paths is may be changed as by somebody who has leave to."""
+    """Return the same files; those outside these paths count as changed with permission."""
     return tuple(one if one.path in bound or one.now in bound else replace(one, cover="granted") for one in touched)
 
 
 def lies_in(case: ReportedCase, touched: Touched) -> bool:
-    """Whether this is a test of that file."""
+    """Tell whether this is a test of that file."""
     if case.file:
         return touched.path == case.file or touched.path.endswith(f"/{case.file}")
     group, _, name = case.id.rpartition("::")
@@ -78,7 +78,7 @@ def cover_of_gone(case: ReportedCase, touched: Sequence[Touched]) -> Cover:
 
 def find_renamed_id(case: ReportedCase, touched: Sequence[Touched]) -> str | None:
     """
-    What the same test is called in a file that the entry has renamed, where a name tells in which file it is.
+    Return the id of the same test in a file that the entry has renamed, where its name tells the file.
 
     None where it was not renamed, and where more than one changed file may be its own.
     """
