@@ -8,6 +8,7 @@ Counted are the four packages; `tests/project/test_house.py` holds the figures, 
 """
 
 import ast
+import inspect
 import re
 import sys
 from collections import Counter, defaultdict
@@ -165,7 +166,9 @@ def _faults(docstring: str) -> Iterator[str]:
         yield _DOCSTRING_FIGURES[0]
     if OPENING.match(docstring):
         yield _DOCSTRING_FIGURES[1]
-    prose = re.sub(r"`[^`]*`", "code", docstring.split("Raises:")[0])
+    # A block indented by four more spaces is a table or an example.
+    text = re.sub(r"(?m)^ {4,}.*$", "", inspect.cleandoc(docstring.split("Raises:")[0]))
+    prose = re.sub(r"`[^`]*`", "code", text)
     if any(len(sentence.split()) > LONGEST_SENTENCE for sentence in re.split(r"(?<=[.!?;:])\s+|\n\s*\n", prose)):
         yield _DOCSTRING_FIGURES[2]
 

@@ -17,8 +17,8 @@ The rooms, from the lowest to the highest; each imports only those before it:
 - `state`: the data that a run or a queue consists of now, and the change that each event makes.
 - `decisions`: plan, state and clock in, the next events out. Nothing here reads a file or a socket, so that
   tests with random events call the functions that a run calls.
-- `run`: the loop that carries decisions out. Each turn it reads answers, watches leases, takes in requests of people,
-  asks `decisions.decide`, writes the events, and only then sends the messages they stand for.
+- `run`: the loop that carries decisions out. Each turn it reads answers, watches leases, takes in requests of people
+  and asks `decisions.decide`. It writes the events before it sends the messages they stand for.
 - `reports`: status, costs, the report, and all other text about a state.
 - `launch`: everything before the first message, and the private Redis and workers of a one-machine run.
 - `merge_queue`: the daemon in front of a branch, with its HTTP interface and its bot for GitHub and GitLab.

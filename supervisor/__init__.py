@@ -13,8 +13,8 @@ memory, into one commit. That commit passes three stages:
    (`checks.results.protected`).
 
 A green check earns a **certificate** (`checks.certificates`): this check, as defined, in this environment, was green on
-these inputs. A **review** (`review`) is a message of its own. To land, `gate.land` composes again, demands a valid
-certificate of every check and an approval where one is required (`gate.approvals`), and moves the target by
+these inputs. A **review** (`review`) is a message of its own. To land, `gate.land` composes again and demands a valid
+certificate of every check, and an approval where one is required (`gate.approvals`). Then it moves the target by
 compare-and-swap. The same push writes a **marker**, which makes a second landing impossible.
 
 A check without a vote is run after all others are green, and only reported (`checks.non_voting`). Generated files
@@ -22,14 +22,14 @@ A check without a vote is run after all others are green, and only reported (`ch
 `detection` proposes checks to `forgepool init`.
 
 Several entries may be composed at once. The entries in `ahead` are assumed to land: this verdict says nothing about
-them. The **train** (`train`) plans which entries are tried on top of which. It is a pure function of the orchestrator's
-state; gate and lander check every claim in it again.
+them. The **train** (`train`) plans the trials: which entry is tested behind which others. It is a pure function of the
+orchestrator's state; gate and lander check every claim in it again.
 
-A **verdict** is `green`, `findings`, `red`, `conflict`, or one that blames no entry: `stale` (made on a commit that
-was removed from the target), `base_red` (the tip itself fails), `not_configured` (a check is missing, cannot fail, or
-shows nothing), `infrastructure`. A failure counts against an entry only when it happens twice and does not happen on
-the tip. Where tests have ids, tests that fail on the tip as well are ignored. If an entry is green alone and red on the
-tip, `gate.blame` finds the landing it conflicts with.
+A **verdict** is `green`, `findings`, `red`, `conflict`, or one that blames no entry. These are `stale` (made on a
+commit that was removed from the target), `base_red` (the tip itself fails) and `infrastructure`. `not_configured` is a
+check that is missing, cannot fail, or shows nothing. A failure counts against an entry only when it happens twice and
+does not happen on the tip. Where tests have ids, tests that fail on the tip as well are ignored. If an entry is green
+alone and red on the tip, `gate.blame` finds the landing it conflicts with.
 
 Green results are remembered on the host (`checks.store`), so that the same inputs are not run again. Red results are
 always run.
@@ -37,7 +37,7 @@ always run.
 Why not check the candidate's own commit: its base is no longer the tip. Two changes that are green alone may be red
 together, and only the composed tree shows it.
 
-Why not merge first and check afterwards: everybody starts from the target, and it might be broken meanwhile.
+Why not merge first and check afterwards: all work starts from the target, and it might be broken meanwhile.
 
 Why not land the verdict's commit as it is: a queue and a process of unknown age lie between the two. Composing is
 deterministic and takes milliseconds, so the lander composes for itself.

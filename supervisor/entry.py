@@ -1,5 +1,5 @@
 """
-Where requests enter a supervisor process. Thin: decode, deliver, answer.
+The entry points of requests into a supervisor process. They decode, deliver and answer.
 
 The Celery tasks are dispatched by importing them, never by name.
 """

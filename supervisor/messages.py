@@ -90,7 +90,7 @@ class Certificate(Message):
     type checkers the first ones.
     """
     findings: int = 0
-    """The number of findings of a linter or type checker, all of which the target's tip has too."""
+    """The number of findings of a linter or type checker, each also on the target's tip."""
     against: tuple[str, ...] = ()
     """Digests of the check's inputs on the commits it was compared with: with known failures it holds there alone."""
     reused: bool = False
@@ -222,7 +222,7 @@ class CheckResult(Message):
 
     `green` carries a certificate for every check. `findings`: a scan found what keeps the entry out. `red`, if it was
     to be decisive, is the entry's own doing: the base is green on what the entry breaks, and the failure came twice.
-    `base_red` blames nobody. `stale` blames nobody either: the commit that the entry was made on is no longer in the
+    `base_red` counts against no entry. Neither does `stale`: the commit that the entry was made on is no longer in the
     target, which it would bring back. `apart`: what stands ahead changes the gate itself, and has to land first.
     """
 
@@ -319,7 +319,7 @@ class WaveOf(Message):
     tip: str
     tasks: tuple[LandedTask, ...]
     more: tuple[str, ...] = ()
-    """Further landed tasks, of which there is only room for the names."""
+    """Further landed tasks, by name only for want of room."""
     authors: tuple[Author, ...]
     """The authors of all of them, each once."""
     grants: tuple[str, ...] = ()
@@ -367,9 +367,9 @@ class Review(Message):
     The answer to a review request.
 
     `passed` and `failed` are verdicts: the reviewer has read what it must, and said what it found by the tool for that.
-    `void`: twice it gave no verdict that counts. `unreachable`: nobody of another family can be asked.
-    `not_configured`: somebody could be, were it not for a mistake in a file, or for a key that is refused. With
-    `not_before`, `infrastructure` waits for a limit of the models'.
+    `void`: twice it gave no verdict that counts. `unreachable`: no model of another family can be asked.
+    `not_configured`: one could be, but for a mistake in a file, or a refused key. With `not_before`, `infrastructure`
+    waits for a limit of the models'.
     """
 
     kind: Literal["review"] = "review"

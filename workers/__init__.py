@@ -2,9 +2,9 @@
 A worker turns one order into one candidate. This package also carries every message of Forgepool.
 
 An **order** is the message that asks for one **attempt** at a task. A worker takes the order's **lease**, leases a
-checkout, lets an **agent** edit, runs the task's acceptance commands, commits the files, and puts the **candidate**
-into the hub together with its **result** (`order.run_order`). Statements of the agent about its own work are stored
-(`claimed_*`), and no decision reads them.
+checkout, lets an **agent** edit, runs the task's acceptance commands and commits the files. Then it puts the
+**candidate** into the hub together with its **result** (`order.run_order`). Statements of the agent about its own work
+are stored (`claimed_*`), and no decision reads them.
 
 The rooms, from the lowest to the highest; each imports only those before it:
 
@@ -31,8 +31,8 @@ renewed by a thread. A **fence** ends a message for good. Answers go into one st
 starts dead Celery workers again, ends orphaned processes, and announces that it is present.
 
 Why not rely on Celery's redelivery: the message of a killed child comes back in seconds, that of a killed main process
-only after the visibility timeout, and a message popped by a dying connection never. The sender watches leases and sends
-again. A second delivery finds the lease, the fence or the marker, and does nothing.
+only after the visibility timeout. A message popped by a dying connection never comes back. The sender watches leases
+and sends again. A second delivery finds the lease, the fence or the marker, and does nothing.
 
 Why not the agent's own commit as the candidate: it may commit half, amend, or move HEAD. The harness commits the files
 that are there, on the base that was ordered.

@@ -1,12 +1,11 @@
 """
 Commands that cannot fail, recognised from their text: a check of such a command proves nothing.
 
-Read by the policy's shell parser, as POSIX shell without `pipefail`, since that is how checks are run. Told is only
-what is certain from the script itself: `|| true` behind the command, an `exit 0` at the end, a pipeline whose last
-command answers for all before it. What a program makes of its own failures is not looked into, but for a few options
-by which it is told to end well in any case.
+The policy's shell parser reads them as POSIX shell without `pipefail`, since that is how checks are run. Only certain
+cases are reported: `|| true` behind the command, an `exit 0` at the end, a pipeline whose last command answers for all
+before it. A program's own exit status is not examined, except for a few options that always make it 0.
 
-Where the parser refuses to read, the end of the text alone is looked at.
+Where the parser gives up, only the end of the text is examined.
 """
 
 import re

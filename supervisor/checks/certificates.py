@@ -1,9 +1,9 @@
 """
 Certificates: the inputs they are bound to, and whether a set of them proves a tree.
 
-A check's **inputs** are the tree, or, where its definition says by `paths` what its outcome depends on, that part of
-it, together with every path that no check's `paths` cover: what nobody has thought of counts for all. With a check
-count those it uses, their definitions as well as their inputs.
+A check's **inputs** are the whole tree, unless its definition names the `paths` its outcome depends on. Then they are
+these, together with every path that no check's `paths` cover: a forgotten path counts for all checks. The definitions
+and inputs of the checks it uses are part of its own.
 """
 
 import hashlib

@@ -1,10 +1,10 @@
 """
 The grouping of checks into checkouts, and their order. Pure.
 
-A check finds in its checkout what the checks it uses have left there, and those they use; of no other check anything.
-So a **line** is a check behind all it uses. One that is used by two is run in the lines of both, and what it says
-counts in the first alone: to let the second of them into that checkout would be to let it find what the first has left,
-which it never asked for, and by which a candidate's test run could disarm it.
+A check finds in its checkout the files left by the checks it uses, directly or not, and by no other check. So a
+**line** is a check behind all it uses. A check that two others use runs in the lines of both, and its result counts in
+the first alone. In one shared checkout the second would find files of the first. A candidate's test run could use
+those to disarm it.
 """
 
 from collections.abc import Callable, Sequence

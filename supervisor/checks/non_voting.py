@@ -1,8 +1,8 @@
 """
 Checks without a vote: they run on a tree that all others found green, and only their words are kept.
 
-Each is run once. What keeps one from being run is told as well, and keeps nobody waiting; save that the supervisor is
-asked to stop.
+Each runs once. If one cannot run, the reason is told, and nothing waits for it. Only a request to stop the supervisor
+ends them early.
 """
 
 from collections.abc import Iterator

@@ -97,10 +97,10 @@ def run_line(
     past: Collection[str] = (),
 ) -> tuple[TriedCheck, ...]:
     """
-    Runs checks in their order in one clean checkout of `commit`, until one is red that is not named in `past`.
+    Run checks in their order in one clean checkout of `commit`, until one is red that is not named in `past`.
 
-    `label` names the log files. `base` is the target's tip, of which set-up folders are kept; without it every set-up
-    is run. Raises GitFailed, OSError or Unusable for trouble that is nobody's failure.
+    `label` names the log files. `base` is the target's tip, whose set-up folders are kept; without it every set-up is
+    run. Raises GitFailed, OSError or Unusable for trouble that is no entry's fault.
     """
     tried: list[TriedCheck] = []
     with prepare_bench(commit, place, label, base) as bench:

@@ -1,10 +1,10 @@
 """
-Where the runs come from that a candidate is judged by: commands, or what this host remembers of earlier ones.
+The source of the runs that a candidate is judged by: commands, or this host's memory of earlier ones.
 
-What is remembered of the target's tip spares running it again for every entry: the tip that just landed was tried when
-it was a candidate. Of the composed tree only what ended well is taken. And as soon as something is red there, the tip
-is run anew, every set-up included, whatever is remembered: the host may have changed since (a tool gone, a disk full, a
-kept folder grown old), and that is not the entry's failure.
+A remembered run of the target's tip spares one for every entry: the tip was tested when it was a candidate. For the
+composed tree only green runs are remembered. As soon as something is red there, the tip runs again with every set-up,
+whatever is remembered. The host may have changed since (a tool gone, a disk full, a kept folder grown old), and that is
+not the entry's failure.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -22,34 +22,34 @@ from forgepool.worktrees.git.git import CommitId
 
 
 class Untold(Exception):
-    """A check said nothing of the tree it was for, through nobody's doing; one sentence."""
+    """A check gave no answer about its tree, and no entry is at fault; one sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRuns:
-    """Of one request's checks, on the target's tip and on one tree."""
+    """The runs of one request's checks, on the target's tip and on one tree."""
 
     place: CheckPlace
     store: Store
     checks: Sequence[CheckDefinition]
     environment: str
     tip: CommitId
-    """What the tree is judged by: the target's own, or what is to land before it."""
+    """The commit the tree is judged by: the target's tip, or what is to land before it."""
     at_tip: Inputs
     grounds: Sequence[Inputs] = ()
-    """Of the target, and of what it is after each landing that is to come before the tree."""
+    """The inputs of the target, and of the target after each landing that comes before the tree."""
     anew: bool = False
     """Nothing remembered counts."""
     hasty: bool = False
-    """Of the tree one red is enough, and what is remembered of the tip: the verdict decides about nobody."""
+    """One red of the tree, and a remembered run of the tip, are enough: the verdict decides about no entry."""
     guessed: bool = False
-    """Others are to land between the tip and the tree, and nothing is known of them: the tip's red excuses nobody."""
+    """Others are to land between the tip and the tree, and are unknown: the tip's red excuses no entry."""
     doubt: Callable[[], None] = lambda: None
     """Called when the tree was red once, and is to be run again; it may be called more than once."""
     regeneration: Regeneration | None = None
     """By which the tree was composed, and by which it is composed on other landings."""
     _tips: dict[str, Ran] = field(default_factory=dict, repr=False)
-    """What was run on the tip for this very request."""
+    """The runs of the tip for this very request."""
 
     def key(self, check: CheckDefinition, inputs: Inputs) -> str:
         definition = definition_digest(check, self.checks)
@@ -65,7 +65,7 @@ class CheckRuns:
         return None if self.anew else self.store.find(self.key(check, inputs))
 
     def of_tip(self, check: CheckDefinition, line: Sequence[CheckDefinition]) -> Ran:
-        """What the check says of the tip: remembered, or found by running the line there, once."""
+        """Return the check's run on the tip: remembered, or from running the line there, once."""
         if check.name not in self._tips:
             said = self.find_remembered(check, self.at_tip)
             self._tips.update(self._on_tip(line) if said is None else {check.name: said.ran})

@@ -1,14 +1,13 @@
 """
-Set-up commands of checks, and the folders they fill, which are kept and brought in
-(`workers.workspace.dependency_cache`).
+Set-up commands of checks, and the folders they fill, which are kept and reused (`workers.workspace.dependency_cache`).
 
-The set-up is run on the tip's files, before the commit that is to be checked is laid out in the same folder, and of
-that run alone folders are kept. So no candidate can put anything into what the next one is checked with. A commit whose
-own inputs differ from the tip's gets its set-up run for itself, and nothing of that is kept; nor is a check's own
-writing ever. And kept folders only save time where all is green: once a check is red, whatever decides whose failure it
-is has run its set-ups.
+The set-up runs on the tip's files, before the commit under test is laid out in the same folder. Only folders of that
+run are kept, so no candidate can put anything into the folders of the next. A commit whose own inputs differ from the
+tip's gets a set-up run of its own, and nothing of it is kept; nor is anything a check writes. Kept folders save time
+only while all is green: once a check is red, the deciding runs have run their set-ups.
 
-What a check leaves stays for those behind it, and so do mounted folders. A set-up that has to be run finds copies.
+Files that a check leaves stay for the checks behind it, and so do mounted folders. A set-up that has to run finds
+copies.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,14 +39,14 @@ from forgepool.worktrees.git.git import CommitId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetupBench:
-    """What a set-up works in and with."""
+    """The place of a set-up, and its means."""
 
     checkout: Checkout
     own: Private
     policy: Path | None
     """The file in which the person whose host it is says what may be reached."""
     kept: Path
-    """Where cached folders are kept on this host."""
+    """The folder of kept folders on this host."""
     lent: PackageAccess | None = None
     """How set-ups reach packages, where this host lends them that."""
     unlent: str = ""
@@ -56,13 +55,13 @@ class SetupBench:
     label: str
     stop: Callable[[], bool]
     base: CommitId | None
-    """The target's tip, of which folders may be kept and taken; None: none are, every set-up is run."""
+    """The target's tip, whose folders may be kept and taken; None: none are, and every set-up is run."""
     mounted: list[Mount] = field(default_factory=list)
-    """What commands see beside what lies in the checkout."""
+    """Folders that commands see beside the files of the checkout."""
 
     @property
     def shown(self) -> Private:
-        """What commands run with, mounted folders included."""
+        """Return the private folders of commands, mounted ones included."""
         places = tuple(each.at(self.checkout.path) for each in self.mounted)
         return replace(self.own, confined=replace(self.own.confined, mounted=places))
 
@@ -72,10 +71,10 @@ class SetupBench:
 
 def keep_folders(checks: Sequence[CheckDefinition], bench: SetupBench) -> None:
     """
-    Runs on the tip those set-ups whose folders the checkout may have and nobody has kept yet.
+    Run on the tip the set-ups whose folders are allowed in the checkout and not kept yet.
 
-    The checkout holds its own commit again afterwards. A set-up that does not end well is not told: it is run again
-    on the commit itself, and then its answer counts.
+    The checkout holds its own commit again afterwards. A set-up that fails here is not reported: it runs again on the
+    commit itself, and that answer counts.
     """
     setups = [check.needs for check in checks if check.needs is not None]
     lacking = [(setup, store) for setup in setups if (store := _store(setup, bench)) and not store.is_dir()]
@@ -142,7 +141,7 @@ def _store(setup: Setup, bench: SetupBench) -> Path | None:
 
 
 def _taken(setup: Setup, store: Path, bench: SetupBench) -> bool:
-    """Whether the kept folders could be brought in; where something of the commit's stands in the way, none is."""
+    """Tell whether the kept folders were brought in; if something of the commit's is in the way, none is."""
     if any(each.overlaps(Path(cached.folder)) for each in bench.mounted for cached in setup.cache if cached.writable):
         _settle(bench)
     mounting: Mounting = "anywhere" if bench.own.confined.level == "bubblewrap" else "nowhere"

@@ -1,11 +1,11 @@
 """
-What checks said on this host, by the key of what they were run on: one small file each, below the cache.
+This host's memory of check results, by the key of their inputs: one small file each, below the cache.
 
-Nobody's word is needed for it to be right: a file that cannot be read is as if it were not there, and losing all of
-them costs time alone. Commands in a sandbox neither see nor write this folder. Where nothing holds them, a candidate's
-tests could write into it what they like, so nothing is kept or believed there (see `open_store`).
+It is a cache: an unreadable file counts as absent, and losing all files costs only time. Commands in a sandbox neither
+see nor write this folder. Without a sandbox a candidate's tests could write into it, so nothing is kept or believed
+there (see `open_store`).
 
-Why a run is kept and not its verdict: what a run shows is judged against the target's tip, and that moves on.
+Why a run is kept and not its verdict: a run is judged against the target's tip, and the tip moves.
 """
 
 import os
@@ -24,16 +24,16 @@ from forgepool.workers.schema.orders import Message
 
 MOST_KEPT = 2_000
 KEPT_S = 14 * 24 * 3600.0
-"""After that a host's programs may have become others, and nobody would know it."""
+"""Seconds for which a result is kept; later the host's programs may have changed unnoticed."""
 MOST_BYTES = 8_000_000
-"""Of one file."""
+"""The largest size of one file, in bytes."""
 _PRUNED_TO = 0.9
 
 M = TypeVar("M", bound=Message)
 
 
 class StoredResult(Message):
-    """What a check's last run on certain inputs came to."""
+    """The result of a check's last run on certain inputs."""
 
     ran: Ran
     seconds: float
@@ -53,7 +53,7 @@ class Store:
     """None keeps nothing, and knows nothing."""
 
     def find(self, key: str) -> StoredResult | None:
-        """What was said on exactly these inputs; None where that is not known, or too long ago."""
+        """Return the result for exactly these inputs; None where there is none, or only one that is too old."""
         found = self._read(f"{key}.json", StoredResult)
         return found if found is not None and 0 <= time.time() - found.at <= KEPT_S else None
 

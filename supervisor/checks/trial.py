@@ -1,8 +1,8 @@
 """
-Tries a composed tree by all checks: runs them, has their runs judged against the target's tip, and earns certificates.
+Tests a composed tree by all checks: runs them, has their runs judged against the target's tip, and earns certificates.
 
-Green must be shown as well as said, red must come twice and be new, and red is never taken from memory, nor turned
-green by it. The first check that keeps the entry out ends the trial.
+Green needs evidence. Red must come twice and be new; it is never remembered, nor turned green by memory. The first
+check that keeps the entry out ends the trial.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from forgepool.worktrees.commits.diff import renames
 from forgepool.worktrees.git.git import CommitId, TreeId
 
 _LOOPS = 3
-"""How often a line is begun anew because a check in it was flaky, before that counts as red."""
+"""The times a line is begun again because a check in it was flaky, before that counts as red."""
 _SHOWN = 3
 _MOST_PROBLEMS = 100
 """New findings that are sent on."""
@@ -31,7 +31,7 @@ _MOST_PROBLEMS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """What is tried."""
+    """The tree under test."""
 
     commit: CommitId
     inputs: Inputs
@@ -56,22 +56,22 @@ class KeptOutBy:
     check: CheckDefinition
     judgement: CheckJudgement
     failure: CheckFailure
-    """Of `tip_red` the target's own, else that of the run that decided it."""
+    """For `tip_red` the target's own failure, otherwise that of the deciding run."""
 
 
 @dataclass(slots=True, kw_only=True)
 class TrialFindings:
-    """What a trial has come to so far."""
+    """The findings of a trial so far."""
 
     certificates: dict[str, Certificate] = field(default_factory=dict)
     excused: set[str] = field(default_factory=set)
-    """Checks that are red here as they are on the tip, or as they may be, and so stand in nobody's way."""
+    """Checks that are red here as they are on the tip, or as they may be, and so count against no entry."""
     flaky: list[Flake] = field(default_factory=list)
     red_base: list[str] = field(default_factory=list)
     findings: list[ScanFinding] = field(default_factory=list)
-    """What somebody has to look at."""
+    """Findings that need a look by a reviewer or a person."""
     unseen: bool = False
-    """Nobody will, so that the entry is kept out."""
+    """True if there will be no such look, so that the entry is kept out."""
     out: KeptOutBy | None = None
 
     @property
@@ -81,10 +81,10 @@ class TrialFindings:
 
 def try_checks(runs: CheckRuns, sample: Sample) -> TrialFindings:
     """
-    All checks on the sample, cheapest first, until one keeps it out.
+    Run all checks on the sample, cheapest first, until one keeps it out.
 
     Raises:
-        Untold: a check said nothing, through nobody's doing.
+        Untold: a check gave no answer, and no entry is at fault.
         NotConfigured: a check's program is missing, on the target as well.
     """
     trial = _Trial(runs=runs, sample=sample)
@@ -127,7 +127,7 @@ class _Trial:
         return self.runs.run(checks, self.sample.commit, label=label, base=base, past=self.found.excused)
 
     def _reuse(self, check: CheckDefinition, line: CheckGroup) -> None:
-        """What is remembered as green counts where it stands up to what the tip shows now."""
+        """Take a remembered green if it shows as much as the tip does now."""
         said = self.runs.find_remembered(check, self.sample.inputs)
         if said is None or not is_green(said.ran):
             return
@@ -136,7 +136,7 @@ class _Trial:
             self._certify(check, judgement, said.ran, said.seconds, reused=True)
 
     def _take(self, one: TriedCheck, line: CheckGroup, *, last: bool) -> None:
-        """Of a check that is run for the sake of another one only a red that stands in that one's way is told."""
+        """Record a run. For a check that runs for another's sake, only a red that blocks that one is recorded."""
         in_the_way = one.failure is not None and one.check.name not in self.found.excused
         if self.found.ended or not (self._is_left(one.check, line) or in_the_way):
             return
@@ -160,7 +160,10 @@ class _Trial:
                 self._keep_out(decisive, judgement)
 
     def _settle(self, one: TriedCheck) -> tuple[TriedCheck, CheckJudgement, TriedCheck]:
-        """What is not plainly green: the run that decides, what it comes to, and what the tip shows; run as needed."""
+        """
+        Settle a run that is not plainly green: return the deciding run, its judgement, and the tip's run, made as
+        needed.
+        """
         check = one.check
         if self.runs.hasty:
             return self._settle_hastily(one)
@@ -183,7 +186,7 @@ class _Trial:
         return decisive, judgement, on_tip
 
     def _settle_hastily(self, one: TriedCheck) -> tuple[TriedCheck, CheckJudgement, TriedCheck]:
-        """Red once is red, as long as the tip is not: nobody is blamed for it before it is tried decisively."""
+        """Take one red for red, as long as the tip is not red: no entry is blamed before its decisive trial."""
         tip = self.runs.of_tip(one.check, line_of(one.check, self.runs.checks))
         # A linter's word holds when it is said once; a test that failed once may be a flake.
         judgement = self._judge(one.check, tip, one.ran, None, tip if tip.has_problems else None)
@@ -219,7 +222,7 @@ class _Trial:
         *,
         on: Inputs | None = None,
     ) -> CheckJudgement:
-        """What of the entry's own is not in the tree excuses nothing there."""
+        """Return the excuses that hold in this tree: the entry's own files that are not in it excuse nothing."""
         excuse = self.sample.excuse if self.sample.guarded is None else None
         tree = (on or self.runs.at_tip).tree
         tip, tip_again = self._renamed(tip, tree), self._renamed(tip_again, tree) if tip_again else None

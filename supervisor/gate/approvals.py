@@ -69,7 +69,7 @@ def _objection(entry: EntryRef, approval: Approval | None, patch: str, independe
 
 def _unreviewed(entry: EntryRef, approval: ReviewApproval, patch: str, independence: Independence) -> str | None:
     if not approval.families or "unknown" in approval.families:
-        return "the approval does not say of which family its reviewer is"
+        return "the approval does not name its reviewer's family"
     allowed = independence == "other_model" and approval.same_family and _is_other_model(entry, approval)
     if not allowed and (why := _may_be_kin(entry, approval.families)) is not None:
         return why

@@ -1,9 +1,9 @@
 """
 The landed change that an entry conflicts with, or with which it is red though green alone.
 
-An entry that is green on the base it was made on and red on the tip has met something that landed in between. The
-first landing with which it turns red is found by bisection over the target's first-parent history, so one partner
-among n landings costs about log2(n) + 1 runs of the check that failed, and of those it uses.
+An entry that is green on its own base and red on the tip conflicts with something that landed in between. Bisection
+over the target's first-parent history finds the first such landing. Among n landings it takes about log2(n) + 1 runs of
+the check that failed, and of those it uses.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -31,9 +31,9 @@ def find_red_partner(
     past: Collection[str],
 ) -> str | None:
     """
-    Task id (or short commit) of the landing with which `entry` turns red; None when it is red by itself.
+    Return the task id (or short commit) of the landing with which `entry` turns red; None when it is red by itself.
 
-    `tests` are those that make it red, where they are known; `past` names checks whose red stands in nobody's way.
+    `tests` are those that make it red, where they are known; `past` names checks whose red does not count.
     """
     git = runs.place.mirror.git
     tip = runs.tip

@@ -54,7 +54,7 @@ class ComposedCandidate:
         Return the verdict; for an entry that is kept out, with the end of the diff.
 
         Raises:
-            Untold: a check said nothing, through nobody's doing.
+            Untold: a check gave no answer, and no entry is at fault.
             NotConfigured: a check proves nothing, on the target neither.
         """
         from forgepool.supervisor.scans.scanning import scan

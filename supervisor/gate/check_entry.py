@@ -1,12 +1,12 @@
 """
-The gate: composes entries on the target's tip, scans the diff, runs the target's own checks on exactly that tree, and
-finds the entry at fault when it is red.
+The gate: composes entries on the target's tip, scans the diff, and runs the target's own checks on exactly that tree.
+When it is red, the gate finds the entry at fault.
 
 What the candidate changes never decides what it is checked with: definitions are read from the tip, and tests and
-settings that it changes are run in the target's version as well. A red tree is somebody's failure only when the tip
-itself is green on what fails and the failure comes a second time; and the tip is called red only when it is red twice.
+settings that it changes are run in the target's version as well. A red tree counts against an entry only when the tip
+itself is green on what fails and the failure comes a second time. The tip is called red only when it is red twice.
 
-Cheap before dear: what a scan finds in milliseconds keeps the checks from being run at all.
+The cheap stage comes first: a finding of a scan, in milliseconds, spares the checks.
 """
 
 import time
@@ -61,7 +61,7 @@ def examine(
     hear: Callable[[CheckProgress], None] = lambda progress: None,
 ) -> CheckResult:
     """
-    The verdict on a request; trouble with git, the hub or the disk is `infrastructure`, and blames nobody.
+    Return the verdict on a request. Trouble with git, the hub or the disk is `infrastructure`, and no entry's fault.
 
     `doubt` is called where the first red is not the answer yet; `hear` whenever a scan or a check begins or ends.
     """

@@ -36,7 +36,7 @@ def whole_set(request: CheckRequest, runs: CheckRuns, host: str, blank: CheckRes
     Judge the tip: `green`, or `base_red` with every failure.
 
     Raises:
-        Untold: a check said nothing, through nobody's doing.
+        Untold: a check gave no answer, and no entry is at fault.
         NotConfigured: none is red, and one proves nothing.
     """
     found = _Findings()

@@ -15,7 +15,7 @@ def find_unowned(
     git: Git, base: CommitId, tree: TreeId, entries: Sequence[Entry], made: Collection[str] = ()
 ) -> tuple[str, ...]:
     """
-    Paths in which the tree differs from the base though no entry changed them, and no command made them anew (`made`).
+    Return paths in which tree and base differ though no entry changed them and no command generated them (`made`).
 
     An entry changes a file under the name that it had when the entry left the target; it may have been renamed since.
     """

@@ -2,20 +2,18 @@
 Lands a spec, one or more batches: composes it again, demands the evidence for exactly that tree, and moves the target
 by compare-and-swap.
 
-Composition is deterministic, so composing again must give the commit that was tested; the checks are read from the
-tip again; each needs a certificate that fits check, definition and inputs. Where review is wanted, by the request or by
-the target itself, an approval of each entry is demanded as well (`approvals`). The composed diff may touch nothing that
-the entries themselves did not change, save what a declared command made: of that only what is kept is taken, and no
-command is run (`regeneration`). The push moves target and markers together or not at all. Asked twice, it finds
-its own marker and answers `landed`.
+Composition is deterministic, so composing again must give the commit that was tested. The checks are read from the tip
+again; each needs a certificate that fits check, definition and inputs. Where the request or the target wants a review,
+each entry needs an approval as well (`approvals`). The composed diff may only touch what the entries themselves
+changed, and generated files. Of those the kept versions are taken, and no command is run (`regeneration`). The push
+moves target and markers together or not at all. Asked twice, the lander finds its own marker and answers `landed`.
 
-What is taken on trust: that a certificate or an approval was earned. They are not signed; they guard against mistakes,
-old messages and mixed-up trees, not against a forger. Whoever can write to Redis can say that a check was green, and
-can name other entries, `checks: none` and other plan checks. So whoever can write to Redis is trusted.
+Certificates and approvals are trusted to be earned. They are not signed: they guard against mistakes, old messages and
+mixed-up trees, not against a forger. A writer to Redis can claim that a check was green, and can name other entries,
+`checks: none` and other plan checks. So every writer to Redis is trusted.
 
-Why not scan once more: what a scan holds against an entry keeps its checks from being run, so that it has no
-certificates; and what a scan only wants somebody to look at comes through where review is wanted alone, and then the
-approval is demanded here.
+Why not scan once more: an entry with a blocking finding has had no checks run, so it has no certificates. A finding
+that only asks for a look gets through where review is wanted, and then the approval is demanded here.
 """
 
 from collections.abc import Callable, Mapping

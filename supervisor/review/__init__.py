@@ -1,21 +1,21 @@
 """
 The review of a composed diff by a model of another family than its author's.
 
-A **review request** is answered by `conducting`: it composes as the gate does, takes the **difference** to the target
-(`difference`), and seats **reviewers** (`panel`): models of the host's table, or scripts that a person wrote, from
-which the author's families are taken out before anybody is asked. Each has a **conversation** of its own
+`run_review` answers a **review request**: it composes as the gate does, takes the **difference** to the target
+(`difference`), and seats **reviewers** (`panel`): models of the host's table, or scripts that a person wrote, without
+the author's families, which are taken out before any is asked. Each has a **conversation** of its own
 (`conversation`) on a checkout of the composed tree, with tools that look and change nothing. What it is told is its
 **brief** (`brief`); what others wrote is set apart in it by a mark that they could not know (`quoting`). It ends with a
 **verdict** (`form`) that counts only where enough was **read** before (`reading`). Several reviewers hold a **debate**
 (`debate`). What has landed is reviewed as a whole by the same road, on the target's own commits (`wave`).
 
 Nothing passes by absence. A verdict without reading, a pass beside a finding that must be mended, a fail without one,
-words in place of the tool: none of them counts. What is missing is told once; the second time the review is `void`, and
-a person is asked. What a reviewer found is held against the change by a table over category and severity
+words in place of the tool: none of them counts. The reviewer is told once what it lacks. The second time the review is
+`void`, and a person is asked. What a reviewer found is held against the change by a table over category and severity
 (`supervisor.findings`), never by how it is worded.
 
-Why not the author's conversation as well: whoever has read how a change came about judges the argument and not the
-code. Why not its summary without quotes: a claim that is believed once is in every later sentence.
+Why not the author's conversation as well: a reviewer that has read how a change came about judges the argument and not
+the code. Why not its summary without quotes: a claim that is believed once is in every later sentence.
 
 Why not a grep, or the diff, for reading: both show lines without what stands around them, and the diff is in the first
 message anyway. Why not what the form says was read: it is a claim. The harness counts what its tools showed, before the

@@ -53,8 +53,8 @@ class ReviewBrief:
         parts += [self.quotation.quote(f"findings of {name}", _findings(found)) for name, found in said]
         parts.append(
             "Each of these is a claim: look at the code it names. Then call `verdict` again, with all that you hold "
-            "now: what you keep, with the lines that show it; what of theirs you have seen to be so; what you found "
-            "besides. What you leave out you have withdrawn. Agreeing is worth nothing by itself."
+            "now: what you keep, with the lines that show it; what of theirs you have seen to be so; what else you "
+            "found. What you leave out you have withdrawn. Agreeing is worth nothing by itself."
             + (" This is the last time you are asked." if last else "")
         )
         return "\n\n".join(parts)
@@ -65,7 +65,7 @@ class ReviewBrief:
         parts += [self.quotation.quote(f"findings of {name}", _findings(found)) for name, found in said]
         parts.append(
             "You decide. Read the change for yourself first; then look at the code each finding names, and call "
-            "`verdict` with those that you have seen to be so, and what you found besides. The others are dismissed."
+            "`verdict` with those that you have seen to be so, and what else you found. The others are dismissed."
         )
         return "\n\n".join(parts)
 

@@ -1,8 +1,8 @@
 """
 The choice of reviewers: models of other families than the author's, and than one another.
 
-The author's families are taken out before anybody is asked, from the first choice to the last resort; where nobody is
-left there is a sentence that says what would be right, and never one of the author's own.
+The author's families are taken out before any model is asked, from the first choice to the last resort. Where none is
+left there is a sentence that says what would be right, and never a model of the author's family.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -75,7 +75,7 @@ def panel(request: ReviewRequest, table: Table, settings: Settings) -> Panel | s
     """
     authors = author_families(request.authors)
     if UNKNOWN in authors:
-        why = "a model that had a hand in it is of no known family, so nobody can be shown to be of another"
+        why = "a model that worked on it is of no known family, so no reviewer can be shown to be of another"
         return f"{why}; give its model a `family` in models.yaml"
     if request.policy.script is not None:
         return _scripted(request, request.policy.script, authors)

@@ -1,8 +1,8 @@
 """
 The files a reviewer has read, by the tools' own account. Pure: a transcript and a diff in, files out.
 
-What was shown in the very turn that gave the verdict does not count: whoever judges has to have seen it before. Nor
-does a search, and nor does a page of a changed file with none of its changed lines on it.
+A page shown in the very turn that gave the verdict does not count: the reviewer has to have seen it before. Nor does a
+search, nor a page of a changed file with none of its changed lines on it.
 """
 
 import re

@@ -1,8 +1,8 @@
 """
 Answers a review request: composes as the gate does, and shows reviewers a checkout of exactly that tree.
 
-A verdict is bound to the composed tree and its patch id. What goes wrong with git, the hub, the disk or a model's
-server blames nobody, and is never a pass.
+A verdict is bound to the composed tree and its patch id. Trouble with git, the hub, the disk or a model's
+server counts against no entry, and is never a pass.
 """
 
 import time
@@ -281,7 +281,7 @@ def _summary(heard: Heard, *, dropped: bool) -> str:
 
 
 def _detail(*, held: int, dropped: int) -> str:
-    beside = f", {dropped} held against nobody" if dropped else ""
+    beside = f", {dropped} not counted" if dropped else ""
     return f"{held} finding{'' if held == 1 else 's'} to be mended{beside}" if held else f"nothing to be mended{beside}"
 
 

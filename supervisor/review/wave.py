@@ -49,8 +49,8 @@ def wave_card(wave: WaveOf, quotation: Quotation) -> Iterator[str]:
     count = len(wave.tasks) + len(wave.more)
     yield (
         f"# Review of a wave of {count} task{'' if count == 1 else 's'}\n\n"
-        "They have landed, one after the other. Whoever looked at one of them before saw that change alone. You see "
-        "all of it together, and look for what nobody could see in one of them: two that contradict each other or do "
+        "They have landed, one after the other. Earlier reviewers saw one change each. You see "
+        "all of it together, and look for what cannot be seen in one of them: two that contradict each other or do "
         "the same thing twice, a caller that was left behind, a change that is carried through in one place and not "
         "in another, what one relies on and another has taken away, a task that is not done although it has landed. "
         "A finding is about the target as it is now; nothing is taken back for it, and a person is told. The tree "
@@ -60,7 +60,7 @@ def wave_card(wave: WaveOf, quotation: Quotation) -> Iterator[str]:
     for one in wave.tasks:
         yield quotation.quote(f"what the author of task {one_line(one.task)} was asked to do", _asked(one, room))
     if wave.more:
-        yield quotation.quote_list("tasks that landed in it besides", wave.more[:_MOST_NAMED])
+        yield quotation.quote_list("further tasks that landed in it", wave.more[:_MOST_NAMED])
 
 
 def _asked(one: LandedTask, room: int) -> str:

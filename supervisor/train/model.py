@@ -174,8 +174,8 @@ class Dissolve:
     """
     A batch that is red, or timed out, with nothing ahead: its entries go back, in parts.
 
-    Without a trial it is a car of which a member is held, not ready any more, or no more behind what it needs: the
-    others go on as the one part, in the car's place, and whoever is in no part waits again.
+    Without a trial, a member is held, not ready any more, or no more behind its needs: the others go on as the one
+    part, in the batch's place, and an entry in no part waits again.
     """
 
     car: Ids

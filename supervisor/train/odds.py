@@ -59,7 +59,7 @@ def before_reds(layout: Layout) -> list[float]:
 
 
 def reds(layout: Layout) -> list[tuple[int, int]]:
-    """Return, for each red trial, the batch it tells of, and the batches of which one is not good with the others."""
+    """Return, for each red trial, the batch it tells of, and the batches among which one spoils the others."""
     coupled = list(layout.walk_couples())
     greens = {layout.covered[trial.id] for _, trial in coupled if trial.state == "green"}
     found = []
@@ -79,7 +79,7 @@ class Outlook:
     """
     The possible paths of each batch among those that affect it, by all that is known of the batches together.
 
-    A path that has all cars of a red trial on it comes true only if that red was nobody's.
+    A path that has all cars of a red trial on it comes true only if that red was no entry's fault.
     """
 
     def __init__(self, layout: Layout) -> None:

@@ -56,7 +56,7 @@ class TrainQueue:
         Split a batch: its entries become batches of their own, or the given parts, behind all others; its trials are of
         no use.
 
-        Where parts leave somebody out, nothing was red: whoever is left out waits again, the rest keeps its place.
+        Where the parts leave an entry out, nothing was red: it waits again, and the rest keeps its place.
         """
         at = self.cars.index(car)
         self.cars.remove(car)

@@ -103,7 +103,7 @@ def _is_wanted(layout: Layout, ahead: int, car: Ids, known: list[Trial]) -> bool
     Tell whether a trial is still to be started: not where it runs or has been answered, except once after a timeout, or
     a red that may be another's.
 
-    What was green before the tip moved on is tried anew, as soon as nothing ahead of it is open.
+    A trial that was green before the tip moved is tried again, as soon as nothing ahead of it is open.
     """
     states, on_tip = {trial.state for trial in known}, {trial.state for trial in known if not trial.behind}
     if states & {"running", "stopping"} or "green" in on_tip:

@@ -1,9 +1,9 @@
 """
 Evidence that a command did its work: its report, and its runner's own lines in the output.
 
-A build or a linter shows nothing of the kind, and none is asked of it. What is asked is decided by comparison with the
-target's tip, in `judging`; here is only what one run showed. Its output is the candidate's own to write, as its report
-is: both can be forged by code that the command runs. So they take away from an exit status, and never add to it.
+A build or a linter has no such evidence, and none is required. The comparison with the target's tip, in `judging`,
+decides what is required; this module reads one run. Code that the command runs can forge both output and report. So
+evidence can weaken an exit status, and never strengthen it.
 """
 
 import re

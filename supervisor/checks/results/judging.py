@@ -19,9 +19,9 @@ A tip's red is believed after two runs, and so is an entry's; `judge` says when 
 Findings of linters and type checkers are judged as failed tests are, and one that a run does not name is not there.
 They are flakes only where one whole run has no new one: else an error whose text changes would excuse itself.
 
-A test is known to fail on the tip where it never passed there; one that passed and failed on the composed tree, in
-either order, is a flake. By status alone is red what names no failed test, what names fewer than its own output counts,
-and what did not end by itself.
+A test is known to fail on the tip where it never passed there. One that passed and failed on the composed tree, in
+either order, is a flake. A run is red by status alone if it names no failed test, or fewer than its own output counts.
+So is a run that did not end by itself.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -130,9 +130,9 @@ def judge(
     waived: Collection[str] = (),
 ) -> CheckJudgement:
     """
-    Whose failure it is, if there is one, and whether a green run is to be believed.
+    Judge whether there is a failure, whether it is the entry's, and whether a green run is to be believed.
 
-    `excuse` says of which tests it does not matter that they are gone; `waived` is the check's own `waive`. Asked again
+    `excuse` names tests that may be missing; `waived` is the check's own `waive`. Asked again
     with the run it wants, it wants no other of that kind.
     """
     tips = (tip, *([tip_again] if tip_again else []))

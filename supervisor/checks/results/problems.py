@@ -1,12 +1,12 @@
 """
 The findings of linters and type checkers, read from their output or from SARIF files.
 
-Ruff, mypy, ESLint, tsc and SARIF are understood, and whatever writes in the form of one of them. A finding is told
-from another by file, rule and message: its line changes with every edit above it. Several that agree in all three are
-counted. Of a message the numbers of lines, addresses, and the order of what stands in braces do not count.
+The forms of ruff, mypy, ESLint, tsc and SARIF are understood. File, rule and message identify a finding, since its line
+changes with every edit above it. Several that agree in all three are counted. Line numbers, addresses, and the order
+of items in braces are ignored in a message.
 
-Output that may be incomplete is never read in part: a tool that crashed, that counts more findings than are found in
-its output, or that ends with another status than its usual one for findings has told nothing.
+Output that may be incomplete is never read in part. A tool counts as silent if it crashed, or counts more findings than
+its output holds. So does one whose exit status is not the usual one for findings.
 """
 
 import json

@@ -1,9 +1,9 @@
 """
 The protected tree: the entry's code under the target's own tests and settings.
 
-Every test, all that tests stand on, and every setting of runners and pipelines that the entry changes is put back, so
-that what fails there is broken by the entry, however it has changed what would have shown it. What a person granted
-stays as the entry has it. What fails in a test that the task may edit may be what the task is about: somebody looks.
+Every test, its support, and every setting of runners and pipelines that the entry changes is put back. So a failure
+there is the entry's, however it has changed the tests that would have shown it. Files that a person granted stay as
+the entry has them. A failure in a test that the task may edit can be intended: a reviewer or a person looks.
 """
 
 import os

@@ -1,14 +1,14 @@
 """
 The tests a command ran, and how each ended, read from the JUnit XML that its runner wrote.
 
-The check's definition names the files by globs; pytest is asked for one where nothing is named. A file counts when the
-command wrote it: what lay there before with the same content does not. One file that cannot be read makes all of them
-worth nothing, for the failure that is looked for may be in it.
+The check's definition names the files by globs; without any, pytest is asked for one. A file counts when the command
+wrote it: an earlier file with the same content does not. One unreadable file makes all of them worthless, since it may
+hold the failure.
 
 Why not a plugin for pytest, or a file for each of several runs: a plugin is code in a process that may have neither our
-Python nor our paths, and pytest has no name that differs from run to run. Of several runs in one command the last
-one's report stays; how many tests failed in all of them is counted in the output (`evidence`), and a report that knows
-of fewer is not believed to be all. A run of pytest by a test writes the same file, and the run around it writes last.
+Python nor our paths. And pytest has no name that differs from run to run. Of several runs in one command the last
+report stays. Failures of all of them are counted in the output (`evidence`), and a report with fewer is not complete.
+A run of pytest by a test writes the same file, and the run around it writes last.
 """
 
 import errno
@@ -110,8 +110,8 @@ def ask(check: CheckDefinition, checkout: Path, tmp: Path, env: Mapping[str, str
     Prepare the reports of a check. Call it just before the command, after its set-up; `tmp` is a folder the command may
     write.
 
-    pytest is not asked where its settings have a report written already: the option can be given once, and whoever
-    reads that other file would find it missing. Such a check names the file in its `reports`.
+    pytest is not asked where its settings have a report written already: the option can be given once, and that other
+    file would be missing. Such a check names the file in its `reports`.
     """
     baseline = check.baseline is not None
     if baseline:
@@ -233,7 +233,7 @@ def _matching(checkout: Path, patterns: tuple[Pattern, ...]) -> list[str]:
     Return the names that the globs cover, without folders; links are not followed, and count as names.
 
     Raises:
-        Unreadable: there is more in the folders than is looked at, or more reports than anybody writes.
+        Unreadable: the folders hold more names than are read, or more reports than any suite writes.
     """
     ways = [way for pattern in patterns for way in pattern.ways]
     tops = {way.literal or "/".join(way.head) for way in ways}

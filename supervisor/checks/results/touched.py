@@ -1,8 +1,8 @@
 """
 The tests in files that an entry changed, and who allowed the change.
 
-Where a runner does not say in which file a test is, the file is told by the test's class (`com.acme.FooTest`), or by
-the test's name in a line that the entry took away.
+If a runner does not name a test's file, the test's class tells it (`com.acme.FooTest`). So does the test's name, if the
+entry removed a line with it.
 """
 
 import re

@@ -1,9 +1,9 @@
 """
 The opening of a phase's conversation: the system prompt and the first message.
 
-PLAN gets the task card, with hints where to look. EXECUTE begins afresh, with the card, the findings so far, the plan,
-and the text of the files that the plan names, as far as they were read. Rules extract the findings from the transcript.
-Nothing else of the earlier conversation is handed on.
+PLAN gets the task card, with hints where to look. EXECUTE begins afresh, with the card, the findings so far and the
+plan. It also gets the text of the files that the plan names, as far as they were read. Rules extract the findings from
+the transcript. Nothing else of the earlier conversation is handed on.
 """
 
 from collections.abc import Callable, Sequence
