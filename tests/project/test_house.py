@@ -10,14 +10,14 @@ FIGURES = HOUSE["figures"]()
 ALLOWED = {
     "folders with too many entries": 0,
     "modules in import circles": 0,
-    "modules too long": 6,
+    "modules too long": 2,
     "class names used twice": 0,
-    "functions too long": 7,
+    "functions too long": 6,
     "participles as function names": 0,
-    "docstrings with avoided words": 612,
-    "docstrings that open with a clause": 1532,
-    "docstrings with long sentences": 102,
-    "avoided words in texts": 46,
+    "docstrings with avoided words": 0,
+    "docstrings that open with a clause": 0,
+    "docstrings with long sentences": 0,
+    "avoided words in texts": 1,
 }
 """How many places may be wrong still. Lower a number when you have mended places; never raise one."""
 
