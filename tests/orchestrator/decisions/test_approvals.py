@@ -143,7 +143,7 @@ def test_the_approval_of_another_candidate_than_there_is_changes_nothing() -> No
     with pytest.raises(IllegalStep, match="no candidate c-a-7"):
         follow(begun(ONE, *UNDER_REVIEW), TaskApproved(task="a", by="Ada", commit="c-a-7"))
     forged = PersonApproval(commit="c-a-1", by="Mallory")
-    with pytest.raises(IllegalStep, match="nobody has approved"):
+    with pytest.raises(IllegalStep, match="no approval covers"):
         follow(begun(ONE, *UNDER_REVIEW[:-2]), intended("a", approval=forged))
 
 
@@ -217,7 +217,7 @@ def test_what_cannot_be_approved_is_refused_with_the_reason(events: list[Event],
 def test_what_failed_by_a_check_or_landed_or_wants_none_is_not_approved() -> None:
     red = [*UNDER_REVIEW[:4], CheckAnswered(task="a", result=verdict("a", "red", detail="tests are red"))]
     state = settle(ONE, begun(ONE, *red))
-    assert "tests are red; begin it anew" in (why_not_approve(ONE, state, "a") or "")
+    assert "tests are red; to start it again" in (why_not_approve(ONE, state, "a") or "")
     assert "wants no approval" in (why_not_approve(ONE, state, "c") or "")
     state = begun(ONE, *UNDER_REVIEW)
     say(ONE, state, "approve")

@@ -315,7 +315,7 @@ def test_a_word_that_nobody_wants_is_refused_with_the_reason() -> None:
     state = begun(plan)
     assert "nothing landed" in (post_merge.why_not_approve_landings(plan, state) or "")
     land(state, "a")
-    assert "it has not come to that yet" in (post_merge.why_not_approve_landings(plan, state) or "")
+    assert "has no landings that wait for an approval yet" in (post_merge.why_not_approve_landings(plan, state) or "")
     assert "no 'integration_review'" in (post_merge.why_not_approve_landings(silent, begun(silent)) or "")
     with pytest.raises(IllegalStep, match="not at another as Ada has seen it"):
         follow(state, WaveApproved(by="Ada", tip="another"))

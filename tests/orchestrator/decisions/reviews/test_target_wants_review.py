@@ -84,7 +84,7 @@ def test_where_nobody_can_review_it_a_person_is_asked_and_may_approve(of: PlanIn
 
 
 def test_nothing_of_it_lands_without() -> None:
-    with pytest.raises(IllegalStep, match="nobody has approved"):
+    with pytest.raises(IllegalStep, match="no approval covers"):
         follow(judged(COMMANDS), intended("a"))
 
 
