@@ -39,7 +39,7 @@ Exit status: 0 all landed, 1 something did not land, 2 wrong usage or plan,
 3 infrastructure, 130 interrupted and resumable.
 Documentation: README.md and docs/ in Forgepool's repository."""
 
-_GROUPS = {
+GROUPS = {
     "Start": {
         "demo": ("demo", "See a batch land on a sample project, with a worker killed in the middle"),
         "init": ("init", "Propose a forgepool.yaml for this repository"),
@@ -84,7 +84,7 @@ _GROUPS = {
     },
 }
 """For each heading and command: the module here that registers it, and its line in the help."""
-_MODULES = {name: module for group in _GROUPS.values() for name, (module, _) in group.items()}
+_MODULES = {name: module for group in GROUPS.values() for name, (module, _) in group.items()}
 _LONGEST_HELP = 200
 
 
@@ -149,7 +149,7 @@ class AllCommands(CommandGroup):
         return super()._paths()
 
     def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
-        for heading, group in _GROUPS.items():
+        for heading, group in GROUPS.items():
             with formatter.section(heading):
                 formatter.write_dl([(f"{name:<10}", words) for name, (_, words) in group.items()])
 

@@ -11,7 +11,7 @@ import typer
 import warm
 from terminal import on_terminal
 
-from forgepool.orchestrator.cli.app import _GROUPS, START, app
+from forgepool.orchestrator.cli.app import GROUPS, START, app
 from forgepool.workers.schema.error_lines import without_escapes
 
 ROOT = Path(__file__).parents[3]
@@ -49,7 +49,7 @@ def test_every_command_has_its_place_in_the_help(option: str) -> None:
     assert said.returncode == 0
     assert "Other:" not in said.stdout
     assert "Examples:" in said.stdout and "Exit status: 0 all landed" in said.stdout and "docs/" in said.stdout
-    for heading, commands in _GROUPS.items():
+    for heading, commands in GROUPS.items():
         assert f"\n{heading}:\n" in said.stdout
         assert all(f"\n  {name} " in said.stdout for name in commands)
     assert all(len(line) <= 80 for line in said.stdout.splitlines())
