@@ -39,7 +39,6 @@ from forgepool.workers.sandbox.scratch import scratch
 from forgepool.workers.sandbox.tree import find_abandoned
 from forgepool.workers.schema.logs import log_to_stderr
 from forgepool.workers.schema.settings import Settings, whole_environment
-from forgepool.worktrees.git.git import git_version
 
 _NEEDED: dict[Queue, tuple[str, ...]] = {
     ORDERS: (
@@ -62,7 +61,6 @@ def import_needed(queues: Iterable[Queue]) -> None:
         for name in _NEEDED[queue]:
             importlib.import_module(name)
     gc.enable()
-    git_version()
 
 
 def work(queues: tuple[Queue, ...], concurrency: int) -> None:

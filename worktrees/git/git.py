@@ -1,5 +1,8 @@
 """
-The door to git: every git process of the four packages is started here, through GitPython's `execute`.
+The door to git: every git process of the four packages is started here.
+
+GitPython tells git's version. The calls of a task's road do without it: its `execute` hands on this process's whole
+environment, secrets and all, and cost half as much again as git itself (`benchmarks/git_door.py`).
 
 A call inherits nothing. Its environment is built from nothing, and the user's and the system's configuration are not
 read. Hooks, fsmonitor and user-wide attributes are off. The repository is named, never discovered, except by
@@ -13,23 +16,24 @@ thread gives up all other files for itself and its children (Landlock), starts g
 Landlock git runs without a fence, and `fence_holds` says so.
 """
 
+import errno
+import fcntl
 import functools
 import os
 import re
 import shutil
+import signal
+import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NewType, TypeVar
+from typing import NewType, TypeVar
 
 from forgepool.worktrees.errors import InfrastructureError
 from forgepool.worktrees.git import landlock
-
-if TYPE_CHECKING:
-    from git.cmd import Git as Door
 
 T = TypeVar("T")
 CommitId = NewType("CommitId", str)
@@ -209,12 +213,24 @@ class Git:
 
 
 def git_version() -> tuple[int, ...]:
-    """Return the version of the git on PATH, as numbers: (2, 39, 5)."""
-    output = _execute(("version",), Path("/"), {}, None, (0,), 60).text
-    found = re.search(r"(\d+(?:\.\d+)+)", output)
-    if found is None:
-        raise GitFailed(("version",), 0, f"{output!r} names no version")
-    return tuple(int(part) for part in found[1].split("."))
+    """
+    Return the version of the git on PATH, as numbers: (2, 39, 5).
+
+    Raises:
+        GitFailed: there is no git, or its answer names no version.
+    """
+    try:
+        from git import Git as GitPython  # fails to import where there is no git
+        from git import GitCommandNotFound
+    except ImportError as missing:
+        raise GitFailed(("version",), 127, _NO_GIT) from missing
+    try:
+        version = GitPython().version_info
+    except GitCommandNotFound as missing:
+        raise GitFailed(("version",), 127, _NO_GIT) from missing
+    if not version:
+        raise GitFailed(("version",), 0, "its answer names no version")
+    return tuple(version)
 
 
 def find_repository(where: Path) -> GitOutput:
@@ -263,37 +279,37 @@ def _execute(
     timeout_s: float,
     fence: Fence | None = None,
 ) -> GitOutput:
-    door = _door()  # first: importing anything of GitPython fails where there is no git
-    from git.exc import GitCommandNotFound
+    environment = {"PATH": os.environ.get("PATH", os.defpath), **_ENVIRONMENT, **places}
 
-    variables = {"PATH": os.environ.get("PATH", os.defpath), **_ENVIRONMENT, **places}
-    # GitPython hands on this process's whole environment; `env -i` in front of git drops it, secrets and all,
-    # and replaces itself by git, so it is no second process.
-    words = ["env", "-i", *(f"{name}={value}" for name, value in variables.items()), "git", *_SETTINGS, *argv]
-    with tempfile.TemporaryFile() as given:
-        given.write(stdin or b"")
-        given.seek(0)
+    def start() -> GitOutput:
+        # A session of its own: Ctrl-C in a terminal ends the run in order, not git in its middle.
+        with subprocess.Popen(
+            ("git", *_SETTINGS, *argv),
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            pass_fds=(harness_mark(),),
+        ) as process:
+            try:
+                stdout, stderr = process.communicate(stdin, timeout_s)
+            except subprocess.TimeoutExpired:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                stdout, stderr = b"", f"Timeout: it did not end within {timeout_s:g} s".encode()
+        return GitOutput(status=process.returncode, stdout=stdout, stderr=stderr.decode(errors="replace").rstrip("\n"))
 
-        def start() -> tuple[int, bytes, str]:
-            return door(str(folder)).execute(
-                words,
-                istream=given,
-                with_extended_output=True,
-                with_exceptions=False,
-                stdout_as_string=False,
-                strip_newline_in_stdout=False,
-                kill_after_timeout=timeout_s,
-                start_new_session=True,
-                pass_fds=(harness_mark(),),
-            )
-
-        try:
-            status, stdout, stderr = start() if fence is None else fence.run(start)
-        except GitCommandNotFound as missing:
-            raise GitFailed(argv, 127, _NO_GIT) from missing
-    if status not in ok:
-        raise GitFailed(argv, status, _NO_GIT if status == 127 else stderr)
-    return GitOutput(status=status, stdout=stdout, stderr=stderr)
+    try:
+        output = start() if fence is None else fence.run(start)
+    except OSError as trouble:
+        if trouble.filename == "git" and trouble.errno in (errno.ENOENT, errno.EACCES, errno.ENOTDIR):
+            raise GitFailed(argv, 127, _NO_GIT) from trouble
+        raise GitFailed(argv, 128, f"fatal: {trouble.filename}: {trouble.strerror}") from trouble
+    if output.status not in ok:
+        raise GitFailed(argv, output.status, output.stderr)
+    return output
 
 
 _NO_GIT = f"there is no git on PATH; git {MINIMUM[0]}.{MINIMUM[1]} or newer is needed"
@@ -304,19 +320,10 @@ def harness_mark() -> int:
     """
     A descriptor that only the git processes started here hold.
 
-    It tells them apart from a command's processes, which are killed when the command ends.
+    It tells them apart from a command's processes, which are killed when the command ends. Its number is high: next to
+    another descriptor that is passed on, Python would close all the others one by one, 4 ms for 20,000.
     """
-    return os.pipe()[0]
-
-
-@functools.cache
-def _door() -> "type[Door]":
-    """Import GitPython at the first call: its import runs git, which may be missing."""
-    try:
-        from git.cmd import Git as Door
-    except ImportError as missing:
-        raise GitFailed(("version",), 127, _NO_GIT) from missing
-    return Door
+    return fcntl.fcntl(os.pipe()[0], fcntl.F_DUPFD_CLOEXEC, 200)
 
 
 def _telling_line(stderr: str) -> str:
