@@ -40,6 +40,7 @@ from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.workers.workspace.refs import board_ref, sign_ref, submission_ref
 from forgepool.worktrees.commits.candidate import read_trailers
 from forgepool.worktrees.git.git import CommitId, GitFailed, without_password
+from forgepool.worktrees.git.objects import find_object, read_blob
 from forgepool.worktrees.hub.mirror import Mirror
 from forgepool.worktrees.hub.push import Pushed, RefUpdate
 
@@ -238,12 +239,13 @@ class HubQueue:
     def _read(self, kind: type[Said], ref: str, at: CommitId) -> Said | None:
         """Read an object of the hub; None if it is too long or of another kind."""
         git = self.mirror.git
-        if git.run("cat-file", "-e", at, ok=(0, 1, 128)).status != 0:
+        if find_object(git, at) is None:
             self.mirror.bring(ref)
         try:
-            if int(git.text("cat-file", "-s", at)) > _MOST_BYTES:
+            facts = find_object(git, at)
+            if facts is not None and facts.size > _MOST_BYTES:
                 return None
-            return kind.model_validate_json(git.run("cat-file", "blob", at).stdout)
+            return kind.model_validate_json(read_blob(git, at))
         except ValidationError:
             return None
         except GitFailed:

@@ -31,6 +31,7 @@ from forgepool.workers.workspace.refs import (
 )
 from forgepool.worktrees.commits.candidate import read_trailers
 from forgepool.worktrees.git.git import CommitId, GitFailed, without_password
+from forgepool.worktrees.git.objects import find_object, read_blob
 from forgepool.worktrees.hub.mirror import Mirror, MissingCommit
 from forgepool.worktrees.hub.push import Pushed, RefUpdate
 from forgepool.worktrees.hub.target import is_contained
@@ -167,15 +168,14 @@ def take_away(mirror: Mirror, state: RunState) -> None:
 
 def _read(kind: type[Said], mirror: Mirror, ref: str, blob: CommitId) -> Said:
     mirror.fetch(f"+{ref}:refs/hub/{ref.removeprefix('refs/')}")
-    try:
-        kept = mirror.git.text("cat-file", "-t", blob).strip()
-    except GitFailed:
+    facts = find_object(mirror.git, blob)
+    if facts is None:
         # It has been moved since it was asked for, and the fetch brought what lies there now.
-        raise GitFailed(("fetch", ref), 0, f"{ref} was moved meanwhile") from None
-    if kept != "blob":
+        raise GitFailed(("fetch", ref), 0, f"{ref} was moved meanwhile")
+    if facts.kind != "blob":
         raise UnreadableRef
     try:
-        return kind.model_validate_json(mirror.git.run("cat-file", "blob", blob).stdout)
+        return kind.model_validate_json(read_blob(mirror.git, blob))
     except ValidationError as strange:
         raise UnreadableRef from strange
 

@@ -11,6 +11,7 @@ from forgepool.supervisor.scans.source.grammar import SourceText
 from forgepool.supervisor.scans.subject import Subject, finding, is_covered, is_granted, is_held
 from forgepool.worktrees.commits.candidate import WORK
 from forgepool.worktrees.commits.diff import FileDiff, contents
+from forgepool.worktrees.git.objects import find_objects
 
 _LINK, _SUBMODULE, _NONE = "120000", "160000", "000000"
 _EXECUTABLE = frozenset([("100644", "100755"), ("100755", "100644")])
@@ -126,12 +127,8 @@ def _unchanged(subject: Subject) -> Iterator[ScanFinding]:
 def _unknown_commits(subject: Subject) -> Iterator[ScanFinding]:
     named = list(dict.fromkeys(found[1].lower() for found in _COMMIT.finditer(subject.claims)))[:50]
     named = [name for name in named if re.search(r"\d", name)]
-    if not named:
-        return
-    names = "".join(f"{name}^{{commit}}\n" for name in named).encode()
-    answers = subject.git.text("cat-file", "--batch-check=%(objecttype)", stdin=names).splitlines()
-    for name, answer in zip(named, answers, strict=False):
-        if answer != "commit":
+    for name, facts in zip(named, find_objects(subject.git, (f"{name}^{{commit}}" for name in named)), strict=True):
+        if facts is None:
             yield finding("claimed-commit", "attention", f"its agent names a commit {name}, and there is none", _WHOLE)
 
 
@@ -207,9 +204,6 @@ def _incoming_blobs(subject: Subject) -> dict[str, str]:
 
 
 def _sizes(subject: Subject, blobs: dict[str, str]) -> Iterator[tuple[str, int]]:
-    names = "".join(f"{blob}\n" for blob in blobs).encode()
-    answer = subject.git.text("cat-file", "--batch-check=%(objecttype) %(objectname) %(objectsize)", stdin=names)
-    for line in answer.splitlines():
-        kind, name, size = (*line.split(), "")[:3]
-        if kind == "blob":
-            yield name, int(size)
+    for facts in find_objects(subject.git, blobs):
+        if facts is not None and facts.kind == "blob":
+            yield facts.id, facts.size

@@ -11,10 +11,12 @@ a second delivery of the same id does nothing.
 """
 
 import re
+from collections.abc import Callable
 from typing import Any, Protocol, cast
 
 import redis
 from celery import Celery
+from celery.signals import worker_process_shutdown
 from kombu.exceptions import OperationalError
 from redis.connection import DefaultParser
 from redis.exceptions import OutOfMemoryError, ReadOnlyError, TryAgainError
@@ -123,6 +125,11 @@ def use_broker(url: str) -> None:
     else:
         app.conf.broker_url = url
         app.conf.broker_transport_options = _TRANSPORT_OPTIONS | _KEEPALIVE
+
+
+def run_at_process_end(call: Callable[[], None]) -> None:
+    """Have the call made by each process of a worker's pool when it ends."""
+    worker_process_shutdown.connect(lambda **_: call(), weak=False)
 
 
 def connect(url: str) -> Redis:

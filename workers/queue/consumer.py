@@ -23,6 +23,7 @@ from forgepool.workers.sandbox.tree import die_with_parent
 from forgepool.workers.schema.orders import Message
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.checkouts.trees import remove_rubbish
+from forgepool.worktrees.git.objects import close_readers
 
 log = structlog.get_logger()
 
@@ -85,7 +86,10 @@ def _work_within(place: Path, delivery: Delivery, work: Work, settings: Settings
     with suppress(OSError):
         place.mkdir(mode=0o700, exist_ok=True)
     tempfile.tempdir = str(place)
-    _work_and_answer(delivery, work, settings)
+    try:
+        _work_and_answer(delivery, work, settings)
+    finally:
+        close_readers()
 
 
 def _work_and_answer(delivery: Delivery, work: Work, settings: Settings) -> None:

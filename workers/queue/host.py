@@ -31,6 +31,7 @@ from forgepool.workers.queue.broker import (
     Queue,
     app,
     connect,
+    run_at_process_end,
     use_broker,
 )
 from forgepool.workers.sandbox import tree
@@ -39,6 +40,7 @@ from forgepool.workers.sandbox.scratch import scratch
 from forgepool.workers.sandbox.tree import find_abandoned
 from forgepool.workers.schema.logs import log_to_stderr
 from forgepool.workers.schema.settings import Settings, whole_environment
+from forgepool.worktrees.git.objects import close_readers
 
 _NEEDED: dict[Queue, tuple[str, ...]] = {
     ORDERS: (
@@ -68,6 +70,7 @@ def work(queues: tuple[Queue, ...], concurrency: int) -> None:
     settings = Settings()
     log_to_stderr()
     use_broker(settings.broker_url or "")
+    run_at_process_end(close_readers)
     app.worker_main(
         [
             "worker",

@@ -16,6 +16,7 @@ from forgepool.workers.schema.orders import Assets, Message
 from forgepool.workers.workspace.refs import assets_ref
 from forgepool.worktrees.commits.candidate import write_commit
 from forgepool.worktrees.git.git import CommitId, TreeId
+from forgepool.worktrees.git.objects import read_blob
 from forgepool.worktrees.hub.mirror import Mirror
 from forgepool.worktrees.hub.push import Pushed, RefUpdate, Stale
 
@@ -117,7 +118,7 @@ def lay_out(mirror: Mirror, run: str, assets: Assets | None) -> Iterator[Path | 
             mode, _, blob = facts.split(" ")
             place = folder / path
             place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(mirror.git.run("cat-file", "blob", blob).stdout)
+            place.write_bytes(read_blob(mirror.git, blob))
             place.chmod(0o555 if mode == "100755" else 0o444)
         yield folder
 

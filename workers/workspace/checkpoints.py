@@ -19,6 +19,7 @@ from forgepool.workers.workspace.refs import progress_ref
 from forgepool.worktrees.checkouts.checkout import Checkout, Unusable
 from forgepool.worktrees.commits.candidate import write_commit
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed, TreeId
+from forgepool.worktrees.git.objects import read_blob
 from forgepool.worktrees.hub.mirror import Mirror
 from forgepool.worktrees.hub.push import Pushed, RefUpdate, Stale
 
@@ -236,4 +237,4 @@ def transcripts(mirror: Mirror, run: str) -> Iterator[tuple[str, int, bytes]]:
 
 
 def _blob(git: Git, commit: CommitId) -> bytes:
-    return git.run("cat-file", "blob", f"{commit}:{_TRANSCRIPT}").stdout
+    return read_blob(git, f"{commit}:{_TRANSCRIPT}")

@@ -11,6 +11,7 @@ from typing import assert_never
 from forgepool.workers.schema.orders import WorkOrder, WorkResult
 from forgepool.worktrees.commits.candidate import commit_candidate, trailers
 from forgepool.worktrees.git.git import CommitId, GitFailed, TreeId
+from forgepool.worktrees.git.objects import read_blob
 from forgepool.worktrees.hub.mirror import Mirror
 from forgepool.worktrees.hub.push import Pushed, PushRefused, RefUpdate, Stale
 
@@ -134,7 +135,7 @@ def read_result(mirror: Mirror, run: str, task: str, attempt: int) -> WorkResult
     if ref not in mirror.hub_refs(ref):
         return None
     mirror.fetch(f"+{ref}:{ref}")
-    return WorkResult.model_validate_json(mirror.git.run("cat-file", "blob", ref).stdout)
+    return WorkResult.model_validate_json(read_blob(mirror.git, ref))
 
 
 def _message(order: WorkOrder) -> str:

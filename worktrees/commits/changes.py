@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
-from forgepool.worktrees.git.git import CommitId, Git, GitFailed, TreeId, is_object_id
+from forgepool.worktrees.git.git import CommitId, Git, GitFailed, TreeId
+from forgepool.worktrees.git.objects import ObjectFacts, find_object, read_blob, read_object
 
 Status = Literal["A", "M", "D", "R", "T"]
 
@@ -73,18 +74,14 @@ def read_file(git: Git, commit: CommitId, path: str, *, cap: int = 1_000_000) ->
         FileTooLarge: it has more than `cap` bytes.
         GitFailed: there is no such commit.
     """
-    wanted = os.fsencode(f"{commit}^{{commit}}\0{commit}:{path}\0")
-    output = git.run("cat-file", "--batch-check=%(objecttype) %(objectsize) %(objectname)", "-z", stdin=wanted)
-    known, _, found = output.stdout.partition(b"\n")
-    if not known.startswith(b"commit "):
+    facts = find_object(git, f"{commit}:{path}")
+    if facts is None and find_object(git, f"{commit}^{{commit}}") is None:
         raise GitFailed(("cat-file", commit), 0, f"there is no commit {commit}")
-    kind, size, name = [*found.split(), b"", b""][:3]
-    # A missing path is answered with its own name, which may hold anything; a blob has these three words.
-    if kind != b"blob" or not size.isdigit() or not is_object_id(os.fsdecode(name)):
+    if facts is None or facts.kind != "blob":
         return None
-    if int(size) > cap:
-        raise FileTooLarge(f"{path!r} in commit {commit} has {int(size)} bytes; at most {cap} are read")
-    return git.run("cat-file", "blob", os.fsdecode(name)).stdout
+    if facts.size > cap:
+        raise FileTooLarge(f"{path!r} in commit {commit} has {facts.size} bytes; at most {cap} are read")
+    return read_blob(git, facts.id)
 
 
 def parse_raw(fields: Sequence[str]) -> Iterator[PathChange]:
@@ -121,15 +118,26 @@ class Found:
 
 def find_at(git: Git, commit: CommitId, *paths: str) -> dict[str, Found]:
     """
-    Return what the commit has at these paths, by one git process.
+    Return what the commit has at these paths.
 
     Raises:
         GitFailed: there is no such commit.
     """
+    root, _ = read_object(git, f"{commit}^{{tree}}")
     found: dict[str, Found] = {}
-    for record in git.run("ls-tree", "-z", "--full-tree", commit, "--", *paths).fields if paths else ():
-        facts, _, name = record.partition("\t")
-        mode, _, content = facts.split(" ")
-        if name in paths:
-            found[name] = Found(kind=_KINDS.get(mode, "folder"), id=content)
+    for path in paths:
+        folder, _, name = path.rpartition("/")
+        facts = find_object(git, f"{root.id}:{folder}")
+        if facts is not None and facts.kind == "tree":
+            entries = dict(_entries(*read_object(git, facts.id)))
+            found.update({path: entries[name]} if name in entries else {})
     return found
+
+
+def _entries(facts: ObjectFacts, content: bytes) -> Iterator[tuple[str, Found]]:
+    """Yield the names and entries of a tree object: octal mode, space, name, NUL, binary id."""
+    at, id_bytes = 0, len(facts.id) // 2
+    while at < len(content):
+        mode, _, name = content[at : (end := content.index(b"\0", at))].partition(b" ")
+        at = end + 1 + id_bytes
+        yield os.fsdecode(name), Found(kind=_KINDS.get(mode.decode(), "folder"), id=content[end + 1 : at].hex())

@@ -15,6 +15,7 @@ from typing import Literal, Protocol
 
 from forgepool.worktrees.commits.candidate import Identity, files_of, with_files, write_commit
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed, TreeId, is_object_id
+from forgepool.worktrees.git.objects import find_object
 
 _FIELDS = "%T%x00%P%x00%an%x00%ae%x00%ct%x00%B"
 
@@ -35,7 +36,7 @@ def as_child(git: Git, tip: CommitId, commit: CommitId) -> CommitId:
     Write a commit with the tip's tree and the parent of `commit`: merged with `commit`, it gives what that one changes.
     """
     parent = CommitId(git.text("rev-parse", "--verify", f"{commit}^"))
-    tree = TreeId(git.text("rev-parse", "--verify", f"{tip}^{{tree}}"))
+    tree = tree_of(git, tip)
     return write_commit(git, tree=tree, parents=(parent,), message="in between\n", at=0)
 
 
@@ -234,7 +235,10 @@ def conflicting_commits(
 
 def tree_of(git: Git, commit: CommitId) -> TreeId:
     """Return the tree of a commit."""
-    return TreeId(git.text("rev-parse", "--verify", f"{commit}^{{tree}}"))
+    facts = find_object(git, f"{commit}^{{tree}}")
+    if facts is None:
+        raise GitFailed(("cat-file", commit), 0, f"fatal: there is no commit {commit}")
+    return TreeId(facts.id)
 
 
 def _merge(

@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 
 from forgepool.worktrees.commits.changes import PathChange, Status, parse_raw
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed, TreeId
+from forgepool.worktrees.git.objects import find_objects, read_blob
 
 _FILE = re.compile(rb"diff --git a/(\d+) b/\1")
 _HEAD = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
@@ -175,19 +176,7 @@ def diff_tail(git: Git, base: CommitId, tree: TreeId, lines: int = 100, *, chara
 
 def contents(git: Git, ids: Iterable[str], *, each: int = MOST_BYTES_OF_A_FILE) -> dict[str, bytes]:
     """Return the bytes of these blobs, without those larger than `each` or beyond `MOST_BYTES` in total."""
-    wanted = _small(git, ids, each)
-    if not wanted:
-        return {}
-    output = git.run("cat-file", "--batch", stdin="".join(f"{blob}\n" for blob in wanted).encode()).stdout
-    found: dict[str, bytes] = {}
-    at = 0
-    for blob in wanted:
-        head, _, _ = output[at : at + 200].partition(b"\n")
-        start = at + len(head) + 1
-        size = int(head.split()[2])
-        found[blob] = output[start : start + size]
-        at = start + size + 1
-    return found
+    return {blob: read_blob(git, blob) for blob in _small(git, ids, each)}
 
 
 def unread_paths(git: Git, base: CommitId, paths: Sequence[str]) -> frozenset[str]:
@@ -230,18 +219,13 @@ def _is_comparable(record: PathChange) -> bool:
 
 def _small(git: Git, ids: Iterable[str], each: int) -> list[str]:
     wanted = [blob for blob in dict.fromkeys(ids) if blob.strip("0")]
-    if not wanted:
-        return []
-    asked = "".join(f"{blob}\n" for blob in wanted).encode()
-    output = git.run("cat-file", "--batch-check=%(objecttype) %(objectsize)", stdin=asked).text.split("\n")
     room = MOST_BYTES
     small: list[str] = []
-    for blob, answer in zip(wanted, output, strict=True):
-        kind, _, size = answer.partition(" ")
-        if kind != "blob":
-            raise GitFailed(("cat-file", blob), 0, f"it said {answer!r} of a file's content")
-        if int(size) <= min(each, room):
-            room -= int(size)
+    for blob, facts in zip(wanted, find_objects(git, wanted), strict=True):
+        if facts is None or facts.kind != "blob":
+            raise GitFailed(("cat-file", blob), 0, "fatal: it is no content of a file")
+        if facts.size <= min(each, room):
+            room -= facts.size
             small.append(blob)
     return small
 

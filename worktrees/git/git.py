@@ -279,20 +279,8 @@ def _execute(
     timeout_s: float,
     fence: Fence | None = None,
 ) -> GitOutput:
-    environment = {"PATH": os.environ.get("PATH", os.defpath), **_ENVIRONMENT, **places}
-
     def start() -> GitOutput:
-        # A session of its own: Ctrl-C in a terminal ends the run in order, not git in its middle.
-        with subprocess.Popen(
-            ("git", *_SETTINGS, *argv),
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            pass_fds=(harness_mark(),),
-        ) as process:
+        with start_git(argv, folder, places, stdin=stdin is not None, stderr=True) as process:
             try:
                 stdout, stderr = process.communicate(stdin, timeout_s)
             except subprocess.TimeoutExpired:
@@ -304,12 +292,34 @@ def _execute(
     try:
         output = start() if fence is None else fence.run(start)
     except OSError as trouble:
-        if trouble.filename == "git" and trouble.errno in (errno.ENOENT, errno.EACCES, errno.ENOTDIR):
-            raise GitFailed(argv, 127, _NO_GIT) from trouble
-        raise GitFailed(argv, 128, f"fatal: {trouble.filename}: {trouble.strerror}") from trouble
+        no_git = trouble.filename == "git" and trouble.errno in (errno.ENOENT, errno.EACCES, errno.ENOTDIR)
+        reason = _NO_GIT if no_git else f"fatal: {trouble.filename}: {trouble.strerror}"
+        raise GitFailed(argv, 127 if no_git else 128, reason) from trouble
     if output.status not in ok:
         raise GitFailed(argv, output.status, output.stderr)
     return output
+
+
+def start_git(
+    argv: tuple[str, ...], folder: Path, places: Mapping[str, str], *, stdin: bool, stderr: bool
+) -> "subprocess.Popen[bytes]":
+    """
+    Start git with the environment and settings of every call, and `places` in addition. Streams are pipes, or nothing.
+
+    Raises:
+        OSError: git or the folder is missing, or may not be used.
+    """
+    return subprocess.Popen(
+        ("git", *_SETTINGS, *argv),
+        cwd=folder,
+        env={"PATH": os.environ.get("PATH", os.defpath), **_ENVIRONMENT, **places},
+        stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE if stderr else subprocess.DEVNULL,
+        # Ctrl-C in a terminal ends the run in order, not git in its middle.
+        start_new_session=True,
+        pass_fds=(harness_mark(),),
+    )
 
 
 _NO_GIT = f"there is no git on PATH; git {MINIMUM[0]}.{MINIMUM[1]} or newer is needed"

@@ -31,6 +31,7 @@ from forgepool.worktrees.git.git import (
     run_outside,
     without_password,
 )
+from forgepool.worktrees.git.objects import find_object
 from forgepool.worktrees.hub.hub import is_url
 from forgepool.worktrees.hub.push import LOCKED, PushAnswer, Pushed, RefUpdate, judge_push, push_words
 
@@ -164,15 +165,11 @@ class Mirror:
         """Is the commit here, without asking the hub?"""
         if not is_object_id(commit):
             return False
-        return self.git.run("cat-file", "-e", f"{commit}^{{commit}}", ok=(0, 1, 128)).status == 0
+        return find_object(self.git, f"{commit}^{{commit}}") is not None
 
     def missing(self, *commits: CommitId) -> list[CommitId]:
-        """Return the commits that are not here, without asking the hub, by one git process."""
-        known = [commit for commit in commits if is_object_id(commit)]
-        asked = "".join(f"{commit}^{{commit}}\n" for commit in known).encode()
-        kinds = self.git.text("cat-file", "--batch-check=%(objecttype)", stdin=asked).splitlines() if known else []
-        present = {commit for commit, kind in zip(known, kinds, strict=True) if kind == "commit"}
-        return [commit for commit in commits if commit not in present]
+        """Return the commits that are not here, without asking the hub."""
+        return [commit for commit in commits if not self.has(commit)]
 
     def ensure(self, commit: CommitId, *, refs: Sequence[str] = ()) -> None:
         """

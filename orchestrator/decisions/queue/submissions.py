@@ -9,6 +9,7 @@ submitter's words: they order the queue, and grant no rights.
 import base64
 import binascii
 import hashlib
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +23,8 @@ from forgepool.supervisor.messages import LandingStyle
 from forgepool.workers.schema.globs import BadGlob, parse
 from forgepool.workers.schema.orders import Message
 from forgepool.workers.workspace.refs import submission_ref, submissions_of
-from forgepool.worktrees.git.git import CommitId, Git, GitFailed
+from forgepool.worktrees.git.git import CommitId, Git
+from forgepool.worktrees.git.objects import find_object, find_objects, read_blob, read_object
 from forgepool.worktrees.hub.mirror import Mirror
 
 _CARD = re.compile(r"^Card: (.+)$", re.MULTILINE)
@@ -205,14 +207,13 @@ def read_submission(git: Git, target: str, ref: str, at: CommitId) -> Submission
     """Read the submission or request at the ref; its objects are here."""
     name, branch = entry_of_ref(target, ref), ref.removeprefix(submission_ref(target, ""))
     blank = Submission(ref=ref, at=at, name=name, branch=_own_name(branch, name), commit=at, said={})
-    try:
-        kind = git.text("cat-file", "-t", at).strip()
-        if kind == "blob":
-            return _read_request(git, blank)
-        commit = CommitId(git.text("rev-parse", "--verify", f"{at}^{{commit}}").strip())
-    except GitFailed:
+    facts, peeled = find_objects(git, (at, f"{at}^{{commit}}"))
+    if facts is not None and facts.kind == "blob":
+        return _read_request(git, blank)
+    if facts is None or peeled is None:
         return _refused(blank, "it names no commit; push a commit, or a tag of one")
-    text = git.text("cat-file", "tag", at) if kind == "tag" else ""
+    commit = CommitId(peeled.id)
+    text = os.fsdecode(read_object(git, at)[1]).removesuffix("\n") if facts.kind == "tag" else ""
     said = _said(text) if text else {}
     title, author = (*git.text("show", "-s", "--format=%s%n%an", commit).split("\n"), "", "")[:2]
     by = said.get("by", (author,))[0]
@@ -247,9 +248,10 @@ def _own_name(branch: str, name: str) -> str:
 def _read_request(git: Git, blank: Submission) -> Submission:
     """Read a request. It gives no right that submitting under the entry's name does not give already."""
     try:
-        if int(git.text("cat-file", "-s", blank.at)) > _MOST_REQUEST_BYTES:
+        facts = find_object(git, blank.at)
+        if facts is None or facts.size > _MOST_REQUEST_BYTES:
             return _refused(blank, _NO_REQUEST)
-        request = HubRequest.model_validate_json(git.run("cat-file", "blob", blank.at).stdout)
+        request = HubRequest.model_validate_json(read_blob(git, blank.at))
     except ValidationError:
         return _refused(blank, _NO_REQUEST)
     return replace(

@@ -21,6 +21,7 @@ from forgepool.supervisor.gate_file.test_paths import Role, role, scripts_of
 from forgepool.worktrees.commits.candidate import write_commit
 from forgepool.worktrees.commits.diff import FileDiff
 from forgepool.worktrees.git.git import CommitId, Git, TreeId
+from forgepool.worktrees.git.objects import find_object, read_blob
 
 _MOST_SETTINGS_BYTES = 1_000_000
 _REGULAR = ("100644", "100755")
@@ -189,10 +190,11 @@ def _wanted(git: Git, name: str, old: _Blob | None, new: _Blob | None) -> _Blob 
 
 
 def _text(git: Git, blob: _Blob | None) -> str | None:
-    if blob is None or blob.mode not in _REGULAR or int(git.text("cat-file", "-s", blob.id)) > _MOST_SETTINGS_BYTES:
+    facts = find_object(git, blob.id) if blob is not None and blob.mode in _REGULAR else None
+    if facts is None or facts.size > _MOST_SETTINGS_BYTES:
         return None
     try:
-        return git.run("cat-file", "blob", blob.id).stdout.decode()
+        return read_blob(git, facts.id).decode()
     except UnicodeDecodeError:
         return None
 
