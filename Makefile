@@ -49,6 +49,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/checkouts.py
 	$(BIN)/python benchmarks/road.py
 	$(BIN)/python benchmarks/agent_overhead.py
+	$(BIN)/python benchmarks/git_door.py
 	$(BIN)/python benchmarks/sandbox.py
 	$(BIN)/python benchmarks/context.py build
 	$(BIN)/python benchmarks/context.py day23

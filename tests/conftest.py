@@ -1,5 +1,6 @@
 """A real Redis for the tests that need one, gone with pytest, however that ends."""
 
+import gc
 import os
 import shutil
 import sys
@@ -13,6 +14,7 @@ from hypothesis import settings as hypothesis_settings
 import forgepool.supervisor  # noqa: F401  # first, or the folder of its tests would be taken for it
 from forgepool.orchestrator.launch.embedded import NoRedis, redis_binary
 from forgepool.workers.queue.broker import Redis, connect
+from forgepool.workers.sandbox.own_processes import RARE_COLLECTION
 from forgepool.workers.schema.settings import Settings
 
 sys.path.append(str(Path(__file__).parent))
@@ -26,6 +28,9 @@ os.environ["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), os.envir
 # A slow machine is no failure, and hypothesis' own deadline measures the machine.
 hypothesis_settings.register_profile("forgepool", deadline=None, print_blob=True)
 hypothesis_settings.load_profile("forgepool")
+
+# Thousands of modules and tests stay; looking through them for garbage took a tenth of the time.
+gc.set_threshold(*RARE_COLLECTION)
 
 
 @pytest.fixture(scope="session")

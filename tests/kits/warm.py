@@ -139,5 +139,6 @@ if __name__ == "__main__":
     sys.path.remove(str(Path(__file__).parent))
     _load()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 100)
     if (asked := _asked(socket.socket(fileno=int(sys.argv[1])))) is not None:
         _become(asked)

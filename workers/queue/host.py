@@ -35,7 +35,7 @@ from forgepool.workers.queue.broker import (
     use_broker,
 )
 from forgepool.workers.sandbox import tree
-from forgepool.workers.sandbox.own_processes import Fork, go_on_beside
+from forgepool.workers.sandbox.own_processes import RARE_COLLECTION, Fork, go_on_beside
 from forgepool.workers.sandbox.scratch import scratch
 from forgepool.workers.sandbox.tree import find_abandoned
 from forgepool.workers.schema.logs import log_to_stderr
@@ -59,6 +59,7 @@ def import_needed(queues: Iterable[Queue]) -> None:
     """Import what messages need, once before the forks, so that no process per message does it again."""
     # What is imported stays: the collector would look through it again and again, and find nothing.
     gc.disable()
+    gc.set_threshold(*RARE_COLLECTION)
     for queue in queues:
         for name in _NEEDED[queue]:
             importlib.import_module(name)
