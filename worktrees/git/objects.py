@@ -44,7 +44,7 @@ def find_object(git: Git, name: str) -> ObjectFacts | None:
 
 
 def find_objects(git: Git, names: Iterable[str]) -> Iterator[ObjectFacts | None]:
-    """As `find_object`, for each name in order."""
+    """Find the object of each name, in order; None where there is none."""
     for name in names:
         yield _ask(git, "info", name)[0]
 
