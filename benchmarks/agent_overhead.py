@@ -1,13 +1,15 @@
 """
-What the harness takes of an agent's time: milliseconds per turn without the model's time and the tools' own.
+Prints the harness's share of an agent's time: milliseconds per turn, without the model's time and the tools' own.
 
     python benchmarks/agent_overhead.py [--turns 200] [--pause 0.1]
 
-The same scripted conversation (reads, edits, searches, commands in turn, on a small repository) is led three ways,
-beside each other in one run: by a bare loop that asks and carries out and keeps nothing; by the built-in agent's loop
-with its transcript, limits and watch for circles; and as a whole order, with the work under way kept in a hub after
-every turn. The model answers at once, and again after a pause as short as no real one's: while it thinks, the keeping
-goes on beside. Printed besides: seconds until a worker process has imported all that an order needs.
+One scripted conversation (reads, edits, searches and commands in turn, on a small repository) is led three ways in one
+run. A bare loop asks, carries out and keeps nothing. The built-in agent's loop adds its transcript, its limits and its
+loop detection. A whole order also keeps the work under way in a hub after every turn.
+
+The model first answers at once, and in a second half after a pause, shorter than any real model's. While it thinks, the
+keeping goes on in the background. The last line gives the seconds until a worker process has imported all that an order
+needs.
 """
 
 import argparse
@@ -47,7 +49,7 @@ FILES = 40
 
 
 def script(turns: int, pause_s: float) -> str:
-    """No call of it is like another, so that it does not look like going in circles."""
+    """Return a script in which no two calls are alike, so that loop detection does not stop it."""
     lines = ["turns:"]
     for number in range(turns - 1):
         name = f"src/f{number % FILES}.py"
@@ -86,7 +88,7 @@ def place_in(folder: Path, hub: Path) -> Workplace:
 
 
 def bare(folder: Path, hub: Path, text: str) -> tuple[float, float]:
-    """Seconds in all, and those of the tools."""
+    """Return the seconds in all, and those of the tools."""
     model, place = ScriptedModel(text, attempt=1), place_in(folder, hub)
     with Background() as background:
         tools = working("scripted", background, ending=(finish_tool(lambda: None),))

@@ -1,12 +1,12 @@
 """
-A lease from the pool against `git worktree add` and `git worktree remove`, on the same generated trees.
+Compares a lease from the pool with `git worktree add` and `git worktree remove`, on the same generated trees.
 
     python benchmarks/checkouts.py [--files 5000 50000] [--rounds 5]
 
-Both sides are measured in the same run, round by round in turn, on the same repository and disk; the table
-shows medians. "clean": the checkout was not written to. "worked in": 20 files were changed and 100 untracked
-ones made before. `git worktree` is timed for one `add` and one `remove --force`, which is what each use of it
-costs; a lease gives the slot back by closing a file.
+Both sides are measured in the same run, round by round in turn, on the same repository and disk. The table shows
+medians. "clean" means that nothing was written to the checkout. "worked in" means that 20 files were changed and 100
+untracked ones made before. `git worktree` is timed for one `add` and one `remove --force`, the cost of each use of it.
+A lease gives the slot back by closing a file.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def compare(place: Path, files: int, rounds: int) -> Iterator[tuple[str, float, float]]:
-    """Name, and median milliseconds of git's way and of the pool's, for each case."""
+    """Yield the name of each case, and the median milliseconds of git's way and of the pool's."""
     hub = generate(place / "hub", files)
     mirror = open_mirror(str(hub / ".git"), place / "cache")
     tips = mirror.hub_refs("refs/heads/main", "refs/heads/next")
@@ -82,7 +82,7 @@ def compare(place: Path, files: int, rounds: int) -> Iterator[tuple[str, float, 
 
 
 def medians(plain: Callable[[], float], pooled: Callable[[], float], rounds: int) -> tuple[float, float]:
-    """Both in turn, so that what else the machine does falls on both; each answers with its seconds."""
+    """Return both median milliseconds; the two run in turn, so that the machine's other work falls on both."""
     taken = [(plain(), pooled()) for _ in range(rounds)]
     ours, theirs = (statistics.median(side) * 1000 for side in zip(*taken, strict=True))
     return ours, theirs
@@ -95,7 +95,7 @@ def lease(
     work: Callable[[Path], None] | None = None,
     snapshot: bool = False,
 ) -> float:
-    """Seconds to lease and to give back, and for the snapshot; without the seconds the work takes."""
+    """Return the seconds to lease, to snapshot and to give back, without the seconds the work takes."""
     begun = time.perf_counter()
     with lease_checkout(mirror, commit, pool) as checkout:
         leased = time.perf_counter() - begun
@@ -114,7 +114,7 @@ def worktree(
     work: Callable[[Path], None] | None = None,
     after: Callable[[Path], None] | None = None,
 ) -> float:
-    """Seconds for git's own way, without the seconds the work takes."""
+    """Return the seconds of git's own way, without the seconds the work takes."""
     begun = time.perf_counter()
     git.run("worktree", "add", "-f", "--detach", str(path), commit)
     added = time.perf_counter() - begun
@@ -128,13 +128,13 @@ def worktree(
 
 
 def photograph(path: Path) -> None:
-    """A snapshot in a plain worktree: as many git processes as ours, fewer questions asked."""
+    """Take a snapshot in a plain worktree, with as many git processes as ours and fewer checks."""
     plain(path, "add", "-A")
     plain(path, "write-tree")
 
 
 def soil(path: Path) -> None:
-    """What an agent does: some files changed, some made."""
+    """Change some files and make others, as an agent does."""
     changed = sorted((path / "p0").rglob("*.py"))[:CHANGED]
     for file in changed:
         file.write_text("changed = True\n" * 20)
@@ -144,7 +144,7 @@ def soil(path: Path) -> None:
 
 
 def generate(hub: Path, files: int) -> Path:
-    """A repository with two commits that differ in a hundredth of the files."""
+    """Make a repository with two commits that differ in a hundredth of the files."""
     hub.mkdir()
     plain(hub, "init", "-q", "-b", "main")
     for number in range(files):

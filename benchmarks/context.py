@@ -1,5 +1,5 @@
 """
-What the context's profiles cost on recorded runs, held out, and in milliseconds.
+Prints the cost of the context's profiles: on recorded runs, on runs held out from tuning, and in milliseconds.
 
     python benchmarks/context.py replay PATH...              the table of `forgepool context replay`
     python benchmarks/context.py heldout [--births] PATH...  families tuned on half of the projects, scored on the other
@@ -7,8 +7,8 @@ What the context's profiles cost on recorded runs, held out, and in milliseconds
     python benchmarks/context.py build [--calls N ...]       milliseconds to build the next view
     python benchmarks/context.py day23                       the published 33-turn run under the stages of PACE
 
-Paths are recordings, or folders of them. The baseline stands in each table: the same runs, or the same conversation,
-with nothing ever removed.
+Paths are recordings, or folders of them. Each table has a baseline: the same runs, or the same conversation, with
+nothing ever removed.
 """
 
 import argparse

@@ -1,19 +1,22 @@
 """
-Who gets past the gate: dishonest candidates, honest ones, and pairs that are green alone and red together.
+Prints which candidates pass the gate: dishonest ones, honest ones, and pairs that are green alone and red together.
 
     python benchmarks/gate.py [--named] [--checks-alone]
     python benchmarks/gate.py --landings [--count 200] [--pairs 50]
 
-The first form sends every candidate of tests/supervisor/gate/adversary through the gate and then asks for its landing,
-without reviews: what is stopped is stopped by scans and checks alone. Beside it, in the same run, what a plain CI says
-of the same trees: the commands that the tree's own forgepool.yaml names, in one checkout, in the same sandbox, judged
-by their exit status. `--named` lists who landed or was stopped where; a candidate that only a reader could see through
-counts by itself. `--checks-alone` sends the dishonest ones once more, with every rule of the scans
-waived: how many of them the second stage stops that the first would have (about ten minutes).
+The first form sends every candidate of tests/supervisor/gate/adversary through the gate, and then asks for its landing.
+There are no reviews: scans and checks alone stop a candidate. The same run prints what a plain CI says of the same
+trees. It runs the commands that the tree's own forgepool.yaml names, in one checkout and in the same sandbox, and
+judges by their exit status.
 
-The second lands a stream of candidates, eight at a time made on the same tip, among them pairs that break the check
-only together. Afterwards the check is run on every commit the target ever was, outside the gate. Beside it, how many
-commits would be red if everything landed that was green where it was made: the stream's own rules say that, no command.
+`--named` lists where each candidate landed or was stopped. Candidates that only a reader could see through are counted
+separately. `--checks-alone` sends the dishonest ones once more, with every rule of the scans waived. It shows how many
+of those the checks stop by themselves (about ten minutes).
+
+The second form lands a stream of candidates, eight at a time made on the same tip. Some of them are pairs that break
+the check only together. Afterwards the check runs, outside the gate, on every commit that the target ever was. The last
+figures say how many commits would be red if everything landed that was green where it was made. This number comes from
+the stream's own rules; no command runs for it.
 """
 
 import argparse
@@ -41,12 +44,12 @@ from forgepool.workers.sandbox.run.process import Command, run, shell
 from forgepool.workers.sandbox.sandbox_profile import Shelter, private
 
 STAGES = ("landed", "scan", "check", "git")
-"""`git`: there was nothing to compose, or it was out of date."""
+"""The ends of a candidate. `git` means that there was nothing to compose, or that it was out of date."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One candidate's way through the gate, and through a plain CI."""
+    """One candidate's result at the gate and in a plain CI."""
 
     candidate: Candidate
     tried: Tried
@@ -63,7 +66,7 @@ class Line:
 
 
 def plain_ci(candidate: Candidate, ground: Ground, folder: Path) -> tuple[bool, float]:
-    """Whether the commands of the tree's own gate file exit with 0, one after the other; and the seconds of it."""
+    """Tell whether the commands of the tree's own gate file all exit with 0, in order; also return the seconds."""
     started = time.monotonic()
     if candidate.shape == "no commit":
         return False, 0.0
@@ -145,7 +148,7 @@ def named(lines: Sequence[Line]) -> None:
 
 
 def without_scans(candidates: Sequence[Candidate], ground: Ground) -> None:
-    """What the checks say of candidates of which no scan may say anything."""
+    """Print the checks' verdicts on the candidates, with every rule of the scans waived."""
     said: Counter[str] = Counter()
     let_in: list[str] = []
     for candidate in candidates:

@@ -4,7 +4,7 @@ Prints the figures of the code itself: its size, its folders, its names and its 
     python benchmarks/house.py            the table
     python benchmarks/house.py --list     each place behind a figure as well, as FILE:LINE
 
-Counted are the four packages; `tests/project/test_house.py` holds the figures, so that none of them gets worse.
+It counts the four packages. `tests/project/test_house.py` holds the figures, so that none of them gets worse.
 """
 
 import ast
@@ -20,9 +20,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("orchestrator", "supervisor", "workers", "worktrees")
 MOST_ENTRIES = 12
-"""Entries that a folder may have."""
+"""Number of entries that a folder may have."""
 LONGEST_MODULE, LONGEST_FUNCTION, LONGEST_SENTENCE = 400, 50, 25
-"""Lines, lines, and words."""
+"""Lines of a module, lines of a function, and words of a sentence."""
 AVOIDED = re.compile(
     r"\b(whoever|whom|nobody|somebody|anybody|besides|be it|anew|thereof|of which|what is \w+ is)\b", re.IGNORECASE
 )
@@ -154,7 +154,7 @@ def _in_module(module: Module) -> Iterator[tuple[str, str]]:
 
 
 def _is_participle(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether the name of a public function, which is no property, begins with a bare participle."""
+    """Tell whether a public function, other than a property, has a name that begins with a bare participle."""
     name = function.name
     if name.startswith("_") or any("property" in ast.unparse(one) for one in function.decorator_list):
         return False
@@ -221,7 +221,7 @@ def _imports() -> dict[str, set[str]]:
 
 
 def sizes() -> Counter[str]:
-    """Return what is neither good nor bad: modules, lines, and how many lines explain others."""
+    """Return the neutral figures: modules, lines, comment lines and docstring lines."""
     count = Counter(modules=len(modules()))
     for module in modules():
         count["lines"] += module.text.count("\n")

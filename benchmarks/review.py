@@ -1,13 +1,13 @@
 """
-What the protocol of reviews does with reviewers that are blind to something: recall and precision, alone and together.
+Prints what the review protocol achieves with reviewers that have blind spots: recall and precision, alone and together.
 
     python benchmarks/review.py
 
-Two dozen small changes, half of them with a planted defect (`tests/supervisor/review/defects.py`), go through the whole
-review: composed, read on a checkout, judged by verdicts that count. The reviewers are scripts. Each is blind to some
-kinds of defects, and sees something wrong where nothing is; an open one sees what it is shown and lets go of what it
-cannot show, a stubborn one does neither. So these figures are about who is asked, who hears of whom and who decides.
-They say nothing of any model, and nothing of how often models are open.
+Two dozen small changes go through the whole review: composed, read on a checkout, judged by verdicts that count. Half
+of them have a planted defect (`tests/supervisor/review/defects.py`). The reviewers are scripts. Each is blind to some
+kinds of defects, and sees something wrong where nothing is. An open reviewer accepts a defect that it is shown, and
+drops a finding that it cannot show. A stubborn one does neither. So these figures measure who is asked, who hears of
+the others' findings, and who decides. They say nothing of any model, and nothing of how often models are open.
 """
 
 import argparse
@@ -60,7 +60,7 @@ class Score:
     caught: int = 0
     planted: int = 0
     false: int = 0
-    """Findings held against a change that has nothing of the kind."""
+    """Blocking findings that match no planted defect."""
     turns: int = 0
     seconds: float = 0.0
 

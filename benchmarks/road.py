@@ -1,15 +1,15 @@
 """
-The road's overhead: landed tasks per second, and seconds per task, for tasks that do next to nothing.
+Prints the road's overhead: landed tasks per second, and seconds per task, for tasks that do next to nothing.
 
     python benchmarks/road.py [--tasks 100] [--workers 1,2,4] [--work 0]
 
-With `--work 0.5` each task computes for half a second of processor time first, as a compiler or a test suite would:
-what there is to gain by more workers shows only then.
+With `--work 0.5` each task first computes for half a second of processor time, as a compiler or a test suite would.
+Only then do more workers show their gain.
 
-Beside each other in one run: a plain shell loop doing the same git work one task after another (worktree add, the
-change, commit, merge --no-ff, the check `true`, worktree remove), and `forgepool run` with 1, 2 and 4 workers. The
-seconds of a run are counted from its first order to its last landing, as its journal has them; starting Redis and
-workers is printed beside them. Everything is made anew in a temporary folder.
+One run compares a plain shell loop with `forgepool run` on 1, 2 and 4 workers. The loop does the same git work, one
+task after another: worktree add, the change, commit, merge --no-ff, the check `true`, worktree remove. The seconds of a
+run count from its first order to its last landing, as its journal has them. The time to start and stop Redis and the
+workers is printed beside them. Everything is made in a temporary folder.
 """
 
 import argparse
@@ -38,7 +38,7 @@ done
 
 
 def repository(folder: Path, files: int) -> Path:
-    """A repository with one commit of `files` small files."""
+    """Make a repository with one commit of `files` small files."""
     git = {"cwd": folder, "check": True, "env": environment(folder)}
     folder.mkdir(parents=True)
     subprocess.run(["git", "init", "--quiet", "--initial-branch=main"], **git)
@@ -66,7 +66,7 @@ def environment(home: Path) -> dict[str, str]:
 
 
 def busy(folder: Path, seconds: float) -> str:
-    """A command that uses that much processor time."""
+    """Return a command that uses that much processor time."""
     if not seconds:
         return "true"
     folder.mkdir(parents=True, exist_ok=True)
@@ -76,7 +76,7 @@ def busy(folder: Path, seconds: float) -> str:
 
 
 def shell_loop(folder: Path, tasks: int, files: int, seconds: float) -> float:
-    """Seconds the plain loop takes."""
+    """Return the seconds the plain loop takes."""
     hub = repository(folder / "hub", files)
     git = {"cwd": hub, "check": True, "env": environment(folder)}
     subprocess.run(["git", "branch", "target"], **git)
@@ -93,7 +93,7 @@ def shell_loop(folder: Path, tasks: int, files: int, seconds: float) -> float:
 
 
 def forgepool(folder: Path, tasks: int, files: int, workers: int, seconds: float) -> tuple[float, float, int]:
-    """Seconds from first order to last landing, seconds in all, and how many landed."""
+    """Return the seconds from first order to last landing, the seconds in all, and how many tasks landed."""
     hub = repository(folder / "hub", files)
     plan = folder / "plan.yaml"
     work = busy(folder, seconds)

@@ -1,11 +1,11 @@
 """
-What holding a command costs at its start: milliseconds from asking for /bin/true to knowing that it has ended.
+Prints what confinement adds to a command's start: milliseconds from asking for /bin/true to knowing that it has ended.
 
     python benchmarks/sandbox.py [--starts 200] [--parent-mb 1024]
 
-Every way in turn, start after start in one run, so that whatever else the machine does meets all of them alike; then
-all of it again from a process that holds a gigabyte, of which a plain fork would copy the page tables. Run it as the
-user who will run Forgepool: commands of root need a uid and mounts of their own besides.
+Every way runs in turn, start after start in one run, so that the machine's other work meets all of them alike. Then all
+of it runs again from a process that holds a gigabyte, whose page tables a plain fork would copy. Run it as the user who
+will run Forgepool: commands of root also need a uid and mounts of their own.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from forgepool.workers.schema.settings import Settings
 
 TRUE = "/bin/true"
 HOST = "example.org"
-"""Granted and not asked for anything."""
+"""A host that is granted and never contacted."""
 Start = Callable[[], None]
 BY_HAND = (
     *("--unshare-all", "--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/usr", "/usr"),
@@ -43,7 +43,7 @@ BY_HAND = (
 
 @contextmanager
 def ways(folder: Path) -> Iterator[dict[str, Start]]:
-    """What each row of the table does once."""
+    """Yield, by the name of each row of the table, what it does once."""
     worktree = folder / "worktree"
     worktree.mkdir()
     shelter = Shelter(settings=Settings(), writable=(worktree,))
@@ -79,7 +79,7 @@ def launched() -> None:
 
 def by_hand() -> None:
     subprocess.Popen((bubblewrap_program() or "bwrap", *BY_HAND, TRUE), env={}).wait()
-    # Its first process inside comes back to this one, which has become a sub-reaper.
+    # This process has become a sub-reaper, so bwrap's first process inside becomes its child.
     for pid in tree.children(os.getpid()):
         found = tree.stat(pid)
         if found is not None and found.state == "Z":
@@ -99,14 +99,14 @@ def running(own: Private, confined: Confinement, folder: Path, worktree: Path) -
 
 @dataclass(slots=True)
 class Row:
-    """Milliseconds: of each start, and of processor time for all of them, the harness' own and the command's."""
+    """Milliseconds of each start, and of processor time for all starts, the harness's own and the command's."""
 
     each: list[float] = field(default_factory=list)
     processor: float = 0.0
 
 
 def measured(rows: dict[str, Start], starts: int) -> dict[str, Row]:
-    """The first start of each, which starts launchers and fills caches, is left out."""
+    """Return the row of each way; its first start, which starts launchers and fills caches, is left out."""
     for start in rows.values():
         start()
     found = {name: Row() for name in rows}

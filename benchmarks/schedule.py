@@ -1,13 +1,14 @@
 """
-How long would a plan take? Our order against two simpler ones, on generated plans and a virtual clock.
+Compares the makespan of our order of tasks with two simpler orders, on generated plans and a virtual clock.
 
     python benchmarks/schedule.py [--quick] [--seed N]
 
-Each number is the makespan divided by a lower bound that no schedule can beat: the largest of the
+Each number is the makespan divided by a lower bound that no schedule can beat. The bound is the largest of three: the
 critical path, all work divided by the slots, and the work of all tasks that write one and the same file.
-`ours` is told every duration, `blind` is our order told none. `waves` starts all that may run together, waits
-until the last of them has landed, and starts the next; `plan` starts whatever may run, in the order of the
-plan. All four obey the same needs and locks, on a virtual clock; only our own decisions are timed.
+
+`ours` is our order with every duration known; `blind` is our order with none known. `waves` starts all tasks that may
+run together, waits until the last of them has landed, and starts the next. `plan` starts any task that may run, in the
+order of the plan. All four obey the same needs and locks. Only our own decisions are timed.
 """
 
 import argparse
@@ -35,24 +36,24 @@ class Plan:
     busiest_file_s: float
 
     def bound_s(self, graph: Graph, slots: int) -> float:
-        """No schedule is shorter."""
+        """Return the seconds that no schedule can beat."""
         critical = max(graph.remaining_path_s(task) for task in graph.order)
         return max(critical, sum(graph.duration_s.values()) / slots, self.busiest_file_s)
 
 
 Draw = Callable[[int, int, random.Random], tuple[list[int], list[str]]]
-"""From a task's place, the plan's size and chance: which earlier tasks it needs, and what it writes."""
+"""A function from a task's place, the plan's size and chance to the earlier tasks it needs and the paths it writes."""
 
 
 def chains(at: int, size: int, chance: random.Random) -> tuple[list[int], list[str]]:
-    """Lines of ten tasks, of which every fifth line is three times as long."""
+    """Draw lines of ten tasks, in which each task needs the one before it."""
     abreast = max(1, size // 10)
     line = at % abreast
     return ([at - abreast] if at >= abreast else [], [f"src/line{line}/{at}.py"])
 
 
 def diamonds(at: int, size: int, chance: random.Random) -> tuple[list[int], list[str]]:
-    """One, then six that need it, then one that needs those six, and so on; several rows side by side."""
+    """Draw rows of diamonds side by side: one task, six that need it, one that needs those six, and so on."""
     rows = max(1, size // 80)
     row, place = at % rows, at // rows
     step = place % 7
@@ -62,12 +63,12 @@ def diamonds(at: int, size: int, chance: random.Random) -> tuple[list[int], list
 
 
 def wide(at: int, size: int, chance: random.Random) -> tuple[list[int], list[str]]:
-    """No needs at all."""
+    """Draw tasks without needs."""
     return [], [f"src/{at}.py"]
 
 
 def layered(at: int, size: int, chance: random.Random) -> tuple[list[int], list[str]]:
-    """Layers of random tasks, each of which needs one to three of the layer before."""
+    """Draw layers of tasks; each task needs one to three random tasks of the layer before."""
     breadth = max(3, round(size**0.5))
     layer = at // breadth * breadth
     before = range(max(0, layer - breadth), layer)
@@ -75,7 +76,7 @@ def layered(at: int, size: int, chance: random.Random) -> tuple[list[int], list[
 
 
 def conflicts(at: int, size: int, chance: random.Random) -> tuple[list[int], list[str]]:
-    """Few needs, but most tasks write one or two files of a small pool, or a whole folder of it."""
+    """Draw few needs; each task writes one or two files of a small pool, and a few also a whole folder of it."""
     pool = max(4, size // 12)
     needs = [chance.randrange(at)] if at and chance.random() < 0.3 else []
     files = [f"src/{chance.randrange(pool) % 7}/f{chance.randrange(pool)}.py" for _ in range(chance.randint(1, 2))]
@@ -102,7 +103,7 @@ def generate(draw: Draw, size: int, seed: int) -> Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class Now:
-    """What a policy may look at."""
+    """The state that a policy may look at."""
 
     landed: set[str]
     in_flight: dict[str, Locked]
@@ -116,7 +117,7 @@ Policy = Callable[[Now], list[str]]
 
 @dataclass(kw_only=True)
 class Ours:
-    """`ready`, with the counting it asks for, and a stop-watch around both."""
+    """Our policy: `ready` and `count_overtaken`, with a stop-watch around both."""
 
     graph: Graph
     overtaken: dict[str, int] = field(default_factory=dict)
@@ -140,7 +141,7 @@ class Ours:
 
 
 def compatible(graph: Graph, now: Now, most: int) -> list[str]:
-    """Of the tasks that may start together, the first of the plan."""
+    """Return at most `most` tasks that may start together, in the order of the plan."""
     refused = set().union(*(graph.find_locked_out(task, lock) for task, lock in now.in_flight.items()))
     chosen: list[str] = []
     for task in sorted(now.able - refused, key=lambda name: graph.tasks[name].position):
@@ -166,7 +167,7 @@ def waves(graph: Graph) -> Policy:
 
 
 def makespan_s(graph: Graph, duration_s: dict[str, float], slots: int, policy: Policy) -> float:
-    """Runs the plan on a virtual clock."""
+    """Run the plan on a virtual clock, and return the seconds until its last landing."""
     now = Now(landed=set(), in_flight={}, able={t.id for t in graph.tasks.values() if not t.needs}, free=slots)
     ends: list[tuple[float, str]] = []
     clock = 0.0

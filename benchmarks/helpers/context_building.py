@@ -1,9 +1,11 @@
 """
-Milliseconds from an answer of the model to the view it is asked with next: the turn and its results are folded in, the
-profile is asked, what it proposes is judged and put in force, and the view is there.
+Times the step from the model's answer to its next view, in milliseconds.
+
+The turn and its results are folded in, and the profile is asked. Its proposal is judged and put in force, and the view
+is built.
 
 The conversation is made up: reads, searches, edits, commands and tests over forty files, results of 100 to 8,000
-characters. What the stand-in for a summarising model takes is left out.
+characters. The time of the stand-in for a summarising model is left out.
 """
 
 import random
@@ -24,7 +26,7 @@ FILES = 40
 
 
 def conversation(calls: int) -> list[Turn]:
-    """Turns of the model, with one call each, and the results after them."""
+    """Return the model's turns, with one call each, and the results after them."""
     chance, turns = random.Random(5), [user(Text(text="Make the sessions expire.\n" * 40))]
     for number in range(calls):
         path = f"src/area{chance.randrange(5)}/file{chance.randrange(FILES)}.py"
@@ -104,7 +106,7 @@ class Lead:
 
 
 def times_ms(name: str, turns: list[Turn]) -> tuple[list[float], int]:
-    """Of each view, and how often it was rebuilt."""
+    """Return the milliseconds of each view, and how often the view was rebuilt."""
     entry = registry.find_profile(name)
     lead = Lead(profile=entry.make(), births=Births(entry.birth) if entry.birth else None)
     lead.view.say(turns[0])

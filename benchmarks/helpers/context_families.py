@@ -1,9 +1,9 @@
 """
-Families of profiles, each tuned on an equal footing: settings are chosen on half of the projects, and scored on the
-other half, both ways.
+Tunes families of profiles on an equal footing.
 
-Chosen is the setting that is cheapest with refetching among those that hit no more steps than a cap; doing nothing is
-one of each family's settings. Thresholds that a family has as shares of the window are tuned by the window.
+Settings are chosen on half of the projects and scored on the other half, both ways. The chosen setting is the cheapest
+with refetching among those that hit no more steps than a cap. Doing nothing is one of each family's settings. Some
+families have thresholds that are shares of the window; these are tuned by the window.
 """
 
 from collections import defaultdict
@@ -91,7 +91,7 @@ def triggered(make: Callable[..., Profile], keeps: str, values: Sequence[int]) -
 
 @dataclass(slots=True)
 class Score:
-    """Of some recordings added up."""
+    """Costs in USD and counts of steps, summed over recordings."""
 
     cost: float = 0.0
     refetch: float = 0.0
@@ -126,12 +126,12 @@ _grids: dict[str, list[Setting]] = {}
 
 
 def _one(family: str, number: int) -> list[ReplayOutcome]:
-    """In a process that was forked from this one: recordings and settings are there already."""
+    """Run one setting in a forked process, which already has the recordings and the settings."""
     return run(_cases, _grids[family][number])
 
 
 def halves(found: Sequence[ReplayCase], costs: Sequence[float]) -> tuple[list[int], list[int]]:
-    """Whole projects, the dearest first, each into the half that has cost less."""
+    """Split the recordings into two halves by whole projects: the dearest goes first, each to the cheaper half."""
     projects: dict[str, list[int]] = defaultdict(list)
     for place, case in enumerate(found):
         projects[case.recording.project].append(place)

@@ -1,8 +1,8 @@
 """
-Why taking away a little before every call costs more than taking away nothing: the same runs, in USD call by call.
+Shows why removing a little before every call costs more than removing nothing: the same runs, in USD call by call.
 
-`mask` is what many agents do: of all results but the newest ten a line is left. It is here to be measured, and is no
-profile.
+`mask` does what many agents do: it leaves one line of each result but the newest ten. It is here to be measured, and is
+not one of the product's profiles.
 """
 
 from collections.abc import Sequence
@@ -76,7 +76,7 @@ def show(found: Sequence[ReplayCase], svg: Path | None) -> None:
 
 
 def summed(outcomes: Sequence[ReplayOutcome]) -> list[float]:
-    """USD of all runs together after so many calls of each; a run that has ended costs no more."""
+    """Return the USD of all runs together after each number of calls; a run that has ended costs no more."""
     calls = max(len(each.spent_usd) for each in outcomes)
     return [sum(each.spent_usd[min(call, len(each.spent_usd) - 1)] for each in outcomes) for call in range(calls)]
 

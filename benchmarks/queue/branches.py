@@ -1,21 +1,22 @@
 """
-Sixty branches of a real repository, planted ones among them, through a real gate and through other queues.
+Sends sixty branches of a real repository, some with planted faults, through a real gate and through other queues.
 
     python benchmarks/queue/branches.py [--branches 60] [--seed 7] [--queue NAME ...] [--sandbox off]
                                         [--mergetrain PATH]
 
-Of every seven one is bad (its own test fails), of every ten one is flaky; of every fifteen, two conflict in the text,
+One branch in seven is bad (its own test fails), and one in ten is flaky. Of every fifteen, two conflict in the text,
 and two are green alone and red together. All are submitted at once, and a queue ends when nothing is in line. Then the
-check is run again on every commit of the target. Each queue gets the same branches in the same order, on a fresh hub:
+check runs again on every commit of the target. Each queue gets the same branches in the same order, on a fresh hub:
 
     forgepool    a real daemon, two trials at once: `gate serve --trials 2`, its checks in a sandbox. `--sandbox off`
-                 is as the others do it, and slower: without one no run is remembered
-    serial       merge --no-ff, check, push, one branch at a time; once more where it is red
-    batch        up to eight at once, halves where it is red, as bors does; one alone is tried once more
+                 runs them as the other queues do, and is slower: without a sandbox no run is remembered
+    serial       merge --no-ff, check, push, one branch at a time; a red check runs once more
+    batch        up to eight at once, halved where red, as bors does; a single branch is tried once more
     mergetrain   that program, where it is installed: its daemon, with every branch approved beforehand
 
-Of a pair, one has to land, and the other is returned: rightly. `between` are commits of the target's history at which
-it never stood, as each landing of several has. Exit status 1: something of what forgepool has to show does not hold.
+One branch of a pair has to land, and the queue is right to return the other. `between` counts commits of the target's
+history at which the target never stood; each landing of several branches has some. Exit status 1 means that forgepool
+did not show something that it has to show.
 """
 
 import argparse
@@ -72,7 +73,7 @@ COLUMNS = (
 
 
 def forgepool(sandbox: str, ground: Ground, hub: Path) -> Ended:
-    """From the push of all branches until nothing is in line."""
+    """Run forgepool's gate; its time runs from the push of all branches until nothing is in line."""
     home = ground.folder / "gate"
     path = os.pathsep.join((str(ground.folder / "bin"), plain_environment()["PATH"]))
     env = plain_environment(
@@ -105,7 +106,7 @@ def forgepool(sandbox: str, ground: Ground, hub: Path) -> Ended:
 
 @contextmanager
 def served(home: Path, hub: Path, env: dict[str, str], sandbox: str) -> Iterator[None]:
-    """A gate's daemon with its own Redis and workers, ended as Ctrl-C twice does."""
+    """Serve a gate with its own Redis and workers, and end it as Ctrl-C twice does."""
     home.mkdir()
     where = ("--repo", str(hub.resolve()), "--target", "main")
     words = ("gate", "serve", *where, "--trials", "2", "--sandbox", sandbox)
@@ -129,7 +130,7 @@ def served(home: Path, hub: Path, env: dict[str, str], sandbox: str) -> Iterator
 
 
 def looked(view: QueueView) -> list[EntryStanding] | None:
-    """As `gate status` has it; None as long as there is no gate."""
+    """Return the entries as `gate status` has them; None as long as there is no gate."""
     try:
         return view.look(lambda state: standings(state, time.time()))
     except JournalUnreadable:
@@ -198,7 +199,7 @@ def lands_together(ground: Ground, place: Path, hub: Path, some: Sequence[Branch
 
 
 def worktree(ground: Ground, hub: Path, name: str) -> Path:
-    """A clone that has all branches; its `main` follows the hub's."""
+    """Return a clone that has all branches, with the hub as its origin; the queues move its `main` with the hub's."""
     place = ground.folder / name
     git(ground.folder, "clone", "-q", str(ground.seed), str(place))
     git(place, "remote", "set-url", "origin", str(hub))
@@ -214,7 +215,7 @@ def merged(place: Path, branch: Branch) -> bool:
 
 
 def mergetrain(program: str, ground: Ground, hub: Path) -> Ended:
-    """Its own way: a worktree for each branch, all of them approved, and its daemon until nothing is left to do."""
+    """Run mergetrain its own way: a worktree for each branch, all approved, and its daemon until nothing is left."""
     place = worktree(ground, hub, "mergetrain-tree")
     git(place, "checkout", "-q", "main")
     for branch in ground.branches:
@@ -248,7 +249,7 @@ def is_in(hub: Path, commit: str) -> bool:
 
 
 def wrongly(ground: Ground, ended: Ended) -> list[str]:
-    """Returned, although good, or both of a pair."""
+    """Return the names of branches that were wrongly returned: good or flaky ones, and one of a pair returned whole."""
     return [
         one.name
         for one in ground.branches
@@ -259,7 +260,7 @@ def wrongly(ground: Ground, ended: Ended) -> list[str]:
 
 
 def faults(ground: Ground, ended: Ended, history: History) -> Iterator[str]:
-    """All that does not hold of what a gate has to show."""
+    """Yield a sentence for each thing that a gate has to show and that does not hold."""
     for one in ground.branches:
         landed = one.name in ended.landed
         if landed != (history.brought[one.name] == 1):
@@ -304,7 +305,7 @@ def tell_ground(ground: Ground) -> None:
 
 
 def measured(ground: Ground, queues: dict[str, Queue]) -> list[str]:
-    """Prints the table; answers what does not hold of forgepool."""
+    """Print the table, and return what does not hold of forgepool."""
     rows, wrong = list[tuple[str, ...]](), list[str]()
     for name, queue in queues.items():
         hub = ground.fresh(name)
@@ -326,7 +327,7 @@ def measured(ground: Ground, queues: dict[str, Queue]) -> list[str]:
 
 
 def tell_table(rows: Sequence[tuple[str, ...]]) -> None:
-    """As wide as it has to be, also where it is written into a file."""
+    """Print the table at its full width, also where it is written into a file."""
     widths = [max(len(row[at]) for row in (COLUMNS, *rows)) for at in range(len(COLUMNS))]
     for each in (COLUMNS, *rows):
         first, *rest = (cell.rjust(width) for cell, width in zip(each, widths, strict=True))
@@ -334,14 +335,14 @@ def tell_table(rows: Sequence[tuple[str, ...]]) -> None:
 
 
 def tell_runs(home: Path) -> None:
-    """What the gate's runs were for, by the names of their logs."""
+    """Print the purposes of the gate's runs, counted by the names of their logs."""
     logs = [one.name.split("-")[0] for one in home.glob("home/runs/*/logs/checks/*/*-test.log")]
     counts = ", ".join(f"{logs.count(kind)} {kind}" for kind in sorted(set(logs), key=lambda one: -logs.count(one)))
     out().print(f"runs by what they were for: {counts}", highlight=False)
 
 
 def tell_pairs(ground: Ground, ended: Ended) -> None:
-    """Whether it was the older one that was kept, as those in line would have it."""
+    """Print in how many conflicting pairs the older branch landed, as is fair to those in line."""
     pairs = [one for one in ground.branches if one.partner > one.name]
     older = sum(one.name in ended.landed for one in pairs)
     out().print(f"of {len(pairs)} conflicting pairs the older was kept in {older}", highlight=False)

@@ -1,12 +1,12 @@
 """
-A real repository with branches of which it is known beforehand what must become of them, and the look back afterwards.
+A real repository whose branches have known right outcomes, and the inspection of a queue's history afterwards.
 
-The project is `examples/inventory`. A `conftest.py` beside its tests tells a shop of every run of them, and has a
-fixture by which a test is flaky: the shop is cold the first time such a test asks it of a tree, and open the second
-time, on the first three trees of which it is asked at all, as a service that wakes up slowly.
+The project is `examples/inventory`. A `conftest.py` beside its tests tells a shop of every run of them. It also has a
+fixture that makes a test flaky. The shop is cold the first time such a test asks about a tree, and open the second
+time. This holds for the first three trees that a test asks about, like a service that wakes up slowly.
 
-The shop is a UNIX socket outside of the checkout. It lies in a folder of the PATH, so that commands held by bubblewrap
-see it as well: what checks write, nobody else finds.
+The shop is a UNIX socket outside the checkout. It lies in a folder of the PATH, so that commands held by bubblewrap see
+it as well: a file that a check writes is visible to that check alone.
 """
 
 import os
@@ -117,7 +117,7 @@ RENAMED = (
     ("csvio", "COLUMNS", "HEADINGS"),
     ("suppliers", "DEFAULT_LEAD_DAYS", "USUAL_LEAD_DAYS"),
 )
-"""Names that no test of the project says."""
+"""Modules, a name in each that no test of the project mentions, and its new name."""
 WHO = {"NAME": "B", "EMAIL": "b@forgepool.invalid"}
 MOST_BRANCHES = 15 * len(RENAMED) + 14
 
@@ -128,43 +128,43 @@ class Branch:
     kind: Kind
     pair: int = 0
     partner: str = ""
-    """Of a pair, the other."""
+    """Name of the other branch of the pair; empty without a pair."""
     second: bool = False
     commit: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
 class Ended:
-    """What a queue has made of the branches."""
+    """The outcome of a queue's work on the branches."""
 
     wall_s: float = 0.0
     landed: set[str] = field(default_factory=set)
     returned: dict[str, str] = field(default_factory=dict)
-    """And by whom it was held to be kept out, where the queue says it; else empty."""
+    """Returned branches, each with the branch that the queue blames; empty where it blames none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """The target after a queue's work, each commit of it run once more in a plain checkout."""
+    """The target's history after a queue's work; each commit was checked once more in a plain checkout."""
 
     moves: tuple[str, ...]
     between: tuple[str, ...]
-    """First-parent commits the target never stood at."""
+    """First-parent commits at which the target never stood."""
     red_moves: tuple[str, ...]
     red_between: tuple[str, ...]
     brought: Mapping[str, int]
-    """How many first-parent commits have brought a branch."""
+    """Number of first-parent commits that brought each branch in."""
 
 
 @dataclass(slots=True)
 class Book:
-    """What the shop has been told during the work of one queue."""
+    """The shop's record of one queue's work."""
 
     calm: bool = False
     runs: list[str] = field(default_factory=list)
-    """The tree of each."""
+    """The tree of each run."""
     asked: dict[str, set[str]] = field(default_factory=dict)
-    """By which tests, of which trees."""
+    """Trees that each test has asked about."""
 
     def answer(self, what: str, tree: str, test: str = "") -> str:
         if what == "run":
@@ -184,7 +184,7 @@ class _Counter(socketserver.StreamRequestHandler):
 
 
 class Shop(socketserver.UnixStreamServer):
-    """One at a time: two runs that ask at once are answered one after the other."""
+    """A server that answers one request at a time, so that runs that ask together get their answers in turn."""
 
     book = Book()
 
@@ -192,7 +192,7 @@ class Shop(socketserver.UnixStreamServer):
 @contextmanager
 def opened(folder: Path) -> Iterator[Shop]:
     (folder / "bin").mkdir()
-    # Checks of a gate that root serves are run by nobody in particular.
+    # A gate that root serves runs its checks as another user, who has to reach the socket.
     folder.chmod(0o755)
     with Shop(str(shop_of(folder)), _Counter) as shop:
         shop_of(folder).chmod(0o666)
@@ -210,7 +210,7 @@ def shop_of(folder: Path) -> Path:
 
 
 def git(folder: Path, *argv: str, stdin: str | None = None, ok: Sequence[int] = (0,)) -> str:
-    """What git said; raises AssertionError where it ends otherwise than `ok`."""
+    """Return git's output; raises AssertionError where its exit status is not in `ok`."""
     return said_by_git(folder, *argv, stdin=stdin, ok=ok)[1]
 
 
@@ -223,7 +223,7 @@ def said_by_git(folder: Path, *argv: str, stdin: str | None = None, ok: Sequence
 
 
 def plain_environment(**more: str) -> dict[str, str]:
-    """Of every command here: nobody's own git configuration, and this Python's programs before others."""
+    """Return every command's environment: no user's git configuration, and this Python's programs before others."""
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("FORGEPOOL_", "GIT_"))}
     who = {f"GIT_{one}_{what}": said for one in ("AUTHOR", "COMMITTER") for what, said in WHO.items()}
@@ -237,7 +237,7 @@ class Ground:
     folder: Path
     shop: Shop
     branches: tuple[Branch, ...]
-    """In the order in which they are submitted."""
+    """All branches, in the order of submission."""
 
     @property
     def seed(self) -> Path:
@@ -248,7 +248,7 @@ class Ground:
         return check_of(self.folder)
 
     def fresh(self, queue: str) -> Path:
-        """A bare hub with `main` alone, which remembers each of its moves; and nothing has been run yet."""
+        """Return a bare hub with `main` alone, which logs each of its moves; start the shop's record afresh."""
         self.shop.book = Book()
         hub = self.folder / f"{queue}.git"
         git(self.folder, "clone", "-q", "--bare", "--single-branch", "--branch", "main", str(self.seed), str(hub))
@@ -261,7 +261,7 @@ def check_of(folder: Path) -> str:
 
 
 def make_ground(folder: Path, shop: Shop, count: int, seed: int) -> Ground:
-    """`count` branches of one commit each, all made on the same one."""
+    """Make the repository with `count` branches of one commit each, all on the same first commit."""
     place = folder / "seed"
     shutil.copytree(PROJECT, place, ignore=shutil.ignore_patterns("__pycache__", ".*_cache"))
     (place / "tests" / "conftest.py").write_text(CONFTEST)
@@ -286,7 +286,7 @@ def make_ground(folder: Path, shop: Shop, count: int, seed: int) -> Ground:
 
 
 def planted(count: int, chance: random.Random) -> list[Branch]:
-    """Named by their places in line, which chance gives them."""
+    """Return the branches in line; chance decides each one's place, which is its name."""
     names = [f"b{at:03}" for at in range(count)]
     free = chance.sample(names, count)
     found = list[Branch]()
@@ -304,7 +304,7 @@ def planted(count: int, chance: random.Random) -> list[Branch]:
 
 
 def write(branch: Branch, place: Path) -> None:
-    """The branch's change, in a checkout of `main`."""
+    """Write the branch's change into a checkout of `main`."""
     number = int(branch.name[1:])
     match branch.kind:
         case "textual":
@@ -336,7 +336,7 @@ def lay_test(place: Path, module: str, text: str) -> None:
 
 
 def look_back(ground: Ground, queue: str, hub: Path) -> History:
-    """Runs the check on every commit that the target's first-parent history has gained."""
+    """Run the check on every commit that the target's first-parent history has gained."""
     start = git(ground.seed, "rev-parse", "main")
     reflog = git(hub, "reflog", "show", "--format=%H", "refs/heads/main").split()
     commits = git(hub, "rev-list", "--first-parent", "--reverse", f"{start}..main").split()
@@ -359,7 +359,7 @@ _KNOWN: dict[tuple[Path, str], bool] = {}
 
 
 def is_green(ground: Ground, place: Path, commit: str) -> bool:
-    """In a plain checkout, with the shop awake; one tree is run once, whoever made it."""
+    """Tell whether the check passes in a plain checkout, with the shop awake; equal trees are checked only once."""
     tree = (ground.folder, git(place, "rev-parse", f"{commit}^{{tree}}"))
     if tree not in _KNOWN:
         git(place, "checkout", "-q", "--force", "--detach", commit)
@@ -376,7 +376,7 @@ def run_check(ground: Ground, place: Path) -> bool:
 
 
 def brought(ground: Ground, hub: Path, commits: Sequence[str]) -> dict[str, int]:
-    """By the commits that are in the history with a commit, and were not with the one before it."""
+    """Count the first-parent commits that brought each branch in: its own commit is new in the history with them."""
     by = {one.commit: one.name for one in ground.branches}
     found = dict.fromkeys(by.values(), 0)
     for commit in commits:

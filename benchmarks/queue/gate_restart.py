@@ -1,13 +1,13 @@
 """
-How long a gate takes to go on after a crash: what is in its journal is read, and the first plan is made.
+Prints how long a gate takes to resume after a crash: it reads its journal and makes the first plan.
 
     python benchmarks/queue/gate_restart.py [--daemon] [ENTRIES ...]
 
-Two journals of each length: one in which nobody has been tried yet, and one of a long life, in which all but the last
-200 have been tried, ten to a landing, and have landed.
+There are two journals of each length. In one, no entry has been tried yet. The other records a long life: all entries
+but the last 200 were tried, ten to a landing, and have landed.
 
-With `--daemon` it is `forgepool queue serve` itself that goes on with the first kind, over a hub that has all the
-commits: seconds from its start until it has journaled that it goes on, until its first trial, its first landing.
+With `--daemon`, `forgepool queue serve` itself resumes with the first kind, over a hub that has all the commits. The
+seconds count from its start: to the journaled resumption, to the first trial, and to the first landing.
 """
 
 import subprocess
@@ -106,7 +106,7 @@ def _daemon_row(size: int) -> str:
 
 
 def _in_hub(hub: Path, run: str, size: int) -> list[Event]:
-    """Pinned commits of one file each, by one process, and their submissions."""
+    """Pin commits of one file each in the hub, by one git process, and return their submissions."""
     lines = []
     for n in range(size):
         lines += [f"commit refs/forgepool/{run}/orders/entry-{n}/1", f"mark :{n + 1}", "committer A <a@b> 1 +0000"]
@@ -130,7 +130,7 @@ def _timed(work: Callable[[], T]) -> tuple[T, float]:
 
 
 def _life(size: int, left: int) -> Iterator[Event]:
-    """Each batch is submitted, tried and landed before the next comes; those left are submitted at the end."""
+    """Yield the events: each batch is submitted, tried and landed before the next; the entries left come at the end."""
     yield RunStarted(run=_RUN, plan_digest="", hub="/hub.git", target="main", tip=_id("tip", 0), gate_file=True)
     tip = _id("tip", 0)
     for start in range(0, size - left, _TOGETHER):

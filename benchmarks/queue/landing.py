@@ -1,11 +1,11 @@
 """
-How long a landing holds the target: from the request to land to its answer, by the number of files and of entries.
+Prints how long a landing holds the target, from request to answer, by the number of files and of entries.
 
     python benchmarks/queue/landing.py [--files 5000 50000] [--entries 1 8] [--rounds 5]
 
-Real git, a bare hub on this disk, the real gate and the real lander, with one check that costs nothing. Beside it, in
-the same round and on the same disk, what plain git takes to merge the same branches in a worktree and push them: with
-no evidence asked for, and nothing composed again.
+It uses real git, a bare hub on this disk, the real gate and the real lander, with one check that costs nothing. Each
+round also times plain git on the same disk: it merges the same branches in a worktree and pushes them. Plain git asks
+for no evidence and composes nothing again.
 """
 
 import argparse
@@ -18,8 +18,6 @@ from pathlib import Path
 
 from forgepool.supervisor.gate.check_entry import examine
 from forgepool.supervisor.gate.land import land
-
-# This folder is first on the path of a script, and a file in it has a package's name.
 from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages import Author, CheckRequest, EntryRef, LandRequest
 from forgepool.workers.schema.settings import Settings
@@ -46,7 +44,7 @@ def main() -> None:
 def measured(
     place: Path, files: int, sizes: Sequence[int], rounds: int
 ) -> Iterator[tuple[int, list[float], list[float]]]:
-    """Number of entries, and the seconds of each round: of our landing, and of git's merges and push."""
+    """Yield each number of entries, and the seconds of each round: of our landing, and of git's merges and push."""
     hub, work = place / "hub.git", place / "work"
     git(place, "init", "-q", "--bare", "-b", "main", str(hub))
     git(place, "clone", "-q", str(hub), str(work))
@@ -70,7 +68,7 @@ def measured(
 
 
 def branches(work: Path, names: Sequence[str]) -> None:
-    """Each with a commit of its own on the target; once for us, once for git, in other files."""
+    """Make two branches for each name, one for us and one for git, with one commit each in a file of its own."""
     git(work, "fetch", "-q", "origin")
     for name in [*names, *(f"plain-{name}" for name in names)]:
         git(work, "checkout", "-q", "-B", name, "origin/main")

@@ -1,11 +1,12 @@
 """
-How soon do changes land? The merge train against others, cell by cell, and how long its plan takes.
+Prints how soon changes land with the merge train and with other queues, and how long the train's plan takes.
 
     python benchmarks/queue/merge_queue.py [--seeds 101-110] [--cell NAME ...] [--policy NAME ...] [--plans-only]
 
-Each cell is a world of `simulated_world.py`, and each figure the mean over the seeds. `of oracle` is the P95 over
-that of the strict-order oracle, which knows what is good, and runs each change once; `of bors`, over that of batches
-of eight. Where a policy cannot keep up, `decided` says so, and its times are of what landed at last.
+Each cell is a world of `simulated_world.py`, and each figure is the mean over the seeds. `of oracle` is the P95 divided
+by that of the strict-order oracle, which knows what is good and runs each change once. `of bors` is the P95 divided by
+that of batches of eight. A `decided` below 100% means that a policy cannot keep up. Its times are then of the changes
+that landed in the end.
 """
 
 import argparse
@@ -94,7 +95,7 @@ def tell_cell(name: str, terms: QueueTerms, policies: Sequence[str], seeds: rang
 
 
 def standing(entries: int, slots: int) -> Snapshot:
-    """A line of so many, of which as many are on trial as there are slots."""
+    """Return a line of `entries`, with the trials that the plan starts in the slots."""
     line, policy = TrainQueue(), TrainPolicy()
     for at in range(entries):
         line.enter(TrainEntry(id=f"e{at}", accepted=at, risk=(0.01, 0.08, 0.4)[at % 3], submitter=f"s{at % 9}"))
@@ -111,7 +112,7 @@ def standing(entries: int, slots: int) -> Snapshot:
 
 
 def dissolved(entries: int, slots: int, scopes: Sequence[Scopes] = (None,)) -> Snapshot:
-    """The worst there is: everybody in a car alone, the first of them on trial, a third of the trials red."""
+    """Return the worst line: each entry in a car of its own, the first ones on trial, a third of the trials red."""
     names = tuple(f"e{at}" for at in range(entries))
     trials = tuple(
         Trial(
@@ -127,7 +128,7 @@ def dissolved(entries: int, slots: int, scopes: Sequence[Scopes] = (None,)) -> S
 
 
 def in_scopes(entries: int, slots: int) -> Snapshot:
-    """The same, each with the modules of a change of the simulated world for its scopes."""
+    """Return the worst line, with the modules of a simulated change as each entry's scopes."""
     changes = World(terms=QueueTerms(changes=entries), seed=1).changes
     return dissolved(entries, slots, [frozenset(map(str, change.modules)) for change in changes])
 

@@ -1,7 +1,7 @@
 """
 The queue policies that the simulator plays: the merge train, its peers as their makers describe them, and an oracle.
 
-Each is given the same yard. A peer's features that have no bearing on what lands when are left out.
+Each gets the same yard. A peer's features that have no bearing on what lands when are left out.
 """
 
 import heapq
@@ -98,7 +98,11 @@ def _numbers(ids: Ids) -> Changes:
 
 @dataclass(slots=True, kw_only=True)
 class Batches:
-    """One run at a time, of as many as wait up to `most`; a red one is halved, the first half first. Alone: serial."""
+    """
+    Runs one batch at a time, of the waiting changes up to `most`.
+
+    A red batch is halved, and the first half runs first. With a `most` of 1 this is the serial queue.
+    """
 
     yard: Yard
     most: int = 8
@@ -130,19 +134,21 @@ class Batches:
 class _Item:
     change: int
     ahead: Changes = ()
-    """What its run assumes; those that have landed are no longer named."""
+    """Changes that its run assumes to be ahead; those that have landed are taken out."""
     run: Run | None = None
 
 
 @dataclass(slots=True, kw_only=True)
 class OptimisticChain:
     """
-    Each change on all before it that are not red, at once; a red one is returned when it is the first.
+    Tries each change at once on top of all before it that are not red; returns a red one when it is the first.
 
-    Zuul's dependent pipeline: behind a red one all go on at once without it. The window of changes that may be tried
-    grows by one with each landing and is halved by each return, down to 3; or is as wide as there are workers. GitHub's
-    merge groups are the `lazy` ones: those behind a red one are left as they are until it is the first and is returned,
-    and a green group lands all before it, red ones too.
+    This is Zuul's dependent pipeline: all changes behind a red one restart at once without it. Where the window of
+    changes that may be tried `adapts`, it grows by one with each landing. Each return halves it, down to 3. Otherwise
+    the window stays as it is.
+
+    GitHub's merge groups are the `lazy` ones. Changes behind a red one keep their runs until it is the first and is
+    returned. A green group lands all before it, red ones too.
     """
 
     yard: Yard
@@ -205,18 +211,18 @@ class OptimisticChain:
 @dataclass(slots=True, kw_only=True)
 class Oracle:
     """
-    Knows what is good: one run of each change, in strict order, and nothing is ever in vain. Flakes spare it.
+    Knows what is good: each change runs once, in strict order, and no run is in vain. Its runs never flake.
 
-    Where checks have scopes, in the order of each module.
+    Where checks have scopes, the order is strict within each module only.
     """
 
     yard: Yard
     free: list[float] = field(default_factory=list)
     last: dict[int, float] = field(default_factory=dict)
-    """Of each module, when something last landed there."""
+    """Time of the last landing in each module, in minutes."""
 
     def decide(self, arrived: Changes, ended: list[Run]) -> None:
-        """All that arrives is decided at once, at the times at which it would be."""
+        """Decide all arrivals at once, with the yard's clock set to the time at which each decision falls."""
         yard = self.yard
         free = self.free or [0.0] * yard.world.terms.workers
         for one in arrived:

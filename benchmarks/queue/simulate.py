@@ -1,11 +1,12 @@
 """
-Plays the merge train, and the queues of others, against one generated load on a virtual clock.
+Plays the merge train and other queues against one generated load on a virtual clock.
 
     python benchmarks/queue/simulate.py --workers 8 --rate 28
 
-A **world** is what arrives, how long checks take, and which changes fail alone or together; only runs of the checks
-tell a policy about it. A **policy** decides what is checked and what lands. The **yard** runs the checks on a virtual
-clock and moves the target. `forgepool` is the merge train's own `plan`; its peers follow their public descriptions.
+A **world** sets what arrives, how long checks take, and which changes fail alone or together. A policy learns about it
+only from runs of the checks. A **policy** decides what is checked and what lands. The **yard** runs the checks on a
+virtual clock and moves the target. `forgepool` is the merge train's own `plan`; its peers follow their public
+descriptions.
 """
 
 import math
@@ -129,7 +130,7 @@ def _probability(option: str, given: float) -> float:
 
 
 def _seeds(written: str) -> list[int]:
-    """`3` is the first three worlds, `1,2,3` and `101-110` name them."""
+    """Return the seeds: `3` means the first three worlds, and `1,2,3` and `101-110` name them."""
     parts = [part.strip() for part in written.split(",")]
     found = list[int]()
     for part in parts:

@@ -1,7 +1,7 @@
 """
-A generated world of changes: when they arrive, how long their checks take, which are bad, which do not go together.
+A generated world of changes: when they arrive, how long their checks take, which are bad, which fail together.
 
-All of it follows from the seed, and none of it from what a policy does: every policy meets the same world.
+The terms and the seed decide all of it. A policy's actions change none of it, so every policy meets the same world.
 """
 
 import math
@@ -11,13 +11,13 @@ from functools import cached_property
 
 MODULES = 60
 _PER_CHANGE = (0.70, 0.20, 0.07, 0.03)
-"""How often a change touches one, two, three, four modules; so about every twentieth pair has one in common."""
+"""Shares of changes that touch one, two, three and four modules; about every twentieth pair has one in common."""
 _BUSY = tuple(1 / (at + 1) ** 0.5 for at in range(MODULES))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueTerms:
-    """What a world is made by."""
+    """Parameters of a world."""
 
     workers: int = 8
     rate_h: float = 28.0
@@ -26,20 +26,20 @@ class QueueTerms:
     flake: float = 0.0
     """Probability that a run of the checks is red for no reason."""
     retries: int = 0
-    """How often red checks are run again before they count."""
+    """Number of times that red checks run again before they count."""
     changes: int = 600
     burst: int = 0
-    """How many come at once at the beginning."""
+    """Number of changes that come at once at the beginning."""
     label: float = 0.9
-    """How often a change is rightly thought risky, or not."""
+    """Probability that a change is rightly labelled as risky or not."""
     real: float = 0.04
-    """Of pairs with a module in common, those that do not go together."""
+    """Share of the pairs with a module in common that fail together."""
     scopes: bool = False
-    """Whether checks look at some modules each, and it is known at which: what is green there stays so until one of
-    these changes."""
+    """True where the checks of a change look at its own modules only. A green result then holds until a change in one
+    of these."""
     check_min: float = 8.0
     spread: float = 0.5
-    """Of the logarithm of the time that checks take."""
+    """Standard deviation of the logarithm of the time that checks take."""
     cap_min: float = 90.0
     base_age_min: float = 30.0
 
@@ -48,9 +48,9 @@ class QueueTerms:
 class SimulatedChange:
     number: int
     arrived: float
-    """In minutes, as all times are."""
+    """Minutes since the beginning, as all times are."""
     base: float
-    """What was on the target by then it was written on."""
+    """Time of the target that the change was written on; what landed later it does not know."""
     takes: float
     bad: bool
     risk: float
@@ -72,7 +72,7 @@ class World:
         return tuple(found)
 
     def clashes(self, one: int, other: int) -> bool:
-        """Whether these two are each good and red together."""
+        """Tell whether these two fail together, even if each is good alone."""
         low, high = sorted((one, other))
         if not self.changes[low].modules & self.changes[high].modules:
             return False
@@ -97,7 +97,7 @@ def _change(number: int, now: float, terms: QueueTerms, chance: random.Random) -
 
 
 def _risk(risky: bool, terms: QueueTerms) -> float:
-    """The probability that one with this label is bad."""
+    """Return the probability that a change with this label is bad."""
     told = terms.label if risky else 1 - terms.label
     bad, good = terms.bad * told, (1 - terms.bad) * (1 - told)
     return bad / (bad + good) if bad else 0.0

@@ -1,8 +1,8 @@
 """
-Runs of checks and a moving target on a virtual clock, and the figures of a policy that was played on them.
+Runs checks and moves a target on a virtual clock, and computes the figures of a policy that was played on them.
 
-The yard decides nothing and refuses nothing: a policy that lands untested changes is found out afterwards, by figures
-that are computed from what the yard wrote down, not from what the policy says of itself.
+The yard decides nothing and refuses nothing. The figures come from what the yard recorded, not from what the policy
+says of itself. So they show afterwards when a policy landed untested changes.
 """
 
 import heapq
@@ -16,34 +16,34 @@ from typing import Protocol
 from simulated_world import QueueTerms, World
 
 Changes = tuple[int, ...]
-"""Changes, in order."""
+"""Numbers of changes, in order."""
 Inputs = tuple[int, frozenset[int]]
-"""Of a change, all that is in the modules it touches: what its checks look at."""
+"""A change, and all changes in the modules it touches, which its checks look at."""
 _COMPOSED_MIN = 2 / 60
-"""How long it takes to find that nothing has to be run."""
+"""Minutes it takes to find that nothing has to be run."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Run:
-    """One sending of changes to the checks; each time that they ran counts."""
+    """One request to check changes; `times` counts each time that the checks ran."""
 
     base: int
-    """How long the target was: what is tested is that much of it, and the spec."""
+    """Length of the target at the start; the run tests that much of it, and then the spec."""
     spec: Changes
     began: float
     ends: float
     times: int
     green: bool
     inputs: tuple[Inputs, ...] = ()
-    """Where checks have scopes, what they look at here."""
+    """Everything that the checks look at here; empty where checks have no scopes."""
     failing: bool = False
-    """Its first run was red, which is known, and it is run again."""
+    """True once the first attempt is known to be red, while the checks run again."""
     state: str = "running"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """The target came to be this long."""
+    """A change of the target's length, at a time in minutes."""
 
     length: int
     at: float
@@ -51,7 +51,7 @@ class Move:
 
 class QueuePolicy(Protocol):
     def decide(self, arrived: Changes, ended: list[Run]) -> None:
-        """What has just happened; the yard is asked for what is to be done."""
+        """Take the changes that arrived and the runs that ended, and tell the yard what to do."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class Yard:
         self._clashes = cache(self.world.clashes)
 
     def play(self, policy: QueuePolicy) -> None:
-        """Until all have arrived and nothing runs any more."""
+        """Play the policy until all changes have arrived and nothing runs any more."""
         coming = list(reversed(self.world.changes))
         while coming or self._due:
             ends = self._due[0][0] if self._due else float("inf")
@@ -101,10 +101,10 @@ class Yard:
 
     def start(self, spec: Changes, car: Changes, *, again: bool = True, flake: float | None = None) -> Run:
         """
-        The checks of a spec, of which the car is the last part; they take as long as those of its slowest change.
+        Start the checks of a spec that ends with the car; they take as long as those of the car's slowest change.
 
-        A red is run again as often as the world's terms have it, if it is run `again` at all. Where checks have scopes,
-        and what they look at has been green, nothing is run.
+        With `again`, red checks run again up to the number of times that the world's terms give. Where checks have
+        scopes, and everything they look at has been green before, nothing is run.
         """
         terms, good, times, spent, first, green = self.world.terms, self.is_good(spec), 0, 0.0, 0.0, False
         inputs = tuple(self._inputs(one, spec) for one in spec) if terms.scopes else ()
@@ -147,7 +147,7 @@ class Yard:
         self.returned[change] = self.now
 
     def is_good(self, spec: Changes) -> bool:
-        """On top of the target as it is now; told to nobody but by a run of the checks."""
+        """Tell whether the spec is good on the target as it is now; a policy learns this only from a run."""
         return all(self._goes_on(one, spec[:at]) for at, one in enumerate(spec))
 
     def _goes_on(self, one: int, ahead: Changes) -> bool:
@@ -170,32 +170,36 @@ _WARM_UP = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numbers:
-    """Of one policy in one world, or the means over several worlds; the last but one two are sums."""
+    """
+    Figures of one policy in one world, or their means over several worlds.
+
+    Over several worlds, `red_moves` and `exactness_violations` are sums.
+    """
 
     policy: str
     p50_min: float
-    """From arrival to landing; those returned do not count."""
+    """Minutes from arrival to landing; returned changes do not count."""
     p95_min: float
     p99_min: float
     landed_per_h: float
     runs_per_change: float
     wasted_pct: float
-    """Of the time that checks ran, what went into runs that were cancelled."""
+    """Percentage of the time of all runs that went into cancelled ones."""
     false_reject_pct: float
-    """Of all changes, those returned that were good on the target as it was then."""
+    """Percentage of all changes that were returned though good on the target as it was then."""
     red_moves: int
-    """Moves of the target to what is red, and was not before."""
+    """Moves of the target that brought in a change that is red there."""
     exactness_violations: int
-    """Moves of the target to what was not tested green as exactly that sequence."""
+    """Moves of the target to a sequence that had no green run of exactly that sequence by then."""
     decided_pct: float
-    """Of all changes, those decided by the time the last arrived; less than all few means that the line grows."""
+    """Percentage of all changes decided by the time the last arrived; well below 100 means that the line grows."""
 
     def as_json(self) -> dict[str, object]:
         return {key: round(value, 3) if isinstance(value, float) else value for key, value in asdict(self).items()}
 
 
 def play(name: str, make: Callable[[Yard], QueuePolicy], terms: QueueTerms, seeds: Iterable[int]) -> Numbers:
-    """The policy in one world of each seed."""
+    """Play the policy in one world of each seed, and return the means."""
     found = []
     for seed in seeds:
         yard = Yard(world=World(terms=terms, seed=seed))
@@ -236,7 +240,7 @@ def mean(name: str, found: Sequence[Numbers]) -> Numbers:
 
 
 def exactness_violations(yard: Yard) -> int:
-    """Each value that the target took must have been tested, by then, as exactly that sequence, and green."""
+    """Return how many moves of the target had not been tested green before as exactly that sequence."""
     tested = dict[int, list[tuple[int, tuple[int, ...], float]]]()
     for run in yard.runs:
         if run.state != "cancelled" and run.green:
@@ -259,14 +263,14 @@ def count_moves_to_red(yard: Yard) -> int:
 
 
 def _goes_on(yard: Yard, at: int) -> bool:
-    """Whether what landed there is good by itself, and with all that landed before it and since it was written."""
+    """Tell whether the change at that place is good alone, and with all that landed after its base and before it."""
     change = yard.world.changes[yard.target[at]]
     since = (other for other in yard.target[:at] if yard.landed[other] > change.base)
     return not change.bad and not any(yard.world.clashes(change.number, other) for other in since)
 
 
 def _was_good(yard: Yard, one: int) -> bool:
-    """One that was returned: whether it would have gone on what had landed by then."""
+    """Tell whether a returned change was good on what had landed by then."""
     change, at = yard.world.changes[one], yard.returned[one]
     since = (other for other, landed in yard.landed.items() if change.base < landed <= at)
     return not change.bad and not any(yard.world.clashes(one, other) for other in since)
