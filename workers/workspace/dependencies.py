@@ -130,10 +130,16 @@ def copy_in(mount: Mount, checkout: Path) -> None:
 
 
 def _inputs(setup: Setup, checkout: Checkout, commit: CommitId) -> tuple[tuple[str, Found], ...]:
-    """Return the commit's entries at the lock files' paths, and at the paths that the set-up command names."""
+    """
+    Return the commit's entries at the lock files' paths, and at the paths that the set-up command names.
+
+    A folder that is named together with something in it counts by that alone.
+    """
     words = [os.path.normpath(word) for word in _WORD.findall(setup.run) if not word.startswith(("/", "-"))]
     paths = sorted({*words, *(cached.key for cached in setup.cache)} - {".", ".."})
-    inside = [path for path in paths if not path.startswith("../")]
+    inside = [
+        path for path in paths if not path.startswith("../") and not any(each.startswith(f"{path}/") for each in paths)
+    ]
     return tuple(find_at(checkout.mirror.git, commit, *inside).items())
 
 

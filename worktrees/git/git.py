@@ -307,11 +307,12 @@ def start_git(
     Start git with the environment and settings of every call, and `places` in addition. Streams are pipes, or nothing.
 
     Raises:
-        OSError: git or the folder is missing, or may not be used.
+        OSError: git is missing, or may not be run.
     """
     return subprocess.Popen(
         ("git", *_SETTINGS, *argv),
-        cwd=folder,
+        # A repository that is still to be made is named all the same, and needs no folder to stand in.
+        cwd=folder if os.access(folder, os.X_OK) else "/",
         env={"PATH": os.environ.get("PATH", os.defpath), **_ENVIRONMENT, **places},
         stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
         stdout=subprocess.PIPE,
