@@ -37,7 +37,7 @@ _PLAN = "inventory-plan.yaml"
 _VICTIM = "hash-seed-audit"
 _WRONG = "simplify-rounding"
 _REVIEWED = "weight-text"
-_KILL_AFTER_S = 1.5
+_KILL_AFTER_S = 0.4
 _COMMAND_S = 120.0
 _TESTS = "PYTHONPATH=src python -m unittest discover --start-directory tests"
 
