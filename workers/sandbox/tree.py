@@ -91,8 +91,12 @@ def descendants(pid: int) -> list[int]:
 
 
 def orphans_of_mine(known: set[int]) -> list[int]:
-    """List direct children of this process that are not `known`: orphans it received as their sub-reaper."""
-    return [child for child in children(os.getpid()) if child not in known]
+    """
+    List direct children of this process that are not `known`: orphans it received as their sub-reaper.
+
+    Git that this process has at work itself is none.
+    """
+    return [child for child in children(os.getpid()) if child not in known and not _is_harness(child)]
 
 
 def become_subreaper() -> bool:

@@ -1,6 +1,7 @@
 """The paths that a commit changed, and what a commit contains; never working files."""
 
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, cast
@@ -105,7 +106,8 @@ def parse_raw(fields: Sequence[str]) -> Iterator[PathChange]:
 
 
 Kind = Literal["file", "symlink", "submodule", "folder"]
-_KINDS: dict[str, Kind] = {"100644": "file", "100755": "file", "120000": "symlink", "160000": "submodule"}
+_KINDS: dict[int, Kind] = {0o100000: "file", 0o120000: "symlink", 0o160000: "submodule"}
+"""By the type in a mode; old histories have files of modes like 100664."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,4 +142,5 @@ def _entries(facts: ObjectFacts, content: bytes) -> Iterator[tuple[str, Found]]:
     while at < len(content):
         mode, _, name = content[at : (end := content.index(b"\0", at))].partition(b" ")
         at = end + 1 + id_bytes
-        yield os.fsdecode(name), Found(kind=_KINDS.get(mode.decode(), "folder"), id=content[end + 1 : at].hex())
+        kind = _KINDS.get(stat.S_IFMT(int(mode, 8)), "folder")
+        yield os.fsdecode(name), Found(kind=kind, id=content[end + 1 : at].hex())

@@ -27,10 +27,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NewType, TypeVar
+from tempfile import TemporaryFile
+from typing import IO, NewType, TypeVar
 
 from forgepool.worktrees.errors import InfrastructureError
 from forgepool.worktrees.git import landlock
@@ -87,6 +88,9 @@ _FENCE_ABI = 3
 _PASSWORD = re.compile(r"(?<=://)[^/@\s]+@")
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _BAD_REF = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(?:/|$)|[/.]$|^[/.-]")
+
+
+PIPE, DEVNULL = subprocess.PIPE, subprocess.DEVNULL
 
 
 class GitFailed(InfrastructureError):
@@ -279,32 +283,43 @@ def _execute(
     timeout_s: float,
     fence: Fence | None = None,
 ) -> GitOutput:
-    def start() -> GitOutput:
-        with start_git(argv, folder, places, stdin=stdin is not None, stderr=True) as process:
+    def start(given: int) -> GitOutput:
+        with start_git(argv, folder, places, stdin=given, stderr=PIPE) as process:
             try:
-                stdout, stderr = process.communicate(stdin, timeout_s)
+                stdout, stderr = process.communicate(timeout=timeout_s)
             except subprocess.TimeoutExpired:
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
-                stdout, stderr = b"", f"Timeout: it did not end within {timeout_s:g} s".encode()
+                # Whatever its own status: a helper may hold the output of a git that has ended.
+                late = f"Timeout: it did not end within {timeout_s:g} s"
+                return GitOutput(status=-signal.SIGKILL, stdout=b"", stderr=late)
         return GitOutput(status=process.returncode, stdout=stdout, stderr=stderr.decode(errors="replace").rstrip("\n"))
 
     try:
-        output = start() if fence is None else fence.run(start)
+        # A whole file, no pipe: git never acts on half of its input, however this process ends.
+        with TemporaryFile() if stdin is not None else nullcontext() as file:
+            given = DEVNULL if file is None else _rewound(file, stdin or b"")
+            output = start(given) if fence is None else fence.run(lambda: start(given))
     except OSError as trouble:
         no_git = trouble.filename == "git" and trouble.errno in (errno.ENOENT, errno.EACCES, errno.ENOTDIR)
-        reason = _NO_GIT if no_git else f"fatal: {trouble.filename}: {trouble.strerror}"
+        reason = _NO_GIT if no_git else f"fatal: git cannot be started: {trouble.strerror}"
         raise GitFailed(argv, 127 if no_git else 128, reason) from trouble
     if output.status not in ok:
         raise GitFailed(argv, output.status, output.stderr)
     return output
 
 
+def _rewound(file: IO[bytes], content: bytes) -> int:
+    file.write(content)
+    file.seek(0)
+    return file.fileno()
+
+
 def start_git(
-    argv: tuple[str, ...], folder: Path, places: Mapping[str, str], *, stdin: bool, stderr: bool
+    argv: tuple[str, ...], folder: Path, places: Mapping[str, str], *, stdin: int, stderr: int
 ) -> "subprocess.Popen[bytes]":
     """
-    Start git with the environment and settings of every call, and `places` in addition. Streams are pipes, or nothing.
+    Start git with the environment and settings of every call, and `places` in addition; its pipes are not buffered.
 
     Raises:
         OSError: git is missing, or may not be run.
@@ -314,9 +329,10 @@ def start_git(
         # A repository that is still to be made is named all the same, and needs no folder to stand in.
         cwd=folder if os.access(folder, os.X_OK) else "/",
         env={"PATH": os.environ.get("PATH", os.defpath), **_ENVIRONMENT, **places},
-        stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+        bufsize=0,
+        stdin=stdin,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE if stderr else subprocess.DEVNULL,
+        stderr=stderr,
         # Ctrl-C in a terminal ends the run in order, not git in its middle.
         start_new_session=True,
         pass_fds=(harness_mark(),),
@@ -334,7 +350,10 @@ def harness_mark() -> int:
     It tells them apart from a command's processes, which are killed when the command ends. Its number is high: next to
     another descriptor that is passed on, Python would close all the others one by one, 4 ms for 20,000.
     """
-    return fcntl.fcntl(os.pipe()[0], fcntl.F_DUPFD_CLOEXEC, 200)
+    mark, _ = os.pipe()
+    with suppress(OSError):  # fewer descriptors are allowed
+        return fcntl.fcntl(mark, fcntl.F_DUPFD_CLOEXEC, 200)
+    return mark
 
 
 def _telling_line(stderr: str) -> str:

@@ -13,11 +13,10 @@ import select
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from io import BytesIO
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
-from forgepool.worktrees.git.git import Git, GitFailed, start_git
+from forgepool.worktrees.git.git import DEVNULL, PIPE, Git, GitFailed, start_git
 
 _MOST_READERS = 4
 _PATIENCE_S = 600
@@ -86,34 +85,40 @@ Answer = tuple[ObjectFacts | None, bytes]
 
 
 class _Reader:
-    """A standing `git cat-file`; its caller holds the lock."""
+    """A standing `git cat-file`; its caller holds the lock. No buffer on this side holds what a fork could repeat."""
 
     def __init__(self, git_dir: Path) -> None:
         self.place = _place(git_dir)
         self.busy = False
         """An exchange began and has not ended: what it left in the pipe would be taken for the next answer."""
-        self._process = start_git(_ARGV, git_dir, {"GIT_DIR": str(git_dir)}, stdin=True, stderr=False)
+        self._process = start_git(_ARGV, git_dir, {"GIT_DIR": str(git_dir)}, stdin=PIPE, stderr=DEVNULL)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._requests, self._answers = self._process.stdin, self._process.stdout
+        self._poll = select.poll()
+        self._poll.register(self._answers.fileno(), select.POLLIN)
 
     def is_usable(self, git_dir: Path) -> bool:
         return not self.busy and self._process.poll() is None and self.place == _place(git_dir)
 
-    def ask(self, command: str, name: str) -> Answer:
+    def ask(self, command: str, request: bytes) -> Answer:
         """
-        Send one command and read its answer.
+        Send one request and read its answer.
 
         Raises:
             OSError, EOFError: the process has ended, or does not answer.
         """
-        given, taken = self._process.stdin, self._process.stdout
-        assert given is not None
-        assert taken is not None
         self.busy = True
-        given.write(_request(command, name))
-        given.flush()
-        if not select.select([taken], [], [], _PATIENCE_S)[0]:
-            raise EOFError
-        answer = _read_answer(taken, command, name)
-        self.busy = False
+        while request:
+            request = request[self._requests.write(request) :]
+        taken = bytearray()
+        while (found := _parsed(taken, command)) is None:
+            ready = self._poll.poll(1000 * _PATIENCE_S)
+            if not ready or not (piece := os.read(self._answers.fileno(), 1 << 20)):
+                raise EOFError
+            taken += piece
+        answer, length = found
+        self.busy = length != len(taken)
         return answer
 
     def close(self) -> None:
@@ -127,61 +132,59 @@ class _Reader:
         self._process.returncode = 0
 
     def _close_pipes(self) -> None:
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                with suppress(OSError):
-                    stream.close()
+        for stream in (self._requests, self._answers):
+            with suppress(OSError):
+                stream.close()
 
 
 _lock = threading.Lock()
 _readers: dict[Path, _Reader] = {}
-"""The least recently used one first."""
 
 
 def _ask(git: Git, command: str, name: str) -> Answer:
-    with _lock:
-        try:
-            return _reader(git.git_dir).ask(command, name)
-        except (OSError, EOFError, GitFailed):
-            # It ended, perhaps of this very name. A process of its own answers, or says why there is no answer.
-            output = git.run(*_ARGV, stdin=_request(command, name)).stdout
-            return _read_answer(BytesIO(output), command, name)
+    if "\0" in name:
+        raise GitFailed(_ARGV, 0, f"fatal: {name!r} holds a NUL")
+    request = f"{command} ".encode() + os.fsencode(name) + b"\0"
+    if "\n" not in name:  # git repeats the name of a missing object: behind a newline it could look like an answer
+        with _lock, suppress(OSError, EOFError):
+            answer = _reader(git.git_dir).ask(command, request)
+            # One malformed object may mislead a process about others: that a commit is missing is asked once more.
+            if answer[0] is not None or "^{" not in name:
+                return answer
+    # The reader died, perhaps of this name, or is not to be asked. A new process answers, or fails with the reason.
+    output = Git(git_dir=git.git_dir).run(*_ARGV, stdin=request).stdout
+    found = _parsed(output, command)
+    return found[0] if found is not None and found[1] == len(output) else (None, b"")
 
 
 def _reader(git_dir: Path) -> _Reader:
-    reader = _readers.pop(git_dir, None)
+    reader = _readers.get(git_dir)
     if reader is not None and not reader.is_usable(git_dir):
         reader.close()
+        del _readers[git_dir]
         reader = None
     if reader is None:
         while len(_readers) >= _MOST_READERS:
-            _readers.pop(next(iter(_readers))).close()
-        reader = _Reader(git_dir)
-    _readers[git_dir] = reader
+            oldest = next(iter(_readers))
+            _readers[oldest].close()
+            del _readers[oldest]
+        _readers[git_dir] = reader = _Reader(git_dir)
     return reader
 
 
-def _request(command: str, name: str) -> bytes:
-    if "\0" in name:
-        raise GitFailed(_ARGV, 0, f"fatal: {name!r} holds a NUL")
-    return f"{command} ".encode() + os.fsencode(name) + b"\0"
-
-
-def _read_answer(stream: IO[bytes], command: str, name: str) -> Answer:
-    line = stream.readline()
-    if not line:
-        raise EOFError
-    found = _FACTS.fullmatch(line)
-    if found is None:
-        # `NAME missing`, or `ambiguous`: as many lines more as the name has.
-        for _ in range(name.count("\n")):
-            stream.readline()
-        return None, b""
+def _parsed(taken: bytes | bytearray, command: str) -> tuple[Answer, int] | None:
+    """Return the answer that the bytes begin with, and its length; None while it is not whole."""
+    start = taken.find(b"\n") + 1
+    if start == 0:
+        return None
+    found = _FACTS.fullmatch(taken, 0, start)
+    if found is None:  # `NAME missing`, or `ambiguous`
+        return (None, b""), start
     facts = ObjectFacts(found[1].decode(), found[2].decode(), int(found[3]))
-    content = stream.read(facts.size + 1)[:-1] if command == "contents" else b""
-    if command == "contents" and len(content) < facts.size:
-        raise EOFError
-    return facts, content
+    end = start + facts.size
+    if command == "info":
+        return (facts, b""), start
+    return ((facts, bytes(taken[start:end])), end + 1) if len(taken) > end else None
 
 
 def _place(git_dir: Path) -> tuple[int, int]:

@@ -5,6 +5,7 @@ It is a cache. Its refs lie below `refs/hub/` (the hub's `refs/heads/main` is `r
 hints and protect objects from pruning; only the hub knows where a branch really is.
 """
 
+import contextlib
 import hashlib
 import os
 import re
@@ -165,7 +166,9 @@ class Mirror:
         """Is the commit here, without asking the hub?"""
         if not is_object_id(commit):
             return False
-        return find_object(self.git, f"{commit}^{{commit}}") is not None
+        with contextlib.suppress(GitFailed):  # a repository that cannot be read has nothing
+            return find_object(self.git, f"{commit}^{{commit}}") is not None
+        return False
 
     def missing(self, *commits: CommitId) -> list[CommitId]:
         """Return the commits that are not here, without asking the hub."""

@@ -40,6 +40,12 @@ def test_a_call_that_does_not_end_is_ended(hub: Hub, tmp_path: Path) -> None:
         Git(git_dir=hub.path).run("hash-object", "--stdin-paths", stdin=f"{fifo}\n".encode(), timeout_s=0.3)
 
 
+def test_a_git_that_ended_with_its_output_still_held_is_no_answer(hub: Hub) -> None:
+    """A helper that goes on holding the pipe: what was read is not taken for all there is."""
+    with pytest.raises(GitFailed, match="did not end within"):
+        Git(git_dir=hub.path).run("-c", "alias.held=!echo half; setsid sleep 2 & exit 0", "held", timeout_s=0.5)
+
+
 def test_passwords_in_urls_are_not_told() -> None:
     failed = GitFailed(("fetch", "https://me:secret@host/x"), 128, "fatal: https://me:secret@host/x is away")
     assert "secret" not in f"{failed} {failed.argv} {failed.stderr} {failed!r}"

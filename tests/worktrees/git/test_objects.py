@@ -79,7 +79,7 @@ def test_a_reader_that_was_killed_or_interrupted_is_replaced(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(objects, "_read_answer", interrupted)
+        patched.setattr(objects, "_parsed", interrupted)
         with pytest.raises(KeyboardInterrupt):
             read_blob(repository, first)
     assert read_blob(repository, second) == b"second"
@@ -92,6 +92,32 @@ def test_a_repository_made_again_is_read_anew(repository: Git) -> None:
     shutil.rmtree(repository.git_dir)
     git(repository.git_dir.parent, "init", "-q", "--bare", str(repository.git_dir))
     assert find_object(repository, gone) is None
+
+
+def test_a_missing_name_that_looks_like_an_answer_is_missing(repository: Git, hub: Hub) -> None:
+    assert find_object(repository, f"{'a' * 40} blob 5\nzzz") is None
+    assert find_object(repository, f"{hub.tip()}:{'a' * 40} blob 5") is None
+    assert find_object(repository, hub.tip()) is not None
+
+
+def test_a_fork_in_the_middle_of_a_request_repeats_and_awaits_nothing(
+    repository: Git, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = _written(repository, b"first"), _written(repository, b"second")
+    parsed, forked = objects._parsed, list[int]()
+
+    def forking(taken: bytes, command: str) -> object:
+        if not forked:
+            forked.append(os.fork())
+            if forked[0] == 0:
+                os._exit(0)
+        return parsed(taken, command)
+
+    monkeypatch.setattr(objects, "_parsed", forking)
+    assert read_blob(repository, first) == b"first"
+    assert os.waitstatus_to_exitcode(os.waitpid(forked[0], 0)[1]) == 0
+    assert read_blob(repository, second) == b"second"
+    assert find_object(repository, "0" * 40) is None
 
 
 def test_a_forked_process_reads_by_its_own_reader(repository: Git) -> None:
