@@ -32,6 +32,25 @@ hypothesis_settings.load_profile("forgepool")
 # Thousands of modules and tests stay; looking through them for garbage took a tenth of the time.
 gc.set_threshold(*RARE_COLLECTION)
 
+# What takes longest stands first, so that no process is left alone with it at the end.
+_LONGEST = ("tests/road/", "tests/supervisor/gate/", "tests/orchestrator/merge_queue/", "tests/bad/")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """
+    Order the tests by module, the longest first, and deal the modules out to the processes.
+
+    xdist gives each process an equal run of the list, then lets those that are done take from the others' ends.
+    """
+    processes = int(getattr(config, "workerinput", {}).get("workercount", 1))
+
+    def rank(module: str) -> int:
+        return next((at for at, folder in enumerate(_LONGEST) if module.startswith(folder)), len(_LONGEST))
+
+    modules = dict.fromkeys(item.nodeid.partition("::")[0] for item in items)
+    hand = {module: at % processes for at, module in enumerate(sorted(modules, key=rank))}
+    items.sort(key=lambda item: (hand[module := item.nodeid.partition("::")[0]], rank(module)))
+
 
 @pytest.fixture(scope="session")
 def redis_program() -> str:

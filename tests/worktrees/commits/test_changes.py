@@ -9,6 +9,7 @@ from forgepool.worktrees.commits.changes import (
     FileTooLarge,
     PathChange,
     changes,
+    find_at,
     list_touched_paths,
     read_file,
     tree_paths,
@@ -73,3 +74,34 @@ def test_a_missing_commit_is_a_failure_and_not_an_absent_file(mirror: Mirror) ->
         read_file(mirror.git, CommitId("1" * 40), "README.md")
     with pytest.raises(GitFailed):
         changes(mirror.git, CommitId("1" * 40), CommitId("2" * 40))
+
+
+def test_what_lies_at_a_path_is_what_git_lists_there(hub: Hub, mirror: Mirror) -> None:
+    hub.commit({"a/b/c": "1", "a/d": "2"})
+    (hub.work / "link").symlink_to("README.md")
+    git(hub.work, "add", "link")
+    git(hub.work, "commit", "-qm", "link")
+    git(hub.work, "push", "-q", "origin", "HEAD:main")
+    mirror.ensure(tip := hub.tip())
+    found = find_at(mirror.git, tip, "README.md", "a/b/c", "a/b", "a/d", "link", "a/none", "none/x", "README.md/x")
+    assert {path: each.kind for path, each in found.items()} == {
+        "README.md": "file",
+        "a/b/c": "file",
+        "a/b": "folder",
+        "a/d": "file",
+        "link": "symlink",
+    }
+    for path, each in found.items():
+        assert each.id == mirror.git.text("rev-parse", f"{tip}:{path}")
+    with pytest.raises(GitFailed):
+        find_at(mirror.git, CommitId("1" * 40), "README.md")
+
+
+def test_a_file_of_an_old_history_is_a_file(mirror: Mirror) -> None:
+    """Early versions of git kept the group's right to write in a mode."""
+    blob = mirror.git.text("hash-object", "-w", "--stdin", stdin=b"old")
+    entry = b"100664 old\0" + bytes.fromhex(blob)
+    tree = mirror.git.text("hash-object", "-w", "-t", "tree", "--literally", "--stdin", stdin=entry)
+    who = {f"GIT_{role}_{what}": "a" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    commit = CommitId(mirror.git.text("commit-tree", "-m", "old", tree, env=who))
+    assert find_at(mirror.git, commit, "old")["old"].kind == "file"

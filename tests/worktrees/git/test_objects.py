@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from repositories import Hub, git
 
+from forgepool.workers.sandbox import tree
 from forgepool.worktrees.git import objects
 from forgepool.worktrees.git.git import Git, GitFailed
 from forgepool.worktrees.git.objects import close_readers, find_object, find_objects, read_blob, read_object
@@ -98,6 +99,22 @@ def test_a_missing_name_that_looks_like_an_answer_is_missing(repository: Git, hu
     assert find_object(repository, f"{'a' * 40} blob 5\nzzz") is None
     assert find_object(repository, f"{hub.tip()}:{'a' * 40} blob 5") is None
     assert find_object(repository, hub.tip()) is not None
+
+
+def test_a_malformed_object_hides_no_other(repository: Git, hub: Hub) -> None:
+    """A tag that calls a commit a blob: the process that has read it knows that commit as a blob from then on."""
+    tip = hub.tip()
+    tag = f"object {tip}\ntype blob\ntag v\ntagger a <a@a> 0 +0000\n\nhi\n".encode()
+    lying = repository.text("hash-object", "-w", "--literally", "-t", "tag", "--stdin", stdin=tag)
+    assert find_object(repository, f"{lying}^{{commit}}") is None
+    assert find_object(repository, f"{tip}^{{commit}}") is not None
+
+
+def test_a_reader_is_no_orphan_of_its_own_process(repository: Git, hub: Hub) -> None:
+    assert find_object(repository, hub.tip()) is not None
+    reader = _reader_pid(repository)
+    assert reader in tree.children(os.getpid())
+    assert reader not in tree.orphans_of_mine(set())
 
 
 def test_a_fork_in_the_middle_of_a_request_repeats_and_awaits_nothing(

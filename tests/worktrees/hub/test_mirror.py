@@ -1,5 +1,6 @@
 """A host has one whole mirror of a hub, however many processes ask for it and whenever they are killed."""
 
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -154,3 +155,10 @@ def test_a_hub_with_long_ids_gets_a_mirror_with_long_ids(tmp_path: Path) -> None
     git(work, "commit", "-q", "--allow-empty", "-m", "first")
     mirror = open_mirror(str(work / ".git"), tmp_path / "cache")
     assert mirror.has(CommitId(git(work, "rev-parse", "HEAD")))
+
+
+def test_a_repository_that_is_gone_has_nothing(hub: Hub, mirror: Mirror) -> None:
+    tip = hub.tip()
+    assert mirror.has(tip)
+    shutil.rmtree(mirror.path)
+    assert not mirror.has(tip)
