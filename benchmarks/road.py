@@ -1,25 +1,37 @@
 """
-Prints the road's overhead: landed tasks per second, and seconds per task, for tasks that do next to nothing.
+Prints the road's overhead: seconds and CPU for each landed task, for tasks that do next to nothing.
 
-    python benchmarks/road.py [--tasks 100] [--workers 1,2,4] [--work 0]
+    python benchmarks/road.py [--tasks 100] [--workers 1,2,4] [--work 0] [--processes]
 
 With `--work 0.5` each task first computes for half a second of processor time, as a compiler or a test suite would.
 Only then do more workers show their gain.
 
 One run compares a plain shell loop with `forgepool run` on 1, 2 and 4 workers. The loop does the same git work, one
-task after another: worktree add, the change, commit, merge --no-ff, the check `true`, worktree remove. The seconds of a
-run count from its first order to its last landing, as its journal has them. The time to start and stop Redis and the
-workers is printed beside them. Everything is made in a temporary folder.
+task after another: worktree add, the change, commit, merge --no-ff, the check `test -d d0`, worktree remove. The
+seconds of a run count from its first order to its last landing, as its journal has them. CPU is user and system time
+of the whole process tree. A run of four tasks is measured too: the difference is what the further tasks cost, and the
+rest is what starting and stopping costs. Everything is made in a temporary folder.
+
+`--processes` counts, with strace, which programs and git commands a task starts, in runs of 4 and of 24 tasks.
 """
 
 import argparse
+import collections
+import ctypes
 import json
 import os
+import re
+import resource
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
+
+FEW, SOME = 4, 24
+CHECK = "test -d d0"
+_PR_SET_CHILD_SUBREAPER = 36
 
 LOOP = """
 set -eu
@@ -30,7 +42,7 @@ while [ "$i" -lt "$2" ]; do
     ( cd "$3/w$i" && $4 && echo "$i" > "f$i.txt" && git add --all && git commit --quiet --message "task $i" )
     commit=$(git -C "$3/w$i" rev-parse HEAD)
     git -C "$3/main" merge --quiet --no-ff --message "land $i" "$commit"
-    ( cd "$3/main" && true )
+    ( cd "$3/main" && test -d d0 )
     git worktree remove "$3/w$i"
     i=$((i + 1))
 done
@@ -75,46 +87,50 @@ def busy(folder: Path, seconds: float) -> str:
     return f"{sys.executable} -I -S {script}"
 
 
-def shell_loop(folder: Path, tasks: int, files: int, seconds: float) -> float:
-    """Return the seconds the plain loop takes."""
+def measure(command: Sequence[str], home: Path) -> tuple[float, float]:
+    """Run the command, which must end well; return wall and CPU seconds of it and of all it started."""
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    subprocess.run(command, env=environment(home), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    wall = time.perf_counter() - started
+    while True:
+        try:
+            os.wait()
+        except ChildProcessError:
+            break
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def shell_loop(folder: Path, tasks: int, files: int, seconds: float) -> tuple[float, float]:
+    """Return the wall and CPU seconds the plain loop takes."""
     hub = repository(folder / "hub", files)
     git = {"cwd": hub, "check": True, "env": environment(folder)}
     subprocess.run(["git", "branch", "target"], **git)
     trees = folder / "trees"
     trees.mkdir()
     subprocess.run(["git", "worktree", "add", "--quiet", str(trees / "main"), "target"], **git)
-    started = time.perf_counter()
-    subprocess.run(
-        ["/bin/sh", "-c", LOOP, "loop", str(hub), str(tasks), str(trees), busy(folder, seconds)],
-        check=True,
-        env=environment(folder),
-    )
-    return time.perf_counter() - started
+    return measure(["/bin/sh", "-c", LOOP, "loop", str(hub), str(tasks), str(trees), busy(folder, seconds)], folder)
 
 
-def forgepool(folder: Path, tasks: int, files: int, workers: int, seconds: float) -> tuple[float, float, int]:
-    """Return the seconds from first order to last landing, the seconds in all, and how many tasks landed."""
+def run_command(folder: Path, tasks: int, files: int, workers: int, seconds: float) -> list[str]:
+    """Make a repository and a plan; return the command that runs it."""
     hub = repository(folder / "hub", files)
     plan = folder / "plan.yaml"
     work = busy(folder, seconds)
-    lines = ["version: 1", "name: no-ops", "checks: [{name: check, run: 'true'}]", "tasks:"]
+    lines = ["version: 1", "name: no-ops", f"checks: [{{name: check, run: '{CHECK}'}}]", "tasks:"]
     lines += [
         f"  - {{id: t{n}, files: [t{n}.txt], agent: {{command: '{work} && echo {n} > t{n}.txt'}}}}"
         for n in range(tasks)
     ]
     plan.write_text("\n".join(lines) + "\n")
-    command = [sys.executable, "-m", "forgepool.orchestrator"]
-    started = time.perf_counter()
-    subprocess.run(
-        [*command, "run", str(plan), "--repo", str(hub), "--workers", str(workers), "--json"],
-        env=environment(folder),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        check=True,
-    )
-    in_all = time.perf_counter() - started
+    program = [sys.executable, "-m", "forgepool.orchestrator"]
+    return [*program, "run", str(plan), "--repo", str(hub), "--workers", str(workers), "--json"]
+
+
+def landing_seconds(folder: Path) -> float:
+    """Return the seconds from the run's first order to its last landing."""
     told = subprocess.run(
-        [*command, "events", "no-ops", "--json"],
+        [sys.executable, "-m", "forgepool.orchestrator", "events", "no-ops", "--json"],
         env=environment(folder),
         capture_output=True,
         text=True,
@@ -123,7 +139,62 @@ def forgepool(folder: Path, tasks: int, files: int, workers: int, seconds: float
     events = [json.loads(line) for line in told.stdout.splitlines()]
     first = min(event["at"] for event in events if event["kind"] == "order.sent")
     landed = [event["at"] for event in events if event["kind"] == "landing.answered"]
-    return max(landed) - first, in_all, len(landed)
+    return max(landed) - first
+
+
+def count_processes(folder: Path, tasks: int, files: int) -> collections.Counter[str]:
+    """Return how often a run with one worker starts each program, git by its command."""
+    folder.mkdir(parents=True)
+    trace = folder / "trace"
+    strace = ["strace", "-f", "-qq", "--seccomp-bpf", "-s", "200", "-e", "trace=execve", "-e", "status=successful"]
+    measure([*strace, "-o", str(trace), *run_command(folder / "run", tasks, files, 1, 0)], folder / "run")
+    return collections.Counter(filter(None, map(_program, trace.read_text(errors="replace").splitlines())))
+
+
+def _program(line: str) -> str | None:
+    found = re.search(r'execve\("([^"]*)", \[(.*)\]', line)
+    if found is None:
+        return None
+    words = re.findall(r'"((?:[^"\\\\]|\\\\.)*)"', found[2])
+    name = Path(found[1]).name
+    if name != "git":
+        return name
+    rest = iter(words[1:])
+    for word in rest:
+        if word in ("-c", "-C"):
+            next(rest, None)
+        elif not word.startswith("-"):
+            return f"git {word}"
+    return "git"
+
+
+def print_runs(folder: Path, chosen: argparse.Namespace) -> None:
+    wall, cpu = (each / chosen.tasks for each in shell_loop(folder / "loop", chosen.tasks, chosen.files, chosen.work))
+    print(f"{chosen.tasks} tasks of {chosen.work:g} s, {chosen.files} files, {os.cpu_count()} cores")
+    print(f"{'':14} {'s/task':>8} {'x loop':>7} {'CPU ms/task':>12} {'x loop':>7} {'start+end s':>12} {'CPU s':>7}")
+    print(f"{'shell loop':14} {wall:8.3f} {1:7.2f} {cpu * 1000:12.0f} {1:7.2f}")
+    for workers in map(int, chosen.workers.split(",")):
+        few, many = folder / f"few{workers}", folder / f"many{workers}"
+        _, few_cpu = measure(run_command(few, FEW, chosen.files, workers, chosen.work), few)
+        in_all, many_cpu = measure(run_command(many, chosen.tasks, chosen.files, workers, chosen.work), many)
+        run_s = landing_seconds(many)
+        each, each_cpu = run_s / chosen.tasks, (many_cpu - few_cpu) / (chosen.tasks - FEW)
+        name = f"{workers} worker{'s' if workers > 1 else ''}"
+        print(
+            f"{name:14} {each:8.3f} {each / wall:7.2f} {each_cpu * 1000:12.0f} {each_cpu / cpu:7.2f}"
+            f" {in_all - run_s:12.1f} {few_cpu - FEW * each_cpu:7.1f}",
+            flush=True,
+        )
+
+
+def print_processes(folder: Path, files: int) -> None:
+    few, some = (count_processes(folder / f"traced{tasks}", tasks, files) for tasks in (FEW, SOME))
+    each = {name: (count - few[name]) / (SOME - FEW) for name, count in some.items()}
+    git = sum(count for name, count in each.items() if name.startswith("git"))
+    print(f"programs started for each task, one worker: git {git:.1f}, all {sum(each.values()):.1f}")
+    for name, count in sorted(each.items(), key=lambda pair: -pair[1]):
+        if count >= 0.05:
+            print(f"{name:24} {count:6.2f}")
 
 
 def main() -> None:
@@ -132,21 +203,14 @@ def main() -> None:
     arguments.add_argument("--files", type=int, default=200, help="files in the repository")
     arguments.add_argument("--workers", default="1,2,4")
     arguments.add_argument("--work", type=float, default=0.0, help="processor seconds each task takes")
+    arguments.add_argument("--processes", action="store_true", help="count the programs started instead")
     chosen = arguments.parse_args()
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     with tempfile.TemporaryDirectory(prefix="forgepool-bench-") as made:
-        folder = Path(made)
-        loop_s = shell_loop(folder / "loop", chosen.tasks, chosen.files, chosen.work) / chosen.tasks
-        print(f"{chosen.tasks} tasks of {chosen.work:g} s, {chosen.files} files, {os.cpu_count()} cores")
-        print(f"{'':14} {'s/task':>8} {'tasks/s':>8} {'x loop':>7} {'start+end s':>12}")
-        print(f"{'shell loop':14} {loop_s:8.3f} {1 / loop_s:8.1f} {1:7.2f} {'':>12}")
-        for workers in map(int, chosen.workers.split(",")):
-            run_s, in_all, landed = forgepool(
-                folder / f"run{workers}", chosen.tasks, chosen.files, workers, chosen.work
-            )
-            assert landed == chosen.tasks, f"{landed} of {chosen.tasks} landed"
-            each = run_s / chosen.tasks
-            name = f"{workers} worker{'s' if workers > 1 else ''}"
-            print(f"{name:14} {each:8.3f} {1 / each:8.1f} {each / loop_s:7.2f} {in_all - run_s:12.1f}")
+        if chosen.processes:
+            print_processes(Path(made), chosen.files)
+        else:
+            print_runs(Path(made), chosen)
 
 
 if __name__ == "__main__":
