@@ -44,8 +44,9 @@ def answer_check(state: RunState, event: e.CheckAnswered, at: float) -> None:
         state.train.apart.add(result.about)
     if result.verdict == "stale" and (result.about or event.task) in trial.spec:
         stale = state.tasks[result.about or event.task]
-        stale.detail, stale.result = result.detail, None
-        stale.enter("pending", at)
+        if stale.phase != "landing":  # its lander finds out by itself, and its answer counts
+            stale.detail, stale.result = result.detail, None
+            stale.enter("pending", at)
 
 
 def _take_apart(state: RunState, car: Ids, at: float) -> None:

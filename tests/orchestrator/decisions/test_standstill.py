@@ -85,6 +85,18 @@ def test_work_on_a_base_that_left_the_target_is_begun_anew_and_costs_no_attempt(
     assert (state.tasks["a"].phase, state.tasks["a"].charged) == ("pending", 0)
 
 
+def test_what_is_landing_is_left_to_its_lander_whatever_is_said_of_it() -> None:
+    """A check of what stands behind it may say that its base has left the target."""
+    of = course(task("a"), task("b"))
+    state = begun(of, sent("a"), answered("a"), queued("a"), sent("b"), answered("b"), queued("b"))
+    follow(state, check_sent("a"), CheckAnswered(task="a", result=verdict("a")), intended("a"))
+    behind = check_sent("b").model_copy(update={"ahead": ("a",), "car": ("b",)})
+    follow(state, behind, CheckAnswered(task="b", result=verdict("b", "stale", about="a")))
+    assert state.tasks["a"].phase == "landing"
+    follow(state, LandingAnswered(task="a", result=landing("a")))
+    assert state.tasks["a"].phase == "landed"
+
+
 def test_a_run_that_never_began_does_not_go_on() -> None:
     with pytest.raises(IllegalStep, match="never began"):
         apply(RunState.blank(["a"]), RunResumed(tip="c0"), number=1, at=1.0)

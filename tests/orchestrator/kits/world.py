@@ -228,7 +228,8 @@ class World:
         said = Landing(request_id=request.request_id, token=request.token, outcome="infrastructure", host="h")
         if trouble:
             return self._tell(said.model_copy(update={"detail": "the hub is away"}))
-        if entry.task in self.markers and len(request.entries) == 1:
+        # Its own marker says that it has landed; of several, that of another landing says nothing.
+        if entry.task in self.markers and (len(request.entries) == 1 or self.markers[entry.task] == request.commit):
             return self._tell(said.model_copy(update={"outcome": "landed", "commit": self.markers[entry.task]}))
         if refused:
             return self._tell(said.model_copy(update={"outcome": "refused", "detail": "no permission"}))
