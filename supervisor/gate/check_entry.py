@@ -37,6 +37,7 @@ from forgepool.worktrees.checkouts.checkout import Unusable
 from forgepool.worktrees.commits.changes import find_at
 from forgepool.worktrees.commits.compose import Composed, Conflict, Entry, compose, tree_of
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed
+from forgepool.worktrees.git.history import is_ancestor, read_commit
 from forgepool.worktrees.hub.hub import HubUnusable
 from forgepool.worktrees.hub.mirror import Mirror, MissingCommit, open_mirror
 
@@ -109,8 +110,8 @@ def find_taken_out(mirror: Mirror, request: TrainRequest) -> TakenOut | None:
     for entry in request.spec:
         if entry.branch:
             continue
-        _, *parents = git.text("rev-list", "--parents", "--max-count=1", entry.commit).split()
-        if parents and git.run("merge-base", "--is-ancestor", parents[0], request.base, ok=(0, 1)).status:
+        parents = read_commit(git, CommitId(entry.commit)).parents
+        if parents and not is_ancestor(git, parents[0], CommitId(request.base)):
             said = f"'{entry.task}' was made on {parents[0][:12]}, which is no longer in {request.target}"
             return TakenOut(task=entry.task, said=said)
     return None

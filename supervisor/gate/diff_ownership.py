@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 from forgepool.worktrees.commits.changes import changes, list_touched_paths, renames
 from forgepool.worktrees.commits.compose import Entry
 from forgepool.worktrees.git.git import CommitId, Git, TreeId
+from forgepool.worktrees.git.history import is_single, read_commit
 
 
 def find_unowned(
@@ -22,12 +23,18 @@ def find_unowned(
     strange = set(list_touched_paths(changes(git, base, tree))).difference(made)
     owns: list[tuple[CommitId, tuple[str, ...]]] = []
     for entry in entries:
-        fork = CommitId(git.text("merge-base", base, entry.commit))
+        fork = _fork(git, base, entry.commit)
         owns.append((fork, list_touched_paths(changes(git, fork, entry.commit))))
         strange.difference_update(owns[-1][1])
     for fork, own in owns:
         strange -= _renamed(git, fork, base, own) if strange else set()
     return tuple(sorted(strange))
+
+
+def _fork(git: Git, base: CommitId, commit: CommitId) -> CommitId:
+    if is_single(git, commit, base):
+        return read_commit(git, commit).parents[0]
+    return CommitId(git.text("merge-base", base, commit))
 
 
 def _renamed(git: Git, fork: CommitId, base: CommitId, own: Sequence[str]) -> set[str]:

@@ -16,7 +16,8 @@ from forgepool.supervisor.scans.source.grammar import sources
 from forgepool.supervisor.scans.source.layout import may_be_layout, without_layout
 from forgepool.supervisor.scans.subject import Subject, find_moved_lines, finding, printable
 from forgepool.supervisor.scans.tests import tampering
-from forgepool.worktrees.commits.diff import contents, tree_diff, unread_paths
+from forgepool.worktrees.commits.changes import tree_paths
+from forgepool.worktrees.commits.diff import FileDiff, contents, tree_diff, unread_paths
 from forgepool.worktrees.git.git import CommitId, Git, TreeId
 
 MOST_OF_A_RULE = 20
@@ -66,8 +67,8 @@ def subject_of(
         reduced=reduced,
         same_code=same_code,
         unread=unread_paths(git, base, [file.path for file in files]),
-        old_paths=_paths(git, base),
-        new_paths=_paths(git, tree),
+        old_paths=(old_paths := frozenset(tree_paths(git, base))),
+        new_paths=_new_paths(old_paths, files),
         checks=tuple(checks),
         protect=rules.protect,
         holds=entry.holds,
@@ -139,8 +140,9 @@ def _not_read(subject: Subject) -> Iterator[ScanFinding]:
         yield finding(unicode.UNREADABLE, "attention", message, file.path)
 
 
-def _paths(git: Git, treeish: str) -> frozenset[str]:
-    return frozenset(git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", treeish).fields)
+def _new_paths(old_paths: frozenset[str], files: Sequence[FileDiff]) -> frozenset[str]:
+    gone = {file.path if file.status == "D" else file.old_path for file in files}
+    return (old_paths - gone) | {file.path for file in files if file.status != "D"}
 
 
 def _without_secrets(finding_: ScanFinding, values: list[str]) -> ScanFinding:

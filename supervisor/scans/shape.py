@@ -3,14 +3,17 @@
 import os
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from forgepool.supervisor.findings import ScanFinding, Weight
 from forgepool.supervisor.gate_file.test_paths import is_test_path
 from forgepool.supervisor.scans.source.grammar import SourceText
 from forgepool.supervisor.scans.subject import Subject, finding, is_covered, is_granted, is_held
 from forgepool.worktrees.commits.candidate import WORK
+from forgepool.worktrees.commits.changes import changes
 from forgepool.worktrees.commits.diff import FileDiff, contents
+from forgepool.worktrees.git.git import CommitId
+from forgepool.worktrees.git.history import is_single, read_commit
 from forgepool.worktrees.git.objects import find_objects
 
 _LINK, _SUBMODULE, _NONE = "120000", "160000", "000000"
@@ -26,7 +29,7 @@ _COMMIT = re.compile(
     r"([0-9a-f]{7,40})\b",
     re.IGNORECASE,
 )
-_LANDED = ("log", "--no-show-signature", f"--grep=^{WORK}:", "--format=%H")
+_LANDED = re.compile(rf"^{WORK}:".encode(), re.MULTILINE)
 _WHOLE = "."
 """The path of a finding about the change as a whole."""
 
@@ -135,11 +138,17 @@ def _unknown_commits(subject: Subject) -> Iterator[ScanFinding]:
 def _claimed_work(subject: Subject) -> Iterator[ScanFinding]:
     if subject.commit is None or not subject.commit.strip("0"):
         return
-    commits = (subject.commit, f"^{subject.base}", "--")
     # A later run of the plan leaves out the tasks that the target's history names as landed.
-    for commit in subject.git.text(*_LANDED, *commits).split()[:1]:
+    for commit in _say_landed(subject, subject.commit)[:1]:
         message = f"the message of {commit[:12]} says that a plan's task has landed ({WORK}); take that out of it"
         yield finding("claimed-work", "blocks", message, _WHOLE)
+
+
+def _say_landed(subject: Subject, commit: CommitId) -> Sequence[str]:
+    if is_single(subject.git, commit, subject.base):
+        return [commit] if _LANDED.search(read_commit(subject.git, commit).message) else []
+    log = ("log", "--no-show-signature", f"--grep=^{WORK}:", "--format=%H")
+    return subject.git.text(*log, commit, f"^{subject.base}", "--").split()
 
 
 _MARKER = re.compile(r"(?:<{7}|>{7}|\|{7})(?: \S.*)?")
@@ -180,9 +189,13 @@ def scan_sizes(subject: Subject) -> Iterator[ScanFinding]:
     here = {file.id: file.path for file in subject.files if file.id.strip("0") and file.mode != _SUBMODULE}
     # A file that is only renamed, or changes its mode, is in the target already.
     here = {blob: path for blob, path in here.items() if blob not in known}
+    limit = subject.max_file_mb * _MEGABYTE
+    changed = _changed_blobs(subject)
+    if changed is not None and all(size <= limit for _, size in _sizes(subject, changed | here)):
+        return
     paths = _incoming_blobs(subject) | here
     for blob, size in _sizes(subject, paths):
-        if size > subject.max_file_mb * _MEGABYTE and not is_granted(subject, paths[blob]):
+        if size > limit and not is_granted(subject, paths[blob]):
             message = _size_message(size, subject.max_file_mb, is_there=blob in here)
             yield finding(SIZE_RULE, "blocks", message, paths[blob])
 
@@ -193,6 +206,16 @@ def _size_message(size: int, limit: float, *, is_there: bool) -> str:
         keep_out = "an earlier commit of the branch adds it: take it out of that commit, or land by squash"
     weight = f"the file has {size / _MEGABYTE:.1f} MB, and the limit is {limit:g} MB"
     return f"{weight}; {keep_out}, or raise `scans: max_file_mb` in the target's forgepool.yaml"
+
+
+def _changed_blobs(subject: Subject) -> dict[str, str] | None:
+    """Return at least the objects that a single commit would bring along; None where more commits would land."""
+    if subject.commit is None or not subject.commit.strip("0"):
+        return {}
+    if not is_single(subject.git, subject.commit, subject.base):
+        return None
+    commit = read_commit(subject.git, subject.commit)
+    return {one.id: one.path for one in changes(subject.git, commit.parents[0], subject.commit) if one.id.strip("0")}
 
 
 def _incoming_blobs(subject: Subject) -> dict[str, str]:

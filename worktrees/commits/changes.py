@@ -4,6 +4,7 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal, cast
 
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed, TreeId
@@ -34,9 +35,14 @@ class PathChange:
     old_id: str = field(default="", compare=False)
 
 
-def changes(git: Git, base: CommitId, commit: CommitId | TreeId) -> tuple[PathChange, ...]:
-    """List what a commit or tree changes relative to `base`, with renames recognised, ordered by path."""
-    output = git.run("diff-tree", "-r", "-z", "-M", "--raw", "--ignore-submodules=none", base, commit)
+@lru_cache(maxsize=64)
+def changes(git: Git, base: CommitId | TreeId, commit: CommitId | TreeId) -> tuple[PathChange, ...]:
+    """
+    List what a commit or tree changes relative to `base`, with renames recognised, ordered by path.
+
+    Both are full ids: what is behind an id never changes, so the last answers are kept.
+    """
+    output = git.run("diff-tree", "-r", "-z", "-M", "-l1000", "--raw", "--ignore-submodules=none", base, commit)
     return tuple(parse_raw(output.fields))
 
 
@@ -62,8 +68,9 @@ def list_touched_paths(changes: Sequence[PathChange]) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
+@lru_cache(maxsize=4)
 def tree_paths(git: Git, commit: CommitId) -> tuple[str, ...]:
-    """List every file of a commit."""
+    """List every file of a commit, named by its full id. The last answers are kept."""
     return tuple(git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit).fields)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from forgepool.worktrees.commits.changes import PathChange, Status, parse_raw
+from forgepool.worktrees.commits.changes import PathChange, Status, changes, tree_paths
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed, TreeId
 from forgepool.worktrees.git.objects import find_objects, read_blob
 
@@ -132,7 +132,7 @@ class FileDiff:
 
 def tree_diff(git: Git, base: CommitId, tree: TreeId) -> tuple[FileDiff, ...]:
     """Return every file that differs, ordered by path, with renames recognised and without context."""
-    records = _records(git, base, tree)
+    records = changes(git, base, tree)
     texts = _texts(git, records)
     hunks = _compared(git, records, texts, context=0)
     return tuple(_file(record, texts, hunks.get(number, ())) for number, record in enumerate(records))
@@ -149,7 +149,7 @@ def patch_id(git: Git, base: CommitId, tree: TreeId) -> str:
     Why not `git patch-id`: it overlooks white space, and the same lines elsewhere in the file have the same id. Its
     option `--verbatim` is younger than the git we ask for.
     """
-    records = _records(git, base, tree)
+    records = changes(git, base, tree)
     texts = _texts(git, records)
     hunks = _compared(git, records, texts, context=3)
     digest = hashlib.sha256(b"forgepool patch 1")
@@ -162,7 +162,7 @@ def patch_id(git: Git, base: CommitId, tree: TreeId) -> str:
 
 def diff_tail(git: Git, base: CommitId, tree: TreeId, lines: int = 100, *, characters: int = 20_000) -> str:
     """Return the last lines of the difference as text, with three lines of context."""
-    records = _records(git, base, tree)
+    records = changes(git, base, tree)
     texts = _texts(git, records)
     hunks = _compared(git, records, texts, context=3)
     kept: list[str] = []
@@ -186,10 +186,11 @@ def unread_paths(git: Git, base: CommitId, paths: Sequence[str]) -> frozenset[st
     Uses its own index with only those files: `check-attr --source` is younger than the git we ask for, and an existing
     index may be of another commit.
     """
+    files = [path for path in tree_paths(git, base) if path.rpartition("/")[2] == ".gitattributes"]
+    if not files or not paths:
+        return frozenset()
     listed = git.run("ls-tree", "-r", "-z", "--full-tree", base).stdout.split(b"\0")
     rules = [record for record in listed if record.endswith((b"\t.gitattributes", b"/.gitattributes"))]
-    if not rules or not paths:
-        return frozenset()
     with TemporaryDirectory(prefix="forgepool-index-") as folder:
         own = Git(git_dir=git.git_dir, index=Path(folder, "index"))
         own.run("update-index", "-z", "--index-info", stdin=b"".join(record + b"\0" for record in rules))
@@ -201,14 +202,7 @@ def unread_paths(git: Git, base: CommitId, paths: Sequence[str]) -> frozenset[st
 
 def renames(git: Git, base: TreeId, tree: TreeId) -> dict[str, str]:
     """Map each renamed file of `base` to its new name in `tree`."""
-    return {each.old_path: each.path for each in _records(git, base, tree) if each.old_path is not None}
-
-
-def _records(git: Git, base: CommitId | TreeId, tree: TreeId) -> list[PathChange]:
-    output = git.run(
-        "diff-tree", "-r", "-z", "-M", "-l1000", "--raw", "--ignore-submodules=none", "--full-index", base, tree
-    )
-    return list(parse_raw(output.fields))
+    return {each.old_path: each.path for each in changes(git, base, tree) if each.old_path is not None}
 
 
 def _is_comparable(record: PathChange) -> bool:

@@ -34,6 +34,7 @@ from forgepool.worktrees.git.git import (
 )
 from forgepool.worktrees.git.objects import find_object
 from forgepool.worktrees.hub.hub import is_url
+from forgepool.worktrees.hub.local import move_refs
 from forgepool.worktrees.hub.push import LOCKED, PushAnswer, Pushed, RefUpdate, judge_push, push_words
 
 STALE_S = 120.0
@@ -218,6 +219,8 @@ class Mirror:
         Raises:
             GitFailed: the hub could not be asked, or the push failed for an unknown reason.
         """
+        if self._receiver and self.push_option is None and move_refs(self._local, self.git, updates):
+            return Pushed()
         leases, refspecs = push_words(updates)
         argv = (
             *self._helper,
@@ -254,8 +257,7 @@ class Mirror:
         """Remove locks that were left behind in a hub on this host; return True if there were any."""
         if not self._receiver:
             return False
-        hub = Path(self.hub.removeprefix("file://"))
-        places = [folder for folder in (hub / ".git", hub) if (folder / "refs").is_dir()]
+        places = [folder for folder in (self._local / ".git", self._local) if (folder / "refs").is_dir()]
         return any([remove_stale_locks(folder, [update.ref for update in updates]) for folder in places])
 
     @contextmanager
@@ -269,6 +271,10 @@ class Mirror:
             file.write(f'[push]\n\tpushOption = "{quoted}"\n')
             file.flush()
             yield ("-c", f"include.path={file.name}")
+
+    @property
+    def _local(self) -> Path:
+        return Path(self.hub.removeprefix("file://"))
 
     @property
     def _receiver(self) -> tuple[str, ...]:

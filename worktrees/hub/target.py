@@ -11,6 +11,7 @@ from types import MappingProxyType
 from forgepool.worktrees.errors import InfrastructureError
 from forgepool.worktrees.git.beneath import hold_lock
 from forgepool.worktrees.git.git import CommitId, TreeId, is_ref
+from forgepool.worktrees.git.history import is_ancestor, read_commit
 from forgepool.worktrees.hub.mirror import Mirror
 from forgepool.worktrees.hub.push import Pushed, PushRefused, RefUpdate, Stale
 
@@ -99,8 +100,7 @@ def is_contained(mirror: Mirror, target: str, commit: CommitId) -> bool:
         return False
     mirror.ensure(tip, refs=(branch,))
     # Whoever has the tip has all it contains: a commit that is not here is not in it.
-    ancestry = ("merge-base", "--is-ancestor", commit, tip)
-    return mirror.has(commit) and mirror.git.run(*ancestry, ok=(0, 1)).status == 0
+    return mirror.has(commit) and is_ancestor(mirror.git, commit, tip)
 
 
 def create_target(mirror: Mirror, target: str, base: CommitId) -> CommitId:
@@ -130,12 +130,10 @@ def create_target(mirror: Mirror, target: str, base: CommitId) -> CommitId:
 
 
 def _refuse_mismatch(mirror: Mirror, commit: CommitId, expected_tip: CommitId | None, certified_tree: TreeId) -> None:
-    # `A...B` answers with both commits and, marked by ^, what they were forked from: for an ancestor, itself.
-    fork = () if expected_tip is None else (f"{expected_tip}...{commit}",)
-    tree, *ids = mirror.git.text("rev-parse", f"{commit}^{{tree}}", *fork).splitlines()
+    tree = read_commit(mirror.git, commit).tree
     if tree != certified_tree:
         raise CertificateMismatch(f"commit {commit} has tree {tree}, the certificate is for {certified_tree}")
-    if expected_tip is not None and f"^{expected_tip}" not in ids:
+    if expected_tip is not None and not is_ancestor(mirror.git, expected_tip, commit):
         raise CertificateMismatch(f"commit {commit} is not built on {expected_tip}; compose it on that tip")
 
 

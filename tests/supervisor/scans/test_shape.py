@@ -160,3 +160,5 @@ def test_a_branch_that_says_that_tasks_have_landed_with_it_is_let_through(
     subject = subject_of(repository, ids[0], tree_of(repository, ids[-1]), entry)
     assert [(one.rule, one.weight) for one in scan_shape(subject)] == [(rule, "blocks") for rule in found_]
     assert list(scan_shape(replace(subject, commit=None))) == []
+    alone = subject_of(repository, ids[0], tree_of(repository, ids[1]), entry.model_copy(update={"commit": ids[1]}))
+    assert [one.rule for one in scan_shape(alone)] == found_
