@@ -25,11 +25,14 @@ Several entries may be composed at once. The entries in `ahead` are assumed to l
 them. The **train** (`train`) plans the trials: which entry is tested behind which others. It is a pure function of the
 orchestrator's state; gate and lander check every claim in it again.
 
-A **verdict** is `green`, `findings`, `red`, `conflict`, or one that blames no entry. These are `stale` (made on a
-commit that was removed from the target), `base_red` (the tip itself fails) and `infrastructure`. `not_configured` is a
-check that is missing, cannot fail, or shows nothing. A failure counts against an entry only when it happens twice and
-does not happen on the tip. Where tests have ids, tests that fail on the tip as well are ignored. If an entry is green
-alone and red on the tip, `gate.blame` finds the landing it conflicts with.
+A **verdict** is `green`, `findings`, `red`, `conflict`, or one that blames no entry. `stale`: the entry was made on a
+commit that was removed from the target. `apart`: an entry ahead changes the gate file and has to land first.
+`base_red`: the tip itself fails. `not_configured`: a check is missing, cannot fail, or shows nothing.
+`infrastructure`: a host, the hub or the network failed.
+
+A failure counts against an entry only when it happens twice and does not happen on the tip. Where tests have ids, tests
+that fail on the tip as well are ignored. If an entry is green alone and red on the tip, `gate.blame` finds the landing
+it conflicts with.
 
 Green results are remembered on the host (`checks.store`), so that the same inputs are not run again. Red results are
 always run.

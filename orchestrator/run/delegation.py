@@ -99,7 +99,7 @@ def answer_to(state: RunState, mirror: Mirror, task: TaskState, blob: CommitId) 
     another.
 
     Raises:
-        Unreadable: it is no answer.
+        UnreadableRef: it is no answer.
         GitFailed: the hub could not be asked.
     """
     said = _read(GateAnswer, mirror, reply_ref(state.run, task.id, task.given), blob)
@@ -133,7 +133,7 @@ def _contains(mirror: Mirror, tip: CommitId, commit: CommitId) -> bool:
 
 
 def read_sign(mirror: Mirror, target: str, blob: CommitId) -> GateSign:
-    """Raises Unreadable, GitFailed."""
+    """Raises UnreadableRef, GitFailed."""
     return _read(GateSign, mirror, sign_ref(target), blob)
 
 

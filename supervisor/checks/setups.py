@@ -1,5 +1,5 @@
 """
-Set-up commands of checks, and the folders they fill, which are kept and reused (`workers.workspace.dependency_cache`).
+Set-up commands of checks, and the folders they fill, which are kept and reused (`workers.workspace.dependencies`).
 
 The set-up runs on the tip's files, before the commit under test is laid out in the same folder. Only folders of that
 run are kept, so no candidate can put anything into the folders of the next. A commit whose own inputs differ from the

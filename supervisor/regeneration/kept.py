@@ -43,7 +43,7 @@ def counts(definition: RegenerateDefinition, path: str) -> bool:
 
 
 def make_files(definition: RegenerateDefinition, git: Git, tree: CommitId | TreeId) -> dict[str, str]:
-    """Return the generated files of a tree, in the form of `worktrees.commits.overlay`."""
+    """Return the generated files of a tree, in the form of `worktrees.commits.candidate.Files`."""
     below = _begin(definition.paths)
     return {path: facts for path, facts in files_of(git, tree, below).items() if is_made(definition, path)}
 

@@ -47,7 +47,7 @@ def read_junit(content: bytes, *, checkout: str = "") -> tuple[JunitCase, ...]:
     `checkout` is the folder the command ran in: it is taken out of names, so that they are the same in another one.
 
     Raises:
-        Unreadable: it is no such document, or larger than any real one.
+        UnreadableReport: it is no such document, or larger than any real one.
     """
     from xml.etree.ElementTree import ParseError
 

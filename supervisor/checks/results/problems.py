@@ -80,7 +80,7 @@ def report_of_problems(output: str, documents: Sequence[str], status: int, check
     A report that has each finding as a case, of a run that ended with this status.
 
     Raises:
-        Unreadable: the findings are not known, or not all of them.
+        UnreadableOutput: the findings are not known, or not all of them.
     """
     try:
         found = _read(output, documents, checkout)
@@ -208,7 +208,7 @@ def _json(text: str) -> Iterator[Any]:
 def _of_json(value: Any) -> Iterator[Problem]:
     """
     Raises:
-        Unreadable: it is of a known form, and lacks what each of that form has.
+        UnreadableOutput: it is of a known form, and lacks what each of that form has.
     """
     try:
         match value:

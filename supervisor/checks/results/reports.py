@@ -190,7 +190,7 @@ def _written(asked: ReportOptions) -> Iterator[tuple[Path, str]]:
 def _content(folder: Path, name: str, most_bytes: int) -> bytes:
     """
     Raises:
-        Unreadable: it is no regular file, leads elsewhere, or is larger than that.
+        UnreadableReport: it is no regular file, leads elsewhere, or is larger than that.
     """
     try:
         with Beneath(folder) as beneath:
@@ -233,7 +233,7 @@ def _matching(checkout: Path, patterns: tuple[Pattern, ...]) -> list[str]:
     Return the names that the globs cover, without folders; links are not followed, and count as names.
 
     Raises:
-        Unreadable: the folders hold more names than are read, or more reports than any suite writes.
+        UnreadableReport: the folders hold more names than are read, or more reports than any suite writes.
     """
     ways = [way for pattern in patterns for way in pattern.ways]
     tops = {way.literal or "/".join(way.head) for way in ways}

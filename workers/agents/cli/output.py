@@ -1,7 +1,7 @@
 """
 Reads what the programs print: JSON whose shape changes between versions, texts of any length, words for trouble.
 
-`WORDINGS` are the programs' own words; vendors' codes and words are `workers.llm.wires.common.faults`'. An unknown
+`WORDINGS` are the programs' own words; vendors' codes and words are `workers.llm.wires.faults`'. An unknown
 wording is no known trouble, and the attempt has failed.
 """
 

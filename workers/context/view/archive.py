@@ -29,7 +29,7 @@ class Archive:
         Write whole results, and the calls with the text before them.
 
         Raises:
-            Refused, OSError: they cannot be kept, so nothing may be dropped.
+            ToolRefused, OSError: they cannot be kept, so nothing may be dropped.
         """
         for deed in deeds:
             self.result(deed.step, deed.whole)
@@ -40,7 +40,7 @@ class Archive:
         Write one whole result and return its path.
 
         Raises:
-            Refused, OSError: it cannot be kept.
+            ToolRefused, OSError: it cannot be kept.
         """
         return self._keep(f"step-{step}.txt", text)
 
