@@ -24,7 +24,7 @@ from forgepool.supervisor.gate_file.document import ReviewWord, WrittenChecksOrN
 from forgepool.supervisor.messages import Independence, ReviewPolicy
 from forgepool.workers.policy.document import mistakes_in
 from forgepool.workers.sandbox.network.hosts import BadHost, read_rule
-from forgepool.workers.schema.documents import Located, read_text
+from forgepool.workers.schema.documents import Located, Version, read_text
 from forgepool.workers.schema.globs import BadGlob
 from forgepool.workers.schema.mistakes import DocumentWrong, Mistake, Slug, nearest, slug
 from forgepool.workers.schema.orders import Limits, Message
@@ -91,7 +91,7 @@ class PlanPolicy(Message):
 class PlanSource(PlanPolicy):
     """The plan file as it is written."""
 
-    version: Literal[1]
+    version: Version
     target: str | None = None
     checks: WrittenChecksOrNone | None = None
     review: WrittenReview | None = None

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
 
 from forgepool.supervisor.gate_file.document import (
     RULES,
@@ -20,7 +19,7 @@ from forgepool.supervisor.gate_file.document import (
 )
 from forgepool.workers.policy.document import mistakes_in
 from forgepool.workers.sandbox.network.hosts import BadHost, read_rule
-from forgepool.workers.schema.documents import Located, read, validate
+from forgepool.workers.schema.documents import Located, Version, read, validate
 from forgepool.workers.schema.globs import BadGlob, parse
 from forgepool.workers.schema.mistakes import DocumentWrong, Mistake, nearest
 
@@ -58,7 +57,7 @@ _PREPARES = re.compile(r"(?:cd|export|set)(?: [^`(]*)?|(?:\w+=[^\s`(]*\s*)+")
 
 
 class _GateSource(GateDemands):
-    version: Literal[1]
+    version: Version
     checks: WrittenChecks
 
 

@@ -7,12 +7,11 @@ matches.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
 
 from forgepool.workers.policy.command import CommandPattern, make_call
 from forgepool.workers.policy.layers import Access, Touch, on_call, on_host, on_touch, on_variable
 from forgepool.workers.policy.rule import Ground, HostPattern, LayerName, PathPattern, PolicyRule, Unresolved
-from forgepool.workers.schema.documents import Located, read, read_text, validate
+from forgepool.workers.schema.documents import Located, Version, read, read_text, validate
 from forgepool.workers.schema.mistakes import DocumentWrong, Mistake
 from forgepool.workers.schema.orders import Message
 from forgepool.workers.schema.policy_rules import MatchEntry, RuleEntry
@@ -79,7 +78,7 @@ _FITS: Mapping[str, Callable[[PolicyRule, str], bool]] = {
 
 
 class PolicyEntry(Message):
-    version: Literal[1]
+    version: Version
     rules: tuple[RuleEntry, ...]
 
 

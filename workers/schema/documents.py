@@ -8,13 +8,15 @@ A document's model defines its keys. The model's owner checks how values fit tog
 import json
 import math
 import re
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, BeforeValidator, ValidationError
+from pydantic_core import PydanticKnownError
 
 from forgepool.workers.schema.mistakes import DocumentWrong, Mistake, Plain, explain_errors
 
@@ -148,6 +150,17 @@ def _plain(text: str) -> Plain:
 
 M = TypeVar("M", bound=BaseModel)
 
+
+def _require_number(value: object) -> object:
+    """Python takes `true` and 1.0 for 1."""
+    if type(value) is not int:
+        raise PydanticKnownError("literal_error", {"expected": "1"})
+    return value
+
+
+Version = Annotated[Literal[1], BeforeValidator(_require_number)]
+"""The `version` of a document; only 1 exists."""
+
 MAX_BYTES = 16 * 1024 * 1024
 
 
@@ -193,6 +206,8 @@ def read_text(path: Path, name: str) -> str:
         DocumentWrong: the file is not there, cannot be read, is larger than 16 MB, or is not UTF-8.
     """
     try:
+        if stat.S_ISFIFO(path.lstat().st_mode):
+            raise DocumentWrong(name, [Mistake(0, "is a named pipe, which is not waited for; give a file")])
         with path.open("rb") as stream:
             raw = stream.read(MAX_BYTES + 1)
     except FileNotFoundError:

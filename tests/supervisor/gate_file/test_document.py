@@ -59,6 +59,7 @@ def test_a_gate_survives_the_wire() -> None:
     ("text", "sentence"),
     [
         ("version: 2\nchecks: {a: b}", "1: 'version' must be 1, is 2"),
+        ("version: true\nchecks: {a: b}", "1: 'version' must be 1, is true"),
         ("checks: {a: b}", "1: the file lacks the key 'version'"),
         ("version: 1", "1: the file lacks the key 'checks'"),
         ("version: 1\nchecks: []", "2: 'checks' is empty; name at least one command that must pass"),

@@ -1,5 +1,6 @@
 """A document is read exactly, or refused with one sentence for each mistake, each with its line."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -250,6 +251,7 @@ def test_a_slug_that_could_not_be_part_of_a_ref_is_refused(text: str) -> None:
 
 
 def test_files_that_cannot_be_read_as_text(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
     (tmp_path / "latin").write_bytes(b"name: a\nx: \xe9\n")
     (tmp_path / "large").write_bytes(b"#" * (MAX_BYTES + 1))
     (tmp_path / "marked").write_bytes(b"\xef\xbb\xbfname: a\n")
@@ -257,6 +259,7 @@ def test_files_that_cannot_be_read_as_text(tmp_path: Path) -> None:
         "latin": "n:2: is not UTF-8 text; save the file as UTF-8",
         "large": "n: is larger than 16 MB; split it",
         "absent": "n: there is no such file",
+        "pipe": "n: is a named pipe, which is not waited for; give a file",
         ".": "n: cannot be read: Is a directory",
     }
     for file, sentence in expected.items():
