@@ -67,6 +67,8 @@ class Redis(redis.Redis):
             raise
 
 
+_DECODING: Any = {"decode_responses": True, "encoding_errors": "backslashreplace"}
+"""Bytes that are no text stop nobody: they are read as what they are, and fit nothing."""
 _SOCKET_OPTIONS: dict[str, Any] = {
     "socket_timeout": 15,
     "socket_connect_timeout": 5,
@@ -143,7 +145,7 @@ def connect(url: str) -> Redis:
     try:
         keepalive = {} if url.startswith("unix://") else _KEEPALIVE
         # The library types this method as if it made its own class.
-        return cast(Redis, Redis.from_url(url, decode_responses=True, **_SOCKET_OPTIONS, **keepalive))
+        return cast(Redis, Redis.from_url(url, **_DECODING, **_SOCKET_OPTIONS, **keepalive))
     except ValueError as problem:
         raise BrokerRefused(
             f"broker URL '{without_password(url)}' is not usable: {problem}; "

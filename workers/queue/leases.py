@@ -9,13 +9,18 @@ loses them, a holder takes its lease again (no other process can have the messag
 import json
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Literal, cast
+from typing import Literal, TypeVar, cast
+
+import structlog
 
 from forgepool.workers.queue.broker import BrokerAway, Redis
 from forgepool.workers.schema.orders import Message
+
+T = TypeVar("T")
+log = structlog.get_logger()
 
 _KEEP_S = 24 * 3600
 """Seconds a fence or a done mark is kept: longer than a message may lie in a queue."""
@@ -131,8 +136,22 @@ def holders(client: Redis, message_ids: Sequence[str]) -> dict[str, Holder]:
     """Return the holders of those messages that are held now."""
     if not message_ids:
         return {}
-    values = cast(list[str | None], client.mget([_keys(message_id)[0] for message_id in message_ids]))
-    return {message_id: Holder.decode(value) for message_id, value in zip(message_ids, values, strict=True) if value}
+    keys = {_keys(message_id)[0]: message_id for message_id in message_ids}
+    return {keys[key]: holder for key, holder in _decoded(client, list(keys), Holder.decode).items()}
+
+
+def _decoded(client: Redis, keys: Sequence[str], decode: Callable[[str], T]) -> dict[str, T]:
+    """Return the values of those keys that have one. A value that cannot be decoded is removed, and logged."""
+    found: dict[str, T] = {}
+    for key, value in zip(keys, cast(list[str | None], client.mget(keys)), strict=True):
+        if value is None:
+            continue
+        try:
+            found[key] = decode(value)
+        except (ValueError, KeyError, TypeError):
+            log.warning("key.unreadable", key=key, value=value[:200])
+            client.delete(key)
+    return found
 
 
 def key_of_done(message_id: str) -> str:
@@ -174,8 +193,7 @@ def present(client: Redis) -> tuple[Present, ...]:
     keys = sorted(cast(list[str], list(client.scan_iter(match="forgepool:worker:*", count=1000))))
     if not keys:
         return ()
-    values = cast(list[str | None], client.mget(keys))
-    return tuple(Present.model_validate(json.loads(value)) for value in values if value)
+    return tuple(_decoded(client, keys, Present.model_validate_json).values())
 
 
 def slots(workers: tuple[Present, ...], queue: str, *, beside: str | None = None) -> int:

@@ -68,7 +68,8 @@ def read(client: Redis, run: str, *, after: str, wait_s: float) -> Iterator[tupl
     reply = client.xread({_stream(run): after}, count=1000, block=max(1, int(wait_s * 1000)))
     for _, entries in cast(list[tuple[str, list[tuple[str, dict[str, str]]]]], reply or []):
         for entry_id, fields in entries:
-            yield entry_id, fields["m"]
+            # A stranger's entry has no such field: its reader leaves out what is no answer, and reads on after it.
+            yield entry_id, fields.get("m", "")
 
 
 _FIRST_LOOK_S, _LOOK_S = 0.02, 0.5

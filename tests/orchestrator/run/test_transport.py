@@ -41,6 +41,18 @@ def take(redis: Redis, *, token: str = "t") -> Lease:
     return lease
 
 
+def test_what_is_no_answer_stops_nobody(redis: Redis, link: Link) -> None:
+    """A person at `redis-cli` may add anything to the stream; answers before and after it are read."""
+    tell(redis, RUN, result("a", 1))
+    stream = next(iter(redis.scan_iter(_type="stream")))
+    strange: list[dict[str, str | bytes]] = [{"wrong": "field"}, {"m": "{"}, {"m": b"\xff"}, {b"\xff": "x"}]
+    for fields in strange:
+        redis.xadd(stream, fields)  # type: ignore[arg-type]
+    tell(redis, RUN, result("a", 2))
+    assert list(link.answers(wait_s=0.01)) == [result("a", 1), result("a", 2)]
+    assert list(link.answers(wait_s=0.01)) == []
+
+
 def test_who_takes_a_message_is_told_once(redis: Redis, link: Link, state: RunState) -> None:
     watch = LeaseWatch()
     lease = take(redis)

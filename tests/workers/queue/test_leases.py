@@ -7,7 +7,7 @@ import pytest
 from servers import RedisServer
 
 from forgepool.workers.queue.broker import Redis, connect
-from forgepool.workers.queue.leases import Holder, Lease, claim, fence, holders, keep_lease
+from forgepool.workers.queue.leases import Holder, Lease, claim, fence, holders, keep_lease, present
 
 
 def claimed(redis: Redis, message_id: str = "m", *, token: str = "t", ttl_s: float = 30.0) -> Lease:
@@ -30,6 +30,18 @@ def test_a_message_is_in_one_hand_at_a_time(redis: Redis) -> None:
     lease.release()
     assert holders(redis, ["m"]) == {}
     claimed(redis)
+
+
+@pytest.mark.parametrize("junk", ["", "x", "[]", "{}", '{"token": "t", "host": "h", "pid": "many"}', b"\xff\xfe"])
+def test_a_lease_and_a_worker_that_cannot_be_read_are_removed(redis: Redis, junk: str | bytes) -> None:
+    """The message is asked for again then; with the key it would be held for ever."""
+    assert isinstance(claim(redis, "good", token="t", host="h", ttl_s=30.0), Lease)
+    redis.set("forgepool:lease:bad", junk)
+    redis.set("forgepool:worker:bad", junk)
+    assert set(holders(redis, ["good", "bad"])) == {"good"}
+    assert present(redis) == ()
+    assert list(redis.scan_iter(match="*bad*")) == []
+    assert isinstance(claim(redis, "bad", token="t", host="h", ttl_s=30.0), Lease)
 
 
 def test_nobody_is_asked_of_nothing(redis: Redis) -> None:
