@@ -212,6 +212,12 @@ class Mirror:
             if not patterns or any(fnmatchcase(name, each) for each in patterns)
         }
 
+    def hub_links(self, *patterns: str) -> frozenset[str]:
+        """Ask which of these refs are symbolic. To push to one is to push to the ref that it names."""
+        argv = (*self._helper, "ls-remote", "--symref", "--", self.hub, *patterns)
+        lines = self.git.run(*argv, env=self._network, timeout_s=120).text.splitlines()
+        return frozenset(line.partition("\t")[2] for line in lines if line.startswith("ref: "))
+
     def push(self, updates: Sequence[RefUpdate]) -> PushAnswer:
         """
         Move all the refs at the hub or none, each only from its expected commit. A repeated push changes nothing.

@@ -23,7 +23,7 @@ from forgepool.supervisor.messages import LandingStyle
 from forgepool.workers.schema.globs import BadGlob, parse
 from forgepool.workers.schema.orders import Message
 from forgepool.workers.workspace.refs import submission_ref, submissions_of
-from forgepool.worktrees.git.git import CommitId, Git
+from forgepool.worktrees.git.git import CommitId, Git, GitFailed
 from forgepool.worktrees.git.objects import find_object, find_objects, read_blob, read_object
 from forgepool.worktrees.hub.mirror import Mirror
 
@@ -178,10 +178,42 @@ def tag_text(commit: str, name: str, said: Iterable[tuple[str, str]], *, by: str
 def read_submissions(mirror: Mirror, target: str, at: Mapping[str, CommitId]) -> list[Submission]:
     """Fetch and read what lies under the submission refs of the target. Raises GitFailed."""
     refs = {ref: one for ref, one in sorted(at.items()) if ref.startswith(submission_ref(target, ""))}
-    if refs:
-        # By flat names: `a` and `a/b` may both be submitted, one after the other, and git keeps no two such refs.
-        mirror.fetch(*(f"+{ref}:refs/hub/submitted/{hashlib.sha256(ref.encode()).hexdigest()}" for ref in refs))
-    return [read_submission(mirror.git, target, ref, one) for ref, one in refs.items()]
+    lacking = _fetch(mirror, refs) if refs else frozenset()
+    return [
+        _lacking(target, ref, one) if ref in lacking else read_submission(mirror.git, target, ref, one)
+        for ref, one in refs.items()
+    ]
+
+
+def _fetch(mirror: Mirror, refs: Mapping[str, CommitId]) -> frozenset[str]:
+    """Fetch the refs; return those whose objects the hub itself lacks."""
+    # By flat names: `a` and `a/b` may both be submitted, one after the other, and git keeps no two such refs.
+    specs = {ref: f"+{ref}:refs/hub/submitted/{hashlib.sha256(ref.encode()).hexdigest()}" for ref in refs}
+    try:
+        mirror.fetch(*specs.values())
+    except GitFailed:
+        return frozenset(ref for ref, spec in specs.items() if _is_lacking(mirror, spec))
+    return frozenset()
+
+
+_LACKS = re.compile(r"(?:not our ref|could not read|bad object|missing \w+|unable to \w+) [0-9a-f]{40}", re.IGNORECASE)
+
+
+def _is_lacking(mirror: Mirror, spec: str) -> bool:
+    """Fetch one ref; tell whether the hub says that it lacks some of it. Raises GitFailed for all other trouble."""
+    try:
+        mirror.fetch(spec)
+    except GitFailed as failed:
+        if _LACKS.search(failed.stderr) is None:
+            raise
+        return True
+    return False
+
+
+def _lacking(target: str, ref: str, at: CommitId) -> Submission:
+    name = entry_of_ref(target, ref)
+    blank = Submission(ref=ref, at=at, name=name, commit=at, said={})
+    return _refused(blank, "the hub does not have all of it; push it again")
 
 
 def entry_of_ref(target: str, ref: str) -> str:

@@ -19,6 +19,7 @@ from forgepool.orchestrator.decisions.queue.submissions import (
 from forgepool.orchestrator.decisions.requests import grant_request
 from forgepool.orchestrator.journal.events import (
     CheckSent,
+    EntryRefused,
     EntrySubmitted,
     Event,
     GateFrozen,
@@ -43,11 +44,11 @@ from forgepool.orchestrator.state.run import with_branches
 from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.supervisor.gate.affected_checks import MOST_PATHS
 from forgepool.supervisor.messages import Landing
-from forgepool.workers.workspace.refs import overlay_ref, run_refs
+from forgepool.workers.workspace.refs import overlay_ref, run_refs, submission_ref
 from forgepool.worktrees.commits.changes import changes, list_touched_paths
 from forgepool.worktrees.git.git import CommitId, GitFailed
 from forgepool.worktrees.hub.mirror import MissingCommit
-from forgepool.worktrees.hub.push import RefUpdate
+from forgepool.worktrees.hub.push import Pushed, RefUpdate
 
 log = structlog.get_logger()
 
@@ -73,6 +74,8 @@ class GateLoop(Loop):
     """Entries whose pins are gone from the hub; None until missing pins were looked for."""
     _made: dict[str, float] = field(default_factory=dict)
     """Monotonic time when each ref with made files was first seen."""
+    _links: frozenset[str] = frozenset()
+    """Symbolic refs among the submissions, which are left alone."""
     _bare: bool = False
     """The queue is empty, and the files made for its entries are gone."""
     _frozen: float | None = None
@@ -176,8 +179,11 @@ class GateLoop(Loop):
             return
         self._looked = now
         branch = f"refs/heads/{self.state.target}"
-        refs = self.mirror.hub_refs(branch, pattern(self.state.target))
+        nameless = submission_ref(self.state.target, "").rstrip("/")
+        refs = self.mirror.hub_refs(branch, nameless, pattern(self.state.target))
         tip = refs.pop(branch, None)
+        if (at := refs.pop(nameless, None)) is not None:
+            self._remove_nameless(nameless, at)
         if tip is not None and self.state.train.landing is None:
             lost = self._find_lost(tip)
             if tip != self.state.tip or lost != self.state.lost:
@@ -185,11 +191,27 @@ class GateLoop(Loop):
             if tip != self._searched:
                 self._find_contained(tip)
         if refs and not self.wishes.drain:
-            self._take_in(refs)
+            self._take_in(self._without_links(refs))
         self._sweep()
         self.record(self.notices.answer(self.mirror, self.state))
         self.notices.stand(self.mirror, self.state)
         self.notices.show(self.mirror, self.state)
+
+    def _without_links(self, refs: Mapping[str, CommitId]) -> Mapping[str, CommitId]:
+        """Leave out symbolic refs: to delete one is to delete the branch that it names."""
+        links = self.mirror.hub_links(pattern(self.state.target))
+        for ref in sorted(links - self._links):
+            log.warning("submission.symbolic", run=self.state.run, ref=ref, remove_by=f"git symbolic-ref -d {ref}")
+        self._links = links
+        return {ref: at for ref, at in refs.items() if ref not in links}
+
+    def _remove_nameless(self, ref: str, at: CommitId) -> None:
+        """Remove a submission pushed without a name, beside which git keeps no ref that has one."""
+        if not isinstance(self.mirror.push([RefUpdate(ref=ref, new=None, expected=at)]), Pushed):
+            log.warning("submission.nameless", run=self.state.run, ref=ref)
+            return
+        why = f"it was pushed to {ref}, without a name, and nothing else could be submitted; push to {ref}/NAME"
+        self.record([EntryRefused(name="unnamed", commit=at, why=why)])
 
     def _find_contained(self, tip: CommitId) -> None:
         """Mark queued entries as landed whose commits the target already contains."""

@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from forgepool.orchestrator.decisions.queue.submissions import read_submissions
 from forgepool.workers.workspace.refs import submission_ref
-from forgepool.worktrees.git.git import CommitId, Git
+from forgepool.worktrees.git.git import CommitId, Git, GitFailed
 from forgepool.worktrees.hub.mirror import open_mirror
 
 ME = {name: "t" for name in ("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL")}
@@ -53,3 +55,27 @@ def test_of_what_a_tag_says_no_more_is_heard_than_makes_sense(tmp_path: Path) ->
     (found,) = read_submissions(mirror, "main", {ref: tag})
     assert found.commit == commit and found.said["class"] == ("hotfix",)
     assert len(found.said["needs"]) == 20 and found.said["needs"][:2] == ("a", "n0")
+
+
+def test_a_ref_to_what_the_hub_has_lost_is_refused_and_hinders_nobody(tmp_path: Path) -> None:
+    hub, commit = hub_in(tmp_path)
+    mirror = open_mirror(str(hub.git_dir), tmp_path / "cache")
+    lost = CommitId(hub.text("commit-tree", "-m", "lost", f"{commit}^{{tree}}", env=ME))
+    torn = CommitId(hub.text("commit-tree", "-m", "torn", "-p", lost, f"{commit}^{{tree}}", env=ME))
+    at = {submission_ref("main", name): one for name, one in (("good", commit), ("lost", lost), ("torn", torn))}
+    for ref, one in at.items():
+        hub.run("update-ref", ref, one)
+    (hub.git_dir / "objects" / lost[:2] / lost[2:]).unlink()
+    found = {one.name: one.wrong for one in read_submissions(mirror, "main", at)}
+    assert found["good"] == ""
+    assert found["lost"] == found["torn"] == "the hub does not have all of it; push it again"
+
+
+def test_a_hub_that_is_away_refuses_nobody(tmp_path: Path) -> None:
+    hub, commit = hub_in(tmp_path)
+    mirror = open_mirror(str(hub.git_dir), tmp_path / "cache")
+    ref = submission_ref("main", "good")
+    hub.run("update-ref", ref, commit)
+    hub.git_dir.rename(tmp_path / "away")
+    with pytest.raises(GitFailed):
+        read_submissions(mirror, "main", {ref: commit})

@@ -14,7 +14,7 @@ from tiny_hub import TinyHub, make_hub
 from forgepool.orchestrator.cli.queue.submit import _tell_reasons
 from forgepool.orchestrator.cli.run import requests
 from forgepool.orchestrator.decisions.queue.submissions import entry_name
-from forgepool.orchestrator.journal.events import CheckSent, EntryHeld, EntrySubmitted, Event
+from forgepool.orchestrator.journal.events import CheckSent, EntryHeld, EntryRefused, EntrySubmitted, Event
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.store import Recorded, read
 from forgepool.orchestrator.merge_queue import submit
@@ -174,6 +174,30 @@ def test_a_submission_that_is_not_taken_in_is_returned_with_why(place: Place) ->
     assert ended.outcome == "returned" and "it needs 'nobody'" in ended.line
     with pytest.raises(CannotRun, match=r"'team/needy' .* was not accepted: it needs 'nobody'"):
         explain_entry(place.queue, "team/needy")
+
+
+def test_a_push_without_a_name_is_removed_and_told_so_that_others_can_submit(place: Place) -> None:
+    """`git push hub x:refs/forgepool/for/main`: beside such a ref git keeps none of a name below it."""
+    place.hub.set({"refs/forgepool/for/main": place.hub.tip})
+    place.turn()
+    (refused,) = place.events(EntryRefused)
+    assert isinstance(refused, EntryRefused)
+    assert (refused.name, refused.commit) == ("unnamed", place.hub.tip)
+    assert refused.why.endswith("push to refs/forgepool/for/main/NAME")
+    place.submit(BRANCH)
+    place.turn()
+    assert len(place.events(EntrySubmitted)) == 1
+
+
+def test_a_symbolic_ref_among_the_submissions_is_left_alone(place: Place) -> None:
+    """Whoever deletes it by a push deletes the branch that it names."""
+    tip, link = place.hub.tip, submission_ref("main", "link")
+    place.hub.git("symbolic-ref", link, "refs/heads/main")
+    place.submit(BRANCH)
+    place.turn()
+    place.turn()
+    assert place.hub.tip == tip and place.hub.git("symbolic-ref", link) == "refs/heads/main"
+    assert [one.task for one in place.events(EntrySubmitted) if isinstance(one, EntrySubmitted)] == ["feature--base"]
 
 
 def test_a_board_that_says_landed_is_believed_of_nothing_that_the_target_does_not_have(place: Place) -> None:
