@@ -145,8 +145,8 @@ def _claimed_work(subject: Subject) -> Iterator[ScanFinding]:
 
 
 def _say_landed(subject: Subject, commit: CommitId) -> Sequence[str]:
-    if is_single(subject.git, commit, subject.base):
-        return [commit] if _LANDED.search(read_commit(subject.git, commit).message) else []
+    if is_single(subject.git, commit, subject.base) and not (facts := read_commit(subject.git, commit)).encoding:
+        return [commit] if _LANDED.search(facts.message) else []
     log = ("log", "--no-show-signature", f"--grep=^{WORK}:", "--format=%H")
     return subject.git.text(*log, commit, f"^{subject.base}", "--").split()
 

@@ -148,7 +148,7 @@ def _decoded(client: Redis, keys: Sequence[str], decode: Callable[[str], T]) -> 
             continue
         try:
             found[key] = decode(value)
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError):
             log.warning("key.unreadable", key=key, value=value[:200])
             client.delete(key)
     return found

@@ -12,6 +12,8 @@ from forgepool.worktrees.git.objects import ObjectFacts, find_object, read_blob,
 
 Status = Literal["A", "M", "D", "R", "T"]
 
+_MOST_KEPT = 5000
+"""Changes of one comparison that stay in memory, some 500 bytes each."""
 _MOST_BYTES_OF_NAMES = 500_000
 """The size of names passed to one command; beyond it git compares all files."""
 
@@ -35,15 +37,33 @@ class PathChange:
     old_id: str = field(default="", compare=False)
 
 
-@lru_cache(maxsize=64)
+class _ManyChanges(Exception):
+    """So many that they are not kept in memory."""
+
+    def __init__(self, found: tuple[PathChange, ...]) -> None:
+        super().__init__()
+        self.found = found
+
+
 def changes(git: Git, base: CommitId | TreeId, commit: CommitId | TreeId) -> tuple[PathChange, ...]:
     """
     List what a commit or tree changes relative to `base`, with renames recognised, ordered by path.
 
     Both are full ids: what is behind an id never changes, so the last answers are kept.
     """
+    try:
+        return _kept_changes(git, base, commit)
+    except _ManyChanges as many:
+        return many.found
+
+
+@lru_cache(maxsize=64)
+def _kept_changes(git: Git, base: CommitId | TreeId, commit: CommitId | TreeId) -> tuple[PathChange, ...]:
     output = git.run("diff-tree", "-r", "-z", "-M", "-l1000", "--raw", "--ignore-submodules=none", base, commit)
-    return tuple(parse_raw(output.fields))
+    found = tuple(parse_raw(output.fields))
+    if len(found) > _MOST_KEPT:
+        raise _ManyChanges(found)
+    return found
 
 
 def renames(git: Git, base: CommitId, commit: CommitId | TreeId, among: Sequence[str]) -> tuple[PathChange, ...]:

@@ -4,6 +4,7 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import takewhile
 
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed, TreeId
 from forgepool.worktrees.git.objects import read_object
@@ -11,6 +12,8 @@ from forgepool.worktrees.git.objects import read_object
 _MOST_STEPS = 200
 """Commits read one by one before git is asked; each takes some 0.1 ms, and git 2 ms."""
 _COMMITTED = re.compile(rb"^committer .*> *(\d+) +[+-]\d+", re.MULTILINE)
+
+_ENCODING = re.compile(rb"^encoding (.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +25,8 @@ class CommitFacts:
     at: int
     """The committer's date in Unix seconds; 0 where git cannot read it."""
     message: bytes
+    """The stored bytes: UTF-8 where `encoding` is empty."""
+    encoding: str
 
 
 @lru_cache(maxsize=2000)
@@ -37,12 +42,14 @@ def read_commit(git: Git, commit: CommitId) -> CommitFacts:
         raise GitFailed(("cat-file", commit), 0, f"fatal: {commit} is a {facts.kind} and not a commit")
     head, _, message = content.partition(b"\n\n")
     lines = head.decode(errors="replace").split("\n")
-    dated = _COMMITTED.search(head)
+    parents = takewhile(lambda line: line.startswith("parent "), lines[1:])
+    dated, encoded = _COMMITTED.search(head), _ENCODING.search(head)
     return CommitFacts(
         tree=TreeId(lines[0].removeprefix("tree ")),
-        parents=tuple(CommitId(line.removeprefix("parent ")) for line in lines if line.startswith("parent ")),
+        parents=tuple(CommitId(line.removeprefix("parent ")) for line in parents),
         at=int(dated[1]) if dated else 0,
         message=message,
+        encoding=encoded[1].decode(errors="replace") if encoded else "",
     )
 
 

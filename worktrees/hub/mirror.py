@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from forgepool.worktrees.errors import InfrastructureError
 from forgepool.worktrees.git.beneath import hold_lock
@@ -204,7 +205,7 @@ class Mirror:
         """Ask where the hub's refs are now, by name or glob (`refs/forgepool/r1/*`); all without patterns."""
         argv = (*self._helper, "ls-remote", "--refs", "--", self.hub, *patterns)
         output = self.git.run(*argv, env=self._network, timeout_s=120).text
-        pairs = (line.split("\t", 1) for line in output.splitlines())
+        pairs = (line.split("\t", 1) for line in output.split("\n") if line)
         # Git matches patterns at the end of names: `refs/heads/a` is also `refs/heads/refs/heads/a` to it.
         return {
             name: CommitId(value)
@@ -215,7 +216,7 @@ class Mirror:
     def hub_links(self, *patterns: str) -> frozenset[str]:
         """Ask which of these refs are symbolic. To push to one is to push to the ref that it names."""
         argv = (*self._helper, "ls-remote", "--symref", "--", self.hub, *patterns)
-        lines = self.git.run(*argv, env=self._network, timeout_s=120).text.splitlines()
+        lines = self.git.run(*argv, env=self._network, timeout_s=120).text.split("\n")
         return frozenset(line.partition("\t")[2] for line in lines if line.startswith("ref: "))
 
     def push(self, updates: Sequence[RefUpdate]) -> PushAnswer:
@@ -280,7 +281,7 @@ class Mirror:
 
     @property
     def _local(self) -> Path:
-        return Path(self.hub.removeprefix("file://"))
+        return Path(unquote(urlsplit(self.hub).path) if self.hub.startswith("file:") else self.hub)
 
     @property
     def _receiver(self) -> tuple[str, ...]:

@@ -188,7 +188,7 @@ def read_submissions(mirror: Mirror, target: str, at: Mapping[str, CommitId]) ->
 def _fetch(mirror: Mirror, refs: Mapping[str, CommitId]) -> frozenset[str]:
     """Fetch the refs; return those whose objects the hub itself lacks."""
     # By flat names: `a` and `a/b` may both be submitted, one after the other, and git keeps no two such refs.
-    specs = {ref: f"+{ref}:refs/hub/submitted/{hashlib.sha256(ref.encode()).hexdigest()}" for ref in refs}
+    specs = {ref: f"+{ref}:refs/hub/submitted/{hashlib.sha256(os.fsencode(ref)).hexdigest()}" for ref in refs}
     try:
         mirror.fetch(*specs.values())
     except GitFailed:

@@ -182,6 +182,7 @@ class GateLoop(Loop):
         nameless = submission_ref(self.state.target, "").rstrip("/")
         refs = self.mirror.hub_refs(branch, nameless, pattern(self.state.target))
         tip = refs.pop(branch, None)
+        refs = self._without_links(refs, nameless)
         if (at := refs.pop(nameless, None)) is not None:
             self._remove_nameless(nameless, at)
         if tip is not None and self.state.train.landing is None:
@@ -191,15 +192,15 @@ class GateLoop(Loop):
             if tip != self._searched:
                 self._find_contained(tip)
         if refs and not self.wishes.drain:
-            self._take_in(self._without_links(refs))
+            self._take_in(refs)
         self._sweep()
         self.record(self.notices.answer(self.mirror, self.state))
         self.notices.stand(self.mirror, self.state)
         self.notices.show(self.mirror, self.state)
 
-    def _without_links(self, refs: Mapping[str, CommitId]) -> Mapping[str, CommitId]:
+    def _without_links(self, refs: Mapping[str, CommitId], nameless: str) -> dict[str, CommitId]:
         """Leave out symbolic refs: to delete one is to delete the branch that it names."""
-        links = self.mirror.hub_links(pattern(self.state.target))
+        links = self.mirror.hub_links(nameless, pattern(self.state.target)) if refs else frozenset()
         for ref in sorted(links - self._links):
             log.warning("submission.symbolic", run=self.state.run, ref=ref, remove_by=f"git symbolic-ref -d {ref}")
         self._links = links

@@ -160,5 +160,17 @@ def test_a_branch_that_says_that_tasks_have_landed_with_it_is_let_through(
     subject = subject_of(repository, ids[0], tree_of(repository, ids[-1]), entry)
     assert [(one.rule, one.weight) for one in scan_shape(subject)] == [(rule, "blocks") for rule in found_]
     assert list(scan_shape(replace(subject, commit=None))) == []
-    alone = subject_of(repository, ids[0], tree_of(repository, ids[1]), entry.model_copy(update={"commit": ids[1]}))
+    entry = entry.model_copy(update={"commit": ids[1]})
+    alone = subject_of(repository, ids[0], tree_of(repository, ids[1]), entry)
     assert [one.rule for one in scan_shape(alone)] == found_
+
+
+def test_a_message_in_an_encoding_of_its_own_is_read_as_git_reads_it(tmp_path: Path) -> None:
+    changes = Changes(tmp_path)
+    base = changes.commit(TREE)
+    head = f"tree {tree_of(changes.git, base)}\nparent {base}\nauthor a <a@b> 1 +0000\ncommitter a <a@b> 1 +0000\n"
+    content = f"{head}encoding IBM037\n\n".encode() + "Work\n\nForgepool-Work: abc\n".encode("cp037")
+    commit = CommitId(changes.git.text("hash-object", "-w", "-t", "commit", "--stdin", stdin=content))
+    entry = EntryRef(task="t", attempt=1, commit=commit, ref="refs/heads/t", message="t\n")
+    subject = subject_of(changes.git, base, changes.subject(TREE, {"new": "1"}).tree, entry)
+    assert "claimed-work" in {one.rule for one in scan_shape(subject)}

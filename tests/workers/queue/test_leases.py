@@ -32,7 +32,18 @@ def test_a_message_is_in_one_hand_at_a_time(redis: Redis) -> None:
     claimed(redis)
 
 
-@pytest.mark.parametrize("junk", ["", "x", "[]", "{}", '{"token": "t", "host": "h", "pid": "many"}', b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "junk",
+    [
+        "",
+        "x",
+        "[]",
+        "{}",
+        '{"token": "t", "host": "h", "pid": "many"}',
+        '{"token": "t", "host": "h", "pid": 1e999}',
+        b"\xff\xfe",
+    ],
+)
 def test_a_lease_and_a_worker_that_cannot_be_read_are_removed(redis: Redis, junk: str | bytes) -> None:
     """The message is asked for again then; with the key it would be held for ever."""
     assert isinstance(claim(redis, "good", token="t", host="h", ttl_s=30.0), Lease)

@@ -43,6 +43,9 @@ def test_parents_and_message_are_told_apart_from_what_looks_like_them(hub: Hub) 
     assert facts.parents == (hub.tip(),)
     assert facts.message == b"words\n\nparent of them\n"
     assert facts.tree == git(hub.path, "rev-parse", "main^{tree}")
+    odd = _written(repository, hub, b"c <c@d> 1 +0000", f"parent {hub.tip()}\nencoding IBM037\n".encode())
+    assert read_commit(repository, odd).parents == (hub.tip(),)
+    assert read_commit(repository, odd).encoding == "IBM037"
 
 
 def test_what_is_no_commit_is_said(hub: Hub) -> None:

@@ -10,6 +10,7 @@ from repositories import Hub, git
 
 from forgepool.worktrees.commits.candidate import tree_with, write_commit
 from forgepool.worktrees.git.git import CommitId, GitFailed
+from forgepool.worktrees.hub.local import move_refs
 from forgepool.worktrees.hub.mirror import Mirror, open_mirror
 from forgepool.worktrees.hub.push import Pushed, RefUpdate, Stale
 
@@ -28,16 +29,18 @@ def _object(folder: Path, commit: CommitId) -> Path:
     return folder / "objects" / commit[:2] / commit[2:]
 
 
-def _pushed(hub: Hub, commit: CommitId) -> bool:
-    """Did a push bring the commit? Otherwise its file is the mirror's own."""
-    return _object(hub.path, commit).stat().st_nlink == 1
-
-
-def test_a_hub_of_our_own_gets_the_files_themselves_and_stands_alone(hub: Hub, mirror: Mirror) -> None:
-    tip, new = hub.tip(), _new_commit(hub, mirror)
-    updates = [RefUpdate(ref=MAIN, new=new, expected=tip), RefUpdate(ref=ONE, new=new, expected=None)]
+def _moves(hub: Hub, mirror: Mirror, *updates: RefUpdate) -> bool:
+    """Are the refs moved without a push? Either way they are moved then."""
+    moved = move_refs(hub.path, mirror.git, updates)
     assert mirror.push(updates) == Pushed()
-    assert not _pushed(hub, new)
+    return moved
+
+
+def test_a_hub_of_our_own_gets_files_of_its_own_and_stands_alone(hub: Hub, mirror: Mirror) -> None:
+    tip, new = hub.tip(), _new_commit(hub, mirror)
+    assert _moves(hub, mirror, RefUpdate(ref=MAIN, new=new, expected=tip), RefUpdate(ref=ONE, new=new, expected=None))
+    assert _object(hub.path, new).stat().st_nlink == 1
+    assert _object(hub.path, new).stat().st_mode & 0o777 == 0o444
     shutil.rmtree(mirror.path)
     git(hub.path, "fsck", "--strict")
     assert git(hub.path, "show", "main:a/b") == "new"
@@ -56,6 +59,14 @@ def _settings(*words: str) -> Callable[[Hub], None]:
     return lambda hub: git(hub.path, "config", *words) and None
 
 
+def _config(more: str) -> Callable[[Hub], None]:
+    return lambda hub: _append(hub.path / "config", more)
+
+
+def _append(file: Path, more: str) -> None:
+    file.write_text(file.read_text() + more)
+
+
 def _link(hub: Hub) -> None:
     git(hub.path, "symbolic-ref", ONE, "refs/heads/other")
 
@@ -68,6 +79,8 @@ def _link(hub: Hub) -> None:
         _settings("core.sharedRepository", "group"),
         _settings("core.hooksPath", "elsewhere"),
         _settings("include.path", "more"),
+        _config("[core][receive]\n\tfsckObjects = true\n"),
+        _config("[core] [include]\n\tpath = more\n"),
         _settings("transfer.hideRefs", "refs/none"),
         _settings("extensions.preciousObjects", "true"),
         _link,
@@ -76,8 +89,7 @@ def _link(hub: Hub) -> None:
 def test_a_hub_with_ways_of_its_own_is_pushed_to(hub: Hub, mirror: Mirror, special: Callable[[Hub], None]) -> None:
     new = _new_commit(hub, mirror)
     special(hub)
-    assert mirror.push([RefUpdate(ref=ONE, new=new, expected=None)]) == Pushed()
-    assert _pushed(hub, new)
+    assert not _moves(hub, mirror, RefUpdate(ref=ONE, new=new, expected=None))
     assert (hub.path / "ran").exists() == (special is _hook)
 
 
@@ -85,8 +97,7 @@ def test_what_the_mirror_has_packed_is_pushed(hub: Hub, mirror: Mirror) -> None:
     new = _new_commit(hub, mirror)
     mirror.git.run("update-ref", "refs/keep", new)
     mirror.git.run("repack", "-a", "-d", "-q")
-    assert mirror.push([RefUpdate(ref=ONE, new=new, expected=None)]) == Pushed()
-    assert _pushed(hub, new)
+    assert not _moves(hub, mirror, RefUpdate(ref=ONE, new=new, expected=None))
 
 
 def test_a_commit_whose_files_are_gone_gets_into_no_hub(hub: Hub, mirror: Mirror) -> None:
@@ -105,18 +116,87 @@ def test_one_ref_elsewhere_keeps_all_where_they_are(hub: Hub, mirror: Mirror) ->
     assert hub.tip() == tip
 
 
-def test_a_file_system_without_links_gets_copies(hub: Hub, tmp_path: Path) -> None:
-    """Here another file system stands for it; where there is none to write to, the test cannot be made."""
-    place = Path("/dev/shm")
-    if not place.is_dir() or not os.access(place, os.W_OK) or place.stat().st_dev == tmp_path.stat().st_dev:
-        pytest.skip("/dev/shm is no other file system that may be written to")
-    cache = place / f"forgepool-test-{os.getpid()}"
-    try:
-        mirror = open_mirror(str(hub.path), cache)
-        new = _new_commit(hub, mirror)
-        assert mirror.push([RefUpdate(ref=ONE, new=new, expected=None)]) == Pushed()
-    finally:
-        shutil.rmtree(cache)
-    git(hub.path, "fsck", "--strict")
-    assert git(hub.path, "rev-parse", ONE) == new
-    assert _object(hub.path, new).stat().st_mode & 0o777 == 0o444
+@pytest.mark.parametrize("damage", [b"", b"x", None])
+def test_a_damaged_object_is_not_copied(hub: Hub, mirror: Mirror, damage: bytes | None) -> None:
+    new = _new_commit(hub, mirror)
+    other = CommitId(mirror.git.text("hash-object", "-w", "--stdin", stdin=b"other"))
+    blob = _object(mirror.path, CommitId(mirror.git.text("rev-parse", f"{new}:a/b")))
+    blob.chmod(0o644)
+    blob.write_bytes(_object(mirror.path, other).read_bytes() if damage is None else damage)
+    assert not move_refs(hub.path, mirror.git, [RefUpdate(ref=ONE, new=new, expected=None)])
+    assert mirror.hub_refs(ONE) == {}
+
+
+def test_what_the_hub_has_long_had_is_as_young_as_what_needs_it(hub: Hub, mirror: Mirror) -> None:
+    """Or a `git prune` that began before would take it."""
+    new = _new_commit(hub, mirror)
+    old = _object(hub.path, CommitId(mirror.git.text("rev-parse", f"{new}:a/b")))
+    old.parent.mkdir(exist_ok=True)
+    shutil.copyfile(mirror.path / "objects" / old.parent.name / old.name, old)
+    os.utime(old, (1, 1))
+    assert _moves(hub, mirror, RefUpdate(ref=ONE, new=new, expected=None))
+    assert old.stat().st_mtime > 1
+
+
+def _head(text: str) -> Callable[[Path], None]:
+    def write(place: Path) -> None:
+        (place / "HEAD").write_text(text)
+
+    return write
+
+
+def _symlink(place: Path) -> None:
+    (place / "HEAD").unlink()
+    (place / "HEAD").symlink_to("refs/heads/main")
+
+
+def _alias(place: Path) -> None:
+    (place / "refs/heads/trunk").write_text("ref: refs/heads/main\n")
+    (place / "HEAD").write_text("ref: refs/heads/trunk\n")
+
+
+_NO_BRANCH = _head(f"{'1' * 40}\n")
+
+
+@pytest.mark.parametrize(
+    "head", [_head("ref:refs/heads/main\n"), _head("ref: refs/heads/main\n"), _symlink, _alias, _NO_BRANCH]
+)
+def test_a_branch_that_a_person_may_be_on_is_for_a_push_to_judge(
+    hub: Hub, mirror: Mirror, head: Callable[[Path], None]
+) -> None:
+    tip, new = hub.tip(), _new_commit(hub, mirror)
+    git(hub.path, "config", "core.bare", "false")
+    head(hub.path)
+    assert not move_refs(hub.path, mirror.git, [RefUpdate(ref=MAIN, new=new, expected=tip)])
+    assert hub.tip() == tip
+
+
+def test_a_branch_beside_the_one_a_person_is_on_is_moved(hub: Hub, mirror: Mirror) -> None:
+    tip, new = hub.tip(), _new_commit(hub, mirror)
+    git(hub.path, "config", "core.bare", "false")
+    git(hub.path, "branch", "theirs", tip)
+    git(hub.path, "symbolic-ref", "HEAD", "refs/heads/theirs")
+    assert _moves(hub, mirror, RefUpdate(ref=MAIN, new=new, expected=tip))
+
+
+def test_a_hub_that_says_twice_whether_it_is_bare_is_not_believed(hub: Hub, mirror: Mirror) -> None:
+    new = _new_commit(hub, mirror)
+    _append(hub.path / "config", "[core]\n\tbare = false\n")
+    assert not move_refs(hub.path, mirror.git, [RefUpdate(ref=MAIN, new=new, expected=hub.tip())])
+
+
+def test_a_url_with_an_escape_leads_to_the_folder_it_names(hub: Hub, tmp_path: Path) -> None:
+    plain, escaped = tmp_path / "a b", tmp_path / "a%20b"
+    shutil.copytree(hub.path, plain)
+    shutil.copytree(hub.path, escaped)
+    mirror = open_mirror(f"file://{tmp_path}/a%20b", tmp_path / "cache3")
+    new = _new_commit(hub, mirror)
+    assert mirror.push([RefUpdate(ref=ONE, new=new, expected=None)]) == Pushed()
+    assert git(plain, "rev-parse", ONE) == new
+    assert git(escaped, "for-each-ref", ONE) == ""
+
+
+def test_a_ref_of_bytes_that_are_no_text_is_moved_and_listed(hub: Hub, mirror: Mirror) -> None:
+    for name in (os.fsdecode(b"refs/forgepool/r1/\xff"), "refs/forgepool/r1/\u2028"):
+        assert _moves(hub, mirror, RefUpdate(ref=name, new=hub.tip(), expected=None))
+        assert mirror.hub_refs("refs/forgepool/r1/*")[name] == hub.tip()

@@ -196,6 +196,9 @@ def test_a_symbolic_ref_among_the_submissions_is_left_alone(place: Place) -> Non
     place.submit(BRANCH)
     place.turn()
     place.turn()
+    place.hub.git("symbolic-ref", "-d", link)
+    place.hub.git("symbolic-ref", link := "refs/forgepool/for/main", "refs/heads/main")
+    place.turn()
     assert place.hub.tip == tip and place.hub.git("symbolic-ref", link) == "refs/heads/main"
     assert [one.task for one in place.events(EntrySubmitted) if isinstance(one, EntrySubmitted)] == ["feature--base"]
 
