@@ -5,11 +5,13 @@ A harness process has one launcher for its whole life, and a clone of it for eac
 member of its group, so that all it starts is too.
 
 The launcher is an interpreter of its own, started at the first confined command. A process forked for one message makes
-it a fork of itself instead (`fork_launcher`): two milliseconds in place of twenty.
+it a fork of itself instead (`fork_launcher`): six milliseconds in place of thirty. Each start then costs three more, for
+the larger page tables, so after a few an interpreter takes over.
 """
 
 import contextlib
 import json
+import math
 import os
 import socket
 import struct
@@ -50,8 +52,11 @@ class _Launcher:
     owner: int
     pid: int
     channel: socket.socket
+    starts_left: float
+    """The starts it may still do, before an interpreter takes over."""
 
 
+_FORK_STARTS = 8
 Groups = tuple[Path, ...]
 """The `cgroup.procs` files of control groups."""
 
@@ -73,6 +78,7 @@ def launch(request: "Request", descriptors: Sequence[int], groups: Groups = ()) 
         try:
             with _lock:
                 channel = _say({"start": request}, [*descriptors[:3], why_not, *descriptors[3:]], groups)
+                _launchers[groups].starts_left -= 1
                 pid = _length(channel.recv(_LENGTH.size, socket.MSG_WAITALL))
         finally:
             os.close(why_not)
@@ -118,15 +124,14 @@ def fork_launcher() -> None:
     """
     if not tree.become_subreaper():
         return
-    while _launchers:
-        _end(_launchers.popitem()[1])
+    _end_all()
     mark, harness = harness_mark(), os.getpid()
     ours, theirs = socket.socketpair()
     with theirs:
         if os.fork() == 0:
             tree.die_with_parent(harness)
             become_launcher(theirs.fileno(), mark)
-    _launchers[()] = _greeted(ours)
+    _launchers[()] = _greeted(ours, _FORK_STARTS)
 
 
 def _length(header: bytes) -> int:
@@ -150,12 +155,20 @@ def _channel(groups: Groups) -> socket.socket:
     Return the launcher's channel; the caller holds the lock. A forked process must not use its parent's launchers.
     """
     found = _launchers.get(groups)
+    if found is not None and found.starts_left == 0:
+        _end_all()  # its clones are as large
+        found = None
     if found is not None and (found.owner != os.getpid() or _is_dead(found.channel)):
         _end(_launchers.pop(groups))
         found = None
     if found is None:
         found = _launchers[groups] = _cloned(groups) if groups else _started()
     return found.channel
+
+
+def _end_all() -> None:
+    while _launchers:
+        _end(_launchers.popitem()[1])
 
 
 def _is_dead(channel: socket.socket) -> bool:
@@ -181,7 +194,7 @@ def _cloned(groups: Groups) -> _Launcher:
     ours, theirs = socket.socketpair()
     with theirs:
         _say({"join": [str(each) for each in groups]}, (theirs.fileno(),), ())
-    return _greeted(ours)
+    return _greeted(ours, _launchers[()].starts_left)
 
 
 def _started() -> _Launcher:
@@ -200,10 +213,10 @@ def _started() -> _Launcher:
             start_new_session=True,
         )
     process.wait()
-    return _greeted(ours)
+    return _greeted(ours, math.inf)
 
 
-def _greeted(ours: socket.socket) -> _Launcher:
+def _greeted(ours: socket.socket, starts: float) -> _Launcher:
     """
     Return the launcher that serves the other end, once it has said its pid.
 
@@ -217,7 +230,7 @@ def _greeted(ours: socket.socket) -> _Launcher:
     except BaseException:
         ours.close()
         raise
-    return _Launcher(os.getpid(), pid, ours)
+    return _Launcher(os.getpid(), pid, ours, starts)
 
 
 def _reap(pid: int) -> None:
