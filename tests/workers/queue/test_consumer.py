@@ -21,6 +21,7 @@ from forgepool.workers.schema.orders import WorkResult
 _WORKER = """
 import os, signal, sys, time
 from forgepool.workers.queue.consumer import Delivery, deliver
+from forgepool.workers.sandbox.tree import children
 from forgepool.workers.schema.logs import log_to_stderr
 from forgepool.workers.schema.orders import WorkResult
 
@@ -36,6 +37,7 @@ def failed(why):
 
 delivery = Delivery(message_id=message_id, token="t", run="r", start_by=float(start_by), failed=failed)
 deliver(delivery, answer, apart=True)
+print("left:", children(os.getpid()), file=sys.stderr)
 """
 
 Deliver = Callable[..., "subprocess.Popen[str]"]
@@ -191,7 +193,8 @@ with private({{}}, Shelter(settings=Settings(), writable=(folder,))) as own:
 @pytest.mark.usefixtures("sandbox")
 def test_an_order_starts_no_process_but_its_commands(redis: Redis, deliver: Deliver, tmp_path: Path) -> None:
     """No interpreter to launch them, and none to find out what holds here: its pool's child knows."""
-    ended(deliver(_IN_A_GROUP.format(folder=str(tmp_path), meanwhile="pass", seconds=0)))
+    said = ended(deliver(_IN_A_GROUP.format(folder=str(tmp_path), meanwhile="pass", seconds=0)))
+    assert "left: []" in said, "nor does it leave one behind"
     assert (tmp_path / "started").read_text() == "[]", answers(redis)
 
 

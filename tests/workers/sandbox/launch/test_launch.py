@@ -129,6 +129,22 @@ print("descriptors:", len(os.listdir(f"/proc/{pid}/fd")), flush=True)
     assert said.endswith("descriptors: 5\n"), "three standard ones, the channel and the mark"
 
 
+def test_an_interpreter_takes_over_from_a_forked_launcher(tmp_path: Path) -> None:
+    """Each start by a fork of a large process costs more than one by a small one."""
+    then = """
+def ended():
+    request = {"argv": ["/bin/sh", "-c", "exit 7"], "env": {}, "cwd": "/", "limits": {}}
+    return os.waitstatus_to_exitcode(os.waitpid(launch(request, [0, 1, 2]), 0)[1])
+words = lambda: [Path(f"/proc/{each}/cmdline").read_bytes() for each in tree.children(os.getpid())]
+few = {ended() for _ in range(8)}
+print(few == {7}, words() == [Path("/proc/self/cmdline").read_bytes()])
+print(ended(), [b"launcher import main" in each for each in words()])
+"""
+    with forked(tmp_path, then) as process:
+        said, _ = process.communicate()
+    assert said == "True True\n7 [True]\n"
+
+
 def test_a_forked_launcher_ends_with_its_maker(tmp_path: Path) -> None:
     """A lock of the maker's is free at once, and nothing is left to start commands."""
     with forked(tmp_path, "print(pid, flush=True); signal.pause()") as process:
