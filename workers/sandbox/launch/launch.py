@@ -4,9 +4,9 @@ The harness' client of the launcher.
 A harness process has one launcher for its whole life, and a clone of it for each control group. The clone is itself a
 member of its group, so that all it starts is too.
 
-The launcher is an interpreter of its own, started at the first confined command. A process forked for one message makes
-it a fork of itself instead (`fork_launcher`): six milliseconds in place of thirty. Each start then costs three more, for
-the larger page tables, so after a few an interpreter takes over.
+The launcher is an interpreter of its own, started at the first confined command. A process forked for one message
+forks it instead (`fork_launcher`): six milliseconds in place of thirty. Each start then costs a few more, because the
+page tables are larger, so after some an interpreter takes over.
 """
 
 import contextlib
