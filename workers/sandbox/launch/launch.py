@@ -56,7 +56,7 @@ class _Launcher:
     """The starts it may still do, before an interpreter takes over."""
 
 
-_FORK_STARTS = 8
+_FORK_STARTS = 4
 Groups = tuple[Path, ...]
 """The `cgroup.procs` files of control groups."""
 
