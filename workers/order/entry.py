@@ -6,11 +6,9 @@ The Celery task is called `run_order`; senders dispatch by importing it, never b
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
 
 from forgepool.workers.queue.broker import app
 from forgepool.workers.queue.consumer import Delivery, deliver
-from forgepool.workers.sandbox.layers import NoSandbox, choose_level
 from forgepool.workers.schema.orders import Message, WorkOrder, WorkResult
 from forgepool.workers.schema.settings import Settings
 
@@ -38,9 +36,6 @@ def run_order(encoded: str) -> None:
             finished_at=time.time(),
         )
 
-    # Chosen once here, and inherited by every process forked from this one.
-    with suppress(NoSandbox):
-        choose_level(Settings().sandbox)
     if order.agent.kind == "builtin":
         from forgepool.workers.llm.routing.open import preload
 

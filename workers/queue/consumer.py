@@ -18,6 +18,9 @@ import structlog
 from forgepool.workers.queue import leases, replies
 from forgepool.workers.queue.broker import BrokerAway, Redis, connect
 from forgepool.workers.queue.leases import Holder
+from forgepool.workers.sandbox.launch.cgroups import sweep_groups
+from forgepool.workers.sandbox.launch.launch import fork_launcher, release
+from forgepool.workers.sandbox.layers import prepare_forks
 from forgepool.workers.sandbox.own_processes import in_own_process
 from forgepool.workers.sandbox.tree import die_with_parent
 from forgepool.workers.schema.orders import Message
@@ -73,11 +76,21 @@ def deliver(delivery: Delivery, work: Work, *, apart: bool) -> None:
 def _deliver_apart(delivery: Delivery, work: Work, settings: Settings) -> None:
     pids: list[int] = []
     place = Path(tempfile.gettempdir()) / f"m-{os.getpid()}"
-    status = in_own_process(lambda: _work_within(place, delivery, work, settings), began=pids.append)
+    launches = prepare_forks(settings.sandbox)
+
+    def work_within() -> None:
+        if launches:
+            fork_launcher()  # now, while this process has one thread
+        _work_within(place, delivery, work, settings)
+
+    status = in_own_process(work_within, began=pids.append)
     with suppress(OSError):
         remove_rubbish(place)
     if status != 0:
         log.warning("message.process_died", run=delivery.run, message_id=delivery.message_id, status=status)
+        if launches:
+            with suppress(OSError):
+                sweep_groups()
         leases.abandon(connect(_broker(settings)), delivery.message_id, Holder(delivery.token, settings.host, pids[0]))
 
 
@@ -90,6 +103,7 @@ def _work_within(place: Path, delivery: Delivery, work: Work, settings: Settings
         _work_and_answer(delivery, work, settings)
     finally:
         close_readers()
+        release(())
 
 
 def _work_and_answer(delivery: Delivery, work: Work, settings: Settings) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from forgepool.workers.sandbox.launch import cgroups
 from forgepool.workers.sandbox.launch.confined import bubblewrap_program
 from forgepool.workers.sandbox.launch.launch import release
 from forgepool.workers.sandbox.run.process import Command, run
@@ -172,6 +173,20 @@ def choose_level(wanted: Wanted) -> Level:
         f"commands cannot be confined here: bubblewrap: {why_not}; Landlock: {why_neither}; {_mend(why_not)}, "
         "or set FORGEPOOL_SANDBOX=off to run commands with your own rights"
     )
+
+
+def prepare_forks(wanted: Wanted) -> bool:
+    """
+    Find out what holds here once for all processes forked from this one. Return whether a launcher starts commands.
+    """
+    try:
+        if choose_level(wanted) not in ("bubblewrap", "landlock"):
+            return False
+    except NoSandbox:
+        return False
+    with contextlib.suppress(OSError):
+        cgroups.why_not()
+    return True
 
 
 def prove_level(level: Level) -> Level:

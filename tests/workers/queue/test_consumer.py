@@ -13,12 +13,15 @@ import pytest
 from forgepool.workers.queue.broker import Redis
 from forgepool.workers.queue.leases import Holder, fence, holders
 from forgepool.workers.queue.replies import MessageStarted, read
+from forgepool.workers.sandbox.launch.cgroups import find_places
+from forgepool.workers.sandbox.layers import NoSandbox, choose_level
 from forgepool.workers.schema.orders import WorkResult
 
 # A process of its own, as a pool's child is: a fork wants one thread, and pytest may have more.
 _WORKER = """
 import os, signal, sys, time
 from forgepool.workers.queue.consumer import Delivery, deliver
+from forgepool.workers.sandbox.tree import children
 from forgepool.workers.schema.logs import log_to_stderr
 from forgepool.workers.schema.orders import WorkResult
 
@@ -26,7 +29,7 @@ log_to_stderr()
 message_id, start_by, work = sys.argv[1:]
 
 def answer(stop):
-    exec(work)
+    exec(work, globals() | {"stop": stop})
     return WorkResult(order_id=message_id, token="t", outcome="no_change", detail=str(os.getpid()))
 
 def failed(why):
@@ -34,6 +37,7 @@ def failed(why):
 
 delivery = Delivery(message_id=message_id, token="t", run="r", start_by=float(start_by), failed=failed)
 deliver(delivery, answer, apart=True)
+print("left:", children(os.getpid()), file=sys.stderr)
 """
 
 Deliver = Callable[..., "subprocess.Popen[str]"]
@@ -159,3 +163,50 @@ def test_the_working_process_dies_with_the_one_that_delivered(redis: Redis, deli
     process.kill()
     process.communicate()
     until(lambda: not Path(f"/proc/{child}").exists() or "\nState:\tZ" in Path(f"/proc/{child}/status").read_text())
+
+
+@pytest.fixture
+def sandbox() -> None:
+    try:
+        choose_level("auto")
+    except NoSandbox as none:
+        pytest.skip(str(none))
+
+
+_IN_A_GROUP = """
+from pathlib import Path
+from forgepool.workers.sandbox.run.process import Command, run
+from forgepool.workers.sandbox.sandbox_profile import Shelter, private
+from forgepool.workers.schema.settings import Settings
+started = []
+sys.addaudithook(lambda event, facts: event == "subprocess.Popen" and started.append(facts[1]))
+folder = Path(os.path.realpath({folder!r}))
+with private({{}}, Shelter(settings=Settings(), writable=(folder,))) as own:
+    def end(output):
+        {meanwhile}
+    argv = ("/bin/sh", "-c", "echo begun; sleep {seconds}")
+    run(Command(argv=argv, cwd=folder, env=own.env, log=folder / "log", timeout_s=60, confined=own.confined), hear=end)
+(folder / "started").write_text(str(started))
+"""
+
+
+@pytest.mark.usefixtures("sandbox")
+def test_an_order_starts_no_process_but_its_commands(redis: Redis, deliver: Deliver, tmp_path: Path) -> None:
+    """No interpreter to launch them, and none to find out what holds here: its pool's child knows."""
+    said = ended(deliver(_IN_A_GROUP.format(folder=str(tmp_path), meanwhile="pass", seconds=0)))
+    assert "left: []" in said, "nor does it leave one behind"
+    assert (tmp_path / "started").read_text() == "[]", answers(redis)
+
+
+@pytest.mark.usefixtures("sandbox")
+@pytest.mark.skipif(not find_places().found, reason=f"no groups here: {find_places().why_not}")
+def test_the_group_of_a_process_that_dies_at_work_is_removed_with_all_in_it(
+    redis: Redis, deliver: Deliver, tmp_path: Path
+) -> None:
+    """Before the lease is given back: another process may do the work again at once."""
+    then = "(folder / 'procs').write_text(str(own.confined.groups[0])); os.kill(os.getpid(), signal.SIGKILL)"
+    assert "message.process_died" in ended(
+        deliver(_IN_A_GROUP.format(folder=str(tmp_path), meanwhile=then, seconds=50))
+    )
+    assert not Path((tmp_path / "procs").read_text()).exists()
+    assert holders(redis, ["m"]) == {}

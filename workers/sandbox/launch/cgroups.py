@@ -2,7 +2,7 @@
 A control group for one order or check: it limits the memory and the number of all its processes together.
 
 There is one per order, not per command: moving a process into a group waits for the whole machine, 10 ms and more. So a
-launcher joins the group when it begins (`launch`), and what it starts is born there.
+clone of the launcher joins the group once (`launch`), and what it starts is born there.
 
 A group is made only where the process may. Every group has one writer (systemd's rule, and the kernel's for an ordinary
 user), who could not remove a group that contains ours. Without a group that was delegated to this process there is
@@ -232,6 +232,12 @@ def open_group(bounds: Bounds) -> Iterator[tuple[Path, ...]]:
 def why_not() -> str | None:
     """Return why an order's memory and processes are not limited as a whole here; None where both are."""
     return _usable().why_not
+
+
+def sweep_groups() -> None:
+    """Remove the groups of dead harness processes, and kill what is in them."""
+    for place in _usable().found:
+        _sweep(place.folder)
 
 
 @functools.cache

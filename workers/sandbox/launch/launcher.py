@@ -5,6 +5,9 @@ Between fork and exec a confined command needs Python to apply limits, a uid and
 page tables: 30 ms at 1 GB. The launcher has almost nothing to copy. Commands become children of the harness, not of the
 launcher (CLONE_PARENT), so the harness waits for them as usual.
 
+A clone of the launcher serves each control group, as a member of it. Moving each command into the group instead would
+wait for the whole machine every time, 10 ms and more.
+
 A message is a frame of JSON (`Message`). A start comes with descriptors: standard input, output and error, a pipe for
 `why not`, then those the program gets from number 10 on. The answer is the pid, as 8 bytes. Exec closes the pipe `why
 not`; otherwise it holds one line with the reason.
@@ -15,6 +18,7 @@ Standard library only, and little of that: it runs as `python -I -S`.
 import contextlib
 import ctypes
 import fcntl
+import gc
 import json
 import os
 import resource
@@ -87,6 +91,10 @@ _CLONE_PARENT = 0x00008000
 _LIMITS = {"data": resource.RLIMIT_DATA, "processes": resource.RLIMIT_NPROC, "file": resource.RLIMIT_FSIZE}
 _LIMITS |= {"files": resource.RLIMIT_NOFILE, "core": resource.RLIMIT_CORE}
 _MOST_DESCRIPTORS = 64
+_STDERR = 2
+_INHERITED = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD)
+"""Signals that a harness process may handle or ignore."""
+_NO_ROOM = b"there are as many processes as it may have; fewer would leave room for it"
 _DIES_FIRST = b"500"
 """When memory runs out, commands die before the harness, and before the launcher in their own group."""
 
@@ -127,32 +135,88 @@ if TYPE_CHECKING:
         """Set for the fallback: Landlock and seccomp, under a keeper. Without it only what must hold before bwrap."""
 
     class Message(TypedDict, total=False):
-        """Exactly one of the two."""
+        """Exactly one of the three."""
 
         start: Request
         listen: Listen
+        join: list[str]
+        """The `cgroup.procs` files a clone of the launcher joins; it serves the channel that comes with them."""
 
 
-def main(channel: int, groups: "Sequence[str]") -> None:
-    """Serve one harness until it ends, as a member of the control groups. The first answer is this process' pid."""
+def become_launcher(channel: int, mark: int) -> None:
+    """Serve the process that this one was forked from, with none of its other descriptors. Never returns."""
+    try:
+        gc.freeze()  # looking through what was inherited would copy it
+        os.setsid()
+        signal.set_wakeup_fd(-1)
+        nothing = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nothing, 0)
+        os.dup2(nothing, 1)
+        for number in _descriptors():
+            if number not in (channel, mark):
+                with contextlib.suppress(OSError):
+                    os.close(number)
+        main(channel)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        os._exit(0)
+
+
+def main(channel: int) -> None:
+    """Serve one harness until it ends. The first answer is this process' pid."""
+    for each in _INHERITED:
+        signal.signal(each, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # its own numbers are high; commands get theirs
-    for number in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208 - no pathlib here, it takes 3 ms to import
-        if number > sys.stderr.fileno():
-            with contextlib.suppress(OSError):
-                os.set_inheritable(number, False)
+    for number in _descriptors():
+        with contextlib.suppress(OSError):
+            os.set_inheritable(number, False)
+    _serve(channel, ())
+
+
+def _descriptors() -> "list[int]":
+    """List the open descriptors after the standard ones, and the one that was open to look."""
+    return [number for number in map(int, os.listdir("/proc/self/fd")) if number > _STDERR]  # noqa: PTH208 - no pathlib
+
+
+def _serve(channel: int, groups: "Sequence[str]") -> None:
     with socket.socket(fileno=channel) as harness:
         if not _join(harness, groups):
             return
         while (received := _receive(harness)) is not None:
             message, descriptors = received
+            if "join" in message:
+                _clone_into(message["join"], *descriptors, served=harness)
             if "listen" in message:
                 _open_listeners(harness, message["listen"]["pid"], message["listen"]["ports"])
             if "start" in message:
                 harness.sendall(_LENGTH.pack(_start(message["start"], descriptors)))
             for each in descriptors:
                 os.close(each)
+
+
+def _clone_into(groups: "Sequence[str]", channel: int, *, served: socket.socket) -> None:
+    """Make a clone of this process that serves the channel as a member of the groups."""
+    pid = _clone()
+    if pid == 0:
+        try:
+            served.close()
+            _serve(channel, groups)
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+        finally:
+            os._exit(0)
+    if pid < 0:
+        os.write(channel, _LENGTH.pack(0) + _NO_ROOM)
+
+
+def _clone() -> int:
+    """Fork a child of the harness; return its pid, 0 in the child, or less where there is no room for it."""
+    # The GIL is held throughout (PyDLL): the child goes on with it, as after a fork.
+    flags = ctypes.c_long(_CLONE_PARENT | signal.SIGCHLD)
+    return int(ctypes.PyDLL(None).syscall(_CLONE[os.uname().machine], flags, 0, 0, 0, 0))
 
 
 def _join(harness: socket.socket, groups: "Sequence[str]") -> bool:
@@ -218,15 +282,12 @@ def _start(request: "Request", descriptors: list[int]) -> int:
             os.close(made)
     except OSError as trouble:
         failed = trouble
-    # The GIL is held throughout (PyDLL): the child goes on with it, as after a fork.
-    pid = ctypes.PyDLL(None).syscall(
-        _CLONE[os.uname().machine], ctypes.c_long(_CLONE_PARENT | signal.SIGCHLD), 0, 0, 0, 0
-    )
+    pid = _clone()
     if pid == 0:
         _become(request, descriptors, failed)
     if pid < 0:
-        os.write(descriptors[_GIVEN - 1], b"there are as many processes as it may have; fewer would leave room for it")
-    return max(0, int(pid))
+        os.write(descriptors[_GIVEN - 1], _NO_ROOM)
+    return max(0, pid)
 
 
 def _become(request: "Request", descriptors: list[int], failed: OSError | None) -> None:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from forgepool.workers.sandbox import HOUSE, START, tree
+from forgepool.workers.sandbox.launch.launch import fork_launcher
 from forgepool.workers.sandbox.run.child import Child, start
 from forgepool.workers.sandbox.run.output import open_log, read_log
 from forgepool.workers.sandbox.run.process import Command, Ended, run
@@ -94,6 +95,8 @@ def guard_main() -> None:
     """
     with FileIO(int(sys.argv[2]), "rb") as file:
         watched = Watched(**json.loads(file.read()))
+    if watched.confined["level"] in ("bubblewrap", "landlock"):
+        fork_launcher()
     signals: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, frame: signals.append(number))
     ended = run(_command(watched), stop=lambda: bool(signals) or os.getppid() != watched.parent)
