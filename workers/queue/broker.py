@@ -10,13 +10,14 @@ after the visibility timeout, and one popped by a dying connection never. So the
 a second delivery of the same id does nothing.
 """
 
+import gc
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, cast
 
 import redis
 from celery import Celery
-from celery.signals import worker_process_shutdown
+from celery.signals import worker_before_create_process, worker_process_shutdown
 from kombu.exceptions import OperationalError
 from redis.connection import DefaultParser
 from redis.exceptions import OutOfMemoryError, ReadOnlyError, TryAgainError
@@ -129,9 +130,33 @@ def use_broker(url: str) -> None:
         app.conf.broker_transport_options = _TRANSPORT_OPTIONS | _KEEPALIVE
 
 
-def run_at_process_end(call: Callable[[], None]) -> None:
-    """Have the call made by each process of a worker's pool when it ends."""
-    worker_process_shutdown.connect(lambda **_: call(), weak=False)
+WORKER_MODULES = (
+    *("celery.apps.worker", "celery.concurrency.prefork", "celery.worker.autoscale", "celery.worker.components"),
+    *("celery.worker.consumer", "kombu.transport.redis", "forgepool.workers.order.entry", "forgepool.supervisor.entry"),
+)
+"""The modules that every worker needs, and imports by itself only when it starts."""
+
+
+def serve_queues(queues: Sequence[Queue], concurrency: int, *, name: str, at_process_end: Callable[[], None]) -> None:
+    """
+    Serve messages of these queues in `concurrency` processes, until SIGTERM.
+
+    Each process makes the call `at_process_end`.
+    """
+    # What is here stays. Unfrozen, each process' collector would write into it, and so copy the pages that all share.
+    worker_before_create_process.connect(lambda **_: gc.freeze(), weak=False)
+    worker_process_shutdown.connect(lambda **_: at_process_end(), weak=False)
+    # Not by `worker_main`: the command line behind it imports a hundred modules more.
+    app.Worker(
+        queues=queues,
+        concurrency=concurrency,
+        hostname=name,
+        pool_cls="prefork",
+        loglevel="WARNING",
+        without_gossip=True,
+        without_mingle=True,
+        without_heartbeat=True,
+    ).start()
 
 
 def connect(url: str) -> Redis:

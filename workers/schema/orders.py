@@ -16,7 +16,7 @@ from forgepool.workers.schema.policy_rules import RuleEntry
 class Message(BaseModel):
     """A frozen value that is sent to another process as JSON."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     def encode(self) -> str:
         return self.model_dump_json()

@@ -18,6 +18,7 @@ from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import with_budget
 from forgepool.orchestrator.journal.events import Event
 from forgepool.orchestrator.journal.store import JournalBusy, Recorded
+from forgepool.orchestrator.launch.embedded import prepare_host
 from forgepool.orchestrator.launch.prerequisites import refuse_unready
 from forgepool.orchestrator.launch.revision import take_plan
 from forgepool.orchestrator.launch.session import Listener, gate_of, resume_run, start_run, take_in_late
@@ -71,6 +72,7 @@ def run(
 ) -> int:
     """Run a plan. Each task ends with a landed commit, or with the reason why there is none."""
     settings = settings_with(broker, sandbox)
+    seed = None if dry_run else prepare_host(settings)
     hub = open_hub(repo, settings)
     read = read_plan(plan, hub)
     refuse_unready(read, hub)
@@ -90,6 +92,7 @@ def run(
             again=again,
             wishes=wishes,
             listener=listen_to_run(shown.listen, wishes, settings),
+            seed=seed,
             warn=_warn,
         )
     return _close(kept, ending, as_json=as_json)
@@ -115,6 +118,7 @@ def resume(
 ) -> int:
     """Continue a run that was interrupted or halted, whose budget was used up, or whose plan is corrected."""
     settings = settings_with(broker, sandbox)
+    seed = prepare_host(settings)
     kept = run_folder.find(settings, run)
     late = take_in_late(kept)
     if not as_json:
@@ -136,7 +140,14 @@ def resume(
     with display(kept.course, as_json=as_json) as shown:
         listener = listen_to_run(shown.listen, wishes, settings)
         ending = resume_run(
-            kept, settings, workers=workers, own_train=own_train, wishes=wishes, listener=listener, warn=_warn
+            kept,
+            settings,
+            workers=workers,
+            own_train=own_train,
+            wishes=wishes,
+            listener=listener,
+            seed=seed,
+            warn=_warn,
         )
     return _close(kept, ending, as_json=as_json)
 
