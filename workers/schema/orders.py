@@ -55,6 +55,18 @@ class Spent(Message):
         return self.input_tokens + self.output_tokens
 
 
+def add_spent(one: Spent, other: Spent) -> Spent:
+    known = one.cost_usd is not None and other.cost_usd is not None
+    return Spent(
+        seconds=one.seconds + other.seconds,
+        turns=one.turns + other.turns,
+        input_tokens=one.input_tokens + other.input_tokens,
+        output_tokens=one.output_tokens + other.output_tokens,
+        cached_tokens=one.cached_tokens + other.cached_tokens,
+        cost_usd=(one.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
+    )
+
+
 class CommandAgent(Message):
     """A shell command that works in the worktree in place of a model: a codemod, a formatter, a script."""
 
@@ -196,6 +208,14 @@ class Setup(Message):
 
 Unattended = Literal["deny", "park"]
 """The answer to a call that needs a person's approval: denied, or the task waits for a person."""
+
+
+class Asset(Message):
+    """One file, by its path below the plan file's folder."""
+
+    path: str
+    sha256: str
+    executable: bool = False
 
 
 class Assets(Message):

@@ -11,9 +11,11 @@ from typing import Annotated
 import typer
 from pydantic import ValidationError
 
-from forgepool.orchestrator.cli.output.progress import display, exit_status, tell_outcome, tell_wanted
+from forgepool.orchestrator.cli.output.progress import display, exit_status, tell_outcome
 from forgepool.orchestrator.cli.output.say import complain, hush, say
+from forgepool.orchestrator.cli.output.standing import tell_wanted
 from forgepool.orchestrator.cli.run.check import preview_plan
+from forgepool.orchestrator.cli.run.options import Json, Run
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import with_budget
 from forgepool.orchestrator.journal.events import Event
@@ -47,8 +49,6 @@ Sandbox = Annotated[
     Wanted | None,
     typer.Option(help="Confinement of commands. auto: the best available. require: bubblewrap, or refuse. off: none."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object; progress goes to standard error.")]
-Run = Annotated[str, typer.Argument(help="The run's name, or its beginning.")]
 
 
 def register(app: typer.Typer) -> None:
