@@ -132,6 +132,10 @@ class AllCommands(CommandGroup):
     The outermost group. Its help has headings and examples; a command's module is imported when the command is chosen.
     """
 
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        # A shell that completes the first word has given none: parsing none would import pydantic.
+        return super().parse_args(ctx, args) if args or not ctx.resilient_parsing else []
+
     def list_commands(self, ctx: Context) -> list[str]:
         return list(_MODULES)
 

@@ -20,14 +20,13 @@ from forgepool.orchestrator.journal.events import Event, RunResumed, RunStarted
 from forgepool.orchestrator.journal.store import Journal, Recorded
 from forgepool.orchestrator.launch import embedded
 from forgepool.orchestrator.launch.embedded import Embedded
-from forgepool.orchestrator.launch.preflight import lacking
+from forgepool.orchestrator.launch.preflight import lacking, refuse_unready
 from forgepool.orchestrator.launch.prerequisites import (
     check_agents,
     check_home,
     check_hub_writable,
     check_sandbox,
     check_transport,
-    refuse_unready,
     unreviewable,
 )
 from forgepool.orchestrator.plan.document import Plan, plan_digest

@@ -21,7 +21,7 @@ from forgepool.orchestrator.decisions.requests import with_budget
 from forgepool.orchestrator.journal.events import Event
 from forgepool.orchestrator.journal.store import JournalBusy, Recorded
 from forgepool.orchestrator.launch.embedded import prepare_host
-from forgepool.orchestrator.launch.prerequisites import refuse_unready
+from forgepool.orchestrator.launch.preflight import refuse_unready
 from forgepool.orchestrator.launch.revision import take_plan
 from forgepool.orchestrator.launch.session import Listener, gate_of, resume_run, start_run, take_in_late
 from forgepool.orchestrator.plan.budget import Budget
