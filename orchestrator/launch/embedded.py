@@ -26,6 +26,7 @@ from forgepool.workers.queue.host import PARENT_DIED, import_needed, serve_posts
 from forgepool.workers.sandbox import tree
 from forgepool.workers.sandbox.own_processes import Fork, Seed, Service, fork_ahead, start_service
 from forgepool.workers.sandbox.scratch import Scratch, scratch, sweep
+from forgepool.workers.schema.orders import compile_all
 from forgepool.workers.schema.settings import Settings, whole_environment
 from forgepool.worktrees.errors import InfrastructureError
 from forgepool.worktrees.git.git import Git, GitOutput
@@ -221,6 +222,7 @@ def prepare_host(settings: Settings, queues: Sequence[Queue] = (ORDERS, CHECKS, 
     """
     if settings.broker_url is not None or threading.active_count() > 1:
         return None
+    compile_all()
     return fork_ahead(partial(import_needed, queues), serve_posts, on_parent_death=PARENT_DIED)
 
 

@@ -170,7 +170,9 @@ def connect(url: str) -> Redis:
     try:
         keepalive = {} if url.startswith("unix://") else _KEEPALIVE
         # The library types this method as if it made its own class.
-        return cast(Redis, Redis.from_url(url, **_DECODING, **_SOCKET_OPTIONS, **keepalive))
+        # Without `driver_info` it would tell its name and version first, which takes as long as the rest together.
+        options = {"driver_info": None, **_DECODING, **_SOCKET_OPTIONS, **keepalive}
+        return cast(Redis, Redis.from_url(url, **options))
     except ValueError as problem:
         raise BrokerRefused(
             f"broker URL '{without_password(url)}' is not usable: {problem}; "

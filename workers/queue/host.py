@@ -39,6 +39,7 @@ from forgepool.workers.sandbox.own_processes import RARE_COLLECTION, Fork, go_on
 from forgepool.workers.sandbox.scratch import scratch
 from forgepool.workers.sandbox.tree import find_abandoned
 from forgepool.workers.schema.logs import log_to_stderr
+from forgepool.workers.schema.orders import compile_all
 from forgepool.workers.schema.settings import Settings, whole_environment
 from forgepool.worktrees.git.objects import close_readers
 
@@ -62,6 +63,7 @@ def import_needed(queues: Iterable[Queue]) -> None:
     gc.set_threshold(*RARE_COLLECTION)
     for name in (*WORKER_MODULES, *(name for queue in queues for name in _NEEDED[queue])):
         importlib.import_module(name)
+    compile_all()
     gc.enable()
 
 

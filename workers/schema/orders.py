@@ -14,12 +14,21 @@ from forgepool.workers.schema.policy_rules import RuleEntry
 
 
 class Message(BaseModel):
-    """A frozen value that is sent to another process as JSON."""
+    """A frozen value that is sent to another process as JSON. It is compiled at its first use, or by `compile_all`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     def encode(self) -> str:
         return self.model_dump_json()
+
+
+def compile_all() -> None:
+    """Compile all messages imported so far: once before a fork, and not once in each of the forked processes."""
+    waiting = Message.__subclasses__()
+    while waiting:
+        model = waiting.pop()
+        waiting += model.__subclasses__()
+        model.model_rebuild()
 
 
 class Limits(Message):
