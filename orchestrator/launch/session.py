@@ -101,7 +101,6 @@ def start_run(
         own_train=own_train,
     )
     kept = run_folder.keep(settings, options, plan)
-    assets = carry_assets(plan, plan_file.parent, hub, kept.folder, run)
     beginning = RunStarted(
         run=run,
         plan_digest=plan_digest(plan),
@@ -111,7 +110,7 @@ def start_run(
         gate_file=has_gate_file,
         sandbox=level,
         gate=gate,
-        assets=assets,
+        assets=carry_assets(plan, plan_file.parent, hub, kept.folder, run),
         base_first=not gate and (has_gate_file or plan.checks != "none"),
     )
     there = [] if again else find_already_there(hub.mirror, tip, plan)

@@ -1,5 +1,5 @@
 """
-Processes of the harness' own, trusted code, which die with the process that started them: services and forks.
+Processes of the harness' own, trusted code, which end with the process that started them: services and forks.
 
 A service (a private Redis, a worker host) keeps the environment it is given, and is stopped by its owner. A fork starts
 with every module its parent has imported: milliseconds, where a new Python costs a second. The forking process must

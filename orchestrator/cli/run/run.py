@@ -130,12 +130,7 @@ def resume(
     state = kept.state()
     if state.finished:
         return _tell_ended(kept, state, as_json=as_json)
-    if kept.plan_file_changed():
-        complain(
-            f"{kept.options.plan_file} has changed since this run began; the run keeps its old plan, "
-            f"stored in {kept.folder / 'plan.json'}",
-            0,
-        )
+    _tell_old_plan(kept)
     wishes = listen_to_ctrl_c()
     with display(kept.course, as_json=as_json) as shown:
         listener = listen_to_run(shown.listen, wishes, settings)
@@ -150,6 +145,15 @@ def resume(
             warn=_warn,
         )
     return _close(kept, ending, as_json=as_json)
+
+
+def _tell_old_plan(kept: run_folder.KeptRun) -> None:
+    if kept.plan_file_changed():
+        complain(
+            f"{kept.options.plan_file} has changed since this run began; the run keeps its old plan, "
+            f"stored in {kept.folder / 'plan.json'}",
+            0,
+        )
 
 
 def _tell_ended(kept: run_folder.KeptRun, state: RunState, *, as_json: bool) -> int:
