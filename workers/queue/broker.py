@@ -69,7 +69,7 @@ class Redis(redis.Redis):
 
 
 _DECODING: Any = {"decode_responses": True, "encoding_errors": "backslashreplace"}
-"""Bytes that are no text stop nobody: they are read as what they are, and fit nothing."""
+"""Bytes that are not text do not stop a reader: they are escaped, and match nothing."""
 _SOCKET_OPTIONS: dict[str, Any] = {
     "socket_timeout": 15,
     "socket_connect_timeout": 5,
