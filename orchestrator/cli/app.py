@@ -2,18 +2,19 @@
 The frame of the command line: its commands, in groups and imported when chosen; failures as one sentence and a status.
 """
 
+import gc
 import os
 import sys
 import time
 from collections.abc import Collection
 from difflib import get_close_matches
 from importlib import import_module
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
 from typer._click import Command, Context, HelpFormatter  # typer carries its own click
 from typer._click.exceptions import NoArgsIsHelpError, NoSuchOption, UsageError  # typer carries its own click
+from typer._click.shell_completion import CompletionItem
 from typer.core import TyperGroup
 
 from forgepool.orchestrator.cli.output.say import complain, hush, say
@@ -72,8 +73,8 @@ GROUPS = {
         "policy": ("policy", "Show and test what agents may do"),
         "sandbox": ("sandbox", "Run a command in the sandbox of agents and checks"),
         "context": ("context", "Show and change how conversations are kept short"),
-        "transcript": ("run.show", "Show the conversation of an agent"),
-        "record": ("run.show", "Print a conversation as a script for the scripted model"),
+        "transcript": ("run.conversation", "Show the conversation of an agent"),
+        "record": ("run.conversation", "Print a conversation as a script for the scripted model"),
     },
     "More hosts": {
         "worker": ("hosts", "Work on this host for runs that share a Redis"),
@@ -85,6 +86,8 @@ GROUPS = {
 }
 """For each heading and command: the module here that registers it, and its line in the help."""
 _MODULES = {name: module for group in GROUPS.values() for name, (module, _) in group.items()}
+_SILENT = ("runs", "status", "events")
+"""The commands that only read journals: none of what they import can log, and logs cost a tenth of their start."""
 _LONGEST_HELP = 200
 
 
@@ -129,6 +132,10 @@ class AllCommands(CommandGroup):
     The outermost group. Its help has headings and examples; a command's module is imported when the command is chosen.
     """
 
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        # A shell that completes the first word has given none: parsing none would import pydantic.
+        return super().parse_args(ctx, args) if args or not ctx.resilient_parsing else []
+
     def list_commands(self, ctx: Context) -> list[str]:
         return list(_MODULES)
 
@@ -138,6 +145,12 @@ class AllCommands(CommandGroup):
             import_module(f"{__package__}.{_MODULES[cmd_name]}").register(part)
             self.commands.update(typer.main.get_group(part).commands)
         return self.commands.get(cmd_name)
+
+    def shell_complete(self, ctx: Context, incomplete: str) -> list[CompletionItem]:
+        """Complete names by the table alone: a shell waits for each answer."""
+        names = {name: words for group in GROUPS.values() for name, (_, words) in group.items()}
+        found = [CompletionItem(name, help=words) for name, words in names.items() if name.startswith(incomplete)]
+        return [*found, *Command.shell_complete(self, ctx, incomplete)]
 
     def _names(self) -> Collection[str]:
         return _MODULES
@@ -192,6 +205,8 @@ app = typer.Typer(
 
 def _tell_version(asked: bool) -> None:
     if asked:
+        from importlib.metadata import version
+
         say(f"forgepool {version('forgepool')}")
         raise typer.Exit
 
@@ -206,9 +221,13 @@ def _forgepool(
     if context.invoked_subcommand is None:
         say(START)
         return
-    from forgepool.workers.schema.logs import log_to_stderr
+    # The command's module is imported by now.
+    gc.freeze()
+    gc.enable()
+    if context.invoked_subcommand not in _SILENT:
+        from forgepool.workers.schema.logs import log_to_stderr
 
-    log_to_stderr()
+        log_to_stderr()
 
 
 def main() -> None:

@@ -10,8 +10,8 @@ import typer
 from forgepool.orchestrator.cli.app import add_group
 from forgepool.orchestrator.cli.output.say import say, say_json
 from forgepool.orchestrator.cli.output.terminal import out, table
-from forgepool.orchestrator.cli.run.requests import ask, find_run_with
-from forgepool.orchestrator.cli.run.run import Run
+from forgepool.orchestrator.cli.run.options import Run, find_run_with
+from forgepool.orchestrator.cli.run.requests import ask
 from forgepool.orchestrator.decisions.reasons import count_of
 from forgepool.orchestrator.decisions.requests import CONVERSING, may_choose_profile
 from forgepool.orchestrator.journal.inbox import PersonRequest

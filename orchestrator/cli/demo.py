@@ -25,9 +25,11 @@ from forgepool.orchestrator.cli.output.say import complain, say
 from forgepool.orchestrator.cli.run.run import listen_to_ctrl_c, listen_to_run
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal.store import Recorded
+from forgepool.orchestrator.launch.embedded import prepare_host
 from forgepool.orchestrator.launch.session import start_run
 from forgepool.orchestrator.run.hub import CannotRun, open_hub, read_plan
 from forgepool.orchestrator.state.run import RunState
+from forgepool.workers.sandbox.own_processes import Seed
 from forgepool.workers.sandbox.run.process import Command, run, shell
 from forgepool.workers.schema.confinement import OPEN
 from forgepool.workers.schema.settings import Settings, programs_folder, put_first_on_path, whole_environment
@@ -64,7 +66,7 @@ def demo(
         settings = settings.model_copy(update={"home": place / "home", "cache": place / "cache"})
     story = _Story(place, settings, temporary=folder is None)
     try:
-        status = _tell(story, plan_file, settings, workers)
+        status = _tell(story, plan_file, settings, workers, seed=prepare_host(settings))
     except KeyboardInterrupt:  # before the run began: nothing is worth keeping
         if folder is None:
             shutil.rmtree(place, ignore_errors=True)
@@ -77,7 +79,7 @@ def demo(
     return status
 
 
-def _tell(story: "_Story", plan_file: Path, settings: Settings, workers: int) -> int:
+def _tell(story: "_Story", plan_file: Path, settings: Settings, workers: int, *, seed: Seed | None) -> int:
     repository = story.place / "inventory"
     say("Twelve tasks on a small Python project. No model, key or network is used: codemods and replayed scripts")
     say("stand in for agents, and a script stands in for the reviewing model.")
@@ -101,6 +103,7 @@ def _tell(story: "_Story", plan_file: Path, settings: Settings, workers: int) ->
             wishes=wishes,
             listener=listen_to_run(killer.listen, wishes, settings),
             programs=programs_folder(),
+            seed=seed,
         )
     state = kept.state()
     # A finished demo removes the folder, so commands are shown without it.

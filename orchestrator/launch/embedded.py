@@ -15,16 +15,18 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
-from forgepool.workers.queue.broker import CHECKS, LANDINGS, ORDERS, REVIEWS, BrokerAway, connect
-from forgepool.workers.queue.host import PARENT_DIED
+from forgepool.workers.queue.broker import CHECKS, LANDINGS, ORDERS, REVIEWS, BrokerAway, Queue, connect
+from forgepool.workers.queue.host import PARENT_DIED, import_needed, serve_posts, worker_environment
 from forgepool.workers.sandbox import tree
-from forgepool.workers.sandbox.own_processes import Service, start_service
+from forgepool.workers.sandbox.own_processes import Fork, Seed, Service, fork_ahead, start_service
 from forgepool.workers.sandbox.scratch import Scratch, scratch, sweep
+from forgepool.workers.schema.orders import compile_all
 from forgepool.workers.schema.settings import Settings, whole_environment
 from forgepool.worktrees.errors import InfrastructureError
 from forgepool.worktrees.git.git import Git, GitOutput
@@ -112,8 +114,10 @@ class Embedded:
     """Batches of candidates checked at once."""
     reviews: int = 0
     """Reviews at once, in a process of their own because they take long; 0: the checks' process reviews too."""
+    seed: Seed | None = None
+    """The process that becomes the first host."""
     redis: Service | None = None
-    host: Service | None = None
+    host: Service | Fork | None = None
     aside: ChildProcesses = field(default_factory=ChildProcesses)
     """Processes of other threads here, which must not be killed as orphans."""
 
@@ -158,7 +162,7 @@ class Embedded:
             self.redis.stop(within_s=5.0)
 
     def _posts(self) -> Iterator[str]:
-        """Yield one Celery worker each, in the form that `workers.queue.host_main` reads."""
+        """Yield one Celery worker each, in the form that `serve_posts` reads."""
         if self.workers:
             yield self._post("orders", (ORDERS,), self.workers)
         # One slot more than the checks use: a landing does not wait for the checks of those behind it.
@@ -199,36 +203,44 @@ class Embedded:
                 time.sleep(0.01)
         raise NoRedis(f"the private Redis did not start; {self.logs / 'redis.log'} says why")
 
-    def _start_host(self) -> Service:
-        return start_service(
-            "workers",
-            [sys.executable, "-m", "forgepool.workers.queue.host_main", *self._posts()],
-            env=whole_environment()
-            | {
-                "FORGEPOOL_BROKER_URL": self.url,
-                "FORGEPOOL_HOME": str(self.settings.home),
-                "FORGEPOOL_CACHE": str(self.settings.cache),
-                "FORGEPOOL_HOST": self.settings.host,
-                "FORGEPOOL_LEASE_TTL_S": str(self.settings.lease_ttl_s),
-                "FORGEPOOL_SANDBOX": self.settings.sandbox,
-                "TMPDIR": str(self.folder),
-            },
-            log=self.logs / "host.log",
-            on_parent_death=PARENT_DIED,
-        )
+    def _start_host(self) -> Service | Fork:
+        settings = self.settings.model_copy(update={"broker_url": self.url})
+        env = {**worker_environment(settings), "TMPDIR": str(self.folder)}
+        posts, log = tuple(self._posts()), self.logs / "host.log"
+        seed, self.seed = self.seed, None
+        if seed is not None and seed.child.running():
+            return seed.begin(posts, env=env, log=log)
+        command = [sys.executable, "-m", "forgepool.workers.queue.host_main", *posts]
+        return start_service("workers", command, env=env, log=log, on_parent_death=PARENT_DIED)
 
 
-def start(settings: Settings, *, logs: Path, workers: int, reviews: int = 0, trials: int = 1) -> Embedded:
+def prepare_host(settings: Settings, queues: Sequence[Queue] = (ORDERS, CHECKS, LANDINGS)) -> Seed | None:
+    """
+    Fork the process that becomes a run's host, which imports at once what messages of these queues need.
+
+    Call it first of all, as `fork_ahead` says. Return None where a shared Redis has its own hosts, or it is too late.
+    """
+    if settings.broker_url is not None or threading.active_count() > 1:
+        return None
+    compile_all()
+    return fork_ahead(partial(import_needed, queues), serve_posts, on_parent_death=PARENT_DIED)
+
+
+def start(
+    settings: Settings, *, logs: Path, workers: int, reviews: int = 0, trials: int = 1, seed: Seed | None = None
+) -> Embedded:
     """
     Start Redis and the worker processes; call it from the main thread.
 
-    `workers` is for orders, `trials` for checks and landings, `reviews` for reviews.
+    `workers` is for orders, `trials` for checks and landings, `reviews` for reviews. `seed` is of `prepare_host`.
 
     Raises:
         NoRedis: there is none to start.
     """
     tree.become_subreaper()
-    parts = Embedded(settings=settings, logs=logs, workers=workers, reviews=reviews, trials=trials, place=scratch())
+    parts = Embedded(
+        settings=settings, logs=logs, workers=workers, reviews=reviews, trials=trials, place=scratch(), seed=seed
+    )
     try:
         parts.mend()
     except BaseException:

@@ -13,10 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from forgepool.orchestrator.plan.document import Plan, Task
-from forgepool.orchestrator.run.hub import Hub
-from forgepool.supervisor.checks.missing import missing
-from forgepool.supervisor.checks.running import CheckPlace
-from forgepool.supervisor.gate.check_entry import examine
+from forgepool.orchestrator.run.hub import CannotRun, Hub
 from forgepool.supervisor.gate.requirements import GATE_FILE
 from forgepool.supervisor.gate_file.document import CheckDefinition, effective_checks
 from forgepool.supervisor.gate_file.reading import read_gate_file
@@ -25,13 +22,42 @@ from forgepool.workers.sandbox.scratch import make_scratch
 from forgepool.workers.schema.orders import CommandAgent
 from forgepool.workers.schema.settings import Settings, search_path
 from forgepool.workers.shell.requirements import Requirement, requirements_of
-from forgepool.worktrees.commits.changes import read_file, tree_paths
+from forgepool.worktrees.commits.changes import FileTooLarge, read_file, tree_paths
 from forgepool.worktrees.git.git import CommitId
 
 RUN = "preflight"
 """The folder, beside those of runs, for the logs of checks that belong to no run."""
 _PATIENCE_S = 3600.0
 _MOST_NAMED = 3
+
+
+def refuse_unready(plan: Plan, hub: Hub) -> bool:
+    """
+    Return whether the target has a gate file of its own.
+
+    Raises:
+        CannotRun: the target is checked out somewhere, or nothing defines which checks must pass.
+    """
+    folder = hub.facts.checked_out.get(plan.target)
+    if folder is not None:
+        raise CannotRun(
+            f"branch {plan.target} is checked out in {folder}, whose files would go stale when changes land; "
+            f"switch that folder to another branch, or give the plan another `target`"
+        )
+    tip = hub.tip_for(plan)
+    hub.mirror.ensure(tip)
+    try:
+        text = read_file(hub.mirror.git, tip, GATE_FILE)
+    except FileTooLarge as problem:
+        raise CannotRun(f"{GATE_FILE} of the target is too large: {problem}") from problem
+    if text is not None:
+        read_gate_file(text.decode(errors="replace"), GATE_FILE)
+    elif plan.checks in (None, ()):
+        raise CannotRun(
+            f"plan {plan.name} has no checks, and {hub.facts.default_branch or 'the target'} has no {GATE_FILE}; "
+            "nothing lands unchecked: add `checks:` to one of them, or write `checks: none` in the plan"
+        )
+    return text is not None
 
 
 def lacking(plan: Plan, hub: Hub, settings: Settings, folder: Path) -> list[str]:
@@ -61,6 +87,11 @@ def lacking_tools(
     wanted: dict[Requirement, list[str]] = defaultdict(list)
     for who, requirement in (*_of_checks(checks), *_of_tasks(tasks)):
         wanted[requirement].append(who)
+    if not wanted:
+        return []
+    from forgepool.supervisor.checks.missing import missing
+    from forgepool.supervisor.checks.running import CheckPlace
+
     with make_scratch() as logs:
         place = CheckPlace(mirror=hub.mirror, settings=settings, logs=logs, stop=lambda: False)
         return [_not_there(one, wanted[one]) for one in missing(tuple(wanted), tip, place)]
@@ -79,6 +110,8 @@ def check_tip(
     """
     Run all checks on a commit, as a run does before it calls a model. Checks remembered as green are not repeated.
     """
+    from forgepool.supervisor.gate.check_entry import examine
+
     now = time.time()
     request = CheckRequest(
         request_id=_name(),

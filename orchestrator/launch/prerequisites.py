@@ -13,9 +13,7 @@ from forgepool.orchestrator.launch import embedded
 from forgepool.orchestrator.plan.document import Plan
 from forgepool.orchestrator.plan.entries import PlanReview
 from forgepool.orchestrator.run import run_folder
-from forgepool.orchestrator.run.hub import CannotRun, Hub
-from forgepool.supervisor.gate.check_entry import GATE_FILE
-from forgepool.supervisor.gate_file.reading import read_gate_file
+from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.workers.agents.families import is_same_model
 from forgepool.workers.llm.routing.open import keys_present
 from forgepool.workers.llm.routing.router import ModelChoice, RoutingQuestion, choose
@@ -30,7 +28,6 @@ from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.orders import AgentSpec, BuiltinAgent, CliAgent, PhaseName
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.tools.config import read_tool_config
-from forgepool.worktrees.commits.changes import FileTooLarge, read_file
 from forgepool.worktrees.errors import InfrastructureError
 from forgepool.worktrees.git.git import CommitId
 from forgepool.worktrees.hub.mirror import Mirror
@@ -47,35 +44,6 @@ _WAYS_OUT = (
 
 class CannotReach(InfrastructureError):
     """Infrastructure stands in the way of a run; one sentence says what to do."""
-
-
-def refuse_unready(plan: Plan, hub: Hub) -> bool:
-    """
-    Return whether the target has a gate file of its own.
-
-    Raises:
-        CannotRun: the target is checked out somewhere, or nothing defines which checks must pass.
-    """
-    folder = hub.facts.checked_out.get(plan.target)
-    if folder is not None:
-        raise CannotRun(
-            f"branch {plan.target} is checked out in {folder}, whose files would go stale when changes land; "
-            f"switch that folder to another branch, or give the plan another `target`"
-        )
-    tip = hub.tip_for(plan)
-    hub.mirror.ensure(tip)
-    try:
-        text = read_file(hub.mirror.git, tip, GATE_FILE)
-    except FileTooLarge as problem:
-        raise CannotRun(f"{GATE_FILE} of the target is too large: {problem}") from problem
-    if text is not None:
-        read_gate_file(text.decode(errors="replace"), GATE_FILE)
-    elif plan.checks in (None, ()):
-        raise CannotRun(
-            f"plan {plan.name} has no checks, and {hub.facts.default_branch or 'the target'} has no {GATE_FILE}; "
-            "nothing lands unchecked: add `checks:` to one of them, or write `checks: none` in the plan"
-        )
-    return text is not None
 
 
 def check_transport(settings: Settings) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import with_blocked
 from forgepool.orchestrator.journal.events import Event, PlanRevised
-from forgepool.orchestrator.launch.prerequisites import refuse_unready
+from forgepool.orchestrator.launch.preflight import refuse_unready
 from forgepool.orchestrator.plan.document import Plan, Task, dump_plan, plan_digest
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun, carry_assets, open_hub, read_plan

@@ -20,14 +20,13 @@ from forgepool.orchestrator.journal.events import Event, RunResumed, RunStarted
 from forgepool.orchestrator.journal.store import Journal, Recorded
 from forgepool.orchestrator.launch import embedded
 from forgepool.orchestrator.launch.embedded import Embedded
-from forgepool.orchestrator.launch.preflight import lacking
+from forgepool.orchestrator.launch.preflight import lacking, refuse_unready
 from forgepool.orchestrator.launch.prerequisites import (
     check_agents,
     check_home,
     check_hub_writable,
     check_sandbox,
     check_transport,
-    refuse_unready,
     unreviewable,
 )
 from forgepool.orchestrator.plan.document import Plan, plan_digest
@@ -43,6 +42,7 @@ from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TERMINAL
 from forgepool.workers.queue.broker import connect, ping, use_broker
+from forgepool.workers.sandbox.own_processes import Seed
 from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.settings import Settings, put_first_on_path
 from forgepool.worktrees.git.git import CommitId, GitFailed
@@ -72,12 +72,13 @@ def start_run(
     wishes: Wishes,
     listener: Listener,
     programs: str = "",
+    seed: Seed | None = None,
     warn: Warn = _unheard,
 ) -> tuple[KeptRun, Ending]:
     """
     Run a plan. Tasks that an earlier run of it has landed are skipped, unless `again` is set.
 
-    `warn` receives a sentence for problems that stop only part of the plan.
+    `seed` is of `prepare_host`. `warn` receives a sentence for problems that stop only part of the plan.
     """
     has_gate_file = refuse_unready(plan, hub)
     gate = gate_of(plan, hub, own_train=own_train)
@@ -100,7 +101,6 @@ def start_run(
         own_train=own_train,
     )
     kept = run_folder.keep(settings, options, plan)
-    assets = carry_assets(plan, plan_file.parent, hub, kept.folder, run)
     beginning = RunStarted(
         run=run,
         plan_digest=plan_digest(plan),
@@ -110,11 +110,11 @@ def start_run(
         gate_file=has_gate_file,
         sandbox=level,
         gate=gate,
-        assets=assets,
+        assets=carry_assets(plan, plan_file.parent, hub, kept.folder, run),
         base_first=not gate and (has_gate_file or plan.checks != "none"),
     )
     there = [] if again else find_already_there(hub.mirror, tip, plan)
-    return kept, _go(kept, hub.mirror, settings, [beginning, *there], wishes, listener)
+    return kept, _go(kept, hub.mirror, settings, [beginning, *there], wishes, listener, seed)
 
 
 def _check_machine(plan: Plan, plan_file: Path, hub: Hub, settings: Settings) -> Level | None:
@@ -168,9 +168,10 @@ def resume_run(
     own_train: bool = False,
     wishes: Wishes,
     listener: Listener,
+    seed: Seed | None = None,
     warn: Warn = _unheard,
 ) -> Ending:
-    """Resume a run where its journal ends."""
+    """Resume a run where its journal ends; `seed` is of `prepare_host`."""
     if kept.options.gate:
         where = f"--repo {kept.options.hub} --target {kept.options.target}"
         raise CannotRun(f"{kept.options.run} is a merge queue, not a run; continue with: forgepool queue serve {where}")
@@ -197,7 +198,7 @@ def resume_run(
         kept = run_folder.with_workers(kept, workers)
     if own_train != kept.options.own_train:
         kept = run_folder.with_options(kept, kept.options.model_copy(update={"own_train": own_train}))
-    return _go(kept, hub.mirror, settings, [beginning], wishes, listener)
+    return _go(kept, hub.mirror, settings, [beginning], wishes, listener, seed)
 
 
 def _left(kept: KeptRun) -> Plan:
@@ -234,6 +235,7 @@ def _go(
     beginning: Sequence[Event],
     wishes: Wishes,
     listener: Listener,
+    seed: Seed | None,
 ) -> Ending:
     journal = Journal(kept.folder)
     try:
@@ -245,7 +247,8 @@ def _go(
         reviewed = (asked or wants_reviews(mirror, CommitId(state.tip))) and not state.gate
         workers, trials = kept.options.workers, kept.options.trials
         reviews = min(workers, _MOST_REVIEWS_AT_ONCE) if reviewed else 0
-        with transport(settings, kept.folder / "logs", workers=workers, reviews=reviews, trials=trials) as (url, parts):
+        slots = {"workers": workers, "reviews": reviews, "trials": trials}
+        with transport(settings, kept.folder / "logs", seed=seed, **slots) as (url, parts):
             link = Link(connect(url), kept.options.run, settings.lease_ttl_s)
             loop = (ThroughLoop if state.gate else Loop)(
                 course=PlanIndex(kept.plan, learn_durations(settings, kept.plan)),
@@ -277,7 +280,7 @@ def begin(state: RunState, journal: Journal, *beginning: Event, listener: Listen
 
 @contextmanager
 def transport(
-    settings: Settings, logs: Path, *, workers: int, reviews: int, trials: int
+    settings: Settings, logs: Path, *, workers: int, reviews: int, trials: int, seed: Seed | None = None
 ) -> Iterator[tuple[str, Embedded | None]]:
     """Use the shared Redis of the settings and yield its URL, or start a private one with our own workers."""
     if settings.broker_url is not None:
@@ -285,7 +288,7 @@ def transport(
         use_broker(settings.broker_url)
         yield settings.broker_url, None
         return
-    parts = embedded.start(settings, logs=logs, workers=workers, reviews=reviews, trials=trials)
+    parts = embedded.start(settings, logs=logs, workers=workers, reviews=reviews, trials=trials, seed=seed)
     try:
         use_broker(parts.url)
         yield parts.url, parts

@@ -28,8 +28,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from forgepool.workers.context.transcript.usage import add_spent
-from forgepool.workers.schema.orders import Limits, Message, Spent
+from forgepool.workers.schema.orders import Limits, Message, Spent, add_spent
 
 _LEAST_SHARE = 20
 """The least share is the cap divided by this."""

@@ -39,6 +39,7 @@ from forgepool.workers.schema.globs import BadGlob, parse
 from forgepool.workers.schema.mistakes import DocumentWrong, Duration, Mistake, Slug
 from forgepool.workers.schema.orders import (
     AgentSpec,
+    Asset,
     BuiltinAgent,
     CliAgent,
     CommandAgent,
@@ -49,7 +50,6 @@ from forgepool.workers.schema.orders import (
     Unattended,
 )
 from forgepool.workers.schema.policy_rules import RuleEntry
-from forgepool.workers.workspace.assets import MOST_BYTES, MOST_FILES, Asset, assets_in
 
 PlanWrong = DocumentWrong
 
@@ -251,6 +251,10 @@ def _agents(reading: PlanReading, written: Iterable[WrittenTask], folder: Path) 
 
 def _assets(reading: PlanReading, folder: Path) -> tuple[Asset, ...]:
     """Return the plan's assets, each once; an unusable one is a mistake at its line."""
+    if not reading.source.assets:
+        return ()
+    from forgepool.workers.workspace.assets import MOST_BYTES, MOST_FILES, assets_in
+
     assets: dict[str, Asset] = {}
     line = reading.document.line(("assets",))
     for at, path in enumerate(reading.source.assets):

@@ -22,12 +22,12 @@ from forgepool.orchestrator.plan.fan_out import (
 )
 from forgepool.supervisor.gate_file.document import ReviewWord, WrittenChecksOrNone
 from forgepool.supervisor.messages import Independence, ReviewPolicy
-from forgepool.workers.policy.document import mistakes_in
 from forgepool.workers.sandbox.network.hosts import BadHost, read_rule
 from forgepool.workers.schema.documents import Located, Version, read_text
 from forgepool.workers.schema.globs import BadGlob
-from forgepool.workers.schema.mistakes import DocumentWrong, Mistake, Slug, nearest, slug
+from forgepool.workers.schema.mistakes import DocumentWrong, Mistake, Slug, Where, nearest, slug
 from forgepool.workers.schema.orders import Limits, Message
+from forgepool.workers.schema.policy_rules import RuleEntry
 
 _MOST_TASKS = 100_000
 
@@ -171,9 +171,15 @@ def check_ids(reading: PlanReading, written: Iterable[WrittenTask]) -> None:
 
 def check_policies(reading: PlanReading) -> None:
     """Check the policy rules, where they are written, with their own examples."""
-    reading.wrong.extend(mistakes_in(reading.document, reading.source.defaults.policy, ("defaults", "policy")))
-    for index, entry in enumerate(reading.source.tasks):
-        reading.wrong.extend(mistakes_in(reading.document, entry.policy, ("tasks", index, "policy")))
+    source = reading.source
+    written: list[tuple[tuple[RuleEntry, ...], Where]] = [(source.defaults.policy, ("defaults", "policy"))]
+    written += [(entry.policy, ("tasks", index, "policy")) for index, entry in enumerate(source.tasks)]
+    if any(rules for rules, _ in written):
+        # It reads shell commands, and so needs much that plans without rules do not.
+        from forgepool.workers.policy.document import mistakes_in
+
+        for rules, where in written:
+            reading.wrong.extend(mistakes_in(reading.document, rules, where))
 
 
 def check_hosts(reading: PlanReading, written: Iterable[WrittenTask]) -> None:

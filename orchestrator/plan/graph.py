@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
-from statistics import median
 from typing import Literal
 
 from forgepool.orchestrator.plan.entries import PlanReading, WrittenTask
@@ -189,6 +188,8 @@ def _after(tasks: Sequence[TaskNeeds]) -> Mapping[str, tuple[str, ...]]:
 def _durations(tasks: Sequence[TaskNeeds], learned: Mapping[str, float]) -> Mapping[str, float]:
     """Return durations as given, else as learned, else the median of the known ones, else 1 s."""
     known = {task.id: learned.get(task.id) if task.duration_s is None else task.duration_s for task in tasks}
+    from statistics import median
+
     usual = median([seconds for seconds in known.values() if seconds is not None] or [1.0])
     return {name: usual if seconds is None else seconds for name, seconds in known.items()}
 

@@ -13,9 +13,6 @@ from forgepool.supervisor.gate_file.reading import read_gate_file
 from forgepool.workers.schema.documents import read
 from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.settings import Settings
-from forgepool.workers.workspace.assets import AssetsChanged, copy_assets, publish_assets
-from forgepool.workers.workspace.checkpoints import transcripts
-from forgepool.workers.workspace.workspace import TRANSCRIPT, attempt_logs
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file, tree_paths
 from forgepool.worktrees.errors import UserError
 from forgepool.worktrees.git.git import CommitId, GitFailed
@@ -134,6 +131,8 @@ def carry_assets(plan: Plan, source: Path | None, hub: Hub, folder: Path, run: s
     Raises:
         CannotRun: a file has changed since the plan was read, or the hub does not keep them.
     """
+    from forgepool.workers.workspace.assets import AssetsChanged, copy_assets, publish_assets
+
     kept = folder / "assets"
     try:
         if source is not None:
@@ -150,6 +149,9 @@ def bring_home(mirror: Mirror, run: str, folder: Path) -> None:
     Raises:
         GitFailed: the hub could not be asked.
     """
+    from forgepool.workers.workspace.checkpoints import transcripts
+    from forgepool.workers.workspace.workspace import TRANSCRIPT, attempt_logs
+
     for task, attempt, text in transcripts(mirror, run):
         place = attempt_logs(folder, task, attempt) / TRANSCRIPT
         if not place.exists():

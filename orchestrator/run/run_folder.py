@@ -4,8 +4,6 @@ The runs of this host: a folder each, with the plan as it was when the run began
 
 import hashlib
 import json
-import secrets
-import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -115,6 +113,8 @@ class NoSuchRun(UserError):
 
 def new_run_id(plan_name: str) -> str:
     """`<plan>-<date>-<time>-<4 hex digits>`: sorts by time within a plan, and may stand in a git ref."""
+    import secrets
+
     return f"{plan_name[:40]}-{time.strftime('%m%d-%H%M%S')}-{secrets.token_hex(2)}"
 
 
@@ -203,6 +203,8 @@ _RUNS_LOOKED_AT = 5
 
 def learn_durations(settings: Settings, plan: Plan) -> dict[str, float]:
     """Median seconds of each task's finished orders over the last five runs of plans of this name."""
+    import statistics
+
     if all(task.duration_s is not None for task in plan.tasks):
         return {}
     folder = settings.home / "runs"

@@ -9,14 +9,13 @@ and inputs of the checks it uses are part of its own.
 import hashlib
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from forgepool.supervisor.checks.lines import line_of
+from forgepool.supervisor.checks.lines import line_of, match_inputs
 from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages import Certificate
 from forgepool.workers.schema.confinement import Level
-from forgepool.workers.schema.globs import parse
 from forgepool.workers.schema.settings import inherit_environment
 from forgepool.workers.workspace.dependencies import environment_fingerprint
 from forgepool.worktrees.git.git import Git, TreeId
@@ -52,16 +51,6 @@ class Inputs:
             listed = self.git.run("ls-tree", "-r", "-z", "--full-tree", self.tree).stdout.split(b"\0")[:-1]
             self._listed.extend((os.fsdecode(record.partition(b"\t")[2]), record) for record in listed)
         return self._listed
-
-
-def match_inputs(check: CheckDefinition, checks: Sequence[CheckDefinition]) -> Callable[[str], bool] | None:
-    """Which paths are among the inputs of a check; None where all are."""
-    line = line_of(check, checks)
-    if not all(each.paths for each in line):
-        return None
-    mine = [parse(glob) for each in line for glob in (*each.paths, *(cached.key for cached in each.cache))]
-    anybodys = [parse(glob) for each in checks for glob in (*each.paths, *each.elsewhere)]
-    return lambda path: any(glob.matches(path) for glob in mine) or not any(glob.matches(path) for glob in anybodys)
 
 
 def definition_digest(check: CheckDefinition, checks: Sequence[CheckDefinition]) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import inf
 
 from forgepool.supervisor.gate_file.document import CheckDefinition
+from forgepool.workers.schema.globs import parse
 
 Cost = Callable[[CheckDefinition], float | None]
 """Seconds that a check took when it was last run; None where that is not known."""
@@ -72,3 +73,13 @@ def _begins(way: tuple[CheckDefinition, ...], beginning: tuple[CheckDefinition, 
 def _seconds(check: CheckDefinition, cost: Cost) -> float:
     known = cost(check) if check.cost_s is None else check.cost_s
     return inf if known is None else known
+
+
+def match_inputs(check: CheckDefinition, checks: Sequence[CheckDefinition]) -> Callable[[str], bool] | None:
+    """Which paths are among the inputs of a check; None where all are."""
+    line = line_of(check, checks)
+    if not all(each.paths for each in line):
+        return None
+    mine = [parse(glob) for each in line for glob in (*each.paths, *(cached.key for cached in each.cache))]
+    anybodys = [parse(glob) for each in checks for glob in (*each.paths, *each.elsewhere)]
+    return lambda path: any(glob.matches(path) for glob in mine) or not any(glob.matches(path) for glob in anybodys)

@@ -5,14 +5,15 @@ It is a guess about where to look, and never evidence: what lands has a certific
 """
 
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
-from forgepool.supervisor.checks.certificates import match_inputs
-from forgepool.supervisor.gate.requirements import GATE_FILE
+from forgepool.supervisor.checks.lines import match_inputs
 from forgepool.supervisor.gate_file.document import CheckDefinition, apply_scopes, effective_checks, voting
 from forgepool.supervisor.gate_file.reading import read_gate_file
 from forgepool.workers.schema.mistakes import DocumentWrong
-from forgepool.worktrees.commits.changes import FileTooLarge, find_at, read_file
-from forgepool.worktrees.git.git import CommitId, Git, GitFailed
+
+if TYPE_CHECKING:
+    from forgepool.worktrees.git.git import Git
 
 MOST_PATHS = 2000
 """An entry that changes more paths counts as changing everything: the question costs more than it may save."""
@@ -56,22 +57,30 @@ ONE_LANE = Lanes()
 class TargetLanes:
     """The lanes of a target as it moves; its gate file is read again when it has another content."""
 
-    def __init__(self, git: Git, plan_checks: Sequence[CheckDefinition]) -> None:
+    def __init__(self, git: "Git", plan_checks: Sequence[CheckDefinition]) -> None:
         self._git = git
         self._plan_checks = plan_checks
         self._tip, self._content, self._lanes = "", "", ONE_LANE
 
     def at(self, tip: str) -> Lanes:
         """At a tip that is not here yet, or whose gate file cannot be read, there is one."""
+        from forgepool.worktrees.commits.changes import FileTooLarge
+        from forgepool.worktrees.git.git import GitFailed
+
         if tip != self._tip:
             self._tip = tip
             try:
-                self._read(CommitId(tip))
+                self._read(tip)
             except (GitFailed, DocumentWrong, FileTooLarge):
                 self._content, self._lanes = "", ONE_LANE
         return self._lanes
 
-    def _read(self, tip: CommitId) -> None:
+    def _read(self, at: str) -> None:
+        from forgepool.supervisor.gate.requirements import GATE_FILE
+        from forgepool.worktrees.commits.changes import find_at, read_file
+        from forgepool.worktrees.git.git import CommitId
+
+        tip = CommitId(at)
         found = find_at(self._git, tip, GATE_FILE).get(GATE_FILE)
         if found is None or found.kind != "file":
             self._content, self._lanes = "", ONE_LANE

@@ -17,11 +17,11 @@ from forgepool.supervisor.gate_file.document import (
     apply_scopes,
     definitions,
 )
-from forgepool.workers.policy.document import mistakes_in
 from forgepool.workers.sandbox.network.hosts import BadHost, read_rule
 from forgepool.workers.schema.documents import Located, Version, read, validate
 from forgepool.workers.schema.globs import BadGlob, parse
 from forgepool.workers.schema.mistakes import DocumentWrong, Mistake, nearest
+from forgepool.workers.schema.policy_rules import RuleEntry
 
 
 def unknown(names: Sequence[str], scopes: Scopes) -> Iterator[tuple[str, str]]:
@@ -74,7 +74,7 @@ def read_gate_file(text: str, name: str = "forgepool.yaml") -> GateFile:
     wrong = (
         *check_mistakes(document, source.checks),
         *(Mistake(_line(document, check, "uses"), said) for check, said in unknown_uses(checks)),
-        *mistakes_in(document, source.policy, ("policy",)),
+        *_policy_mistakes(document, source.policy),
         *_scans_wrong(document, source.scans),
         *_scopes_wrong(document, source.scopes),
         *(
@@ -172,6 +172,14 @@ def _way_back(name: str, uses: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]
                 seen.add(used)
                 waiting.append((*way, used))
     return ()
+
+
+def _policy_mistakes(document: Located, rules: Sequence[RuleEntry]) -> list[Mistake]:
+    if not rules:
+        return []
+    from forgepool.workers.policy.document import mistakes_in
+
+    return mistakes_in(document, rules, ("policy",))
 
 
 def _host_wrong(host: str) -> str | None:

@@ -17,8 +17,7 @@ from forgepool.supervisor.findings import ReviewFinding
 from forgepool.supervisor.review.brief import ReviewBrief
 from forgepool.supervisor.review.conversation import Position, ReviewConversation, ReviewSite, conversing
 from forgepool.supervisor.review.panel import Panel
-from forgepool.workers.context.transcript.usage import add_spent
-from forgepool.workers.schema.orders import Limits, Spent
+from forgepool.workers.schema.orders import Limits, Spent, add_spent
 
 _NEAR = 5
 """Lines between two findings that are taken for one and the same."""

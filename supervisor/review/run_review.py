@@ -29,7 +29,7 @@ from forgepool.supervisor.review.wave import compose_landed, shrinkage
 from forgepool.workers.agents.families import are_apart
 from forgepool.workers.context.profiles.registry import UnknownProfile
 from forgepool.workers.context.transcript.entries import TranscriptWrong, read_transcript
-from forgepool.workers.context.transcript.usage import Meter, add_spent
+from forgepool.workers.context.transcript.usage import Meter
 from forgepool.workers.context.view.live import choose_profile as chosen_profile
 from forgepool.workers.llm.provider import ModelFailed
 from forgepool.workers.llm.routing.open import keys_of
@@ -43,7 +43,7 @@ from forgepool.workers.sandbox.layers import NoSandbox
 from forgepool.workers.sandbox.sandbox_profile import Shelter, private
 from forgepool.workers.schema.logs import hider
 from forgepool.workers.schema.mistakes import DocumentWrong
-from forgepool.workers.schema.orders import Limits, Spent
+from forgepool.workers.schema.orders import Limits, Spent, add_spent
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.tools.workplace import ToolRefused, Workplace
 from forgepool.worktrees.checkouts.checkout import Checkout, Unusable, lease_checkout

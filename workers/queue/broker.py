@@ -10,13 +10,14 @@ after the visibility timeout, and one popped by a dying connection never. So the
 a second delivery of the same id does nothing.
 """
 
+import gc
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, cast
 
 import redis
 from celery import Celery
-from celery.signals import worker_process_shutdown
+from celery.signals import worker_before_create_process, worker_process_shutdown
 from kombu.exceptions import OperationalError
 from redis.connection import DefaultParser
 from redis.exceptions import OutOfMemoryError, ReadOnlyError, TryAgainError
@@ -68,7 +69,7 @@ class Redis(redis.Redis):
 
 
 _DECODING: Any = {"decode_responses": True, "encoding_errors": "backslashreplace"}
-"""Bytes that are not text are read as escapes instead of raising an error; such a value then fits nothing."""
+"""Bytes that are not text do not stop a reader: they are escaped, and match nothing."""
 _SOCKET_OPTIONS: dict[str, Any] = {
     "socket_timeout": 15,
     "socket_connect_timeout": 5,
@@ -129,9 +130,33 @@ def use_broker(url: str) -> None:
         app.conf.broker_transport_options = _TRANSPORT_OPTIONS | _KEEPALIVE
 
 
-def run_at_process_end(call: Callable[[], None]) -> None:
-    """Have the call made by each process of a worker's pool when it ends."""
-    worker_process_shutdown.connect(lambda **_: call(), weak=False)
+WORKER_MODULES = (
+    *("celery.apps.worker", "celery.concurrency.prefork", "celery.worker.autoscale", "celery.worker.components"),
+    *("celery.worker.consumer", "kombu.transport.redis", "forgepool.workers.order.entry", "forgepool.supervisor.entry"),
+)
+"""The modules that every worker needs, and imports by itself only when it starts."""
+
+
+def serve_queues(queues: Sequence[Queue], concurrency: int, *, name: str, at_process_end: Callable[[], None]) -> None:
+    """
+    Serve messages of these queues in `concurrency` processes, until SIGTERM.
+
+    Each process makes the call `at_process_end`.
+    """
+    # What is here stays. Unfrozen, each process' collector would write into it, and so copy the pages that all share.
+    worker_before_create_process.connect(lambda **_: gc.freeze(), weak=False)
+    worker_process_shutdown.connect(lambda **_: at_process_end(), weak=False)
+    # Not by `worker_main`: the command line behind it imports a hundred modules more.
+    app.Worker(
+        queues=queues,
+        concurrency=concurrency,
+        hostname=name,
+        pool_cls="prefork",
+        loglevel="WARNING",
+        without_gossip=True,
+        without_mingle=True,
+        without_heartbeat=True,
+    ).start()
 
 
 def connect(url: str) -> Redis:
@@ -145,7 +170,9 @@ def connect(url: str) -> Redis:
     try:
         keepalive = {} if url.startswith("unix://") else _KEEPALIVE
         # The library types this method as if it made its own class.
-        return cast(Redis, Redis.from_url(url, **_DECODING, **_SOCKET_OPTIONS, **keepalive))
+        # Without `driver_info` it would tell its name and version first, which takes as long as the rest together.
+        options = {"driver_info": None, **_DECODING, **_SOCKET_OPTIONS, **keepalive}
+        return cast(Redis, Redis.from_url(url, **options))
     except ValueError as problem:
         raise BrokerRefused(
             f"broker URL '{without_password(url)}' is not usable: {problem}; "

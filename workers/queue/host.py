@@ -27,11 +27,11 @@ from forgepool.workers.queue.broker import (
     LANDINGS,
     ORDERS,
     REVIEWS,
+    WORKER_MODULES,
     BrokerAway,
     Queue,
-    app,
     connect,
-    run_at_process_end,
+    serve_queues,
     use_broker,
 )
 from forgepool.workers.sandbox import tree
@@ -39,6 +39,7 @@ from forgepool.workers.sandbox.own_processes import RARE_COLLECTION, Fork, go_on
 from forgepool.workers.sandbox.scratch import scratch
 from forgepool.workers.sandbox.tree import find_abandoned
 from forgepool.workers.schema.logs import log_to_stderr
+from forgepool.workers.schema.orders import compile_all
 from forgepool.workers.schema.settings import Settings, whole_environment
 from forgepool.worktrees.git.objects import close_readers
 
@@ -60,9 +61,9 @@ def import_needed(queues: Iterable[Queue]) -> None:
     # What is imported stays: the collector would look through it again and again, and find nothing.
     gc.disable()
     gc.set_threshold(*RARE_COLLECTION)
-    for queue in queues:
-        for name in _NEEDED[queue]:
-            importlib.import_module(name)
+    for name in (*WORKER_MODULES, *(name for queue in queues for name in _NEEDED[queue])):
+        importlib.import_module(name)
+    compile_all()
     gc.enable()
 
 
@@ -71,20 +72,8 @@ def work(queues: tuple[Queue, ...], concurrency: int) -> None:
     settings = Settings()
     log_to_stderr()
     use_broker(settings.broker_url or "")
-    run_at_process_end(close_readers)
-    app.worker_main(
-        [
-            "worker",
-            f"--queues={','.join(queues)}",
-            f"--concurrency={concurrency}",
-            "--pool=prefork",
-            "--loglevel=WARNING",
-            "--without-gossip",
-            "--without-mingle",
-            "--without-heartbeat",
-            f"--hostname=forgepool-{'-'.join(queues)}@{settings.host}",
-        ]
-    )
+    name = f"forgepool-{'-'.join(queues)}@{settings.host}"
+    serve_queues(queues, concurrency, name=name, at_process_end=close_readers)
 
 
 log = structlog.get_logger()
@@ -116,6 +105,16 @@ def serve(posts: Sequence[WorkerPost], settings: Settings) -> int:
         log.warning("left_over.killed", pids=left_over)
         tree.kill_tree(left_over)
     return _Watch(posts, settings).run()
+
+
+def serve_posts(words: Sequence[str]) -> int:
+    """Run a worker for each `QUEUES=CONCURRENCY=LOG`, by the settings of the environment. Return the exit status."""
+    log_to_stderr()
+    posts = []
+    for word in words:
+        queues, concurrency, log = word.split("=", 2)
+        posts.append(WorkerPost(queues=tuple(queues.split(",")), concurrency=int(concurrency), log=Path(log)))
+    return serve(posts, Settings())
 
 
 class _Worker:

@@ -1,17 +1,20 @@
 """
-Processes of the harness' own, trusted code, which die with the process that started them: services and forks.
+Processes of the harness' own, trusted code, which end with the process that started them: services and forks.
 
 A service (a private Redis, a worker host) keeps the environment it is given, and is stopped by its owner. A fork starts
 with every module its parent has imported: milliseconds, where a new Python costs a second. The forking process must
 have only one thread: what other threads hold at the fork stays locked for ever.
 """
 
+import atexit
 import gc
+import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -34,6 +37,7 @@ os.execv(sys.argv[3], sys.argv[3:])
 """
 
 
+_LOOK_S = 0.01
 RARE_COLLECTION = (20_000, 20, 100)
 """Thresholds of the garbage collector for processes that import much and keep it: a tenth of their time was its own."""
 
@@ -131,6 +135,71 @@ class Fork:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
+    def stop(self, *, within_s: float, first: int = SIGTERM) -> None:
+        """Ask it to end, wait, then kill it. Returns when it is gone."""
+        self.signal(first)
+        give_up = time.monotonic() + within_s
+        while self.running() and time.monotonic() < give_up:
+            time.sleep(_LOOK_S)
+        self.signal(SIGKILL)
+        while self.running():
+            time.sleep(_LOOK_S)
+
+
+@dataclass(slots=True)
+class Seed:
+    """A child forked by `fork_ahead`, which waits for what it is to do."""
+
+    child: Fork
+    _tell: int
+    _is_begun: bool = False
+
+    def discard(self) -> None:
+        """End the child, unless it was let begin."""
+        if not self._is_begun:
+            self.child.stop(within_s=0)
+
+    def begin(self, words: Sequence[str], *, env: Mapping[str, str], log: Path) -> Fork:
+        """Let it work on these words with this environment, appending its output to `log`."""
+        log.parent.mkdir(parents=True, exist_ok=True)
+        self._is_begun = True
+        with suppress(BrokenPipeError), open(self._tell, "w") as told:  # noqa: PTH123 - a descriptor
+            json.dump({"words": [*words], "env": {**env}, "log": str(log)}, told)
+        return self.child
+
+
+def fork_ahead(
+    ready: Callable[[], None], work: Callable[[Sequence[str]], int], *, on_parent_death: int = SIGKILL
+) -> Seed:
+    """
+    Fork a child that calls `ready` and then waits for `Seed.begin`; it exits with the status that `work` returns.
+
+    Call it before the process has threads and open files. The child gets `on_parent_death` when this process ends. A
+    child that was not let begin ends with it, too.
+    """
+    listen, tell = os.pipe()
+
+    def become_new() -> int:
+        os.close(tell)
+        os.setsid()
+        _begin_as_new(os.environ.copy(), Path(os.devnull))
+        ready()
+        with open(listen, "rb") as told:  # noqa: PTH123 - a descriptor
+            text = told.read()
+        if not text:
+            return 0
+        asked = json.loads(text)
+        _begin_as_new(asked["env"], Path(asked["log"]))
+        die_with_parent(by=on_parent_death)
+        return work(asked["words"])
+
+    gc.freeze()
+    pid = _fork(become_new)
+    os.close(listen)
+    seed = Seed(Fork(pid), tell)
+    atexit.register(seed.discard)
+    return seed
+
 
 def go_on_beside(work: Callable[[], None], *, env: Mapping[str, str], log: Path) -> Fork:
     """
@@ -140,6 +209,7 @@ def go_on_beside(work: Callable[[], None], *, env: Mapping[str, str], log: Path)
     """
 
     def become_new() -> int:
+        os.setsid()
         _begin_as_new(env, log)
         try:
             work()
@@ -173,7 +243,6 @@ def _fork(work: Callable[[], int]) -> int:
 
 
 def _begin_as_new(env: Mapping[str, str], log: Path) -> None:
-    os.setsid()
     with Path(os.devnull).open("rb") as nothing, log.open("ab") as output:
         os.dup2(nothing.fileno(), 0)
         os.dup2(output.fileno(), 1)

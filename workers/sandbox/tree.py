@@ -108,13 +108,14 @@ def become_subreaper() -> bool:
     return _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def die_with_parent(parent: int | None = None) -> bool:
+def die_with_parent(parent: int | None = None, *, by: int = signal.SIGKILL) -> bool:
     """
-    Have this process killed when the thread that started it ends. False where the system cannot.
+    Have this process killed, or sent the signal `by`, when the thread that started it ends. False where the system
+    cannot.
 
     Pass the parent's pid when it is known: a parent that died before the call is then noticed.
     """
-    done = _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    done = _prctl(_PR_SET_PDEATHSIG, by)
     if parent is not None and os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
     return done

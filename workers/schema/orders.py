@@ -14,12 +14,21 @@ from forgepool.workers.schema.policy_rules import RuleEntry
 
 
 class Message(BaseModel):
-    """A frozen value that is sent to another process as JSON."""
+    """A frozen value that is sent to another process as JSON. It is compiled at its first use, or by `compile_all`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     def encode(self) -> str:
         return self.model_dump_json()
+
+
+def compile_all() -> None:
+    """Compile all messages imported so far: once before a fork, and not once in each of the forked processes."""
+    waiting = Message.__subclasses__()
+    while waiting:
+        model = waiting.pop()
+        waiting += model.__subclasses__()
+        model.model_rebuild()
 
 
 class Limits(Message):
@@ -53,6 +62,18 @@ class Spent(Message):
     @property
     def tokens(self) -> int:
         return self.input_tokens + self.output_tokens
+
+
+def add_spent(one: Spent, other: Spent) -> Spent:
+    known = one.cost_usd is not None and other.cost_usd is not None
+    return Spent(
+        seconds=one.seconds + other.seconds,
+        turns=one.turns + other.turns,
+        input_tokens=one.input_tokens + other.input_tokens,
+        output_tokens=one.output_tokens + other.output_tokens,
+        cached_tokens=one.cached_tokens + other.cached_tokens,
+        cost_usd=(one.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
+    )
 
 
 class CommandAgent(Message):
@@ -196,6 +217,14 @@ class Setup(Message):
 
 Unattended = Literal["deny", "park"]
 """The answer to a call that needs a person's approval: denied, or the task waits for a person."""
+
+
+class Asset(Message):
+    """One file, by its path below the plan file's folder."""
+
+    path: str
+    sha256: str
+    executable: bool = False
 
 
 class Assets(Message):

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from forgepool.workers.sandbox.scratch import make_scratch
-from forgepool.workers.schema.orders import Assets, Message
+from forgepool.workers.schema.orders import Asset, Assets
 from forgepool.workers.workspace.refs import assets_ref
 from forgepool.worktrees.commits.candidate import write_commit
 from forgepool.worktrees.git.git import CommitId, TreeId
@@ -23,14 +23,6 @@ from forgepool.worktrees.hub.push import Pushed, RefUpdate, Stale
 VARIABLE = "FORGEPOOL_ASSETS"
 MOST_BYTES = 50_000_000
 MOST_FILES = 2_000
-
-
-class Asset(Message):
-    """One file, by its path below the plan file's folder."""
-
-    path: str
-    sha256: str
-    executable: bool = False
 
 
 class AssetsChanged(Exception):

@@ -16,17 +16,17 @@ from rich.live import Live
 from rich.text import Text
 
 from forgepool.orchestrator.cli.output.say import printable, say, say_json
-from forgepool.orchestrator.cli.output.terminal import out, print_table, table
+from forgepool.orchestrator.cli.output.standing import tally, tell_table, tell_use
+from forgepool.orchestrator.cli.output.terminal import out, table
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.post_merge import where_to_look
 from forgepool.orchestrator.decisions.queue.delegation import why_held_up
 from forgepool.orchestrator.decisions.reasons import count_of
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded
-from forgepool.orchestrator.reports.costs import bill_words, budget_words, usd_words
 from forgepool.orchestrator.reports.event_text import answer_with, sentence, shorten_list, telling_lines
 from forgepool.orchestrator.reports.leftovers import mirror_of, refs_left
-from forgepool.orchestrator.reports.status import Standing, TaskStanding, Waits, standing
+from forgepool.orchestrator.reports.status import Waits, standing
 from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TERMINAL, Phase
@@ -215,60 +215,3 @@ def _tell_leftovers(kept: KeptRun, state: RunState, settings: Settings) -> None:
         refs = count_of(sum(map(len, found.values())), "ref")
         tasks = shorten_list(list(found))
         say(f"kept:        {refs} in the hub, the work of {tasks}; `forgepool clean` lists what is kept")
-
-
-def tally(now: Standing) -> str:
-    """Count outcomes: `3 of 7 landed, 2 had no changes, 1 already there`."""
-    count = Counter(task.phase for task in now.tasks)
-    unchanged = f", {count['no_changes']} had no changes" if count["no_changes"] else ""
-    there = f", {count['already_there']} already there" if count["already_there"] else ""
-    return f"{count['landed']} of {len(now.tasks)} landed{unchanged}{there}"
-
-
-def tell_table(now: Standing) -> None:
-    """Print the table of tasks; columns on models appear only if any were used."""
-    by_models = now.used.counts
-    columns = ("task", "attempts", "outcome", "commit", "seconds", *(("tokens", "USD") if by_models else ()), "why")
-    print_table(columns, [_row(task, by_models=by_models) for task in now.tasks])
-
-
-def tell_use(now: Standing) -> None:
-    """Print open questions, models and budget, in lines that can be copied."""
-    tell_wanted(now)
-    for held in now.whole.review.held if now.whole is not None and now.whole.tasks else ():
-        say(f"integration review found: {held}")
-    if said := bill_words(now.used):
-        say(f"models: {said}")
-    for line in budget_words(now.budget):
-        say(f"budget: {line}")
-
-
-def tell_wanted(now: Standing) -> None:
-    """Print what each waiting task needs from a person, with the commands."""
-    for task in now.tasks:
-        if task.question:
-            say(f"{task.task} asks: {task.question}\n    {answer_with(now.run, task.task)}")
-        elif task.wanted:
-            say(f"{task.task} waits for a person: {task.detail}")
-
-
-def _row(task: TaskStanding, *, by_models: bool) -> tuple[str, ...]:
-    used = task.used
-    cost = "unknown" if used.cost_usd is None else usd_words(used.cost_usd)
-    spent = (f"{used.input_tokens + used.output_tokens:,}", cost) if used.counts else ("", "")
-    return (
-        task.task,
-        str(task.attempts),
-        task.phase.replace("_", " "),
-        (task.commit or "")[:12],
-        "" if task.seconds is None else f"{task.seconds:.1f}",
-        *(spent if by_models else ()),
-        _why(task),
-    )
-
-
-def _why(task: TaskStanding) -> str:
-    """Return the reason in a row; commands to copy are printed below the table."""
-    if task.question:
-        return f"asks: {task.question}"
-    return "waits for a person's approval, see below" if task.wanted == "review" else task.detail

@@ -17,6 +17,7 @@ from forgepool.orchestrator.cli.run.run import Broker, Sandbox, listen_to_ctrl_c
 from forgepool.orchestrator.decisions.plan_index import PeoplesReview
 from forgepool.orchestrator.journal.queue_rules import BadFreeze, GateRules, refuse_endless
 from forgepool.orchestrator.journal.store import Recorded
+from forgepool.orchestrator.launch.embedded import prepare_host
 from forgepool.orchestrator.merge_queue.bot.service import EVERY_S, Connection, bot_beside
 from forgepool.orchestrator.merge_queue.forges.protocol import LABEL
 from forgepool.orchestrator.merge_queue.http_server import api_beside
@@ -28,6 +29,7 @@ from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.loop import Wishes
 from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.run import RunState
+from forgepool.workers.queue.broker import CHECKS, LANDINGS
 from forgepool.worktrees.errors import UserError
 from forgepool.worktrees.hub.pre_receive import CannotProtect
 from forgepool.worktrees.hub.protect import Protection, protection, unprotect
@@ -94,6 +96,7 @@ def serve(
     The checks come from each branch's own forgepool.yaml. After a restart the queue continues where it stopped.
     """
     settings, targets = settings_with(broker, sandbox), target or ["main"]
+    seed = prepare_host(settings, (CHECKS, LANDINGS))
     _refuse_together(targets, {"--http": http, "--forge": forge})
     rules = _rules(freeze or (), freeze_zone, most_of_one)
     opened = posts(repo, targets, settings, _stays_shut)
@@ -108,7 +111,7 @@ def serve(
     wishes = listen_to_ctrl_c()
     say(_opening(targets, stands[0].hub.facts.url))
     told = listen_to_run(partial(_tell, _column(targets)), wishes, settings)
-    kept = keep(stands, settings, wishes=wishes, listener=told, left=partial(_left, targets), beside=beside)
+    kept = keep(stands, settings, wishes=wishes, listener=told, left=partial(_left, targets), beside=beside, seed=seed)
     return max(2 if is_any_shut else 0, *(_close(one, wishes, alone=len(kept) == 1) for one in kept))
 
 

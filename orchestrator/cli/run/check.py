@@ -16,8 +16,7 @@ from forgepool.orchestrator.cli.output.say import complain, printable, say, say_
 from forgepool.orchestrator.cli.output.terminal import print_table
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.post_merge import where_to_look
-from forgepool.orchestrator.launch.preflight import check_tip, lacking
-from forgepool.orchestrator.launch.prerequisites import refuse_unready
+from forgepool.orchestrator.launch.preflight import check_tip, lacking, refuse_unready
 from forgepool.orchestrator.plan.document import Plan
 from forgepool.orchestrator.plan.overlap import NOTHING, find_shared_files
 from forgepool.orchestrator.plan.readiness import preview

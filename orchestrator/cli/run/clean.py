@@ -9,7 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from forgepool.orchestrator.cli.output.say import complain, say, say_json
 from forgepool.orchestrator.cli.output.terminal import out, table
-from forgepool.orchestrator.cli.run.run import Json
+from forgepool.orchestrator.cli.run.options import Json
 from forgepool.orchestrator.decisions.reasons import count_of
 from forgepool.orchestrator.reports.event_text import shorten_list
 from forgepool.orchestrator.reports.leftovers import Leftover, list_ended_runs, mirror_of, refs_left, remove_refs

@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from forgepool.orchestrator.cli.output.say import printable, say
-from forgepool.orchestrator.cli.run.run import Run, resume, tell_changes
+from forgepool.orchestrator.cli.run.options import Run, Task, find_run_with
+from forgepool.orchestrator.cli.run.run import resume, tell_changes
 from forgepool.orchestrator.decisions import post_merge
 from forgepool.orchestrator.decisions.queue.submissions import entry_name
 from forgepool.orchestrator.decisions.requests import grant_request, why_not_approve, why_not_reject
@@ -20,7 +21,6 @@ from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions
 from forgepool.orchestrator.state.run import RunState, branch_of
 from forgepool.workers.schema.settings import Settings
 
-Task = Annotated[str, typer.Argument(help="A task of the plan.")]
 NoResume = Annotated[
     bool, typer.Option("--no-resume", help="Only record it; continue the run later with `forgepool resume`.")
 ]
@@ -190,15 +190,6 @@ def check_text(text: str, what: str) -> None:
         text.encode()
     except UnicodeEncodeError as problem:
         raise CannotRun(f"{what} is not UTF-8; give it as UTF-8 text") from problem
-
-
-def find_run_with(run: str, task: str | None) -> KeptRun:
-    """Find the run, and check that it has the task. Raises CannotRun."""
-    kept = run_folder.find(Settings(), run)
-    if task is not None and task not in kept.course.tasks:
-        known = ", ".join(list(kept.course.tasks)[:10])
-        raise CannotRun(f"run {kept.options.run} has no task '{task}'; it has: {known}")
-    return kept
 
 
 def login_name() -> str:

@@ -11,14 +11,17 @@ from typing import Annotated
 import typer
 from pydantic import ValidationError
 
-from forgepool.orchestrator.cli.output.progress import display, exit_status, tell_outcome, tell_wanted
+from forgepool.orchestrator.cli.output.progress import display, exit_status, tell_outcome
 from forgepool.orchestrator.cli.output.say import complain, hush, say
+from forgepool.orchestrator.cli.output.standing import tell_wanted
 from forgepool.orchestrator.cli.run.check import preview_plan
+from forgepool.orchestrator.cli.run.options import Json, Run
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import with_budget
 from forgepool.orchestrator.journal.events import Event
 from forgepool.orchestrator.journal.store import JournalBusy, Recorded
-from forgepool.orchestrator.launch.prerequisites import refuse_unready
+from forgepool.orchestrator.launch.embedded import prepare_host
+from forgepool.orchestrator.launch.preflight import refuse_unready
 from forgepool.orchestrator.launch.revision import take_plan
 from forgepool.orchestrator.launch.session import Listener, gate_of, resume_run, start_run, take_in_late
 from forgepool.orchestrator.plan.budget import Budget
@@ -46,8 +49,6 @@ Sandbox = Annotated[
     Wanted | None,
     typer.Option(help="Confinement of commands. auto: the best available. require: bubblewrap, or refuse. off: none."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object; progress goes to standard error.")]
-Run = Annotated[str, typer.Argument(help="The run's name, or its beginning.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -71,6 +72,7 @@ def run(
 ) -> int:
     """Run a plan. Each task ends with a landed commit, or with the reason why there is none."""
     settings = settings_with(broker, sandbox)
+    seed = None if dry_run else prepare_host(settings)
     hub = open_hub(repo, settings)
     read = read_plan(plan, hub)
     refuse_unready(read, hub)
@@ -90,6 +92,7 @@ def run(
             again=again,
             wishes=wishes,
             listener=listen_to_run(shown.listen, wishes, settings),
+            seed=seed,
             warn=_warn,
         )
     return _close(kept, ending, as_json=as_json)
@@ -115,6 +118,7 @@ def resume(
 ) -> int:
     """Continue a run that was interrupted or halted, whose budget was used up, or whose plan is corrected."""
     settings = settings_with(broker, sandbox)
+    seed = prepare_host(settings)
     kept = run_folder.find(settings, run)
     late = take_in_late(kept)
     if not as_json:
@@ -126,19 +130,30 @@ def resume(
     state = kept.state()
     if state.finished:
         return _tell_ended(kept, state, as_json=as_json)
+    _tell_old_plan(kept)
+    wishes = listen_to_ctrl_c()
+    with display(kept.course, as_json=as_json) as shown:
+        listener = listen_to_run(shown.listen, wishes, settings)
+        ending = resume_run(
+            kept,
+            settings,
+            workers=workers,
+            own_train=own_train,
+            wishes=wishes,
+            listener=listener,
+            seed=seed,
+            warn=_warn,
+        )
+    return _close(kept, ending, as_json=as_json)
+
+
+def _tell_old_plan(kept: run_folder.KeptRun) -> None:
     if kept.plan_file_changed():
         complain(
             f"{kept.options.plan_file} has changed since this run began; the run keeps its old plan, "
             f"stored in {kept.folder / 'plan.json'}",
             0,
         )
-    wishes = listen_to_ctrl_c()
-    with display(kept.course, as_json=as_json) as shown:
-        listener = listen_to_run(shown.listen, wishes, settings)
-        ending = resume_run(
-            kept, settings, workers=workers, own_train=own_train, wishes=wishes, listener=listener, warn=_warn
-        )
-    return _close(kept, ending, as_json=as_json)
 
 
 def _tell_ended(kept: run_folder.KeptRun, state: RunState, *, as_json: bool) -> int:

@@ -25,6 +25,7 @@ from forgepool.orchestrator.state.run import RunState
 from forgepool.supervisor.gate.requirements import GATE_FILE
 from forgepool.supervisor.gate_file.reading import read_gate_file
 from forgepool.workers.queue.broker import connect
+from forgepool.workers.sandbox.own_processes import Seed
 from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.settings import Settings
@@ -128,9 +129,11 @@ def serve(
     listener: Listener,
     left: Leave,
     beside: Sequence[Beside] = (),
+    seed: Seed | None = None,
 ) -> list[KeptRun]:
     """
-    Serve the queues, all of one hub, until a person stops them. The services `beside` belong to the first.
+    Serve the queues, all of one hub, until a person stops them. The services `beside` belong to the first. `seed` is of
+    `prepare_host`.
 
     Nothing starts unless all can be served. An unforeseen exception ends only its own queue, is passed to `left`, and
     is raised when the others have ended. Raises JournalBusy where this home serves one of them already.
@@ -147,7 +150,8 @@ def serve(
         kept = [_keep_folder(settings, name, post) for name, post in zip(names, stands, strict=True)]
         begun = [_begin_queue(*one, level, listener) for one in zip(kept, stands, journals, strict=True)]
         logs = kept[0].folder / "logs"
-        broker, parts = held.enter_context(transport(settings, logs, workers=0, reviews=1, trials=stands[0].trials))
+        slots = {"workers": 0, "reviews": 1, "trials": stands[0].trials}
+        broker, parts = held.enter_context(transport(settings, logs, seed=seed, **slots))
         loops = _loops(begun, broker, parts, settings, wishes, listener)
         mirror = mirror_aside(stands[0].hub.mirror, parts.aside if parts is not None else ChildProcesses())
         for serves in beside:

@@ -63,14 +63,35 @@ def test_the_help_names_no_command_that_is_not_there() -> None:
     assert set(group.commands) == set(group.list_commands(context))
 
 
-def test_a_command_imports_what_it_needs_when_it_is_chosen() -> None:
-    """Counts modules, not seconds; a thousand more are imported for a run."""
-    count = "import sys; from forgepool.orchestrator.cli import main\ntry: main()\nfinally: print(len(sys.modules))"
-    counts = {}
-    for argv in ("--version", "--help"):
-        command = [sys.executable, "-c", count, *argv.split()]
-        counts[argv] = int(subprocess.run(command, capture_output=True, text=True).stdout.splitlines()[-1])
-    assert max(counts.values()) < 260, counts
+_COMPLETING = {"_FORGEPOOL_COMPLETE": "complete_bash", "COMP_WORDS": "forgepool sta", "COMP_CWORD": "1"}
+_LOGGED = {"structlog", "ssl", "asyncio"}
+_HEAVY = {"celery", "redis", "anthropic", "openai", *_LOGGED}
+
+
+@pytest.mark.parametrize(
+    ("argv", "env", "most"),
+    [
+        ("--version", {}, 230),
+        ("--help", {}, 180),
+        ("", _COMPLETING, 180),
+        ("runs", {}, 450),
+        ("status run-of-nobody", {}, 450),
+        ("events run-of-nobody", {}, 450),
+        ("check plan.yaml", {}, 560),
+    ],
+)
+def test_a_command_imports_only_what_it_needs(argv: str, env: dict[str, str], most: int, tmp_path: Path) -> None:
+    """Counts modules, not seconds; more than a thousand are imported for a run."""
+    count = (
+        "import sys; from forgepool.orchestrator.cli import main\ntry: main()\n"
+        "finally: print(len(sys.modules), *sys.modules, file=sys.stderr)"
+    )
+    home = {"FORGEPOOL_HOME": str(tmp_path / "home"), "FORGEPOOL_CACHE": str(tmp_path / "cache")}
+    command = [sys.executable, "-c", count, *argv.split()]
+    ended = subprocess.run(command, cwd=tmp_path, env={**_PLAIN, **home, **env}, capture_output=True, text=True)
+    number, *names = ended.stderr.splitlines()[-1].split()
+    assert int(number) <= most
+    assert not (_HEAVY - _LOGGED if argv.startswith("check") else _HEAVY).intersection(names)
 
 
 def test_a_group_alone_shows_its_help_and_is_wrong_usage() -> None:

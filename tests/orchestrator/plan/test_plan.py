@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forgepool.orchestrator.plan import document as orchestrator_plan
 from forgepool.orchestrator.plan.budget import Budget
 from forgepool.orchestrator.plan.document import (
     Plan,
@@ -26,6 +25,7 @@ from forgepool.orchestrator.plan.fan_out import CannotFanOut, TaskEntry, for_eac
 from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.workers.schema.globs import parse
 from forgepool.workers.schema.orders import BuiltinAgent, CliAgent, CommandAgent, Limits, ScriptedAgent
+from forgepool.workers.workspace import assets as plan_assets
 from forgepool.workers.workspace.assets import AssetsChanged, assets_in, copy_assets
 
 HEAD = "version: 1\nname: p\ndefaults: {agent: {command: make}}\ntasks:\n"
@@ -621,7 +621,7 @@ def test_assets_have_a_limit(limit: str, most: int, said: str, tmp_path: Path, m
         (tmp_path / name).write_text("a\n")
     text = HEAD.replace("name: p\n", "name: p\nassets: [a, b, c]\n") + "  - {id: one}\n"
     assert len(parse_plan(text, "plan.yaml", tmp_path, lambda: TREE).assets) == 3
-    monkeypatch.setattr(orchestrator_plan, limit, most)
+    monkeypatch.setattr(plan_assets, limit, most)
     with pytest.raises(PlanWrong) as caught:
         parse_plan(text, "plan.yaml", tmp_path, lambda: TREE)
     assert [each.removeprefix("plan.yaml:").lstrip() for each in caught.value.mistakes] == [said]

@@ -23,7 +23,7 @@ from plans import (
     verdict,
 )
 
-from forgepool.orchestrator.cli.output.progress import tell_wanted
+from forgepool.orchestrator.cli.output.standing import tell_wanted
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded

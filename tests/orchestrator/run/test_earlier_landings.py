@@ -8,8 +8,7 @@ from plans import course, task
 
 from forgepool.orchestrator.plan.document import Task
 from forgepool.orchestrator.run.recovery import find_already_there, work_of
-from forgepool.workers.schema.orders import CliAgent, CommandAgent
-from forgepool.workers.workspace.assets import Asset
+from forgepool.workers.schema.orders import Asset, CliAgent, CommandAgent
 from forgepool.worktrees.commits.candidate import WORK
 from forgepool.worktrees.hub.mirror import Mirror, open_mirror
 

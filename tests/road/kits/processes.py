@@ -65,16 +65,17 @@ def _role(pid: int, seen: dict[int, tuple[int, tuple[str, ...]]]) -> Role:
     parent, argv = seen[pid]
     if Path(argv[0].split(" ")[0]).name == "redis-server":
         return "redis"
+    # A worker is forked from its host, and a run's first host from the run: they go by the same words.
+    roles: tuple[Role, ...] = ("orchestrator", "host", "main", "child", "working")
     match argv[1:4]:
         case ("-m", "forgepool.orchestrator", "worker" | "supervisor") | ("-m", "forgepool.workers.queue.host_main", _):
-            # A worker is forked from its host, and goes by the same words.
-            above = sum(1 for one in _ancestors(parent, seen) if seen[one][1] == argv)
-            roles: tuple[Role, ...] = ("host", "main", "child", "working")
-            return roles[min(above, 3)]
+            roles = roles[1:]
         case ("-m", "forgepool.orchestrator", _):
-            return "orchestrator"
+            pass
         case _:
             return "other"
+    above = sum(1 for one in _ancestors(parent, seen) if seen[one][1] == argv)
+    return roles[min(above, len(roles) - 1)]
 
 
 def _ancestors(pid: int, seen: dict[int, tuple[int, tuple[str, ...]]]) -> Iterator[int]:

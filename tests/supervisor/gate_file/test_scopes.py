@@ -3,7 +3,7 @@
 import pytest
 from gates import Gate, check
 
-from forgepool.supervisor.checks.certificates import match_inputs
+from forgepool.supervisor.checks.lines import match_inputs
 from forgepool.supervisor.gate.affected_checks import Lanes, TargetLanes
 from forgepool.supervisor.gate.requirements import demands_of
 from forgepool.supervisor.gate_file.document import CheckDefinition, NotConfigured

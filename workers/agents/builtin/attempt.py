@@ -42,12 +42,12 @@ from forgepool.workers.context.transcript.entries import (
 )
 from forgepool.workers.context.transcript.exchanges import exchanges
 from forgepool.workers.context.transcript.summary import summarise_entries, synthetic_plan
-from forgepool.workers.context.transcript.usage import Meter, add_spent, to_spent
+from forgepool.workers.context.transcript.usage import Meter, to_spent
 from forgepool.workers.context.view.archive import Archive
 from forgepool.workers.context.view.live import ADVISORY, Context, in_force
 from forgepool.workers.llm.messages import Text, user
 from forgepool.workers.llm.provider import ModelFailed
-from forgepool.workers.schema.orders import PhaseName
+from forgepool.workers.schema.orders import PhaseName, add_spent
 from forgepool.workers.tools.endings import COMPACT, FINISH
 from forgepool.workers.tools.files.text_file import read_text, show_text
 from forgepool.workers.tools.workplace import ToolRefused, Workplace

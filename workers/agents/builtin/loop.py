@@ -23,11 +23,11 @@ from forgepool.workers.context.transcript.entries import (
 )
 from forgepool.workers.context.transcript.entries import QuestionTried as TriedEntry
 from forgepool.workers.context.transcript.loop_detection import find_exploration_end, stuck, warning, was_warned
-from forgepool.workers.context.transcript.usage import Meter, Price, add_spent, to_spent
+from forgepool.workers.context.transcript.usage import Meter, Price, to_spent
 from forgepool.workers.context.view.live import Context
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, Usage, user
 from forgepool.workers.llm.provider import LlmEvent, ModelFailed, ModelRequest, Provider, ProviderTry, Trouble
-from forgepool.workers.schema.orders import PhaseName
+from forgepool.workers.schema.orders import PhaseName, add_spent
 from forgepool.workers.tools.tool import Ends, Finish, PersonAsked, Planned, Queued, Tool, ToolAnswer, carry_out
 from forgepool.workers.tools.workplace import Workplace
 from forgepool.workers.workspace.checkpoints import Keeper

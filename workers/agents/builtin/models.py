@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from forgepool.workers.agents.builtin.prompts import TaskWords
 from forgepool.workers.agents.families import families_of
 from forgepool.workers.context.edits.state import SummaryQuestion, SummaryReply, nobody
-from forgepool.workers.context.transcript.usage import Meter, Price, add_spent, sum_usages, to_spent
+from forgepool.workers.context.transcript.usage import Meter, Price, sum_usages, to_spent
 from forgepool.workers.context.view.live import Before
 from forgepool.workers.llm.messages import Text, Turn, Usage, user
 from forgepool.workers.llm.provider import LlmEvent, ModelFailed, ModelRequest, Provider, ProviderTry
@@ -22,7 +22,7 @@ from forgepool.workers.llm.routing.chain import ModelChain, Patience
 from forgepool.workers.llm.routing.open import open_models
 from forgepool.workers.llm.routing.table import Table
 from forgepool.workers.llm.scripted import MODEL, ScriptedModel
-from forgepool.workers.schema.orders import BuiltinAgent, PhaseName, WorkOrder
+from forgepool.workers.schema.orders import BuiltinAgent, PhaseName, WorkOrder, add_spent
 from forgepool.workers.schema.settings import Settings
 
 _SCRIPTED_WINDOW = 200_000

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from forgepool.workers.context.transcript.entries import Entry, Noted, QuestionTried, Rebuilt, Resumed, TurnSaid
 from forgepool.workers.llm.messages import Opaque, Part, Text, ToolCall, ToolResult, Turn, Usage
 from forgepool.workers.llm.provider import ModelRequest
-from forgepool.workers.schema.orders import Limits, Spent
+from forgepool.workers.schema.orders import Limits, Spent, add_spent
 
 Price = Callable[[int, int], float | None]
 """Returns the most that so many input and output tokens can cost, in USD; None where the price is unknown."""
@@ -107,18 +107,6 @@ def to_spent(usage: Usage) -> Spent:
         output_tokens=usage.output_tokens,
         cached_tokens=usage.cached_tokens,
         cost_usd=usage.cost_usd,
-    )
-
-
-def add_spent(one: Spent, other: Spent) -> Spent:
-    known = one.cost_usd is not None and other.cost_usd is not None
-    return Spent(
-        seconds=one.seconds + other.seconds,
-        turns=one.turns + other.turns,
-        input_tokens=one.input_tokens + other.input_tokens,
-        output_tokens=one.output_tokens + other.output_tokens,
-        cached_tokens=one.cached_tokens + other.cached_tokens,
-        cost_usd=(one.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
     )
 
 
