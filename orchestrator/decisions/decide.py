@@ -71,11 +71,11 @@ def decide(
 
 
 def _ended(course: PlanIndex, state: RunState) -> list[Event]:
-    if course.serving or not all(task.phase in TERMINAL for task in state.tasks.values()):
+    if course.serving or not state.all_ended:
         return []
     if post_merge.is_check_due(course, state) or post_merge.is_review_due(course, state):
         return []
-    landed, unchanged, there = (len(state.in_phase(one)) for one in ("landed", "no_changes", "already_there"))
+    landed, unchanged, there = (state.count(one) for one in ("landed", "no_changes", "already_there"))
     lacking = len(state.tasks) - landed - unchanged - there
     return [RunEnded(landed=landed, not_landed=lacking, unchanged=unchanged, already_there=there)]
 
@@ -102,7 +102,8 @@ def _decided(course: PlanIndex, state: RunState) -> Sequence[Event]:
 def _settled(course: PlanIndex, state: RunState) -> list[Event]:
     """Decide on answers: retry, fail, ask a person, or go on to the landing."""
     events: list[Event] = []
-    for task in state.tasks.values():
+    asking = state.in_phase("queued", "answered", "reviewing", "reviewed")
+    for task in state.phases.in_order([*asking, *state.phases.pending_again()]):
         match task.phase:
             case "pending" | "queued" if task.troubles >= MOST_TROUBLES:
                 events.append(TaskParked(task=task.id, question=_trouble_question(task)))
@@ -146,7 +147,9 @@ def _trouble_question(task: TaskState) -> str:
 
 def _blocked(course: PlanIndex, state: RunState) -> list[Event]:
     """Pending tasks that need what will not be done, and at once all that need them."""
-    hopeless = {task.id for task in state.tasks.values() if task.phase in TERMINAL - DONE}
+    if not course.frontier(state).doomed:
+        return []
+    hopeless = {task.id for task in state.in_phase(*(TERMINAL - DONE))}
     waiting = [one for one in course.graph.after_all(hopeless) if state.tasks[one].phase == "pending"]
     events: list[Event] = []
     for task_id in waiting:

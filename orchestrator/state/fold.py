@@ -97,7 +97,7 @@ def resume_run(state: RunState, event: e.RunResumed, at: float) -> None:
 
 
 def end_run(state: RunState) -> None:
-    if any(task.phase not in TERMINAL for task in state.tasks.values()):
+    if not state.all_ended:
         raise IllegalStep("a run does not end while a task may still go on")
     if state.wave.message is not None and state.wave.tasks:
         raise IllegalStep("a run does not end while its target is checked")
@@ -117,10 +117,10 @@ def revise_plan(state: RunState, event: e.PlanRevised, at: float) -> None:
     for task in (state.step(one, "blocked") for one in event.reopened):
         reopen(task, at)
     known = state.removed | state.tasks
-    state.tasks = {one: known.get(one) or TaskState(id=one) for one in event.tasks}
+    state.replace_tasks({one: known.get(one) or TaskState(id=one) for one in event.tasks})
     state.removed = {one: task for one, task in known.items() if one not in state.tasks}
     state.plan_digest, state.assets = event.plan_digest, event.assets
-    state.finished = state.finished and all(task.phase in TERMINAL for task in state.tasks.values())
+    state.finished = state.finished and state.all_ended
     state.train.note_moved_tip()
     settle_phases(state, at)
 

@@ -254,7 +254,7 @@ def submit_entry(state: RunState, event: e.EntrySubmitted, at: float) -> None:
     """Another commit under the name of one that has not landed takes its place, with a new word on everything."""
     task = state.tasks.get(event.task)
     if task is None:
-        task = state.tasks[event.task] = TaskState(id=event.task)
+        task = state.add_task(event.task)
     if task.phase in ("landed", "landing") or task.landing_in_doubt:
         raise IllegalStep(f"'{event.task}' is {task.phase}; what is submitted under its name needs another")
     if event.revision != task.attempt + 1:
