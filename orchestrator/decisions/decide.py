@@ -64,7 +64,7 @@ def decide(
     if not draining:
         asked = task_reviews.next_reviews(course, state, now, review_slots)
         # Both reserve of one budget, so orders are decided on when what reviews take of it is in the state.
-        started = [*at_gate, *(asked or _orders(course, state, now, order_slots))]
+        started = [*at_gate, *(asked or _orders(course, state, now, order_slots, check_slots))]
         if started:
             return started
     return _ended(course, state) or [*halt_for_base(course, state)]
@@ -80,8 +80,8 @@ def _ended(course: PlanIndex, state: RunState) -> list[Event]:
     return [RunEnded(landed=landed, not_landed=lacking, unchanged=unchanged, already_there=there)]
 
 
-def _orders(course: PlanIndex, state: RunState, now: float, slots: int) -> Sequence[Event]:
-    return [] if course.serving else next_orders(course, state, now, slots)
+def _orders(course: PlanIndex, state: RunState, now: float, slots: int, check_slots: int) -> Sequence[Event]:
+    return [] if course.serving else next_orders(course, state, now, slots, check_slots)
 
 
 def _decided(course: PlanIndex, state: RunState) -> Sequence[Event]:

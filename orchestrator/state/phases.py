@@ -34,9 +34,9 @@ class Phases:
         self._put(task)
         task.entered = self._move
 
-    def of(self, phases: Iterable[Phase]) -> list[TaskState]:
-        found = [task for phase in phases for task in self._by_phase[phase].values()]
-        return self.in_order(found)
+    def each(self, *phases: Phase) -> Iterator[TaskState]:
+        """Yield the tasks in these phases, in no order."""
+        return (task for phase in phases for task in self._by_phase[phase].values())
 
     def in_order(self, tasks: Iterable[TaskState]) -> list[TaskState]:
         return sorted(tasks, key=lambda task: self._place[task.id])

@@ -94,7 +94,9 @@ class RunState:
 
     def outstanding(self) -> dict[str, Outstanding]:
         """Return, by message id, the messages whose answers are due."""
-        owed = {one.message_id: one for task in self._asked() for one in task.messages}
+        asked = (task.review.message for task in self.phases.each(*MAY_BE_REVIEWED))
+        orders = (task.message for task in self.phases.each("running"))
+        owed = {one.message_id: one for one in (*orders, *asked) if one is not None}
         of_waves = (one for one in (self.wave.message, self.wave_review.review.message) if one is not None)
         return owed | {one.message_id: one for one in (*self.train.messages(), *of_waves)}
 
@@ -128,7 +130,7 @@ class RunState:
 
     def in_phase(self, *phases: Phase) -> list[TaskState]:
         """Return the tasks in these phases, in the plan's order."""
-        return self.phases.of(phases)
+        return self.phases.in_order(self.phases.each(*phases))
 
     def count(self, *phases: Phase) -> int:
         return self.phases.count(phases)
@@ -147,14 +149,10 @@ class RunState:
         landed = list(takewhile(lambda task: task.landed_at > number, self.phases.latest("landed")))
         return sorted(self.phases.in_order(landed), key=lambda task: task.landed_at)
 
-    def task_of(self, message_id: str) -> TaskState | None:
-        """The task whose answer is awaited under this message id."""
-        owed = ((task, one) for task in self._asked() for one in task.messages)
-        return next((task for task, one in owed if one.message_id == message_id), None)
-
-    def _asked(self) -> list[TaskState]:
-        """Return the tasks that may wait for an answer to a message of their own."""
-        return self.in_phase("running", *MAY_BE_REVIEWED)
+    def task_of(self, order_id: str) -> TaskState | None:
+        """The task whose attempt under way is this order."""
+        owed = (task for task in self.phases.each("running") if task.message is not None)
+        return next((task for task in owed if task.message and task.message.message_id == order_id), None)
 
     def step(self, task_id: str, *allowed: Phase) -> TaskState:
         task = self.tasks.get(task_id)
