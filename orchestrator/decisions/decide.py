@@ -14,7 +14,7 @@ from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.post_merge import halt_for_base
 from forgepool.orchestrator.decisions.queue.delegation import delegate_queued, settle_replies
 from forgepool.orchestrator.decisions.queue.intake import back_in_line, withdrawn
-from forgepool.orchestrator.decisions.reasons import again_or_stop, reason_of_work
+from forgepool.orchestrator.decisions.reasons import again_or_stop, reason_of_work, stop_asking
 from forgepool.orchestrator.decisions.requests import restore_approved
 from forgepool.orchestrator.decisions.start_orders import next_orders, out_of_budget, park_for_budget
 from forgepool.orchestrator.journal.events import (
@@ -94,6 +94,7 @@ def _decided(course: PlanIndex, state: RunState) -> Sequence[Event]:
         or _blocked(course, state)
         or out_of_budget(course, state)
         or task_reviews.out_of_budget_for_review(course, state)
+        or stop_asking(state)
         or post_merge.give_up_check(state)
         or post_merge.give_up_review(course, state)
     )

@@ -26,7 +26,10 @@ _ROUNDED_USD = 1e-5
 
 
 def next_orders(course: PlanIndex, state: RunState, now: float, slots: int, check_slots: int) -> list[OrderSent]:
-    free = slots - state.count("running")
+    running, streak = state.count("running"), state.streaks.get("order")
+    if streak is not None and streak.is_open:
+        slots = 0 if streak.is_pausing(now) else 1
+    free = slots - running
     if free <= 0 or state.halted or _is_gate_full(state, check_slots):
         return []
     able = _Able(course, state, now, find_tasks_held_by_base(course, state))

@@ -16,6 +16,7 @@ from forgepool.orchestrator.journal.queue_rules import GateRules
 from forgepool.orchestrator.plan.budget import Budget, Use
 from forgepool.orchestrator.state.phases import Phases
 from forgepool.orchestrator.state.post_merge import WaveReviewState, WaveState
+from forgepool.orchestrator.state.streaks import Asked, TroubleStreak
 from forgepool.orchestrator.state.task import (
     MAY_BE_REVIEWED,
     TERMINAL,
@@ -72,6 +73,8 @@ class RunState:
     halted_by_infrastructure: bool = False
     halted_by_review: bool = False
     """The integration review halted it; a person's approval reopens the gate."""
+    streaks: dict[Asked, TroubleStreak] = field(default_factory=dict)
+    """By kind of message, the infrastructure mistake that its last answers told of."""
     finished: bool = False
     number: int = 0
     at: float = 0.0
@@ -153,6 +156,15 @@ class RunState:
         """The task whose attempt under way is this order."""
         owed = (task for task in self.phases.each("running") if task.message is not None)
         return next((task for task in owed if task.message and task.message.message_id == order_id), None)
+
+    def note_trouble(self, kind: Asked, tasks: Iterable[str], detail: str, at: float) -> None:
+        self.streaks.setdefault(kind, TroubleStreak()).note(tasks, detail, at)
+
+    def end_streak(self, kind: Asked) -> None:
+        """Infrastructure works again, or a person says that it does: what had stopped for it goes on."""
+        streak = self.streaks.pop(kind, None)
+        if streak is not None and streak.stopped and streak.stopped == self.halted:
+            self.halted, self.halted_by_infrastructure = "", False
 
     def step(self, task_id: str, *allowed: Phase) -> TaskState:
         task = self.tasks.get(task_id)

@@ -27,12 +27,12 @@ class Outstanding:
     issued_at: float
 
 
-_LONGEST_PAUSE_S = 60.0
+LONGEST_PAUSE_S = 60.0
 
 
 def pause_s(times: int) -> float:
     """Seconds to wait after so many failures in a row: doubled each time, up to a minute."""
-    return min(_LONGEST_PAUSE_S, 0.5 * 2.0 ** min(times, 10))
+    return min(LONGEST_PAUSE_S, 0.5 * 2.0 ** min(times, 10))
 
 
 def is_pausing(not_before: float, now: float) -> bool:
@@ -40,7 +40,7 @@ def is_pausing(not_before: float, now: float) -> bool:
     Tell whether a pause after failures goes on. A pause longer than any possible one is over: the clock was set back
     since.
     """
-    return now < not_before <= now + _LONGEST_PAUSE_S
+    return now < not_before <= now + LONGEST_PAUSE_S
 
 
 MOST_REVIEWS = 4

@@ -39,7 +39,10 @@ def answer_check(state: RunState, event: e.CheckAnswered, at: float) -> None:
         task.verdict, task.reviewed = result, task.reviewed or result.reviewed
         _told(state, task, result, at)
     if result.verdict == "infrastructure":
+        state.note_trouble("check", trial.car, result.detail, at)
         _take_apart(state, trial.car, at)
+    else:
+        state.end_streak("check")
     if result.verdict == "apart":
         state.train.apart.add(result.about)
     if result.verdict == "stale" and (result.about or event.task) in trial.spec:
