@@ -50,11 +50,12 @@ bench: $(READY)
 	$(BIN)/python benchmarks/road.py
 	$(BIN)/python benchmarks/agent_overhead.py
 	$(BIN)/python benchmarks/git_door.py
+	$(BIN)/python benchmarks/loop.py
 	$(BIN)/python benchmarks/sandbox.py
 	$(BIN)/python benchmarks/context.py build
 	$(BIN)/python benchmarks/context.py day23
 	$(BIN)/python benchmarks/gate.py
-	$(BIN)/python benchmarks/review.py
+	$(BIN)/python benchmarks/queue/review.py
 	$(BIN)/python benchmarks/queue/merge_queue.py --seeds 101-103
 	$(BIN)/python benchmarks/queue/landing.py
 

@@ -108,8 +108,14 @@ def _holding(course: PlanIndex, state: RunState, task: TaskState, paths: tuple[s
     if not paths:
         return []
     touched = Globs.exactly(paths)
+    by_plan = course.graph.find_writers(touched)
     others = (one for one in state.in_phase(*IN_FLIGHT) if one.id != task.id)
-    return [one for one in others if (held := course.lock(one)) is not None and held.meets(touched)]
+    return [one for one in others if one.id in by_plan or (one.extra and _holds_beyond(course, one, touched))]
+
+
+def _holds_beyond(course: PlanIndex, task: TaskState, touched: Globs) -> bool:
+    held = course.lock(task)
+    return held is not None and held.meets(touched)
 
 
 def _waits_on(course: PlanIndex, state: RunState, task: TaskState, wanted: TaskState) -> bool:

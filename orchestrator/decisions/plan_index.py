@@ -4,7 +4,7 @@ A plan as decisions see it: indexed once, asked often.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import ClassVar, Literal
 
 from forgepool.orchestrator.journal.events import EntrySubmitted
@@ -115,10 +115,7 @@ class PlanIndex:
     def lock(self, task: TaskState) -> Globs | None:
         """Return the lock of a task in flight: its declared globs, and the paths it touched or was granted."""
         declared = self.declared[task.id]
-        if not task.extra:
-            return declared
-        extra = Globs.exactly(task.extra)
-        return extra if declared is None else declared | extra
+        return declared if not task.extra else _with_exactly(declared, task.extra)
 
     def touches(self, task: TaskState) -> Globs:
         """Return the known changes of an interrupted task, and the paths it holds next."""
@@ -146,6 +143,13 @@ class PlanIndex:
 
     def ledger(self, state: RunState) -> BudgetLedger:
         return BudgetLedger.of(self.budget(state), state.uses())
+
+
+@lru_cache(maxsize=4096)
+def _with_exactly(declared: Globs | None, extra: tuple[str, ...]) -> Globs:
+    """Return a lock with these paths. It is asked for at every decision while its task is in flight."""
+    exact = Globs.exactly(extra)
+    return exact if declared is None else declared | exact
 
 
 _NOTHING = CommandAgent(run="true")

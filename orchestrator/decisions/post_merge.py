@@ -77,7 +77,7 @@ def list_landed_since(state: RunState) -> tuple[str, ...]:
 
 def list_landed_after(state: RunState, number: int) -> tuple[str, ...]:
     """Tasks that have landed after the event of that number, in their order."""
-    return tuple(task.id for task in state.landed_after(number))
+    return tuple(task.id for task in state.find_landed(after=number))
 
 
 def landings_of(wave: WaveState) -> str:

@@ -225,7 +225,7 @@ def find_resumable_attempt(course: PlanIndex, state: RunState, task: TaskState) 
     if task.interrupted is None or task.id not in course.conversing:
         return None
     touches = course.touches(task)
-    since = (one.result for one in state.landed_after(task.based_at) if one.result)
+    since = (one.result for one in state.find_landed(after=task.based_at) if one.result)
     changed = any(touches.covers(path) for result in since for path in result.paths)
     return None if changed else task.interrupted
 

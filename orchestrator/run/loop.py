@@ -110,7 +110,7 @@ class Loop:
     _at: float = 0.0
     """The time of these."""
     _together: bool = False
-    """What is recorded now is kept with what follows from it."""
+    """Events recorded now are kept with those that follow from them."""
     _lanes: TargetLanes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -173,7 +173,7 @@ class Loop:
 
     @contextmanager
     def _one_commit(self) -> Iterator[None]:
-        """What is recorded in the block is kept later, by `keep` or with what is recorded after it."""
+        """Put events recorded in the block off to the next commit."""
         self._together = True
         try:
             yield

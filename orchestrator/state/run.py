@@ -1,8 +1,8 @@
 """
 The state of a run or a queue, as `fold.apply` computes it from events.
 
-Derived facts (which tasks are ready, what is in flight) are computed when they are asked for, or kept up with what they
-follow from (`Phases`), and never written by an event.
+Derived facts (which tasks are ready, what is in flight) are no part of an event. They are computed on request, or kept
+up with the tasks (`Phases`).
 """
 
 import re
@@ -146,10 +146,10 @@ class RunState:
         """Name the tasks that satisfy what needs them. The set changes with the next event."""
         return self.phases.done
 
-    def landed_after(self, number: int) -> list[TaskState]:
-        """Return the tasks that have landed after the event of that number, in their order."""
+    def find_landed(self, *, after: int) -> list[TaskState]:
+        """Return the tasks that have landed after the event of that number, the first to land first."""
         # A task lands once: the last to enter the phase has landed last.
-        landed = list(takewhile(lambda task: task.landed_at > number, self.phases.latest("landed")))
+        landed = list(takewhile(lambda task: task.landed_at > after, self.phases.latest("landed")))
         return sorted(self.phases.in_order(landed), key=lambda task: task.landed_at)
 
     def task_of(self, order_id: str) -> TaskState | None:

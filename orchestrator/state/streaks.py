@@ -14,7 +14,7 @@ from typing import Literal
 from forgepool.orchestrator.state.task import LONGEST_PAUSE_S, is_pausing
 
 Asked = Literal["order", "check"]
-"""The messages of which streaks are kept."""
+"""The kinds of message with a streak of their own."""
 _TASKS = 3
 """Different tasks in a row that make a mistake one of the run, and of none of them."""
 _LASTS_S = 120.0

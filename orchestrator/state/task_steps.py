@@ -90,7 +90,8 @@ def answer_order(state: RunState, task: TaskState, event: e.OrderAnswered, at: f
     match result.outcome:
         case "candidate":
             state.end_streak("order")
-            task.troubles = task.waits = 0
+            # One that was kept goes on by a second answer of its attempt, too: it waits for nothing any more.
+            task.troubles, task.waits, task.kept = 0, 0, False
             task.enter("candidate", at)
         case "infrastructure":
             if result.not_before is None:

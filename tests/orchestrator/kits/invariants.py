@@ -322,7 +322,7 @@ def indexes_hold(course: PlanIndex, state: RunState) -> None:
     assert not any(task.kept or task.wanted or task.troubles or task.not_before for task in pending if not task.attempt)
     landed = sorted((task for task in tasks if task.phase == "landed"), key=lambda task: task.landed_at)
     for number in {0, *(task.landed_at for task in landed)}:
-        assert state.landed_after(number) == [task for task in landed if task.landed_at > number]
+        assert state.find_landed(after=number) == [task for task in landed if task.landed_at > number]
     owed = {one.message_id: one for task in tasks for one in task.messages}
     at_gate = (*state.train.messages(), state.wave.message, state.wave_review.review.message)
     assert state.outstanding() == owed | {one.message_id: one for one in at_gate if one is not None}

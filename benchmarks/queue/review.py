@@ -1,7 +1,7 @@
 """
 Prints what the review protocol achieves with reviewers that have blind spots: recall and precision, alone and together.
 
-    python benchmarks/review.py
+    python benchmarks/queue/review.py
 
 Two dozen small changes go through the whole review: composed, read on a checkout, judged by verdicts that count. Half
 of them have a planted defect (`tests/supervisor/review/defects.py`). The reviewers are scripts. Each is blind to some
@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tests"))
 
 import find_helpers  # noqa: F401  # before any helper
 from defects import Case, Player, cases
