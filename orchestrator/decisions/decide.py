@@ -14,7 +14,7 @@ from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.post_merge import halt_for_base
 from forgepool.orchestrator.decisions.queue.delegation import delegate_queued, settle_replies
 from forgepool.orchestrator.decisions.queue.intake import back_in_line, withdrawn
-from forgepool.orchestrator.decisions.reasons import again_or_stop, reason_of_work
+from forgepool.orchestrator.decisions.reasons import again_or_stop, reason_of_work, stop_asking
 from forgepool.orchestrator.decisions.requests import restore_approved
 from forgepool.orchestrator.decisions.start_orders import next_orders, out_of_budget, park_for_budget
 from forgepool.orchestrator.journal.events import (
@@ -64,24 +64,24 @@ def decide(
     if not draining:
         asked = task_reviews.next_reviews(course, state, now, review_slots)
         # Both reserve of one budget, so orders are decided on when what reviews take of it is in the state.
-        started = [*at_gate, *(asked or _orders(course, state, now, order_slots))]
+        started = [*at_gate, *(asked or _orders(course, state, now, order_slots, check_slots))]
         if started:
             return started
     return _ended(course, state) or [*halt_for_base(course, state)]
 
 
 def _ended(course: PlanIndex, state: RunState) -> list[Event]:
-    if course.serving or not all(task.phase in TERMINAL for task in state.tasks.values()):
+    if course.serving or not state.all_ended:
         return []
     if post_merge.is_check_due(course, state) or post_merge.is_review_due(course, state):
         return []
-    landed, unchanged, there = (len(state.in_phase(one)) for one in ("landed", "no_changes", "already_there"))
+    landed, unchanged, there = (state.count(one) for one in ("landed", "no_changes", "already_there"))
     lacking = len(state.tasks) - landed - unchanged - there
     return [RunEnded(landed=landed, not_landed=lacking, unchanged=unchanged, already_there=there)]
 
 
-def _orders(course: PlanIndex, state: RunState, now: float, slots: int) -> Sequence[Event]:
-    return [] if course.serving else next_orders(course, state, now, slots)
+def _orders(course: PlanIndex, state: RunState, now: float, slots: int, check_slots: int) -> Sequence[Event]:
+    return [] if course.serving else next_orders(course, state, now, slots, check_slots)
 
 
 def _decided(course: PlanIndex, state: RunState) -> Sequence[Event]:
@@ -94,6 +94,7 @@ def _decided(course: PlanIndex, state: RunState) -> Sequence[Event]:
         or _blocked(course, state)
         or out_of_budget(course, state)
         or task_reviews.out_of_budget_for_review(course, state)
+        or stop_asking(state)
         or post_merge.give_up_check(state)
         or post_merge.give_up_review(course, state)
     )
@@ -102,7 +103,8 @@ def _decided(course: PlanIndex, state: RunState) -> Sequence[Event]:
 def _settled(course: PlanIndex, state: RunState) -> list[Event]:
     """Decide on answers: retry, fail, ask a person, or go on to the landing."""
     events: list[Event] = []
-    for task in state.tasks.values():
+    asking = state.in_phase("queued", "answered", "reviewing", "reviewed")
+    for task in state.phases.in_order([*asking, *state.phases.pending_again()]):
         match task.phase:
             case "pending" | "queued" if task.troubles >= MOST_TROUBLES:
                 events.append(TaskParked(task=task.id, question=_trouble_question(task)))
@@ -146,7 +148,9 @@ def _trouble_question(task: TaskState) -> str:
 
 def _blocked(course: PlanIndex, state: RunState) -> list[Event]:
     """Pending tasks that need what will not be done, and at once all that need them."""
-    hopeless = {task.id for task in state.tasks.values() if task.phase in TERMINAL - DONE}
+    if not course.frontier(state).doomed:
+        return []
+    hopeless = {task.id for task in state.in_phase(*(TERMINAL - DONE))}
     waiting = [one for one in course.graph.after_all(hopeless) if state.tasks[one].phase == "pending"]
     events: list[Event] = []
     for task_id in waiting:

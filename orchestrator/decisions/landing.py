@@ -40,7 +40,6 @@ from forgepool.supervisor.train.model import (
     TrainPolicy,
     Trial,
 )
-from forgepool.supervisor.train.plan import plan
 from forgepool.supervisor.train.queue import TrainQueue
 from forgepool.supervisor.train.surprise import surprise_rate
 
@@ -91,7 +90,7 @@ def _line(course: PlanIndex, state: RunState, now: float) -> TrainQueue:
             behind = entry.accepted > min(apart) and one not in needed
             known[one] |= {"held": known[one]["held"] or behind}
             known[one] |= {"single": known[one]["single"] or one in state.train.apart}
-    return decorate_line(line, known)
+    return decorate_line(line, known, state.train.decorated)
 
 
 def _frozen(state: RunState, now: float) -> set[str]:
@@ -173,7 +172,8 @@ class _Gate:
         policy = TrainPolicy(most_of_one=cap, later_passes=not any(doubted))
         events: list[Event] = []
         for _ in range(_ROUNDS):
-            actions = plan(self.line.snapshot(slots=slots, policy=policy, surprise=surprise_rate(outcomes)))
+            seen = self.line.snapshot(slots=slots, policy=policy, surprise=surprise_rate(outcomes))
+            actions = self.state.train.plan(seen)
             events += [event for action in actions for event in self._events(action)]
             if landing is not None:
                 return [one for one in events if isinstance(one, CheckSent | CheckCancelled)]

@@ -90,7 +90,7 @@ def _is_path(path: str) -> bool:
 def _in_the_way(course: PlanIndex, state: RunState, task: TaskState, wanted: tuple[str, ...]) -> str | None:
     """Return a task in flight that holds one of these paths or, where reads block, reads one."""
     paths = Globs.exactly(wanted)
-    others = (one for one in state.tasks.values() if one.phase in IN_FLIGHT and one.id != task.id)
+    others = (one for one in state.in_phase(*IN_FLIGHT) if one.id != task.id)
     stand = course.graph.stands_in_the_way
     return next((one.id for one in others if wanted and stand(one.id, course.lock(one), paths)), None)
 
@@ -108,8 +108,14 @@ def _holding(course: PlanIndex, state: RunState, task: TaskState, paths: tuple[s
     if not paths:
         return []
     touched = Globs.exactly(paths)
-    others = (one for one in state.tasks.values() if one.phase in IN_FLIGHT and one.id != task.id)
-    return [one for one in others if (held := course.lock(one)) is not None and held.meets(touched)]
+    by_plan = course.graph.find_writers(touched)
+    others = (one for one in state.in_phase(*IN_FLIGHT) if one.id != task.id)
+    return [one for one in others if one.id in by_plan or (one.extra and _holds_beyond(course, one, touched))]
+
+
+def _holds_beyond(course: PlanIndex, task: TaskState, touched: Globs) -> bool:
+    held = course.lock(task)
+    return held is not None and held.meets(touched)
 
 
 def _waits_on(course: PlanIndex, state: RunState, task: TaskState, wanted: TaskState) -> bool:

@@ -4,7 +4,7 @@ A plan as decisions see it: indexed once, asked often.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import ClassVar, Literal
 
 from forgepool.orchestrator.journal.events import EntrySubmitted
@@ -14,6 +14,7 @@ from forgepool.orchestrator.plan.document import Plan, Task
 from forgepool.orchestrator.plan.entries import GateOptions, PlanReview
 from forgepool.orchestrator.plan.graph import Graph, TaskNeeds
 from forgepool.orchestrator.plan.overlap import Globs
+from forgepool.orchestrator.state.phases import Frontier
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IN_FLIGHT, TaskState
 from forgepool.supervisor.gate.affected_checks import ONE_LANE, Lanes
@@ -114,10 +115,7 @@ class PlanIndex:
     def lock(self, task: TaskState) -> Globs | None:
         """Return the lock of a task in flight: its declared globs, and the paths it touched or was granted."""
         declared = self.declared[task.id]
-        if not task.extra:
-            return declared
-        extra = Globs.exactly(task.extra)
-        return extra if declared is None else declared | extra
+        return declared if not task.extra else _with_exactly(declared, task.extra)
 
     def touches(self, task: TaskState) -> Globs:
         """Return the known changes of an interrupted task, and the paths it holds next."""
@@ -126,11 +124,18 @@ class PlanIndex:
         return known if declared is None else declared | known
 
     def in_flight(self, state: RunState) -> dict[str, Globs | None]:
-        return {task.id: self.lock(task) for task in state.tasks.values() if task.phase in IN_FLIGHT}
+        return {task.id: self.lock(task) for task in state.in_phase(*IN_FLIGHT)}
 
     def find_wanted_locks(self, state: RunState) -> dict[str, Globs]:
         """Return the paths, beyond the declared ones, that waiting tasks hold from their start."""
-        return {task.id: Globs.exactly(task.wanted) for task in state.in_phase("pending") if task.wanted}
+        return {task.id: Globs.exactly(task.wanted) for task in state.phases.pending_again() if task.wanted}
+
+    def frontier(self, state: RunState) -> Frontier:
+        """Return the pending tasks whose needs are done. It is made once for a plan, and kept up by the state."""
+        known = state.phases.frontier
+        if known is None or known.graph is not self.graph:
+            known = state.phases.frontier = Frontier(self.graph, state.tasks.values())
+        return known
 
     def budget(self, state: RunState) -> Budget:
         """The run's: the plan's, unless a person has set another since."""
@@ -138,6 +143,13 @@ class PlanIndex:
 
     def ledger(self, state: RunState) -> BudgetLedger:
         return BudgetLedger.of(self.budget(state), state.uses())
+
+
+@lru_cache(maxsize=4096)
+def _with_exactly(declared: Globs | None, extra: tuple[str, ...]) -> Globs:
+    """Return a lock with these paths. It is asked for at every decision while its task is in flight."""
+    exact = Globs.exactly(extra)
+    return exact if declared is None else declared | exact
 
 
 _NOTHING = CommandAgent(run="true")

@@ -19,7 +19,7 @@ from forgepool.orchestrator.journal.events import Event, GateHalted, WaveApprove
 from forgepool.orchestrator.plan.budget import Reservation
 from forgepool.orchestrator.state.post_merge import WaveState
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import IN_FLIGHT, MOST_TROUBLES, TERMINAL, is_pausing
+from forgepool.orchestrator.state.task import IN_FLIGHT, MOST_TROUBLES, is_pausing
 from forgepool.supervisor.findings import blocking
 from forgepool.supervisor.messages import CheckResult, Review
 from forgepool.workers.schema.error_lines import error_lines
@@ -32,7 +32,7 @@ def is_check_due(course: PlanIndex, state: RunState) -> bool:
         return False
     if wanted.every is not None and landed >= wanted.every:
         return True
-    return all(task.phase in TERMINAL for task in state.tasks.values())
+    return state.all_ended
 
 
 def next_wave(state: RunState, now: float) -> list[WaveSent]:
@@ -77,8 +77,7 @@ def list_landed_since(state: RunState) -> tuple[str, ...]:
 
 def list_landed_after(state: RunState, number: int) -> tuple[str, ...]:
     """Tasks that have landed after the event of that number, in their order."""
-    landed = [task for task in state.in_phase("landed") if task.landed_at > number]
-    return tuple(task.id for task in sorted(landed, key=lambda task: task.landed_at))
+    return tuple(task.id for task in state.find_landed(after=number))
 
 
 def landings_of(wave: WaveState) -> str:
@@ -102,7 +101,7 @@ def is_review_due(course: PlanIndex, state: RunState) -> bool:
     """Tell whether the landings need a review before the run lets anything in, or ends."""
     if course.integration_review == "never":
         return False
-    if all(task.phase in TERMINAL for task in state.tasks.values()):
+    if state.all_ended:
         return bool(list_unreviewed(state))
     return course.integration_review == "each" and _is_due_now(course, state)
 

@@ -5,7 +5,7 @@ from itertools import islice
 from typing import assert_never
 
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.journal.events import TaskFailed, TaskReturned
+from forgepool.orchestrator.journal.events import GateHalted, TaskFailed, TaskReturned
 from forgepool.orchestrator.plan.document import Task
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
@@ -20,6 +20,7 @@ TRIED_CHARS = 2000
 SENTENCE_CHARS = 1500
 MOST_FINDINGS = 10
 MOST_TESTS = 50
+_MOST_NAMED = 3
 MOST_MOVES = 4
 """Attempts of a command that cost nothing because others landed meanwhile; on a busy target they would have no end."""
 
@@ -154,6 +155,22 @@ def review_finding_words(one: ReviewFinding) -> str:
     """`src/a.py:3: claim; evidence; fix`."""
     place = f"{one.file}:{one.line}" if one.line else one.file
     return one_line(f"{place}: " + "; ".join(part for part in (one.claim, one.evidence, one.fix) if part))
+
+
+def stop_asking(state: RunState) -> list[GateHalted]:
+    """Return that the run stops, where task after task has met the same infrastructure mistake, and it lasts."""
+    lasting = next(((kind, one) for kind, one in state.streaks.items() if one.lasts), None)
+    if state.halted or lasting is None:
+        return []
+    kind, streak = lasting
+    named = [f"'{one}'" for one in streak.tasks]
+    more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+    why = (
+        f"infrastructure failed {', '.join(named[:_MOST_NAMED])}{more} in the same way, for "
+        f"{streak.last - streak.since:.0f} s: {one_line(streak.said)[:SENTENCE_CHARS]}; "
+        f"mend it, then: forgepool resume {state.run}"
+    )
+    return [GateHalted(why=why, infrastructure=True, streak=kind)]
 
 
 def one_line(text: str) -> str:

@@ -87,7 +87,7 @@ def _at_gate(state: RunState, task: TaskState, word: str) -> str:
 
 def restore_approved(course: PlanIndex, state: RunState) -> list[Event]:
     """An approved candidate whose lock is free, and with it all it may not stand beside; one at a time."""
-    waiting = [task.id for task in state.in_phase("pending") if task.restorable]
+    waiting = [task.id for task in state.phases.pending_again() if task.restorable]
     if not waiting:
         return []
     done = state.find_done()

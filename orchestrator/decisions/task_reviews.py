@@ -10,7 +10,7 @@ from forgepool.orchestrator.decisions.start_orders import budget_question, cut_l
 from forgepool.orchestrator.journal.events import Event, ReviewAwaited, ReviewSent, TaskParked
 from forgepool.orchestrator.plan.budget import Reservation
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import MOST_REVIEWS, MOST_TROUBLES, ReviewState, TaskState
+from forgepool.orchestrator.state.task import MAY_BE_REVIEWED, MOST_REVIEWS, MOST_TROUBLES, ReviewState, TaskState
 from forgepool.supervisor.messages import Review
 from forgepool.workers.schema.orders import Limits
 
@@ -41,7 +41,7 @@ def next_reviews(course: PlanIndex, state: RunState, now: float, slots: int) -> 
 
 
 def _all_reviews(state: RunState) -> Iterator[ReviewState]:
-    return (task.review for task in state.tasks.values())
+    return (task.review for task in state.in_phase(*MAY_BE_REVIEWED))
 
 
 def needs_money(course: PlanIndex) -> bool:

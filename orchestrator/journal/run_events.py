@@ -87,6 +87,8 @@ class GateHalted(Message):
     infrastructure: bool = False
     reviewed: bool = False
     """It is the review of a wave that shut it: a person's word on that opens it."""
+    streak: Literal["", "order", "check"] = ""
+    """The messages to which the same infrastructure mistake was the answer, task after task. A good one opens it."""
 
 
 class WorkersMissing(Message):

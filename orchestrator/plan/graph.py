@@ -109,6 +109,10 @@ class Graph:
         by_reading = self._writers.meeting(reads) if reads else frozenset[str]()
         return self._writers.meeting(writes) | self._readers.meeting(writes) | by_reading | self.alone
 
+    def find_writers(self, paths: Globs) -> frozenset[str]:
+        """Return the tasks that declare to write one of these paths."""
+        return self._writers.meeting(paths)
+
     def stands_in_the_way(self, task: str, lock: Globs | None, wanted: Globs) -> bool:
         """Return whether a task in flight with this lock keeps others from writing these paths."""
         if lock is not None and lock.meets(wanted):

@@ -12,7 +12,7 @@ waits for tasks in flight, for higher-ranked ones, and for at most `PATIENCE` ot
 no reservation keeps it from ending.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
@@ -49,18 +49,44 @@ def ready(
     if slots <= 0:
         return []
     able = [graph.rank[task] for task in waiting if task not in in_flight and graph.needs_landed(task, landed)]
+    return choose(
+        graph,
+        sorted(able),
+        in_flight=in_flight,
+        slots=slots,
+        overtaken=lambda task: overtaken.get(task, 0),
+        wanted=wanted,
+    )
+
+
+def choose(
+    graph: Graph,
+    ranks: Iterable[int],
+    *,
+    in_flight: Mapping[str, Locked],
+    slots: int,
+    overtaken: Callable[[str], int],
+    wanted: Mapping[str, Globs] = _NOTHING_WANTED,
+) -> list[str]:
+    """
+    Return the tasks to start now, as `ready` does, of those with these ranks; they come in order, and have their needs.
+
+    No more ranks are read than are needed.
+    """
+    if not graph.alone.isdisjoint(in_flight):
+        return []
     refused: set[str] = set()
     for task, lock in in_flight.items():
         refused |= _kept_out(graph, task, lock, wanted)
-    return _chosen(graph, sorted(able), refused, slots, overtaken, wanted)
+    return _chosen(graph, ranks, refused, slots, overtaken, wanted)
 
 
 def _chosen(
     graph: Graph,
-    ranks: Sequence[int],
+    ranks: Iterable[int],
     refused: set[str],
     slots: int,
-    overtaken: Mapping[str, int],
+    overtaken: Callable[[str], int],
     wanted: Mapping[str, Globs],
 ) -> list[str]:
     """Choose tasks that are not refused, by rank; each refuses those that conflict with it. Changes `refused`."""
@@ -71,7 +97,7 @@ def _chosen(
             break
         task = graph.order[rank]
         if task in refused:
-            passed[task] = overtaken.get(task, 0)
+            passed[task] = overtaken(task)
             if passed[task] >= PATIENCE:
                 refused |= _shut_out_by(graph, task, wanted)
             continue
@@ -124,6 +150,14 @@ def count_overtaken(
             if graph.rank[high] < graph.rank[low] and high not in started and graph.needs_landed(high, landed):
                 counts[high] = counts.get(high, 0) + 1
     return counts
+
+
+def find_overtaken(
+    graph: Graph, started: str, *, able: Container[str], wanted: Mapping[str, Globs] = _NOTHING_WANTED
+) -> tuple[str, ...]:
+    """Return those of the `able` tasks, which have their needs, that this start overtakes."""
+    rank = graph.rank[started]
+    return tuple(one for one in _shut_out_by(graph, started, wanted) if graph.rank[one] < rank and one in able)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

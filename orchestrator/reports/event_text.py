@@ -76,7 +76,7 @@ def _of_gate(
         case e.GateThawed():
             return "the freeze is over; changes land again"
         case e.GateHalted():
-            return f"landing is paused: {event.why}"
+            return f"{'stopping' if event.streak else 'landing is paused'}: {event.why}"
         case e.GatePaused():
             why = f": {event.why}" if event.why else ""
             return f"the queue is paused{f' by {event.by}' if event.by else ''}{why}"

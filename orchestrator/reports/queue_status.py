@@ -165,7 +165,7 @@ def _places(state: RunState) -> dict[str, int]:
     classes: dict[str, dict[str, object]] = {
         entry: {"klass": state.submitted[entry].klass} for entry in state.train.line.entries if entry in state.submitted
     }
-    line = decorate_line(state.train.line, classes)
+    line = decorate_line(state.train.line, classes, {})
     return {
         one: at for at, one in enumerate(in_order(line.snapshot(slots=1, policy=TrainPolicy(), surprise=0.0)), start=1)
     }

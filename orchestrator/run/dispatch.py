@@ -1,5 +1,6 @@
 """
-From an event of the journal to the message it stands for. Pure, so that a message is sent again as it was.
+From an event of the journal to the message it stands for. It is built from the state alone, so that a message is sent
+again as it was.
 """
 
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from forgepool.orchestrator.plan.document import Task, TaskNeed
 from forgepool.orchestrator.run.recovery import work_of
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IN_FLIGHT, Outstanding, TaskState
+from forgepool.supervisor.entry import check, land, review
 from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages import (
     CheckRequest,
@@ -24,6 +26,8 @@ from forgepool.supervisor.messages import (
     Sibling,
     WaveOf,
 )
+from forgepool.workers.order.entry import run_order
+from forgepool.workers.queue.broker import send
 from forgepool.workers.schema.orders import Assets, Limits, Prior, WorkOrder
 from forgepool.workers.workspace.refs import candidate_ref
 from forgepool.worktrees.commits.candidate import WORK
@@ -65,6 +69,25 @@ def _prior(course: PlanIndex, state: RunState, need: TaskNeed) -> Prior:
         commit=task.commit,
         paths=paths[: _FULL_PATHS if need.full else _SUMMARY_PATHS],
     )
+
+
+def send_message(course: PlanIndex, state: RunState, sent: Outstanding, *, now: float, resent: bool) -> None:
+    """Send a message that is owed an answer to the queue of those who answer it. Raises BrokerAway."""
+    match sent.kind:
+        case "order":
+            message = order(course, state, state.tasks[sent.task], sent, now=now, resent=resent)
+            send(run_order, message, message_id=sent.message_id)
+        case "check":
+            send(check, check_request(course, state, sent, now=now), message_id=sent.message_id)
+        case "wave":
+            send(check, wave_request(course, state, sent, now=now), message_id=sent.message_id)
+        case "review":
+            of_task = review_request(course, state, state.tasks[sent.task], sent, now=now)
+            send(review, of_task, message_id=sent.message_id)
+        case "wave_review":
+            send(review, wave_review_request(course, state, sent, now=now), message_id=sent.message_id)
+        case "landing":
+            send(land, land_request(course, state, sent, now=now), message_id=sent.message_id)
 
 
 _MAY_LIE_S = 3600.0
@@ -245,7 +268,7 @@ def _train(course: PlanIndex, state: RunState, sent: Outstanding, now: float) ->
 
 def _siblings(course: PlanIndex, state: RunState, task: TaskState | None) -> Iterator[Sibling]:
     """Yield the other tasks under way whose changes are known."""
-    others = (one for one in state.tasks.values() if one.phase in IN_FLIGHT and one is not task)
+    others = (one for one in state.in_phase(*IN_FLIGHT) if one is not task)
     for other in islice(others, _MOST_SIBLINGS):
         declared = course.tasks[other.id].files or ()
         files = tuple(dict.fromkeys((*declared, *other.extra)))

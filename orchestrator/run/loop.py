@@ -2,12 +2,13 @@
 The run loop: answers and the clock become events, events become decisions, decisions become messages.
 
 One thread, one journal. Each turn reads answers, watches leases and takes in people's requests. Then it asks
-`decisions.decide` until there are no more events. An event is journaled before the message it stands for is sent,
-so whatever dies, the journal knows as much as any other part.
+`decisions.decide` until there are no more events. The answers of a turn and all that follows from them are journaled in
+one commit, before the messages they stand for are sent. So whatever dies, the journal knows as much as any other part.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Protocol
@@ -42,23 +43,14 @@ from forgepool.orchestrator.journal.events import (
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.store import Journal, Recorded
 from forgepool.orchestrator.run import recovery
-from forgepool.orchestrator.run.dispatch import (
-    check_request,
-    land_request,
-    order,
-    review_request,
-    wave_request,
-    wave_review_request,
-)
+from forgepool.orchestrator.run.dispatch import send_message
 from forgepool.orchestrator.run.transport import QUEUE, LeaseWatch, Link
 from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IllegalStep, Outstanding, TaskState
-from forgepool.supervisor.entry import check, land, review
 from forgepool.supervisor.gate.affected_checks import TargetLanes
-from forgepool.workers.order.entry import run_order
 from forgepool.workers.queue import crash_points
-from forgepool.workers.queue.broker import CHECKS, LANDINGS, ORDERS, REVIEWS, BrokerAway, send
+from forgepool.workers.queue.broker import CHECKS, LANDINGS, ORDERS, REVIEWS, BrokerAway
 from forgepool.workers.queue.leases import slots
 from forgepool.workers.queue.replies import PathRequest, PathsAnswer
 from forgepool.worktrees.git.git import GitFailed
@@ -113,6 +105,12 @@ class Loop:
     """How long a turn waits for an answer."""
     clock: Callable[[], float] = time.time
     """Unix seconds; what is waited for after trouble is told by it."""
+    _unkept: list[Event] = field(default_factory=list)
+    """Events that the state has and the journal has not yet: nothing may be told of them."""
+    _at: float = 0.0
+    """The time of these."""
+    _together: bool = False
+    """Events recorded now are kept with those that follow from them."""
     _lanes: TargetLanes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -148,19 +146,39 @@ class Loop:
 
         A message that is owed no more without having been answered is to be fenced.
         """
-        now = self.clock()
-        taken: list[Event] = []
-        crash_points.crash_here(*(f"{event.kind}.unjournaled" for event in events))
+        if not events:
+            return
+        if not self._unkept:
+            self._at = self.clock()
         try:
             for event in events:
                 owed = self.state.messages_about(event)
-                apply(self.state, event, number=self.state.number + 1, at=now)
-                taken.append(event)
+                apply(self.state, event, number=self.state.number + 1, at=self._at)
+                self._unkept.append(event)
                 self._note_needless(event, owed)
         finally:
-            if taken:
-                self.listener(self.state, self.journal.append(taken, at=now))
+            if not self._together:
+                self.keep()
+
+    def keep(self) -> None:
+        """Keeps all events that the state has, in one commit; called before anything that follows from them is told."""
+        events = self._unkept
+        if not events:
+            return
+        crash_points.crash_here(*(f"{event.kind}.unjournaled" for event in events))
+        recorded = self.journal.append(events, at=self._at)
+        self._unkept = []
+        self.listener(self.state, recorded)
         crash_points.crash_here(*(f"{event.kind}.journaled" for event in events))
+
+    @contextmanager
+    def _one_commit(self) -> Iterator[None]:
+        """Put events recorded in the block off to the next commit."""
+        self._together = True
+        try:
+            yield
+        finally:
+            self._together = False
 
     def _note_needless(self, event: Event, owed: Sequence[Outstanding]) -> None:
         if not owed:
@@ -185,8 +203,10 @@ class Loop:
             self._fence()
             self._miss_workers()
         except BrokerAway:
+            self.keep()
             self._redis_away()
         except (GitFailed, MissingCommit) as trouble:
+            self.keep()
             log.warning("hub.away", run=self.state.run, why=str(trouble))
             time.sleep(_AWAY_PAUSE_S)
         self.listener(self.state, ())
@@ -212,15 +232,16 @@ class Loop:
 
     def _receive(self) -> None:
         """Takes in what was answered; an answer that does not fit is logged, and changes nothing."""
-        for answer in self.link.answers(wait_s=self.wait_s):
-            if isinstance(answer, PathRequest):
-                self._reply_at_once(answer)
-            for event in receive_answer(self.course, self.state, answer):
-                self._note_reviewer(event)
-                try:
-                    self.record([event])
-                except IllegalStep as refused:
-                    log.warning("answer.refused", run=self.state.run, why=str(refused))
+        with self._one_commit():
+            for answer in self.link.answers(wait_s=self.wait_s):
+                if isinstance(answer, PathRequest):
+                    self._reply_at_once(answer)
+                for event in receive_answer(self.course, self.state, answer):
+                    self._note_reviewer(event)
+                    try:
+                        self.record([event])
+                    except IllegalStep as refused:
+                        log.warning("answer.refused", run=self.state.run, why=str(refused))
 
     def _reply_at_once(self, question: PathRequest) -> None:
         """To one that was answered before, and whose answer got lost; and where nothing new is asked for."""
@@ -234,6 +255,7 @@ class Loop:
 
     def _reply(self, task: TaskState, number: int) -> None:
         """Tells an attempt what is journaled of its question."""
+        self.keep()
         ask, message = task.asks[number], task.message
         if ask.verdict is not None and message is not None:
             self.link.reply(message.message_id, number, PathsAnswer(verdict=ask.verdict, why=ask.why))
@@ -316,30 +338,40 @@ class Loop:
         self._meet_tip()
         order_slots, review_slots = (slots(self.link.workers(), queue) for queue in (ORDERS, REVIEWS))
         check_slots = self._check_slots()
-        for _ in range(_MOST_ROUNDS):
-            events = decide(
-                self.course,
-                self.state,
-                now=self.clock(),
-                order_slots=order_slots,
-                review_slots=review_slots,
-                check_slots=check_slots,
-                draining=self.wishes.drain,
-            )
-            if not events:
-                return
-            self._carry_out(recovery.unless_landed(self.state, self.mirror, events))
-        log.error("decisions.put_off", run=self.state.run, rounds=_MOST_ROUNDS)
+        decided: list[Event] = []
+        with self._one_commit():
+            for _ in range(_MOST_ROUNDS):
+                events = decide(
+                    self.course,
+                    self.state,
+                    now=self.clock(),
+                    order_slots=order_slots,
+                    review_slots=review_slots,
+                    check_slots=check_slots,
+                    draining=self.wishes.drain,
+                )
+                if not events:
+                    break
+                decided += self._take(recovery.unless_landed(self.state, self.mirror, events))
+            else:
+                log.error("decisions.put_off", run=self.state.run, rounds=_MOST_ROUNDS)
+        self.keep()
+        self._tell(decided)
 
-    def _carry_out(self, events: Sequence[Event]) -> None:
+    def _take(self, events: Sequence[Event]) -> Sequence[Event]:
         for event in events:
             self._note_reviewer(event)
         self.record(events)
-        sent = [event.message_id for event in events if isinstance(event, _SENDINGS)]
-        self.watch.unsent.update(sent)
+        self.watch.unsent.update(event.message_id for event in events if isinstance(event, _SENDINGS))
+        return events
+
+    def _tell(self, events: Sequence[Event]) -> None:
+        """Sends the messages of journaled events, but for those that a later one has made needless."""
+        owed = self.state.outstanding()
         for event in events:
             if isinstance(event, _SENDINGS):
-                self._send(self.state.outstanding()[event.message_id], resent=False)
+                if event.message_id in owed:
+                    self._send(owed[event.message_id], resent=False)
             elif isinstance(event, PathsGranted | PathsQueued | PathsRefused) and event.number is not None:
                 self._reply(self.state.tasks[event.task], event.number)
 
@@ -355,9 +387,9 @@ class Loop:
         """Say, once, that messages wait in a queue to which no worker listens."""
         listened = {queue for worker in self.link.workers() for queue in worker.queues}
         wanted = {QUEUE[sent.kind] for sent in self.state.outstanding().values()}
-        if not self.state.outstanding() and self.state.in_phase("pending") and not self.wishes.drain:
+        if not wanted and self.state.count("pending") and not self.wishes.drain:
             wanted.add(ORDERS)
-        if self.state.in_phase("reviewing"):
+        if self.state.count("reviewing"):
             wanted.add(REVIEWS)
         missing = self.watch.missing_workers(wanted - listened, now=time.monotonic(), own=self.parts is not None)
         self.record([WorkersMissing(queue=queue) for queue in missing])
@@ -365,22 +397,8 @@ class Loop:
     def _send(self, sent: Outstanding, *, resent: bool) -> None:
         """Sends a message that is owed an answer; until that has worked it counts as unsent."""
         self.watch.unsent.add(sent.message_id)
-        now, course, state = self.clock(), self.course, self.state
-        match sent.kind:
-            case "order":
-                message = order(course, state, state.tasks[sent.task], sent, now=now, resent=resent)
-                send(run_order, message, message_id=sent.message_id)
-            case "check":
-                send(check, check_request(course, state, sent, now=now), message_id=sent.message_id)
-            case "wave":
-                send(check, wave_request(course, state, sent, now=now), message_id=sent.message_id)
-            case "review":
-                of_task = review_request(course, state, state.tasks[sent.task], sent, now=now)
-                send(review, of_task, message_id=sent.message_id)
-            case "wave_review":
-                send(review, wave_review_request(course, state, sent, now=now), message_id=sent.message_id)
-            case "landing":
-                send(land, land_request(course, state, sent, now=now), message_id=sent.message_id)
+        self.keep()
+        send_message(self.course, self.state, sent, now=self.clock(), resent=resent)
         self.watch.note_sent(sent.message_id)
 
     def _stopped(self) -> Ending | None:

@@ -91,13 +91,14 @@ def resume_run(state: RunState, event: e.RunResumed, at: float) -> None:
     state.tip, state.halted, state.finished = event.tip, "", False
     state.gate, state.gate_away = state.gate if event.gate is None else event.gate, ""
     state.halted_by_infrastructure = state.halted_by_review = False
+    state.streaks.clear()
     state.wave_review.resume()
     state.train.reopen()
     state.wave.resume(moved=moved)
 
 
 def end_run(state: RunState) -> None:
-    if any(task.phase not in TERMINAL for task in state.tasks.values()):
+    if not state.all_ended:
         raise IllegalStep("a run does not end while a task may still go on")
     if state.wave.message is not None and state.wave.tasks:
         raise IllegalStep("a run does not end while its target is checked")
@@ -117,10 +118,10 @@ def revise_plan(state: RunState, event: e.PlanRevised, at: float) -> None:
     for task in (state.step(one, "blocked") for one in event.reopened):
         reopen(task, at)
     known = state.removed | state.tasks
-    state.tasks = {one: known.get(one) or TaskState(id=one) for one in event.tasks}
+    state.replace_tasks({one: known.get(one) or TaskState(id=one) for one in event.tasks})
     state.removed = {one: task for one, task in known.items() if one not in state.tasks}
     state.plan_digest, state.assets = event.plan_digest, event.assets
-    state.finished = state.finished and all(task.phase in TERMINAL for task in state.tasks.values())
+    state.finished = state.finished and state.all_ended
     state.train.note_moved_tip()
     settle_phases(state, at)
 
@@ -128,6 +129,8 @@ def revise_plan(state: RunState, event: e.PlanRevised, at: float) -> None:
 def halt_gate(state: RunState, event: e.GateHalted) -> None:
     state.halted, state.halted_by_infrastructure = event.why, event.infrastructure
     state.halted_by_review = event.reviewed
+    if event.streak:
+        state.streaks[event.streak].stopped = event.why
 
 
 _GOING_ON: tuple[Phase, ...] = tuple(
@@ -191,7 +194,7 @@ def _apply_order_event(state: RunState, event: e.OrderEvent, at: float) -> None:
         case e.MessageLost():
             lose_message(state, event, at)
         case e.OrderAnswered():
-            task_steps.answer_order(state.step(event.task, "running", "pending"), event, at)
+            task_steps.answer_order(state, state.step(event.task, "running", "pending"), event, at)
         case e.PathsAsked():
             task_steps.ask_paths(state.step(event.task, "running"), event, at)
         case e.PathsGranted():
@@ -246,6 +249,8 @@ def _apply_word_of_a_person(
     match event:
         case e.TaskRetried():
             task_steps.retry_task(state.step(event.task, *RETRIABLE), event, at)
+            for kind in list(state.streaks):
+                state.end_streak(kind)
         case e.TaskReplied():
             task_steps.reply_to_task(state.step(event.task, "needs_human"), event, at)
         case e.TaskApproved():

@@ -1,19 +1,30 @@
 """
 The state of a run or a queue, as `fold.apply` computes it from events.
 
-Derived facts (which tasks are ready, what is in flight) are computed when they are asked for, and never stored.
+Derived facts (which tasks are ready, what is in flight) are no part of an event. They are computed on request, or kept
+up with the tasks (`Phases`).
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.queue_events import Word
 from forgepool.orchestrator.journal.queue_rules import GateRules
 from forgepool.orchestrator.plan.budget import Budget, Use
+from forgepool.orchestrator.state.phases import Phases
 from forgepool.orchestrator.state.post_merge import WaveReviewState, WaveState
-from forgepool.orchestrator.state.task import DONE, IllegalStep, Outstanding, Phase, TaskState
+from forgepool.orchestrator.state.streaks import Asked, TroubleStreak
+from forgepool.orchestrator.state.task import (
+    MAY_BE_REVIEWED,
+    TERMINAL,
+    IllegalStep,
+    Outstanding,
+    Phase,
+    TaskState,
+)
 from forgepool.orchestrator.state.train import TrainState
 
 
@@ -62,18 +73,33 @@ class RunState:
     halted_by_infrastructure: bool = False
     halted_by_review: bool = False
     """The integration review halted it; a person's approval reopens the gate."""
+    streaks: dict[Asked, TroubleStreak] = field(default_factory=dict)
+    """By kind of message, the infrastructure mistake that its last answers told of."""
     finished: bool = False
     number: int = 0
     at: float = 0.0
+    phases: Phases = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self.phases = Phases(self.tasks.values())
 
     @classmethod
     def blank(cls, tasks: Iterable[str]) -> "RunState":
         return cls(tasks={one: TaskState(id=one) for one in tasks})
 
+    def add_task(self, task_id: str) -> TaskState:
+        task = self.tasks[task_id] = TaskState(id=task_id)
+        self.phases.add(task)
+        return task
+
+    def replace_tasks(self, tasks: dict[str, TaskState]) -> None:
+        self.tasks, self.phases = tasks, Phases(tasks.values())
+
     def outstanding(self) -> dict[str, Outstanding]:
         """Return, by message id, the messages whose answers are due."""
-        asked = (task for task in self.tasks.values() if task.message is not None or task.review.message is not None)
-        owed = {one.message_id: one for task in asked for one in task.messages}
+        asked = (task.review.message for task in self.phases.each(*MAY_BE_REVIEWED))
+        orders = (task.message for task in self.phases.each("running"))
+        owed = {one.message_id: one for one in (*orders, *asked) if one is not None}
         of_waves = (one for one in (self.wave.message, self.wave_review.review.message) if one is not None)
         return owed | {one.message_id: one for one in (*self.train.messages(), *of_waves)}
 
@@ -106,16 +132,39 @@ class RunState:
         yield from self.wave_review.review.uses.values()
 
     def in_phase(self, *phases: Phase) -> list[TaskState]:
-        return [task for task in self.tasks.values() if task.phase in phases]
+        """Return the tasks in these phases, in the plan's order."""
+        return self.phases.in_order(self.phases.each(*phases))
 
-    def find_done(self) -> frozenset[str]:
-        """Name the tasks that satisfy what needs them."""
-        return frozenset(task.id for task in self.tasks.values() if task.phase in DONE)
+    def count(self, *phases: Phase) -> int:
+        return self.phases.count(phases)
 
-    def task_of(self, message_id: str) -> TaskState | None:
-        """The task whose answer is awaited under this message id."""
-        owed = ((task, one) for task in self.tasks.values() for one in task.messages)
-        return next((task for task, one in owed if one.message_id == message_id), None)
+    @property
+    def all_ended(self) -> bool:
+        return self.count(*TERMINAL) == len(self.tasks)
+
+    def find_done(self) -> Set[str]:
+        """Name the tasks that satisfy what needs them. The set changes with the next event."""
+        return self.phases.done
+
+    def find_landed(self, *, after: int) -> list[TaskState]:
+        """Return the tasks that have landed after the event of that number, the first to land first."""
+        # A task lands once: the last to enter the phase has landed last.
+        landed = list(takewhile(lambda task: task.landed_at > after, self.phases.latest("landed")))
+        return sorted(self.phases.in_order(landed), key=lambda task: task.landed_at)
+
+    def task_of(self, order_id: str) -> TaskState | None:
+        """The task whose attempt under way is this order."""
+        owed = (task for task in self.phases.each("running") if task.message is not None)
+        return next((task for task in owed if task.message and task.message.message_id == order_id), None)
+
+    def note_trouble(self, kind: Asked, tasks: Iterable[str], detail: str, at: float) -> None:
+        self.streaks.setdefault(kind, TroubleStreak()).note(tasks, detail, at)
+
+    def end_streak(self, kind: Asked) -> None:
+        """Infrastructure works again, or a person says that it does: what had stopped for it goes on."""
+        streak = self.streaks.pop(kind, None)
+        if streak is not None and streak.stopped and streak.stopped == self.halted:
+            self.halted, self.halted_by_infrastructure = "", False
 
     def step(self, task_id: str, *allowed: Phase) -> TaskState:
         task = self.tasks.get(task_id)

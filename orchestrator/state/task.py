@@ -2,6 +2,7 @@
 The state of one task: where it is on its road, and what it holds. What may change it is in `state` and its steps.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -26,12 +27,12 @@ class Outstanding:
     issued_at: float
 
 
-_LONGEST_PAUSE_S = 60.0
+LONGEST_PAUSE_S = 60.0
 
 
 def pause_s(times: int) -> float:
     """Seconds to wait after so many failures in a row: doubled each time, up to a minute."""
-    return min(_LONGEST_PAUSE_S, 0.5 * 2.0 ** min(times, 10))
+    return min(LONGEST_PAUSE_S, 0.5 * 2.0 ** min(times, 10))
 
 
 def is_pausing(not_before: float, now: float) -> bool:
@@ -39,7 +40,7 @@ def is_pausing(not_before: float, now: float) -> bool:
     Tell whether a pause after failures goes on. A pause longer than any possible one is over: the clock was set back
     since.
     """
-    return now < not_before <= now + _LONGEST_PAUSE_S
+    return now < not_before <= now + LONGEST_PAUSE_S
 
 
 MOST_REVIEWS = 4
@@ -288,6 +289,8 @@ class TaskState:
     first_started: float = 0.0
     ended: float = 0.0
     landed_on_host: str = ""
+    entered: "Callable[[TaskState, Phase], None] | None" = field(default=None, repr=False, compare=False)
+    """Called with the task and the phase that it has left, whenever it enters one."""
 
     @property
     def messages(self) -> tuple[Outstanding, ...]:
@@ -331,7 +334,7 @@ class TaskState:
 
     def enter(self, phase: Phase, at: float) -> None:
         """Enter a phase. Outside of flight it keeps only its declared globs."""
-        self.phase, self.since, self.holder = phase, at, ""
+        was, self.phase, self.since, self.holder = self.phase, phase, at, ""
         if phase not in MAY_BE_REVIEWED:
             self.review.let_go()
         if phase not in IN_FLIGHT:
@@ -340,6 +343,8 @@ class TaskState:
             self.wanted = ()
         if phase in TERMINAL:
             self.ended = at
+        if self.entered is not None:
+            self.entered(self, was)
 
     def fall_into_trouble(self, detail: str, at: float) -> None:
         """

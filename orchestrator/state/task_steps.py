@@ -67,7 +67,7 @@ def lose_order(task: TaskState, event: e.MessageLost, at: float) -> None:
     task.enter("pending", at)
 
 
-def answer_order(task: TaskState, event: e.OrderAnswered, at: float) -> None:
+def answer_order(state: RunState, task: TaskState, event: e.OrderAnswered, at: float) -> None:
     """Also late, of an attempt thought lost: then only a candidate changes anything."""
     result = event.result
     if task.phase == "pending" and result.outcome != "candidate":
@@ -89,11 +89,14 @@ def answer_order(task: TaskState, event: e.OrderAnswered, at: float) -> None:
         _interrupt(task, result.attempt, touched=result.paths)
     match result.outcome:
         case "candidate":
-            task.troubles = task.waits = 0
+            state.end_streak("order")
+            # One that was kept goes on by a second answer of its attempt, too: it waits for nothing any more.
+            task.troubles, task.waits, task.kept = 0, 0, False
             task.enter("candidate", at)
         case "infrastructure":
             if result.not_before is None:
                 task.fall_into_trouble(result.detail, at)
+                state.note_trouble("order", (task.id,), result.detail, at)
             elif queued:
                 # It waits for paths, not for a time; that of another host's clock least of all.
                 task.troubles, task.detail, task.not_before = 0, result.detail, at
@@ -101,6 +104,7 @@ def answer_order(task: TaskState, event: e.OrderAnswered, at: float) -> None:
                 task.wait_for_limit(result.not_before, result.detail, at)
             task.enter("pending", at)
         case _:
+            state.end_streak("order")
             task.troubles = task.waits = 0
             task.enter("answered", at)
 

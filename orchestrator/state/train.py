@@ -10,8 +10,12 @@ from dataclasses import dataclass, field, replace
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.state.task import IllegalStep, Outstanding
 from forgepool.supervisor.messages import CheckResult
-from forgepool.supervisor.train.model import Ids, TrainEntry, Trial, TrialState
+from forgepool.supervisor.train.model import Action, Ids, Snapshot, TrainEntry, Trial, TrialState
+from forgepool.supervisor.train.plan import plan
 from forgepool.supervisor.train.queue import TrainQueue
+
+Decorated = tuple[TrainEntry, Mapping[str, object], TrainEntry]
+"""An entry of the line, what was known of it, and the entry with that."""
 
 _RED = ("red", "findings", "conflict")
 _REMEMBERED = 60
@@ -59,6 +63,16 @@ class TrainState:
     """They were in such a row, and the gate was opened again: what the hub says of them now, it says of no others."""
     doubted: set[str] = field(default_factory=set)
     """Entries of a landing of several that the hub did not take: each lands by itself, which shows whose it was."""
+    decorated: dict[str, "Decorated"] = field(default_factory=dict, repr=False, compare=False)
+    """By entry, how it was decorated last."""
+    planned: tuple[Snapshot, list[Action]] | None = field(default=None, repr=False, compare=False)
+    """The line that was planned last, and its plan."""
+
+    def plan(self, seen: Snapshot) -> list[Action]:
+        """Return the plan of the line; most events change nothing in it, and then the last plan is still the one."""
+        if self.planned is None or self.planned[0] != seen:
+            self.planned = seen, plan(seen)
+        return self.planned[1]
 
     def messages(self) -> tuple[Outstanding, ...]:
         """Return the messages whose answers are due."""
@@ -218,7 +232,19 @@ def trial_state(result: CheckResult) -> TrialState | None:
     return "timeout" if timed_out else "red"
 
 
-def decorate_line(line: TrainQueue, known: Mapping[str, Mapping[str, object]]) -> TrainQueue:
-    """The line, with what is known elsewhere of its entries; the original stays as it is."""
-    entries = {key: replace(entry, **known.get(key, {})) for key, entry in line.entries.items()}  # type: ignore[arg-type]
+def decorate_line(
+    line: TrainQueue, known: Mapping[str, Mapping[str, object]], last: dict[str, Decorated]
+) -> TrainQueue:
+    """
+    Return the line with what is known elsewhere of its entries; the original stays as it is.
+
+    `last` has the entries as they were decorated last, and is brought up to date: most have not changed since.
+    """
+    for key, entry in line.entries.items():
+        before, told = last.get(key), known.get(key, {})
+        if before is None or before[0] is not entry or before[1] != told:
+            last[key] = entry, told, replace(entry, **told)  # type: ignore[arg-type]
+    for gone in last.keys() - line.entries.keys():
+        del last[gone]
+    entries = {key: last[key][2] for key in line.entries}
     return TrainQueue(entries=entries, cars=list(line.cars), trials=dict(line.trials))

@@ -39,7 +39,10 @@ def answer_check(state: RunState, event: e.CheckAnswered, at: float) -> None:
         task.verdict, task.reviewed = result, task.reviewed or result.reviewed
         _told(state, task, result, at)
     if result.verdict == "infrastructure":
+        state.note_trouble("check", trial.car, result.detail, at)
         _take_apart(state, trial.car, at)
+    else:
+        state.end_streak("check")
     if result.verdict == "apart":
         state.train.apart.add(result.about)
     if result.verdict == "stale" and (result.about or event.task) in trial.spec:
@@ -254,7 +257,7 @@ def submit_entry(state: RunState, event: e.EntrySubmitted, at: float) -> None:
     """Another commit under the name of one that has not landed takes its place, with a new word on everything."""
     task = state.tasks.get(event.task)
     if task is None:
-        task = state.tasks[event.task] = TaskState(id=event.task)
+        task = state.add_task(event.task)
     if task.phase in ("landed", "landing") or task.landing_in_doubt:
         raise IllegalStep(f"'{event.task}' is {task.phase}; what is submitted under its name needs another")
     if event.revision != task.attempt + 1:

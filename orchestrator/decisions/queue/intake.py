@@ -221,7 +221,7 @@ def withdrawn(state: RunState) -> list[Event]:
 
 def back_in_line(state: RunState) -> list[Event]:
     """Put entries that a person has approved after all back into the queue; they hold no files of others."""
-    pending = [CandidateRestored(task=task.id) for task in state.in_phase("pending") if task.restorable]
+    pending = [CandidateRestored(task=task.id) for task in state.phases.pending_again() if task.restorable]
     return [*pending, *(EntryQueued(task=task.id) for task in state.in_phase("candidate"))]
 
 

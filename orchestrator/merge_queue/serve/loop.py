@@ -177,6 +177,8 @@ class GateLoop(Loop):
         now = time.monotonic()
         if now < self._looked + LOOK_S:
             return
+        # Replies and the board tell what is in the state.
+        self.keep()
         self._looked = now
         branch = f"refs/heads/{self.state.target}"
         nameless = submission_ref(self.state.target, "").rstrip("/")

@@ -32,6 +32,8 @@ from forgepool.orchestrator.journal.events import (
     MessageLost,
     RunEnded,
     TaskAlreadyThere,
+    TaskParked,
+    TaskRetried,
     TaskReturned,
     TaskUnchanged,
 )
@@ -336,3 +338,14 @@ def test_equal_states_lead_to_equal_decisions() -> None:
         if event.kind == "order.sent"
     }
     assert len(tokens) == 18, "a token differs for every sending"
+
+
+def test_a_kept_candidate_that_is_answered_again_waits_for_nothing_more() -> None:
+    """Redis may give an answer twice. Found stale later, the task has no candidate that could go on."""
+    of = course(task("a"))
+    state = begun(of, sent("a"), answered("a"), queued("a"), TaskParked(task="a", question="more?", why="budget"))
+    follow(state, TaskRetried(task="a", afresh=False))
+    assert state.tasks["a"].restorable
+    follow(state, answered("a"), queued("a"), check_sent("a"), CheckAnswered(task="a", result=verdict("a", "stale")))
+    assert state.tasks["a"].phase == "pending" and not state.tasks["a"].restorable
+    assert kinds(of, state) == [("order.sent", "a")]

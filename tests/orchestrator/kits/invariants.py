@@ -5,13 +5,23 @@ What must hold in a run after every event, whatever the events are. Of globs it 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import assert_never
+from typing import assert_never, get_args
 
+from forgepool.orchestrator.decisions.landing import next_at_gate
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.post_merge import list_landed_after, list_landed_since, list_unreviewed
 from forgepool.orchestrator.journal import events as e
+from forgepool.orchestrator.plan.readiness import choose, count_overtaken, find_overtaken, ready
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import DONE, IN_FLIGHT, IN_TRAIN, MAY_BE_REVIEWED, TERMINAL, Phase
+from forgepool.orchestrator.state.task import (
+    DONE,
+    IN_FLIGHT,
+    IN_TRAIN,
+    MAY_BE_REVIEWED,
+    TERMINAL,
+    Phase,
+    TaskState,
+)
 from forgepool.supervisor.messages import Approval, PersonApproval
 
 Files = frozenset[str]
@@ -203,6 +213,7 @@ class Invariants:
         self._candidates_hold_what_they_touched(state)
         self._what_was_granted_is_held(state)
         self._budget_holds(state)
+        indexes_hold(self.course, state)
 
     def _begins_where_it_may(self, state: RunState, event: e.OrderSent) -> None:
         """
@@ -296,6 +307,45 @@ class Invariants:
 
     def _alone(self, task: str) -> bool:
         return self.course.plan.undeclared == "exclusive" and self.course.tasks[task].files is None
+
+
+def indexes_hold(course: PlanIndex, state: RunState) -> None:
+    """What is kept up with the tasks, or remembered of the line, is what a look at all of them would find."""
+    tasks = list(state.tasks.values())
+    pending = [task for task in tasks if task.phase == "pending"]
+    for phase in get_args(Phase):
+        assert state.in_phase(phase) == [task for task in tasks if task.phase == phase]
+    done = {task.id for task in tasks if task.phase in DONE}
+    assert state.find_done() == done and state.all_ended == all(task.phase in TERMINAL for task in tasks)
+    tried = [task for task in pending if task.attempt]
+    assert state.phases.pending_again() == tried
+    assert not any(task.kept or task.wanted or task.troubles or task.not_before for task in pending if not task.attempt)
+    landed = sorted((task for task in tasks if task.phase == "landed"), key=lambda task: task.landed_at)
+    for number in {0, *(task.landed_at for task in landed)}:
+        assert state.find_landed(after=number) == [task for task in landed if task.landed_at > number]
+    owed = {one.message_id: one for task in tasks for one in task.messages}
+    at_gate = (*state.train.messages(), state.wave.message, state.wave_review.review.message)
+    assert state.outstanding() == owed | {one.message_id: one for one in at_gate if one is not None}
+    _frontier_holds(course, state, pending, done)
+    remembered = next_at_gate(course, state, state.at, 2, draining=False)
+    state.train.decorated.clear()
+    state.train.planned = None
+    assert next_at_gate(course, state, state.at, 2, draining=False) == remembered
+
+
+def _frontier_holds(course: PlanIndex, state: RunState, pending: list[TaskState], done: set[str]) -> None:
+    graph, frontier = course.graph, course.frontier(state)
+    able = [task.id for task in pending if graph.needs_landed(task.id, done)]
+    assert frontier.ranks == sorted(graph.rank[one] for one in able)
+    hopeless = {task.id for task in state.tasks.values() if task.phase in TERMINAL - DONE}
+    assert frontier.doomed == {task.id for task in pending if not hopeless.isdisjoint(graph.tasks[task.id].needs)}
+    overtaken = {task.id: task.overtaken for task in pending}
+    said = {"in_flight": course.in_flight(state), "slots": 3, "wanted": course.find_wanted_locks(state)}
+    chosen = choose(graph, frontier.ranks, overtaken=overtaken.__getitem__, **said)
+    assert chosen == ready(graph, landed=done, waiting=[task.id for task in pending], overtaken=overtaken, **said)
+    for one in chosen:
+        counted = count_overtaken(graph, [one], landed=done, waiting=overtaken, wanted=said["wanted"])
+        assert set(find_overtaken(graph, one, able=able, wanted=said["wanted"])) == counted.keys()
 
 
 def _covered(globs: tuple[str, ...]) -> Files:

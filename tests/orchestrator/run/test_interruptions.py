@@ -160,7 +160,7 @@ def test_an_attempt_that_was_judged_or_given_up_by_a_person_is_not_gone_on_with(
 
 def test_a_command_that_was_lost_begins_anew() -> None:
     state = land_other(begun(ONE, sent("b"), MessageLost(message_id=f"{RUN}.b.1", why="gone")))
-    state.tasks["a"].phase = "landed"
+    state.tasks["a"].enter("landed", 100.0)
     again = next_order(ONE, state, "b")
     assert again and (again.resumes, again.base) == (None, "m-other-1")
 

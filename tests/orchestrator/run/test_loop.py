@@ -1,9 +1,10 @@
 """The run loop with a real Redis: questions get their replies, whatever was lost; what comes as a run ends is kept."""
 
 import os
+import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,10 @@ from plans import RUN, answered, begun, course, follow, sent, task
 
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.inbox import waiting
-from forgepool.orchestrator.journal.store import Journal, read
+from forgepool.orchestrator.journal.store import Journal, Recorded, read
 from forgepool.orchestrator.run.loop import Loop, Wishes
 from forgepool.orchestrator.run.transport import Link
+from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.queue import replies
 from forgepool.workers.queue.broker import Redis
 from forgepool.workers.queue.leases import Lease, claim
@@ -60,6 +62,7 @@ class Turning:
 
     def __init__(self, folder: Path, redis: Redis, *, strict: bool = False) -> None:
         self.folder, self.redis, self.of = folder, redis, STRICT if strict else OF
+        self.commits: list[list[str]] = []
         self.state = begun(self.of)
         self.journal = Journal(folder)
         self.loop = self._begin()
@@ -102,8 +105,12 @@ class Turning:
             link=link,
             parts=None,
             wishes=Wishes(drain=True),
-            listener=lambda state, recorded: None,
+            listener=self._hear,
         )
+
+    def _hear(self, state: RunState, recorded: Sequence[Recorded]) -> None:
+        if recorded:
+            self.commits.append([one.event.kind for one in recorded])
 
 
 @pytest.fixture
@@ -119,6 +126,22 @@ def test_a_question_is_journaled_and_replied_to_within_the_turn(turning: Turning
     assert turning.reply(free) == PathsAnswer(verdict="granted")
     assert turning.reply(held) == PathsAnswer(verdict="queued", why="task 'b' is at work on y")
     assert turning.asked_for() == ["paths.asked", "paths.asked", "paths.granted", "paths.queued"]
+
+
+def test_what_is_answered_in_a_turn_and_what_follows_from_it_are_one_commit(turning: Turning) -> None:
+    # The first turn sees who holds the two orders.
+    turning.turn()
+    turning.commits.clear()
+    turning.turn(question(1, "z"), question(2, "y"))
+    assert turning.commits == [["paths.asked", "paths.asked", "paths.granted", "paths.queued"]]
+
+
+def test_nothing_is_told_that_could_not_be_kept(turning: Turning) -> None:
+    """Or an attempt would write a file that the next orchestrator lets another task have."""
+    turning.journal.close()
+    with pytest.raises(sqlite3.ProgrammingError):
+        turning.turn(question(1, "z"))
+    assert turning.reply(question(1, "z")) is None
 
 
 def test_what_is_refused_is_replied_to(tmp_path: Path, redis: Redis) -> None:

@@ -224,6 +224,9 @@ class Gate(RuleBasedStateMachine):
         replayed = RunState.blank(())
         for one in read(self.run):
             apply(replayed, one.event, number=one.number, at=one.at)
+        for event in self.loop._unkept:
+            # It died before the commit of its turn: these are lost, and nothing was told of them.
+            apply(replayed, event, number=replayed.number + 1, at=self.loop._at)
         assert replayed == known, "the journal does not lead to the state that wrote it"
         if not redis_lives:
             self.hands.told.clear()

@@ -1,0 +1,65 @@
+"""
+The same infrastructure mistake, task after task: a circuit breaker for a run.
+
+A streak is about one kind of message. It begins with a failure of infrastructure, goes on with the next one that says
+the same, and ends with an answer that is none. While it has met several tasks, one order at a time tries whether the
+mistake is still there. When it has lasted, the run stops asking, and a person is asked instead.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from forgepool.orchestrator.state.task import LONGEST_PAUSE_S, is_pausing
+
+Asked = Literal["order", "check"]
+"""The kinds of message with a streak of their own."""
+_TASKS = 3
+"""Different tasks in a row that make a mistake one of the run, and of none of them."""
+_LASTS_S = 120.0
+"""Seconds from the first to the last failure after which it does not pass by itself, as an outage of the hub may."""
+_VARIES = re.compile(r"'[^']*'|\"[^\"]*\"|\S*[\d/]\S*")
+"""Names, paths, ids and numbers in a sentence."""
+
+
+@dataclass(slots=True, kw_only=True)
+class TroubleStreak:
+    said: str = ""
+    """The sentence of the last failure."""
+    tasks: dict[str, None] = field(default_factory=dict)
+    """The tasks that have met it, in order."""
+    since: float = 0.0
+    last: float = 0.0
+    stopped: str = ""
+    """Why the run stopped asking, where it has."""
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether so many tasks have met it that only one order at a time is sent."""
+        return len(self.tasks) >= _TASKS
+
+    @property
+    def lasts(self) -> bool:
+        """Tell whether a person is to be asked."""
+        return self.is_open and self.last - self.since >= _LASTS_S
+
+    def is_pausing(self, now: float) -> bool:
+        """Tell whether it is too early for the next try: after as long again as the streak has lasted."""
+        pause = min(LONGEST_PAUSE_S, max(1.0, self.last - self.since))
+        return self.is_open and is_pausing(self.last + pause, now)
+
+    def note(self, tasks: Iterable[str], detail: str, at: float) -> None:
+        """Take in a failure that concerns these tasks; another mistake begins another streak."""
+        tasks = list(tasks)
+        if not self.tasks or _shape(self.said, self.tasks) != _shape(detail, tasks):
+            self.tasks, self.since = {}, at
+        self.said, self.last = detail, at
+        self.tasks |= dict.fromkeys(tasks)
+
+
+def _shape(sentence: str, tasks: Iterable[str]) -> str:
+    """Return a sentence without what differs from task to task."""
+    for task in tasks:
+        sentence = re.sub(rf"(?<![\w-]){re.escape(task)}(?![\w-])", "*", sentence)
+    return " ".join(_VARIES.sub("*", sentence).split())
