@@ -206,6 +206,8 @@ class CheckRequest(TrainRequest):
 
     decisive: bool = True
     """Confirm a failure before blaming the entry: rerun it, recheck the tip, look for a conflicting landing."""
+    diagnose: bool = True
+    """Look for that landing among all; without it, only where the failure points to one. Others wait for the slot."""
 
 
 class Doubt(Message):
@@ -248,6 +250,11 @@ class CheckResult(Message):
     findings: tuple[ScanFinding, ...] = ()
     """All that the scans found, also where none of it keeps the entry out."""
     failures: tuple[CheckFailure, ...] = ()
+    suspects: tuple[str, ...] = ()
+    """
+    Tasks of the spec that alone change the files of the tests that failed. Empty if one failed in any other file, or if
+    no runner names tests.
+    """
     reproduce: str = ""
     """A command that shows a red check or a conflict again, in any clone of the hub."""
     conflict_paths: tuple[str, ...] = ()

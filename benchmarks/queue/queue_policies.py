@@ -72,8 +72,8 @@ class SimulatedTrain:
                 self._decided((entry,), returned=True)
                 self.yard.give_back(int(entry))
                 self.line.leave([entry])
-            case Dissolve(car=car, parts=parts):
-                self.line.dissolve(car, parts)
+            case Dissolve(car=car, parts=parts, suspects=suspects):
+                self.line.dissolve(car, parts, suspects)
         for trial in [key for key in self.running if key not in self.line.trials]:
             self.yard.cancel(self.running.pop(trial))
 

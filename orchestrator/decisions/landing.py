@@ -41,7 +41,7 @@ from forgepool.supervisor.train.model import (
     Trial,
 )
 from forgepool.supervisor.train.queue import TrainQueue
-from forgepool.supervisor.train.surprise import surprise_rate
+from forgepool.supervisor.train.surprise import surprise_rate, suspect_rate
 
 _USUAL_RISK, _USUAL_N = 0.08, 12
 """How often an entry is returned, and how many outcomes that is worth as long as little is known here."""
@@ -168,11 +168,12 @@ class _Gate:
             # What is tried of those that land goes on until they have landed.
             slots -= running - self._running()
         outcomes, cap = self.state.train.outcomes, self.state.rules.most_of_one
+        named = suspect_rate(self.state.train.named)
         doubted = (one for one in self.state.train.doubted if not _stays(self.state, one))
         policy = TrainPolicy(most_of_one=cap, later_passes=not any(doubted))
         events: list[Event] = []
         for _ in range(_ROUNDS):
-            seen = self.line.snapshot(slots=slots, policy=policy, surprise=surprise_rate(outcomes))
+            seen = self.line.snapshot(slots=slots, policy=policy, surprise=surprise_rate(outcomes), named=named)
             actions = self.state.train.plan(seen)
             events += [event for action in actions for event in self._events(action)]
             if landing is not None:
@@ -209,8 +210,8 @@ class _Gate:
                 task, result = self.state.tasks[entry], self._result(trial)
                 reason = reason_of_check(result, task)
                 return [again_or_stop(self.course, task, reason)]
-            case Dissolve(car=car, parts=parts, trial=trial):
-                return [CarDissolved(car=car, parts=parts, message_id=trial)]
+            case Dissolve(car=car, parts=parts, trial=trial, suspects=suspects):
+                return [CarDissolved(car=car, parts=parts, message_id=trial, suspects=suspects)]
             case _:
                 assert_never(action)
 

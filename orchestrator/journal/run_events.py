@@ -160,12 +160,18 @@ class CheckCancelled(Message):
 
 
 class CarDissolved(Message):
-    """A red or timed-out batch with no other suspect: its entries are tested in parts, behind all others."""
+    """
+    A red or timed-out batch with no other suspect: its entries are tested in parts, behind all others.
+
+    Where the tests that failed are the own ones of some of its entries, these are tried alone, and the rest stays.
+    """
 
     kind: Literal["car.dissolved"] = "car.dissolved"
     car: tuple[str, ...]
     parts: tuple[tuple[str, ...], ...]
     message_id: str
+    suspects: tuple[str, ...] = ()
+    """Entries in no part, whose own tests were all that failed."""
 
 
 class LandingIntended(Message):

@@ -267,7 +267,7 @@ def _request(ready: Ready, *, reviewed: bool) -> CheckRequest:
 
 
 def _review_request(request: CheckRequest, result: CheckResult, question: GateCheckQuestion) -> ReviewRequest:
-    said = request.model_dump(exclude={"request_id", "decisive"})
+    said = request.model_dump(exclude={"request_id", "decisive", "diagnose"})
     (entry,) = request.entries
     subject, _, _ = entry.message.partition("\n")
     return ReviewRequest.model_validate(

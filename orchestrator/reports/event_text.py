@@ -352,7 +352,8 @@ def _answered(event: e.OrderAnswered) -> str | None:
 def _checked(event: e.CheckAnswered | e.CarDissolved) -> str | None:
     if isinstance(event, e.CarDissolved):
         # Without a trial nothing failed: an entry of the batch is held or frozen.
-        return f"{together(event.car)}: failed together; testing them in parts" if event.message_id else None
+        parts = f"{together(event.suspects)} alone" if event.suspects else "them in parts"
+        return f"{together(event.car)}: failed together; testing {parts}" if event.message_id else None
     result, car = event.result, event.car or (event.task,)
     behind = f", behind {together(event.ahead)}" if event.ahead else ""
     match result.verdict:

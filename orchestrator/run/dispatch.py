@@ -171,7 +171,15 @@ def check_request(course: PlanIndex, state: RunState, sent: Outstanding, *, now:
         entries=tuple(_entry(course, state, task) for task in car),
         reviewed=all(course.wants_review(task) for task in car),
         decisive=trial.decisive,
+        diagnose=not (course.serving and _is_waited_for(state)),
     )
+
+
+def _is_waited_for(state: RunState) -> bool:
+    """Tell whether entries of the queue wait for a slot."""
+    line = state.train.line
+    on_trial = {one for trial in line.trials.values() for one in trial.spec}
+    return not on_trial.issuperset(line.entries.keys() - state.held - state.train.refused.keys())
 
 
 def wave_request(course: PlanIndex, state: RunState, sent: Outstanding, *, now: float) -> CheckRequest:

@@ -19,7 +19,7 @@ Decorated = tuple[TrainEntry, Mapping[str, object], TrainEntry]
 
 _RED = ("red", "findings", "conflict")
 _REMEMBERED = 60
-"""Outcomes from which is reckoned how often an entry is returned."""
+"""Outcomes that are counted: of entries, whether each was returned; of red cars, whether their tests named suspects."""
 _SLOW = ("timeout", "idle")
 
 
@@ -55,6 +55,8 @@ class TrainState:
     """For the entries decided last, the latest last: whether each was returned."""
     apart: set[str] = field(default_factory=set)
     """Entries that change the gate itself: no entry is tested behind them."""
+    named: tuple[bool, ...] = ()
+    """For the cars that were red last, the latest last: whether their tests told the suspects."""
     refused: dict[str, str] = field(default_factory=dict)
     """Entries that the hub refused, with its words: each waits for a person, and no other entry waits for it."""
     refusals_in_a_row: Ids = ()
@@ -97,6 +99,9 @@ class TrainState:
 
     def note(self, *, returned: bool) -> None:
         self.outcomes = (*self.outcomes, returned)[-_REMEMBERED:]
+
+    def note_red_car(self, *, named: bool) -> None:
+        self.named = (*self.named, named)[-_REMEMBERED:]
 
     def leave(self, task: str) -> None:
         if task in self.line.entries:
@@ -142,15 +147,15 @@ class TrainState:
             self.forget(result.request_id)
         else:
             clash = result.about if result.verdict in ("conflict", "findings") else ""
-            self.line.answer(result.request_id, state, clash=clash)
+            self.line.answer(result.request_id, state, clash=clash, suspects=result.suspects)
             self._forget_lost()
 
     def forget(self, message_id: str) -> None:
         self.line.forget(message_id)
         self._forget_lost()
 
-    def dissolve(self, car: Ids, parts: Iterable[Ids]) -> None:
-        self.line.dissolve(car, list(parts))
+    def dissolve(self, car: Ids, parts: Iterable[Ids], suspects: Ids = ()) -> None:
+        self.line.dissolve(car, list(parts), suspects)
         self._forget_lost()
 
     def uncouple(self, task: str) -> None:

@@ -88,7 +88,9 @@ def cancel_check(state: RunState, event: e.CheckCancelled, at: float) -> None:
 def dissolve_car(state: RunState, event: e.CarDissolved, at: float) -> None:
     if event.car not in state.train.line.cars:
         raise IllegalStep(f"there is no car of {', '.join(event.car)}")
-    state.train.dissolve(event.car, event.parts)
+    state.train.dissolve(event.car, event.parts, event.suspects)
+    if event.message_id:
+        state.train.note_red_car(named=bool(event.suspects))
     for one in event.car:
         _settle_phase(state, state.tasks[one], at)
 

@@ -4,7 +4,7 @@ The source of the runs that a candidate is judged by: commands, or this host's m
 A remembered run of the target's tip spares one for every entry: the tip was tested when it was a candidate. For the
 composed tree only green runs are remembered. As soon as something is red there, the tip runs again with every set-up,
 whatever is remembered. The host may have changed since (a tool gone, a disk full, a kept folder grown old), and that is
-not the entry's failure.
+not the entry's failure. One red spares this run: every test of the tip passed in it, and only new tests failed.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -63,6 +63,14 @@ class CheckRuns:
 
     def find_remembered(self, check: CheckDefinition, inputs: Inputs) -> StoredResult | None:
         return None if self.anew else self.store.find(self.key(check, inputs))
+
+    def flaky(self, check: CheckDefinition) -> frozenset[str]:
+        """Return the check's tests that have been red and green on one tree before, as far as this host remembers."""
+        return self.store.flaky(definition_digest(check, self.checks))
+
+    def keep_flaky(self, check: CheckDefinition, tests: Collection[str]) -> None:
+        if tests:
+            self.store.keep_flaky(definition_digest(check, self.checks), tests)
 
     def of_tip(self, check: CheckDefinition, line: Sequence[CheckDefinition]) -> Ran:
         """Return the check's run on the tip: remembered, or from running the line there, once."""

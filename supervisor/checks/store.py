@@ -11,6 +11,7 @@ Why a run is kept and not its verdict: a run is judged against the target's tip,
 import os
 import tempfile
 import time
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,8 @@ KEPT_S = 14 * 24 * 3600.0
 """Seconds for which a result is kept; later the host's programs may have changed unnoticed."""
 MOST_BYTES = 8_000_000
 """The largest size of one file, in bytes."""
+MOST_FLAKY = 500
+"""Flaky tests that are remembered of a check."""
 _PRUNED_TO = 0.9
 
 M = TypeVar("M", bound=Message)
@@ -43,6 +46,10 @@ class StoredResult(Message):
 
 class _Cost(Message):
     seconds: float = Field(ge=0)
+
+
+class _Flaky(Message):
+    tests: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +74,17 @@ class Store:
 
     def keep_cost(self, definition: str, seconds: float) -> None:
         self._write(f"{definition}.cost.json", _Cost(seconds=seconds))
+
+    def flaky(self, definition: str) -> frozenset[str]:
+        """Return the tests that were red and green on one tree here, under a check of this definition."""
+        found = self._read(f"{definition}.flaky.json", _Flaky)
+        return frozenset() if found is None else frozenset(found.tests)
+
+    def keep_flaky(self, definition: str, tests: Collection[str]) -> None:
+        """Add to them; where two processes do at once, one is forgotten until it flakes again."""
+        known = self.flaky(definition)
+        if not known.issuperset(tests):
+            self._write(f"{definition}.flaky.json", _Flaky(tests=(*sorted(known.union(tests)),)[:MOST_FLAKY]))
 
     def _read(self, name: str, form: type[M]) -> M | None:
         if self.folder is None:

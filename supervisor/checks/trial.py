@@ -11,11 +11,13 @@ from dataclasses import dataclass, field, replace
 from forgepool.supervisor.checks.certificates import Inputs, certify, describe_failures
 from forgepool.supervisor.checks.lines import CheckGroup, line_of, lines_of
 from forgepool.supervisor.checks.results.failures import missing_program
-from forgepool.supervisor.checks.results.judging import CheckJudgement, Excuse, Ran, judge
+from forgepool.supervisor.checks.results.judging import CheckJudgement, Excuse, Ran, judge, shows_a_sound_host
 from forgepool.supervisor.checks.results.problems import with_names_of
 from forgepool.supervisor.checks.results.protected import GuardedTree, weigh
+from forgepool.supervisor.checks.results.reports import ReportedCase
 from forgepool.supervisor.checks.running import TriedCheck
 from forgepool.supervisor.checks.runs import CheckRuns, is_green
+from forgepool.supervisor.checks.store import StoredResult
 from forgepool.supervisor.findings import ScanFinding
 from forgepool.supervisor.gate_file.document import CheckDefinition, NotConfigured, voting
 from forgepool.supervisor.messages import Certificate, CheckFailure, Flake
@@ -57,6 +59,8 @@ class KeptOutBy:
     judgement: CheckJudgement
     failure: CheckFailure
     """For `tip_red` the target's own failure, otherwise that of the deciding run."""
+    cases: tuple[ReportedCase, ...] = ()
+    """The tests that failed here and not on the tip, as the deciding run reports them; none if it misses one."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -170,7 +174,7 @@ class _Trial:
         before = self.runs.find_remembered(check, self.runs.at_tip)
         if one.failure is not None and before is not None and is_green(before.ran):
             self.runs.doubt()
-        on_tip = self.runs.tip_anew(check, label=self._word("base"), past=self.found.excused)
+        on_tip = self._on_tip(one, before)
         if one.failure is not None and (why := missing_program(on_tip.failure, " on the target itself")) is not None:
             raise NotConfigured(why)
         decisive, tip_again = one, None
@@ -185,20 +189,42 @@ class _Trial:
             judgement = self._judge(check, on_tip.ran, one.ran, decisive.ran, tip_again)
         return decisive, judgement, on_tip
 
+    def _on_tip(self, one: TriedCheck, before: StoredResult | None) -> TriedCheck:
+        """
+        Run the check on the tip again, since the host may have changed, unless the failing run shows a sound host.
+
+        It does when every test of the tip has passed in it. The tests that fail are then new, and another run of the
+        tip could say nothing about them.
+        """
+        check = one.check
+        if before is not None and shows_a_sound_host(before.ran, one.ran):
+            return TriedCheck(
+                check=check, ran=before.ran, failure=None, seconds=before.seconds, tail="", log="", reused=True
+            )
+        return self.runs.tip_anew(check, label=self._word("base"), past=self.found.excused)
+
     def _settle_hastily(self, one: TriedCheck) -> tuple[TriedCheck, CheckJudgement, TriedCheck]:
-        """Take one red for red, as long as the tip is not red: no entry is blamed before its decisive trial."""
+        """
+        Take one red for red, as long as the tip is not red: no entry is blamed before its decisive trial.
+
+        Where all that failed are tests that have flaked here before, the check is run again first.
+        """
         tip = self.runs.of_tip(one.check, line_of(one.check, self.runs.checks))
         # A linter's word holds when it is said once; a test that failed once may be a flake.
-        judgement = self._judge(one.check, tip, one.ran, None, tip if tip.has_problems else None)
+        tip_again = tip if tip.has_problems else None
+        judgement, decisive = self._judge(one.check, tip, one.ran, None, tip_again), one
+        if judgement.verdict == "again" and judgement.new and self.runs.flaky(one.check).issuperset(judgement.new):
+            decisive = self._run(line_of(one.check, self.runs.checks), self._word("again"))[-1]
+            judgement = self._judge(one.check, tip, one.ran, decisive.ran, tip_again)
         excused = judgement.verdict in ("known", "tip_red")
         if judgement.verdict == "known":
             # Those ahead may land together with it, so it must be no worse than the target itself, either.
             at_target = [ground.of(one.check) for ground in self.runs.grounds[:1]]
-            excused = set(at_target) <= set(self._against(one.check, one.ran))
+            excused = set(at_target) <= set(self._against(one.check, decisive.ran))
             judgement = judgement if excused else replace(judgement, verdict="red")
         if judgement.verdict in ("again", "tip_again") or (self.runs.guessed and excused):
             judgement = replace(judgement, verdict="red")
-        return one, judgement, one
+        return decisive, judgement, one
 
     def _against(self, check: CheckDefinition, ran: Ran) -> tuple[str, ...]:
         """Inputs of the tip, and of all grounds before it, which as far as this host remembers fail in as much."""
@@ -289,18 +315,28 @@ class _Trial:
         )
         more = {"tests": ran.evidence.tests, "reused": reused}
         self.found.certificates[check.name] = certificate.model_copy(update=more)
-        self.found.flaky += _flakes(check, judgement)
+        self._note_flakes(check, judgement)
         self.found.red_base += [each for each in describe_failures(certificate) if each not in self.found.red_base]
         if self._wants_a_look(judgement):
             self._hold(f"check '{check.name}' {_lacking(judgement)}")
 
+    def _note_flakes(self, check: CheckDefinition, judgement: CheckJudgement) -> None:
+        self.found.flaky += _flakes(check, judgement)
+        self.runs.keep_flaky(check, judgement.flaky)
+
     def _keep_out(self, shown: TriedCheck, judgement: CheckJudgement) -> None:
-        self.found.flaky += _flakes(shown.check, judgement)
+        self._note_flakes(shown.check, judgement)
         failure = _failure(shown, judgement, protected=self.sample.guarded is not None)
-        self.found.out = KeptOutBy(check=shown.check, judgement=judgement, failure=failure)
+        cases = _cases(shown.ran, judgement.new)
+        self.found.out = KeptOutBy(check=shown.check, judgement=judgement, failure=failure, cases=cases)
 
     def _word(self, word: str) -> str:
         return word if self.sample.guarded is None else f"{self.sample.label}-{word}"
+
+
+def _cases(ran: Ran, tests: Sequence[str]) -> tuple[ReportedCase, ...]:
+    shown = {case.id: case for case in ran.evidence.report.cases} if ran.evidence.report is not None else {}
+    return tuple(shown[one] for one in tests) if shown.keys() >= set(tests) else ()
 
 
 def _problems(ran: Ran, judgement: CheckJudgement) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from forgepool.supervisor.checks.certificates import Inputs
 from forgepool.supervisor.checks.non_voting import advice
 from forgepool.supervisor.checks.results.protected import commit_of, excuse_of, protect_tree
-from forgepool.supervisor.checks.results.touched import covers, free_touched
+from forgepool.supervisor.checks.results.touched import covers, free_touched, owners_of
 from forgepool.supervisor.checks.running import CheckProgress
 from forgepool.supervisor.checks.runs import CheckRuns
 from forgepool.supervisor.checks.trial import Sample, TrialFindings, try_checks
@@ -178,6 +178,8 @@ class ComposedCandidate:
         if found.unseen:
             return keep_out(self.request, self.composed, found.findings, told)
         if found.out is not None:
+            owned = {entry.task: one.files for entry, one in zip(self.request.spec, subjects, strict=True)}
+            told = told.model_copy(update={"suspects": owners_of(found.out.cases, owned)})
             return out(self.request, self.composed, found, self.runs, told)
         said = advice(self.runs, self.composed.commit, self._inputs)
         green = {"verdict": "green", "certificates": tuple(found.certificates.values()), "advice": said}

@@ -102,7 +102,7 @@ def _red(
     partner = None
     if request.decisive and out.judgement.verdict == "red" and not failure.protected:
         entry = composable(request.entries[-1])
-        partner = find_red_partner(request, entry, out.check, failure.tests, runs, found.excused)
+        partner = find_red_partner(request, entry, out, runs, found.excused)
     together = f", green alone and red together with {name_partner(partner)}" if partner else ""
     where = f" when merged into {request.target}"
     if failure.protected:

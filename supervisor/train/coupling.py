@@ -92,10 +92,13 @@ def _has_enough(layout: Layout, entry: TrainEntry, others: list[TrainEntry], abo
 
 
 def _size(layout: Layout, first: TrainEntry, backlog: int) -> int:
-    """Return the size that the backlog asks for, capped where it stops paying: about one over the root of the risk."""
+    """
+    Return the size that the backlog asks for, capped where it stops paying: about one over the root of the risk that a
+    red takes halving to find.
+    """
     if first.single:
         return 1
-    pays = round(1 / math.sqrt(max(1e-3, entry_risk(first))))
+    pays = round(1 / math.sqrt(max(1e-3, entry_risk(first) * (1 - layout.seen.named))))
     return max(1, min(layout.seen.policy.most, math.ceil(backlog / max(1, layout.seen.slots)), pays))
 
 

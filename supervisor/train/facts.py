@@ -110,10 +110,14 @@ def _excuses(other: Trial, red: Trial) -> bool:
 
 def _dissolved(layout: Layout, trial: Trial) -> Dissolve:
     """
-    Split a red batch. One that clashed goes alone; otherwise singles where there are slots, or halves, the first half
-    first.
+    Split a red batch. Those whose own tests failed are taken out, and one that clashed goes alone; otherwise singles
+    where there are slots, or halves, the first half first.
     """
     car, size = trial.car, len(trial.car)
+    suspects = tuple(one for one in car if one in trial.suspects)
+    if suspects:
+        rest = tuple(one for one in car if one not in suspects)
+        return Dissolve(car=car, parts=(rest,) if rest else (), trial=trial.id, suspects=suspects)
     if trial.clash in car:
         rest = tuple(one for one in car if one != trial.clash)
         return Dissolve(car=car, parts=(rest, (trial.clash,)), trial=trial.id)

@@ -38,6 +38,8 @@ class TrainEntry:
     """It was green alone, on a tip that was the target's then."""
     single: bool = False
     """Never to share a car again: a car in which it was has been red."""
+    suspect: bool = False
+    """It was taken out of a red car, since all that failed there were its own tests: it is tried alone next."""
     kind: str = ""
     """Entries that share a batch are of one kind."""
     scopes: Scopes = None
@@ -59,6 +61,8 @@ class Trial:
     """It was sent with nothing ahead and one entry: its checks' failures came twice, and a partner was looked for."""
     clash: str = ""
     """Red without checks: this entry does not go on top of the tip and of those of the spec that stand before it."""
+    suspects: Ids = ()
+    """Red: every test that failed is in a file that one of these entries of the spec changes, and none else does."""
     failing: bool = False
     """Decisive, its first run was red, and it was run again."""
     stale: bool = False
@@ -131,6 +135,8 @@ class Snapshot:
     policy: TrainPolicy = TrainPolicy()
     surprise: float = 0.02
     """How often an entry turned out red that was not thought risky, or had been green alone."""
+    named: float = 0.0
+    """The share of red cars whose failing tests named suspects, 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,12 +181,14 @@ class Dissolve:
     A batch that is red, or timed out, with nothing ahead: its entries go back, in parts.
 
     Without a trial, a member is held, not ready any more, or no more behind its needs: the others go on as the one
-    part, in the batch's place, and an entry in no part waits again.
+    part, in the batch's place, and an entry in no part waits again. So it is with suspects.
     """
 
     car: Ids
     parts: tuple[Ids, ...]
     trial: str
+    suspects: Ids = ()
+    """Entries in no part, that are to be tried alone next."""
 
 
 Action = Couple | StartTrial | Cancel | Land | Return | Dissolve

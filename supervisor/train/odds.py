@@ -14,6 +14,8 @@ SURE = 0.97
 """That a car is good which was green in some trial, whatever stood ahead of it."""
 DOUBTED = 0.5
 """Cars below this are routed around, and may be passed by."""
+SUSPECTED = 0.6
+"""The risk of an entry whose own tests have failed in a car, until its own trial is over."""
 _PASSED = 0.3
 """The chance of an entry that was passed by as suspect, until its own trial is over."""
 _NOBODYS = 0.01
@@ -31,7 +33,7 @@ class Path:
 
 def entry_risk(entry: TrainEntry) -> float:
     """That it is red by itself, after what is known of it."""
-    return 1 - SURE if entry.vetted else entry.risk
+    return 1 - SURE if entry.vetted else max(entry.risk, SUSPECTED) if entry.suspect else entry.risk
 
 
 def car_odds(layout: Layout) -> list[float]:
@@ -64,10 +66,11 @@ def reds(layout: Layout) -> list[tuple[int, int]]:
     greens = {layout.covered[trial.id] for _, trial in coupled if trial.state == "green"}
     found = []
     for at, trial in coupled:
-        subject = layout.place.get(trial.clash, at)
-        covered = layout.covered[trial.id] & ((1 << subject) - 1 | 1 << subject)
-        if trial.is_doubted and all(covered & ~green for green in greens):
-            found.append((subject, covered))
+        about = {layout.place[one] for one in trial.suspects or (trial.clash,) if one in layout.place} or {at}
+        for subject in about if trial.is_doubted else ():
+            covered = layout.covered[trial.id] & ((1 << subject) - 1 | 1 << subject)
+            if all(covered & ~green for green in greens):
+                found.append((subject, covered))
     return found
 
 
@@ -182,7 +185,7 @@ def _likeliest_first(path: _Path) -> float:
 
 
 def _prior(entry: TrainEntry, surprise: float) -> float:
-    return SURE if entry.vetted else (1 - entry.risk) * (1 - surprise)
+    return SURE if entry.vetted else (1 - entry_risk(entry)) * (1 - surprise)
 
 
 def _doubted(own: float, others: float) -> float:

@@ -51,16 +51,19 @@ class TrainQueue:
             if passed and (entry.id in behind or (entry.ready and not entry.held)):
                 self.entries[entry.id] = replace(entry, overtaken=entry.overtaken + 1)
 
-    def dissolve(self, car: Ids, parts: Sequence[Ids]) -> None:
+    def dissolve(self, car: Ids, parts: Sequence[Ids], suspects: Ids = ()) -> None:
         """
         Split a batch: its entries become batches of their own, or the given parts, behind all others; its trials are of
         no use.
 
-        Where the parts leave an entry out, nothing was red: it waits again, and the rest keeps its place.
+        Where the parts leave an entry out, it waits again, and the rest keeps its place: nothing was red, or that entry
+        is a suspect. One that is a suspect for the second time goes alone for good.
         """
         at = self.cars.index(car)
         self.cars.remove(car)
         self.trials = {key: trial for key, trial in self.trials.items() if not set(car) & set(trial.spec)}
+        for one in suspects:
+            self.entries[one] = replace(self.entries[one], suspect=True, single=self.entries[one].suspect)
         if sum(len(part) for part in parts) < len(car):
             self.cars[at:at] = parts
             return
@@ -71,11 +74,11 @@ class TrainQueue:
     def start(self, trial: Trial) -> None:
         self.trials[trial.id] = trial
 
-    def answer(self, trial_id: str, state: TrialState, *, clash: str = "") -> None:
+    def answer(self, trial_id: str, state: TrialState, *, clash: str = "", suspects: Ids = ()) -> None:
         """Record an answer. For a trial that is of no use any more it changes nothing."""
         if trial_id not in self.trials:
             return
-        trial = replace(self.trials[trial_id], state=state, clash=clash)
+        trial = replace(self.trials[trial_id], state=state, clash=clash, suspects=suspects)
         self.trials[trial_id] = trial
         if state == "green" and not trial.ahead and len(trial.car) == 1:
             self.vet(trial.car[0])
@@ -152,7 +155,7 @@ class TrainQueue:
             lost.update(more)
         return tuple(one for one in self.entries if one in found)
 
-    def snapshot(self, *, slots: int, policy: TrainPolicy, surprise: float) -> Snapshot:
+    def snapshot(self, *, slots: int, policy: TrainPolicy, surprise: float, named: float = 0.0) -> Snapshot:
         return Snapshot(
             waiting=tuple(self.waiting()),
             cars=tuple(tuple(self.entries[one] for one in car) for car in self.cars),
@@ -160,6 +163,7 @@ class TrainQueue:
             slots=slots,
             policy=policy,
             surprise=surprise,
+            named=named,
         )
 
 

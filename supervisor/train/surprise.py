@@ -1,4 +1,4 @@
-"""The rate of unexpected rejects, and the arrivals that a queue can bear."""
+"""The rates of unexpected rejects and of reds that tell whose they are, and the arrivals that a queue can bear."""
 
 import math
 from collections.abc import Sequence
@@ -8,6 +8,8 @@ from forgepool.supervisor.train.model import TrainEntry
 RISKY = 0.2
 _WINDOW = 60
 _PRIOR_N = 50
+_FIRST_N = 2
+"""Red cars without suspects that are assumed before the first one is seen."""
 _LOAD = 0.8
 """The share of a queue's capacity above which waiting grows without bound, for all practical purposes."""
 
@@ -20,6 +22,11 @@ def surprise_rate(outcomes: Sequence[bool]) -> float:
     """Return the rate from the last outcomes, in the order of decision; true is an unexpected reject."""
     seen = outcomes[-_WINDOW:]
     return (1 + sum(seen)) / (_PRIOR_N + len(seen))
+
+
+def suspect_rate(named: Sequence[bool]) -> float:
+    """Return the share of red cars whose failing tests named suspects; 0 before the first."""
+    return sum(named) / (_FIRST_N + len(named))
 
 
 def admission(arrivals_per_h: float, check_min: float, reject_rate: float, slots: int) -> str | None:

@@ -205,8 +205,8 @@ def _goes_alone(made: Work, entry: TrainEntry) -> bool:
     if not entry.ready:
         # Green by itself on this very tip it waits for a word; green on an earlier one that says nothing.
         return all(trial.state != "green" for trial in made.layout.tried.get(((), (entry.id,)), ()))
-    if entry.vetted:
-        return False
+    if entry.vetted or entry.suspect:
+        return not entry.vetted
     if made.layout.seen.slots < _ENOUGH_SLOTS or entry.single or made.ranks[entry.id] == HOTFIX:
         return False
     others = made.layout.busy(entry.scopes).bit_count()

@@ -144,6 +144,22 @@ def judge(
     return _with_evidence(judgement, runs, excuse or Excuse(), waived)
 
 
+def shows_a_sound_host(tip: Ran, here: Ran) -> bool:
+    """
+    Tell whether a red run passes every test of a green run of the tip, and fails in nothing but tests the tip lacks.
+
+    Both were reported in full, by a runner of tests.
+    """
+    there, found = tip.evidence.report, here.evidence.report
+    if there is None or found is None or tip.has_problems or here.has_problems:
+        return False
+    on_tip, seen = _seen(tip, noisy=False, findings=frozenset()), _seen(here, noisy=False, findings=frozenset())
+    if not on_tip.clean or not on_tip.passed or seen.by_status or seen.cut_short or not seen.failed:
+        return False
+    known = {function_of(one) for one in (*on_tip.ran, *on_tip.skipped)}
+    return on_tip.passed <= seen.passed and known.isdisjoint(map(function_of, seen.failed))
+
+
 def _runs(tips: tuple[Ran, ...], heres: tuple[Ran, ...]) -> _Runs:
     # Where the tip ends well though its output counts failures, these are somebody else's words, of a test about tests.
     noisy = any(ran.how == "exit" and ran.status == 0 and _uncounted(ran) for ran in tips)

@@ -6,7 +6,7 @@ entry removed a line with it.
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Literal
@@ -74,6 +74,26 @@ def cover_of_gone(case: ReportedCase, touched: Sequence[Touched]) -> Cover:
     """The same of a test that is there no more."""
     waived = any(each.waived and lies_in(case, each) for each in touched)
     return "granted" if waived else cover_of(case, touched)
+
+
+def owners_of(cases: Sequence[ReportedCase], changed: Mapping[str, Sequence[FileDiff]]) -> tuple[str, ...]:
+    """
+    Return those who change the files of all these tests; none unless each test is in a file of exactly one of them.
+
+    A test without a file is looked for in test files alone, by its class.
+    """
+    found = dict[str, None]()
+    for case in cases:
+        owners = [one for one, files in changed.items() if any(_holds(file, case) for file in files)]
+        if len(owners) != 1:
+            return ()
+        found[owners[0]] = None
+    return tuple(found)
+
+
+def _holds(file: FileDiff, case: ReportedCase) -> bool:
+    kind = role(file.path)
+    return bool(case.file or kind == "test") and lies_in(case, Touched(path=file.path, role=kind, cover="none"))
 
 
 def find_renamed_id(case: ReportedCase, touched: Sequence[Touched]) -> str | None:

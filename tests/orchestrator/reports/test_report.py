@@ -226,6 +226,10 @@ def test_what_is_done_without_landing_is_told_apart(tmp_path: Path) -> None:
             e.CarDissolved(car=("a", "b"), parts=(("a",), ("b",)), message_id="m"),
             "a and b: failed together; testing them in parts",
         ),
+        (
+            e.CarDissolved(car=("a", "b"), parts=(("a",),), message_id="m", suspects=("b",)),
+            "a and b: failed together; testing b alone",
+        ),
     ],
 )
 def test_live_lines_are_plain_sentences(event: e.Event, line: str) -> None:

@@ -7,7 +7,10 @@ import pytest
 from gates import Gate
 from shell_suite import RUNNER, TEST, A, B
 
+from forgepool.supervisor.checks.certificates import definition_digest
+from forgepool.supervisor.checks.store import open_store
 from forgepool.supervisor.messages import CheckResult, Flake
+from forgepool.workers.sandbox.layers import choose_level
 
 _ATTEMPTS = count(1)
 
@@ -182,3 +185,124 @@ def test_what_was_green_once_is_judged_by_what_the_target_shows_now(gate: Gate) 
     found = asked(gate, {"x": "1\n", "suite": "tests/a.sh\n"})
     assert (found.verdict, found.tree) == ("red", first.tree)
     assert found.failures[0].how == "no_evidence" and B in found.failures[0].reason
+
+
+@pytest.mark.parametrize(
+    ("files", "suspects"),
+    [
+        ([{"b": "2\n"}, {"tests/c.sh": "false\n"}], ("two",)),
+        ([{"tests/c.sh": "false\n"}, {"tests/d.sh": "false\n"}], ("one", "two")),
+        ([{"tests/c.sh": "false\n"}, {"a": "9\n"}], ()),
+        ([{"b": "2\n"}, {"a": "9\n"}], ()),
+    ],
+    ids=["one", "both", "one-and-the-targets", "the-targets"],
+)
+def test_a_red_batch_tells_whose_tests_fail_where_these_are_all_that_fail(
+    tested: Gate, files: list[dict[str, str | None]], suspects: tuple[str, ...]
+) -> None:
+    one, two = (tested.entry(name, each) for name, each in zip(("one", "two"), files, strict=True))
+    found = tested.examine(tested.request(one, TEST, entries=(one, two), decisive=False))
+    assert (found.verdict, found.suspects) == ("red", suspects)
+
+
+def test_a_test_file_that_two_change_makes_neither_a_suspect(tested: Gate) -> None:
+    files: list[dict[str, str | None]] = [{"tests/a.sh": "false\n\n\n\ntrue\n"}, {"tests/a.sh": "false\n"}]
+    one, two = (tested.entry(name, each) for name, each in zip(("one", "two"), files, strict=True))
+    found = tested.examine(tested.request(one, TEST, entries=(two,), decisive=False))
+    assert found.suspects == ("two",)
+
+
+def logs_of(gate: Gate, request: str) -> list[str]:
+    return sorted(one.name for one in gate.folder.glob(f"home/runs/r/logs/checks/{request}/*.log"))
+
+
+def test_a_red_in_a_test_of_its_own_runs_the_target_no_more(tested: Gate) -> None:
+    """All that ran on the target has passed in that very run: another on the target could tell nothing."""
+    assert asked(tested, {"b": "2\n"}).verdict == "green"
+    entry = tested.entry("bad", {"tests/c.sh": "false\n"})
+    assert tested.examine(tested.request(entry, TEST)).verdict == "red"
+    assert logs_of(tested, "r.bad.1.check-1") == ["again-test.log", "composed-test.log"]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [{"a": "9\n"}, {"tests/c.sh": "false\n", "a": "9\n"}, {"tests/a.sh": "false\n"}],
+    ids=["the-targets", "both", "changed"],
+)
+def test_a_red_in_a_test_of_the_target_runs_the_target_again(tested: Gate, files: dict[str, str | None]) -> None:
+    assert asked(tested, {"b": "2\n"}).verdict == "green"
+    entry = tested.entry("bad", files)
+    assert tested.examine(tested.request(entry, TEST)).verdict == "red"
+    assert "base-test.log" in logs_of(tested, "r.bad.1.check-1")
+
+
+def test_a_host_that_breaks_between_two_runs_returns_nobody(gate: Gate) -> None:
+    """The tool that every test needs is gone: the target, which was green a moment ago, is asked again."""
+    tests = {f"tests/{name}.sh": f'test -e {gate.folder}/tool && test "$(cat {name})" -lt 5\n' for name in "ab"}
+    (gate.folder / "tool").touch()
+    gate.hub.commit({"ci/run-tests.sh": RUNNER, **tests})
+    assert asked(gate, {"b": "2\n"}).verdict == "green"
+    (gate.folder / "tool").unlink()
+    entry = gate.entry("harmless", {"b": "3\n", "tests/c.sh": "true\n"})
+    assert gate.examine(gate.request(entry, TEST)).verdict != "red"
+    assert "base-test.log" in logs_of(gate, "r.harmless.1.check-1")
+
+
+def test_a_batch_that_fails_only_in_what_has_flaked_before_is_run_again(tested: Gate) -> None:
+    """A test that was red and green on one tree earlier is no reason to take a batch of several apart."""
+    one, two = tested.entry("one", {"a": "2\n"}), tested.entry("two", {"b": "9\n"})
+    request = tested.request(one, TEST, entries=(one, two), decisive=False)
+    assert tested.examine(request).verdict == "red"
+    assert logs_of(tested, "r.one.1.check-1") == ["base-test.log", "composed-test.log"]
+    key = definition_digest(TEST, [TEST])
+    open_store(tested.settings.cache, choose_level(tested.settings.sandbox)).keep_flaky(key, [B])
+    again = request.model_copy(update={"request_id": "r.one.1.check-2"})
+    assert tested.examine(again).verdict == "red"
+    assert logs_of(tested, "r.one.1.check-2") == ["again-test.log", "composed-test.log"]
+
+
+@pytest.mark.parametrize("diagnose", [True, False])
+def test_the_landing_that_brought_the_test_is_named_without_a_search(tested: Gate, diagnose: bool) -> None:
+    """While others wait for the slot the partner is named where the failure points to it, and no other is run on."""
+    tested.hub.commit({"old": "1\n"})
+    younger = tested.entry("younger", {"old": None, "new": "1\n"})
+    for task, files in (
+        ("before", {"x": "1\n"}),
+        ("partner", {"tests/c.sh": "test -e old\n"}),
+        ("behind", {"y": "1\n"}),
+    ):
+        tested.let_in(tested.entry(task, files), TEST)
+    found = tested.examine(tested.request(younger, TEST, diagnose=diagnose))
+    assert (found.verdict, found.partner) == ("red", "partner")
+    searched = [one for one in logs_of(tested, "r.younger.1.check-1") if one.startswith(("alone", "with"))]
+    assert searched == ["with-1-test.log"]
+
+
+@pytest.mark.parametrize(("diagnose", "partner"), [(True, "partner"), (False, None)])
+def test_a_landing_to_which_nothing_points_is_searched_where_nobody_waits(
+    tested: Gate, diagnose: bool, partner: str | None
+) -> None:
+    tested.hub.commit({"tests/c.sh": 'test "$(cat p q | wc -c)" -lt 4\n'})
+    younger = tested.entry("younger", {"p": "1\n"})
+    for task, path in (("before", "x"), ("partner", "q"), ("behind", "y")):
+        tested.let_in(tested.entry(task, {path: "1\n"}), TEST)
+    found = tested.examine(tested.request(younger, TEST, diagnose=diagnose))
+    assert (found.verdict, found.partner) == ("red", partner)
+
+
+def test_the_landing_that_removed_a_quoted_name_is_named(tested: Gate) -> None:
+    """The entry's own test calls what was renamed meanwhile; its message quotes the name."""
+    tested.hub.commit({"names": "shorten\n"})
+    calls = {"tests/c.sh": "grep -q shorten names || { echo \"no 'shorten' here\" >&2; exit 1; }\n"}
+    younger = tested.entry("younger", calls)
+    for task, files in (("before", {"x": "1\n"}), ("partner", {"names": "cut\n"}), ("behind", {"y": "1\n"})):
+        tested.let_in(tested.entry(task, files), TEST)
+    found = tested.examine(tested.request(younger, TEST, diagnose=False))
+    assert (found.verdict, found.partner) == ("red", "partner")
+
+
+def test_a_name_that_nobody_removed_points_to_nobody(tested: Gate) -> None:
+    start = tested.entry("bad", {"tests/c.sh": "echo \"no 'shorten' here\" >&2; exit 1\n"})
+    tested.let_in(tested.entry("other", {"x": "1\n"}), TEST)
+    found = tested.examine(tested.request(start, TEST, diagnose=False))
+    assert (found.verdict, found.partner) == ("red", None)

@@ -81,7 +81,7 @@ class Gate:
         return examine(request, self.settings, stop=stop, doubt=doubt)
 
     def landing(self, request: CheckRequest, found: CheckResult, **said: Any) -> LandRequest:
-        fields = request.model_dump(exclude={"decisive"}) | {
+        fields = request.model_dump(exclude={"decisive", "diagnose"}) | {
             "request_id": request.request_id.replace("check", "land"),
             "commit": found.commit,
             "tree": found.tree,

@@ -64,7 +64,7 @@ class Desk:
         return self._made[key].model_copy(update={"task": "one", "author": author, **said})
 
     def request(self, entry: EntryRef, policy: ReviewPolicy | str, **said: Any) -> ReviewRequest:
-        checked = self.gate.request(entry).model_dump(exclude={"entries", "decisive"})
+        checked = self.gate.request(entry).model_dump(exclude={"entries", "decisive", "diagnose"})
         policy = ReviewPolicy(script=policy) if isinstance(policy, str) else policy
         usual = {"request_id": "r.one.1.review-1", "policy": policy, "title": "Make it two", "reviewed": True}
         return ReviewRequest(**(checked | {"entries": (entry,)} | usual | said))

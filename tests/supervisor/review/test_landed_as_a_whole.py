@@ -23,7 +23,9 @@ def landed(desk: Desk, text: str, *authors: Author, **said: Any) -> ReviewReques
     desk.gate.hub.commit({"a": "2\n"})
     tip = desk.gate.hub.commit({"b": "new\n"})
     wave = WaveOf(number=1, tip=tip, tasks=(ONE, TWO), more=("three",), authors=authors or (COMMAND,))
-    checked = desk.gate.request(desk.entry({"a": "9\n"})).model_dump(exclude={"entries", "decisive", "whole"})
+    checked = desk.gate.request(desk.entry({"a": "9\n"})).model_dump(
+        exclude={"entries", "decisive", "diagnose", "whole"}
+    )
     about = {"request_id": "r.wave-review-1", "base": before, "entries": (), "whole": True, "reviewed": True}
     return ReviewRequest(**(checked | about | {"policy": ReviewPolicy(script=text), "wave": wave} | said))
 

@@ -28,6 +28,7 @@ class Held:
     slots: int = 8
     policy: TrainPolicy = field(default_factory=TrainPolicy)
     surprise: float = 0.02
+    named: float = 0.0
     line: TrainQueue = field(default_factory=TrainQueue)
     moves: list[str] = field(default_factory=list)
     """What landed, each move of the target by itself."""
@@ -81,7 +82,7 @@ class Held:
         raise AssertionError("the plan has no end")
 
     def plan(self) -> list[Action]:
-        return plan(self.line.snapshot(slots=self.slots, policy=self.policy, surprise=self.surprise))
+        return plan(self.line.snapshot(slots=self.slots, policy=self.policy, surprise=self.surprise, named=self.named))
 
     def do(self, action: Action) -> None:
         line = self.line
@@ -104,21 +105,21 @@ class Held:
             case Return(entry=entry):
                 self.returned.append(entry)
                 line.leave([entry])
-            case Dissolve(car=car, parts=parts):
+            case Dissolve(car=car, parts=parts, suspects=suspects):
                 self.dissolved.append("".join(car))
-                line.dissolve(car, parts)
+                line.dissolve(car, parts, suspects)
 
-    def answer(self, *specs: str, state: TrialState = "green", clash: str = "") -> None:
+    def answer(self, *specs: str, state: TrialState = "green", clash: str = "", suspects: str = "") -> None:
         """The trials of these specs, all before the next plan."""
         for spec in specs:
-            self.line.answer(self.trial(spec).id, state, clash=clash)
+            self.line.answer(self.trial(spec).id, state, clash=clash, suspects=tuple(suspects))
         self.settle()
 
     def green(self, *specs: str) -> None:
         self.answer(*specs)
 
-    def red(self, *specs: str, clash: str = "") -> None:
-        self.answer(*specs, state="red", clash=clash)
+    def red(self, *specs: str, clash: str = "", suspects: str = "") -> None:
+        self.answer(*specs, state="red", clash=clash, suspects=suspects)
 
     def doubt(self, spec: str) -> None:
         """The first run of this trial was red, and it is run again."""

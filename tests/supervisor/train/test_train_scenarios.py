@@ -841,3 +841,71 @@ def test_a_short_line_tries_the_risky_apart() -> None:
     line.enter("a", scopes="x", risk=0.4, plans=False)
     line.enter("b", scopes="x")
     assert line.cars == ["a", "b"]
+
+
+@pytest.mark.parametrize("slots", [1, 2, 8])
+def test_those_whose_own_tests_fail_are_taken_out_and_the_rest_lands_in_one_run(slots: int) -> None:
+    """51: the rest stays a car in its place; only red alone returns the suspect."""
+    line = Held(slots=slots, policy=TrainPolicy(most=4))
+    line.enter("abcd", plans=False)
+    line.line.couple(("a", "b", "c", "d"), 0)
+    line.settle()
+    line.red("|abcd", suspects="c")
+    assert (line.cars, line.returned) == (["abd"], [])
+    assert "|c" in line.running or slots == 1
+    line.green("|abd")
+    line.red("|c")
+    assert (line.moves, line.returned, len(line.started)) == (["abd"], ["c"], 3)
+
+
+def test_two_suspects_are_taken_out_at_once_and_a_good_one_lands() -> None:
+    """52: a flaky test of its own costs an entry its car, and nothing else."""
+    line = Held(slots=1, policy=TrainPolicy(most=4))
+    line.enter("abcd", plans=False)
+    line.line.couple(("a", "b", "c", "d"), 0)
+    line.settle()
+    line.red("|abcd", suspects="bd")
+    line.green("|ac")
+    line.green("|b")
+    line.red("|d")
+    assert (line.moves, line.returned) == (["ac", "b"], ["d"])
+
+
+def test_a_car_of_suspects_alone_is_tried_one_by_one() -> None:
+    """53: nobody is left for a car; the older is tried first."""
+    line = Held(slots=1)
+    line.enter("ab")
+    line.red("|ab", suspects="ab")
+    assert line.cars == [] and line.running == ["|a"]
+    line.green("|a")
+    line.green("|b")
+    assert (line.moves, line.returned) == (["a", "b"], [])
+
+
+def test_a_suspect_for_the_second_time_goes_alone_for_good() -> None:
+    """54: green alone, it may share a car again; where that is red as well, it shares none any more."""
+    line = Held(slots=1)
+    line.enter("ab", plans=False)
+    for _ in range(2):
+        line.line.couple(("a", "b"), 0)
+        line.line.dissolve(("a", "b"), (("b",),), ("a",))
+        line.line.leave("b")
+        line.enter("b", plans=False)
+    assert line.line.entries["a"].single and not line.line.entries["b"].single
+
+
+def test_a_red_behind_others_doubts_whose_tests_failed() -> None:
+    """55: of a car behind another, a test of the first one's fails: the car behind goes around it."""
+    line = Held(slots=2)
+    line.enter("ab")
+    line.red("a|b", suspects="a")
+    assert line.running == ["|a", "|b"]
+
+
+@pytest.mark.parametrize(("named", "size"), [(0.0, 3), (0.8, 7)])
+def test_cars_are_longer_where_reds_tell_whose_they_are(named: float, size: int) -> None:
+    """56: halving costs a long car several runs, and taking one out costs it one."""
+    line = Held(slots=1, named=named)
+    line.enter("abcdefghij", risk=0.1, plans=False)
+    line.settle()
+    assert len(line.cars[0]) == size

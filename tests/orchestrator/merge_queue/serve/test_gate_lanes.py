@@ -8,6 +8,7 @@ from gate_world import RUN, after, commit, green, opened, submitted
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.plan_index import GateCourse, gate_course, gate_plan
 from forgepool.orchestrator.journal.events import (
+    CarDissolved,
     CheckCancelled,
     CheckSent,
     Event,
@@ -135,3 +136,36 @@ def test_whoever_lands_apart_from_those_the_hub_refused_has_shown_it_by_a_trial_
     (intent,) = [one for one in next_of(state, slots=3) if isinstance(one, LandingIntended)]
     assert intent.entries == ("a",)
     landed(state, intent)
+
+
+def test_a_partner_is_searched_only_while_no_entry_waits_for_a_trial() -> None:
+    """The search runs in a slot; an entry that is returned does not hold up those in line."""
+    state, sent = on_trial(LANES)
+    ask = state.outstanding()[sent["b"].message_id]
+    assert check_request(course(state, LANES), state, ask, now=1.0).diagnose
+    after(state, entry("c", "api/c.py"))
+    assert not check_request(course(state, LANES), state, ask, now=1.0).diagnose
+
+
+def test_a_suspect_is_tested_alone_and_the_rest_of_its_batch_as_a_whole() -> None:
+    state = opened(*(submitted(one) for one in "abc"))
+    for one in "abc":
+        state.train.line.enter(replace(state.train.line.entries[one], risk=0.01))
+    sent = next(one for one in next_of(state, ONE_LANE, slots=1) if isinstance(one, CheckSent))
+    after(state, sent)
+    assert sent.car == ("a", "b", "c")
+    red = {"verdict": "red", "suspects": ("b",), "certificates": ()}
+    answered = green(sent)
+    after(state, answered.model_copy(update={"result": answered.result.model_copy(update=red)}))
+    (dissolved,) = next_of(state, ONE_LANE, slots=1)
+    assert isinstance(dissolved, CarDissolved)
+    assert (dissolved.parts, dissolved.suspects) == ((("a", "c"),), ("b",))
+    after(state, dissolved)
+    assert state.train.named == (True,)
+    trials = [one.car for one in next_of(state, ONE_LANE, slots=2) if isinstance(one, CheckSent)]
+    assert trials == [("a", "c"), ("b",)]
+
+
+def test_a_batch_taken_apart_by_an_earlier_version_is_read_as_it_was() -> None:
+    told = '{"kind": "car.dissolved", "car": ["a", "b"], "parts": [["a"], ["b"]], "message_id": "m"}'
+    assert CarDissolved.model_validate_json(told).suspects == ()

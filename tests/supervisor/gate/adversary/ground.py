@@ -93,7 +93,7 @@ class Ground:
 
     def land(self, candidate: Candidate, found: CheckResult, **said: object) -> Landing:
         """Asked whatever the verdict was; where nothing was composed, for the candidate itself."""
-        asked = self.request(candidate).model_dump(exclude={"decisive"}) | {
+        asked = self.request(candidate).model_dump(exclude={"decisive", "diagnose"}) | {
             "request_id": f"r.{candidate.name}.1.land-1",
             "commit": found.commit or self.commits[candidate.name],
             "tree": found.tree or NOWHERE,

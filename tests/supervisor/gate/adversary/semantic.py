@@ -182,7 +182,7 @@ class Road:
         commit = self.commit(f"work/{work.name}", work.files, on=on)
         request = self.request(work, commit)
         found = examine(request, self.settings, stop=lambda: False)
-        asked = request.model_dump(exclude={"decisive"}) | {"request_id": f"r.{work.name}.1.land-1"}
+        asked = request.model_dump(exclude={"decisive", "diagnose"}) | {"request_id": f"r.{work.name}.1.land-1"}
         asked |= {"commit": found.commit or commit, "tree": found.tree or "0" * 40, "certificates": found.certificates}
         landing = land(LandRequest.model_validate(asked), self.settings, stop=lambda: False)
         if landing.outcome == "landed":
