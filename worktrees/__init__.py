@@ -37,7 +37,11 @@ Why one mirror per host, and not a clone per order? Objects are fetched once, an
 Nothing in it is truth: it may be deleted between runs, and a broken one is replaced. Its configuration is restored
 before use, because an agent's `git config` in a checkout writes there.
 
+Why links to a local hub's files and not `objects/info/alternates`? A person's `git gc --prune=now` in the hub would
+then remove what only the mirror needs: the candidates of unlanded work, and the base of an old run.
+
 What this does not protect from: an agent that may write anywhere on the host can write into the mirror's objects or the
-pool's indexes. Keeping it in its folder is the sandbox's task. Files in Git LFS stay pointers and submodules stay
-empty, because both would need programs and addresses that the repository names.
+pool's indexes, and so into a local hub, whose files the mirror links. Keeping it in its folder is the sandbox's task.
+What may read the mirror reads all objects of such a hub, also those of a stash or a deleted branch. Files in Git LFS
+stay pointers and submodules stay empty, because both would need programs and addresses that the repository names.
 """

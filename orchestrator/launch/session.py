@@ -298,8 +298,8 @@ def transport(
 
 def _tidy(mirror: Mirror, state: RunState, folder: Path) -> None:
     """
-    Remove the run's refs from the hub, except the work of tasks that did not land, and fetch its transcripts. An
-    unreachable hub keeps them.
+    Remove the run's refs from the hub, except the work of tasks that did not land, fetch its transcripts, and pack the
+    objects. An unreachable hub keeps them.
     """
     until = time.monotonic() + 5
     while time.monotonic() < until:
@@ -307,6 +307,7 @@ def _tidy(mirror: Mirror, state: RunState, folder: Path) -> None:
             take_away(mirror, state)
             bring_home(mirror, state.run, folder)
             remove_refs(mirror, state, but_for=list_unlanded_tasks(state))
+            mirror.pack()
             return
         except GitFailed:
             time.sleep(0.5)

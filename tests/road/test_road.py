@@ -1,6 +1,8 @@
 """The whole road: from a plan file to landed commits, by the commands a person types, with real worker processes."""
 
+import hashlib
 import os
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -237,3 +239,21 @@ def test_a_strict_squashed_plan_keeps_out_what_strays(
     assert (failed.task, failed.reason.kind, failed.reason.paths) == ("strays", "out_of_scope", ("s.txt",))
     assert repository.file(_BRANCH, "s.txt") == "s"
     nothing_left(ground, machine)
+
+
+@pytest.mark.slow
+def test_the_end_of_a_run_packs_what_lies_loose(ground: Path, machine: Machine, repository: Repository) -> None:
+    """A run leaves six loose objects for each task, in the hub and in the mirror, and no other packs them."""
+    hub = repository.path / ".git"
+    names = []
+    for number in range(510):
+        content = b"blob 3\0%03d" % number
+        names.append(hashlib.sha1(content).hexdigest())
+        (hub / "objects" / names[-1][:2]).mkdir(exist_ok=True)
+        (hub / "objects" / names[-1][:2] / names[-1][2:]).write_bytes(zlib.compress(content))
+    told = {"name": "road", "checks": _CHECKS, "tasks": [_task("stays", "echo s > s.txt", files=["s.txt"])]}
+    assert machine.run("run", write_plan(ground, told), "--repo", repository.path, "--workers", "1").status == 0
+    (mirror,) = (machine.cache / "mirrors").glob("*.git")
+    assert [len(list(place.glob("objects/??/*"))) for place in (hub, mirror)] == [0, 0]
+    assert repository.git("cat-file", "-p", names[-1]) == "509"
+    assert repository.landed(_BRANCH) == ["stays"]

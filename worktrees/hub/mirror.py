@@ -11,10 +11,9 @@ import os
 import re
 import shutil
 import tempfile
-import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -33,50 +32,19 @@ from forgepool.worktrees.git.git import (
     run_outside,
     without_password,
 )
-from forgepool.worktrees.git.objects import find_object
+from forgepool.worktrees.git.objects import find_objects
 from forgepool.worktrees.hub.hub import is_url
 from forgepool.worktrees.hub.local import move_refs
-from forgepool.worktrees.hub.push import LOCKED, PushAnswer, Pushed, RefUpdate, judge_push, push_words
-
-STALE_S = 120.0
-"""The age of a lock left behind. A push whose hooks take longer holds no lock meanwhile, except in its last hook."""
-
-
-def remove_stale_locks(git_dir: Path, refs: Iterable[str]) -> list[Path]:
-    """
-    Remove and return the stale locks of these refs and of HEAD that a killed push left in a hub on this host.
-
-    Git makes these locks, and nothing else ever removes them. None are removed while a git process works in the hub.
-    """
-    stale = [lock for lock in (git_dir / f"{ref}.lock" for ref in ("HEAD", *refs)) if _is_old(lock)]
-    if not stale or _somebody_works_in(git_dir):
-        return []
-    for lock in stale:
-        lock.unlink(missing_ok=True)
-    return stale
-
-
-def _is_old(lock: Path) -> bool:
-    try:
-        found = lock.lstat()
-    except OSError:
-        return False
-    return found.st_uid == os.geteuid() and time.time() - found.st_mtime > STALE_S
-
-
-def _somebody_works_in(git_dir: Path) -> bool:
-    place = git_dir.resolve()
-    return any(folder == place or folder.is_relative_to(place) for folder in _folders())
-
-
-def _folders() -> Iterator[Path]:
-    """Yield the working folders of git processes on this host. Those of this user, whose locks matter, are readable."""
-    for process in Path("/proc").iterdir():
-        if process.name.isdigit():
-            with suppress(OSError):
-                if (process / "comm").read_text().startswith("git"):
-                    yield (process / "cwd").readlink()
-
+from forgepool.worktrees.hub.push import (
+    LOCKED,
+    PushAnswer,
+    Pushed,
+    RefUpdate,
+    judge_push,
+    push_words,
+    remove_stale_locks,
+)
+from forgepool.worktrees.hub.storage import borrow_objects, pack_loose, share_packs
 
 _CONFIG = """\
 [core]
@@ -165,11 +133,13 @@ class Mirror:
         return Git(git_dir=self.path)
 
     def has(self, commit: CommitId) -> bool:
-        """Is the commit here, without asking the hub?"""
+        """Is the commit here, with its tree, without asking the hub?"""
         if not is_object_id(commit):
             return False
+        # Among objects that were borrowed may be a commit that no branch of the hub needed, and whose tree is gone.
+        wanted = (f"{commit}^{{commit}}", f"{commit}^{{tree}}")
         with contextlib.suppress(GitFailed):  # a repository that cannot be read has nothing
-            return find_object(self.git, f"{commit}^{{commit}}") is not None
+            return all(facts is not None for facts in find_objects(self.git, wanted))
         return False
 
     def missing(self, *commits: CommitId) -> list[CommitId]:
@@ -251,6 +221,19 @@ class Mirror:
             return Pushed()
         return judge_push(argv, output, updates, self.hub_refs(*(update.ref for update in updates)))
 
+    def pack(self) -> None:
+        """
+        Pack the loose objects of the mirror, and of a hub on this host, where there are many.
+
+        Nothing is lost by it, also beside others at work. It never fails: it saves only room and time.
+        """
+        hub = self._local_hub
+        with suppress(GitFailed, OSError):
+            packs = () if hub is None else pack_loose(hub)
+            with hold_lock(self.lock):
+                share_packs(packs, hub or self.path, self.path)
+                pack_loose(self.path)
+
     @property
     def lock(self) -> Path:
         return self.path.with_suffix(".lock")
@@ -262,10 +245,15 @@ class Mirror:
 
     def _unlocked(self, updates: Sequence[RefUpdate]) -> bool:
         """Remove locks that were left behind in a hub on this host; return True if there were any."""
+        hub = self._local_hub
+        return hub is not None and bool(remove_stale_locks(hub, [update.ref for update in updates]))
+
+    @property
+    def _local_hub(self) -> Path | None:
+        """The git folder of a hub on this host; None where only git can tell."""
         if not self._receiver:
-            return False
-        places = [folder for folder in (self._local / ".git", self._local) if (folder / "refs").is_dir()]
-        return any([remove_stale_locks(folder, [update.ref for update in updates]) for folder in places])
+            return None
+        return next((folder for folder in (self._local / ".git", self._local) if (folder / "refs").is_dir()), None)
 
     @contextmanager
     def _option(self) -> Iterator[tuple[str, ...]]:
@@ -308,10 +296,10 @@ class Mirror:
                 return False
             return self.has(commit)
 
-    def _fetch(self, refspecs: Sequence[str]) -> None:
+    def _fetch(self, refspecs: Sequence[str], *, tidy: bool = True) -> None:
         quiet = ("--quiet", "--no-tags", "--no-write-fetch-head", "--prune")
         self.git.run(*self._helper, "fetch", *quiet, "--", self.hub, *refspecs, env=self._network)
-        if len(list((self.path / "objects" / "pack").glob("*.idx"))) > _MANY_PACKS:
+        if tidy and len(list((self.path / "objects" / "pack").glob("*.idx"))) > _MANY_PACKS:
             self.git.run("repack", "-d", "-n", "-q", "--geometric=2")
 
 
@@ -348,12 +336,32 @@ def _make(mirror: Mirror) -> None:
     made.run("init", "--quiet", "--bare", "--template=", f"--object-format={'sha256' if long_ids else 'sha1'}")
     for file in ("config", "forgepool"):
         (draft / file).write_bytes(SHA256 if long_ids else SHA1)
-    Mirror(path=draft, hub=mirror.hub, credential_helper=mirror.credential_helper)._fetch((_HEADS,))
+    drafted = replace(mirror, path=draft)
+    _borrow(drafted)
+    drafted._fetch((_HEADS,), tidy=False)
     if mirror.path.exists():
         mirror.path.rename(Path(tempfile.mkdtemp(prefix=f"{name}.tmp-", dir=parent)) / "broken")
     draft.rename(mirror.path)
     for leftover in parent.glob(f"{name}.tmp-*"):
         shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _borrow(mirror: Mirror) -> None:
+    """Take the objects of a hub on this host as files, and its branches. A fetch brings the rest, or everything."""
+    hub = mirror._local_hub
+    if hub is None:
+        return
+    try:
+        before = mirror.hub_refs("refs/heads/*").items()
+        borrow_objects(hub, mirror.path)
+        # A branch that moved meanwhile may need objects that appeared too late, or went away.
+        steady = sorted(before & mirror.hub_refs("refs/heads/*").items())
+        lines = "".join(f"create refs/hub/{ref.removeprefix('refs/')} {commit}\n" for ref, commit in steady)
+        mirror.git.run("update-ref", "--stdin", stdin=lines.encode())
+    except (OSError, GitFailed):
+        # Some of the objects may be here, and a fetch does without them.
+        shutil.rmtree(mirror.path / "objects")
+        (mirror.path / "objects").mkdir()
 
 
 def _hub_ids(mirror: Mirror) -> list[str]:

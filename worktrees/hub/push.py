@@ -1,12 +1,16 @@
 """
-One push of several refs, all or none, each by compare-and-swap; and the meaning of its failure.
+One push of several refs, all or none, each by compare-and-swap; the meaning of its failure; the locks it may leave.
 
 The message of a failed push is not reliable, so the refs themselves are read afterwards.
 """
 
+import os
 import re
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeAlias
 
 from forgepool.worktrees.git.git import CommitId, GitFailed, GitOutput, is_object_id, is_ref, without_password
@@ -125,3 +129,43 @@ def _remark(stderr: str) -> str:
     remarks = (line.removeprefix("remote:").strip() for line in stderr.splitlines() if line.startswith("remote:"))
     first = next((remark for remark in remarks if remark and not remark.startswith("error:")), "")
     return f" ({first})" if first else ""
+
+
+STALE_S = 120.0
+"""The age of a lock left behind. A push whose hooks take longer holds no lock meanwhile, except in its last hook."""
+
+
+def remove_stale_locks(git_dir: Path, refs: Iterable[str]) -> list[Path]:
+    """
+    Remove and return the stale locks of these refs and of HEAD that a killed push left in a hub on this host.
+
+    Git makes these locks, and nothing else ever removes them. None are removed while a git process works in the hub.
+    """
+    stale = [lock for lock in (git_dir / f"{ref}.lock" for ref in ("HEAD", *refs)) if _is_old(lock)]
+    if not stale or _somebody_works_in(git_dir):
+        return []
+    for lock in stale:
+        lock.unlink(missing_ok=True)
+    return stale
+
+
+def _is_old(lock: Path) -> bool:
+    try:
+        found = lock.lstat()
+    except OSError:
+        return False
+    return found.st_uid == os.geteuid() and time.time() - found.st_mtime > STALE_S
+
+
+def _somebody_works_in(git_dir: Path) -> bool:
+    place = git_dir.resolve()
+    return any(folder == place or folder.is_relative_to(place) for folder in _folders())
+
+
+def _folders() -> Iterator[Path]:
+    """Yield the working folders of git processes on this host. Those of this user, whose locks matter, are readable."""
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            with suppress(OSError):
+                if (process / "comm").read_text().startswith("git"):
+                    yield (process / "cwd").readlink()

@@ -327,6 +327,8 @@ class GateLoop(Loop):
         there = self.mirror.hub_refs(run_refs(self.state.run))
         remove(self.mirror, there, [*pins_of(self.state.run, there, gone), *self._obsolete_files(there)])
         self._swept |= gone
+        if self._bare:
+            self.mirror.pack()
 
     def _obsolete_files(self, there: Mapping[str, CommitId]) -> list[str]:
         """Return refs of made files that no queued entry needs any more."""

@@ -9,8 +9,8 @@ import pytest
 from repositories import Hub
 
 from forgepool.worktrees.git.git import GitFailed
-from forgepool.worktrees.hub.mirror import STALE_S, Mirror, remove_stale_locks
-from forgepool.worktrees.hub.push import Pushed, RefUpdate
+from forgepool.worktrees.hub.mirror import Mirror
+from forgepool.worktrees.hub.push import STALE_S, Pushed, RefUpdate, remove_stale_locks
 
 ONE = "refs/forgepool/r1/one"
 

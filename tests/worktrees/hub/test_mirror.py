@@ -82,11 +82,10 @@ def test_a_new_commit_is_fetched_only_when_it_is_absent(hub: Hub, mirror: Mirror
 
 
 def test_a_candidate_is_fetched_by_its_ref(hub: Hub, mirror: Mirror, tmp_path: Path) -> None:
-    base = hub.tip()
+    base, other = hub.tip(), open_mirror(str(hub.path), tmp_path / "other")
     made = commit_candidate(mirror.git, base=base, tree=tree_of(mirror.git, base), message="work", at=1)
     ref = "refs/forgepool/r1/orders/t/1"
     assert mirror.push([RefUpdate(ref=ref, new=made, expected=None)]) == Pushed()
-    other = open_mirror(str(hub.path), tmp_path / "other")
     with pytest.raises(MissingCommit, match="is not in the hub"):
         other.ensure(made)
     other.ensure(made, refs=(ref,))

@@ -1,7 +1,9 @@
 """A queue and a clone of its hub, with nothing between them but the hub: what the clone sees, and what it may ask."""
 
+import hashlib
 import json
 import time
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +16,14 @@ from tiny_hub import TinyHub, make_hub
 from forgepool.orchestrator.cli.queue.submit import _tell_reasons
 from forgepool.orchestrator.cli.run import requests
 from forgepool.orchestrator.decisions.queue.submissions import entry_name
-from forgepool.orchestrator.journal.events import CheckSent, EntryHeld, EntryRefused, EntrySubmitted, Event
+from forgepool.orchestrator.journal.events import (
+    CheckSent,
+    EntryHeld,
+    EntryRefused,
+    EntrySubmitted,
+    Event,
+    LandingAnswered,
+)
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.store import Recorded, read
 from forgepool.orchestrator.merge_queue import submit
@@ -430,3 +439,20 @@ def test_a_queue_pushes_its_board_only_where_something_on_it_has_changed(place: 
     for _ in range(5):
         place.turn()
     assert place.hub.ref(board_ref("main")) == at
+
+
+def test_an_empty_queue_packs_what_lies_loose(place: Place) -> None:
+    """A queue has no end at which anything else would pack the hub and its mirror."""
+    places = (place.hub.path, place.loop.mirror.path)
+    place.submit(BRANCH)
+    for folder in places:
+        for number in range(510):
+            content = b"blob 3\0%03d" % number
+            name = hashlib.sha1(content).hexdigest()
+            (folder / "objects" / name[:2]).mkdir(exist_ok=True)
+            (folder / "objects" / name[:2] / name[2:]).write_bytes(zlib.compress(content))
+    place.turn()
+    assert all(len(list(folder.glob("objects/??/*"))) > 510 for folder in places)
+    place.end()
+    assert place.events(LandingAnswered)
+    assert all(len(list(folder.glob("objects/??/*"))) < 50 for folder in places)

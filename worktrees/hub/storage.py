@@ -1,0 +1,149 @@
+"""
+The object files of repositories on this host: borrowed from a hub by its mirror, and packed where they lie loose.
+
+A mirror has links to the hub's files, and not the hub's path in `objects/info/alternates`. Git never writes into such a
+file, and a `gc` in the hub removes only the hub's name of it. So the mirror keeps what only the mirror still needs.
+"""
+
+import errno
+import os
+import re
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from forgepool.worktrees.git.git import Git
+
+_MOST_LOOSE = 500
+"""Loose objects that a repository may have before they are packed."""
+_MOST_AT_ONCE = 50_000
+"""Objects of one new pack; the rest waits for the next time."""
+_MOST_LISTINGS = 20
+_NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS)
+_INCOMPLETE = ("shallow", "info/grafts", "objects/info/alternates", "objects/info/http-alternates")
+_LOOSE = re.compile(r"[0-9a-f]{38}(?:[0-9a-f]{24})?")
+_SUFFIXES = (".pack", ".rev", ".idx")
+"""Files of a pack. Git sees a pack once its `.idx` is there, so that comes last."""
+
+
+class NotBorrowed(OSError):
+    """The objects cannot be taken as files: they are elsewhere, or the repository changes too fast."""
+
+
+def borrow_objects(source: Path, mirror: Path) -> None:
+    """
+    Give a new mirror the object files of a repository: links to them, or copies on another disk.
+
+    Whatever a ref needs is there afterwards, if the ref points to the same object before and after the call. Git moves
+    such objects only from loose files to packs and from packs to packs; so packs are taken last, until none is new.
+
+    Raises:
+        NotBorrowed: the repository has objects elsewhere, or changes too fast.
+        OSError: a file cannot be read or written.
+        GitFailed: loose objects cannot be copied.
+    """
+    theirs, ours = source / "objects", mirror / "objects"
+    partial = any((theirs / "pack").glob("*.promisor"))
+    if theirs.is_symlink() or partial or any((source / name).exists() for name in _INCOMPLETE):
+        raise NotBorrowed
+    loose = _list_loose(theirs)
+    try:
+        _link_loose(loose, theirs, ours)
+    except OSError as trouble:
+        if trouble.errno not in _NO_LINKS:
+            raise
+        # One pack is copied sooner than many files, and git makes sure that it is on the disk.
+        _pack(Git(git_dir=mirror), loose, {"GIT_ALTERNATE_OBJECT_DIRECTORIES": str(theirs)})
+    before: set[str] | None = None
+    for _ in range(_MOST_LISTINGS):
+        found = {file.stem for file in (theirs / "pack").glob("*.idx")}
+        if found == before:
+            return
+        try:
+            for name in found:
+                _take(name, theirs / "pack", ours / "pack", otherwise=_copy)
+            before = found
+        except FileNotFoundError:  # A `gc` has put it into another pack, which the next listing shows.
+            before = None
+    raise NotBorrowed
+
+
+def pack_loose(git_dir: Path) -> Sequence[str]:
+    """
+    Pack the loose objects of a repository if there are many, reachable or not; return the names of new packs.
+
+    A loose file is removed only if a pack has its object. No setting is changed. Nothing is done while the repository's
+    own `gc` runs, or where the repository belongs to another user or has objects elsewhere.
+
+    Raises:
+        OSError: the repository cannot be read.
+        GitFailed: an object is damaged, or a pack cannot be written.
+    """
+    objects, git = git_dir / "objects", Git(git_dir=git_dir)
+    if len(_list_loose(objects)) <= _MOST_LOOSE or (git_dir / "gc.pid").exists():
+        return ()
+    if objects.stat().st_uid != os.geteuid() or any((git_dir / name).exists() for name in _INCOMPLETE):
+        return ()
+    git.run("prune-packed", "-q")
+    if len(loose := _list_loose(objects)) <= _MOST_LOOSE:
+        return ()
+    names = _pack(git, loose[:_MOST_AT_ONCE])
+    git.run("prune-packed", "-q")
+    return names
+
+
+def share_packs(names: Sequence[str], source: Path, mirror: Path) -> None:
+    """Link packs of a repository into its mirror, if one disk has both."""
+    with suppress(OSError):
+        for name in names:
+            _take(name, source / "objects" / "pack", mirror / "objects" / "pack")
+
+
+def _list_loose(objects: Path) -> list[str]:
+    found = []
+    for folder in objects.glob("[0-9a-f][0-9a-f]"):
+        with os.scandir(folder) as entries:
+            found += [folder.name + entry.name for entry in entries if _LOOSE.fullmatch(entry.name) and entry.is_file()]
+    return found
+
+
+def _link_loose(names: Sequence[str], theirs: Path, ours: Path) -> None:
+    for start in {name[:2] for name in names}:
+        (ours / start).mkdir(exist_ok=True)
+    for name in names:
+        place = f"{name[:2]}/{name[2:]}"
+        with suppress(FileNotFoundError):  # It is in a pack now, or no ref needs it.
+            os.link(f"{theirs}/{place}", f"{ours}/{place}", follow_symlinks=False)
+
+
+def _take(pack: str, theirs: Path, ours: Path, *, otherwise: Callable[[Path, Path], None] | None = None) -> None:
+    """Link the files of a pack that are not here yet, or do with them what `otherwise` does."""
+    for suffix in _SUFFIXES:
+        source, destination = theirs / f"{pack}{suffix}", ours / f"{pack}{suffix}"
+        if destination.exists() or (suffix == ".rev" and not source.exists()):
+            continue
+        if source.is_symlink():
+            raise NotBorrowed
+        try:
+            os.link(source, destination)
+        except OSError as trouble:
+            if otherwise is None or trouble.errno not in _NO_LINKS:
+                raise
+            otherwise(source, destination)
+
+
+def _copy(source: Path, destination: Path) -> None:
+    """Copy a file that becomes visible later, and make sure that it is on the disk by then."""
+    shutil.copyfile(source, destination)
+    with destination.open("rb") as copy:
+        os.fsync(copy.fileno())
+
+
+def _pack(git: Git, names: Sequence[str], env: Mapping[str, str] | None = None) -> list[str]:
+    """Write the objects into a new pack of the repository; return its name, or several where its size is limited."""
+    if not names:
+        return []
+    wanted = "".join(f"{name}\n" for name in names).encode()
+    output = git.text("pack-objects", "-q", str(git.git_dir / "objects" / "pack" / "pack"), stdin=wanted, env=env)
+    return [f"pack-{line}" for line in output.split()]
