@@ -20,7 +20,7 @@ on any tree, and depends only on the commits. With pinned identity and dates the
 same commit everywhere. So a crash costs nothing: compose again and compare.
 
 Why not a new worktree for every order? On 5,000 files `git worktree add` and `remove` take many times as long as
-restoring a used folder (`benchmarks/worktrees/checkouts.py` measures it). Reuse is safe because a slot is not trusted. Its index
+restoring a used folder (`checkouts.py` of the benchmarks). Reuse is safe because a slot is not trusted. Its index
 is kept where the agent cannot write; its `.git` file and administrative folder are rewritten. Files of another mode,
 owner or link count are made again; pipes and sockets (which git does not see) are removed. A slot that cannot be
 restored is deleted.
