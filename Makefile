@@ -46,8 +46,8 @@ soak: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/schedule.py
-	$(BIN)/python benchmarks/checkouts.py
-	$(BIN)/python benchmarks/large_repository.py
+	$(BIN)/python benchmarks/worktrees/checkouts.py
+	$(BIN)/python benchmarks/worktrees/large_repository.py
 	$(BIN)/python benchmarks/road.py
 	$(BIN)/python benchmarks/agent_overhead.py
 	$(BIN)/python benchmarks/git_door.py

@@ -20,7 +20,7 @@ on any tree, and depends only on the commits. With pinned identity and dates the
 same commit everywhere. So a crash costs nothing: compose again and compare.
 
 Why not a new worktree for every order? On 5,000 files `git worktree add` and `remove` take many times as long as
-restoring a used folder (`benchmarks/checkouts.py` measures it). Reuse is safe because a slot is not trusted. Its index
+restoring a used folder (`checkouts.py` of the benchmarks). Reuse is safe because a slot is not trusted. Its index
 is kept where the agent cannot write; its `.git` file and administrative folder are rewritten. Files of another mode,
 owner or link count are made again; pipes and sockets (which git does not see) are removed. A slot that cannot be
 restored is deleted.
@@ -41,7 +41,7 @@ Why links to a local hub's files and not `objects/info/alternates`? A person's `
 then remove what only the mirror needs: the candidates of unlanded work, and the base of an old run.
 
 What this does not protect from: an agent that may write anywhere on the host can write into the mirror's objects or the
-pool's indexes, and so into a local hub, whose files the mirror links. Keeping it in its folder is the sandbox's task.
-What may read the mirror reads all objects of such a hub, also those of a stash or a deleted branch. Files in Git LFS
+pool's indexes. So it can write into a local hub, whose files the mirror links. The sandbox keeps it in its folder. What
+may read the mirror reads all objects of such a hub, also those of a stash or a deleted branch. Files in Git LFS
 stay pointers and submodules stay empty, because both would need programs and addresses that the repository names.
 """

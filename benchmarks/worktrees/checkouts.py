@@ -1,7 +1,7 @@
 """
 Compares a lease from the pool with `git worktree add` and `git worktree remove`, on the same generated trees.
 
-    python benchmarks/checkouts.py [--files 5000 50000] [--rounds 5]
+    python benchmarks/worktrees/checkouts.py [--files 5000 50000] [--rounds 5]
 
 Both sides are measured in the same run, round by round in turn, on the same repository and disk. The table shows
 medians. "clean" means that nothing was written to the checkout. "worked in" means that 20 files were changed and 100

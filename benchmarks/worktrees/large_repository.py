@@ -1,7 +1,7 @@
 """
 Measures a large repository as a hub on the same disk: its mirror, its first and later checkouts, and its loose objects.
 
-    python benchmarks/large_repository.py [--files 5000] [--history-mb 100] [--tasks 200]
+    python benchmarks/worktrees/large_repository.py [--files 5000] [--history-mb 100] [--tasks 200]
 
 The repository has a bare hub with `--files` files at its tip, and a history of random bytes. The mirror is compared
 with `git clone --mirror`, by links (`--local`, git's own way on one disk) and by transfer (`--no-local`). Its size is
