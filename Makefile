@@ -50,7 +50,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/worktrees/large_repository.py
 	$(BIN)/python benchmarks/road.py
 	$(BIN)/python benchmarks/agent_overhead.py
-	$(BIN)/python benchmarks/git_door.py
+	$(BIN)/python benchmarks/worktrees/git_door.py
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/loop.py
 	$(BIN)/python benchmarks/sandbox.py

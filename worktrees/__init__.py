@@ -41,7 +41,8 @@ Why links to a local hub's files and not `objects/info/alternates`? A person's `
 then remove what only the mirror needs: the candidates of unlanded work, and the base of an old run.
 
 What this does not protect from: an agent that may write anywhere on the host can write into the mirror's objects or the
-pool's indexes. So it can write into a local hub, whose files the mirror links. The sandbox keeps it in its folder. What
-may read the mirror reads all objects of such a hub, also those of a stash or a deleted branch. Files in Git LFS
-stay pointers and submodules stay empty, because both would need programs and addresses that the repository names.
+pool's indexes. So it can write into a local hub, whose files the mirror links. The sandbox keeps it in its folder. An
+agent that reads the mirror can read all objects that a local hub had when the mirror was made. Those of a deleted
+branch are among them. A hub with a stash is fetched from instead. Files in Git LFS stay pointers and submodules stay
+empty, because both would need programs and addresses that the repository names.
 """

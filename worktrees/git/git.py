@@ -2,7 +2,7 @@
 The door to git: every git process of the four packages is started here.
 
 GitPython tells git's version. The calls of a task's road do without it: its `execute` hands on this process's whole
-environment, secrets and all, and cost half as much again as git itself (`benchmarks/git_door.py`).
+environment, secrets and all, and cost half as much again as git itself (`benchmarks/worktrees/git_door.py`).
 
 A call inherits nothing. Its environment is built from nothing, and the user's and the system's configuration are not
 read. Hooks, fsmonitor and user-wide attributes are off. The repository is named, never discovered, except by

@@ -22,6 +22,8 @@ _MOST_AT_ONCE = 50_000
 _MOST_LISTINGS = 20
 _NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS)
 _INCOMPLETE = ("shallow", "info/grafts", "objects/info/alternates", "objects/info/http-alternates")
+_PRIVATE = ("refs/stash", "logs/refs/stash")
+"""A person's unfinished work. A fetch leaves it where it is, so that no agent can read it in the mirror."""
 _LOOSE = re.compile(r"[0-9a-f]{38}(?:[0-9a-f]{24})?")
 _SUFFIXES = (".pack", ".rev", ".idx")
 """Files of a pack. Git sees a pack once its `.idx` is there, so that comes last."""
@@ -39,13 +41,13 @@ def borrow_objects(source: Path, mirror: Path) -> None:
     such objects only from loose files to packs and from packs to packs; so packs are taken last, until none is new.
 
     Raises:
-        NotBorrowed: the repository has objects elsewhere, or changes too fast.
+        NotBorrowed: the repository has objects elsewhere, or a stash, or changes too fast.
         OSError: a file cannot be read or written.
         GitFailed: loose objects cannot be copied.
     """
     theirs, ours = source / "objects", mirror / "objects"
     partial = any((theirs / "pack").glob("*.promisor"))
-    if theirs.is_symlink() or partial or any((source / name).exists() for name in _INCOMPLETE):
+    if theirs.is_symlink() or partial or any((source / name).exists() for name in (*_INCOMPLETE, *_PRIVATE)):
         raise NotBorrowed
     loose = _list_loose(theirs)
     try:

@@ -144,6 +144,12 @@ def _linked_pack(hub: Hub, place: Path) -> Path:
     return place / "strange.git"
 
 
+def _stash(hub: Hub, place: Path) -> Path:
+    (hub.work / "README.md").write_text("unfinished\n")
+    git(hub.work, "stash", "-q")
+    return hub.work
+
+
 def _worktree(hub: Hub, place: Path) -> Path:
     git(hub.path, "worktree", "add", "-q", "--detach", str(place / "strange"), "main")
     return place / "strange"
@@ -151,7 +157,7 @@ def _worktree(hub: Hub, place: Path) -> Path:
 
 @pytest.mark.parametrize(
     "make",
-    [_alternates, _partial, _grafted, _linked_objects, _linked_pack, _worktree],
+    [_alternates, _partial, _grafted, _linked_objects, _linked_pack, _stash, _worktree],
     ids=lambda make: make.__name__,
 )
 def test_a_hub_whose_objects_cannot_be_borrowed_is_fetched(

@@ -1,7 +1,7 @@
 """
 Prints the cost of starting git by each way: milliseconds of CPU (this process and git's) and of wall time.
 
-    python benchmarks/git_door.py [--calls 150]
+    python benchmarks/worktrees/git_door.py [--calls 150]
 
 Every way runs in turn, in rounds, so that the machine's other work meets all of them alike. The call is `hash-object`
 of one byte. The baseline is `subprocess` without an environment, settings or a session of its own.
