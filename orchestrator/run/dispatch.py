@@ -171,15 +171,22 @@ def check_request(course: PlanIndex, state: RunState, sent: Outstanding, *, now:
         entries=tuple(_entry(course, state, task) for task in car),
         reviewed=all(course.wants_review(task) for task in car),
         decisive=trial.decisive,
-        diagnose=not (course.serving and _is_waited_for(state)),
+        diagnose=not (course.serving and _is_waited_for(state, now)) or any(_is_repeatable(state, one) for one in car),
     )
 
 
-def _is_waited_for(state: RunState) -> bool:
+def _is_waited_for(state: RunState, now: float) -> bool:
     """Tell whether entries of the queue wait for a slot."""
     line = state.train.line
     on_trial = {one for trial in line.trials.values() for one in trial.spec}
-    return not on_trial.issuperset(line.entries.keys() - state.held - state.train.refused.keys())
+    waiting = line.entries.keys() - on_trial - state.held - state.train.refused.keys()
+    return any(state.tasks[one].phase == "queued" and state.tasks[one].not_before <= now for one in waiting)
+
+
+def _is_repeatable(state: RunState, task: TaskState) -> bool:
+    """Tell whether a run delegated a command, which it repeats freely if a diagnosis names another landing."""
+    given = state.submitted.get(task.id)
+    return given is not None and given.card is not None and given.author.agent == "command"
 
 
 def wave_request(course: PlanIndex, state: RunState, sent: Outstanding, *, now: float) -> CheckRequest:

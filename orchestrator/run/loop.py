@@ -309,6 +309,7 @@ class Loop:
             for event in events:
                 if isinstance(event, ProfileChosen):
                     self.link.wish_profile(event.task, event.profile)
+            self.keep()
             path.unlink()
 
     def _granted(self, request: PersonRequest) -> list[Event]:
@@ -391,6 +392,8 @@ class Loop:
             wanted.add(ORDERS)
         if self.state.count("reviewing"):
             wanted.add(REVIEWS)
+        if self.state.train.line.entries:
+            wanted.add(CHECKS)
         missing = self.watch.missing_workers(wanted - listened, now=time.monotonic(), own=self.parts is not None)
         self.record([WorkersMissing(queue=queue) for queue in missing])
 
@@ -418,6 +421,8 @@ class Loop:
     def _nothing_to_wait_for(self) -> bool:
         now = self.clock()
         waiting = [task.not_before for task in self.state.in_phase("pending", "queued")]
+        if any(one.is_pausing(now) and not one.stopped for one in self.state.streaks.values()):
+            return False
         return all(until <= now for until in waiting) and not decide(
             self.course, self.state, now=now, order_slots=1, review_slots=1, draining=False
         )

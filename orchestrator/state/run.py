@@ -157,8 +157,8 @@ class RunState:
         owed = (task for task in self.phases.each("running") if task.message is not None)
         return next((task for task in owed if task.message and task.message.message_id == order_id), None)
 
-    def note_trouble(self, kind: Asked, tasks: Iterable[str], detail: str, at: float) -> None:
-        self.streaks.setdefault(kind, TroubleStreak()).note(tasks, detail, at)
+    def note_trouble(self, kind: Asked, tasks: Iterable[str], detail: str, at: float, *, asked_at: float) -> None:
+        self.streaks.setdefault(kind, TroubleStreak()).note(tasks, detail, at, asked_at=asked_at)
 
     def end_streak(self, kind: Asked) -> None:
         """Infrastructure works again, or a person says that it does: what had stopped for it goes on."""

@@ -16,7 +16,7 @@ from forgepool.orchestrator.state.task import LONGEST_PAUSE_S, is_pausing
 Asked = Literal["order", "check"]
 """The kinds of message with a streak of their own."""
 _TASKS = 3
-"""Different tasks in a row that make a mistake one of the run, and of none of them."""
+"""Different tasks, and failures, in a row that make a mistake one of the run, and of none of them."""
 _LASTS_S = 120.0
 """Seconds from the first to the last failure after which it does not pass by itself, as an outage of the hub may."""
 _VARIES = re.compile(r"'[^']*'|\"[^\"]*\"|\S*[\d/]\S*")
@@ -29,15 +29,19 @@ class TroubleStreak:
     """The sentence of the last failure."""
     tasks: dict[str, None] = field(default_factory=dict)
     """The tasks that have met it, in order."""
+    failures: int = 0
+    """One failure may concern several tasks, which were tested together."""
     since: float = 0.0
     last: float = 0.0
+    opened: float = 0.0
+    """When it became open; a failure of what was asked before says nothing new."""
     stopped: str = ""
     """Why the run stopped asking, where it has."""
 
     @property
     def is_open(self) -> bool:
         """Tell whether so many tasks have met it that only one order at a time is sent."""
-        return len(self.tasks) >= _TASKS
+        return len(self.tasks) >= _TASKS and self.failures >= _TASKS
 
     @property
     def lasts(self) -> bool:
@@ -49,13 +53,18 @@ class TroubleStreak:
         pause = min(LONGEST_PAUSE_S, max(1.0, self.last - self.since))
         return self.is_open and is_pausing(self.last + pause, now)
 
-    def note(self, tasks: Iterable[str], detail: str, at: float) -> None:
-        """Take in a failure that concerns these tasks; another mistake begins another streak."""
+    def note(self, tasks: Iterable[str], detail: str, at: float, *, asked_at: float) -> None:
+        """Take in a failure of a message about these tasks; another mistake begins another streak."""
         tasks = list(tasks)
         if not self.tasks or _shape(self.said, self.tasks) != _shape(detail, tasks):
-            self.tasks, self.since = {}, at
-        self.said, self.last = detail, at
+            self.tasks, self.failures, self.since = {}, 0, at
+        elif self.is_open and asked_at < self.opened:
+            return
+        was_open = self.is_open
+        self.said, self.last, self.failures = detail, at, self.failures + 1
         self.tasks |= dict.fromkeys(tasks)
+        if self.is_open and not was_open:
+            self.opened = at
 
 
 def _shape(sentence: str, tasks: Iterable[str]) -> str:

@@ -75,6 +75,7 @@ def answer_order(state: RunState, task: TaskState, event: e.OrderAnswered, at: f
     queued = any(ask.verdict == "queued" for ask in task.asks.values()) and not result.resumable
     if task.phase == "running" and result.attempt != task.attempt:
         _give_up_use(task, None)
+    asked_at = task.message.issued_at if task.message is not None else 0.0
     task.message, task.result, task.asks = None, result, {}
     task.uses = settle_use(
         task.uses,
@@ -96,7 +97,7 @@ def answer_order(state: RunState, task: TaskState, event: e.OrderAnswered, at: f
         case "infrastructure":
             if result.not_before is None:
                 task.fall_into_trouble(result.detail, at)
-                state.note_trouble("order", (task.id,), result.detail, at)
+                state.note_trouble("order", (task.id,), result.detail, at, asked_at=asked_at)
             elif queued:
                 # It waits for paths, not for a time; that of another host's clock least of all.
                 task.troubles, task.detail, task.not_before = 0, result.detail, at
@@ -368,7 +369,8 @@ def reject_task(task: TaskState, event: e.TaskRejected, at: float) -> None:
 
 
 def restore_candidate(task: TaskState, at: float) -> None:
-    if not task.restorable or not task.candidate:
+    # Whether it was kept is not asked: journals of earlier versions have it of others as well.
+    if task.phase != "pending" or not task.candidate:
         raise IllegalStep(f"'{task.id}' has no candidate that could go on")
     task.kept = False
     task.enter("candidate", at)

@@ -32,14 +32,15 @@ def send_check(state: RunState, event: e.CheckSent, at: float) -> None:
 
 def answer_check(state: RunState, event: e.CheckAnswered, at: float) -> None:
     result = event.result
-    trial = state.train.line.trials.get(result.request_id)
+    trial, out = state.train.line.trials.get(result.request_id), state.train.out.get(result.request_id)
+    issued_at = out.message.issued_at if out is not None and out.message is not None else 0.0
     state.train.take_answer(result)
     assert trial is not None
     for task in (state.tasks[one] for one in trial.car):
         task.verdict, task.reviewed = result, task.reviewed or result.reviewed
         _told(state, task, result, at)
     if result.verdict == "infrastructure":
-        state.note_trouble("check", trial.car, result.detail, at)
+        state.note_trouble("check", trial.car, result.detail, at, asked_at=issued_at)
         _take_apart(state, trial.car, at)
     else:
         state.end_streak("check")

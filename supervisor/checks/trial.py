@@ -187,6 +187,12 @@ class _Trial:
             self.runs.doubt()
             decisive = self._run(line_of(check, self.runs.checks), self._word("again"))[-1]
             judgement = self._judge(check, on_tip.ran, one.ran, decisive.ran, tip_again)
+            if on_tip.reused and decisive.failure is not None and not shows_a_sound_host(on_tip.ran, decisive.ran):
+                # The host was sound at the first run; it may have broken since.
+                on_tip = self.runs.tip_anew(check, label=self._word("base"), past=self.found.excused)
+                judgement = self._judge(check, on_tip.ran, one.ran, decisive.ran, tip_again)
+                if judgement.verdict == "tip_again":
+                    judgement = self._judge(check, on_tip.ran, one.ran, decisive.ran, self._tip_again(check))
         return decisive, judgement, on_tip
 
     def _on_tip(self, one: TriedCheck, before: StoredResult | None) -> TriedCheck:

@@ -66,11 +66,14 @@ def reds(layout: Layout) -> list[tuple[int, int]]:
     greens = {layout.covered[trial.id] for _, trial in coupled if trial.state == "green"}
     found = []
     for at, trial in coupled:
-        about = {layout.place[one] for one in trial.suspects or (trial.clash,) if one in layout.place} or {at}
-        for subject in about if trial.is_doubted else ():
-            covered = layout.covered[trial.id] & ((1 << subject) - 1 | 1 << subject)
-            if all(covered & ~green for green in greens):
-                found.append((subject, covered))
+        about = {layout.place[one] for one in trial.suspects or (trial.clash,) if one in layout.place}
+        # Where a green excuses all that the red points to, it is about the batch itself.
+        for subjects in (about, {at}) if trial.is_doubted else ():
+            told = [(one, layout.covered[trial.id] & ((1 << one) - 1 | 1 << one)) for one in subjects]
+            told = [(one, covered) for one, covered in told if all(covered & ~green for green in greens)]
+            if told:
+                found += told
+                break
     return found
 
 

@@ -86,6 +86,7 @@ class GateLoop(Loop):
     def leave(self) -> None:
         """Close the queue: publish its last replies and board, and remove its sign."""
         try:
+            self.keep()
             self.record(self.notices.answer(self.mirror, self.state))
             self.notices.show(self.mirror, self.state)
         except GitFailed as trouble:

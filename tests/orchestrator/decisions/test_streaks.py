@@ -89,18 +89,28 @@ def test_an_outage_that_heals_stops_no_run_and_is_tried_by_one_order_at_a_time(h
 def test_only_the_same_mistake_of_several_tasks_with_nothing_good_between_is_a_streak() -> None:
     streak = TroubleStreak()
     for at, name in enumerate(("a", "b")):
-        streak.note([name], f"{name}: the disk of host-{at} is full", float(at))
+        streak.note([name], f"{name}: the disk of host-{at} is full", float(at), asked_at=float(at))
     assert not streak.is_open
-    streak.note(["c"], "the hub is away", 2.0)
+    streak.note(["c"], "the hub is away", 2.0, asked_at=2.0)
     assert list(streak.tasks) == ["c"], "another mistake begins another one"
     for at, name in enumerate(("d", "e"), start=100):
-        streak.note([name], "the  hub is away", float(at))
+        streak.note([name], "the  hub is away", float(at), asked_at=float(at))
     assert streak.is_open and not streak.lasts
-    streak.note(["d"], "the hub is away", 122.0)
+    streak.note(["f"], "the hub is away", 700.0, asked_at=100.5)
+    assert not streak.lasts, "what was asked before the others failed says nothing of the time since"
+    streak.note(["d"], "the hub is away", 122.0, asked_at=121.0)
     assert streak.lasts
     state = begun(OF)
     play(state, lambda name, now: broken(name, now) if name != "t1" else "", until=1_000.0, slots=2)
     assert not state.halted or "t1" not in state.streaks["order"].tasks
+
+
+def test_entries_that_fail_in_one_test_together_are_one_failure() -> None:
+    """They are tried apart first: one of them may break its check, and no infrastructure is at fault."""
+    streak = TroubleStreak()
+    streak.note(["a", "b", "c"], "no space left", 0.0, asked_at=-200.0)
+    streak.note(["a", "b", "c"], "no space left", 200.0, asked_at=1.0)
+    assert not streak.is_open and not streak.lasts
 
 
 def test_one_answer_that_is_none_reopens_what_a_streak_has_stopped() -> None:

@@ -10,8 +10,11 @@ from typing import Literal
 
 from forgepool.workers.sandbox import tree
 
-Role = Literal["orchestrator", "host", "main", "child", "working", "redis", "other"]
-"""`child` is a process of Celery's pool, `working` the one it has forked for a message, `other` a command."""
+Role = Literal["orchestrator", "host", "main", "child", "working", "launcher", "redis", "other"]
+"""
+`child` is a process of Celery's pool, `working` the one it has forked for a message, and `launcher` the one that is
+forked from that to start its commands; `other` is a command.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,7 @@ def _role(pid: int, seen: dict[int, tuple[int, tuple[str, ...]]]) -> Role:
     if Path(argv[0].split(" ")[0]).name == "redis-server":
         return "redis"
     # A worker is forked from its host, and a run's first host from the run: they go by the same words.
-    roles: tuple[Role, ...] = ("orchestrator", "host", "main", "child", "working")
+    roles: tuple[Role, ...] = ("orchestrator", "host", "main", "child", "working", "launcher")
     match argv[1:4]:
         case ("-m", "forgepool.orchestrator", "worker" | "supervisor") | ("-m", "forgepool.workers.queue.host_main", _):
             roles = roles[1:]

@@ -1,6 +1,10 @@
 """By test: what an entry breaks is new, what was broken before is nobody's doing, and green has to be shown."""
 
+import os
+import sys
+from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -236,16 +240,34 @@ def test_a_red_in_a_test_of_the_target_runs_the_target_again(tested: Gate, files
     assert "base-test.log" in logs_of(tested, "r.bad.1.check-1")
 
 
-def test_a_host_that_breaks_between_two_runs_returns_nobody(gate: Gate) -> None:
+@pytest.fixture
+def tool(tmp_path: Path) -> Iterator[Path]:
+    """A file beside the programs of this host, where a sandbox shows it."""
+    tool = Path(sys.prefix) / "bin" / f"forgepool-test-{os.getpid()}"
+    tool.touch()
+    yield tool
+    tool.unlink(missing_ok=True)
+
+
+def test_a_host_that_breaks_between_two_runs_returns_nobody(gate: Gate, tool: Path) -> None:
     """The tool that every test needs is gone: the target, which was green a moment ago, is asked again."""
-    tests = {f"tests/{name}.sh": f'test -e {gate.folder}/tool && test "$(cat {name})" -lt 5\n' for name in "ab"}
-    (gate.folder / "tool").touch()
+    tests = {f"tests/{name}.sh": f'test -e {tool} && test "$(cat {name})" -lt 5\n' for name in "ab"}
     gate.hub.commit({"ci/run-tests.sh": RUNNER, **tests})
-    assert asked(gate, {"b": "2\n"}).verdict == "green"
-    (gate.folder / "tool").unlink()
+    assert asked(gate, {"b": "2\n"}).flaky == () and asked(gate, {"b": "7\n"}).verdict == "red"
+    tool.unlink()
     entry = gate.entry("harmless", {"b": "3\n", "tests/c.sh": "true\n"})
     assert gate.examine(gate.request(entry, TEST)).verdict != "red"
     assert "base-test.log" in logs_of(gate, "r.harmless.1.check-1")
+
+
+def test_a_host_that_breaks_before_the_second_run_returns_nobody(gate: Gate, tool: Path) -> None:
+    """The first run showed a sound host. The second cannot even begin, and the target's run then cannot, either."""
+    tests = {f"tests/{name}.sh": f'test "$(cat {name})" -lt 5\n' for name in "ab"}
+    gate.hub.commit({"ci/run-tests.sh": f"test -e {tool} || exit 3\n{RUNNER}", **tests})
+    assert asked(gate, {"b": "2\n"}).verdict == "green"
+    entry = gate.entry("harmless", {"b": "3\n", "tests/c.sh": "false\n"})
+    found = gate.examine(gate.request(entry, TEST), doubt=lambda: tool.unlink(missing_ok=True))
+    assert found.verdict == "base_red"
 
 
 def test_a_batch_that_fails_only_in_what_has_flaked_before_is_run_again(tested: Gate) -> None:

@@ -92,8 +92,8 @@ _LIMITS = {"data": resource.RLIMIT_DATA, "processes": resource.RLIMIT_NPROC, "fi
 _LIMITS |= {"files": resource.RLIMIT_NOFILE, "core": resource.RLIMIT_CORE}
 _MOST_DESCRIPTORS = 64
 _STDERR = 2
-_INHERITED = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD)
-"""Signals that a harness process may handle or ignore."""
+_KEPT = (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ)
+"""Signals that this process ignores. All others do here, and in commands, what they do by default."""
 _NO_ROOM = b"there are as many processes as it may have; fewer would leave room for it"
 _DIES_FIRST = b"500"
 """When memory runs out, commands die before the harness, and before the launcher in their own group."""
@@ -165,8 +165,9 @@ def become_launcher(channel: int, mark: int) -> None:
 
 def main(channel: int) -> None:
     """Serve one harness until it ends. The first answer is this process' pid."""
-    for each in _INHERITED:
-        signal.signal(each, signal.SIG_DFL)
+    for each in signal.valid_signals().difference(_KEPT):
+        with contextlib.suppress(OSError, ValueError):  # two of them cannot be changed
+            signal.signal(each, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # its own numbers are high; commands get theirs

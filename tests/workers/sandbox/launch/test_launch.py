@@ -99,7 +99,8 @@ sys.path.append({above!r})
 from pathlib import Path
 from forgepool.workers.sandbox import tree
 from forgepool.workers.sandbox.launch.launch import fork_launcher, launch
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
+for each in (signal.SIGTERM, signal.SIGTSTP, signal.SIGWINCH, signal.SIGRTMIN):
+    signal.signal(each, signal.SIG_IGN)
 lock = os.open({lock!r}, os.O_RDWR | os.O_CREAT)
 fcntl.flock(lock, fcntl.LOCK_EX)
 secret = bytearray(50 << 20)
