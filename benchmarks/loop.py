@@ -37,7 +37,8 @@ from forgepool.orchestrator.plan.document import Plan, Task
 from forgepool.orchestrator.run.loop import Loop, Wishes
 from forgepool.orchestrator.run.transport import Link
 from forgepool.orchestrator.state.run import RunState
-from forgepool.supervisor.messages import Certificate, CheckRequest, CheckResult, Landing, LandRequest
+from forgepool.supervisor.messages.answers import Certificate, CheckResult, Landing
+from forgepool.supervisor.messages.requests import CheckRequest, LandRequest
 from forgepool.workers.queue import replies
 from forgepool.workers.queue.broker import CHECKS, LANDINGS, ORDERS, Redis, connect, use_broker
 from forgepool.workers.queue.leases import Present, announce

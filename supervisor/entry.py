@@ -7,16 +7,8 @@ The Celery tasks are dispatched by importing them, never by name.
 from collections.abc import Callable
 from contextlib import suppress
 
-from forgepool.supervisor.messages import (
-    CheckRequest,
-    CheckResult,
-    Doubt,
-    Landing,
-    LandRequest,
-    Review,
-    ReviewRequest,
-    TrainRequest,
-)
+from forgepool.supervisor.messages.answers import CheckResult, Doubt, Landing, Review
+from forgepool.supervisor.messages.requests import CheckRequest, LandRequest, ReviewRequest, TrainRequest
 from forgepool.workers.queue.broker import BrokerAway, app, connect
 from forgepool.workers.queue.consumer import Delivery, Failed, deliver
 from forgepool.workers.queue.replies import tell

@@ -33,7 +33,7 @@ from forgepool.orchestrator.journal.events import (
 from forgepool.orchestrator.journal.store import Journal
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.run_folder import RunOptions
-from forgepool.supervisor.messages import Certificate, CheckResult, Landing
+from forgepool.supervisor.messages.answers import Certificate, CheckResult, Landing
 from forgepool.workers.schema.settings import Settings
 
 _RUN = "gate-main-bench"

@@ -28,7 +28,8 @@ from repositories import Hub, git
 from review_kit import COMMAND, Desk, several
 
 from forgepool.supervisor.findings import blocking
-from forgepool.supervisor.messages import Review, ReviewPolicy
+from forgepool.supervisor.messages.answers import Review
+from forgepool.supervisor.messages.requests import ReviewPolicy
 
 LEFT = Player(family="left", blind=("race", "leak", "growth", "silence"), ghosts=("border", "injection"))
 RIGHT = Player(family="right", blind=("injection", "traversal", "rounding", "units"), ghosts=("units",))

@@ -17,7 +17,7 @@ from forgepool.supervisor.detection.proposals import EXAMPLE, Detected, gate_fil
 from forgepool.supervisor.gate.requirements import GATE_FILE
 from forgepool.supervisor.gate_file.document import ReviewWord
 from forgepool.supervisor.gate_file.reading import read_gate_file
-from forgepool.supervisor.messages import CheckResult
+from forgepool.supervisor.messages.answers import CheckResult
 from forgepool.workers.schema.settings import Settings
 
 _NOTHING = 1

@@ -27,7 +27,7 @@ from forgepool.orchestrator.journal.events import (
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState, is_pausing
 from forgepool.orchestrator.state.train import decorate_line
-from forgepool.supervisor.messages import Approval, CheckResult
+from forgepool.supervisor.messages.answers import Approval, CheckResult
 from forgepool.supervisor.train.model import (
     Action,
     Cancel,

@@ -18,7 +18,7 @@ from forgepool.orchestrator.state.phases import Frontier
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IN_FLIGHT, TaskState
 from forgepool.supervisor.gate.affected_checks import ONE_LANE, Lanes
-from forgepool.supervisor.messages import Independence, ReviewPolicy
+from forgepool.supervisor.messages.requests import Independence, ReviewPolicy
 from forgepool.workers.schema.orders import BuiltinAgent, CliAgent, CommandAgent, ScriptedAgent
 
 

@@ -21,7 +21,7 @@ from forgepool.orchestrator.state.post_merge import WaveState
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IN_FLIGHT, MOST_TROUBLES, is_pausing
 from forgepool.supervisor.findings import blocking
-from forgepool.supervisor.messages import CheckResult, Review
+from forgepool.supervisor.messages.answers import CheckResult, Review
 from forgepool.workers.schema.error_lines import error_lines
 
 

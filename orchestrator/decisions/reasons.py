@@ -10,7 +10,8 @@ from forgepool.orchestrator.plan.document import Task
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
 from forgepool.supervisor.findings import ReviewFinding, ScanFinding, Threshold, blocking
-from forgepool.supervisor.messages import Author, Certificate, CheckFailure, CheckResult, Review
+from forgepool.supervisor.messages.answers import Certificate, CheckFailure, CheckResult, Review
+from forgepool.supervisor.messages.requests import Author
 from forgepool.workers.schema.error_lines import excerpt
 from forgepool.workers.schema.orders import CliAgent, CommandAgent, ReasonKind, ReasonPack, WorkResult
 

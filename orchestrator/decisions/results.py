@@ -25,7 +25,7 @@ from forgepool.orchestrator.journal.events import (
 from forgepool.orchestrator.plan.readiness import ready
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import Outstanding, TaskState
-from forgepool.supervisor.messages import CheckResult, Doubt, Landing, Review
+from forgepool.supervisor.messages.answers import CheckResult, Doubt, Landing, Review
 from forgepool.supervisor.train.model import Ids
 from forgepool.workers.context.profile_switch import ContextTold
 from forgepool.workers.queue import replies

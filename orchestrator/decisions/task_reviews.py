@@ -11,7 +11,7 @@ from forgepool.orchestrator.journal.events import Event, ReviewAwaited, ReviewSe
 from forgepool.orchestrator.plan.budget import Reservation
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import MAY_BE_REVIEWED, MOST_REVIEWS, MOST_TROUBLES, ReviewState, TaskState
-from forgepool.supervisor.messages import Review
+from forgepool.supervisor.messages.answers import Review
 from forgepool.workers.schema.orders import Limits
 
 

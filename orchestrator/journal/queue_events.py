@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from forgepool.orchestrator.journal.queue_rules import GateRules
-from forgepool.supervisor.messages import Author, Certificate, LandingStyle
+from forgepool.supervisor.messages.answers import Certificate
+from forgepool.supervisor.messages.requests import Author, LandingStyle
 from forgepool.supervisor.train.model import EntryClass
 from forgepool.workers.schema.mistakes import Slug
 from forgepool.workers.schema.orders import Message, ReasonPack

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from forgepool.orchestrator.plan.budget import Budget
-from forgepool.supervisor.messages import Approval, Certificate, CheckResult, Landing, Review
+from forgepool.supervisor.messages.answers import Approval, Certificate, CheckResult, Landing, Review
 from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.orders import Message
 

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from forgepool.orchestrator.plan.budget import SeenUse
-from forgepool.supervisor.messages import Review
+from forgepool.supervisor.messages.answers import Review
 from forgepool.workers.schema.orders import Message, ReasonPack, Reply, WorkResult
 
 

@@ -20,16 +20,8 @@ from forgepool.supervisor.findings import blocking
 from forgepool.supervisor.gate.requirements import GATE_FILE
 from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.supervisor.gate_file.reading import read_gate_file
-from forgepool.supervisor.messages import (
-    PERSON,
-    Author,
-    CheckRequest,
-    CheckResult,
-    EntryRef,
-    Review,
-    ReviewPolicy,
-    ReviewRequest,
-)
+from forgepool.supervisor.messages.answers import CheckResult, Review
+from forgepool.supervisor.messages.requests import PERSON, Author, CheckRequest, EntryRef, ReviewPolicy, ReviewRequest
 from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.commits.changes import FileTooLarge, find_at, read_file

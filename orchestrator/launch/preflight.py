@@ -17,7 +17,8 @@ from forgepool.orchestrator.run.hub import CannotRun, Hub
 from forgepool.supervisor.gate.requirements import GATE_FILE
 from forgepool.supervisor.gate_file.document import CheckDefinition, effective_checks
 from forgepool.supervisor.gate_file.reading import read_gate_file
-from forgepool.supervisor.messages import CheckRequest, CheckResult
+from forgepool.supervisor.messages.answers import CheckResult
+from forgepool.supervisor.messages.requests import CheckRequest
 from forgepool.workers.sandbox.scratch import make_scratch
 from forgepool.workers.schema.orders import CommandAgent
 from forgepool.workers.schema.settings import Settings, search_path

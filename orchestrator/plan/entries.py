@@ -21,7 +21,7 @@ from forgepool.orchestrator.plan.fan_out import (
     merge_defaults,
 )
 from forgepool.supervisor.gate_file.document import ReviewWord, WrittenChecksOrNone
-from forgepool.supervisor.messages import Independence, ReviewPolicy
+from forgepool.supervisor.messages.requests import Independence, ReviewPolicy
 from forgepool.workers.sandbox.network.hosts import BadHost, read_rule
 from forgepool.workers.schema.documents import Located, Version, read_text
 from forgepool.workers.schema.globs import BadGlob

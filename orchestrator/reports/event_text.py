@@ -8,7 +8,7 @@ from forgepool.orchestrator.decisions.post_merge import where_to_look
 from forgepool.orchestrator.decisions.reasons import count_of, reviewer_words
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded
-from forgepool.supervisor.messages import CheckResult, Review
+from forgepool.supervisor.messages.answers import CheckResult, Review
 from forgepool.workers.schema.confinement import LEVEL_WORDS, Level
 from forgepool.workers.schema.error_lines import error_lines
 

@@ -10,7 +10,7 @@ from forgepool.orchestrator.state.run import RunState, branch_of, with_branches
 from forgepool.orchestrator.state.task import TaskState, is_pausing
 from forgepool.orchestrator.state.train import decorate_line
 from forgepool.supervisor.findings import ScanFinding
-from forgepool.supervisor.messages import name_partner
+from forgepool.supervisor.messages.answers import name_partner
 from forgepool.supervisor.train.coupling import in_order
 from forgepool.supervisor.train.model import TrainPolicy
 from forgepool.supervisor.train.surprise import admission

@@ -22,7 +22,7 @@ from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, TaskState
 from forgepool.supervisor.checks.results.flakes import Score, Sighting, scores
-from forgepool.supervisor.messages import CheckResult, Review
+from forgepool.supervisor.messages.answers import CheckResult, Review
 from forgepool.workers.schema.confinement import LEVEL_WORDS, Level
 from forgepool.workers.schema.error_lines import error_lines
 

@@ -17,7 +17,7 @@ from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IN_FLIGHT, Outstanding, TaskState
 from forgepool.supervisor.entry import check, land, review
 from forgepool.supervisor.gate_file.document import CheckDefinition
-from forgepool.supervisor.messages import (
+from forgepool.supervisor.messages.requests import (
     CheckRequest,
     EntryRef,
     LandedTask,

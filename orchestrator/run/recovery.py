@@ -25,7 +25,7 @@ from forgepool.orchestrator.plan.budget import SeenUse
 from forgepool.orchestrator.plan.document import Plan, Task
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
-from forgepool.supervisor.messages import Landing
+from forgepool.supervisor.messages.answers import Landing
 from forgepool.workers.context.transcript.entries import Entry, TranscriptWrong, TurnSaid, parse_transcript
 from forgepool.workers.context.transcript.usage import Meter
 from forgepool.workers.schema.orders import BuiltinAgent, CommandAgent, Limits, ScriptedAgent, Spent

@@ -17,7 +17,7 @@ from forgepool.orchestrator.decisions.results import Answer
 from forgepool.orchestrator.journal.events import Event, MessageLost, MessageTaken
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import Outstanding
-from forgepool.supervisor.messages import CheckResult, Doubt, Landing, Review
+from forgepool.supervisor.messages.answers import CheckResult, Doubt, Landing, Review
 from forgepool.workers.context.profile_switch import ContextTold, wish_profile
 from forgepool.workers.queue import broker, leases, replies
 from forgepool.workers.queue.broker import CHECKS, LANDINGS, ORDERS, REVIEWS, Redis

@@ -19,7 +19,7 @@ from forgepool.orchestrator.journal.events import (
     WaveReviewSent,
     WaveSent,
 )
-from forgepool.supervisor.messages import Certificate, CheckResult, Landing, Review
+from forgepool.supervisor.messages.answers import Certificate, CheckResult, Landing, Review
 from forgepool.workers.schema.orders import Outcome, Spent, WorkResult
 
 Sent = OrderSent | CheckSent | ReviewSent | LandingIntended | WaveSent | WaveReviewSent

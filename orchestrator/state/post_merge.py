@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.plan.budget import Use
 from forgepool.orchestrator.state.task import IllegalStep, Outstanding, ReviewState, pause_s
-from forgepool.supervisor.messages import CheckResult, PersonApproval, Review
+from forgepool.supervisor.messages.answers import CheckResult, PersonApproval, Review
 
 
 def fit_to_build_on(result: CheckResult) -> bool:

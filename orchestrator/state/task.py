@@ -9,7 +9,14 @@ from typing import Literal
 from forgepool.orchestrator.journal.events import ParkedFor
 from forgepool.orchestrator.journal.queue_events import GateAnswer
 from forgepool.orchestrator.plan.budget import Use, give_up_use
-from forgepool.supervisor.messages import Approval, Certificate, CheckResult, PersonApproval, Review, ReviewApproval
+from forgepool.supervisor.messages.answers import (
+    Approval,
+    Certificate,
+    CheckResult,
+    PersonApproval,
+    Review,
+    ReviewApproval,
+)
 from forgepool.workers.schema.orders import ReasonPack, Reply, WorkResult
 
 MessageKind = Literal["order", "check", "review", "landing", "wave", "wave_review"]

@@ -12,7 +12,7 @@ from forgepool.orchestrator.plan.budget import SeenUse, Use, find_carried_use, g
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IN_FLIGHT, Ask, IllegalStep, Outstanding, TaskState
 from forgepool.orchestrator.state.train_steps import settle_phases
-from forgepool.supervisor.messages import PersonApproval
+from forgepool.supervisor.messages.answers import PersonApproval
 from forgepool.workers.schema.orders import ReasonPack
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.state.task import IllegalStep, Outstanding
-from forgepool.supervisor.messages import CheckResult
+from forgepool.supervisor.messages.answers import CheckResult
 from forgepool.supervisor.train.model import Action, Ids, Snapshot, TrainEntry, Trial, TrialState
 from forgepool.supervisor.train.plan import plan
 from forgepool.supervisor.train.queue import TrainQueue

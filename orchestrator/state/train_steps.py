@@ -10,7 +10,7 @@ from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IN_TRAIN, TERMINAL, IllegalStep, Phase, TaskState
 from forgepool.orchestrator.state.train import trial_state
-from forgepool.supervisor.messages import ANYBODY, Approval, CheckResult
+from forgepool.supervisor.messages.answers import ANYBODY, Approval, CheckResult
 from forgepool.supervisor.train.model import Ids
 from forgepool.workers.schema.orders import WorkResult
 

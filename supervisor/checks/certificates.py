@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from forgepool.supervisor.checks.lines import line_of, match_inputs
 from forgepool.supervisor.gate_file.document import CheckDefinition
-from forgepool.supervisor.messages import Certificate
+from forgepool.supervisor.messages.answers import Certificate
 from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.settings import inherit_environment
 from forgepool.workers.workspace.dependencies import environment_fingerprint

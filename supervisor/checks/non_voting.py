@@ -12,7 +12,7 @@ from forgepool.supervisor.checks.lines import line_of
 from forgepool.supervisor.checks.results.failures import describe_failure
 from forgepool.supervisor.checks.runs import CheckRuns, Untold, is_green
 from forgepool.supervisor.gate_file.document import CheckDefinition
-from forgepool.supervisor.messages import Advice, CheckFailure
+from forgepool.supervisor.messages.answers import Advice, CheckFailure
 from forgepool.workers.policy.network import HostsRefused
 from forgepool.workers.sandbox.layers import NoSandbox
 from forgepool.workers.schema.error_lines import excerpt

@@ -20,7 +20,7 @@ from forgepool.supervisor.checks.runs import CheckRuns, is_green
 from forgepool.supervisor.checks.store import StoredResult
 from forgepool.supervisor.findings import ScanFinding
 from forgepool.supervisor.gate_file.document import CheckDefinition, NotConfigured, voting
-from forgepool.supervisor.messages import Certificate, CheckFailure, Flake
+from forgepool.supervisor.messages.answers import Certificate, CheckFailure, Flake
 from forgepool.worktrees.commits.diff import renames
 from forgepool.worktrees.git.git import CommitId, TreeId
 

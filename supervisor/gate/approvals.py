@@ -9,15 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from forgepool.supervisor.messages import (
-    MODELLESS,
-    Approval,
-    EntryRef,
-    Independence,
-    LandRequest,
-    PersonApproval,
-    ReviewApproval,
-)
+from forgepool.supervisor.messages.answers import Approval, PersonApproval, ReviewApproval
+from forgepool.supervisor.messages.requests import MODELLESS, EntryRef, Independence, LandRequest
 from forgepool.workers.agents.families import is_same_model
 
 

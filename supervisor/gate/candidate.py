@@ -17,7 +17,8 @@ from forgepool.supervisor.checks.trial import Sample, TrialFindings, try_checks
 from forgepool.supervisor.findings import ScanFinding
 from forgepool.supervisor.gate.requirements import Demands
 from forgepool.supervisor.gate.verdicts import keep_out, out
-from forgepool.supervisor.messages import CheckRequest, CheckResult, EntryRef
+from forgepool.supervisor.messages.answers import CheckResult
+from forgepool.supervisor.messages.requests import CheckRequest, EntryRef
 from forgepool.supervisor.regeneration.kept import joint_patch_id
 from forgepool.supervisor.regeneration.regenerate import Remaking
 from forgepool.supervisor.regeneration.running import as_check

@@ -24,7 +24,8 @@ from forgepool.supervisor.gate.requirements import GATE_FILE as GATE_FILE
 from forgepool.supervisor.gate.requirements import Demands, demands_of
 from forgepool.supervisor.gate.verdicts import composable, conflicting
 from forgepool.supervisor.gate_file.document import NotConfigured, voting
-from forgepool.supervisor.messages import CheckRequest, CheckResult, TrainRequest
+from forgepool.supervisor.messages.answers import CheckResult
+from forgepool.supervisor.messages.requests import CheckRequest, TrainRequest
 from forgepool.supervisor.regeneration.kept import CannotKeep, own_patch_id
 from forgepool.supervisor.regeneration.regenerate import Remaking, remaking
 from forgepool.workers.policy.network import HostsRefused, require_hosts_of_all

@@ -16,7 +16,8 @@ from forgepool.supervisor.checks.running import TriedCheck
 from forgepool.supervisor.checks.runs import CheckRuns, is_green
 from forgepool.supervisor.gate.verdicts import base_red
 from forgepool.supervisor.gate_file.document import CheckDefinition, NotConfigured, voting
-from forgepool.supervisor.messages import Certificate, CheckFailure, CheckRequest, CheckResult, Flake
+from forgepool.supervisor.messages.answers import Certificate, CheckFailure, CheckResult, Flake
+from forgepool.supervisor.messages.requests import CheckRequest
 
 
 @dataclass(slots=True, kw_only=True)

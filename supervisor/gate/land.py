@@ -27,7 +27,8 @@ from forgepool.supervisor.gate.check_entry import entries_in, find_taken_out, ga
 from forgepool.supervisor.gate.diff_ownership import find_unowned
 from forgepool.supervisor.gate.requirements import Demands, demands_of
 from forgepool.supervisor.gate_file.document import NotConfigured, voting
-from forgepool.supervisor.messages import Landing, LandRequest
+from forgepool.supervisor.messages.answers import Landing
+from forgepool.supervisor.messages.requests import LandRequest
 from forgepool.supervisor.regeneration.regenerate import NotKept, remaking
 from forgepool.workers.queue import crash_points
 from forgepool.workers.schema.mistakes import DocumentWrong

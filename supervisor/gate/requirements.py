@@ -17,7 +17,7 @@ from forgepool.supervisor.gate_file.document import (
     voting,
 )
 from forgepool.supervisor.gate_file.reading import read_gate_file, unknown_scopes, unknown_uses
-from forgepool.supervisor.messages import EntryRef, Independence, TrainRequest
+from forgepool.supervisor.messages.requests import EntryRef, Independence, TrainRequest
 from forgepool.worktrees.commits.changes import FileTooLarge, find_at, read_file
 from forgepool.worktrees.git.git import CommitId
 from forgepool.worktrees.hub.mirror import Mirror

@@ -7,7 +7,8 @@ from forgepool.supervisor.gate.check_entry import entries_in, find_taken_out
 from forgepool.supervisor.gate.requirements import demands_of
 from forgepool.supervisor.gate.verdicts import conflicting, keep_out
 from forgepool.supervisor.gate_file.document import NotConfigured
-from forgepool.supervisor.messages import CheckRequest, CheckResult
+from forgepool.supervisor.messages.answers import CheckResult
+from forgepool.supervisor.messages.requests import CheckRequest
 from forgepool.supervisor.regeneration.regenerate import Unrun
 from forgepool.supervisor.regeneration.running import as_check
 from forgepool.supervisor.scans.scanning import find_kept_out as held_of

@@ -12,7 +12,8 @@ from forgepool.supervisor.checks.runs import CheckRuns
 from forgepool.supervisor.checks.trial import KeptOutBy, TrialFindings
 from forgepool.supervisor.findings import ScanFinding, Weight
 from forgepool.supervisor.gate.blame import conflict_partner, find_red_partner
-from forgepool.supervisor.messages import CheckFailure, CheckRequest, CheckResult, EntryRef, name_partner
+from forgepool.supervisor.messages.answers import CheckFailure, CheckResult, name_partner
+from forgepool.supervisor.messages.requests import CheckRequest, EntryRef
 from forgepool.supervisor.regeneration.regenerate import CommandFailed, MakerChanged
 from forgepool.supervisor.scans.subject import printable
 from forgepool.worktrees.commits.compose import Composed, ComposedStep, Conflict, Entry

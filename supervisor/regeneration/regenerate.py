@@ -22,7 +22,8 @@ from forgepool.supervisor.checks.results.touched import covers
 from forgepool.supervisor.checks.running import CheckPlace
 from forgepool.supervisor.checks.runs import Untold
 from forgepool.supervisor.gate_file.document import NotConfigured, RegenerateDefinition
-from forgepool.supervisor.messages import CheckFailure, TrainRequest
+from forgepool.supervisor.messages.answers import CheckFailure
+from forgepool.supervisor.messages.requests import TrainRequest
 from forgepool.supervisor.regeneration.kept import KeptFiles, counts, is_made, is_source, key_of, make_files
 from forgepool.supervisor.regeneration.running import as_check, make
 from forgepool.supervisor.scans.protection import run_by

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from forgepool.supervisor.findings import ReviewFinding
-from forgepool.supervisor.messages import ReviewRequest, Sibling
+from forgepool.supervisor.messages.requests import ReviewRequest, Sibling
 from forgepool.supervisor.review.difference import Difference, Patch
 from forgepool.supervisor.review.quoting import Quotation, clip_text, one_line, plain
 from forgepool.supervisor.review.wave import wave_card

@@ -8,7 +8,7 @@ left there is a sentence that says what would be right, and never a model of the
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from forgepool.supervisor.messages import MODELLESS, Author, ReviewRequest
+from forgepool.supervisor.messages.requests import MODELLESS, Author, ReviewRequest
 from forgepool.workers.agents.families import UNKNOWN, are_apart, is_apart, is_same_model
 from forgepool.workers.context.transcript.usage import Price
 from forgepool.workers.llm.provider import Provider

@@ -8,7 +8,7 @@ first of the landings. What others have put on the target between these is in it
 from collections.abc import Iterator
 
 from forgepool.supervisor.findings import ScanFinding
-from forgepool.supervisor.messages import EntryRef, LandedTask, ReviewRequest, WaveOf
+from forgepool.supervisor.messages.requests import EntryRef, LandedTask, ReviewRequest, WaveOf
 from forgepool.supervisor.review.quoting import Quotation, clip_text, one_line
 from forgepool.supervisor.scans.scanning import subject_of
 from forgepool.supervisor.scans.shape import scan_shape

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from forgepool.supervisor.findings import ScanFinding, Weight
 from forgepool.supervisor.gate_file.document import OF_THE_GATE, CheckDefinition, ScanRules
-from forgepool.supervisor.messages import EntryRef
+from forgepool.supervisor.messages.requests import EntryRef
 from forgepool.supervisor.scans import gate_settings, protection, shape
 from forgepool.supervisor.scans.content import bypasses, evasion, instructions, placeholders, secrets, unicode
 from forgepool.supervisor.scans.source.grammar import sources

@@ -30,7 +30,8 @@ from forgepool.supervisor.checks.running import CheckProgress
 from forgepool.supervisor.findings import ReviewFinding, ScanFinding, Threshold, blocking
 from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.supervisor.gate_file.reading import read_gate_file
-from forgepool.supervisor.messages import Advice, Certificate, CheckFailure, CheckResult, Review, ReviewPolicy
+from forgepool.supervisor.messages.answers import Advice, Certificate, CheckFailure, CheckResult, Review
+from forgepool.supervisor.messages.requests import ReviewPolicy
 from forgepool.workers.agents.families import family_said
 from forgepool.workers.llm.routing.table import read_table, unknown
 from forgepool.workers.schema.documents import read_text

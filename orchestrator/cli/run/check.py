@@ -22,7 +22,7 @@ from forgepool.orchestrator.plan.overlap import NOTHING, find_shared_files
 from forgepool.orchestrator.plan.readiness import preview
 from forgepool.orchestrator.run.hub import CannotRun, Hub, open_hub, read_plan
 from forgepool.orchestrator.state.post_merge import fit_to_build_on
-from forgepool.supervisor.messages import CheckResult
+from forgepool.supervisor.messages.answers import CheckResult
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.commits.changes import tree_paths
 

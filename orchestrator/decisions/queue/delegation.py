@@ -15,7 +15,7 @@ from forgepool.orchestrator.journal.queue_events import LAST_WORDS, Asks, GateAn
 from forgepool.orchestrator.plan.document import Plan
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TERMINAL, TaskState
-from forgepool.supervisor.messages import ReviewPolicy
+from forgepool.supervisor.messages.requests import ReviewPolicy
 from forgepool.workers.schema.orders import ReasonPack
 
 

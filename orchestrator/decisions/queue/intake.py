@@ -21,7 +21,7 @@ from forgepool.orchestrator.journal.queue_events import LAST_WORDS, Asks, Card, 
 from forgepool.orchestrator.state.run import RunState, branch_of
 from forgepool.orchestrator.state.task import IN_TRAIN, Phase
 from forgepool.orchestrator.state.train_steps import find_withdrawn_need
-from forgepool.supervisor.messages import MODELLESS, PERSON, Author, LandingStyle
+from forgepool.supervisor.messages.requests import MODELLESS, PERSON, Author, LandingStyle
 from forgepool.supervisor.train.model import EntryClass
 
 _MAY_GO = ("queued", "testing", "reviewing", "reviewed", "needs_human")

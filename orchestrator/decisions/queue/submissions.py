@@ -19,7 +19,7 @@ from pydantic import Field, ValidationError
 
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.queue_events import Asks, Card
-from forgepool.supervisor.messages import LandingStyle
+from forgepool.supervisor.messages.requests import LandingStyle
 from forgepool.workers.schema.globs import BadGlob, parse
 from forgepool.workers.schema.orders import Message
 from forgepool.workers.workspace.refs import submission_ref, submissions_of

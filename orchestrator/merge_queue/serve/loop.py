@@ -43,7 +43,7 @@ from forgepool.orchestrator.run.loop import Ending, Loop
 from forgepool.orchestrator.state.run import with_branches
 from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.supervisor.gate.affected_checks import MOST_PATHS
-from forgepool.supervisor.messages import Landing
+from forgepool.supervisor.messages.answers import Landing
 from forgepool.workers.workspace.refs import overlay_ref, run_refs, submission_ref
 from forgepool.worktrees.commits.changes import changes, list_touched_paths
 from forgepool.worktrees.git.git import CommitId, GitFailed

@@ -2,7 +2,7 @@
 
 import re
 
-from forgepool.supervisor.messages import CheckFailure
+from forgepool.supervisor.messages.answers import CheckFailure
 
 _MISSING = re.compile(r"(?:^|[\s:])([^\s:]+): (?:command )?(not found|No such file or directory|Permission denied)\b")
 _NO_PROGRAM, _NOT_EXECUTABLE = 127, 126

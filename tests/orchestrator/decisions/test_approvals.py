@@ -38,7 +38,7 @@ from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IllegalStep, ReviewState
 from forgepool.supervisor.findings import ReviewFinding
-from forgepool.supervisor.messages import PersonApproval
+from forgepool.supervisor.messages.answers import PersonApproval
 from forgepool.workers.schema.orders import BuiltinAgent
 
 ONE = course(

@@ -25,7 +25,7 @@ from forgepool.orchestrator.run.dispatch import check_request, land_request, ord
 from forgepool.orchestrator.run.recovery import work_of
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IllegalStep
-from forgepool.supervisor.messages import CheckFailure
+from forgepool.supervisor.messages.answers import CheckFailure
 from forgepool.workers.schema.orders import ReasonPack
 
 ONE = course(task("a"), task("b", "a"), task("c", "b"), task("d"))

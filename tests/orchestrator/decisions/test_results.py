@@ -18,7 +18,7 @@ from forgepool.orchestrator.journal.events import (
     TaskReplied,
     TaskRetried,
 )
-from forgepool.supervisor.messages import Doubt
+from forgepool.supervisor.messages.answers import Doubt
 from forgepool.workers.queue.replies import MessageStarted
 from forgepool.workers.schema.orders import Reply
 

@@ -21,7 +21,7 @@ from forgepool.orchestrator.journal.events import (
 )
 from forgepool.orchestrator.plan.entries import GateOptions, Wave
 from forgepool.orchestrator.state.run import RunState
-from forgepool.supervisor.messages import CheckFailure, CheckResult
+from forgepool.supervisor.messages.answers import CheckFailure, CheckResult
 from forgepool.workers.schema.orders import BuiltinAgent
 
 MODEL = BuiltinAgent()

@@ -22,7 +22,7 @@ from forgepool.orchestrator.state.task import (
     Phase,
     TaskState,
 )
-from forgepool.supervisor.messages import Approval, PersonApproval
+from forgepool.supervisor.messages.answers import Approval, PersonApproval
 
 Files = frozenset[str]
 

@@ -20,7 +20,7 @@ from forgepool.orchestrator.plan.document import Plan, Task, TaskNeed
 from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import Outstanding
-from forgepool.supervisor.messages import Approval, Certificate, CheckResult, Landing, Review
+from forgepool.supervisor.messages.answers import Approval, Certificate, CheckResult, Landing, Review
 from forgepool.workers.schema.orders import CommandAgent, Outcome, WorkResult
 
 RUN = "r-1"

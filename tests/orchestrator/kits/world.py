@@ -12,16 +12,8 @@ from typing import Any
 
 from forgepool.orchestrator.decisions.results import Answer
 from forgepool.orchestrator.plan.budget import SeenUse
-from forgepool.supervisor.messages import (
-    Certificate,
-    CheckRequest,
-    CheckResult,
-    Landing,
-    LandRequest,
-    PersonApproval,
-    Review,
-    ReviewRequest,
-)
+from forgepool.supervisor.messages.answers import Certificate, CheckResult, Landing, PersonApproval, Review
+from forgepool.supervisor.messages.requests import CheckRequest, LandRequest, ReviewRequest
 from forgepool.workers.queue.replies import MessageStarted, PathRequest
 from forgepool.workers.schema.orders import BuiltinAgent, Outcome, Spent, WorkOrder, WorkResult
 

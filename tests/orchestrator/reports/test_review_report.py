@@ -34,7 +34,7 @@ from forgepool.orchestrator.reports.status import standing
 from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions
 from forgepool.orchestrator.state.fold import apply
 from forgepool.supervisor.findings import ReviewFinding, ScanFinding
-from forgepool.supervisor.messages import CheckFailure, Flake, ReviewApproval
+from forgepool.supervisor.messages.answers import CheckFailure, Flake, ReviewApproval
 from forgepool.workers.schema.orders import BuiltinAgent, ReasonPack, Spent
 
 OF = course(task("a", agent=BuiltinAgent(), attempts=1), gate=GateOptions(wave=Wave()))

@@ -7,7 +7,7 @@ import pytest
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded
 from forgepool.orchestrator.reports.leftovers import TaskLog, task_logs
-from forgepool.supervisor.messages import CheckResult
+from forgepool.supervisor.messages.answers import CheckResult
 from forgepool.workers.schema.orders import WorkResult
 
 RUN = "r-1"

@@ -27,7 +27,7 @@ from forgepool.orchestrator.run.recovery import (
     unless_landed,
 )
 from forgepool.orchestrator.state.run import RunState
-from forgepool.supervisor.messages import Landing
+from forgepool.supervisor.messages.answers import Landing
 from forgepool.workers.context.transcript.entries import ConversationStarted, Entry, Resumed, TurnSaid
 from forgepool.workers.llm.messages import Text, Turn, Usage
 from forgepool.workers.schema.orders import BuiltinAgent, ReasonPack, Spent

@@ -12,7 +12,7 @@ from forgepool.orchestrator.simulate.bounds import BoundsWatch, LockWait, PlanBo
 from forgepool.orchestrator.simulate.forecast import forecast
 from forgepool.orchestrator.simulate.forecast_text import lock_words, path_words
 from forgepool.orchestrator.simulate.run import play
-from forgepool.supervisor.messages import ReviewPolicy
+from forgepool.supervisor.messages.requests import ReviewPolicy
 
 CHAIN = course(task("a"), task("b", "a"), task("c", "b"))
 ONE_FILE = course(*(task(f"t{one}", files=("src/x",)) for one in range(4)))

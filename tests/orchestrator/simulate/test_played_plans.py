@@ -14,7 +14,7 @@ from forgepool.orchestrator.plan.entries import PlanReview
 from forgepool.orchestrator.simulate.run import Played, SimulatedSpan, play
 from forgepool.orchestrator.simulate.world import PlanWorld
 from forgepool.orchestrator.state.task import TERMINAL
-from forgepool.supervisor.messages import ReviewPolicy
+from forgepool.supervisor.messages.requests import ReviewPolicy
 from forgepool.workers.schema.orders import BuiltinAgent
 
 CHAIN = course(task("a"), task("b", "a"), task("c", "b"))

@@ -267,7 +267,7 @@ def _broker(gate: GateOf) -> str:
 _SENDS = """
 import sys
 from forgepool.supervisor.entry import check
-from forgepool.supervisor.messages import CheckRequest
+from forgepool.supervisor.messages.requests import CheckRequest
 from forgepool.workers.queue.broker import send, use_broker
 broker, request, message_id = sys.argv[1:]
 use_broker(broker)

@@ -14,7 +14,8 @@ from forgepool.supervisor.checks.results.evidence import Evidence
 from forgepool.supervisor.checks.results.judging import Ran, judge
 from forgepool.supervisor.checks.results.problems import report_of_problems
 from forgepool.supervisor.gate_file.reading import read_gate_file
-from forgepool.supervisor.messages import CheckRequest, CheckResult
+from forgepool.supervisor.messages.answers import CheckResult
+from forgepool.supervisor.messages.requests import CheckRequest
 from forgepool.workers.schema.mistakes import DocumentWrong
 
 LINT = check("ruff check --isolated --no-cache --output-format concise .", "lint", baseline="tip")

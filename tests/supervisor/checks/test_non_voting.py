@@ -4,7 +4,7 @@ import pytest
 from gates import Gate, check
 
 from forgepool.supervisor.gate_file.reading import read_gate_file
-from forgepool.supervisor.messages import CheckResult
+from forgepool.supervisor.messages.answers import CheckResult
 from forgepool.workers.schema.mistakes import DocumentWrong
 
 GREEN = check("test -e a")

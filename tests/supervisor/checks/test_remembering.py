@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from gates import Gate, check
 
-from forgepool.supervisor.messages import CheckRequest, CheckResult, EntryRef
+from forgepool.supervisor.messages.answers import CheckResult
+from forgepool.supervisor.messages.requests import CheckRequest, EntryRef
 
 TEST = check("! grep -q bad a b")
 

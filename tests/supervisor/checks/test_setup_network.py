@@ -14,7 +14,7 @@ from gates import Gate, check
 from package_hosts import PASSWORD, PROXY_PASSWORD, Company, company
 
 from forgepool.supervisor.gate_file.document import CheckDefinition
-from forgepool.supervisor.messages import CheckResult
+from forgepool.supervisor.messages.answers import CheckResult
 
 _ATTEMPTS = count(1)
 HIDDEN = '! env | grep -q sesame && ! grep -rqs sesame . "$HOME" "$TMPDIR" /proc/self/environ'

@@ -7,7 +7,8 @@ from gates import Gate, check
 from pydantic import ValidationError
 
 from forgepool.supervisor.gate_file.document import CheckDefinition
-from forgepool.supervisor.messages import CheckRequest, CheckResult, Flake, LandRequest
+from forgepool.supervisor.messages.answers import CheckResult, Flake
+from forgepool.supervisor.messages.requests import CheckRequest, LandRequest
 
 GREP = check("! grep -q bad a", "grep")
 

@@ -8,7 +8,7 @@ from gates import Gate, check
 from repositories import git
 
 from forgepool.supervisor.checks.certificates import Inputs, unproven
-from forgepool.supervisor.messages import CheckResult, Flake
+from forgepool.supervisor.messages.answers import CheckResult, Flake
 from forgepool.worktrees.git.git import TreeId
 
 GREP = check("! grep -q bad a b")

@@ -13,7 +13,7 @@ from shell_suite import RUNNER, TEST, A, B
 
 from forgepool.supervisor.checks.certificates import definition_digest
 from forgepool.supervisor.checks.store import open_store
-from forgepool.supervisor.messages import CheckResult, Flake
+from forgepool.supervisor.messages.answers import CheckResult, Flake
 from forgepool.workers.sandbox.layers import choose_level
 
 _ATTEMPTS = count(1)

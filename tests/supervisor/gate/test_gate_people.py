@@ -9,7 +9,8 @@ import pytest
 from gates import Gate, check
 from shell_suite import RUNNER, TEST, A
 
-from forgepool.supervisor.messages import PERSON, Author, CheckResult, EntryRef
+from forgepool.supervisor.messages.answers import CheckResult
+from forgepool.supervisor.messages.requests import PERSON, Author, EntryRef
 from forgepool.worktrees.git.git import CommitId
 
 _ATTEMPTS = count(1)

@@ -3,7 +3,8 @@
 import pytest
 from gates import Gate, check
 
-from forgepool.supervisor.messages import CheckRequest, CheckResult, EntryRef
+from forgepool.supervisor.messages.answers import CheckResult
+from forgepool.supervisor.messages.requests import CheckRequest, EntryRef
 
 TEST = check("! grep -q bad a")
 CONFLICT = "<<<<<<< ours\n1\n=======\n2\n>>>>>>> theirs\n"

@@ -9,7 +9,8 @@ from gates import Gate, never
 from vendors.answers import Wire
 from vendors.server import VendorServer
 
-from forgepool.supervisor.messages import Author, EntryRef, Review, ReviewPolicy, ReviewRequest
+from forgepool.supervisor.messages.answers import Review
+from forgepool.supervisor.messages.requests import Author, EntryRef, ReviewPolicy, ReviewRequest
 from forgepool.supervisor.review.run_review import conduct
 from forgepool.workers.context.transcript.entries import Entry, TurnSaid, read_transcript
 

@@ -3,7 +3,8 @@
 import pytest
 from review_kit import CLAUDE, COMMAND, Desk, Turn, finding, read, script, several, verdict
 
-from forgepool.supervisor.messages import Author, Review, ReviewPolicy
+from forgepool.supervisor.messages.answers import Review
+from forgepool.supervisor.messages.requests import Author, ReviewPolicy
 from forgepool.workers.context.transcript.entries import TurnSaid
 
 TWO = {"a": "2\n", "b": "2\n"}

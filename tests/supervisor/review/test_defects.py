@@ -6,7 +6,8 @@ import pytest
 from defects import PAIRS, Case, Pair, Player, cases
 from review_kit import COMMAND, Desk, several
 
-from forgepool.supervisor.messages import Review, ReviewPolicy
+from forgepool.supervisor.messages.answers import Review
+from forgepool.supervisor.messages.requests import ReviewPolicy
 
 BLIND = Player(family="left", blind=("race", "border"), ghosts=("leak",))
 OTHER = Player(family="right", blind=("injection",), ghosts=())

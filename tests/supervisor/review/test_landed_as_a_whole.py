@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from review_kit import Desk, finding, read, script, several, verdict
 
-from forgepool.supervisor.messages import Author, LandedTask, Review, ReviewPolicy, ReviewRequest, WaveOf
+from forgepool.supervisor.messages.answers import Review
+from forgepool.supervisor.messages.requests import Author, LandedTask, ReviewPolicy, ReviewRequest, WaveOf
 from forgepool.workers.context.transcript.entries import TurnSaid
 
 PASS = verdict("pass")

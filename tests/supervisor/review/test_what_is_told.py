@@ -5,7 +5,7 @@ from review_kit import KEY_VALUE, Desk, Serve, calls, finding, read, script, ver
 from vendors.answers import Say, Seen
 
 from forgepool.supervisor.findings import ScanFinding
-from forgepool.supervisor.messages import ReviewPolicy, Sibling
+from forgepool.supervisor.messages.requests import ReviewPolicy, Sibling
 from forgepool.workers.context.transcript.entries import Answered, ConversationStarted, TurnSaid
 
 PASS = verdict("pass")

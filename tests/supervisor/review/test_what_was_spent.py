@@ -6,7 +6,8 @@ import pytest
 from review_kit import Desk, read, script, verdict
 
 from forgepool.supervisor.entry import unforeseen
-from forgepool.supervisor.messages import Review, ReviewRequest
+from forgepool.supervisor.messages.answers import Review
+from forgepool.supervisor.messages.requests import ReviewRequest
 
 TWO = {"a": "2\n"}
 PASSES = script(read("a"), verdict("pass"))

@@ -8,7 +8,8 @@ from review_kit import CLAUDE, COMMAND, Desk, Serve, finding, read, script, verd
 from vendors.answers import Fault, Say, Seen, Tokens, Wire
 from vendors.server import VendorServer
 
-from forgepool.supervisor.messages import Author, Review, ReviewPolicy
+from forgepool.supervisor.messages.answers import Review
+from forgepool.supervisor.messages.requests import Author, ReviewPolicy
 from forgepool.workers.context.transcript.entries import ConversationStarted
 from forgepool.workers.schema.orders import Limits
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from forgepool.supervisor.findings import ScanFinding
 from forgepool.supervisor.gate_file.document import CheckDefinition, ScanRules
-from forgepool.supervisor.messages import EntryRef
+from forgepool.supervisor.messages.requests import EntryRef
 from forgepool.supervisor.scans.scanning import subject_of
 from forgepool.supervisor.scans.subject import Subject
 from forgepool.worktrees.commits.compose import tree_of

@@ -22,7 +22,7 @@ from typing import Any
 import yaml
 
 from forgepool.supervisor.findings import ScanFinding
-from forgepool.supervisor.messages import EntryRef
+from forgepool.supervisor.messages.requests import EntryRef
 from forgepool.supervisor.scans.scanning import scan, subject_of
 from forgepool.supervisor.scans.subject import Subject
 from forgepool.worktrees.git.git import CommitId, Git, TreeId

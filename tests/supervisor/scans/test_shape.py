@@ -8,7 +8,7 @@ import pytest
 from changing import Changes, rules
 
 from forgepool.supervisor.findings import ScanFinding
-from forgepool.supervisor.messages import EntryRef
+from forgepool.supervisor.messages.requests import EntryRef
 from forgepool.supervisor.scans.scanning import subject_of
 from forgepool.supervisor.scans.shape import scan_shape
 from forgepool.worktrees.commits.compose import tree_of

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from changing import Changes, Content
 
-from forgepool.supervisor.messages import EntryRef
+from forgepool.supervisor.messages.requests import EntryRef
 from forgepool.supervisor.scans.scanning import subject_of
 from forgepool.supervisor.scans.shape import scan_sizes
 from forgepool.worktrees.commits.candidate import write_commit

@@ -34,7 +34,7 @@ from forgepool.orchestrator.plan.entries import GateOptions, Wave
 from forgepool.orchestrator.run.dispatch import wave_request
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import MOST_TROUBLES, IllegalStep
-from forgepool.supervisor.messages import CheckResult
+from forgepool.supervisor.messages.answers import CheckResult
 
 
 def of(every: int | None, *names: str) -> PlanIndex:

@@ -40,7 +40,8 @@ from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import MOST_TROUBLES, IllegalStep
 from forgepool.supervisor.findings import ReviewFinding
-from forgepool.supervisor.messages import CheckResult, Review, ReviewPolicy
+from forgepool.supervisor.messages.answers import CheckResult, Review
+from forgepool.supervisor.messages.requests import ReviewPolicy
 from forgepool.workers.schema.orders import Spent
 
 SCRIPT = PlanReview(policy=ReviewPolicy(script="x"))

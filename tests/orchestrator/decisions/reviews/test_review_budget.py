@@ -36,7 +36,7 @@ from forgepool.orchestrator.plan.entries import PlanReview
 from forgepool.orchestrator.reports.status import standing
 from forgepool.orchestrator.run.dispatch import review_request
 from forgepool.orchestrator.state.run import RunState
-from forgepool.supervisor.messages import ReviewPolicy
+from forgepool.supervisor.messages.requests import ReviewPolicy
 from forgepool.workers.schema.orders import BuiltinAgent, Limits, ScriptedAgent, Spent
 
 CAP = Budget(usd=10.0)

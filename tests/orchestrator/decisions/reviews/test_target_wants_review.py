@@ -31,7 +31,7 @@ from forgepool.orchestrator.reports.status import standing
 from forgepool.orchestrator.run.dispatch import check_request, land_request
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IllegalStep
-from forgepool.supervisor.messages import PersonApproval, ReviewApproval
+from forgepool.supervisor.messages.answers import PersonApproval, ReviewApproval
 from forgepool.workers.schema.orders import BuiltinAgent
 
 COMMANDS = course(task("a"), task("b"))

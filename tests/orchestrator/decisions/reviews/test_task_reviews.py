@@ -46,7 +46,8 @@ from forgepool.orchestrator.run.dispatch import check_request, land_request, rev
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import MOST_REVIEWS, MOST_TROUBLES, IllegalStep
 from forgepool.supervisor.findings import ReviewFinding, ScanFinding
-from forgepool.supervisor.messages import Approval, Flake, PersonApproval, ReviewApproval, ReviewPolicy
+from forgepool.supervisor.messages.answers import Approval, Flake, PersonApproval, ReviewApproval
+from forgepool.supervisor.messages.requests import ReviewPolicy
 from forgepool.workers.schema.orders import BuiltinAgent, CliAgent, CommandAgent, ScriptedAgent, Spent
 
 BY_SCRIPT = PlanReview(policy=ReviewPolicy(script="x"))

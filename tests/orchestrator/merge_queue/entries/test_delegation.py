@@ -50,7 +50,8 @@ from forgepool.orchestrator.run.dispatch import check_request
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TERMINAL
-from forgepool.supervisor.messages import PERSON, Author, CheckResult, Landing
+from forgepool.supervisor.messages.answers import CheckResult, Landing
+from forgepool.supervisor.messages.requests import PERSON, Author
 from forgepool.workers.schema.orders import CommandAgent, WorkResult
 from forgepool.workers.workspace.refs import candidate_ref, reply_ref, sign_ref, submissions_of
 from forgepool.worktrees.git.git import CommitId, Git

@@ -21,7 +21,7 @@ from forgepool.orchestrator.journal.events import (
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.reports.queue_status import standing_of
 from forgepool.orchestrator.state.run import RunState
-from forgepool.supervisor.messages import CheckResult, Landing
+from forgepool.supervisor.messages.answers import CheckResult, Landing
 
 WORDS = "the hub refused refs/heads/main: pre-receive hook declined (no secrets here)"
 _MOST_TURNS = 400

@@ -34,7 +34,7 @@ from forgepool.orchestrator.reports.queue_status import EntryStanding
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions
 from forgepool.orchestrator.state.run import RunState
-from forgepool.supervisor.messages import CheckRequest
+from forgepool.supervisor.messages.requests import CheckRequest
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.workspace.refs import board_ref, sign_ref, submission_ref
 from forgepool.worktrees.git.git import CommitId

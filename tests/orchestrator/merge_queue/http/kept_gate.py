@@ -26,7 +26,7 @@ from forgepool.orchestrator.merge_queue.serve.serve import QueuePost, take_post
 from forgepool.orchestrator.reports.queue_board import QueueView
 from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import RunState
-from forgepool.supervisor.messages import Landing
+from forgepool.supervisor.messages.answers import Landing
 from forgepool.workers.schema.orders import ReasonPack
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.git.git import CommitId

@@ -15,7 +15,7 @@ from forgepool.orchestrator.journal.events import (
 )
 from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import RunState
-from forgepool.supervisor.messages import CheckResult, Landing
+from forgepool.supervisor.messages.answers import CheckResult, Landing
 
 RUN = "gate-main-test"
 

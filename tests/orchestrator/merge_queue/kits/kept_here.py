@@ -30,7 +30,8 @@ from forgepool.supervisor.gate.check_entry import entries_in, gate_changed_by
 from forgepool.supervisor.gate.land import land
 from forgepool.supervisor.gate.requirements import demands_of
 from forgepool.supervisor.gate.verdicts import conflicting
-from forgepool.supervisor.messages import CheckFailure, CheckRequest, CheckResult, Landing, LandRequest
+from forgepool.supervisor.messages.answers import CheckFailure, CheckResult, Landing
+from forgepool.supervisor.messages.requests import CheckRequest, LandRequest
 from forgepool.workers.queue.broker import CHECKS, LANDINGS
 from forgepool.workers.queue.leases import Holder, Present
 from forgepool.workers.schema.settings import Settings

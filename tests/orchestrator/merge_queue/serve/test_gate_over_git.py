@@ -21,7 +21,8 @@ from forgepool.orchestrator.journal.store import read
 from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TERMINAL
-from forgepool.supervisor.messages import CheckRequest, CheckResult, Landing, LandRequest
+from forgepool.supervisor.messages.answers import CheckResult, Landing
+from forgepool.supervisor.messages.requests import CheckRequest, LandRequest
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.workspace.refs import marker_ref, submission_ref
 

@@ -30,7 +30,7 @@ from forgepool.orchestrator.reports import queue_status as explaining
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.loop import Wishes
 from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions
-from forgepool.supervisor.messages import CheckResult
+from forgepool.supervisor.messages.answers import CheckResult
 from forgepool.workers.schema.orders import ReasonPack
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.git.git import is_ref

@@ -15,7 +15,8 @@ from candidates import SUBMODULE, Candidate, Tree, read_tree
 
 from forgepool.supervisor.gate.check_entry import examine
 from forgepool.supervisor.gate.land import land
-from forgepool.supervisor.messages import CheckRequest, CheckResult, EntryRef, Landing, LandRequest
+from forgepool.supervisor.messages.answers import CheckResult, Landing
+from forgepool.supervisor.messages.requests import CheckRequest, EntryRef, LandRequest
 from forgepool.workers.schema.settings import Settings
 
 TARGET = read_tree(Path(__file__).with_name("parcels.txt"))

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from gates import Gate, check
 
-from forgepool.supervisor.messages import Author, CheckRequest, CheckResult, EntryRef, PersonApproval, ReviewApproval
+from forgepool.supervisor.messages.answers import CheckResult, PersonApproval, ReviewApproval
+from forgepool.supervisor.messages.requests import Author, CheckRequest, EntryRef
 
 TEST = check("! grep -q bad a")
 WRITER = Author(agent="builtin", models=("claude-x",), families=("claude",))

@@ -10,7 +10,8 @@ from repositories import git
 
 from forgepool.supervisor.checks.certificates import certificate_key, certify
 from forgepool.supervisor.gate_file.document import CheckDefinition
-from forgepool.supervisor.messages import Certificate, CheckRequest, CheckResult
+from forgepool.supervisor.messages.answers import Certificate, CheckResult
+from forgepool.supervisor.messages.requests import CheckRequest
 from forgepool.workers.workspace.refs import marker_ref
 
 TEST = check("! grep -q bad a")

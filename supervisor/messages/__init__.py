@@ -1,0 +1,1 @@
+"""What the supervisor is asked, and what it answers."""
