@@ -42,7 +42,7 @@ then remove what only the mirror needs: the candidates of unlanded work, and the
 
 What this does not protect from: an agent that may write anywhere on the host can write into the mirror's objects or the
 pool's indexes. So it can write into a local hub, whose files the mirror links. The sandbox keeps it in its folder. An
-agent that reads the mirror can read all objects that a local hub had when the mirror was made. Those of a deleted
-branch are among them. A hub with a stash is fetched from instead. Files in Git LFS stay pointers and submodules stay
-empty, because both would need programs and addresses that the repository names.
+agent that reads the mirror can read all objects that a bare local hub had when the mirror was made. Those of a deleted
+branch are among them. A person's own clone, with an index and perhaps a stash, is fetched from instead. Files in Git
+LFS stay pointers and submodules stay empty, because both would need programs and addresses that the repository names.
 """

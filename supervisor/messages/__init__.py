@@ -1,1 +1,1 @@
-"""What the supervisor is asked, and what it answers."""
+"""The requests to the supervisor, and its answers."""

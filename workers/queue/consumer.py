@@ -22,7 +22,7 @@ from forgepool.workers.sandbox.launch.cgroups import sweep_groups
 from forgepool.workers.sandbox.launch.launch import fork_launcher, release
 from forgepool.workers.sandbox.layers import prepare_forks
 from forgepool.workers.sandbox.own_processes import in_own_process
-from forgepool.workers.sandbox.tree import die_with_parent
+from forgepool.workers.sandbox.tree import die_with_parent, kill_tree, orphans_of_mine
 from forgepool.workers.schema.orders import Message
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.checkouts.trees import remove_rubbish
@@ -80,7 +80,8 @@ def _deliver_apart(delivery: Delivery, work: Work, settings: Settings) -> None:
 
     def work_within() -> None:
         if launches:
-            fork_launcher()  # now, while this process has one thread
+            with suppress(OSError):  # an interpreter is started for the first command then
+                fork_launcher()  # now, while this process has one thread
         _work_within(place, delivery, work, settings)
 
     status = in_own_process(work_within, began=pids.append)
@@ -88,6 +89,8 @@ def _deliver_apart(delivery: Delivery, work: Work, settings: Settings) -> None:
         remove_rubbish(place)
     if status != 0:
         log.warning("message.process_died", run=delivery.run, message_id=delivery.message_id, status=status)
+        # A command that was just being started has come to this process, and did not hear of the death.
+        kill_tree(orphans_of_mine(set()))
         if launches:
             with suppress(OSError):
                 sweep_groups()

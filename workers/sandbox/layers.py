@@ -185,7 +185,7 @@ def prepare_forks(wanted: Wanted) -> bool:
     except NoSandbox:
         return False
     with contextlib.suppress(OSError):
-        cgroups.why_not()
+        cgroups.prepare_forks()
     return True
 
 

@@ -28,7 +28,7 @@ _OF_CORE = ("repositoryformatversion", "filemode", "bare", "logallrefupdates", "
 _KEYS = frozenset((*_OF_CORE, "symlinks", "url", "fetch", "merge", "remote", "name", "email"))
 """The settings a hub may have. Others, such as `receive.denyDeletes`, are for a push to obey."""
 _MOST_BYTES = 50_000_000
-"""The largest file of an object that is copied here; it is held in memory twice."""
+"""The largest object that is copied here, as a file and unpacked; both are held in memory."""
 
 
 def move_refs(hub: Path, mirror: Git, updates: Sequence[RefUpdate]) -> bool:
@@ -113,9 +113,11 @@ def _bring(name: str, source: Path, target: Path) -> bool:
 
     Why no hard link: a damaged mirror would damage the hub, and the file would keep the mirror's group and age.
     """
-    content = source.read_bytes()
+    content, stream = source.read_bytes(), zlib.decompressobj()
     digest = hashlib.sha1 if len(name) == 40 else hashlib.sha256
-    if digest(zlib.decompress(content), usedforsecurity=False).hexdigest() != name:
+    if digest(stream.decompress(content, _MOST_BYTES), usedforsecurity=False).hexdigest() != name:
+        return False
+    if not stream.eof or stream.unused_data:
         return False
     target.parent.mkdir(exist_ok=True)
     aside = target.parent / f"tmp_obj_{secrets.token_hex(8)}"

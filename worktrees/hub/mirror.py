@@ -44,7 +44,7 @@ from forgepool.worktrees.hub.push import (
     push_words,
     remove_stale_locks,
 )
-from forgepool.worktrees.hub.storage import borrow_objects, pack_loose, share_packs
+from forgepool.worktrees.hub.storage import borrow_objects, pack_loose
 
 _CONFIG = """\
 [core]
@@ -229,10 +229,10 @@ class Mirror:
         """
         hub = self._local_hub
         with suppress(GitFailed, OSError):
-            packs = () if hub is None else pack_loose(hub)
+            if hub is not None:
+                pack_loose(hub)
             with hold_lock(self.lock):
-                share_packs(packs, hub or self.path, self.path)
-                pack_loose(self.path)
+                pack_loose(self.path, all_objects=True)
 
     @property
     def lock(self) -> Path:

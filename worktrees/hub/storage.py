@@ -20,9 +20,10 @@ _MOST_LOOSE = 500
 _MOST_AT_ONCE = 50_000
 """Objects of one new pack; the rest waits for the next time."""
 _MOST_LISTINGS = 20
+_PACKING_S = 120
 _NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS)
 _INCOMPLETE = ("shallow", "info/grafts", "objects/info/alternates", "objects/info/http-alternates")
-_PRIVATE = ("refs/stash", "logs/refs/stash")
+_PRIVATE = ("index",)
 """A person's unfinished work. A fetch leaves it where it is, so that no agent can read it in the mirror."""
 _LOOSE = re.compile(r"[0-9a-f]{38}(?:[0-9a-f]{24})?")
 _SUFFIXES = (".pack", ".rev", ".idx")
@@ -41,7 +42,7 @@ def borrow_objects(source: Path, mirror: Path) -> None:
     such objects only from loose files to packs and from packs to packs; so packs are taken last, until none is new.
 
     Raises:
-        NotBorrowed: the repository has objects elsewhere, or a stash, or changes too fast.
+        NotBorrowed: the repository has objects elsewhere, or a person's work, or changes too fast.
         OSError: a file cannot be read or written.
         GitFailed: loose objects cannot be copied.
     """
@@ -71,35 +72,31 @@ def borrow_objects(source: Path, mirror: Path) -> None:
     raise NotBorrowed
 
 
-def pack_loose(git_dir: Path) -> Sequence[str]:
+def pack_loose(git_dir: Path, *, all_objects: bool = False) -> None:
     """
-    Pack the loose objects of a repository if there are many, reachable or not; return the names of new packs.
+    Pack the loose objects of a repository if there are many: those that a ref or an index needs, or all of them.
 
-    A loose file is removed only if a pack has its object. No setting is changed. Nothing is done while the repository's
-    own `gc` runs, or where the repository belongs to another user or has objects elsewhere.
+    A loose file is removed only if a pack has its object. What nothing needs is left to a person's own `gc`, which
+    would take a pack of it for new. No setting is changed. Nothing is done while the repository's own `gc` runs, or
+    where the repository belongs to another user or has objects elsewhere.
 
     Raises:
         OSError: the repository cannot be read.
-        GitFailed: an object is damaged, or a pack cannot be written.
+        GitFailed: an object is damaged, or a pack cannot be written in time.
     """
     objects, git = git_dir / "objects", Git(git_dir=git_dir)
     if len(_list_loose(objects)) <= _MOST_LOOSE or (git_dir / "gc.pid").exists():
-        return ()
+        return
     if objects.stat().st_uid != os.geteuid() or any((git_dir / name).exists() for name in _INCOMPLETE):
-        return ()
+        return
     git.run("prune-packed", "-q")
     if len(loose := _list_loose(objects)) <= _MOST_LOOSE:
-        return ()
-    names = _pack(git, loose[:_MOST_AT_ONCE])
-    git.run("prune-packed", "-q")
-    return names
-
-
-def share_packs(names: Sequence[str], source: Path, mirror: Path) -> None:
-    """Link packs of a repository into its mirror, if one disk has both."""
-    with suppress(OSError):
-        for name in names:
-            _take(name, source / "objects" / "pack", mirror / "objects" / "pack")
+        return
+    if all_objects:
+        _pack(git, loose[:_MOST_AT_ONCE])
+        git.run("prune-packed", "-q")
+    else:
+        git.run("repack", "-d", "-l", "-q", timeout_s=_PACKING_S)
 
 
 def _list_loose(objects: Path) -> list[str]:
@@ -142,10 +139,9 @@ def _copy(source: Path, destination: Path) -> None:
         os.fsync(copy.fileno())
 
 
-def _pack(git: Git, names: Sequence[str], env: Mapping[str, str] | None = None) -> list[str]:
-    """Write the objects into a new pack of the repository; return its name, or several where its size is limited."""
-    if not names:
-        return []
-    wanted = "".join(f"{name}\n" for name in names).encode()
-    output = git.text("pack-objects", "-q", str(git.git_dir / "objects" / "pack" / "pack"), stdin=wanted, env=env)
-    return [f"pack-{line}" for line in output.split()]
+def _pack(git: Git, names: Sequence[str], env: Mapping[str, str] | None = None) -> None:
+    """Write the objects into a new pack of the repository."""
+    if names:
+        wanted = "".join(f"{name}\n" for name in names).encode()
+        place = str(git.git_dir / "objects" / "pack" / "pack")
+        git.run("pack-objects", "-q", place, stdin=wanted, env=env, timeout_s=_PACKING_S)

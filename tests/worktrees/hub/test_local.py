@@ -116,13 +116,14 @@ def test_one_ref_elsewhere_keeps_all_where_they_are(hub: Hub, mirror: Mirror) ->
     assert hub.tip() == tip
 
 
-@pytest.mark.parametrize("damage", [b"", b"x", None])
+@pytest.mark.parametrize("damage", [b"", b"x", b"behind it", None])
 def test_a_damaged_object_is_not_copied(hub: Hub, mirror: Mirror, damage: bytes | None) -> None:
     new = _new_commit(hub, mirror)
     other = CommitId(mirror.git.text("hash-object", "-w", "--stdin", stdin=b"other"))
     blob = _object(mirror.path, CommitId(mirror.git.text("rev-parse", f"{new}:a/b")))
     blob.chmod(0o644)
-    blob.write_bytes(_object(mirror.path, other).read_bytes() if damage is None else damage)
+    whole = blob.read_bytes() if damage == b"behind it" else b""
+    blob.write_bytes(_object(mirror.path, other).read_bytes() if damage is None else whole + damage)
     assert not move_refs(hub.path, mirror.git, [RefUpdate(ref=ONE, new=new, expected=None)])
     assert mirror.hub_refs(ONE) == {}
 

@@ -234,6 +234,12 @@ def why_not() -> str | None:
     return _usable().why_not
 
 
+def prepare_forks() -> None:
+    """Find the places once for all processes forked from this one. That there is none is not remembered."""
+    if _usable().why_not is not None:
+        _usable.cache_clear()
+
+
 def sweep_groups() -> None:
     """Remove the groups of dead harness processes, and kill what is in them."""
     for place in _usable().found:
