@@ -243,7 +243,7 @@ def test_a_strict_squashed_plan_keeps_out_what_strays(
 
 @pytest.mark.slow
 def test_the_end_of_a_run_packs_what_lies_loose(ground: Path, machine: Machine, repository: Repository) -> None:
-    """A run leaves six loose objects for each task, in the hub and in the mirror, and no other packs them."""
+    """A run leaves loose objects for each task in the hub. What no ref needs is left to the person's own `gc`."""
     hub = repository.path / ".git"
     names = []
     for number in range(510):
@@ -253,7 +253,7 @@ def test_the_end_of_a_run_packs_what_lies_loose(ground: Path, machine: Machine, 
         (hub / "objects" / names[-1][:2] / names[-1][2:]).write_bytes(zlib.compress(content))
     told = {"name": "road", "checks": _CHECKS, "tasks": [_task("stays", "echo s > s.txt", files=["s.txt"])]}
     assert machine.run("run", write_plan(ground, told), "--repo", repository.path, "--workers", "1").status == 0
-    (mirror,) = (machine.cache / "mirrors").glob("*.git")
-    assert [len(list(place.glob("objects/??/*"))) for place in (hub, mirror)] == [0, 0]
+    assert len(names) <= len(list(hub.glob("objects/??/*"))) < len(names) + 20
+    assert list(hub.glob("objects/pack/*.pack"))
     assert repository.git("cat-file", "-p", names[-1]) == "509"
     assert repository.landed(_BRANCH) == ["stays"]

@@ -243,7 +243,7 @@ def test_objects_are_copied_from_another_disk(hub: Hub, tmp_path: Path) -> None:
         scatter(hub.path)
         scatter(mirror.path)
         mirror.pack()
-        assert (loose(hub.path), loose(mirror.path)) == (0, 0)
+        assert (loose(hub.path), loose(mirror.path)) == (MANY, 0)
         read_all(mirror, new)
     finally:
         shutil.rmtree(place)
@@ -335,7 +335,8 @@ def test_a_hub_that_collects_its_garbage_is_left_alone(hub: Hub, mirror: Mirror)
 
 
 def test_a_damaged_object_of_the_hub_stops_no_run(hub: Hub, mirror: Mirror) -> None:
-    (name, *_) = scatter(hub.path)
+    scatter(hub.path)
+    name = git(hub.path, "rev-parse", "main:README.md")
     path = hub.path / "objects" / name[:2] / name[2:]
     path.chmod(0o644)
     path.write_bytes(b"")
