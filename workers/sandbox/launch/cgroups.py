@@ -236,7 +236,7 @@ def why_not() -> str | None:
 
 def prepare_forks() -> None:
     """Find the places once for all processes forked from this one. That there is none is not remembered."""
-    if _usable().why_not is not None:
+    if not _usable().found:
         _usable.cache_clear()
 
 
