@@ -142,7 +142,7 @@ def test_the_locks_of_a_push_that_was_killed_are_waited_out_and_taken_away(gate:
         os.utime(lock, times=(0, 0))
     _landed_once(gate, before, names)
     assert len(gate.trials(mark)) == sent
-    assert not list(gate.hub.path.rglob("*.lock"))
+    gate.wait(lambda: not list(gate.hub.path.rglob("*.lock")), "the locks to be gone, also those of moves under way")
 
 
 def test_a_daemon_killed_under_load_loses_nobody(gate: GateOf) -> None:
