@@ -21,6 +21,7 @@ from forgepool.orchestrator.state.run import RunState, branch_of, with_branches
 from forgepool.workers.schema.orders import Message
 from forgepool.workers.workspace.refs import submission_ref
 from forgepool.worktrees.git.git import CommitId, is_object_id, is_ref
+from forgepool.worktrees.git.history import is_ancestor
 from forgepool.worktrees.hub.mirror import Mirror, MissingCommit
 
 MOST_LISTED = 5000
@@ -264,7 +265,7 @@ class Desk:
         said = {"class": (wish.klass,), "needs": tuple(entry_name(need) for need in wish.needs)}
         one = submissions.Submission(ref="", at=commit, name=name, commit=commit, said=said)
         tip = self.view.look(lambda state: state.tip)
-        contained = self.mirror.git.run("merge-base", "--is-ancestor", commit, tip, ok=(0, 1, 128)).status == 0
+        contained = is_ancestor(self.mirror.git, commit, CommitId(tip), missing_is_no=True)
         for event in self.view.look(lambda state: take_in(state, one, contained=contained)):
             if isinstance(event, EntryRefused):
                 raise RequestRefused(409, f"'{name}' would not be accepted: {event.why}")

@@ -40,6 +40,7 @@ from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.workers.workspace.refs import board_ref, sign_ref, submission_ref
 from forgepool.worktrees.commits.candidate import read_trailers
 from forgepool.worktrees.git.git import CommitId, GitFailed, without_password
+from forgepool.worktrees.git.history import is_ancestor
 from forgepool.worktrees.git.objects import find_object, read_blob
 from forgepool.worktrees.hub.mirror import Mirror
 from forgepool.worktrees.hub.push import Pushed, RefUpdate
@@ -164,7 +165,7 @@ class HubQueue:
         return self._is_ancestor(commit, landed) or trailers == (look.board.gate, entry_name(name))
 
     def _is_ancestor(self, commit: str, tip: CommitId) -> bool:
-        return self.mirror.git.run("merge-base", "--is-ancestor", commit, tip, ok=(0, 1, 128)).status == 0
+        return is_ancestor(self.mirror.git, CommitId(commit), tip, missing_is_no=True)
 
     def _submission_ref(self, look: HubLook, name: str) -> str | None:
         """Return the ref of a submission under the name that no queue has picked up yet."""

@@ -31,6 +31,7 @@ from forgepool.workers.workspace.refs import (
 )
 from forgepool.worktrees.commits.candidate import read_trailers
 from forgepool.worktrees.git.git import CommitId, GitFailed, without_password
+from forgepool.worktrees.git.history import is_ancestor
 from forgepool.worktrees.git.objects import find_object, read_blob
 from forgepool.worktrees.hub.mirror import Mirror, MissingCommit
 from forgepool.worktrees.hub.push import Pushed, RefUpdate
@@ -129,7 +130,7 @@ def _has_landed(state: RunState, mirror: Mirror, task: TaskState, said: GateAnsw
 
 
 def _contains(mirror: Mirror, tip: CommitId, commit: CommitId) -> bool:
-    return mirror.git.run("merge-base", "--is-ancestor", commit, tip, ok=(0, 1, 128)).status == 0
+    return is_ancestor(mirror.git, commit, tip, missing_is_no=True)
 
 
 def read_sign(mirror: Mirror, target: str, blob: CommitId) -> GateSign:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from forgepool.worktrees.commits.changes import changes, list_touched_paths, renames
 from forgepool.worktrees.commits.compose import Entry
 from forgepool.worktrees.git.git import CommitId, Git, TreeId
-from forgepool.worktrees.git.history import is_single, read_commit
+from forgepool.worktrees.git.history import brings_one_commit, read_commit
 
 
 def find_unowned(
@@ -32,7 +32,7 @@ def find_unowned(
 
 
 def _fork(git: Git, base: CommitId, commit: CommitId) -> CommitId:
-    if is_single(git, commit, base):
+    if brings_one_commit(git, commit, base):
         return read_commit(git, commit).parents[0]
     return CommitId(git.text("merge-base", base, commit))
 

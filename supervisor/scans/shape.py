@@ -13,7 +13,7 @@ from forgepool.worktrees.commits.candidate import WORK
 from forgepool.worktrees.commits.changes import changes
 from forgepool.worktrees.commits.diff import FileDiff, contents
 from forgepool.worktrees.git.git import CommitId
-from forgepool.worktrees.git.history import is_single, read_commit
+from forgepool.worktrees.git.history import brings_one_commit, read_commit
 from forgepool.worktrees.git.objects import find_objects
 
 _LINK, _SUBMODULE, _NONE = "120000", "160000", "000000"
@@ -145,7 +145,8 @@ def _claimed_work(subject: Subject) -> Iterator[ScanFinding]:
 
 
 def _say_landed(subject: Subject, commit: CommitId) -> Sequence[str]:
-    if is_single(subject.git, commit, subject.base) and not (facts := read_commit(subject.git, commit)).encoding:
+    facts = read_commit(subject.git, commit)
+    if not facts.encoding and brings_one_commit(subject.git, commit, subject.base):
         return [commit] if _LANDED.search(facts.message) else []
     log = ("log", "--no-show-signature", f"--grep=^{WORK}:", "--format=%H")
     return subject.git.text(*log, commit, f"^{subject.base}", "--").split()
@@ -212,7 +213,7 @@ def _changed_blobs(subject: Subject) -> dict[str, str] | None:
     """Return at least the objects that a single commit would bring along; None where more commits would land."""
     if subject.commit is None or not subject.commit.strip("0"):
         return {}
-    if not is_single(subject.git, subject.commit, subject.base):
+    if not brings_one_commit(subject.git, subject.commit, subject.base):
         return None
     commit = read_commit(subject.git, subject.commit)
     return {one.id: one.path for one in changes(subject.git, commit.parents[0], subject.commit) if one.id.strip("0")}

@@ -53,12 +53,12 @@ def read_commit(git: Git, commit: CommitId) -> CommitFacts:
     )
 
 
-def is_ancestor(git: Git, ancestor: CommitId, commit: CommitId) -> bool:
+def is_ancestor(git: Git, ancestor: CommitId, commit: CommitId, *, missing_is_no: bool = False) -> bool:
     """
     Does the history of `commit` contain `ancestor`?
 
     Raises:
-        GitFailed: one of them is missing, and git cannot tell.
+        GitFailed: one of them is missing, so that git cannot tell. With `missing_is_no` the answer is no instead.
     """
     at = commit
     # A shallow repository lacks parents; git knows of that.
@@ -69,10 +69,11 @@ def is_ancestor(git: Git, ancestor: CommitId, commit: CommitId) -> bool:
             if not (parents := read_commit(git, at).parents):
                 break
             at = parents[0]
-    return git.run("merge-base", "--is-ancestor", ancestor, commit, ok=(0, 1)).status == 0
+    statuses = (0, 1, 128) if missing_is_no else (0, 1)
+    return git.run("merge-base", "--is-ancestor", ancestor, commit, ok=statuses).status == 0
 
 
-def is_single(git: Git, commit: CommitId, base: CommitId) -> bool:
+def brings_one_commit(git: Git, commit: CommitId, base: CommitId) -> bool:
     """Is the commit all that it would bring into `base`: has it one parent, which is there already?"""
     parents = read_commit(git, commit).parents
     return len(parents) == 1 and is_ancestor(git, parents[0], base)

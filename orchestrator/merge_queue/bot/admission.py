@@ -14,6 +14,7 @@ from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TERMINAL
 from forgepool.worktrees.commits.changes import FileTooLarge, changes, list_touched_paths, read_file
 from forgepool.worktrees.git.git import CommitId
+from forgepool.worktrees.git.history import is_ancestor
 from forgepool.worktrees.hub.mirror import Mirror
 
 
@@ -104,7 +105,7 @@ class Door:
 
     def contains(self, commit: str, other: str) -> bool:
         """Tell whether `other` is in the commit's history, as far as known here."""
-        return self.mirror.git.run("merge-base", "--is-ancestor", other, commit, ok=(0, 1, 128)).status == 0
+        return is_ancestor(self.mirror.git, CommitId(other), CommitId(commit), missing_is_no=True)
 
     def _needs(self, state: RunState, given: Mapping[int, Given], change: PullRequest) -> tuple[str, ...] | str:
         """Return the entries that a change depends on; a sentence where one is not queued."""

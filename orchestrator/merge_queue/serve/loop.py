@@ -47,6 +47,7 @@ from forgepool.supervisor.messages.answers import Landing
 from forgepool.workers.workspace.refs import overlay_ref, run_refs, submission_ref
 from forgepool.worktrees.commits.changes import changes, list_touched_paths
 from forgepool.worktrees.git.git import CommitId, GitFailed
+from forgepool.worktrees.git.history import is_ancestor
 from forgepool.worktrees.hub.mirror import MissingCommit
 from forgepool.worktrees.hub.push import Pushed, RefUpdate
 
@@ -253,7 +254,7 @@ class GateLoop(Loop):
         return self._contains_at(CommitId(self.state.tip), commit)
 
     def _contains_at(self, tip: CommitId, commit: CommitId) -> bool:
-        return self.mirror.git.run("merge-base", "--is-ancestor", commit, tip, ok=(0, 1, 128)).status == 0
+        return is_ancestor(self.mirror.git, commit, tip, missing_is_no=True)
 
     def _take_in(self, refs: Mapping[str, CommitId]) -> None:
         """Accept submissions. The submitted ref is deleted last, so that a crash before loses nothing."""

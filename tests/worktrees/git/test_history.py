@@ -4,7 +4,7 @@ import pytest
 from repositories import Hub, git
 
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed
-from forgepool.worktrees.git.history import is_ancestor, is_single, read_commit
+from forgepool.worktrees.git.history import brings_one_commit, is_ancestor, read_commit
 
 
 def _written(repository: Git, hub: Hub, committer: bytes, more: bytes = b"") -> CommitId:
@@ -54,6 +54,7 @@ def test_what_is_no_commit_is_said(hub: Hub) -> None:
         read_commit(repository, CommitId(git(hub.path, "rev-parse", "main^{tree}")))
     with pytest.raises(GitFailed):
         is_ancestor(repository, CommitId("1" * 40), hub.tip())
+    assert not is_ancestor(repository, CommitId("1" * 40), hub.tip(), missing_is_no=True)
 
 
 def test_ancestry_is_what_git_says(hub: Hub) -> None:
@@ -71,10 +72,10 @@ def test_ancestry_is_what_git_says(hub: Hub) -> None:
         for other in everybody:
             told = repository.run("merge-base", "--is-ancestor", one, other, ok=(0, 1)).status == 0
             assert is_ancestor(repository, one, other) == told
-    assert is_single(repository, side, later[-1])
-    assert is_single(repository, later[-1], merged) is False
-    assert is_single(repository, merged, main) is False
-    assert is_single(repository, first, first) is False
+    assert brings_one_commit(repository, side, later[-1])
+    assert brings_one_commit(repository, later[-1], merged) is False
+    assert brings_one_commit(repository, merged, main) is False
+    assert brings_one_commit(repository, first, first) is False
 
 
 def test_a_shallow_repository_names_the_parent_it_lacks(hub: Hub) -> None:
