@@ -10,9 +10,9 @@ FIGURES = HOUSE["figures"]()
 ALLOWED = {
     "folders with too many entries": 0,
     "modules in import circles": 0,
-    "modules too long": 2,
+    "modules too long": 1,
     "class names used twice": 0,
-    "functions too long": 6,
+    "functions too long": 5,
     "participles as function names": 0,
     "docstrings with avoided words": 0,
     "docstrings that open with a clause": 0,
