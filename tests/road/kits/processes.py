@@ -1,4 +1,4 @@
-"""The processes of a test's machines, as the kernel tells: by the folder their environment or place of work names."""
+"""The processes of a test's machines, found by the folder in their environment or working directory."""
 
 import os
 import signal
@@ -30,7 +30,7 @@ class Found:
 
 
 def processes(folder: Path) -> list[Found]:
-    """All that live and name the folder in their environment, or work in it; not this process."""
+    """Return the live processes that name the folder in their environment or work in it, without this one."""
     seen = {pid: (parent, argv) for pid, parent, argv in _living(folder)}
     return [Found(pid, parent, argv, _role(pid, seen)) for pid, (parent, argv) in seen.items()]
 
@@ -40,7 +40,7 @@ def in_role(folder: Path, *roles: Role) -> list[Found]:
 
 
 def kill_all(folder: Path) -> None:
-    """Kills until nobody is left: what dies may have been about to start another."""
+    """Kill until no process is left, because a dying one may have started another."""
     while left := processes(folder):
         for one in left:
             one.kill()
