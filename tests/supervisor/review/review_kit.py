@@ -1,4 +1,4 @@
-"""Requests for reviews, scripted reviewers in a line, and what they answered."""
+"""Requests for reviews, scripted reviewers, and their answers."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -58,7 +58,7 @@ class Desk:
         self._made: dict[tuple[tuple[str, str | None], ...], EntryRef] = {}
 
     def entry(self, files: Mapping[str, str | None], author: Author = CLAUDE, **said: Any) -> EntryRef:
-        """The same candidate for the same files."""
+        """Return the candidate for these files, the same one each time."""
         key = tuple(files.items())
         if key not in self._made:
             self._made[key] = self.gate.entry(f"t{len(self._made)}" if self._made else "one", files)
@@ -92,7 +92,7 @@ class Desk:
         return self.gate.settings.home / "runs" / "r" / "logs" / "reviews" / request_id
 
     def told(self, name: str = "1-critic") -> str:
-        """All that the harness said to a reviewer, tools' results included."""
+        """Return all that the harness said to a reviewer, with the results of tools."""
         turns = [entry.turn for entry in self.transcripts()[name] if isinstance(entry, TurnSaid)]
         return "\n".join(turn.text for turn in turns if turn.role == "user")
 
