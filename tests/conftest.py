@@ -1,4 +1,4 @@
-"""A real Redis for the tests that need one, gone with pytest, however that ends."""
+"""A real Redis for the tests that need one. It ends with pytest, however pytest ends."""
 
 import gc
 import os
@@ -32,7 +32,7 @@ hypothesis_settings.load_profile("forgepool")
 # Thousands of modules and tests stay; looking through them for garbage took a tenth of the time.
 gc.set_threshold(*RARE_COLLECTION)
 
-# What takes longest stands first, so that no process is left alone with it at the end.
+# The longest come first, so that no process is left alone with one at the end.
 _LONGEST = ("tests/road/", "tests/supervisor/gate/", "tests/orchestrator/merge_queue/", "tests/bad/")
 
 
@@ -40,7 +40,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
     Order the tests by module, the longest first, and deal the modules out to the processes.
 
-    xdist gives each process an equal run of the list, then lets those that are done take from the others' ends.
+    xdist gives each process an equal part of the list. Processes that are done take from the ends of the others.
     """
     processes = int(getattr(config, "workerinput", {}).get("workercount", 1))
 
@@ -54,7 +54,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def redis_program() -> str:
-    """Skips where there is no Redis; in CI, where there must be one, fails."""
+    """Skip where there is no Redis, but fail in CI."""
     try:
         return redis_binary(Settings())
     except NoRedis as missing:
@@ -75,7 +75,7 @@ def shared_redis(redis_program: str) -> Iterator[RedisServer]:
 
 @pytest.fixture
 def redis_url(shared_redis: RedisServer) -> str:
-    """A Redis that holds nothing."""
+    """Return the URL of an empty Redis."""
     client = connect(shared_redis.url)
     client.flushall()
     client.close()
@@ -84,7 +84,7 @@ def redis_url(shared_redis: RedisServer) -> str:
 
 @pytest.fixture
 def redis(redis_url: str) -> Iterator[Redis]:
-    """A client of a Redis that holds nothing."""
+    """Yield a client of an empty Redis."""
     client = connect(redis_url)
     yield client
     client.close()
@@ -92,7 +92,7 @@ def redis(redis_url: str) -> Iterator[Redis]:
 
 @pytest.fixture
 def start_redis(redis_program: str) -> Iterator[Callable[..., RedisServer]]:
-    """Starts a Redis with further options, that the test may kill."""
+    """Return a function that starts a Redis with further options, which the test may kill."""
     started: list[RedisServer] = []
 
     def start(*options: str) -> RedisServer:

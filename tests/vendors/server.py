@@ -88,7 +88,7 @@ _NO_LINGER = struct.pack("ii", 1, 0)
 
 
 class VendorServer(Serving):
-    """Serves while it is entered. `seen`, `invalid` and `lost` may be read at any time."""
+    """Serves inside its `with` block. `seen`, `invalid` and `lost` may be read at any time."""
 
     def __init__(
         self,
@@ -98,13 +98,13 @@ class VendorServer(Serving):
         keys: Sequence[str] | None = None,
         models: Sequence[str] = ("model-1",),
     ) -> None:
-        """Keys other than `keys` are refused with 401; None takes any, but one there must be."""
+        """Refuse keys other than `keys` with 401. None accepts any key, but a key is required."""
         self.brain = brain
         self.strict, self.keys, self.models = strict, keys, models
         self.seen: list[Seen] = []
         self.invalid: list[str] = []
         self.lost: list[str] = []
-        """Requests to places where nothing is, as `METHOD path`."""
+        """Requests to unknown addresses, as `METHOD path`."""
         self.closing = threading.Event()
         self.caches = PromptCaches()
         self._lock = threading.Lock()
@@ -136,7 +136,7 @@ class _Server(ThreadingHTTPServer):
     vendor: VendorServer
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hangs up is no trouble here; anything else is a mistake in this server, or in a brain."""
+        """Ignore a client that hangs up. Anything else is a mistake in this server or in a brain."""
         error = sys.exception()
         if not isinstance(error, ConnectionError):
             self.vendor.refuse(f"the server itself failed: {error!r}")
@@ -148,7 +148,7 @@ class _Asked(BaseHTTPRequestHandler):
     server: _Server
 
     def log_message(self, format: str, *args: object) -> None:
-        """Says nothing: what was asked is kept, and the test's output is its own."""
+        """Print nothing, because requests are recorded."""
 
     def do_HEAD(self) -> None:
         self._json(200, {})
