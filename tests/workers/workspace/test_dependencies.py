@@ -41,7 +41,7 @@ def set_ups(host: Host) -> int:
 @pytest.mark.parametrize("sandbox", [pytest.param("require", marks=in_bubblewrap), "off"])
 @pytest.mark.parametrize("ignored", ["deps/", "# nothing"])
 def test_the_folders_are_there_and_in_no_candidate(tmp_path: Path, sandbox: str, ignored: str) -> None:
-    """If git does not ignore the folder, it is left out of the worktree as well."""
+    """Without a sandbox the folder is a copy. A copy that git does not ignore is left out of the worktree."""
     here = host(tmp_path, ignored=ignored)
     here.settings = here.settings.model_copy(update={"sandbox": sandbox})
     there = "deps/of" if sandbox == "require" or ignored == "deps/" else "/dev/null"
