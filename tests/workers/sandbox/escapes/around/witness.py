@@ -1,4 +1,4 @@
-"""A process with secrets: in its environment, its command line, its memory, and a file without a name."""
+"""A process with secrets: in its environment, its command line, its memory, and in a file without a name."""
 
 import ctypes
 import os

@@ -1,4 +1,4 @@
-"""System calls by number, for what Python has no function for."""
+"""System calls by number, where Python has no function."""
 
 import ctypes
 import errno
@@ -27,10 +27,9 @@ def call(numbers: "tuple[int, int] | int", *arguments: "int | bytes | ctypes.Arr
 
 def reached(numbers: "tuple[int, int] | int", *arguments: "int | bytes | ctypes.Array[ctypes.c_char] | None") -> bool:
     """
-    Whether the kernel went to work on it: arguments that make no sense are found out after the right to call.
+    Return whether the kernel began to work on it, because the right to call is tested before the arguments.
 
-    Raises:
-        OSError: it was refused.
+    Raises: OSError: it was refused.
     """
     try:
         call(numbers, *arguments)
@@ -41,6 +40,6 @@ def reached(numbers: "tuple[int, int] | int", *arguments: "int | bytes | ctypes.
 
 
 def opens(path: str, flags: int) -> bool:
-    """Opened, and closed again without a byte written."""
+    """Open the file and close it without writing."""
     os.close(os.open(path, flags | os.O_CLOEXEC))
     return True
