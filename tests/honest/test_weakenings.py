@@ -11,7 +11,7 @@ pytestmark = pytest.mark.honest
 
 
 class Weakening(NamedTuple):
-    """A piece of the formatted file, its replacement, and the rules of which one must refuse it."""
+    """A piece of the formatted file, its replacement, and rules; one of them must refuse it."""
 
     name: str
     project: str

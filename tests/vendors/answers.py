@@ -159,10 +159,13 @@ Kind = Literal[
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
     """
-    No turn. The first ten kinds are answers with an HTTP status of their own; `reset` is a connection reset before any
-    header and `reset_midway` one in the middle of the answer; `cut` ends the stream cleanly in the middle of a tool's
-    arguments; `error_event` and `failed_event` (`response.failed`) come inside a stream of status 200; `silence` sends
-    nothing at all and `silence_midway` half an answer, for `seconds`, and then resets.
+    An answer without a turn. The first ten kinds are answers with an HTTP status of their own.
+
+    `reset` resets the connection before any header, and `reset_midway` in the middle of the answer. `cut` ends the
+    stream cleanly in the middle of a tool's arguments. `error_event` and `failed_event` (`response.failed`) are inside
+    a stream of status 200.
+
+    `silence` sends nothing, and `silence_midway` half an answer, for `seconds`; then the connection is reset.
     """
 
     kind: Kind

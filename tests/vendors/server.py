@@ -7,21 +7,23 @@ A local HTTP server that speaks the vendors' wire formats, for every test that n
         assert server.seen[1].results == ["..."]
 
 One port speaks all three wires: `POST /v1/messages` (Anthropic), `POST /v1/responses` and `POST /v1/chat/completions`
-(OpenAI), streamed or in one piece as the request asks, besides `POST /v1/messages/count_tokens` and `GET /v1/models`.
-Anything may stand before `/v1` (`/team-a/v1/messages`), to tell accounts apart; `Seen.path` and `Seen.key` have it.
+(OpenAI). Answers are streamed or in one piece, as the request asks. `POST /v1/messages/count_tokens` and
+`GET /v1/models` exist as well. Any path may come before `/v1` (`/team-a/v1/messages`) to tell accounts apart, and is in
+`Seen.path`; the key is in `Seen.key`.
 
-The *brain* is a function from what was asked (`Seen`) to an answer: `Say(...)`, `Fault(kind=...)`, or `Raw(...)` for
-what some other server sends; see `answers.py` for them, for the ready-made bad turns (`MALFORMED`, `REFUSAL`,
-`OVERFLOW_MIDWAY`, `MAX_TOKENS_IN_CALL`, `EMPTY`), and for `scripted`, the plain queue. It is called from a thread per
+The *brain* is a function from a request (`Seen`) to an answer: `Say(...)`, `Fault(kind=...)`, or `Raw(...)` for what
+other servers send. See `answers.py` for them, for the ready-made bad turns (`MALFORMED`, `REFUSAL`, `OVERFLOW_MIDWAY`,
+`MAX_TOKENS_IN_CALL`, `EMPTY`), and for `scripted`, a plain queue of answers. It is called from a thread for each
 connection.
 
-Requests are judged as the strictest vendor judges them, before the brain is asked: pairing of calls and results, roles
-that alternate, no empty text, at most four cache breakpoints and 1h before 5m, thinking and reasoning echoed unchanged
-and only to the model that gave it. One that fails is answered with 400 and noted in `invalid`; so a test that asserts
-`invalid == []` has also proved that its conversation was valid. `strict=False` leaves out what only some servers insist
-on (roles that alternate), for the real CLIs. Every valid request is kept in `seen`. Usage comes from simulated prompt
-caches over the bytes that were sent (`caches.py`). What the vendors would do and this does not: count real tokens,
-expire caches, check a schema.
+Requests are judged as the strictest vendor judges them, before the brain is asked. The rules: calls and results are
+paired, roles alternate, no text is empty, and there are at most four cache breakpoints, with 1h before 5m. Thinking and
+reasoning are echoed unchanged, and only to the model that gave it. A bad request is answered with 400 and noted in
+`invalid`, so a test that asserts `invalid == []` also proves that its conversation was valid. `strict=False` leaves out
+what only some servers demand (roles that alternate), for the real CLIs.
+
+Every valid request is kept in `seen`. Usage comes from simulated prompt caches over the bytes that were sent
+(`caches.py`). Unlike the vendors, this server does not count real tokens, expire caches, or check a schema.
 """
 
 import contextlib

@@ -94,7 +94,7 @@ def test_a_home_is_not_handed_over(inside: Premises) -> None:
 
 
 def test_a_signal_is_told_as_a_shell_tells_it(inside: Premises) -> None:
-    """With `--json` the answer holds the status, and the command's output goes to standard error."""
+    """The same is in the answer of `--json`; then the command's output goes to standard error."""
     said = _sh(inside, "echo x; kill -KILL $$", "--json")
     assert said.status == 137
     assert said.err == "x\n"

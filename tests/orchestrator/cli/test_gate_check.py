@@ -119,7 +119,7 @@ def test_commits_are_named_as_git_names_them(person: Person) -> None:
 
 
 def test_several_commits_are_one_change(person: Person) -> None:
-    """What one commit breaks and a later one mends does not count."""
+    """A break that a later commit mends does not count."""
     broken(person)
     person.commit({"shop.py": CODE + "\n\nVAT = 19\n"})
     status, out = check(person)

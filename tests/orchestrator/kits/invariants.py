@@ -50,23 +50,23 @@ class Invariants:
     course: PlanIndex
     landed: dict[str, str] = field(default_factory=dict)
     green: dict[str, set[str]] = field(default_factory=dict)
-    """By task, the commits found green for it."""
+    """Commits found green, by task."""
     judged: dict[str, int] = field(default_factory=dict)
-    """By task, the newest attempt that was judged and returned."""
+    """The newest attempt that was judged and returned, by task."""
     afresh: dict[str, int] = field(default_factory=dict)
-    """By task, the newest attempt when a person cancelled it or let it begin again."""
+    """The newest attempt when a person cancelled it or let it begin again, by task."""
     asked: dict[str, int] = field(default_factory=dict)
-    """By task, the newest attempt when an agent asked a person."""
+    """The newest attempt when an agent asked a person, by task."""
     bases: dict[tuple[str, int], str] = field(default_factory=dict)
-    """By task and attempt, the commit its order began on."""
+    """The commit on which an order began, by task and attempt."""
     changes: list[Files] = field(default_factory=list)
     """The files that each landing changed, in order."""
     changes_before: dict[tuple[str, int], int] = field(default_factory=dict)
-    """By task and attempt, how many of these its base contains."""
+    """The number of these changes that the base contains, by task and attempt."""
     granted: dict[str, set[str]] = field(default_factory=dict)
-    """By task in flight, the paths it was granted while it ran."""
+    """The paths granted during the attempt, by task in flight."""
     patches: dict[str, str] = field(default_factory=dict)
-    """By composed commit that was found green, its diff."""
+    """The diff of a composed commit that was found green."""
     passed: set[tuple[str, str]] = field(default_factory=set)
     """Candidates with the diffs of theirs that a reviewer has passed."""
     approved: set[str] = field(default_factory=set)

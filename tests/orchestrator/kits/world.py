@@ -22,7 +22,7 @@ NOTHING, UNSEEN = Spent(), SeenUse()
 
 @dataclass(frozen=True, kw_only=True)
 class Used:
-    """What an attempt has used, and what it carried over from which attempts."""
+    """The use of an attempt, and the part it carried over from which attempts."""
 
     spent: Spent = NOTHING
     carried: Spent = NOTHING
@@ -31,7 +31,7 @@ class Used:
 
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """What the hub has of a conversation."""
+    """A conversation as the hub has it."""
 
     base: str
     spent: Spent = NOTHING
@@ -48,11 +48,11 @@ class World:
 
     tip: str = "c0"
     markers: dict[str, str] = field(default_factory=dict)
-    """By task, the commit with which it is in the target."""
+    """The commit with which a task is in the target."""
     published: dict[tuple[str, int], WorkResult] = field(default_factory=dict)
-    """By task and attempt, the candidate the hub keeps."""
+    """The candidate that the hub keeps, by task and attempt."""
     green: dict[str, str] = field(default_factory=dict)
-    """By composed commit, the tree on which all checks were green."""
+    """The tree on which all checks were green, by composed commit."""
     mail: list[Request] = field(default_factory=list)
     """Messages that are being worked on, and those the orchestrator has given up."""
     told: list[Answer] = field(default_factory=list)
@@ -65,15 +65,15 @@ class World:
     calm: bool = False
     """True if a landing no longer changes the diff of another entry."""
     reviews: dict[str, Spent] = field(default_factory=dict)
-    """By request, what a review has used."""
+    """The use of a review, by request."""
 
     burnt_usd: float = 0.0
     """USD that models have really used, reported or not."""
     burnt_tokens: int = 0
     used: dict[tuple[str, int], Used] = field(default_factory=dict)
-    """By task and attempt, its use with all it continued from, that carried part, and the attempts included."""
+    """The use with all it continued from, that carried part, and the attempts included, by task and attempt."""
     kept: dict[tuple[str, int], Kept] = field(default_factory=dict)
-    """By task and attempt, what the hub has of its conversation, often without its last turn."""
+    """The conversation in the hub, by task and attempt, often without its last turn."""
     fenced: set[str] = field(default_factory=set)
     """Tokens of messages that were given up before they were begun; no worker begins them."""
 

@@ -320,7 +320,7 @@ def test_more_budget_runs_nothing_again_that_a_person_cancelled() -> None:
 
 
 def test_turns_that_never_reached_the_hub_go_on_counting() -> None:
-    """The first attempt used 1.0, of which the next one found 0.6. The total is 1.9."""
+    """The first attempt used 1.0, and the next one found 0.6 of it. The total is 1.9."""
     uses = {1: Use(reserved_usd=2.0, spent=spent(1.0)), 2: Use(reserved_usd=2.0, resumes=1, carried=spent(1.0))}
     after = settle_use(uses, 2, spent(1.5), models=(), includes=(1,), carried=spent(0.6))
     assert sum(use.counted_usd for use in after.values()) == pytest.approx(1.9)

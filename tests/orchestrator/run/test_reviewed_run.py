@@ -1,4 +1,4 @@
-"""A run without a reviewer ends and says what it needs from whom, and lands the task days later when it has it."""
+"""A run without a reviewer ends, says what it needs, and lands the task days later when it has it."""
 
 import shutil
 import tempfile

@@ -12,8 +12,9 @@ from forgepool.workers.sandbox import tree
 
 Role = Literal["orchestrator", "host", "main", "child", "working", "launcher", "redis", "other"]
 """
-`child` is a process of Celery's pool, `working` the one it has forked for a message, and `launcher` the one that is
-forked from that to start its commands; `other` is a command.
+`child` is a process of Celery's pool, and `working` is the one it has forked for a message.
+
+`launcher` is forked from that to start its commands, and `other` is a command.
 """
 
 

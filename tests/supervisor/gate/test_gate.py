@@ -1,4 +1,4 @@
-"""The gate's verdict about an entry, and whom it blames, on real repositories."""
+"""The gate's verdict about an entry, and the entry it blames, on real repositories."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Besides its checks, `forgepool.yaml` says what agents may do and which hosts a check may reach."""
+"""`forgepool.yaml` also says what agents may do and which hosts a check may reach."""
 
 import pytest
 

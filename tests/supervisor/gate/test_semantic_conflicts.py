@@ -30,7 +30,7 @@ def by_test(folder: Path) -> Road:
 
 @pytest.fixture
 def by_status(folder: Path) -> Road:
-    """Return the same with a check of which only the exit status is known."""
+    """Return the same with a check that reports only an exit status."""
     road = Road(folder=folder, check=BY_STATUS)
     road.begin(stream(1, 0)[0])
     return road

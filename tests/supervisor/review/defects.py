@@ -194,7 +194,7 @@ class Player:
     ghosts: Collection[str]
     """Kinds of defects that it reports in the honest twin."""
     open: bool = True
-    """Whether it accepts another reviewer's true finding, and drops a false one when asked for evidence."""
+    """True if it accepts another reviewer's true finding, and drops a false one when asked for evidence."""
 
     def script(self) -> str:
         turns = [turn for case in cases() for turn in self._turns(case)]

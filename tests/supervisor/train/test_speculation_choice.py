@@ -131,7 +131,7 @@ def test_a_likelier_path_is_left_for_another(
 
 
 def test_a_red_is_held_against_the_last_alone() -> None:
-    """Of a red trial with undecided entries ahead, each may be bad; one that was green in a trial hardly is."""
+    """If entries ahead of a red one are undecided, each may be bad; one that was green in a trial hardly is."""
     seen = line([0.01, 0.08], needs={}, slots=1, trials=(Trial(id="1", ahead=("a",), car=("b",), state="red"),))
     first, last = car_odds(lay_out(seen))
     assert first == pytest.approx(0.99 * 0.98)

@@ -1,4 +1,4 @@
-"""Facts besides argv: folders, redirections, assignments, functions and script files."""
+"""Facts other than argv: folders, redirections, assignments, functions and script files."""
 
 from pathlib import Path
 

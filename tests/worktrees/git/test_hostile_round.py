@@ -107,7 +107,7 @@ def own_configuration(checkout: Checkout, program: Path) -> None:
 
 
 def mirror_files(checkout: Checkout, program: Path) -> None:
-    """Write the files that git reads in a repository besides its configuration, as a weak sandbox may allow."""
+    """Write all files that git reads in a repository except its configuration, as a weak sandbox may allow."""
     mirror = checkout.mirror.path
     (mirror / "info").mkdir(exist_ok=True)
     another_repository(program.parent / "theirs", program)

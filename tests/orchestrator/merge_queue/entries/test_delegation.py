@@ -619,7 +619,7 @@ def test_a_command_of_a_run_is_reviewed_at_the_gate_where_the_run_would_have_it(
 
 
 def test_a_gate_that_gives_no_sign_is_told_of_and_no_longer_waited_for(pair: Pair) -> None:
-    """Its last heartbeat stays in the hub. Each heartbeat is another object, of which there are few."""
+    """Its last heartbeat stays in the hub. There are few different heartbeat objects."""
     run, gate, notices = pair.run, pair.gate, Notices(host="h")
     run.works()
     notices.stand(gate.mirror, gate.state)

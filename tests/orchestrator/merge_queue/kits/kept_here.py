@@ -64,7 +64,7 @@ class Hands:
     told: list[Answer] = field(default_factory=list)
     """All answers that the present Redis has received."""
     green: dict[str, str] = field(default_factory=dict)
-    """By composed commit that was answered green, its tree."""
+    """The tree of a composed commit that was answered green."""
     dies_after: int | None = None
     """Number of crash points to pass before the queue's process dies; None means that it does not die."""
 

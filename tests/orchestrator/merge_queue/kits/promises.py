@@ -39,15 +39,15 @@ class Promises:
     hub: TinyHub
     hands: Hands
     pushed: dict[str, list[str]] = field(default_factory=dict)
-    """By name, the commits submitted under it, the latest last."""
+    """Commits submitted under a name, the latest last."""
     foreign: set[Move] = field(default_factory=set)
     """Moves of the target by others."""
     intents: dict[str, Intent] = field(default_factory=dict)
-    """By the commit that was to land."""
+    """Intended landings, by the commit that was to land."""
     chain: list[tuple[str, str]] = field(default_factory=list)
     """The target's first-parent history: commits and the entry of each, empty for a commit pushed by others."""
     landed: dict[str, str] = field(default_factory=dict)
-    """By entry, the commit with which the queue landed it."""
+    """The commit with which the queue landed an entry."""
     phases: dict[str, Phase] = field(default_factory=dict)
     trials: dict[str, e.CheckSent] = field(default_factory=dict)
     slow: set[tuple[str, str]] = field(default_factory=set)

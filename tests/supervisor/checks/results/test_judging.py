@@ -146,7 +146,7 @@ def test_a_tip_that_stops_early_vouches_for_what_it_never_ran() -> None:
     ],
 )
 def test_a_green_run_is_believed_without_evidence(tip: Ran, here: Ran, word: str) -> None:
-    """What ran on the tip must run here, with evidence as good. The message says what is missing."""
+    """Tests that ran on the tip must run here, with evidence as good. The message says what is missing."""
     judgement = judge(tip, here)
     assert judgement.verdict == "no_evidence"
     assert word in judgement.said and not judgement.of_tip

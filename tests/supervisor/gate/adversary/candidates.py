@@ -47,7 +47,7 @@ class Candidate:
     """The agent's own statement about its work."""
     edits: tuple[Edit, ...]
     lie: str = ""
-    """What is wrong with it, if it is dishonest."""
+    """The false part of it, if it is dishonest."""
     truth: str = ""
     """Python that raises on its tree, because something the claim or the target promises is missing there."""
     by: tuple[str, ...] = ()

@@ -226,7 +226,7 @@ def test_without_a_route_nobody_is_asked(tmp_path: Path, serve: Serve, profile: 
 @pytest.mark.parametrize("limits", [Limits(cost_usd=0.001), Limits(tokens=500)])
 @pytest.mark.parametrize("profile", PROFILES)
 def test_who_has_used_its_limits_asks_nobody(tmp_path: Path, serve: Serve, profile: str, limits: Limits) -> None:
-    """What is left belongs to the conversation itself."""
+    """The rest belongs to the conversation itself."""
     ground = serve(lambda seen: good(profile))
     ground.meter = Meter(limits=limits)
     with ground.alive(tmp_path, profile) as alive:

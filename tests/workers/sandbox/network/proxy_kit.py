@@ -23,7 +23,7 @@ class Web:
     def __init__(self, answer: bytes = OK, *, until: bytes = b"\r\n\r\n", keeps_open: bool = False) -> None:
         web = self
         self.heard: list[bytes] = []
-        """What each connection has sent, the latest last."""
+        """The bytes of each connection, the latest last."""
         self.over: list[int] = []
         """Connections that have ended."""
 

@@ -146,7 +146,7 @@ def test_no_path_leads_outside_the_worktree(use: Use, place: Workplace, tool: st
 
 @pytest.mark.parametrize("path", [".git", ".git/config", "sub/.git/hooks/x", ".GIT/config", "link/config"])
 def test_gits_own_files_are_not_touched(use: Use, place: Workplace, path: str) -> None:
-    """They are not read either. A written hook or setting would be run by somebody's git."""
+    """They are not read either. A written hook or setting would be run by a person's git."""
     (place.root / ".git").mkdir()
     (place.root / "link").symlink_to(".git")
     assert "git's own" in use("write_file", path=path, content="x").text

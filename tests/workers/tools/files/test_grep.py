@@ -103,7 +103,7 @@ def test_lines_around_a_match_are_marked_as_such(find: Use, repository: Path) ->
     ],
 )
 def test_the_search_is_narrowed(find: Use, repository: Path, given: dict[str, object], files: list[str]) -> None:
-    """By folder, file, glob and case. A file named explicitly is searched even if git ignores it."""
+    """The filters are folder, file, glob and case. A file named explicitly is searched even if git ignores it."""
     answer = find(**({"pattern": "shelf"} | given))
     heads = [line.split(" (")[0] for line in answer.text.split("\n") if line.endswith(("match)", "matches)"))]
     assert heads == files

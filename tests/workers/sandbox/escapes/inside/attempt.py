@@ -32,7 +32,7 @@ root.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """What an attempt knows about its targets: all that it could have found out, and no secret."""
+    """The targets as an attempt knows them: all that it could have found out, and no secret."""
 
     name: str
     """The attempt's name, which it also says to any listener it reaches."""
@@ -100,7 +100,7 @@ class Attempt:
     """Returns what the attempt says; an `OSError` is a refusal."""
     succeeded: Check
     stopped_by: frozenset[Layer]
-    """Layers, each of which is enough to stop it. Without any of them it succeeds."""
+    """Layers that stop it, each of them alone. Without any of them it succeeds."""
     perhaps: frozenset[Layer]
     """Layers that stop it on some kernels."""
     needs_root: bool
