@@ -22,14 +22,14 @@ sys.path.append(str(Path(__file__).parent))
 import find_helpers  # noqa: F401  # before any helper
 from servers import RedisServer
 
-# Commands of tests are run by this Python, which a sandbox shows them where their PATH leads to it.
+# Commands of tests use this Python. A sandbox shows it to them if it is on their PATH.
 os.environ["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
 
-# A slow machine is no failure, and hypothesis' own deadline measures the machine.
+# Hypothesis's own deadline measures the machine, and a slow machine is no failure.
 hypothesis_settings.register_profile("forgepool", deadline=None, print_blob=True)
 hypothesis_settings.load_profile("forgepool")
 
-# Thousands of modules and tests stay; looking through them for garbage took a tenth of the time.
+# Thousands of modules and tests stay alive. Searching them for garbage took a tenth of the time.
 gc.set_threshold(*RARE_COLLECTION)
 
 # The longest come first, so that no process is left alone with one at the end.
@@ -65,7 +65,7 @@ def redis_program() -> str:
 
 @pytest.fixture(scope="session")
 def shared_redis(redis_program: str) -> Iterator[RedisServer]:
-    # Not pytest's own temporary folder: a unix socket's path has room for a hundred bytes.
+    # Not pytest's own temporary folder, because a unix socket's path holds about a hundred bytes.
     folder = Path(tempfile.mkdtemp(prefix="forgepool-test-"))
     server = RedisServer(folder, redis_program)
     yield server

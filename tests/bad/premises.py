@@ -139,7 +139,7 @@ class Premises:
             "FORGEPOOL_HOME": str(self.home),
             "FORGEPOOL_CACHE": str(self.cache),
             "FORGEPOOL_SANDBOX": self.sandbox,
-            # A worker that was killed is missed in seconds instead of the ten that suit a real night.
+            # A killed worker is noticed after a few seconds, instead of the ten that suit a real run.
             "FORGEPOOL_LEASE_TTL_S": "4",
         }
         return {**kept, **IDENTITY, **own, **extra}

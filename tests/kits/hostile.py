@@ -78,7 +78,7 @@ def aimed_at(folder: Path, hub: Path) -> Iterator[Aims]:
     for name in ("outside", "person"):
         (folder / name).mkdir()
     (folder / "outside" / "secret").write_text("SECRET")
-    short = Path(tempfile.mkdtemp())  # a socket's path has room for a hundred bytes
+    short = Path(tempfile.mkdtemp())  # a socket's path holds about a hundred bytes
     with ExitStack() as open_:
         words = [sys.executable, "-I", "-S", "-c", _SLEEPER]
         sleeper = open_.enter_context(subprocess.Popen(words, stdout=subprocess.PIPE, env={"KEY": "SECRET"}))

@@ -78,7 +78,7 @@ def test_a_run_of_the_version_before_is_resumed_and_lands_the_rest_once(ground: 
     landed = repository.landed(_BRANCH)
     assert landed[:1] == landed_before and Counter(landed) == Counter(list(phases)), landed
     orders = Counter(event.task for event in events_of(machine.journal(run), e.OrderSent))
-    # What had its candidate in the hub keeps it: only what was at work when the run died is begun once more.
+    # A task with a candidate in the hub keeps it. Only tasks that were worked on when the run died begin again.
     assert orders["rename-total"] == orders["model-docstrings"] == orders["sort-imports"] == 1
     assert machine.run("report", run).status == 0
 

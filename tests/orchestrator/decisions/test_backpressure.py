@@ -55,5 +55,5 @@ def test_a_run_with_far_more_workers_than_its_gate_can_serve_ends_and_keeps_its_
         longest = max(longest, state.count("queued"))
 
     assert play(of, terms, seed=3, watch=watch).state.finished
-    # Those under way when the line became too long still come, and so do the entries of a car that was red.
+    # Orders under way when the queue became too long still arrive, and so do the entries of a red batch.
     assert longest <= _IN_LINE_PER_SLOT * trials + 1 + 20 + 8 * trials

@@ -56,7 +56,7 @@ from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages.requests import CheckRequest, LandRequest, ReviewPolicy, ReviewRequest
 from forgepool.workers.schema.orders import BuiltinAgent, Limits, Outcome, WorkOrder
 
-# Thousands of journals are written and synced: on a disk of memory where there is one.
+# Thousands of journals are written and synced, in memory where possible.
 _PLACE = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 _OUTCOMES: list[Outcome] = [
@@ -306,7 +306,7 @@ class Run(RuleBasedStateMachine):
             shutil.rmtree(self.folder)
 
     def ends_when_all_goes_well(self) -> None:
-        # The first may read an answer that shuts the gate; a person then resumes.
+        # The first turn may read an answer that pauses landing. A person then resumes.
         self.restart()
         self.restart()
         rich = self.now % 2 > 1

@@ -55,7 +55,7 @@ def test_a_person_switches_the_profile_of_a_task_that_is_worked_on(
         "review": "none",
         "tasks": [{"id": "one", "files": ["src/a.txt"], "agent": {"scripted": "script.yaml"}}],
     }
-    # It meets the test at a gate outside of its folder, which no sandbox would let it do.
+    # It waits for a file outside its folder, which no sandbox would let it see.
     machine.variables |= {"FORGEPOOL_CONTEXT": "off", "FORGEPOOL_SANDBOX": "off"}
     under_way = machine.start("run", write_plan(ground, plan), "--repo", repository.path, "--workers", "1")
     transcript = wait_until(lambda: machine.runs() and _transcript(machine, 1), "the run")

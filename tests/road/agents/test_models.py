@@ -47,7 +47,7 @@ def test_five_agents_land_on_one_target(
     folder = machine.folder / "bin"
     folder.mkdir()
     stand_in = folder / "claude"
-    # All of a program lies in the folder that the PATH names, where the sandbox lets it be read.
+    # The whole program is in the folder on the PATH, where the sandbox lets it be read.
     shutil.copy(RECORDED, folder / "said")
     stand_in.write_text(f"#!/bin/sh\ncat >/dev/null\necho 'by program' > program.txt\ncat '{folder}/said'\n")
     stand_in.chmod(0o755)

@@ -128,7 +128,7 @@ def test_a_killed_process_delays_its_task_by_less_than_fifteen_seconds(
     victim: Role, ground: Path, machine: Machine, repository: Repository, nothing_left: NothingLeft
 ) -> None:
     """The task has one attempt, and the kill does not use it up."""
-    # It keeps account outside of its folder of having been begun before, as no sandbox would let it.
+    # It notes outside its folder that it has begun, which no sandbox would let it do.
     machine.variables["FORGEPOOL_SANDBOX"] = "off"
     began = ground / "begun"
     slow_once = f"echo a >> {began}; test $(wc -l < {began}) -gt 1 || sleep 60; echo done > a.txt"

@@ -171,7 +171,7 @@ def test_a_killed_orchestrator_finds_its_orders_live_or_finished(
 ) -> None:
     """Kill the orchestrator and resume it later. It takes in finished orders, and waits for live ones."""
     east, desk = (new_machine(name, broker=broker) for name in ("east", "desk"))
-    # Its tasks meet the test in a folder outside of theirs, which no sandbox would let them do.
+    # Its tasks use files outside their folder, which no sandbox would let them do.
     east.variables["FORGEPOOL_SANDBOX"] = "off"
     worker = _worker(east, redis)
     gate = ground / "gate"

@@ -69,7 +69,7 @@ def _role(pid: int, seen: dict[int, tuple[int, tuple[str, ...]]]) -> Role:
     parent, argv = seen[pid]
     if Path(argv[0].split(" ")[0]).name == "redis-server":
         return "redis"
-    # A worker is forked from its host, and a run's first host from the run: they go by the same words.
+    # A worker is forked from its host, and a run's first host from the run, so their command lines are equal.
     roles: tuple[Role, ...] = ("orchestrator", "host", "main", "child", "working", "launcher")
     match argv[1:4]:
         case ("-m", "forgepool.orchestrator", "worker" | "supervisor") | ("-m", "forgepool.workers.queue.host_main", _):

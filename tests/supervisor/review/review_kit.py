@@ -108,7 +108,7 @@ def table(url: str, wire: Wire, keyed: list[str], route: str) -> str:
     for name in ("claude-x", "gpt-x", "gemini-x", "claude-haiku-5-5"):
         family = name.partition("-")[0]
         lines.append(f"  {name}: {{account: {family}, id: {name}, family: {family}, {usual}}}")
-    # A table that calls a model by another family than its name tells.
+    # A table that gives a model another family than its name suggests.
     lines.append(f"  claude-in-disguise: {{account: gpt, id: anthropic/claude-y, family: gpt, {usual}}}")
     lines.append(f"  nobodys: {{account: gpt, id: nobodys, family: unknown, {usual}}}")
     lines.append("  unpriced: {account: gpt, id: lab-7, family: lab, window_tokens: 100000, also: []}")

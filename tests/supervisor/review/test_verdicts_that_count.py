@@ -141,8 +141,8 @@ def test_a_form_that_is_filled_in_wrongly_is_refused_by_its_schema(desk: Desk) -
 
 
 def test_a_line_of_the_old_side_may_be_named_where_the_file_is_changed(desk: Desk) -> None:
+    """Both lines existed only before the change."""
     desk.gate.hub.commit({"a": "1\n2\n3\n", "gone": "1\n2\n"})
-    """Of a file that is as it was, only what it has; a line that is gone is a place all the same."""
     fail = verdict("fail", finding("a", 3), finding("gone", 2))
     found = desk.review({"a": "1\n", "gone": None}, script(read("a"), fail))
     assert (found.outcome, len(found.findings)) == ("failed", 2), found

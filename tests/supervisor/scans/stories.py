@@ -1,15 +1,15 @@
 """
-Changes told in YAML, made into commits: a file holds a list of stories, each with the texts before and after.
+Changes written in YAML and made into commits: a file holds a list of stories, each with the texts before and after.
 
     - name: what it is
-      before: {path: text}                  what is in the target; may be left out
-      after: {path: text}                   what the change writes
-      gone: [path]                          what it removes
+      before: {path: text}                  files in the target; optional
+      after: {path: text}                   files the change writes
+      gone: [path]                          files it removes
       modes: {path: "100755"}               of paths in `after`
       holds, grants, waive, planned, claims as in `EntryRef`
 
-In texts, `{{aws key}}` and the like stand for what no file of ours should hold; see `PARTS`. All stories of a file are
-written into one repository by one process.
+In texts, `{{aws key}}` and similar marks stand for content that no file of ours should hold; see `PARTS`. One process
+writes all stories of a file into one repository.
 """
 
 import re

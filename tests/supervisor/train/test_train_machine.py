@@ -246,6 +246,6 @@ def changed(entry: TrainEntry, *, held: bool, ready: bool) -> TrainEntry:
     return replace(entry, held=held, ready=ready)
 
 
-# Unshrunk: what fails here is replayed by its seed, and shrinking a line takes minutes.
+# Not shrunk, because a failure is replayed by its seed and shrinking takes minutes.
 Machine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, phases=(Phase.explicit, Phase.generate))
 TestMachine = Machine.TestCase

@@ -406,7 +406,7 @@ def judged_by(rules: str, script: str, ground: Ground) -> PolicyJudgement:
 @pytest.mark.parametrize(
     ("rules", "script", "decision"),
     [
-        # What is surely meant is permitted, what is nearly that is not.
+        # A certain match is permitted; a near match is not.
         ("{match: {command: git status}, decision: allow}", "git status -s", "allow"),
         ("{match: {command: git status}, decision: allow}", "git -c core.pager=cat status", "allow"),
         ("{match: {command: git status}, decision: allow}", "git statusx", "prompt"),
@@ -425,7 +425,7 @@ def judged_by(rules: str, script: str, ground: Ground) -> PolicyJudgement:
         ("{match: {command: find}, decision: allow}", "find . -delete", "allow"),
         ("{match: {command: find, without: -delete}, decision: allow}", "find . -delete", "prompt"),
         ("{match: {command: find, without: -delete}, decision: allow}", "find . -name delete", "allow"),
-        # What could amount to it is restrained.
+        # A possible match is restrained.
         ("{match: {command: rm -rf}, decision: deny}", "rm -r x", "prompt"),
         ("{match: {command: rm -rf}, decision: deny}", "rm -R x --force", "deny"),
         ("{match: {command: rm -rf}, decision: deny}", "rm x -vfr", "deny"),
@@ -493,7 +493,7 @@ def judged_by(rules: str, script: str, ground: Ground) -> PolicyJudgement:
         # Variables.
         ("{match: {tool: bash}, decision: allow}\n{match: {variable: 'LD_*'}, decision: deny}", "LD_X=1 a", "deny"),
         ("{match: {tool: bash}, decision: allow}\n{match: {variable: 'LD_*'}, decision: deny}", "env LD_X=1 a", "deny"),
-        # Nothing in a list is nothing matched.
+        # An empty list matches nothing.
         ("{match: {commands: []}, decision: allow}", "a", "prompt"),
         ("{match: {command: []}, decision: allow}", "a", "prompt"),
         ("{match: {tool: []}, decision: allow}", "a", "prompt"),

@@ -25,7 +25,7 @@ from forgepool.workers.queue.broker import (
 )
 from forgepool.workers.schema.orders import CommandAgent, WorkOrder
 
-# A process has one broker in its life.
+# A process uses only one broker.
 _SENDS = """
 import sys
 from forgepool.workers.order.entry import run_order

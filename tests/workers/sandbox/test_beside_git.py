@@ -30,7 +30,7 @@ def test_a_command_that_ends_does_not_end_the_harness_git(tmp_path: Path) -> Non
 
     def push() -> None:
         _await(tmp_path / "running")
-        # Not the mirror's own push, which would try again.
+        # Not the mirror's own push, which would retry.
         said.append(mirror.git.run("push", str(hub), f"{tip}:refs/forgepool/x", ok=range(-64, 256)).status)
 
     thread = threading.Thread(target=push)

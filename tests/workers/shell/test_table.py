@@ -9,7 +9,7 @@ from forgepool.workers.shell.read_script import read_script
 
 FOLDER = Path("/srv/tree")
 
-# An argv is written with single blanks between its words, or as a tuple where a word has blanks in it or is empty.
+# An argv has single blanks between its words. It is a tuple if a word is empty or has blanks in it.
 # Words whose value is unknown are shown as they are written.
 KNOWN: list[tuple[str, list[str | tuple[str, ...]]]] = [
     # simple commands and quotes
@@ -214,7 +214,7 @@ KNOWN: list[tuple[str, list[str | tuple[str, ...]]]] = [
 ]
 
 UNKNOWN = [
-    # where the grammar and bash read otherwise, or may
+    # where the grammar and bash differ, or may
     "ls\n\\\n rm -rf x",
     "gi\\\nt push",
     "\\ rm x",
@@ -243,7 +243,7 @@ UNKNOWN = [
     "ls\u00a0rm",
     "ls\u2028rm",
     "ls\x7f",
-    # programs not known
+    # unknown programs
     "sh -c 'a &>f b'",
     "sh -c 'a+=1 b'",
     "sh -c 'a <(b)'",
@@ -289,7 +289,7 @@ UNKNOWN = [
     'a <<"E F"\nb\nE F\n',
     "a <<$x\nb\n$x\n",
     "cat <<E\na\\\nE\nrm\nE\n",
-    # texts that are not known
+    # unknown texts
     'eval "$x"',
     "eval $(a)",
     'bash -c "$x"',
@@ -319,7 +319,7 @@ UNKNOWN = [
     "find . -exec {} \\;",
     "find . -exec sh -c 'rm {}' \\;",
     "{ bash; } <<E\na\nE\n",
-    # options that are not known
+    # unknown options
     "env -Z git push",
     "env --foo git push",
     "env -S 'a $x' b",

@@ -146,7 +146,7 @@ def test_what_was_passed_lands_behind_another_that_has_landed_since_without_anot
     """The answer covers both entries. Each diff belongs to the entry at its place in the request."""
     plan = of("cheap_first", task("a", **REVIEWED), task("b"))
     state = follow(reviewing(plan), review_sent("a"), review_answered("a"), sent("b"), answered("b"), queued("b"))
-    state.tip = "c1"  # The target has moved, so that neither was tried on it.
+    state.tip = "c1"  # The target has moved, so neither was tried on its tip.
     trial = check_sent("a", 2, base="c1").model_copy(update={"ahead": ("b",), "car": ("a",), "decisive": False})
     follow(state, check_sent("b", base="c1"), trial, green("b"))
     follow(state, intended("b").model_copy(update={"base": "c1"}), LandingAnswered(task="b", result=landing("b")))

@@ -35,7 +35,7 @@ class Watched:
         name, path = (REPOSITORY, "") if self.kind == "github" else (PROJECT, "/api/v4")
         wanted = Connection(forge=f"{self.kind}:{name}", url=self.server.url + path, commits=self.commits)
         stop = threading.Event()
-        stop.set()  # Nothing is waited for.
+        stop.set()  # No time passes.
         self.found.append(connect_forge(wanted, SETTINGS, stop))
         return self.found[-1]
 

@@ -1,5 +1,12 @@
 """
-The nine guarantees of a merge queue (I1 to I9), compared with what the hub and the journal show.
+The nine guarantees of a merge queue, compared with what the hub and the journal show.
+
+I1: the target moves only to a commit that was found green. I2: an entry lands with exactly its own changes. I3: it
+lands on the base it was tested on.
+
+I4: it lands at most once. I5: the submitted commit lands. I6: its needs land first.
+
+I7: no entry is returned for another's fault. I8: no more checks run than there are slots. I9: an outcome stays.
 
 Each is checked with plain git, or with what the test itself has pushed, and never with the queue's own state alone.
 """

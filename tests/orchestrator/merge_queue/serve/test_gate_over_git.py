@@ -164,7 +164,7 @@ class Gate(RuleBasedStateMachine):
         if do in ("hotfix", "low"):
             said |= {"do": "reclass", "text": do}
         if chance.random() < 0.4:
-            # By a push from a clone: a request that may not be made so changes nothing.
+            # It is pushed from a clone. A request that may not be pushed changes nothing.
             blob = self.hub.git("hash-object", "-w", "--stdin", text=json.dumps(said))
             self.hub.set({submission_ref("main", f"request-{seed}"): blob})
         else:
@@ -337,7 +337,7 @@ class Gate(RuleBasedStateMachine):
         return [name for name in self.watch.pushed if self.hub.ref(submission_ref("main", name))]
 
 
-# Derandomised: what a machine finds is found by all. Unshrunk: what fails is replayed by its own steps.
+# Derandomised, so that all machines find the same. Not shrunk, because a failure is replayed by its own steps.
 Gate.TestCase.settings = settings(
     derandomize=True,
     max_examples=7,

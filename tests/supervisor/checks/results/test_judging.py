@@ -292,7 +292,7 @@ def test_a_score_counts_what_never_flaked() -> None:
     assert found[-1].share == 0.5
 
 
-# Tests whose file has another name.
+# Tests in renamed files.
 
 
 def renamed(old: str, new: str, *others: Touched) -> Excuse:

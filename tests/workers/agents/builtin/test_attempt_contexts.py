@@ -285,7 +285,7 @@ def test_who_goes_on_is_led_by_what_a_person_has_chosen_meanwhile(host: Host, se
 
 def test_a_secret_is_hidden_in_what_is_shown_what_is_kept_and_what_is_looked_up(host: Host, serve: Serve) -> None:
     """It is hidden in a result, in a shortened result's full text, in the archive, and in a file shown again."""
-    said = f"{SECRET[:10]}''{SECRET[10:]}"  # so that the model's own calls do not have it
+    said = f"{SECRET[:10]}''{SECRET[10:]}"  # so that the model's own calls do not contain it
     print_it = ("bash", {"command": f"echo {said}; echo x {said} > leak.txt"})
     change = ("bash", {"command": "sed -i s/x/y/ leak.txt"})
     noise = ("bash", {"command": f"for n in $(seq 1 900); do echo line $n {said}; done"})

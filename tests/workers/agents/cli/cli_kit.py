@@ -153,7 +153,7 @@ def writes_b(worktree: Path, *, then: Say | Fault | None = None) -> Brain:
             return then or Say(text="b.txt has the new word.")
         if tool := next((name for name in calls if name in seen.tools), None):
             return Say(text="I write it.", calls=[(tool, calls[tool])])
-        # No tools: aider, which wants the whole file in the answer.
+        # No tools: this is aider, which expects the whole file in the answer.
         return then or Say(text="b.txt has the new word.\n\nb.txt\n```\nnew\n```\n")
 
     return brain

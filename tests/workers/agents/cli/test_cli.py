@@ -65,7 +65,7 @@ def test_a_program_that_says_it_is_done_has_finished(
 @pytest.mark.parametrize(
     ("recording", "status", "ended", "trouble", "detail"),
     [
-        # Status 0 and an event called success do not make one.
+        # Exit status 0 and an event called success are not enough.
         ("claude-api-error.jsonl", 0, "failed", "overloaded", "529 Overloaded"),
         ("claude-authentication.jsonl", 1, "failed", "authentication", "; set ANTHROPIC_API_KEY or "),
         ("claude-usage-limit.jsonl", 1, "failed", "usage_limit", "5-hour limit"),

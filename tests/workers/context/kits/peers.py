@@ -236,8 +236,9 @@ ROUNDS = st.lists(
 
 def endure(profile: Profile, rounds: Sequence[Round], window_tokens: int) -> int:
     """
-    Leads a conversation, and asks before every call. Every view is whole, what is proposed follows from the state
-    alone, and asked again at once there is nothing left to do; how often the view was rebuilt.
+    Lead a conversation, ask before every call, and return how often the view was rebuilt.
+
+    Every view is whole, a proposal follows from the state alone, and a second question at once gives nothing new.
     """
     talk = Talk(window_tokens=window_tokens)
     for each in rounds:

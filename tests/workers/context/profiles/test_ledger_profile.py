@@ -74,7 +74,7 @@ def test_a_rebuild_waits_until_what_it_drops_outweighs_what_it_keeps() -> None:
     ((number, before, after),) = sizes
     written = after - turn_length(led.view.turns[0])
     assert before - after >= KEEP.ratio * written
-    # One call earlier there was too little to be dropped.
+    # One call earlier there was too little to drop.
     step_size = before // (number + 1)
     assert before - step_size - after < KEEP.ratio * written
 

@@ -75,7 +75,7 @@ def test_another_process_shows_the_same_byte_for_byte(tmp_path: Path, name: str)
     """
     with Alive(tmp_path, name, window_tokens=30_000) as alive:
         for number in range(24):
-            # Every third thing is the same again, and every file is read before it is written.
+            # Every third call is repeated, and every file is read before it is written.
             tool = ("read_file", "write_file", "bash")[number % 3]
             told = {"path": f"src/f{number // 6}.py"} if tool != "bash" else {"command": "pytest -q"}
             more = {"content": "new\n"} if tool == "write_file" else {}

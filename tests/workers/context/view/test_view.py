@@ -19,7 +19,7 @@ from forgepool.workers.llm.messages import Opaque, Part, Text, ToolCall, ToolRes
 _TEXTS = st.text(max_size=30)
 _TURNS = st.lists(
     st.tuples(
-        # Ids come again, as with vendors that count them within a turn.
+        # Ids repeat, as with vendors that number them within a turn.
         st.lists(st.sampled_from(["a", "b", "c"]), max_size=3, unique=True),
         _TEXTS,
         st.lists(_TEXTS, max_size=2),

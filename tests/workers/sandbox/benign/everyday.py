@@ -140,7 +140,7 @@ def test_socket_udp_and_ipv6() -> None:
 
 def test_socket_of_unix(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as client:
-        # Not `tmp_path`: the path of a socket has room for a hundred bytes.
+        # Not `tmp_path`, because a socket's path holds about a hundred bytes.
         server.bind(f"/tmp/{os.getpid()}.sock")
         server.listen()
         client.connect(server.getsockname())

@@ -16,9 +16,9 @@ ALONE: dict[str, Layers] = {
     "scope": frozenset(("scope",)),
     "files": frozenset(("files",)),
     "limits": frozenset(("limits",)),
-    # What the launcher prepares for bwrap, without bwrap.
+    # The launcher's preparation for bwrap, without bwrap.
     "launcher": frozenset(("door", "scope", "limits")),
-    # No namespace without one of users: that is the only one an ordinary user may make.
+    # Each namespace comes with a user namespace, the only one that an ordinary user may make.
     "user": frozenset(("user",)),
     "root": frozenset(("user", "root")),
     "pids": frozenset(("user", "pids")),

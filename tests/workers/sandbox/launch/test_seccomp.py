@@ -344,7 +344,7 @@ def test_a_machine_without_a_filter_is_named() -> None:
         seccomp.program(network="own", machine="riscv64")
 
 
-# From here on the real thing: the filter on a real process.
+# From here on, the filter is installed on a real process.
 
 on_linux = pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() not in MACHINES, reason="the filter is for Linux on known machines"
@@ -570,7 +570,7 @@ os.execv("/bin/sh", ["sh", "-c", sys.argv[3]])
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
-# Wherever this Python lies, below /tmp too.
+# This Python may be anywhere, even below /tmp.
 _PYTHON = [word for each in {sys.prefix, sys.base_prefix} for word in ("--ro-bind", each, each)]
 
 

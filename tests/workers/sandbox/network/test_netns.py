@@ -86,7 +86,7 @@ class Held:
         return self
 
     def __exit__(self, *ending: object) -> None:
-        # Killed before the pipe is closed: its end, too, would let the command begin.
+        # Kill it before the pipe closes, because the pipe's end would also let the command begin.
         self._process.kill()
         os.close(self._hold)
         self._process.communicate()

@@ -291,7 +291,7 @@ def test_a_name_without_an_address_is_named(caplog: pytest.LogCaptureFixture) ->
         never.set()
         wait_for(lambda: not any(thread.name.startswith("lookup") for thread in threading.enumerate()))
         way.ask(get("none.example.org"))
-    assert caplog.records == []  # an answer that comes too late is no surprise
+    assert caplog.records == []  # an answer may come too late
 
 
 def test_only_so_many_names_are_looked_up_at_once() -> None:

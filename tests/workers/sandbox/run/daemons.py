@@ -24,7 +24,7 @@ os.wait()
 while not (os.path.exists(sys.argv[1]) and os.path.getsize(sys.argv[1])):
     time.sleep(0.01)
 """
-"""Forks twice, in a session of its own, and holds the file that is named to it; ends when it does."""
+"""A program that forks twice into its own session and holds the named file until it ends."""
 
 
 def daemon_in(place: Path, name: str = "daemon") -> str:

@@ -56,7 +56,7 @@ def test_both_ways_to_edit_leave_all_else_as_it_was(
     after = b"".join(line + end for line in below) + last.replace(b"\n", end)
     assume("the old\nlines here" not in "\n".join(new))
     data = before + after
-    # What is not ASCII cannot come into a file of an encoding that is not known.
+    # A file of unknown encoding accepts only ASCII.
     assume("".join(new).isascii() or data.decode(errors="replace").encode() == data)
     expected = before + b"".join(line.encode() + end for line in new) + after
     with _place(before + b"the old" + end + b"lines here" + end + after) as place:

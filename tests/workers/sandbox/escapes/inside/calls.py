@@ -10,12 +10,7 @@ _REFUSALS = (errno.EPERM, errno.EACCES, errno.ENOSYS)
 
 
 def call(numbers: "tuple[int, int] | int", *arguments: "int | bytes | ctypes.Array[ctypes.c_char] | None") -> int:
-    """
-    Its number is that on x86_64 and aarch64, or one for both.
-
-    Raises:
-        OSError: as the kernel says.
-    """
+    """The number is that of x86_64 and aarch64, or one for both. || Raises: OSError: as the kernel says."""
     number = numbers if isinstance(numbers, int) else numbers[_COLUMN]
     given = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
     LIBC.syscall.restype = ctypes.c_long

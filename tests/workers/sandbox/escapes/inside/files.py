@@ -256,7 +256,7 @@ def open_the_list_of_users_to_write(stage: Stage) -> bool:
 
 @attempt("root", "files", "uid", seen=said_so, needs_root=True)
 def open_a_program_to_write(stage: Stage) -> bool:
-    return opens("/usr/bin/tac", os.O_WRONLY | os.O_APPEND)  # Not one that somebody may be running just now.
+    return opens("/usr/bin/tac", os.O_WRONLY | os.O_APPEND)  # Not a program that may be running just now.
 
 
 def _runs_as_its_owner(world: "World", name: str, said: Any) -> bool:
