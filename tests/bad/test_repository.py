@@ -1,4 +1,4 @@
-"""A repository that cannot be worked with is refused in one sentence; one that can is left as it was."""
+"""A repository that cannot be used is refused in one sentence, and any other is left as it was."""
 
 import os
 import shutil
@@ -115,7 +115,7 @@ def test_run_refuses_a_target_that_is_checked_out_in_a_linked_worktree(premises:
 
 
 def test_a_target_that_is_checked_out_during_the_run_is_not_moved(premises: Premises) -> None:
-    """Not even where the repository would let a push change the files of the folder."""
+    """This holds even where the repository lets a push update the checked-out files."""
     premises.git("config", "receive.denyCurrentBranch", "updateInstead")
     premises = premises.unconfined()
     go_on = premises.folder / "go-on"

@@ -1,4 +1,4 @@
-"""docker-compose.yml and Dockerfile, as far as they can be held true where no docker engine is at hand."""
+"""docker-compose.yml and Dockerfile agree with the program, as far as that can be tested without Docker."""
 
 import os
 import re
@@ -23,7 +23,7 @@ DOCKERFILE = (ROOT / "Dockerfile").read_text()
 
 @cache
 def options_of(*command: str) -> frozenset[str]:
-    """What `forgepool COMMAND --help` offers; a command that does not exist fails here."""
+    """Return the options in `forgepool COMMAND --help`. The test fails if the command does not exist."""
     asked = warm.forgepool([*command, "--help"], cwd=ROOT, env=os.environ)
     assert asked.returncode == 0, f"forgepool {' '.join(command)}: {asked.stderr}"
     return frozenset(re.findall(r"--[a-z-]+", asked.stdout))
@@ -31,7 +31,7 @@ def options_of(*command: str) -> frozenset[str]:
 
 @cache
 def has_commands(command: str) -> bool:
-    """Whether it is a group: `forgepool gate check`."""
+    """Return whether it is a group of commands, such as `forgepool gate`."""
     asked = warm.forgepool([command, "--help"], cwd=ROOT, env=os.environ)
     return "COMMAND [ARGS]" in asked.stdout
 

@@ -19,7 +19,7 @@ ALLOWED = {
     "docstrings with long sentences": 0,
     "avoided words in texts": 1,
 }
-"""How many places may be wrong still. Lower a number when you have mended places; never raise one."""
+"""Number of places that may still be wrong. Lower a number after mending places; never raise one."""
 
 
 @pytest.mark.parametrize("figure", FIGURES)

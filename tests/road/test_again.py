@@ -1,4 +1,4 @@
-"""A plan with mistakes in it, corrected and run again: nothing that landed is done twice, and every outcome is true."""
+"""A plan with mistakes is corrected and run again: nothing lands twice, and every outcome is true."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A disk that is full stops a run with one sentence; room made, everything lands, and no task was blamed."""
+"""A full disk stops a run with one sentence. Once there is space, everything lands, and no task was blamed."""
 
 import os
 import subprocess
@@ -30,7 +30,7 @@ def small_disk(folder: Path, size: str) -> Iterator[Path]:
 
 
 def fill(disk: Path) -> Path:
-    """A file that takes all the room there is."""
+    """Write a file that takes all the space there is."""
     filler = disk / "filler"
     with filler.open("wb", buffering=0) as stream:
         for size in (65536, 512, 1):
@@ -67,7 +67,7 @@ def test_a_full_home_loses_nothing(premises: Premises) -> None:
 
 
 def test_a_full_cache_is_trouble_and_no_failure(premises: Premises) -> None:
-    """Be it that the command itself fails for it."""
+    """The command itself fails because the disk is full, and this does not count as the task's failure."""
     premises = premises.unconfined()
     go_on = premises.folder / "go-on"
     with small_disk(premises.folder / "small", "8m") as disk:

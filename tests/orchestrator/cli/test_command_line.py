@@ -1,4 +1,4 @@
-"""The command line as a person meets it: its start, its help, its tables and colours, on a terminal and in a pipe."""
+"""The command line as a person sees it: start, help, tables and colours, on a terminal and in a pipe."""
 
 import os
 import subprocess
@@ -30,7 +30,7 @@ def _forgepool(*argv: str) -> "subprocess.CompletedProcess[str]":
 
 
 def _printed(env: Mapping[str, str], *, columns: int | None = None) -> str:
-    """The table, in a pipe or on a terminal of so many columns."""
+    """Print the table in a pipe, or on a terminal with this many columns."""
     command = [sys.executable, "-c", _TABLE]
     whole = {**_PLAIN, **env}
     if columns is None:
@@ -81,7 +81,7 @@ _HEAVY = {"celery", "redis", "anthropic", "openai", *_LOGGED}
     ],
 )
 def test_a_command_imports_only_what_it_needs(argv: str, env: dict[str, str], most: int, tmp_path: Path) -> None:
-    """Counts modules, not seconds; more than a thousand are imported for a run."""
+    """It counts modules, not seconds. A run imports more than a thousand."""
     count = (
         "import sys; from forgepool.orchestrator.cli import main\ntry: main()\n"
         "finally: print(len(sys.modules), *sys.modules, file=sys.stderr)"

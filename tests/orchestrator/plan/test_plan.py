@@ -1,4 +1,4 @@
-"""A plan is read into tasks that leave nothing open, or refused with a sentence for each mistake."""
+"""A plan is read into complete tasks, or refused with a sentence for each mistake."""
 
 import subprocess
 from collections.abc import Sequence
@@ -522,7 +522,7 @@ COMMANDS = [
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_file_name_becomes_a_command(command: str, name: str, tmp_path: Path) -> None:
-    """Filled into a command, a name is one word with its very characters, or the plan is refused."""
+    """A name inserted into a command stays one word with its exact characters, or the plan is refused."""
     entry = TaskEntry.model_validate(
         {"id": "t", "for_each": {"files": "**"}, "acceptance": [command], "agent": {"command": command}}
     )
@@ -594,7 +594,7 @@ def test_a_missing_plan_is_told(tmp_path: Path) -> None:
     ],
 )
 def test_no_asset_comes_from_outside_through_a_link(tmp_path: Path, named: str, why: str) -> None:
-    """A plan that somebody sent would carry a person's keys into the hub."""
+    """Otherwise a plan from another person could carry this person's keys into the hub."""
     outside, folder = tmp_path / "outside", tmp_path / "plans"
     outside.mkdir()
     for name in ("kept", "mixed"):

@@ -1,4 +1,4 @@
-"""Hosts that share a Redis on TCP and a hub's URL, and nothing else, run one plan together."""
+"""Hosts that share only a Redis on TCP and a hub's URL run one plan together."""
 
 import secrets
 import socket
@@ -26,7 +26,7 @@ _CHECK = "test -f README.md"
 
 @pytest.fixture
 def hub(ground: Path) -> Repository:
-    """A bare repository, known by its URL alone."""
+    """Return a bare repository that is known only by its URL."""
     person = make_repository(ground / "person", {"README.md": "read me\n"})
     person.git("clone", "-q", "--bare", str(person.path), str(ground / "hub.git"))
     return Repository(path=ground / "hub.git")
@@ -34,7 +34,7 @@ def hub(ground: Path) -> Repository:
 
 @pytest.fixture
 def broker(ground: Path, redis_program: str) -> Iterator[str]:
-    """A Redis on a TCP port of this machine alone, behind a password."""
+    """Yield the URL of a Redis on a local TCP port, with a password."""
     with socket.socket() as asked:
         asked.bind(("127.0.0.1", 0))
         port = asked.getsockname()[1]
@@ -75,7 +75,7 @@ def redis(broker: str) -> Iterator[Redis]:
 
 
 def _worker(machine: Machine, redis: Redis) -> Started:
-    """A host at work: two messages at once, of all kinds."""
+    """Start a host that takes two messages of any kind at once."""
     started = machine.start("worker", "--concurrency", "2")
     wait_until(lambda: machine.name in {one.host for one in leases.present(redis)}, f"{machine.name} to appear")
     return started
@@ -158,7 +158,7 @@ def test_a_host_that_vanishes_costs_only_time(
 
 
 def _holds(desk: Machine, host: str) -> bool:
-    """Whether an order, taken by that host, is still in its hands."""
+    """Return whether the host has taken an order and not answered it."""
     recorded = desk.journal()
     taken = {one.message_id for one in events_of(recorded, e.MessageTaken) if one.host == host}
     answered = {one.result.order_id for one in events_of(recorded, e.OrderAnswered)}
@@ -169,9 +169,9 @@ def _holds(desk: Machine, host: str) -> bool:
 def test_a_killed_orchestrator_finds_its_orders_live_or_finished(
     ground: Path, new_machine: NewMachine, hub: Repository, broker: str, redis: Redis
 ) -> None:
-    """With -9, and a while later resumed: what has finished meanwhile is taken in, what lives is waited for."""
+    """Kill the orchestrator and resume it later. It takes in finished orders, and waits for live ones."""
     east, desk = (new_machine(name, broker=broker) for name in ("east", "desk"))
-    # Its tasks meet the test in a folder outside of theirs, which no sandbox would let them do.
+    # Its tasks use files outside their folder, which no sandbox would let them do.
     east.variables["FORGEPOOL_SANDBOX"] = "off"
     worker = _worker(east, redis)
     gate = ground / "gate"
@@ -217,7 +217,7 @@ turns:
 def test_a_conversation_goes_on_when_its_host_vanishes(
     ground: Path, new_machine: NewMachine, hub: Repository, broker: str, redis: Redis
 ) -> None:
-    """Another host has the files and what was said from the hub; in the end all of it can be read where the run is."""
+    """Another host gets the files and the conversation from the hub. At the end the run's own machine has all of it."""
     east, west, desk = (new_machine(name, broker=broker) for name in ("east", "west", "desk"))
     vanishing = _worker(east, redis)
     (ground / "script.yaml").write_text(SCRIPT)

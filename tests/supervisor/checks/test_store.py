@@ -1,4 +1,4 @@
-"""What a host remembers of checks: bounded, replaceable, and out of reach of what it speaks about."""
+"""What a host remembers about checks is bounded, replaceable, and out of the checks' reach."""
 
 import os
 import time
@@ -93,7 +93,7 @@ def test_costs_are_remembered_by_definition(store: Store) -> None:
 
 
 def test_where_nothing_holds_commands_nothing_is_remembered(tmp_path: Path) -> None:
-    """Whoever may write anything may write a verdict."""
+    """A command that may write any file could write a verdict."""
     open_store(tmp_path, "bubblewrap").keep("one", RAN, 1.0)
     assert open_store(tmp_path, "bubblewrap").find("one") is not None
     assert open_store(tmp_path, "off").find("one") is None

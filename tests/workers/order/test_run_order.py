@@ -1,4 +1,4 @@
-"""One order: what the agent leaves in the files is the candidate, once, whatever else it did or said."""
+"""One order: the files that the agent leaves are the candidate, exactly once, whatever else it did or said."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from forgepool.workers.schema.orders import CommandAgent, WorkOrder, WorkResult
 
 
 class Host(AnyHost):
-    """Whose agents are commands."""
+    """A host whose agents are commands."""
 
     def order(self, run: str = "", **said: Any) -> WorkOrder:
         return super().order(agent=CommandAgent(run=run), **said)
@@ -37,7 +37,7 @@ def test_what_the_agent_leaves_is_the_candidate_and_the_hub_keeps_it(host: Host)
 
 
 def test_commits_of_the_agent_itself_become_one_candidate_on_the_base(host: Host) -> None:
-    """Only where nothing confines it could an agent commit at all."""
+    """An agent can commit only without a sandbox."""
     host.unconfined()
     commit = "git -c user.name=x -c user.email=x commit -qam mine"
     done = host.carry_out(f"echo 2 > a && {commit} && echo 3 > b")
@@ -68,7 +68,7 @@ def test_without_a_candidate_the_outcome_says_whose_doing_it_was(
 
 
 def test_changing_nothing_is_no_change_only_while_the_acceptance_commands_are_green(host: Host) -> None:
-    """Nothing else shows that the work is there."""
+    """Only the commands show that the work is there already."""
     green = host.carry_out("true", unchanged="ok", acceptance=("test -e a",))
     assert (green.outcome, green.commit) == ("no_change", None)
     red = host.carry_out("true", unchanged="ok", acceptance=("test -e nowhere",))
@@ -78,7 +78,7 @@ def test_changing_nothing_is_no_change_only_while_the_acceptance_commands_are_gr
 
 
 def test_an_order_delivered_twice_gives_one_candidate(host: Host) -> None:
-    """Two workers did the work, differently: the first one's stands, and both answer with it."""
+    """Two workers did the work differently. The first one's stands, and both answer with it."""
     first = host.carry_out("echo 2 > a")
     second = host.carry_out("echo 3 > a", token="later")
     assert (second.commit, second.token) == (first.commit, "later")
@@ -94,7 +94,7 @@ def test_an_order_sent_again_is_not_done_again(host: Host, tmp_path: Path) -> No
 
 
 def test_equal_work_on_another_host_is_an_equal_commit(tmp_path: Path, host: Host) -> None:
-    """The hub has forgotten the first one's."""
+    """The hub has lost the first one."""
     first = host.carry_out("echo 2 > a")
     for ref in ("orders", "results"):
         git(host.hub, "update-ref", "-d", f"refs/forgepool/r/{ref}/t/1")
@@ -112,7 +112,7 @@ def test_nothing_of_one_order_is_there_for_the_next(host: Host) -> None:
 
 
 def test_a_host_that_this_machines_person_denies_is_not_reached(host: Host, tmp_path: Path) -> None:
-    """The plan was made elsewhere; nobody's failure, and for the person whose machine it is to settle."""
+    """The plan comes from elsewhere. It is no task's failure, and the person of this machine has to settle it."""
     rule = "{match: {network: evil.example.org}, decision: deny, reason: not from here}"
     (tmp_path / "policy.yaml").write_text(f"version: 1\nrules: [{rule}]\n")
     host.settings = host.settings.model_copy(update={"policy": tmp_path / "policy.yaml"})

@@ -1,4 +1,4 @@
-"""However a delivery ends, its message is answered once or not at all, and its lease does not outlive it."""
+"""However a delivery ends, its message is answered at most once, and its lease ends with it."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ from forgepool.workers.sandbox.launch.cgroups import find_places
 from forgepool.workers.sandbox.layers import NoSandbox, choose_level
 from forgepool.workers.schema.orders import WorkResult
 
-# A process of its own, as a pool's child is: a fork wants one thread, and pytest may have more.
+# A separate process, as a pool's child is: a fork needs a single thread, and pytest may have more.
 _WORKER = """
 import os, signal, sys, time
 from forgepool.workers.queue.consumer import Delivery, deliver
@@ -131,7 +131,7 @@ def test_a_stale_copy_does_not_answer_for_the_one_at_work(redis: Redis, deliver:
 
 @pytest.mark.parametrize("death", ["os.kill(os.getpid(), signal.SIGKILL)", "os._exit(3)"])
 def test_a_process_that_dies_at_work_gives_its_lease_back_at_once(redis: Redis, deliver: Deliver, death: str) -> None:
-    """Its lease would have run for twenty seconds more."""
+    """The lease would have lasted twenty seconds more."""
     assert "message.process_died" in ended(deliver(death))
     assert len(notes(redis)) == 1 and answers(redis) == []
     assert holders(redis, ["m"]) == {}
@@ -192,7 +192,9 @@ with private({{}}, Shelter(settings=Settings(), writable=(folder,))) as own:
 
 @pytest.mark.usefixtures("sandbox")
 def test_an_order_starts_no_process_but_its_commands(redis: Redis, deliver: Deliver, tmp_path: Path) -> None:
-    """No interpreter to launch them, and none to find out what holds here: its pool's child knows."""
+    """
+    No interpreter is started to launch commands or to test the sandbox, because the pool's child knows the result.
+    """
     said = ended(deliver(_IN_A_GROUP.format(folder=str(tmp_path), meanwhile="pass", seconds=0)))
     assert "left: []" in said, "nor does it leave one behind"
     assert (tmp_path / "started").read_text() == "[]", answers(redis)
@@ -203,7 +205,7 @@ def test_an_order_starts_no_process_but_its_commands(redis: Redis, deliver: Deli
 def test_the_group_of_a_process_that_dies_at_work_is_removed_with_all_in_it(
     redis: Redis, deliver: Deliver, tmp_path: Path
 ) -> None:
-    """Before the lease is given back: another process may do the work again at once."""
+    """This happens before the lease is given back, because another process may repeat the work at once."""
     then = "(folder / 'procs').write_text(str(own.confined.groups[0])); os.kill(os.getpid(), signal.SIGKILL)"
     assert "message.process_died" in ended(
         deliver(_IN_A_GROUP.format(folder=str(tmp_path), meanwhile=then, seconds=50))

@@ -1,4 +1,4 @@
-"""A host's worker is present while it lives, comes again when it is killed, and leaves nothing behind."""
+"""A host's worker is present while it lives, restarts when it is killed, and leaves nothing behind."""
 
 import os
 import signal
@@ -62,7 +62,7 @@ def test_a_killed_worker_comes_again_and_a_stopped_host_leaves_nothing(
 def test_a_host_that_ends_by_a_bug_or_a_refusal_leaves_nothing_either(
     start_redis: Callable[..., RedisServer], tmp_path: Path
 ) -> None:
-    """Here Redis forbids it to say that it is present."""
+    """Here Redis does not let it announce its presence."""
     server = start_redis()
     client = connect(server.url)
     client.acl_setuser("guest", enabled=True, passwords=["+pw"], keys=["*"], channels=["*"], commands=["+@all", "-set"])

@@ -1,4 +1,4 @@
-"""What a command cannot do without is told from its text, and only what is certain."""
+"""The tools a command needs, according to its text, as far as that is certain."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A candidate is a function of what it is made of, and says in its trailers where it came from."""
+"""A candidate depends only on its inputs, and its trailers say where it came from."""
 
 import pytest
 from repositories import Hub

@@ -1,4 +1,4 @@
-"""A hub on this host is given commits without a push exactly where nobody could tell the difference."""
+"""Commits reach a local hub without a push only where the result is the same as with one."""
 
 import os
 import shutil
@@ -30,7 +30,7 @@ def _object(folder: Path, commit: CommitId) -> Path:
 
 
 def _moves(hub: Hub, mirror: Mirror, *updates: RefUpdate) -> bool:
-    """Are the refs moved without a push? Either way they are moved then."""
+    """Return whether the refs are moved without a push. They are moved in either case."""
     moved = move_refs(hub.path, mirror.git, updates)
     assert mirror.push(updates) == Pushed()
     return moved
@@ -129,7 +129,7 @@ def test_a_damaged_object_is_not_copied(hub: Hub, mirror: Mirror, damage: bytes 
 
 
 def test_what_the_hub_has_long_had_is_as_young_as_what_needs_it(hub: Hub, mirror: Mirror) -> None:
-    """Or a `git prune` that began before would take it."""
+    """Otherwise a `git prune` that began earlier would delete it."""
     new = _new_commit(hub, mirror)
     old = _object(hub.path, CommitId(mirror.git.text("rev-parse", f"{new}:a/b")))
     old.parent.mkdir(exist_ok=True)

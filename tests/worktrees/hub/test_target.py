@@ -1,4 +1,4 @@
-"""The target moves by compare-and-swap, for a certified tree, at most once; and says truly what happened."""
+"""The target moves by compare-and-swap, for a certified tree, at most once, and the result is reported truthfully."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,7 +25,7 @@ MARKER = "refs/forgepool/r1/landed/t"
 
 
 def landing(hub: Hub, mirror: Mirror, name: str = "topic") -> Composed:
-    """Some work, composed on the tip of main."""
+    """Compose a change on the tip of main."""
     work = hub.commit({name: "x\n"}, branch=name)
     mirror.fetch()
     made = compose(mirror.git, hub.tip(), [Entry(commit=work, name=name, message=name)])
@@ -135,7 +135,7 @@ def test_of_two_at_once_exactly_one_moves_the_target(hub: Hub, mirror: Mirror) -
     def attempt(made: Composed) -> object:
         try:
             return move(mirror, made, tip, f"{MARKER}-{made.commit}")
-        except GitFailed as failed:  # the other one held the ref's lock just then
+        except GitFailed as failed:  # the other push held the ref's lock at that moment
             return failed
 
     with ThreadPoolExecutor(2) as threads:
@@ -145,7 +145,7 @@ def test_of_two_at_once_exactly_one_moves_the_target(hub: Hub, mirror: Mirror) -
 
 
 def test_a_marker_whose_target_was_not_moved_is_no_landing(hub: Hub, mirror: Mirror) -> None:
-    """As a hub leaves it that is killed within a push; somebody else has pushed since."""
+    """A hub that is killed during a push may leave a marker alone. Another person has pushed since."""
     tip, made = hub.tip(), landing(hub, mirror)
     mirror.push((RefUpdate(ref=MARKER, new=made.commit, expected=None),))
     hub.commit({"others": "x\n"})
