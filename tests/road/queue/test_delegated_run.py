@@ -117,7 +117,7 @@ def _left(gate: GateOf, run: str) -> list[str]:
 
 
 def test_a_plan_whose_demands_the_gate_cannot_keep_to_is_refused(gate: GateOf) -> None:
-    """A check in the plan is neither ignored nor does the run land past the queue."""
+    """The check in the plan is not ignored, and the run does not land past the queue."""
     there = elsewhere(gate, "apart")
     plan = {"name": "a", "target": "main", "checks": {"own": "test -d e"}, "tasks": [task("past", "true")]}
     refused = ended(there, 2, "run", write_plan(there.folder, plan), "--repo", gate.hub.path, "--dry-run")
