@@ -13,7 +13,7 @@ from forgepool.orchestrator.state.task import TaskState
 from forgepool.workers.schema.capabilities import Need
 
 _IN_A_ROW = 3
-"""Infrastructure failures in a row that suspend a host; a host with failures has no more orders than are left of it."""
+"""Infrastructure failures in a row that suspend a host; one with fewer has at most as many orders as are left."""
 _REMEMBERED, _TOO_MANY = 10, 6
 """The last answers that are counted, and the failures among them that suspend a host."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 60.0, 240.0
@@ -80,7 +80,7 @@ class HostHealth:
         """Return how many of its slots may be used now."""
         if self.until:
             return 1 if now >= self.until else 0
-        return min(slots, _IN_A_ROW - self.in_a_row) if self.in_a_row else slots
+        return min(slots, max(1, _IN_A_ROW - self.in_a_row)) if self.in_a_row else slots
 
 
 WELL = HostHealth()

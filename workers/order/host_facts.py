@@ -22,7 +22,7 @@ from forgepool.worktrees.git.git import git_version
 
 _MOST_CLOCK_OFF_S = 600.0
 """A message is stale an hour after it was sent, by the clock of its reader."""
-_LEAST_DISK_MB = 64
+_LEAST_DISK_MB = 16
 _MB = 1_000_000
 
 
