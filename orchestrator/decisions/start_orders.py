@@ -107,7 +107,7 @@ def stop_for_hosts(course: PlanIndex, state: RunState, now: float) -> list[GateH
     more = f" and {len(named) - 3} more" if len(named) > 3 else ""
     missing = dict.fromkeys(words for each in state.lacking.values() for words in each)
     why = (
-        f"no present host can do {', '.join(named[:3])}{more}: they need {' and '.join(missing)}; "
+        f"no present host can do {', '.join(named[:3])}{more}: missing is {' and '.join(missing)}; "
         f"start a worker that has it, then: forgepool resume {state.run}"
     )
     return [GateHalted(why=why, infrastructure=True)]

@@ -39,6 +39,8 @@ class HostHealth:
     """The sentence of the last failure."""
     until: float = 0.0
     """The end of its suspension in Unix seconds; 0 for a host that is not suspended."""
+    why: str = ""
+    """The reason of its last suspension."""
     pauses: int = 0
     """Suspensions since it was last readmitted."""
 
@@ -70,8 +72,8 @@ class HostHealth:
             self.last = (*self.last, failed)[-_REMEMBERED:]
             self.said = detail if failed else self.said
 
-    def suspend(self, until: float) -> None:
-        self.until, self.last, self.pauses = until, (), self.pauses + 1
+    def suspend(self, until: float, why: str) -> None:
+        self.until, self.why, self.last, self.pauses = until, why, (), self.pauses + 1
 
     def readmit(self) -> None:
         self.until, self.last, self.pauses = 0.0, (), 0

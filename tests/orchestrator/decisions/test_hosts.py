@@ -106,7 +106,7 @@ def test_the_run_stops_with_one_question_when_all_that_is_left_waits_for_a_host(
     assert ask(of, state, KEYLESS, now=130.0) == []
     (stopped,) = ask(of, state, KEYLESS, now=161.0)
     assert isinstance(stopped, GateHalted) and stopped.infrastructure
-    assert stopped.why.startswith("no present host can do 'a': they need the label 'gpu'")
+    assert stopped.why.startswith("no present host can do 'a': missing is the label 'gpu'")
     assert stopped.why.endswith(f"forgepool resume {RUN}")
 
 
