@@ -90,6 +90,8 @@ class Standing:
     """
     shut: str
     """Reason why landing is paused; empty while it is not."""
+    suspended: dict[str, str]
+    """Hosts that get no orders for now, with the reason and the end of the pause."""
     tasks: tuple[TaskStanding, ...]
     whole: WholeStanding | None
     """None where the plan has no integration review."""
@@ -110,6 +112,11 @@ def standing(course: PlanIndex, state: RunState, *, now: float, live: bool) -> S
         tip=state.tip,
         outcome=_outcome(state, live=live),
         shut=state.halted,
+        suspended={
+            name: f"{health.why}; probed at {clock(health.until, state.at)}"
+            for name, health in state.hosts.items()
+            if health.until
+        },
         tasks=tuple(_task(waits, task, now) for task in state.tasks.values()),
         whole=_whole(course, state),
         used=bill(state.uses()),
@@ -207,6 +214,8 @@ class Waits:
         if task.phase != "pending":
             return task.phase
         waiting = self._why(task)
+        if task.id in self.state.lacking:
+            return "pending"
         return "pending" if waiting.needs or waiting.lock or waiting.reserved else "ready"
 
     def reason(self, task: TaskState) -> str:
@@ -251,6 +260,8 @@ class Waits:
             return f"waits until {clock(task.limit_until, self.state.at)} for the model's rate limit"
         if task.id in self._held_by_base:
             return base_words(self.state)
+        if task.id in self.state.lacking:
+            return f"no present host has {' and '.join(self.state.lacking[task.id])}"
         waiting = self._why(task)
         if waiting.needs:
             return f"needs {', '.join(waiting.needs[:4])}"
