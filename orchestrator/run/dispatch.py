@@ -132,6 +132,7 @@ def order(
         resumes=task.resumes,
         carried=task.uses.get(task.attempt, Use()).carried,
         replies=task.replies,
+        progress=course.plan.progress,
         may_ask_paths=may_ask(course, task.id),
         issued_at=sent.issued_at,
         start_by=now + _MAY_LIE_S,

@@ -5,7 +5,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Sequence
-from typing import Annotated, NamedTuple, get_args
+from typing import Annotated, Literal, NamedTuple, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ValidationError
 from pydantic_core import ErrorDetails
@@ -200,8 +200,19 @@ def _relative(text: str) -> str:
     return text
 
 
+def _often(value: object) -> object:
+    """Convert a duration to seconds, and leave the words."""
+    try:
+        return value if value in ("turn", "phase", "off") else _duration(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"must be turn, phase, off or a duration such as 30s, is {show_value(value)}") from None
+
+
 Duration = Annotated[float, BeforeValidator(_duration)]
 """Seconds; written as a number or with a unit: `90`, `"90s"`, `"15m"`, `"1h"`, `"1d"`."""
+Progress = Annotated[Literal["turn", "phase", "off"] | float, BeforeValidator(_often)]
+"""How often unfinished work goes to the hub: each turn, at phase ends and at most so often (seconds), at phase ends,
+or at an attempt's end only."""
 Slug = Annotated[str, AfterValidator(slug)]
 """A short name that fits in a git ref, a path and a message's id."""
 RelativePath = Annotated[str, AfterValidator(_relative)]
