@@ -3,7 +3,7 @@ From an event of the journal to the message it stands for. It is built from the 
 again as it was.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -71,8 +71,14 @@ def _prior(course: PlanIndex, state: RunState, need: TaskNeed) -> Prior:
     )
 
 
-def send_message(course: PlanIndex, state: RunState, sent: Outstanding, *, now: float, resent: bool) -> None:
-    """Send a message that is owed an answer to the queue of those who answer it. Raises BrokerAway."""
+def send_message(
+    course: PlanIndex, state: RunState, sent: Outstanding, *, now: float, resent: bool, done: Sequence[str] = ()
+) -> None:
+    """
+    Send a message that is owed an answer to the queue of those who answer it.
+
+    `done` are the refs that a landing removes besides. Raises BrokerAway.
+    """
     match sent.kind:
         case "order":
             message = order(course, state, state.tasks[sent.task], sent, now=now, resent=resent)
@@ -87,7 +93,8 @@ def send_message(course: PlanIndex, state: RunState, sent: Outstanding, *, now: 
         case "wave_review":
             send(review, wave_review_request(course, state, sent, now=now), message_id=sent.message_id)
         case "landing":
-            send(land, land_request(course, state, sent, now=now), message_id=sent.message_id)
+            landing = land_request(course, state, sent, now=now, done=done)
+            send(land, landing, message_id=sent.message_id)
 
 
 _MAY_LIE_S = 3600.0
@@ -291,7 +298,9 @@ def _siblings(course: PlanIndex, state: RunState, task: TaskState | None) -> Ite
         yield Sibling(task=other.id, title=course.tasks[other.id].title, files=files[:_MOST_FILES])
 
 
-def land_request(course: PlanIndex, state: RunState, sent: Outstanding, *, now: float) -> LandRequest:
+def land_request(
+    course: PlanIndex, state: RunState, sent: Outstanding, *, now: float, done: Sequence[str] = ()
+) -> LandRequest:
     landing = state.train.landing
     if landing is None:
         raise ValueError(f"{sent.message_id} is to be sent, and no landing is under way")
@@ -305,6 +314,7 @@ def land_request(course: PlanIndex, state: RunState, sent: Outstanding, *, now: 
         tree=intent.tree,
         certificates=intent.certificates,
         approvals=intent.approvals,
+        done=tuple(done),
     )
 
 

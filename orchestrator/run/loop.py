@@ -44,6 +44,7 @@ from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.store import Journal, Recorded
 from forgepool.orchestrator.run import recovery
 from forgepool.orchestrator.run.dispatch import send_message
+from forgepool.orchestrator.run.hub import find_done_refs
 from forgepool.orchestrator.run.transport import QUEUE, LeaseWatch, Link
 from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import RunState
@@ -401,7 +402,8 @@ class Loop:
         """Sends a message that is owed an answer; until that has worked it counts as unsent."""
         self.watch.unsent.add(sent.message_id)
         self.keep()
-        send_message(self.course, self.state, sent, now=self.clock(), resent=resent)
+        done = find_done_refs(self.course, self.state, self.mirror, self.folder) if sent.kind == "landing" else ()
+        send_message(self.course, self.state, sent, now=self.clock(), resent=resent, done=done)
         self.watch.note_sent(sent.message_id)
 
     def _stopped(self) -> Ending | None:
