@@ -2,7 +2,6 @@
 
 import difflib
 import json
-import math
 import re
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal, NamedTuple, get_args
@@ -10,7 +9,7 @@ from typing import Annotated, Literal, NamedTuple, get_args
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ValidationError
 from pydantic_core import ErrorDetails
 
-from forgepool.worktrees.errors import UserError
+from forgepool.worktrees.errors import UserError, cut_long_words
 
 Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
 Where = tuple[str | int, ...]
@@ -88,6 +87,8 @@ def _sentence(data: Plain, model: type[BaseModel], error: ErrorDetails) -> str:
         return f"{_place(data, where[:-1])} has an unknown key '{where[-1]}'; " + _known(model, error["loc"])
     if kind == "missing":
         return f"{place} lacks the key '{error['loc'][-1]}'"
+    if kind == "int_type" and isinstance(written, str) and written.isdecimal():
+        return f"{place} is too much: {show_value(written)}"
     if kind in _WANTED:
         quotes = "; put it in quotes" if kind == "string_type" and isinstance(written, bool | int | float) else ""
         return f"{place} must be {_WANTED[kind]}, is {show_value(written)}{quotes}"
@@ -159,12 +160,15 @@ def _models_in(annotation: object) -> set[type[BaseModel]]:
 
 
 def _one_line(text: str) -> str:
-    """Replace line ends and control characters, which a quoted value may hold."""
+    """Replace line ends and control characters, which a quoted value may hold, and cut long values."""
+    text = cut_long_words(text)
     return text if text.isprintable() else "".join(each if each.isprintable() else "?" for each in text)
 
 
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([smhd]?)")
 _UNIT_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_MOST_S = 10_000 * 86400.0
+"""No wait is longer, and the system's own clocks can count it."""
 _SLUG_RULE = "letters, digits, '_', '-' or single '.' within, at most 100, and not end in '.lock'"
 _SLUG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 
@@ -177,7 +181,9 @@ def _duration(value: object) -> object:
         seconds = float(match[1]) * _UNIT_S[match[2]]
     else:
         raise ValueError(f"must be a duration such as 90, 90s, 15m or 1h, is {show_value(value)}")
-    if not 0 < seconds < math.inf:
+    if seconds > _MOST_S:
+        raise ValueError(f"is too much: {show_value(value)}; at most {_MOST_S / _UNIT_S['d']:.0f}d")
+    if not seconds > 0:
         raise ValueError(f"must be more than 0 seconds, is {show_value(value)}")
     return seconds
 

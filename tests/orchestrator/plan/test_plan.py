@@ -300,6 +300,13 @@ def test_a_mistake_in_a_task_is_told_with_its_line(tasks: str, sentence: str) ->
         ("checks: nothing", "3: 'checks' must be a list or a mapping or none, is 'nothing'"),
         ("checks: []", "3: 'checks' is empty; name at least one command that must pass"),
         ("budget: 5", "3: 'budget' must be a mapping of keys to values, is 5"),
+        ("defaults: {duration_s: 999999d}", "3: 'duration_s' of 'defaults' is too much: '999999d'; at most 10000d"),
+        (f"defaults: {{attempts: {'9' * 400}}}", "3: 'attempts' of 'defaults' is too much: '999"),
+        (
+            f"progress: {'9' * 400}",
+            f"3: 'progress' must be turn, phase, off or a duration such as 30s, is '{'9' * 60}'",
+        ),
+        (f"{'k' * 400}: 1", f"3: the file has an unknown key '{'k' * 99}...{'k' * 38}';"),
         ("progress: often", "3: 'progress' must be turn, phase, off or a duration such as 30s, is 'often'"),
         ("progress: [30s]", "3: 'progress' must be turn, phase, off or a duration such as 30s, is a list"),
         ("progress: 0", "3: 'progress' must be turn, phase, off or a duration such as 30s, is 0"),

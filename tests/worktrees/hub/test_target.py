@@ -85,9 +85,13 @@ def test_a_ref_that_may_not_be_removed_keeps_no_target_from_moving(hub: Hub, mir
     assert move_and_remove(mirror, made, tip, {DONE: tip, CANDIDATE: tip}) == Moved(made.commit)
     assert set(mirror.hub_refs("refs/forgepool/*")) == {MARKER, DONE, CANDIDATE}, "one has moved: all stay"
     again = landing(hub, mirror, "second")
-    git(hub.path, "config", "receive.denyDeletes", "true")
     git(hub.path, "update-ref", "-d", MARKER)
+    hook = hub.path / "hooks/update"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\ncase $3 in 000*) exit 1;; esac\n")
+    hook.chmod(0o755)
     assert move_and_remove(mirror, again, made.commit, {DONE: tip}) == Moved(again.commit)
+    assert DONE in mirror.hub_refs("refs/forgepool/*")
 
 
 def test_moving_again_after_a_lost_answer_is_moved(hub: Hub, mirror: Mirror) -> None:
