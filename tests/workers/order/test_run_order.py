@@ -9,6 +9,7 @@ from repositories import git
 
 from forgepool.workers.order.run_order import carry_out
 from forgepool.workers.schema.orders import CommandAgent, WorkOrder, WorkResult
+from forgepool.worktrees.git.objects import close_readers
 
 
 class Host(AnyHost):
@@ -105,6 +106,25 @@ def test_a_result_that_an_older_version_left_is_found(host: Host, tmp_path: Path
     git(host.hub, "update-ref", "refs/forgepool/r/results/t/1", git(host.hub, "hash-object", "-w", str(blob)))
     again = host.carry_out("echo 3 > a", resent=True, token="later")
     assert (again.commit, again.token) == (first.commit, "later")
+
+
+@pytest.mark.parametrize("damage", ["all are empty", "a tree is gone"])
+def test_a_mirror_that_lost_objects_is_made_anew_and_costs_at_most_one_try(host: Host, damage: str) -> None:
+    """As after a loss of power."""
+    assert host.carry_out("echo 2 > a").outcome == "candidate"
+    (mirror,) = (host.settings.cache / "mirrors").glob("*.git")
+    tree = git(host.hub, "rev-parse", "main^{tree}")
+    before = mirror.stat().st_ino
+    for file in [one for one in (mirror / "objects").glob("*/*") if one.is_file()]:
+        if damage == "all are empty":
+            file.unlink()
+            file.touch()
+        elif file.parent.name + file.name == tree:
+            file.unlink()
+    close_readers()
+    tries = [host.carry_out("echo 3 > a", task="u", order_id="r.u.1") for _ in range(2)]
+    assert (tries[-1].outcome, tries[-1].paths) == ("candidate", ("a",)), tries[-1].detail
+    assert mirror.stat().st_ino != before
 
 
 def test_equal_work_on_another_host_is_an_equal_commit(tmp_path: Path, host: Host) -> None:
