@@ -282,7 +282,9 @@ def _sentence_and_status(failure: Exception) -> tuple[str, int]:
         return _of_this_machine(failure), 3
     if isinstance(failure, BrokerAway):
         return str(failure), 3
-    return f"an unexpected error occurred; {_kept_traceback()}", 3
+    said = " ".join(str(failure).split())[:200]
+    cause = f"{type(failure).__name__}: {said}" if said else type(failure).__name__
+    return f"an unexpected error occurred ({cause}); {_kept_traceback()}", 3
 
 
 def _kept_traceback() -> str:

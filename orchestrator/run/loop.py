@@ -56,6 +56,7 @@ from forgepool.orchestrator.run.fleet import (
     find_well,
     list_order_hosts,
 )
+from forgepool.orchestrator.run.hub import find_done_refs
 from forgepool.orchestrator.run.transport import LeaseWatch, Link
 from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import RunState
@@ -435,7 +436,8 @@ class Loop:
         host = self._host_for(sent, resent=resent)
         if host is not None:
             queue = queue_of_host(QUEUE[sent.kind], host) if host else QUEUE[sent.kind]
-            send_message(self.course, self.state, sent, now=self.clock(), resent=resent, queue=queue)
+            done = find_done_refs(self.course, self.state, self.mirror, self.folder) if sent.kind == "landing" else ()
+            send_message(self.course, self.state, sent, now=self.clock(), resent=resent, queue=queue, done=done)
             self.watch.note_sent(sent.message_id, host)
 
     def _host_for(self, sent: Outstanding, *, resent: bool) -> str | None:

@@ -41,7 +41,9 @@ def move_refs(hub: Path, mirror: Git, updates: Sequence[RefUpdate]) -> bool:
         place = next(folder for folder in (hub / ".git", hub, None) if folder is None or (folder / "refs").is_dir())
         if place is not None and _is_plain(place, updates) and _brought(Git(git_dir=place), mirror, updates):
             lines = os.fsencode("".join(map(_line, updates)))
-            Git(git_dir=place).run("update-ref", "--no-deref", "-m", "push", "--stdin", stdin=lines)
+            Git(git_dir=place).run(
+                "-c", "core.fsync=reference", "update-ref", "--no-deref", "-m", "push", "--stdin", stdin=lines
+            )
             return True
     return False
 
@@ -124,6 +126,9 @@ def _bring(name: str, source: Path, target: Path) -> bool:
     try:
         with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444), "wb") as file:
             file.write(content)
+            file.flush()
+            # The ref that follows is on the disk as well: what was pushed survives a loss of power.
+            os.fsync(file.fileno())
         # One that is there already is replaced: a cleaning of the hub might hold it for old.
         aside.replace(target)
     finally:

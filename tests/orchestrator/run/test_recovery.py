@@ -145,6 +145,9 @@ def test_what_a_lost_attempt_used_is_read_in_the_hub(mirror: Mirror) -> None:
     found = find_seen_use(of, state, mirror, state.tasks["a"])
     assert found and (found.used.input_tokens, found.used.turns) == (35, 2)
     assert (found.carried.tokens, found.largest_turn.input_tokens) == (0, 30)
+    assert found.unseen == 31, "in half a minute, at a second a turn"
+    seldom = replace_progress(of, "phase")
+    assert (kept := find_seen_use(seldom, state, mirror, state.tasks["a"])) and kept.unseen is None
 
 
 def test_what_was_carried_over_is_told_from_what_was_used_since() -> None:
@@ -152,6 +155,10 @@ def test_what_was_carried_over_is_told_from_what_was_used_since() -> None:
     goes_on = Resumed(at=2.0, order_id="r-1.a.2", lost=Spent(input_tokens=7))
     found = sum_seen_use([begins, said(30), goes_on, said(5)], attempt=2)
     assert (found.used.input_tokens, found.carried.input_tokens) == (42, 37)
+
+
+def replace_progress(of: PlanIndex, progress: str) -> PlanIndex:
+    return PlanIndex(of.plan.model_copy(update={"progress": progress}), lambda task: None)
 
 
 def said(tokens: int) -> TurnSaid:

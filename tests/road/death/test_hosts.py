@@ -144,7 +144,7 @@ def test_a_killed_orchestrator_finds_its_orders_live_or_finished(
 
 
 def _published(hub: Repository, run: str, task: str) -> bool:
-    return bool(hub.refs(f"refs/forgepool/{run}/results/{task}"))
+    return bool(hub.refs(f"refs/forgepool/{run}/orders/{task}"))
 
 
 SCRIPT = """

@@ -9,6 +9,7 @@ from repositories import git
 
 from forgepool.workers.order.run_order import carry_out
 from forgepool.workers.schema.orders import CommandAgent, WorkOrder, WorkResult
+from forgepool.worktrees.git.objects import close_readers
 
 
 class Host(AnyHost):
@@ -29,7 +30,8 @@ def host(tmp_path: Path) -> Host:
 def test_what_the_agent_leaves_is_the_candidate_and_the_hub_keeps_it(host: Host) -> None:
     done = host.carry_out("echo 2 > a && echo new > c && rm b")
     assert (done.outcome, done.paths, done.token, done.host) == ("candidate", ("a", "b", "c"), "tok", "here")
-    assert git(host.hub, "rev-parse", "refs/forgepool/r/orders/t/1") == done.commit
+    assert git(host.hub, "rev-parse", "refs/forgepool/r/orders/t/1^{commit}") == done.commit
+    assert host.hub_refs().split() == ["refs/forgepool/r/orders/t/1", "refs/heads/main"], "one ref has the result, too"
     assert git(host.hub, "rev-parse", f"{done.commit}^") == host.base
     message = git(host.hub, "log", "-1", "--format=%B", done.commit or "")
     assert message.startswith("Change a\n") and "Forgepool-Task: t" in message
@@ -93,11 +95,42 @@ def test_an_order_sent_again_is_not_done_again(host: Host, tmp_path: Path) -> No
     assert (tmp_path / "count").read_text() == "x\n"
 
 
+def test_a_result_that_an_older_version_left_is_found(host: Host, tmp_path: Path) -> None:
+    """It kept the candidate's commit and the result apart."""
+    first = host.carry_out("echo 2 > a")
+    blob = tmp_path / "result.json"
+    blob.write_text(first.encode())
+    git(host.hub, "update-ref", "refs/forgepool/r/orders/t/1", first.commit or "")
+    lost = host.carry_out("echo 3 > a", resent=True)
+    assert (lost.outcome, lost.detail[-26:]) == ("infrastructure", "is taken, without a result"), lost
+    git(host.hub, "update-ref", "refs/forgepool/r/results/t/1", git(host.hub, "hash-object", "-w", str(blob)))
+    again = host.carry_out("echo 3 > a", resent=True, token="later")
+    assert (again.commit, again.token) == (first.commit, "later")
+
+
+@pytest.mark.parametrize("damage", ["all are empty", "a tree is gone"])
+def test_a_mirror_that_lost_objects_is_made_anew_and_costs_at_most_one_try(host: Host, damage: str) -> None:
+    """As after a loss of power."""
+    assert host.carry_out("echo 2 > a").outcome == "candidate"
+    (mirror,) = (host.settings.cache / "mirrors").glob("*.git")
+    tree = git(host.hub, "rev-parse", "main^{tree}")
+    before = mirror.stat().st_ino
+    for file in [one for one in (mirror / "objects").glob("*/*") if one.is_file()]:
+        if damage == "all are empty":
+            file.unlink()
+            file.touch()
+        elif file.parent.name + file.name == tree:
+            file.unlink()
+    close_readers()
+    tries = [host.carry_out("echo 3 > a", task="u", order_id="r.u.1") for _ in range(2)]
+    assert (tries[-1].outcome, tries[-1].paths) == ("candidate", ("a",)), tries[-1].detail
+    assert mirror.stat().st_ino != before
+
+
 def test_equal_work_on_another_host_is_an_equal_commit(tmp_path: Path, host: Host) -> None:
     """The hub has lost the first one."""
     first = host.carry_out("echo 2 > a")
-    for ref in ("orders", "results"):
-        git(host.hub, "update-ref", "-d", f"refs/forgepool/r/{ref}/t/1")
+    git(host.hub, "update-ref", "-d", "refs/forgepool/r/orders/t/1")
     elsewhere = host.settings.model_copy(update={"cache": tmp_path / "other", "host": "there"})
     second = carry_out(host.order("echo 2 > a"), elsewhere, stop=lambda: False)
     assert (second.commit, second.host) == (first.commit, "there")

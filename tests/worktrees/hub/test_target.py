@@ -52,6 +52,48 @@ def test_the_target_and_its_marker_move_together(hub: Hub, mirror: Mirror) -> No
     assert mirror.hub_refs("refs/heads/main", MARKER) == {"refs/heads/main": made.commit, MARKER: made.commit}
 
 
+DONE, CANDIDATE = "refs/forgepool/r1/landed/before", "refs/forgepool/r1/orders/before/1"
+
+
+def point(hub: Hub, refs: dict[str, CommitId]) -> None:
+    for ref, at in refs.items():
+        git(hub.path, "update-ref", ref, at)
+
+
+def move_and_remove(mirror: Mirror, made: Composed, tip: CommitId, obsolete: dict[str, CommitId]) -> object:
+    return move_target(
+        mirror,
+        target="main",
+        commit=made.commit,
+        expected_tip=tip,
+        certified_tree=made.tree,
+        markers={MARKER: made.commit},
+        obsolete=obsolete,
+    )
+
+
+def test_refs_of_landed_work_go_with_the_push_that_moves_the_target(hub: Hub, mirror: Mirror) -> None:
+    tip, made = hub.tip(), landing(hub, mirror)
+    point(hub, {DONE: tip, CANDIDATE: tip})
+    assert move_and_remove(mirror, made, tip, {DONE: tip, CANDIDATE: tip}) == Moved(made.commit)
+    assert mirror.hub_refs("refs/forgepool/*") == {MARKER: made.commit}
+
+
+def test_a_ref_that_may_not_be_removed_keeps_no_target_from_moving(hub: Hub, mirror: Mirror) -> None:
+    tip, made = hub.tip(), landing(hub, mirror)
+    point(hub, {DONE: tip, CANDIDATE: hub.tip("topic")})
+    assert move_and_remove(mirror, made, tip, {DONE: tip, CANDIDATE: tip}) == Moved(made.commit)
+    assert set(mirror.hub_refs("refs/forgepool/*")) == {MARKER, DONE, CANDIDATE}, "one has moved: all stay"
+    again = landing(hub, mirror, "second")
+    git(hub.path, "update-ref", "-d", MARKER)
+    hook = hub.path / "hooks/update"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\ncase $3 in 000*) exit 1;; esac\n")
+    hook.chmod(0o755)
+    assert move_and_remove(mirror, again, made.commit, {DONE: tip}) == Moved(again.commit)
+    assert DONE in mirror.hub_refs("refs/forgepool/*")
+
+
 def test_moving_again_after_a_lost_answer_is_moved(hub: Hub, mirror: Mirror) -> None:
     tip = hub.tip()
     made = landing(hub, mirror)

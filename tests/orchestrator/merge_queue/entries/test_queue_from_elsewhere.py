@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import subprocess
 import time
 import zlib
 from collections.abc import Iterator
@@ -198,6 +199,44 @@ def test_a_push_without_a_name_is_removed_and_told_so_that_others_can_submit(pla
     assert len(place.events(EntrySubmitted)) == 1
 
 
+def test_a_push_without_a_name_that_cannot_be_removed_is_told_once(place: Place) -> None:
+    place.hub.set({"refs/forgepool/for/main": place.hub.tip})
+    hook = place.hub.path / "hooks" / "update"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\ncase $3 in 000*) exit 1;; esac\n")
+    hook.chmod(0o755)
+    for _ in range(4):
+        place.turn()
+    (refused,) = place.events(EntryRefused)
+    assert isinstance(refused, EntryRefused) and refused.name == "unnamed"
+    assert refused.why.endswith("remove it in the hub: git update-ref -d refs/forgepool/for/main")
+
+
+def test_a_commit_that_could_never_be_merged_is_returned_to_its_submitter(place: Place) -> None:
+    """Git would refuse it at every try, as if the host were at fault."""
+    hub, tree = place.hub, place.hub.git("rev-parse", f"{place.hub.tip}^{{tree}}")
+    blob = bytes.fromhex(hub.git("hash-object", "-w", "--stdin", text="x"))
+    make = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org", "commit-tree")
+    submitted = {"orphan": hub.git(*make, "-m", "orphan", tree)}
+    for number, name in enumerate((b"a/b", b".git", b"..", b"fine")):
+        found = subprocess.run(
+            ["git", "--git-dir", hub.path, "hash-object", "-t", "tree", "-w", "--stdin", "--literally"],
+            input=b"100644 " + name + b"\0" + blob,
+            capture_output=True,
+            check=True,
+        )
+        odd = found.stdout.decode().strip()
+        submitted[f"odd-{number}"] = hub.git(*make, "-m", "odd", "-p", hub.tip, odd)
+    hub.set({submission_ref("main", name): at for name, at in submitted.items()})
+    place.turn()
+    why = {one.name: one.why for one in place.events(EntryRefused) if isinstance(one, EntryRefused)}
+    assert why.pop("orphan").startswith("it has no commit in common with main")
+    for number, name in enumerate(("a/b", ".git", "..")):
+        assert why.pop(f"odd-{number}") == f"its tree has the name '{name}', which no checkout can have"
+    assert not why
+    assert [one.task for one in place.events(EntrySubmitted) if isinstance(one, EntrySubmitted)] == ["odd-3"]
+
+
 def test_a_symbolic_ref_among_the_submissions_is_left_alone(place: Place) -> None:
     """Deleting it with a push would delete the branch it points to."""
     tip, link = place.hub.tip, submission_ref("main", "link")
@@ -209,6 +248,9 @@ def test_a_symbolic_ref_among_the_submissions_is_left_alone(place: Place) -> Non
     place.hub.git("symbolic-ref", link := "refs/forgepool/for/main", "refs/heads/main")
     place.turn()
     assert place.hub.tip == tip and place.hub.git("symbolic-ref", link) == "refs/heads/main"
+    told = [(one.name, one.why) for one in place.events(EntryRefused) if isinstance(one, EntryRefused)]
+    assert [name for name, _ in told] == ["link", "unnamed"], "each once"
+    assert told[0][1].endswith("git symbolic-ref -d refs/forgepool/for/main/link")
     assert [one.task for one in place.events(EntrySubmitted) if isinstance(one, EntrySubmitted)] == ["feature--base"]
 
 
