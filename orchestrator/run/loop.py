@@ -40,6 +40,7 @@ from forgepool.orchestrator.journal.events import (
     WaveSent,
     WorkersMissing,
 )
+from forgepool.orchestrator.journal.hub_copy import HubCopy
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.store import Journal, Recorded
 from forgepool.orchestrator.run import recovery
@@ -105,6 +106,8 @@ class Loop:
     """How long a turn waits for an answer."""
     clock: Callable[[], float] = time.time
     """Unix seconds; what is waited for after trouble is told by it."""
+    copy: HubCopy | None = None
+    """The journal's copy in the hub; None for a queue, which has none."""
     _unkept: list[Event] = field(default_factory=list)
     """Events that the state has and the journal has not yet: nothing may be told of them."""
     _at: float = 0.0
@@ -168,6 +171,8 @@ class Loop:
         crash_points.crash_here(*(f"{event.kind}.unjournaled" for event in events))
         recorded = self.journal.append(events, at=self._at)
         self._unkept = []
+        if self.copy is not None:
+            self.copy.note(events)
         self.listener(self.state, recorded)
         crash_points.crash_here(*(f"{event.kind}.journaled" for event in events))
 
@@ -195,6 +200,8 @@ class Loop:
     def _turn(self) -> None:
         self._mend()
         try:
+            if self.copy is not None:
+                self.copy.push_due()
             self._receive()
             self.away = False
             self._look_after_leases()
@@ -401,6 +408,8 @@ class Loop:
         """Sends a message that is owed an answer; until that has worked it counts as unsent."""
         self.watch.unsent.add(sent.message_id)
         self.keep()
+        if self.copy is not None:
+            self.copy.push_owed()
         send_message(self.course, self.state, sent, now=self.clock(), resent=resent)
         self.watch.note_sent(sent.message_id)
 
