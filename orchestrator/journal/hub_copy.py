@@ -67,6 +67,8 @@ class Claim(Message):
 
     holder: str
     """Names the run's folder on the holder's machine."""
+    process: str
+    """Names the orchestrator's process, so that no two of them make the same commit."""
     host: str
     number: int = 1
     """How often the run has changed hands, counted from 1."""
@@ -292,7 +294,12 @@ def open_copy(mirror: Mirror, folder: Path, run: str, settings: Settings, *, beg
         write_held(folder, mine)
     if (seen is None and mine.copied) or (seen is not None and seen.claim.holder != mine.holder):
         raise describe_loss(mirror, run, seen)
-    host, lease_s = settings.host, LEASES * settings.lease_ttl_s
-    claim = seen.claim if seen is not None else Claim(holder=mine.holder, host=host, lease_s=lease_s)
-    claim = claim.model_copy(update={"host": host, "lease_s": lease_s})
+    claim = Claim(
+        holder=mine.holder,
+        process=uuid.uuid4().hex,
+        host=settings.host,
+        number=1 if seen is None else seen.claim.number,
+        lease_s=LEASES * settings.lease_ttl_s,
+        upto=0 if seen is None else seen.claim.upto,
+    )
     return HubCopy(mirror=mirror, run=run, folder=folder, claim=claim, head=None if seen is None else seen.at)

@@ -159,9 +159,8 @@ def _take(settings: Settings, mirror: Mirror, run: str, seen: Seen, kept: KeptRu
     try:
         held = _write(draft, read_copy(mirror, run, seen.at), mirror)
         fetch_assets(draft / "assets", mirror, run)
-        claim = seen.claim.model_copy(
-            update={"holder": held.holder, "host": settings.host, "number": seen.claim.number + 1}
-        )
+        mine = {"holder": held.holder, "process": uuid.uuid4().hex, "host": settings.host}
+        claim = seen.claim.model_copy(update={**mine, "number": seen.claim.number + 1})
         copy = HubCopy(mirror=mirror, run=run, folder=draft, claim=claim, head=seen.at)
         copy.push(held=False)
         folder = runs_folder(settings) / run
