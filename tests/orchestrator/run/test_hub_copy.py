@@ -3,12 +3,15 @@
 from pathlib import Path
 
 import pytest
-from plans import answered, check_sent, intended, sent
+from plans import answered, begun, check_sent, course, intended, queued, sent, task, verdict
 
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.events import Event, RunPaused
 from forgepool.orchestrator.journal.hub_copy import HubCopy, LeaseLost, look, open_copy, read_copy
 from forgepool.orchestrator.journal.store import Journal, JournalUnreadable, read, read_rows
+from forgepool.orchestrator.run.loop import Loop, Wishes
+from forgepool.orchestrator.run.transport import Link
+from forgepool.workers.queue.broker import LANDINGS, Redis, count_waiting, use_broker
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.workspace.refs import journal_ref
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed
@@ -102,6 +105,37 @@ def test_whoever_moved_the_ref_last_holds_the_run(hub: Git, tmp_path: Path) -> N
     _copy(hub, one, begun=True).push()
     with pytest.raises(LeaseLost, match="taken over by one"):
         copy.push()
+
+
+def test_no_landing_is_sent_by_one_whose_run_was_taken_over(
+    hub: Git, tmp_path: Path, redis: Redis, redis_url: str
+) -> None:
+    """It finds out with its intent, however long its lease lasts."""
+    here, of = tmp_path / "here", course(task("a"))
+    copy = _copy(hub, here)
+    copy.push()
+    loop = Loop(
+        course=of,
+        state=begun(
+            of, sent("a"), answered("a"), queued("a"), check_sent("a"), e.CheckAnswered(task="a", result=verdict("a"))
+        ),
+        journal=Journal(here),
+        folder=here,
+        mirror=copy.mirror,
+        link=Link(redis, RUN, 60.0),
+        parts=None,
+        wishes=Wishes(),
+        listener=lambda state, recorded: None,
+        copy=copy,
+    )
+    use_broker(redis_url)
+    open_copy(copy.mirror, here, RUN, Settings(host="taker"), begun=True).push()
+    loop.record([intended("a")])
+    (landing,) = loop.state.outstanding().values()
+    with pytest.raises(LeaseLost, match="taken over by taker"):
+        loop._send(landing, resent=False)
+    assert count_waiting(redis, LANDINGS) == 0
+    loop.journal.close()
 
 
 def test_a_copy_that_is_gone_from_the_hub_is_not_made_anew(hub: Git, tmp_path: Path) -> None:
