@@ -36,6 +36,8 @@ class RunResumed(Message):
     sandbox: Level | None = None
     gate: str | None = None
     """The queue, as in `RunStarted`; None where it is unchanged."""
+    hub: str | None = None
+    """The hub as it is reached from now on, from another machine; None where it is unchanged."""
 
 
 class RunPaused(Message):

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from forgepool.orchestrator.journal.events import EVENT, Event
 from forgepool.worktrees.errors import InfrastructureError, UserError
@@ -30,6 +30,17 @@ class JournalBusy(UserError):
 
 class JournalUnreadable(InfrastructureError):
     """The journal is not one, or of a later version. One sentence."""
+
+
+class Row(NamedTuple):
+    """An event as it is stored."""
+
+    number: int
+    at: float
+    """Unix seconds."""
+    version: int
+    body: str
+    """JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +90,12 @@ class Journal:
             raise
         return recorded
 
+    def adopt(self, rows: Sequence["Row"]) -> None:
+        """Keep events as another machine's journal has them; this one is empty."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        self._connection.executemany("INSERT INTO events (number, at, version, body) VALUES (?, ?, ?, ?)", rows)
+        self._connection.execute("COMMIT")
+
     def close(self) -> None:
         self._connection.close()
         self._lock.close()
@@ -92,21 +109,26 @@ def read(folder: Path, *, after: int = 0) -> Iterator[Recorded]:
         JournalUnreadable: there is none, or it is of a later version.
     """
     path = folder / "journal.db"
-    if not path.is_file():
-        raise JournalUnreadable(f"{folder} holds no journal; `forgepool runs` lists the runs there are")
-    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     try:
-        rows = connection.execute(
-            "SELECT number, at, version, body FROM events WHERE number > ? ORDER BY number", (after,)
-        )
-        for number, at, version, body in rows:
-            if version > VERSION:
+        for row in read_rows(folder, after=after):
+            if row.version > VERSION:
                 raise JournalUnreadable(f"{path} was written by a later Forgepool; use that one to read it")
-            yield Recorded(number, at, EVENT.validate_json(body))
+            yield Recorded(row.number, row.at, EVENT.validate_json(row.body))
     except (sqlite3.DatabaseError, ValueError) as problem:
         said = str(problem).strip().splitlines()
         first = ", ".join(line.strip() for line in said[1:3]) if len(said) > 1 else str(problem)
         raise JournalUnreadable(f"{path} cannot be read as a journal: {first}") from problem
+
+
+def read_rows(folder: Path, *, after: int = 0) -> Iterator[Row]:
+    """The same events as they are stored, of any version. Raises JournalUnreadable where there are none."""
+    path = folder / "journal.db"
+    if not path.is_file():
+        raise JournalUnreadable(f"{folder} holds no journal; `forgepool runs` lists the runs there are")
+    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    try:
+        words = "SELECT number, at, version, body FROM events WHERE number > ? ORDER BY number"
+        yield from map(Row._make, connection.execute(words, (after,)))
     finally:
         connection.close()
 

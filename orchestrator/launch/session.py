@@ -6,7 +6,7 @@ Everything that can be refused is refused before anything is started (`prerequis
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +16,8 @@ from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.queue.delegation import why_not_through
 from forgepool.orchestrator.decisions.requests import grant_request, overtaken
 from forgepool.orchestrator.journal import inbox
-from forgepool.orchestrator.journal.events import Event, RunResumed, RunStarted
+from forgepool.orchestrator.journal.events import Event, RunPaused, RunResumed, RunStarted
+from forgepool.orchestrator.journal.hub_copy import HubCopy, LeaseLost, give_back, open_copy
 from forgepool.orchestrator.journal.store import Journal, Recorded
 from forgepool.orchestrator.launch import embedded
 from forgepool.orchestrator.launch.embedded import Embedded
@@ -197,7 +198,8 @@ def resume_run(
     carry_assets(kept.plan, None, hub, kept.folder, kept.options.run)
     own_train = own_train or kept.options.own_train
     gate = _gate_again(kept, hub, own_train=own_train)
-    beginning = RunResumed(tip=tip, sandbox=check_sandbox(left, settings), gate=gate)
+    moved = hub.facts.url if hub.facts.url != kept.state().hub else None
+    beginning = RunResumed(tip=tip, sandbox=check_sandbox(left, settings), gate=gate, hub=moved)
     if not gate and (unseen := unreviewable(left, settings)) is not None:
         warn(unseen)
     if workers is not None:
@@ -248,6 +250,8 @@ def _go(
         state, earlier = kept.replay()
         # First of all: a run whose journal is empty could not be resumed.
         begin(state, journal, *beginning, listener=listener)
+        copy = open_copy(mirror, kept.folder, state.run, settings, begun=bool(earlier))
+        copy.push()
         # A queue that serves the target has its own reviewers.
         asked = bool(kept.course.reviewed) or kept.course.integration_review != "never"
         reviewed = (asked or wants_reviews(mirror, CommitId(state.tip))) and not state.gate
@@ -266,14 +270,26 @@ def _go(
                 parts=parts,
                 wishes=wishes,
                 listener=listener,
+                copy=copy,
             )
-            ending = loop.run(resumed=bool(earlier))
+            ending = _run(loop, resumed=bool(earlier))
         if ending == "ended":
-            _tidy(mirror, state, kept.folder)
+            _tidy(mirror, state, kept.folder, copy)
             inbox.discard(kept.folder)
+            return ending
+        with suppress(GitFailed):
+            copy.push(held=False)
         return ending
     finally:
         journal.close()
+
+
+def _run(loop: Loop, *, resumed: bool) -> Ending:
+    try:
+        return loop.run(resumed=resumed)
+    except LeaseLost as lost:
+        loop.record([RunPaused(why=lost.why)])
+        raise
 
 
 def begin(state: RunState, journal: Journal, *beginning: Event, listener: Listener) -> None:
@@ -302,14 +318,17 @@ def transport(
         parts.stop()
 
 
-def _tidy(mirror: Mirror, state: RunState, folder: Path) -> None:
+def _tidy(mirror: Mirror, state: RunState, folder: Path, copy: HubCopy) -> None:
     """
     Remove the run's refs from the hub, except the work of tasks that did not land, fetch its transcripts, and pack the
-    objects. An unreachable hub keeps them.
+    objects. An unreachable hub keeps them. Raises LeaseLost: they are another's.
     """
     until = time.monotonic() + 5
     while time.monotonic() < until:
         try:
+            if copy.claim.held:
+                copy.push(held=False)
+                give_back(folder)
             take_away(mirror, state)
             bring_home(mirror, state.run, folder)
             remove_refs(mirror, state, but_for=list_unlanded_tasks(state))

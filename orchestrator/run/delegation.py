@@ -321,6 +321,8 @@ class ThroughLoop(Loop):
             try:
                 for event in self.exchange.read(self.state, now):
                     self.record([event])
+                if self.copy is not None:
+                    self.copy.push_owed()
                 self.exchange.put(self.course, self.state)
             except (GitFailed, MissingCommit) as trouble:
                 log.warning("hub.away", run=self.state.run, why=str(trouble))

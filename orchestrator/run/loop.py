@@ -44,6 +44,7 @@ from forgepool.orchestrator.journal.events import (
     WaveSent,
     WorkersMissing,
 )
+from forgepool.orchestrator.journal.hub_copy import HubCopy
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.store import Journal, Recorded
 from forgepool.orchestrator.run import recovery
@@ -118,6 +119,8 @@ class Loop:
     """How long a turn waits for an answer."""
     clock: Callable[[], float] = time.time
     """Unix seconds; what is waited for after trouble is told by it."""
+    copy: HubCopy | None = None
+    """The journal's copy in the hub; None for a queue, which has none."""
     _unkept: list[Event] = field(default_factory=list)
     """Events that the state has and the journal has not yet: nothing may be told of them."""
     _at: float = 0.0
@@ -183,6 +186,8 @@ class Loop:
         crash_points.crash_here(*(f"{event.kind}.unjournaled" for event in events))
         recorded = self.journal.append(events, at=self._at)
         self._unkept = []
+        if self.copy is not None:
+            self.copy.note(events)
         self.listener(self.state, recorded)
         crash_points.crash_here(*(f"{event.kind}.journaled" for event in events))
 
@@ -210,6 +215,8 @@ class Loop:
     def _turn(self) -> None:
         self._mend()
         try:
+            if self.copy is not None:
+                self.copy.push_due()
             self._receive()
             self.away = False
             self._look_after_leases()
@@ -435,6 +442,8 @@ class Loop:
         self.keep()
         host = self._host_for(sent, resent=resent)
         if host is not None:
+            if self.copy is not None:
+                self.copy.push_owed()
             queue = queue_of_host(QUEUE[sent.kind], host) if host else QUEUE[sent.kind]
             done = find_done_refs(self.course, self.state, self.mirror, self.folder) if sent.kind == "landing" else ()
             send_message(self.course, self.state, sent, now=self.clock(), resent=resent, queue=queue, done=done)

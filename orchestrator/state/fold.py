@@ -91,6 +91,7 @@ def resume_run(state: RunState, event: e.RunResumed, at: float) -> None:
         settle_phases(state, at)
     state.tip, state.halted, state.finished = event.tip, "", False
     state.gate, state.gate_away = state.gate if event.gate is None else event.gate, ""
+    state.hub = state.hub if event.hub is None else event.hub
     state.halted_by_infrastructure = state.halted_by_review = False
     state.streaks.clear()
     state.hosts.clear()

@@ -90,6 +90,24 @@ def publish_assets(assets: Sequence[Asset], kept: Path, mirror: Mirror, run: str
     raise AssetsChanged(f"the plan's assets cannot be kept in the hub: {answer}")
 
 
+def fetch_assets(kept: Path, mirror: Mirror, run: str) -> None:
+    """
+    Bring the run's files back from the hub into a folder, each under its SHA-256.
+
+    Raises:
+        MissingCommit, GitFailed: the hub could not be reached.
+    """
+    ref = assets_ref(run)
+    at = mirror.hub_refs(ref).get(ref)
+    if at is None:
+        return
+    mirror.ensure(at, refs=(ref,))
+    kept.mkdir(parents=True, exist_ok=True)
+    for record in mirror.git.run("ls-tree", "-r", "-z", "--full-tree", at).fields:
+        data = read_blob(mirror.git, record.partition("\t")[0].split(" ")[2])
+        (kept / hashlib.sha256(data).hexdigest()).write_bytes(data)
+
+
 @contextmanager
 def lay_out(mirror: Mirror, run: str, assets: Assets | None) -> Iterator[Path | None]:
     """

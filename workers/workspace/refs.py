@@ -39,6 +39,11 @@ def result_ref(run: str, task: str, attempt: int) -> str:
     return f"refs/forgepool/{run}/results/{task}/{attempt}"
 
 
+def journal_ref(run: str) -> str:
+    """Return the ref of the last commit of a run's journal as its orchestrator has copied it."""
+    return f"refs/forgepool/{run}/journal"
+
+
 def marker_ref(run: str, task: str) -> str:
     return f"refs/forgepool/{run}/landed/{task}"
 

@@ -30,6 +30,7 @@ from forgepool.orchestrator.reports.status import standing
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun, open_hub, read_plan
 from forgepool.orchestrator.run.loop import Wishes
+from forgepool.orchestrator.run.takeover import find_run
 from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.sandbox.layers import Wanted
 from forgepool.workers.schema.logs import log_to_file
@@ -111,6 +112,12 @@ def resume(
     ] = None,
     budget_tokens: Annotated[int | None, typer.Option(min=1, help="The same in tokens.")] = None,
     own_train: OwnTrain = False,
+    repo: Annotated[
+        str | None, typer.Option(help="The repository of a run that another machine began; it is continued here.")
+    ] = None,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="Do not wait to see whether the other machine still holds the run.")
+    ] = False,
     plan: Annotated[
         Path | None, typer.Option("--plan", help="A corrected plan; unchanged tasks keep their outcome.")
     ] = None,
@@ -119,7 +126,7 @@ def resume(
     """Continue a run that was interrupted or halted, whose budget was used up, or whose plan is corrected."""
     settings = settings_with(broker, sandbox)
     seed = prepare_host(settings)
-    kept = run_folder.find(settings, run)
+    kept = find_run(settings, run, repo, take_over=take_over, tell=_warn)
     late = take_in_late(kept)
     if not as_json:
         tell_changes(kept, late)

@@ -1,0 +1,305 @@
+"""
+The copy of a run's journal in the hub. With it another machine continues the run when this one is gone. It is also the
+run's lease: whoever moved its ref last holds the run.
+
+The ref names the last of a chain of commits without files. Each message has the events since the one before, as lines
+of JSON. So a copy costs one object, two git processes and one push, and `git log` of the ref reads the journal.
+
+Why no clock can let two holders land: the ref moves by compare-and-swap, and a landing is sent only after its intent is
+in the copy. Whoever takes the run over moves the ref from some commit of the chain. If the intent is in it, the new
+holder asks the hub about that landing, as after any crash; the landing's own compare-and-swap lets only one succeed. If
+it is not, the former holder can no longer move the ref, and sends nothing. Waiting for a silent holder only spares the
+one that is alive.
+
+The copy may lag by a third of `lease_s`. Lost with the machine are only events that the hub's other refs tell again
+(results, landings), and those that are merely repeated: checks, unpaid orders, a failed attempt's count. All others are
+`UNDERIVABLE` and copied before anything follows from them, and so are orders and reviews that reserve from a budget.
+
+Whoever may push to the hub can forge the copy, and all who can read the hub can read it.
+"""
+
+import json
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from forgepool.orchestrator.journal import events as e
+from forgepool.orchestrator.journal.events import Event
+from forgepool.orchestrator.journal.store import JournalUnreadable, Row, read_rows
+from forgepool.workers.schema.orders import Message
+from forgepool.workers.schema.settings import Settings
+from forgepool.workers.workspace.refs import journal_ref
+from forgepool.worktrees.commits.candidate import write_commit
+from forgepool.worktrees.errors import InfrastructureError
+from forgepool.worktrees.git.git import CommitId, GitFailed, TreeId, without_password
+from forgepool.worktrees.git.objects import read_object
+from forgepool.worktrees.hub.mirror import Mirror, MissingCommit
+from forgepool.worktrees.hub.push import Pushed, PushRefused, RefUpdate, Stale
+
+UNDERIVABLE = (
+    *(e.LandingIntended, e.EntryGiven, e.EntryRecalled),
+    *(e.BudgetSet, e.PlanRevised, e.ProfileChosen, e.WaveApproved),
+    *(e.TaskApproved, e.TaskRejected, e.TaskReplied, e.TaskRetried, e.TaskCancelled),
+)
+"""Intents of landings, numbers given once, and the words of people."""
+LEASES = 10
+"""A run's lease lasts as long as this many of a worker's."""
+_RENEWALS = 3
+_AGAIN_S = 5.0
+_FILES = ("options.json", "plan.json", "plan-*.json")
+
+
+class LeaseLost(InfrastructureError):
+    """Another orchestrator has taken the run over. One sentence."""
+
+    def __init__(self, said: str, *, why: str) -> None:
+        super().__init__(said)
+        self.why = why
+        """The same in a few words."""
+
+
+class Claim(Message):
+    """The first line of each copy: who holds the run."""
+
+    holder: str
+    """Names the run's folder on the holder's machine."""
+    process: str
+    """Names the orchestrator's process, so that no two of them make the same commit."""
+    host: str
+    number: int = 1
+    """How often the run has changed hands, counted from 1."""
+    held: bool = True
+    """False where the holder has stopped, and anyone may continue at once."""
+    lease_s: float
+    """Seconds without a move of the ref after which another may take the run over."""
+    upto: int = 0
+    """The number of the last copied event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The copy's last commit, and its claim."""
+
+    at: CommitId
+    claim: Claim
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """The whole copy: the texts of the run's files by name, and its events."""
+
+    files: dict[str, str]
+    rows: list[Row]
+
+
+def look(mirror: Mirror, run: str) -> Seen | None:
+    """
+    Return the copy's last state; None where the hub has no copy.
+
+    Raises:
+        JournalUnreadable: the ref has something else.
+        GitFailed, MissingCommit: the hub could not be asked, or the ref moved meanwhile.
+    """
+    ref = journal_ref(run)
+    at = mirror.hub_refs(ref).get(ref)
+    if at is None:
+        return None
+    mirror.ensure(at, refs=(ref,))
+    return Seen(at, _parse(mirror, ref, at)[0])
+
+
+def read_copy(mirror: Mirror, run: str, at: CommitId) -> Copied:
+    """Read the chain that ends at the commit, which is here. Raises JournalUnreadable, GitFailed."""
+    files: dict[str, str] = {}
+    rows: list[Row] = []
+    for commit in mirror.git.text("rev-list", "--reverse", at, "--").split():
+        _, new_files, new_rows = _parse(mirror, journal_ref(run), CommitId(commit))
+        files |= new_files
+        rows += new_rows
+    if [row.number for row in rows] != list(range(1, len(rows) + 1)):
+        raise JournalUnreadable(f"{journal_ref(run)} in {without_password(mirror.hub)} lacks events of the run")
+    return Copied(files, rows)
+
+
+def _parse(mirror: Mirror, ref: str, at: CommitId) -> tuple[Claim, dict[str, str], list[Row]]:
+    _, content = read_object(mirror.git, at)
+    # The commit's headers, what it says for people, and the lines.
+    *_, text = content.decode(errors="replace").split("\n\n", 2)
+    claim, *lines = text.rstrip("\n").split("\n")
+    try:
+        values = [json.loads(line) for line in lines]
+        files = {str(value[0]): str(value[1]) for value in values if len(value) == 2}
+        return Claim.model_validate_json(claim), files, [Row(*value) for value in values if len(value) == 4]
+    except (ValueError, TypeError, ValidationError) as strange:
+        raise JournalUnreadable(
+            f"{ref} in {without_password(mirror.hub)} is no journal that this version can read; "
+            "continue with the version that wrote it, or run the plan again"
+        ) from strange
+
+
+class Held(Message):
+    """What the run's folder knows of its own lease."""
+
+    holder: str
+    copied: bool = False
+    """The hub has had a copy by this holder."""
+
+
+def read_held(folder: Path) -> Held | None:
+    """Return how this folder holds the run; None if it never did, or has given it back."""
+    try:
+        return Held.model_validate_json((folder / "lease.json").read_text())
+    except FileNotFoundError:
+        return None
+
+
+def write_held(folder: Path, held: Held) -> None:
+    draft = folder / ".lease.json"
+    draft.write_text(held.encode())
+    draft.replace(folder / "lease.json")
+
+
+def give_back(folder: Path) -> None:
+    """Forget that the folder holds the run: the holder itself removes the copy from the hub."""
+    (folder / "lease.json").unlink(missing_ok=True)
+
+
+def describe_loss(mirror: Mirror, run: str, seen: Seen | None) -> LeaseLost:
+    """Return the error for a machine whose run is held by another, or by nobody any more."""
+    if seen is None:
+        hub = without_password(mirror.hub)
+        return LeaseLost(
+            f"run {run} has ended on another machine, or its journal was removed from {hub}; this machine sends "
+            "nothing more for it; run the plan again for what is left: landed work is already there",
+            why="it has ended on another machine",
+        )
+    return LeaseLost(
+        f"run {run} was taken over by {seen.claim.host}, and this machine sends nothing more for it; "
+        f"once that one has stopped, `forgepool resume {run}` continues it here",
+        why=f"{seen.claim.host} has taken it over",
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class HubCopy:
+    """The copy of a run that this process holds."""
+
+    mirror: Mirror
+    run: str
+    folder: Path
+    claim: Claim
+    head: CommitId | None
+    """The copy's last commit; None before the first."""
+    _owed: bool = False
+    _due: float = 0.0
+    _whole: bool = True
+    """The next commit has the run's files, too."""
+    _tree: TreeId | None = None
+    """The tree without files."""
+    _made: tuple[CommitId, Claim] | None = field(default=None)
+    """A commit that the hub may have by now: its push had no answer."""
+
+    def note(self, events: Sequence[Event]) -> None:
+        """Take note of events that were journaled."""
+        if any(isinstance(one, UNDERIVABLE) or _reserves(one) for one in events):
+            self._owed, self._due = True, 0.0
+
+    def push_owed(self) -> None:
+        """Copy now if an event is among the journaled ones from which nothing may follow before. Raises as `push`."""
+        if self._owed:
+            self.push()
+
+    def push_due(self) -> None:
+        """Copy, and renew the lease, if it is time. Raises as `push`."""
+        if time.monotonic() >= self._due:
+            self.push()
+
+    def push(self, *, held: bool = True) -> None:
+        """
+        Copy the events journaled so far.
+
+        Raises:
+            LeaseLost: another has taken the run over.
+            GitFailed: the hub could not be asked.
+        """
+        self._due = time.monotonic() + _AGAIN_S
+        if self._made is not None:
+            self._send(*self._made)
+        self._send(*self._make(held=held))
+        self._owed = False
+        self._due = time.monotonic() + self.claim.lease_s / _RENEWALS
+
+    def _make(self, *, held: bool) -> tuple[CommitId, Claim]:
+        rows = list(read_rows(self.folder, after=self.claim.upto))
+        upto = rows[-1].number if rows else self.claim.upto
+        claim = self.claim.model_copy(update={"held": held, "upto": upto})
+        paths = [path for name in _FILES for path in sorted(self.folder.glob(name))] if self._whole else []
+        values = [*((path.name, path.read_text()) for path in paths), *rows]
+        said = f"Journal of {self.run}: {len(rows)} events" + ("" if held else "; stopped")
+        text = "\n".join([said, "", claim.encode(), *map(json.dumps, values), ""])
+        # Others reach the hub by an address of their own.
+        text = text.replace(self.mirror.hub, without_password(self.mirror.hub))
+        git, parents = self.mirror.git, () if self.head is None else (self.head,)
+        self._tree = self._tree or TreeId(git.text("mktree", stdin=b""))
+        self._made = write_commit(git, tree=self._tree, parents=parents, message=text, at=int(time.time())), claim
+        return self._made
+
+    def _send(self, commit: CommitId, claim: Claim) -> None:
+        ref = journal_ref(self.run)
+        match self.mirror.push([RefUpdate(ref=ref, new=commit, expected=self.head)]):
+            case Pushed():
+                self.head, self.claim = commit, claim
+                if self._whole:
+                    write_held(self.folder, Held(holder=claim.holder, copied=True))
+                self._made, self._whole = None, False
+            case PushRefused(reason=reason):
+                raise GitFailed(("push",), 1, f"the hub refuses the copy of the journal: {reason}")
+            case Stale():
+                raise describe_loss(self.mirror, self.run, self._taker())
+
+    def _taker(self) -> Seen | None:
+        for _ in range(5):
+            try:
+                return look(self.mirror, self.run)
+            except MissingCommit:
+                continue  # The ref moved between the two questions.
+        raise GitFailed(("fetch",), 0, f"{journal_ref(self.run)} moves too often to be read")
+
+
+def _reserves(event: Event) -> bool:
+    match event:
+        case e.OrderSent() | e.ReviewSent() | e.WaveReviewSent():
+            return (event.reserved_usd, event.reserved_tokens) != (None, None)
+        case _:
+            return False
+
+
+def open_copy(mirror: Mirror, folder: Path, run: str, settings: Settings, *, begun: bool) -> HubCopy:
+    """
+    Return the copy as the run's folder holds it, before its first push in this process.
+
+    `begun` says whether the run has events of an earlier process.
+
+    Raises:
+        LeaseLost: another holds the run.
+        GitFailed, MissingCommit: the hub could not be asked.
+    """
+    mine, seen = read_held(folder), look(mirror, run) if begun else None
+    if mine is None:
+        mine = Held(holder=uuid.uuid4().hex)
+        write_held(folder, mine)
+    if (seen is None and mine.copied) or (seen is not None and seen.claim.holder != mine.holder):
+        raise describe_loss(mirror, run, seen)
+    claim = Claim(
+        holder=mine.holder,
+        process=uuid.uuid4().hex,
+        host=settings.host,
+        number=1 if seen is None else seen.claim.number,
+        lease_s=LEASES * settings.lease_ttl_s,
+        upto=0 if seen is None else seen.claim.upto,
+    )
+    return HubCopy(mirror=mirror, run=run, folder=folder, claim=claim, head=None if seen is None else seen.at)

@@ -1,0 +1,196 @@
+"""A journal's copy in the hub is whole, moves by compare-and-swap alone, and has in time what no other ref tells."""
+
+from pathlib import Path
+
+import pytest
+from plans import answered, begun, check_sent, course, intended, queued, sent, task, verdict
+
+from forgepool.orchestrator.journal import events as e
+from forgepool.orchestrator.journal.events import Event, RunPaused
+from forgepool.orchestrator.journal.hub_copy import HubCopy, LeaseLost, look, open_copy, read_copy
+from forgepool.orchestrator.journal.store import Journal, JournalUnreadable, read, read_rows
+from forgepool.orchestrator.run.loop import Loop, Wishes
+from forgepool.orchestrator.run.transport import Link
+from forgepool.workers.queue.broker import LANDINGS, Redis, count_waiting, use_broker
+from forgepool.workers.schema.settings import Settings
+from forgepool.workers.workspace.refs import journal_ref
+from forgepool.worktrees.git.git import CommitId, Git, GitFailed
+from forgepool.worktrees.hub.mirror import Mirror, open_mirror
+from forgepool.worktrees.hub.push import RefUpdate
+
+RUN = "r-1"
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Git:
+    hub = Git(git_dir=tmp_path / "hub.git")
+    hub.run("init", "--quiet", "--bare", str(hub.git_dir))
+    return hub
+
+
+def _mirror(hub: Git, cache: Path) -> Mirror:
+    return open_mirror(str(hub.git_dir), cache)
+
+
+def _copy(hub: Git, folder: Path, *, begun: bool = False) -> HubCopy:
+    Journal(folder).close()
+    return open_copy(_mirror(hub, folder / "cache"), folder, RUN, Settings(host=folder.name), begun=begun)
+
+
+def _keep(folder: Path, copy: HubCopy, *events: Event) -> None:
+    journal = Journal(folder)
+    journal.append(events, at=1.5)
+    journal.close()
+    copy.note(events)
+
+
+def _is_owed(copy: HubCopy) -> bool:
+    before = copy.head
+    copy.push_owed()
+    return copy.head != before
+
+
+def test_another_machine_reads_the_same_files_and_events(hub: Git, tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    copy = _copy(hub, here)
+    (here / "plan.json").write_text('{"name": "plän\\n"}')
+    _keep(here, copy, sent("a"), RunPaused(why='"quotes"\n\nand lines ü'))
+    copy.push()
+    _keep(here, copy, answered("a", paths=["x"]))
+    copy.push()
+    copy.push(held=False)
+
+    there = _mirror(hub, tmp_path / "there")
+    seen = look(there, RUN)
+    assert seen is not None and (seen.claim.host, seen.claim.held, seen.claim.upto) == ("here", False, 3)
+    copied = read_copy(there, RUN, seen.at)
+    assert copied.files == {"plan.json": (here / "plan.json").read_text()}
+    assert copied.rows == list(read_rows(here))
+    journal = Journal(tmp_path / "restored")
+    journal.adopt(copied.rows)
+    journal.close()
+    assert list(read(tmp_path / "restored")) == list(read(here))
+
+
+@pytest.mark.parametrize(
+    ("event", "owed"),
+    [
+        (intended("a"), True),
+        (e.TaskCancelled(task="a"), True),
+        (e.BudgetSet(budget={"usd": 1.0}), True),
+        (sent("a").model_copy(update={"reserved_usd": 1.0}), True),
+        (sent("a"), False),
+        (check_sent("a"), False),
+        (answered("a"), False),
+    ],
+)
+def test_what_no_ref_tells_again_is_copied_before_anything_follows(
+    event: Event, owed: bool, hub: Git, tmp_path: Path
+) -> None:
+    copy = _copy(hub, tmp_path / "here")
+    copy.push()
+    _keep(tmp_path / "here", copy, event)
+    assert _is_owed(copy) == owed
+    assert not _is_owed(copy), "once"
+
+
+def test_whoever_moved_the_ref_last_holds_the_run(hub: Git, tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    copy = _copy(hub, one)
+    copy.push()
+    seen = look(copy.mirror, RUN)
+    assert seen is not None
+    with pytest.raises(LeaseLost, match="taken over by one"):
+        _copy(hub, other, begun=True)
+    _copy(hub, one, begun=True).push()
+    with pytest.raises(LeaseLost, match="taken over by one"):
+        copy.push()
+
+
+def test_no_landing_is_sent_by_one_whose_run_was_taken_over(
+    hub: Git, tmp_path: Path, redis: Redis, redis_url: str
+) -> None:
+    """It finds out with its intent, however long its lease lasts."""
+    here, of = tmp_path / "here", course(task("a"))
+    copy = _copy(hub, here)
+    copy.push()
+    loop = Loop(
+        course=of,
+        state=begun(
+            of, sent("a"), answered("a"), queued("a"), check_sent("a"), e.CheckAnswered(task="a", result=verdict("a"))
+        ),
+        journal=Journal(here),
+        folder=here,
+        mirror=copy.mirror,
+        link=Link(redis, RUN, 60.0),
+        parts=None,
+        wishes=Wishes(),
+        listener=lambda state, recorded: None,
+        copy=copy,
+    )
+    use_broker(redis_url)
+    open_copy(copy.mirror, here, RUN, Settings(host="taker"), begun=True).push()
+    loop.record([intended("a")])
+    (landing,) = loop.state.outstanding().values()
+    with pytest.raises(LeaseLost, match="taken over by taker"):
+        loop._send(landing, resent=False)
+    assert count_waiting(redis, LANDINGS) == 0
+    loop.journal.close()
+
+
+def test_a_copy_that_is_gone_from_the_hub_is_not_made_anew(hub: Git, tmp_path: Path) -> None:
+    """The run may have ended elsewhere, and its markers with it: nothing would keep a task from landing twice."""
+    copy = _copy(hub, tmp_path / "one")
+    copy.push()
+    hub.run("update-ref", "-d", journal_ref(RUN))
+    with pytest.raises(LeaseLost, match="has ended on another machine"):
+        copy.push()
+    with pytest.raises(LeaseLost, match="has ended on another machine"):
+        _copy(hub, tmp_path / "one", begun=True)
+
+
+def test_a_push_without_an_answer_is_no_loss_of_the_lease(hub: Git, tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    copy = _copy(hub, here)
+    copy.push()
+    _keep(here, copy, intended("a"))
+    # A hub that accepts the commit, and whose answer gets lost.
+    head = copy.head
+    made, _ = copy._make(held=True)
+    copy.mirror.push([RefUpdate(ref=journal_ref(RUN), new=made, expected=head)])
+    _keep(here, copy, intended("b"))
+    copy.push_owed()
+    assert hub.text("rev-parse", f"{journal_ref(RUN)}~1") == made
+    seen = look(copy.mirror, RUN)
+    assert seen is not None and [row.number for row in read_copy(copy.mirror, RUN, seen.at).rows] == [1, 2]
+
+
+def test_what_is_owed_stays_owed_while_the_hub_is_away(hub: Git, tmp_path: Path) -> None:
+    copy = _copy(hub, tmp_path / "here")
+    copy.push()
+    _keep(tmp_path / "here", copy, intended("a"))
+    away = hub.git_dir.rename(tmp_path / "away")
+    for _ in range(2):
+        with pytest.raises(GitFailed):
+            copy.push_owed()
+    away.rename(hub.git_dir)
+    assert _is_owed(copy)
+
+
+def test_a_password_in_the_hubs_address_is_not_copied(hub: Git, tmp_path: Path) -> None:
+    copy = _copy(hub, tmp_path / "here")
+    (tmp_path / "here" / "options.json").write_text('{"hub": "https://me:secret@host/hub.git"}')
+    written = copy.mirror
+    copy.mirror = Mirror(path=written.path, hub="https://me:secret@host/hub.git")
+    made, _ = copy._make(held=True)
+    said = written.git.text("cat-file", "commit", made)
+    assert "host/hub.git" in said and "secret" not in said
+
+
+@pytest.mark.parametrize("message", ["Journal\n\nnot a claim\n", "one line", "Journal\n\n{}\n[1, 2]\n"])
+def test_a_ref_with_something_else_is_refused_in_one_sentence(message: str, hub: Git, tmp_path: Path) -> None:
+    me = {name: "t" for name in ("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL")}
+    commit = CommitId(hub.text("commit-tree", hub.text("mktree", stdin=b""), stdin=message.encode(), env=me))
+    hub.run("update-ref", journal_ref(RUN), commit)
+    with pytest.raises(JournalUnreadable, match="is no journal that this version can read"):
+        look(_mirror(hub, tmp_path / "cache"), RUN)
