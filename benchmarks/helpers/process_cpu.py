@@ -106,7 +106,7 @@ class _Tracer:
     def forked(self, parent: int, part: list[str]) -> list[str]:
         place, name = part
         if name == "host fork":  # by now its output is the log of its worker
-            log = Path(os.readlink(f"/proc/{parent}/fd/1")).stem
+            log = Path(f"/proc/{parent}/fd/1").readlink().stem
             part[:] = place, name = log.removeprefix("worker-"), _GENERATIONS[0]
         if name in _GENERATIONS[:-1]:
             return [place, _GENERATIONS[_GENERATIONS.index(name) + 1]]

@@ -11,7 +11,7 @@ from typing import assert_never
 from forgepool.workers.schema.orders import WorkOrder, WorkResult
 from forgepool.worktrees.commits.candidate import commit_candidate, trailers
 from forgepool.worktrees.git.git import CommitId, GitFailed, TreeId
-from forgepool.worktrees.git.objects import read_blob
+from forgepool.worktrees.git.objects import read_blob, write_object
 from forgepool.worktrees.hub.mirror import Mirror
 from forgepool.worktrees.hub.push import Pushed, PushRefused, RefUpdate, Stale
 
@@ -101,7 +101,7 @@ def publish(mirror: Mirror, order: WorkOrder, candidate: Candidate) -> WorkResul
         mirror.git, base=candidate.base, tree=candidate.tree, message=_message(order), at=order.issued_at
     )
     result = candidate.result.model_copy(update={"commit": commit})
-    blob = mirror.git.text("hash-object", "-w", "--stdin", stdin=result.encode().encode())
+    blob = write_object(mirror.git, "blob", result.encode().encode(), like=commit)
     run, task, attempt = order.run, order.task, order.attempt
     answer = mirror.push(
         [

@@ -8,13 +8,13 @@ the ordinary ones, and no branch to move is checked out. In all other cases, and
 import hashlib
 import os
 import re
-import secrets
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from forgepool.worktrees.git.git import Git, GitFailed, is_object_id
+from forgepool.worktrees.git.objects import put_object
 from forgepool.worktrees.hub.push import RefUpdate
 
 _SECTION = re.compile(r"^\s*\[\s*([^\s\]\"]+)", re.MULTILINE)
@@ -119,13 +119,5 @@ def _bring(name: str, source: Path, target: Path) -> bool:
         return False
     if not stream.eof or stream.unused_data:
         return False
-    target.parent.mkdir(exist_ok=True)
-    aside = target.parent / f"tmp_obj_{secrets.token_hex(8)}"
-    try:
-        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444), "wb") as file:
-            file.write(content)
-        # One that is there already is replaced: a cleaning of the hub might hold it for old.
-        aside.replace(target)
-    finally:
-        aside.unlink(missing_ok=True)
+    put_object(target, content)
     return True
