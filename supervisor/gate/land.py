@@ -171,6 +171,7 @@ def _move(
             for entry, step in zip(request.entries, ready.steps, strict=True)
         },
         replacing=replacing or {},
+        near=tuple(entry.ref for entry in request.spec),
     )
     match answer:
         case Moved(commit=commit):

@@ -107,7 +107,8 @@ def publish(mirror: Mirror, order: WorkOrder, candidate: Candidate) -> WorkResul
         [
             RefUpdate(ref=candidate_ref(run, task, attempt), new=commit, expected=None),
             RefUpdate(ref=result_ref(run, task, attempt), new=CommitId(blob), expected=None),
-        ]
+        ],
+        near=(f"refs/heads/{order.target}",),
     )
     match answer:
         case Pushed():

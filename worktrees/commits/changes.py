@@ -108,10 +108,22 @@ def list_touched_paths(changes: Sequence[PathChange]) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
+_last_listed: dict[Git, tuple[CommitId, tuple[str, ...]]] = {}
+
+
 @lru_cache(maxsize=4)
 def tree_paths(git: Git, commit: CommitId) -> tuple[str, ...]:
-    """List every file of a commit, named by its full id. The last answers are kept."""
-    return tuple(git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit).fields)
+    """List every file of a commit, named by its full id, ordered by path. The last answers are kept."""
+    last, listed = _last_listed.get(git, (commit, ()))
+    few = compare_few(git, last, commit) if listed else None
+    if few is None:
+        listed = tuple(git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit).fields)
+    elif few:
+        gone = {each.path for each in few if not each.new.mode}
+        listed = tuple(sorted({*listed} - gone | {each.path for each in few if each.new.mode}, key=os.fsencode))
+    _last_listed.clear()
+    _last_listed[git] = commit, listed
+    return listed
 
 
 def read_file(git: Git, commit: CommitId, path: str, *, cap: int = 1_000_000) -> bytes | None:
