@@ -17,8 +17,8 @@ _CONT, _SEIZE, _LISTEN, _EVENT_MESSAGE = 7, 0x4206, 0x4208, 0x4201
 _FORK, _VFORK, _CLONE, _EXEC, _STOP = 1, 2, 3, 4, 128
 _OPTIONS = sum(1 << event for event in (_FORK, _VFORK, _CLONE, _EXEC))
 _WALL = 0x40000000
-_GENERATIONS = ("Celery main", "pool process", "order", "launcher")
-"""What forks of a host's worker are, each the child of the one before it."""
+_GENERATIONS = ("Celery main", "pool process", "forks")
+"""What forks of a host's worker are, each the child of the one before it; the last also before it becomes a program."""
 
 
 @dataclass
