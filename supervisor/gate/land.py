@@ -172,6 +172,7 @@ def _move(
         },
         replacing=replacing or {},
         obsolete=mirror.hub_refs(*request.done) if request.done else {},
+        near=tuple(entry.ref for entry in request.spec),
     )
     match answer:
         case Moved(commit=commit):

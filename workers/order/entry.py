@@ -45,7 +45,7 @@ def run_order(encoded: str) -> None:
     delivery = Delivery(
         message_id=order.order_id, token=order.token, run=order.run, start_by=order.start_by, failed=make_failure
     )
-    deliver(delivery, work, apart=True)
+    deliver(delivery, work, apart=order.agent.kind != "command")
 
 
 def _cannot_read(order_id: str, token: str, why: str) -> Message:

@@ -11,7 +11,7 @@ from typing import assert_never
 from forgepool.workers.schema.orders import WorkOrder, WorkResult
 from forgepool.worktrees.commits.candidate import commit_candidate, trailers
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed, TreeId
-from forgepool.worktrees.git.objects import read_object
+from forgepool.worktrees.git.objects import read_object, write_object
 from forgepool.worktrees.hub.mirror import Mirror
 from forgepool.worktrees.hub.push import Pushed, PushRefused, RefUpdate, Stale
 
@@ -112,7 +112,8 @@ def publish(mirror: Mirror, order: WorkOrder, candidate: Candidate) -> WorkResul
     )
     result = candidate.result.model_copy(update={"commit": commit})
     ref = candidate_ref(order.run, order.task, order.attempt)
-    match mirror.push([RefUpdate(ref=ref, new=_tag(mirror.git, commit, result, order), expected=None)]):
+    update = RefUpdate(ref=ref, new=_tag(mirror.git, commit, result, order), expected=None)
+    match mirror.push([update], near=(f"refs/heads/{order.target}",)):
         case Pushed():
             return result
         case Stale():
@@ -130,7 +131,7 @@ def _tag(git: Git, commit: CommitId, result: WorkResult, order: WorkOrder) -> Co
     """Write the tag object of a candidate; no local ref names it."""
     by = f"Forgepool <forgepool@forgepool.invalid> {int(order.issued_at)} +0000"
     text = f"object {commit}\ntype commit\ntag {order.task}\ntagger {by}\n\n{result.encode()}\n"
-    return CommitId(git.text("mktag", stdin=text.encode()))
+    return CommitId(write_object(git, "tag", text.encode(), like=commit))
 
 
 def find_published(mirror: Mirror, order: WorkOrder) -> WorkResult | None:

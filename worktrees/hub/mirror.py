@@ -198,14 +198,16 @@ class Mirror:
         lines = self.git.run(*argv, env=self._network, timeout_s=120).text.split("\n")
         return frozenset(line.partition("\t")[2] for line in lines if line.startswith("ref: "))
 
-    def push(self, updates: Sequence[RefUpdate]) -> PushAnswer:
+    def push(self, updates: Sequence[RefUpdate], *, near: Sequence[str] = ()) -> PushAnswer:
         """
         Move all the refs at the hub or none, each only from its expected commit. A repeated push changes nothing.
+
+        `near` are refs of the hub on whose commits the new ones are likely built; naming them saves time.
 
         Raises:
             GitFailed: the hub could not be asked, or the push failed for an unknown reason.
         """
-        if self._receiver and self.push_option is None and move_refs(self._local, self.git, updates):
+        if self._receiver and self.push_option is None and move_refs(self._local, self.git, updates, near=near):
             return Pushed()
         leases, refspecs = push_words(updates)
         argv = (
