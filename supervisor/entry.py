@@ -10,7 +10,7 @@ from contextlib import suppress
 from forgepool.supervisor.messages.answers import CheckResult, Doubt, Landing, Review
 from forgepool.supervisor.messages.requests import CheckRequest, LandRequest, ReviewRequest, TrainRequest
 from forgepool.workers.queue.broker import BrokerAway, app, connect
-from forgepool.workers.queue.consumer import Delivery, Failed, deliver
+from forgepool.workers.queue.consumer import Delivery, Failed, deliver, read_message
 from forgepool.workers.queue.replies import tell
 from forgepool.workers.schema.orders import Message
 from forgepool.workers.schema.settings import Settings
@@ -18,7 +18,9 @@ from forgepool.workers.schema.settings import Settings
 
 @app.task(name="supervisor.entry.check")  # type: ignore[untyped-decorator]  # celery has no types
 def check(encoded: str) -> None:
-    request = CheckRequest.model_validate_json(encoded)
+    request = read_message(encoded, check.name, CheckRequest)
+    if request is None:
+        return
 
     def work(stop: Callable[[], bool]) -> Message:
         from forgepool.supervisor.gate.check_entry import examine
@@ -47,7 +49,9 @@ def _tell_doubt(request: CheckRequest) -> None:
 
 @app.task(name="supervisor.entry.review")  # type: ignore[untyped-decorator]  # celery has no types
 def review(encoded: str) -> None:
-    request = ReviewRequest.model_validate_json(encoded)
+    request = read_message(encoded, review.name, ReviewRequest)
+    if request is None:
+        return
 
     def work(stop: Callable[[], bool]) -> Message:
         from forgepool.supervisor.review.run_review import conduct
@@ -76,7 +80,9 @@ def unforeseen(request: ReviewRequest, settings: Settings, why: str) -> Review:
 
 @app.task(name="supervisor.entry.land")  # type: ignore[untyped-decorator]  # celery has no types
 def land(encoded: str) -> None:
-    request = LandRequest.model_validate_json(encoded)
+    request = read_message(encoded, land.name, LandRequest)
+    if request is None:
+        return
 
     def work(stop: Callable[[], bool]) -> Message:
         from forgepool.supervisor.gate.land import land as move

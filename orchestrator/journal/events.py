@@ -37,6 +37,7 @@ from forgepool.orchestrator.journal.run_events import (
     GateHalted,
     LandingAnswered,
     LandingIntended,
+    MessagesRefused,
     PartRestarted,
     PlanRevised,
     RunEnded,
@@ -112,6 +113,7 @@ __all__ = [
     "LockExtended",
     "MessageLost",
     "MessageTaken",
+    "MessagesRefused",
     "OrderAnswered",
     "OrderEvent",
     "OrderSent",
@@ -157,6 +159,7 @@ __all__ = [
 RunEvent = (
     BudgetSet
     | GateHalted
+    | MessagesRefused
     | PartRestarted
     | PlanRevised
     | RunEnded

@@ -98,6 +98,15 @@ class WorkersMissing(Message):
     queue: str
 
 
+class MessagesRefused(Message):
+    """A host refuses the run's messages, or its answers are refused: it has not the run's key."""
+
+    kind: Literal["messages.refused"] = "messages.refused"
+    host: str
+    """The name it gives itself, which proves nothing; '' where it gives none."""
+    why: str
+
+
 class PartRestarted(Message):
     """Part of a one-machine run (its Redis, a worker) died and was started again."""
 

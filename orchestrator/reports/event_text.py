@@ -59,12 +59,21 @@ def _of_run(event: e.Event) -> str | None:
             | e.TipMoved()
         ):
             return _of_gate(event)
-        case e.WorkersMissing():
-            return f"no worker listens to '{event.queue}': start one with `forgepool worker --queues {event.queue}`"
-        case e.PartRestarted():
-            return f"{event.part} died and was restarted"
+        case e.WorkersMissing() | e.MessagesRefused() | e.PartRestarted():
+            return _of_workers(event)
         case _:
             return None
+
+
+def _of_workers(event: e.WorkersMissing | e.MessagesRefused | e.PartRestarted) -> str:
+    match event:
+        case e.WorkersMissing():
+            return f"no worker listens to '{event.queue}': start one with `forgepool worker --queues {event.queue}`"
+        case e.MessagesRefused():
+            host = f"host {event.host}" if event.host else "a host that does not tell its name"
+            return f"{host}: a message is refused: {event.why}"
+        case e.PartRestarted():
+            return f"{event.part} died and was restarted"
 
 
 def _of_gate(

@@ -179,7 +179,7 @@ def _apply_run_event(state: RunState, event: e.RunEvent, at: float) -> None:
             state.budget = event.budget
         case e.GateHalted():
             halt_gate(state, event)
-        case e.RunPaused() | e.WorkersMissing() | e.PartRestarted():
+        case e.RunPaused() | e.WorkersMissing() | e.MessagesRefused() | e.PartRestarted():
             pass
         case other:
             assert_never(other)

@@ -8,14 +8,16 @@ import time
 from collections.abc import Callable
 
 from forgepool.workers.queue.broker import app
-from forgepool.workers.queue.consumer import Delivery, deliver
+from forgepool.workers.queue.consumer import Delivery, deliver, read_message
 from forgepool.workers.schema.orders import Message, WorkOrder, WorkResult
 from forgepool.workers.schema.settings import Settings
 
 
 @app.task(name="workers.entry.run_order")  # type: ignore[untyped-decorator]  # celery has no types
 def run_order(encoded: str) -> None:
-    order = WorkOrder.model_validate_json(encoded)
+    order = read_message(encoded, run_order.name, WorkOrder)
+    if order is None:
+        return
 
     def work(stop: Callable[[], bool]) -> Message:
         from forgepool.workers.order.run_order import carry_out

@@ -22,6 +22,7 @@ from kombu.exceptions import OperationalError
 from redis.connection import DefaultParser
 from redis.exceptions import OutOfMemoryError, ReadOnlyError, TryAgainError
 
+from forgepool.workers.queue import signing
 from forgepool.workers.schema.orders import Message
 from forgepool.worktrees.errors import InfrastructureError
 
@@ -210,7 +211,7 @@ def send(job: RegisteredJob, message: Message, *, message_id: str) -> None:
     Raises:
         BrokerAway: Redis cannot be reached; nothing was promised.
     """
-    job.apply_async((message.encode(),), task_id=message_id, retry=False)
+    job.apply_async((signing.sign(message.encode(), job.name),), task_id=message_id, retry=False)
 
 
 def count_waiting(client: Redis, queue: Queue) -> int:

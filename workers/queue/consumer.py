@@ -1,5 +1,5 @@
 """
-The way of every message through a worker: decode, take the lease, announce the start, do the work, answer.
+The way of every message through a worker: verify, decode, take the lease, announce the start, do the work, answer.
 
 This is the one place with a broad `except`: whatever the work raises becomes a log line with its traceback, and an
 answer that names the infrastructure problem. Mistakes that the work foresees are answers of its own.
@@ -12,12 +12,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import structlog
 
 from forgepool.workers.queue import leases, replies
 from forgepool.workers.queue.broker import BrokerAway, Redis, connect
 from forgepool.workers.queue.leases import Holder
+from forgepool.workers.queue.signing import NotSigned, verify
 from forgepool.workers.sandbox.launch.cgroups import sweep_groups
 from forgepool.workers.sandbox.launch.launch import fork_launcher, release
 from forgepool.workers.sandbox.layers import prepare_forks
@@ -30,7 +32,10 @@ from forgepool.worktrees.git.objects import close_readers
 
 log = structlog.get_logger()
 
+M = TypeVar("M", bound=Message)
+
 _REDIS_AWAY_S = 60.0
+_REFUSED_PAUSE_S = 1.0
 _MOST_SAID = 2000
 """Characters of an exception that go into an answer; the log has all of it."""
 
@@ -54,6 +59,29 @@ Work = Callable[[Callable[[], bool]], Message]
 """
 Does the work. It gets a function that turns true when the lease is lost: it must then stop, and its answer is not used.
 """
+
+
+def read_message(encoded: str, job: str, form: type[M]) -> M | None:
+    """
+    Return the message that came to this job; None where it is refused, since it is not signed as it must be.
+
+    The run that it names is told, and sends it again. This process then waits, so that a host with the key takes it.
+    """
+    try:
+        return form.model_validate_json(verify(encoded, job))
+    except NotSigned as refused:
+        _tell_refused(refused, Settings())
+        return None
+
+
+def _tell_refused(refused: NotSigned, settings: Settings) -> None:
+    run, message_id = refused.name("run"), refused.name("order_id", "request_id")
+    log.warning("message.not_signed", run=run, message_id=message_id, why=str(refused))
+    if run:
+        note = replies.MessageRefused(message_id=message_id, host=settings.host, why=str(refused))
+        with suppress(*BrokerAway), connect(_broker(settings)) as client:
+            replies.tell(client, run, note)
+    time.sleep(_REFUSED_PAUSE_S)
 
 
 def deliver(delivery: Delivery, work: Work, *, apart: bool) -> None:
