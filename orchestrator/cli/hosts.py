@@ -16,6 +16,7 @@ from forgepool.workers.llm.routing.router import ModelChoice, candidates, tariff
 from forgepool.workers.llm.routing.table import ModelAccount, Route, Table, read_table
 from forgepool.workers.queue import broker as wire
 from forgepool.workers.queue.host import WorkerPost, serve
+from forgepool.workers.queue.leases import present
 from forgepool.workers.sandbox.layers import choose_level
 from forgepool.workers.schema.confinement import LEVEL_WORDS
 from forgepool.workers.schema.settings import Settings, secret
@@ -42,9 +43,14 @@ def worker(
     sandbox: Sandbox = None,
     log: Annotated[Path | None, typer.Option(help="File for the worker's log.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing at the start.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Start nothing: exit with 0 if this host's worker answers, else with 1.")
+    ] = False,
 ) -> int:
     """Work on this host for runs that share a Redis, until Ctrl-C. A second Ctrl-C stops at once."""
     settings = settings_with(broker, sandbox)
+    if check:
+        return _check_worker(settings)
     if settings.broker_url is None:
         raise wire.BrokerRefused(
             "a worker needs a shared Redis; give --broker redis://HOST:PORT/0, or set FORGEPOOL_BROKER_URL"
@@ -65,6 +71,21 @@ def worker(
         say(f"{settings.host} listens to {', '.join(named)} at {wire.without_password(settings.broker_url)}, ")
         say(f"{slots} at once; {LEVEL_WORDS[level]}; log: {path}; Ctrl-C stops after the running work")
     return serve([WorkerPost(queues=named, concurrency=slots, log=path)], settings)
+
+
+def _check_worker(settings: Settings) -> int:
+    """For the health check of a container: a worker or supervisor of this host has announced itself lately."""
+    if settings.broker_url is None:
+        return complain("no Redis is named in which a worker could be; set FORGEPOOL_BROKER_URL", 1)
+    try:
+        with wire.connect(settings.broker_url) as client:
+            wire.ping(client, settings.broker_url)
+            there = any(one.host == settings.host for one in present(client))
+    except (wire.BrokerRefused, *wire.BrokerAway) as trouble:
+        return complain(str(trouble), 1)
+    if there:
+        return 0
+    return complain(f"no worker of host '{settings.host}' answers; start one there with `forgepool worker`", 1)
 
 
 def supervisor(

@@ -138,12 +138,16 @@ WORKER_MODULES = (
 """The modules that every worker needs, and imports by itself only when it starts."""
 
 
-def serve_queues(queues: Sequence[Queue], concurrency: int, *, name: str, at_process_end: Callable[[], None]) -> None:
+def serve_queues(
+    queues: Sequence[Queue], concurrency: int, *, name: str, events: bool, at_process_end: Callable[[], None]
+) -> None:
     """
     Serve messages of these queues in `concurrency` processes, until SIGTERM.
 
-    Each process makes the call `at_process_end`.
+    With `events`, it also sends Celery's events and answers its remote control, which is not signed: a client of Redis
+    can then stop the worker. Each process makes the call `at_process_end`.
     """
+    app.conf.worker_enable_remote_control = events
     # What is here stays. Unfrozen, each process' collector would write into it, and so copy the pages that all share.
     worker_before_create_process.connect(lambda **_: gc.freeze(), weak=False)
     worker_process_shutdown.connect(lambda **_: at_process_end(), weak=False)
@@ -156,7 +160,8 @@ def serve_queues(queues: Sequence[Queue], concurrency: int, *, name: str, at_pro
         loglevel="WARNING",
         without_gossip=True,
         without_mingle=True,
-        without_heartbeat=True,
+        without_heartbeat=not events,
+        task_events=events,
     ).start()
 
 
@@ -211,7 +216,9 @@ def send(job: RegisteredJob, message: Message, *, message_id: str) -> None:
     Raises:
         BrokerAway: Redis cannot be reached; nothing was promised.
     """
-    job.apply_async((signing.sign(message.encode(), job.name),), task_id=message_id, retry=False)
+    signed = signing.sign(message.encode(), job.name)
+    # Celery's events show the arguments by these words: a message is long, and nothing for a monitor's page.
+    job.apply_async((signed,), task_id=message_id, retry=False, argsrepr=f"({message_id},)")
 
 
 def count_waiting(client: Redis, queue: Queue) -> int:

@@ -73,7 +73,7 @@ def work(queues: tuple[Queue, ...], concurrency: int) -> None:
     log_to_stderr()
     use_broker(settings.broker_url or "")
     name = f"forgepool-{'-'.join(queues)}@{settings.host}"
-    serve_queues(queues, concurrency, name=name, at_process_end=close_readers)
+    serve_queues(queues, concurrency, name=name, events=settings.celery_events, at_process_end=close_readers)
 
 
 log = structlog.get_logger()

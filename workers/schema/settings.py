@@ -50,6 +50,8 @@ class Settings(BaseModel):
     """The URL of a shared Redis; without one a run starts its own Redis and workers."""
     fleet_key: SecretStr | None = Field(default=None, min_length=32)
     """The key by which all processes of a fleet sign their messages; without one messages are not signed."""
+    celery_events: bool = False
+    """Workers send Celery's events and answer its remote control, for Flower, celery-exporter and `celery inspect`."""
     host: str = Field(default_factory=socket.gethostname)
     """This host's name in results and reports."""
     redis_server: str | None = None

@@ -52,7 +52,7 @@ def test_a_green_run_is_found_at_every_host_with_the_key(hosts: Hosts) -> None:
 def test_a_red_run_is_kept_by_the_host_that_had_it_alone(hosts: Hosts) -> None:
     hosts.store("east").keep("key", RED, 2.0)
     assert hosts.store("east").find("key") is not None
-    assert hosts.store("west").find("key") is None and not hosts.redis.exists(PLACE)
+    assert not hosts.redis.exists(PLACE) and hosts.store("west").find("key") is None
 
 
 def test_without_a_key_nothing_is_shared(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
