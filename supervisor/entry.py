@@ -19,7 +19,7 @@ from forgepool.workers.schema.settings import Settings
 
 @app.task(name="supervisor.entry.check")  # type: ignore[untyped-decorator]  # celery has no types
 def check(encoded: str) -> None:
-    request = read_message(CheckRequest, encoded, _failed_check)
+    request = read_message(CheckRequest, encoded, check.name, _failed_check)
     if request is None:
         return
 
@@ -46,7 +46,7 @@ def _tell_doubt(request: CheckRequest) -> None:
 
 @app.task(name="supervisor.entry.review")  # type: ignore[untyped-decorator]  # celery has no types
 def review(encoded: str) -> None:
-    request = read_message(ReviewRequest, encoded, _failed_review)
+    request = read_message(ReviewRequest, encoded, review.name, _failed_review)
     if request is None:
         return
 
@@ -81,7 +81,7 @@ def unforeseen(request: ReviewRequest, settings: Settings, why: str) -> Review:
 
 @app.task(name="supervisor.entry.land")  # type: ignore[untyped-decorator]  # celery has no types
 def land(encoded: str) -> None:
-    request = read_message(LandRequest, encoded, _failed_landing)
+    request = read_message(LandRequest, encoded, land.name, _failed_landing)
     if request is None:
         return
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, cast
 
 import typer
 
-from forgepool.orchestrator.cli.output.say import say, say_json
+from forgepool.orchestrator.cli.output.say import complain, say, say_json
 from forgepool.orchestrator.cli.output.terminal import print_table
 from forgepool.orchestrator.cli.run.run import Sandbox, settings_with
 from forgepool.orchestrator.launch.doctor import examine
@@ -58,9 +58,14 @@ def worker(
     sandbox: Sandbox = None,
     log: Annotated[Path | None, typer.Option(help="File for the worker's log.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing at the start.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Start nothing: exit with 0 if this host's worker answers, else with 1.")
+    ] = False,
 ) -> int:
     """Work on this host for runs that share a Redis, until Ctrl-C. A second Ctrl-C stops at once."""
     settings = settings_with(broker, sandbox)
+    if check:
+        return _check_worker(settings)
     named = tuple(dict.fromkeys(one.strip() for one in queues.split(",") if one.strip()))
     unknown = [one for one in named if one not in wire.QUEUES]
     if unknown or not named:
@@ -123,6 +128,21 @@ def _posts(queues: Sequence[str], concurrency: int, log: Path) -> Iterator[Worke
         yield WorkerPost(queues=gate, concurrency=_GATE_SLOTS if orders else concurrency, log=log)
     if wire.LANDINGS in queues:
         yield WorkerPost(queues=(wire.LANDINGS,), concurrency=1, log=log)
+
+
+def _check_worker(settings: Settings) -> int:
+    """For the health check of a container: a worker or supervisor of this host has announced itself lately."""
+    if settings.broker_url is None:
+        return complain("no Redis is named in which a worker could be; set FORGEPOOL_BROKER_URL", 1)
+    try:
+        with wire.connect(settings.broker_url) as client:
+            wire.ping(client, settings.broker_url)
+            there = any(one.host == settings.host for one in leases.present(client))
+    except (wire.BrokerRefused, *wire.BrokerAway) as trouble:
+        return complain(str(trouble), 1)
+    if there:
+        return 0
+    return complain(f"no worker of host '{settings.host}' answers; start one there with `forgepool worker`", 1)
 
 
 def supervisor(

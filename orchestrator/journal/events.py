@@ -41,6 +41,7 @@ from forgepool.orchestrator.journal.run_events import (
     HostSuspended,
     LandingAnswered,
     LandingIntended,
+    MessagesRefused,
     PartRestarted,
     PlanRevised,
     RunEnded,
@@ -121,6 +122,7 @@ __all__ = [
     "LockExtended",
     "MessageLost",
     "MessageTaken",
+    "MessagesRefused",
     "OrderAnswered",
     "OrderEvent",
     "OrderSent",
@@ -171,6 +173,7 @@ RunEvent = (
     | HostReadmitted
     | HostsLacking
     | HostSuspended
+    | MessagesRefused
     | PartRestarted
     | PlanRevised
     | RunEnded

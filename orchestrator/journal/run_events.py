@@ -135,6 +135,15 @@ class HostMismatched(Message):
     """The version of the run's messages."""
 
 
+class MessagesRefused(Message):
+    """A host refuses the run's messages, or its answers are refused: it has not the run's key."""
+
+    kind: Literal["messages.refused"] = "messages.refused"
+    host: str
+    """The name it gives itself, which proves nothing; '' where it gives none."""
+    why: str
+
+
 class PartRestarted(Message):
     """Part of a one-machine run (its Redis, a worker) died and was started again."""
 

@@ -66,7 +66,7 @@ from forgepool.supervisor.gate.affected_checks import TargetLanes
 from forgepool.workers.queue import crash_points
 from forgepool.workers.queue.broker import CHECKS, LANDINGS, ORDERS, PROTOCOL, REVIEWS, BrokerAway, queue_of_host
 from forgepool.workers.queue.leases import Present, slots
-from forgepool.workers.queue.replies import PathRequest, PathsAnswer
+from forgepool.workers.queue.replies import MessageRefused, PathRequest, PathsAnswer
 from forgepool.worktrees.git.git import GitFailed
 from forgepool.worktrees.hub.mirror import Mirror, MissingCommit
 
@@ -256,6 +256,9 @@ class Loop:
         """Takes in what was answered; an answer that does not fit is logged, and changes nothing."""
         with self._one_commit():
             for answer in self.link.answers(wait_s=self.wait_s):
+                if isinstance(answer, MessageRefused):
+                    self.record(self.watch.note_refused(answer, self.state))
+                    continue
                 if isinstance(answer, PathRequest):
                     self._reply_at_once(answer)
                 for event in receive_answer(self.course, self.state, answer):

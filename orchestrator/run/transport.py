@@ -14,7 +14,7 @@ import structlog
 from pydantic import Field, TypeAdapter, ValidationError
 
 from forgepool.orchestrator.decisions.results import Answer
-from forgepool.orchestrator.journal.events import Event, MessageLost, MessageTaken
+from forgepool.orchestrator.journal.events import Event, MessageLost, MessagesRefused, MessageTaken
 from forgepool.orchestrator.run.fleet import QUEUE
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import Outstanding
@@ -23,14 +23,23 @@ from forgepool.workers.context.profile_switch import ContextTold, wish_profile
 from forgepool.workers.queue import broker, leases, replies
 from forgepool.workers.queue.broker import Redis, queue_of_host
 from forgepool.workers.queue.leases import Holder
-from forgepool.workers.queue.replies import MessageStarted, PathRequest, PathsAnswer
+from forgepool.workers.queue.replies import MessageRefused, MessageStarted, PathRequest, PathsAnswer
+from forgepool.workers.queue.signing import NotSigned
 from forgepool.workers.schema.orders import WorkResult
 
 log = structlog.get_logger()
 
-_ANSWER: TypeAdapter[Answer] = TypeAdapter(
+_ANSWER: TypeAdapter[Answer | MessageRefused] = TypeAdapter(
     Annotated[
-        MessageStarted | PathRequest | ContextTold | WorkResult | Doubt | CheckResult | Review | Landing,
+        MessageStarted
+        | MessageRefused
+        | PathRequest
+        | ContextTold
+        | WorkResult
+        | Doubt
+        | CheckResult
+        | Review
+        | Landing,
         Field(discriminator="kind"),
     ]
 )
@@ -50,15 +59,21 @@ class Link:
     _present: tuple[leases.Present, ...] = field(default=())
     _presence_asked: float = 0.0
 
-    def answers(self, *, wait_s: float) -> Iterator[Answer]:
-        """Answers in the order they were given; what cannot be read as one is logged and left out."""
+    def answers(self, *, wait_s: float) -> Iterator[Answer | MessageRefused]:
+        """
+        Answers in the order they were given; what cannot be read as one is logged and left out.
+
+        What is not signed as it must be counts as no answer, and only that it came is told.
+        """
         for entry_id, text in replies.read(self.client, self.run, after=self._read_up_to, wait_s=wait_s):
             self._read_up_to = entry_id
             if len(text) > _MOST_ANSWER_BYTES:
                 log.warning("answer.too_large", run=self.run, bytes=len(text))
                 continue
             try:
-                yield _ANSWER.validate_json(text, extra="ignore")
+                yield _ANSWER.validate_json(replies.verify_answer(self.run, text), extra="ignore")
+            except NotSigned as refused:
+                yield _refusal(refused)
             except ValidationError as problem:
                 log.warning("answer.unreadable", run=self.run, problem=str(problem)[:500])
 
@@ -111,11 +126,20 @@ class Link:
         self.client.delete(f"forgepool:answers:{self.run}", self._epoch())
 
 
+def _refusal(refused: NotSigned) -> MessageRefused:
+    """An answer that is refused here. A host's own note that it has refused a message stands for itself."""
+    note = refused.name("kind") == "message_refused"
+    message_id = refused.name("message_id") if note else ""
+    return MessageRefused(message_id=message_id, host=refused.name("host"), why=str(refused))
+
+
 _LOOK_S = 0.5
 _SEND_AGAIN_S, _LEFT_S = 10.0, 2.0
 _SEND_AGAIN_ANYWAY_S = 300.0
 """Also when other messages wait in the queue: those of other runs may keep it from ever being empty."""
 _MISSED_S, _OWN_MISSED_S = 5.0, 60.0
+_MOST_REFUSED = 20
+"""Names that are told: a stranger may write any number of them."""
 
 
 @dataclass(slots=True)
@@ -142,6 +166,8 @@ class LeaseWatch:
     """Messages whose holder was missing at the last look; their answers may be on their way."""
     _missed: dict[str, float] = field(default_factory=dict)
     _told: set[str] = field(default_factory=set)
+    _refused: set[str] = field(default_factory=set)
+    """Hosts of which was told that messages are refused there, or their answers here."""
     _looked: float = 0.0
 
     def note_sent(self, message_id: str, host: str = "") -> None:
@@ -177,6 +203,16 @@ class LeaseWatch:
             elif self._overdue(message, link):
                 findings.unsent.append(message)
         return findings
+
+    def note_refused(self, note: MessageRefused, state: RunState) -> list[Event]:
+        """Send a message again that a host has refused, and tell it once for each host."""
+        message = state.outstanding().get(note.message_id)
+        if message is not None and not state.holder(message):
+            self.unsent.add(note.message_id)
+        if note.host in self._refused or len(self._refused) >= _MOST_REFUSED:
+            return []
+        self._refused.add(note.host)
+        return [MessagesRefused(host=note.host, why=note.why)]
 
     def make_lost_event(self, message: Outstanding, holder: str) -> MessageLost:
         where = holder or "a worker"

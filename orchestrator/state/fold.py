@@ -194,7 +194,7 @@ def _apply_run_event(state: RunState, event: e.RunEvent, at: float) -> None:
             state.end_streak("order")
         case e.HostReadmitted():
             state.hosts.setdefault(event.host, HostHealth()).readmit()
-        case e.RunPaused() | e.WorkersMissing() | e.PartRestarted() | e.HostMismatched():
+        case e.RunPaused() | e.WorkersMissing() | e.MessagesRefused() | e.PartRestarted() | e.HostMismatched():
             pass
         case other:
             assert_never(other)

@@ -15,7 +15,7 @@ from forgepool.workers.schema.settings import Settings
 
 @app.task(name="workers.entry.run_order")  # type: ignore[untyped-decorator]  # celery has no types
 def run_order(encoded: str) -> None:
-    order = read_message(WorkOrder, encoded, _cannot_read)
+    order = read_message(WorkOrder, encoded, run_order.name, _cannot_read)
     if order is None:
         return
 

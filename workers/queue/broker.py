@@ -26,6 +26,7 @@ from kombu.exceptions import OperationalError
 from redis.connection import DefaultParser
 from redis.exceptions import OutOfMemoryError, ReadOnlyError, TryAgainError
 
+from forgepool.workers.queue import signing
 from forgepool.workers.schema.orders import Message
 from forgepool.worktrees.errors import InfrastructureError
 
@@ -190,14 +191,16 @@ class _Births:
 
 
 def serve_queues(
-    queues: Sequence[Queue], concurrency: int, *, name: str, host: str, at_process_end: Callable[[], None]
+    queues: Sequence[Queue], concurrency: int, *, name: str, host: str, events: bool, at_process_end: Callable[[], None]
 ) -> None:
     """
     Serve messages of these queues, the first ones first, in `concurrency` processes, until SIGTERM. Messages come by
     each queue itself, and by the one of this host alone.
 
-    Each process makes the call `at_process_end`.
+    With `events`, it also sends Celery's events and answers its remote control, which is not signed: a client of Redis
+    can then stop the worker. Each process makes the call `at_process_end`.
     """
+    app.conf.worker_enable_remote_control = events
     # What is here stays. Unfrozen, each process' collector would write into it, and so copy the pages that all share.
     worker_before_create_process.connect(lambda **_: gc.freeze(), weak=False)
     births = _Births(concurrency)
@@ -213,7 +216,8 @@ def serve_queues(
         loglevel="WARNING",
         without_gossip=True,
         without_mingle=True,
-        without_heartbeat=True,
+        without_heartbeat=not events,
+        task_events=events,
     ).start()
 
 
@@ -270,7 +274,9 @@ def send(job: RegisteredJob, message: Message, *, message_id: str, queue: Queue 
         BrokerAway: Redis cannot be reached; nothing was promised.
     """
     where = {} if queue is None else {"queue": queue}
-    job.apply_async((message.encode(),), task_id=message_id, retry=False, **where)
+    signed = signing.sign(message.encode(), job.name)
+    # Celery's events show the arguments by these words: a message is long, and nothing for a monitor's page.
+    job.apply_async((signed,), task_id=message_id, retry=False, argsrepr=f"({message_id},)", **where)
 
 
 def count_waiting(client: Redis, queue: Queue) -> int:

@@ -1,5 +1,5 @@
 """
-The way of every message through a worker: decode, take the lease, announce the start, do the work, answer.
+The way of every message through a worker: verify, decode, take the lease, announce the start, do the work, answer.
 
 This is the one place with a broad `except`: whatever the work raises becomes a log line with its traceback, and an
 answer that names the infrastructure problem. Mistakes that the work foresees are answers of its own.
@@ -20,6 +20,7 @@ from pydantic import AliasChoices, BaseModel, Field, ValidationError
 from forgepool.workers.queue import leases, replies
 from forgepool.workers.queue.broker import BrokerAway, Redis, connect
 from forgepool.workers.queue.leases import Holder
+from forgepool.workers.queue.signing import NotSigned, verify
 from forgepool.workers.sandbox.launch.cgroups import sweep_groups
 from forgepool.workers.sandbox.launch.launch import fork_launcher, release
 from forgepool.workers.sandbox.layers import prepare_forks
@@ -34,6 +35,7 @@ log = structlog.get_logger()
 M = TypeVar("M", bound=Message)
 
 _REDIS_AWAY_S = 60.0
+_REFUSED_PAUSE_S = 1.0
 _MOST_SAID = 2000
 """Characters of an exception that go into an answer; the log has all of it."""
 
@@ -71,11 +73,19 @@ Unreadable = Callable[[str, str, str], Message]
 """Makes an answer from the id and the token of a message that cannot be read, and a sentence."""
 
 
-def read_message(kind: type[M], encoded: str, unreadable: Unreadable) -> M | None:
+def read_message(kind: type[M], encoded: str, job: str, unreadable: Unreadable) -> M | None:
     """
-    Read a message, without the fields that a later version has added. One that cannot be read is answered as such,
-    and None is returned: unanswered, its sender would send it again and again.
+    Read a message that came to this job, without the fields that a later version has added. One that cannot be read
+    is answered as such, and None is returned: unanswered, its sender would send it again and again.
+
+    One that is not signed as it must be is refused. The run that it names is told, and sends it again. This process
+    then waits, so that a host with the key takes it.
     """
+    try:
+        encoded = verify(encoded, job)
+    except NotSigned as refused:
+        _tell_refused(refused, Settings())
+        return None
     try:
         return kind.model_validate_json(encoded, extra="ignore")
     except ValidationError as wrong:
@@ -94,6 +104,16 @@ def read_message(kind: type[M], encoded: str, unreadable: Unreadable) -> M | Non
     )
     deliver(delivery, lambda _: answer, apart=False)
     return None
+
+
+def _tell_refused(refused: NotSigned, settings: Settings) -> None:
+    run, message_id = refused.name("run"), refused.name("order_id", "request_id")
+    log.warning("message.not_signed", run=run, message_id=message_id, why=str(refused))
+    if run:
+        note = replies.MessageRefused(message_id=message_id, host=settings.host, why=str(refused))
+        with suppress(*BrokerAway), connect(_broker(settings)) as client:
+            replies.tell(client, run, note)
+    time.sleep(_REFUSED_PAUSE_S)
 
 
 def deliver(delivery: Delivery, work: Work, *, apart: bool) -> None:

@@ -78,7 +78,8 @@ def work(queues: tuple[Queue, ...], concurrency: int) -> None:
     log_to_stderr()
     use_broker(settings.broker_url or "")
     name = f"forgepool-{'-'.join(queues)}@{settings.host}"
-    serve_queues(queues, concurrency, name=name, host=settings.host, at_process_end=close_readers)
+    events = settings.celery_events
+    serve_queues(queues, concurrency, name=name, host=settings.host, events=events, at_process_end=close_readers)
 
 
 log = structlog.get_logger()

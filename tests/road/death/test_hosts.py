@@ -1,5 +1,6 @@
 """Hosts that share only a Redis on TCP and a hub's URL run one plan together."""
 
+import secrets
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -13,11 +14,13 @@ from processes import kill_all
 from forgepool.orchestrator.journal import events as e
 from forgepool.workers.queue import leases
 from forgepool.workers.queue.broker import Redis
+from forgepool.workers.sandbox.layers import choose_level
 
 NewMachine = Callable[..., Machine]
 NothingLeft = Callable[[Path, Machine], None]
 _BRANCH = "forgepool/hosts"
 _CHECK = "test -f README.md"
+_KEY = secrets.token_hex(32)
 
 
 def _worker(machine: Machine, redis: Redis) -> Started:
@@ -72,6 +75,31 @@ def test_two_hosts_run_one_plan_together(
     _assert_no_lease(redis)
     for machine in (east, west):
         nothing_left(machine.folder, machine)
+
+
+@pytest.mark.slow
+def test_a_host_without_the_fleets_key_does_nothing_and_keeps_nothing(
+    ground: Path, new_machine: NewMachine, hub: Repository, broker: str, redis: Redis
+) -> None:
+    """It answers at once, so it is always free. Its commands look for the key of the host that has it."""
+    east, west, desk = (new_machine(name, broker=broker) for name in ("east", "west", "desk"))
+    for machine in (west, desk):
+        machine.variables["FORGEPOOL_FLEET_KEY"] = _KEY
+    workers = [_worker(east, redis), _worker(west, redis)]
+    look = f"! env | grep {_KEY[:20]}"
+    if choose_level("auto") != "off":
+        look += f" && ! cat /proc/[0-9]*/environ 2>/dev/null | grep -a {_KEY[:20]}"
+    ended = desk.run("run", _plan(ground, 6, look), "--repo", hub.path.as_uri())
+    assert ended.status == 0, ended.out + ended.err
+    _assert_landed(hub, 6, ground)
+    assert {one.result.host for one in events_of(desk.journal(), e.OrderAnswered)} == {"west"}
+    assert list(events_of(desk.journal(), e.MessageLost)) == []
+    (told,) = events_of(desk.journal(), e.MessagesRefused)
+    assert told.host == "east"
+    assert f"host east: a message is refused: {told.why}" in ended.out + ended.err
+    _stop(*workers)
+    files = [path for path in ground.rglob("*") if path.is_file()]
+    assert [path for path in files if _KEY.encode() in path.read_bytes()] == [], "in no log, journal or answer"
 
 
 @pytest.mark.slow

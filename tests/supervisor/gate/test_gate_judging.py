@@ -277,7 +277,7 @@ def test_a_batch_that_fails_only_in_what_has_flaked_before_is_run_again(tested: 
     assert tested.examine(request).verdict == "red"
     assert logs_of(tested, "r.one.1.check-1") == ["base-test.log", "composed-test.log"]
     key = definition_digest(TEST, [TEST])
-    open_store(tested.settings.cache, choose_level(tested.settings.sandbox)).keep_flaky(key, [B])
+    open_store(tested.settings, choose_level(tested.settings.sandbox), "r").keep_flaky(key, [B])
     again = request.model_copy(update={"request_id": "r.one.1.check-2"})
     assert tested.examine(again).verdict == "red"
     assert logs_of(tested, "r.one.1.check-2") == ["again-test.log", "composed-test.log"]
