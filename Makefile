@@ -52,7 +52,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/agent_overhead.py
 	$(BIN)/python benchmarks/worktrees/git_door.py
 	$(BIN)/python benchmarks/startup.py
-	$(BIN)/python benchmarks/loop.py
+	$(BIN)/python benchmarks/fleet/loop.py
 	$(BIN)/python benchmarks/sandbox.py
 	$(BIN)/python benchmarks/context.py build
 	$(BIN)/python benchmarks/context.py day23
