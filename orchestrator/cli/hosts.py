@@ -1,6 +1,8 @@
 """`forgepool worker` and `supervisor` for more hosts; `forgepool doctor` and `models` about this one."""
 
 import os
+import signal
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -63,6 +65,8 @@ def worker(
     ] = False,
 ) -> int:
     """Work on this host for runs that share a Redis, until Ctrl-C. A second Ctrl-C stops at once."""
+    # Until the host takes over, SIGTERM is an exit like any other, which removes temporary folders.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     settings = settings_with(broker, sandbox)
     if check:
         return _check_worker(settings)

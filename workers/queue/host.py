@@ -210,11 +210,12 @@ class _Watch:
         self.drained = False
         self.looked = 0.0
         self.since = time.time()
-        self.workers = [_Worker(post, settings) for post in posts]
         import_needed(queue for post in posts for queue in post.queues)
         signal.signal(signal.SIGTERM, self._ask)
         signal.signal(signal.SIGINT, self._ask)
         signal.signal(PARENT_DIED, self._end)
+        # Each has a folder, which a signal that came before would leave behind.
+        self.workers = [_Worker(post, settings) for post in posts]
 
     def run(self) -> int:
         """Run until told to stop. Whatever ends it, nothing it started or laid down stays behind."""

@@ -72,6 +72,31 @@ def test_a_killed_worker_comes_again_and_a_stopped_host_leaves_nothing(
             host.wait()
 
 
+def test_a_host_that_is_stopped_while_it_starts_leaves_nothing(redis_url: str, tmp_path: Path) -> None:
+    """Stopped as soon as its first temporary folder is there, which it may still fill."""
+    places = tmp_path / "t"
+    places.mkdir()
+    variables = {"FORGEPOOL_HOME": str(tmp_path / "home"), "FORGEPOOL_CACHE": str(tmp_path / "cache")}
+    host = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "forgepool.orchestrator", "worker", "--quiet", "--queues", "orders"),
+            *("--broker", redis_url, "--log", str(tmp_path / "worker.log")),
+        ],
+        env={**os.environ, **variables, "TMPDIR": str(places)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        until(lambda: any(places.glob("fpool-*")))
+        host.send_signal(signal.SIGTERM)
+        host.wait(timeout=30)
+        assert list(places.iterdir()) == []
+    finally:
+        if host.poll() is None:
+            tree.kill_tree([*tree.descendants(host.pid), host.pid])
+            host.wait()
+
+
 def test_a_host_that_ends_by_a_bug_or_a_refusal_leaves_nothing_either(
     start_redis: Callable[..., RedisServer], tmp_path: Path
 ) -> None:

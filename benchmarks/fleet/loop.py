@@ -1,7 +1,7 @@
 """
 Prints what the orchestrator itself costs: milliseconds of its CPU for each landed task, by eighths of the run.
 
-    python benchmarks/loop.py [--workers 8] [--trials 2] [--outside] [--profile] [TASKS ...]
+    python benchmarks/fleet/loop.py [--workers 8] [--trials 2] [--outside] [--profile] [TASKS ...]
 
 The loop, its journal with fsync, its state, its listener and Redis are those of a real run, and so are the messages.
 The answering side is a stand-in: one process takes each message from its queue and answers at once, with commits that
