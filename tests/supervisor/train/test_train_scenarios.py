@@ -902,10 +902,36 @@ def test_a_red_behind_others_doubts_whose_tests_failed() -> None:
     assert line.running == ["|a", "|b"]
 
 
-@pytest.mark.parametrize(("named", "size"), [(0.0, 3), (0.8, 7)])
+@pytest.mark.parametrize(("named", "size"), [(0.0, 3), (0.5, 6), (0.8, 8)])
 def test_cars_are_longer_where_reds_tell_whose_they_are(named: float, size: int) -> None:
     """56: halving costs a long car several runs, and taking one out costs it one."""
     line = Held(slots=1, named=named)
     line.enter("abcdefghij", risk=0.1, plans=False)
     line.settle()
     assert len(line.cars[0]) == size
+
+
+@pytest.mark.parametrize(("named", "cars"), [(0.0, ["a"]), (0.8, ["abc"])])
+def test_one_green_alone_shares_a_car_with_risky_ones_where_reds_name_their_suspects(
+    named: float, cars: list[str]
+) -> None:
+    """57: it needs no run of its own then; a red that names nobody would cost it one, and halving more."""
+    line = Held(slots=1, named=named)
+    line.enter("abc", risk=0.25, plans=False)
+    line.line.vet("a")
+    line.settle()
+    assert line.cars == cars
+
+
+def test_a_vetted_one_comes_through_a_red_car_of_risky_ones_unharmed() -> None:
+    """58: the others' red takes them out, and neither delays its landing by more than a run nor returns it."""
+    line = Held(slots=1, named=0.8)
+    line.enter("abc", risk=0.25, plans=False)
+    line.line.vet("a")
+    line.settle()
+    line.red("|abc", suspects="bc")
+    line.green("|a")
+    assert (line.moves, line.returned) == (["a"], [])
+    line.red("|b")
+    line.red("|c")
+    assert (line.moves, line.returned) == (["a"], ["b", "c"])
