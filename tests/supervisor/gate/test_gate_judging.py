@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gates import Gate
+from gates import Gate, check
 from shell_suite import RUNNER, TEST, A, B
 
 from forgepool.supervisor.checks.certificates import definition_digest
@@ -218,6 +218,23 @@ def test_a_test_file_that_two_change_makes_neither_a_suspect(tested: Gate) -> No
 
 def logs_of(gate: Gate, request: str) -> list[str]:
     return sorted(one.name for one in gate.folder.glob(f"home/runs/r/logs/checks/{request}/*.log"))
+
+
+def test_a_check_that_is_red_twice_ends_the_trial_and_it_alone_is_run_again(gate: Gate) -> None:
+    checks = (
+        check("grep 2 b", "cheap", cost_s=1),
+        check("! grep -q bad a", "red", cost_s=2),
+        check("test -e a", "dear"),
+    )
+    asking = gate.request(gate.entry("one", {"a": "bad\n", "b": "2\n"}), *checks)
+    assert gate.examine(asking).verdict == "red"
+    assert logs_of(gate, asking.request_id) == [
+        "again-red.log",
+        "base-cheap.log",
+        "base-red.log",
+        "composed-cheap.log",
+        "composed-red.log",
+    ]
 
 
 def test_a_red_in_a_test_of_its_own_runs_the_target_no_more(tested: Gate) -> None:
