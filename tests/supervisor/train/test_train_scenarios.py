@@ -893,8 +893,8 @@ def test_a_rest_that_is_red_without_its_suspects_is_taken_apart_and_costs_a_good
     line.red("|abd")
     assert line.cars == ["ab", "d"]
     line.green("|ab")
-    line.red("|d")
     line.green("|c")
+    line.red("|d")
     assert (line.moves, line.returned) == (["ab", "c"], ["d"])
 
 
