@@ -12,6 +12,7 @@ import warm
 from terminal import on_terminal
 
 from forgepool.orchestrator.cli.app import GROUPS, START, app
+from forgepool.orchestrator.cli.run.options import trials_of
 from forgepool.workers.schema.error_lines import without_escapes
 
 ROOT = Path(__file__).parents[3]
@@ -167,3 +168,18 @@ def test_colours_are_left_out_where_they_are_not_wanted(env: dict[str, str]) -> 
 def test_colours_can_be_had_in_a_pipe() -> None:
     assert "\x1b[32mlanded\x1b[0m" in _printed({"FORCE_COLOR": "1"})
     assert "\x1b" not in _printed({})
+
+
+@pytest.mark.parametrize(
+    ("asked", "processors", "count"), [("auto", 0, 1), ("auto", 1, 1), ("auto", 3, 3), ("auto", 64, 4), ("7", 2, 7)]
+)
+def test_trials_are_as_many_as_asked_or_by_the_processors_up_to_four(asked: str, processors: int, count: int) -> None:
+    assert trials_of(asked, processors=processors) == count
+
+
+@pytest.mark.parametrize("command", [("queue", "serve"), ("run", "plan.yaml")])
+@pytest.mark.parametrize("asked", ["0", "65", "-1", "many", "1.5"])
+def test_any_other_number_of_trials_is_refused_in_a_sentence(command: tuple[str, ...], asked: str) -> None:
+    ran = _forgepool(*command, f"--trials={asked}")
+    assert ran.returncode == 2
+    assert ran.stderr.strip().endswith(f"--trials is {asked}; it must be auto or a number from 1 to 64")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gates import Gate
+from gates import Gate, check
 from shell_suite import RUNNER, TEST, A, B
 
 from forgepool.supervisor.checks.certificates import definition_digest
@@ -196,12 +196,12 @@ def test_what_was_green_once_is_judged_by_what_the_target_shows_now(gate: Gate) 
     [
         ([{"b": "2\n"}, {"tests/c.sh": "false\n"}], ("two",)),
         ([{"tests/c.sh": "false\n"}, {"tests/d.sh": "false\n"}], ("one", "two")),
-        ([{"tests/c.sh": "false\n"}, {"a": "9\n"}], ()),
+        ([{"tests/c.sh": "false\n"}, {"a": "9\n"}], ("one",)),
         ([{"b": "2\n"}, {"a": "9\n"}], ()),
     ],
     ids=["one", "both", "one-and-the-targets", "the-targets"],
 )
-def test_a_red_batch_tells_whose_tests_fail_where_these_are_all_that_fail(
+def test_a_red_batch_tells_whose_own_tests_fail(
     tested: Gate, files: list[dict[str, str | None]], suspects: tuple[str, ...]
 ) -> None:
     one, two = (tested.entry(name, each) for name, each in zip(("one", "two"), files, strict=True))
@@ -218,6 +218,23 @@ def test_a_test_file_that_two_change_makes_neither_a_suspect(tested: Gate) -> No
 
 def logs_of(gate: Gate, request: str) -> list[str]:
     return sorted(one.name for one in gate.folder.glob(f"home/runs/r/logs/checks/{request}/*.log"))
+
+
+def test_a_check_that_is_red_twice_ends_the_trial_and_it_alone_is_run_again(gate: Gate) -> None:
+    checks = (
+        check("grep 2 b", "cheap", cost_s=1),
+        check("! grep -q bad a", "red", cost_s=2),
+        check("test -e a", "dear"),
+    )
+    asking = gate.request(gate.entry("one", {"a": "bad\n", "b": "2\n"}), *checks)
+    assert gate.examine(asking).verdict == "red"
+    assert logs_of(gate, asking.request_id) == [
+        "again-red.log",
+        "base-cheap.log",
+        "base-red.log",
+        "composed-cheap.log",
+        "composed-red.log",
+    ]
 
 
 def test_a_red_in_a_test_of_its_own_runs_the_target_no_more(tested: Gate) -> None:

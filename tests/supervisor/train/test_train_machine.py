@@ -46,7 +46,7 @@ class Machine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.line = TrainQueue()
-        self.policy, self.slots, self.count = TrainPolicy(), 3, 0
+        self.policy, self.slots, self.named, self.count = TrainPolicy(), 3, 0.0, 0
         self.bad: set[str] = set()
         self.partners: dict[str, set[str]] = {}
         self.apart: dict[str, set[str]] = {}
@@ -55,9 +55,9 @@ class Machine(RuleBasedStateMachine):
         self.decided: set[str] = set()
         self.scopes: dict[str, Scopes] = {}
 
-    @rule(policy=policies, slots=st.integers(1, 6))
-    def choose(self, policy: TrainPolicy, slots: int) -> None:
-        self.policy, self.slots = policy, slots
+    @rule(policy=policies, slots=st.integers(1, 6), named=st.sampled_from((0.0, 0.5, 0.9)))
+    def choose(self, policy: TrainPolicy, slots: int, named: float) -> None:
+        self.policy, self.slots, self.named = policy, slots, named
         self.settle()
 
     @rule(data=st.data(), luck=chance, ready=st.booleans(), risk=st.sampled_from((0.01, 0.08, 0.4)))
@@ -173,7 +173,7 @@ class Machine(RuleBasedStateMachine):
         raise AssertionError("the plan has no end")
 
     def plan(self) -> list[Action]:
-        return plan(self.line.snapshot(slots=self.slots, policy=self.policy, surprise=0.02))
+        return plan(self.line.snapshot(slots=self.slots, policy=self.policy, surprise=0.02, named=self.named))
 
     def do(self, action: Action) -> None:
         match action:

@@ -853,6 +853,22 @@ def test_a_car_of_suspects_alone_is_tried_one_by_one() -> None:
     assert (line.moves, line.returned) == (["a", "b"], [])
 
 
+def test_a_rest_that_is_red_without_its_suspects_is_taken_apart_and_costs_a_good_one_nothing() -> None:
+    """59: beside the suspect's own test one of the target's failed; whose that is shows only by halving."""
+    line = Held(slots=1, policy=TrainPolicy(most=4))
+    line.enter("abcd", plans=False)
+    line.line.couple(("a", "b", "c", "d"), 0)
+    line.settle()
+    line.red("|abcd", suspects="c")
+    assert line.running == ["|abd"]
+    line.red("|abd")
+    assert line.cars == ["ab", "d"]
+    line.green("|ab")
+    line.green("|c")
+    line.red("|d")
+    assert (line.moves, line.returned) == (["ab", "c"], ["d"])
+
+
 def test_a_suspect_for_the_second_time_goes_alone_for_good() -> None:
     """After the first time it may share a batch again."""
     line = Held(slots=1)
@@ -873,10 +889,36 @@ def test_a_red_behind_others_makes_the_owner_of_the_failed_test_suspect() -> Non
     assert line.running == ["|a", "|b"]
 
 
-@pytest.mark.parametrize(("named", "size"), [(0.0, 3), (0.8, 7)])
+@pytest.mark.parametrize(("named", "size"), [(0.0, 3), (0.5, 6), (0.8, 8)])
 def test_cars_are_longer_where_reds_tell_whose_they_are(named: float, size: int) -> None:
     """Halving a long batch costs several runs; taking out a named suspect costs one."""
     line = Held(slots=1, named=named)
     line.enter("abcdefghij", risk=0.1, plans=False)
     line.settle()
     assert len(line.cars[0]) == size
+
+
+@pytest.mark.parametrize(("named", "cars"), [(0.0, ["a"]), (0.8, ["abc"])])
+def test_one_green_alone_shares_a_car_with_risky_ones_where_reds_name_their_suspects(
+    named: float, cars: list[str]
+) -> None:
+    """57: it needs no run of its own then; a red that names nobody would cost it one, and halving more."""
+    line = Held(slots=1, named=named)
+    line.enter("abc", risk=0.25, plans=False)
+    line.line.vet("a")
+    line.settle()
+    assert line.cars == cars
+
+
+def test_a_vetted_one_comes_through_a_red_car_of_risky_ones_unharmed() -> None:
+    """58: the others' red takes them out, and neither delays its landing by more than a run nor returns it."""
+    line = Held(slots=1, named=0.8)
+    line.enter("abc", risk=0.25, plans=False)
+    line.line.vet("a")
+    line.settle()
+    line.red("|abc", suspects="bc")
+    line.green("|a")
+    assert (line.moves, line.returned) == (["a"], [])
+    line.red("|b")
+    line.red("|c")
+    assert (line.moves, line.returned) == (["a"], ["b", "c"])
