@@ -12,8 +12,8 @@ from forgepool.workers.sandbox import tree
 
 Role = Literal["orchestrator", "host", "main", "child", "working", "launcher", "redis", "other"]
 """
-`child` is a process of Celery's pool, `working` the one it has forked for a message, and `launcher` the one that is
-forked from that to start its commands; `other` is a command.
+`child` is a process of Celery's pool, `working` the one it has forked for a model's work, and `launcher` the one that
+is forked from that to start its commands; `other` is a command.
 """
 
 
