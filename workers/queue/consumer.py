@@ -122,8 +122,8 @@ def deliver(delivery: Delivery, work: Work, *, apart: bool) -> None:
     without work.
 
     `apart` runs the work in a process of its own, which takes its memory and its children along. If that process
-    dies, its lease is given back at once, so that the sender need not wait. An agent's order is worth that. The
-    gate's messages only run git and commands, and are quicker without.
+    dies, its lease is given back at once, so that the sender need not wait for its end. The work of a model is worth
+    that. Messages that only run git and commands take less than half the CPU without.
     """
     die_with_parent()
     settings = Settings()

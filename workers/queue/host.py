@@ -54,7 +54,11 @@ _NEEDED: dict[Queue, tuple[str, ...]] = {
         "forgepool.workers.agents.dispatch",
         "forgepool.workers.agents.builtin.agent",
     ),
-    CHECKS: ("forgepool.supervisor.gate.check_entry",),
+    CHECKS: (
+        "forgepool.supervisor.gate.check_entry",
+        "forgepool.supervisor.scans.scanning",
+        "detect_secrets.plugins.base",
+    ),
     LANDINGS: ("forgepool.supervisor.gate.land",),
     REVIEWS: (),
 }

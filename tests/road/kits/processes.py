@@ -12,7 +12,7 @@ from forgepool.workers.sandbox import tree
 
 Role = Literal["orchestrator", "host", "main", "child", "working", "launcher", "redis", "other"]
 """
-`child` is a process of Celery's pool, and `working` is the one it has forked for a message.
+`child` is a process of Celery's pool, and `working` is the one it has forked for a model's work.
 
 `launcher` is forked from that to start its commands, and `other` is a command.
 """
