@@ -12,10 +12,13 @@ a second delivery of the same id does nothing.
 
 import gc
 import re
+import secrets
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Protocol, cast
 
 import redis
+import structlog
 from celery import Celery
 from celery.signals import worker_before_create_process, worker_process_shutdown
 from kombu.exceptions import OperationalError
@@ -25,6 +28,7 @@ from redis.exceptions import OutOfMemoryError, ReadOnlyError, TryAgainError
 from forgepool.workers.schema.orders import Message
 from forgepool.worktrees.errors import InfrastructureError
 
+log = structlog.get_logger()
 Queue = str
 ORDERS, REVIEWS, CHECKS, LANDINGS = "orders", "reviews", "checks", "landings"
 QUEUES: tuple[Queue, ...] = (ORDERS, REVIEWS, CHECKS, LANDINGS)
@@ -130,6 +134,21 @@ def use_broker(url: str) -> None:
         app.conf.broker_transport_options = _TRANSPORT_OPTIONS | _KEEPALIVE
 
 
+def url_in_use() -> str:
+    """Return the URL that `use_broker` was given."""
+    return str(app.conf.broker_url).replace("redis+socket://", "unix://", 1)
+
+
+def set_aside_strangers(client: Redis) -> None:
+    """Rename what lies under a queue's key and is no queue: nobody could send to it or listen to it."""
+    for queue in QUEUES:
+        for key, kind in ((queue, "list"), (f"_kombu.binding.{queue}", "set")):
+            if client.type(key) not in (kind, "none"):
+                aside = f"forgepool:aside:{key}:{secrets.token_hex(4)}"
+                client.rename(key, aside)
+                log.warning("redis.set_aside", key=key, to=aside, why=f"it is no {kind}; another program uses the key")
+
+
 WORKER_MODULES = (
     *("celery.apps.worker", "celery.concurrency.prefork", "celery.worker.autoscale", "celery.worker.components"),
     *("celery.worker.consumer", "kombu.transport.redis", "forgepool.workers.order.entry", "forgepool.supervisor.entry"),
@@ -143,6 +162,8 @@ def serve_queues(queues: Sequence[Queue], concurrency: int, *, name: str, at_pro
 
     Each process makes the call `at_process_end`.
     """
+    with suppress(*BrokerAway):
+        set_aside_strangers(connect(url_in_use()))
     # What is here stays. Unfrozen, each process' collector would write into it, and so copy the pages that all share.
     worker_before_create_process.connect(lambda **_: gc.freeze(), weak=False)
     worker_process_shutdown.connect(lambda **_: at_process_end(), weak=False)
@@ -210,7 +231,13 @@ def send(job: RegisteredJob, message: Message, *, message_id: str) -> None:
     Raises:
         BrokerAway: Redis cannot be reached; nothing was promised.
     """
-    job.apply_async((message.encode(),), task_id=message_id, retry=False)
+    try:
+        job.apply_async((message.encode(),), task_id=message_id, retry=False)
+    except (redis.ResponseError, OperationalError) as problem:
+        if "WRONGTYPE" not in str(problem):
+            raise
+        set_aside_strangers(connect(url_in_use()))
+        job.apply_async((message.encode(),), task_id=message_id, retry=False)
 
 
 def count_waiting(client: Redis, queue: Queue) -> int:
