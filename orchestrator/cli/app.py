@@ -262,9 +262,18 @@ def _complain_of(failure: Exception) -> int:
         case UserError():
             return complain(str(failure), WRONG)
         case InfrastructureError():
-            return complain(str(failure), INFRASTRUCTURE)
+            return complain(_with_way_out(failure), INFRASTRUCTURE)
         case _:
             return complain(*_sentence_and_status(failure))
+
+
+def _with_way_out(failure: InfrastructureError) -> str:
+    """Return the sentence; git's own words say what is wrong, and never what to do."""
+    from forgepool.worktrees.git.git import GitFailed
+
+    if not isinstance(failure, GitFailed) or failure.hint:
+        return str(failure)
+    return f"{failure}; finished work is safe: see that the repository can be read and written, then try again"
 
 
 def _sentence_and_status(failure: Exception) -> tuple[str, int]:

@@ -154,7 +154,7 @@ def _task(waits: "Waits", task: TaskState, now: float) -> TaskStanding:
         phase=waits.phase_name(task),
         attempts=task.attempt,
         commit=task.commit or None,
-        seconds=round(end - task.first_started, 2) if task.first_started else None,
+        seconds=round(max(0.0, end - task.first_started), 2) if task.first_started else None,
         host=task.result.host if task.result else host,
         detail=_how_it_ended(waits.run, task) if task.phase in TERMINAL else waits.reason(task),
         question=task.question,

@@ -87,6 +87,12 @@ def test_run_refuses_a_hub_that_cannot_be_written(premises: Premises) -> None:
             folder.chmod(stat.S_IRWXU)
 
 
+def test_what_a_killed_run_left_of_its_first_look_at_the_hub_goes_with_the_next(premises: Premises) -> None:
+    premises.git("update-ref", "refs/forgepool/killed-1126-120000-abcd/probe", "HEAD")
+    assert premises.run(premises.plan(SIMPLE)).status == 0
+    assert premises.git("for-each-ref", "refs/forgepool") == ""
+
+
 def test_a_dirty_checkout_stays_as_dirty_as_it_was(premises: Premises) -> None:
     (premises.repo / "README").write_text("half a thought\n")
     (premises.repo / "staged").write_text("staged\n")
@@ -146,7 +152,7 @@ def test_a_repository_that_went_away_is_named_on_resume(premises: Premises) -> N
         assert going.ended().status == 130
     shutil.move(premises.repo, premises.folder / "moved")
     said = premises.forgepool("resume", premises.run_name())
-    said.is_refusal(2, str(premises.repo), "there is no such folder")
+    said.is_refusal(3, str(premises.repo), "there is no such folder", "when it is back, resume again")
     shutil.move(premises.folder / "moved", premises.repo)
     assert premises.forgepool("resume", premises.run_name()).status == 1
     assert premises.landed() == ["two"]

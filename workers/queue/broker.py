@@ -14,12 +14,15 @@ import gc
 import mmap
 import os
 import re
+import secrets
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Protocol, cast
 from urllib.parse import quote
 
 import redis
+import structlog
 from celery import Celery
 from celery.signals import worker_before_create_process, worker_process_init, worker_process_shutdown
 from kombu.exceptions import OperationalError
@@ -29,6 +32,8 @@ from redis.exceptions import OutOfMemoryError, ReadOnlyError, TryAgainError
 from forgepool.workers.queue import signing
 from forgepool.workers.schema.orders import Message
 from forgepool.worktrees.errors import InfrastructureError
+
+log = structlog.get_logger()
 
 PROTOCOL = 1
 """
@@ -150,6 +155,21 @@ def use_broker(url: str) -> None:
         app.conf.broker_transport_options = _TRANSPORT_OPTIONS | _KEEPALIVE
 
 
+def url_in_use() -> str:
+    """Return the URL that `use_broker` was given."""
+    return str(app.conf.broker_url).replace("redis+socket://", "unix://", 1)
+
+
+def set_aside_strangers(client: Redis, *queues: Queue) -> None:
+    """Rename the keys of these queues that hold no queue: no message could be sent there, or received."""
+    for queue in queues:
+        for key, kind in ((queue, "list"), (f"_kombu.binding.{queue}", "set")):
+            if client.type(key) not in (kind, "none"):
+                aside = f"forgepool:aside:{key}:{secrets.token_hex(4)}"
+                client.rename(key, aside)
+                log.warning("redis.set_aside", key=key, to=aside, why=f"it is no {kind}; another program uses the key")
+
+
 WORKER_MODULES = (
     *("celery.apps.worker", "celery.concurrency.prefork", "celery.worker.autoscale", "celery.worker.components"),
     *("celery.worker.consumer", "kombu.transport.redis", "forgepool.workers.order.entry", "forgepool.supervisor.entry"),
@@ -201,6 +221,9 @@ def serve_queues(
     can then stop the worker. Each process makes the call `at_process_end`.
     """
     app.conf.worker_enable_remote_control = events
+    names = [name for queue in queues for name in (queue, queue_of_host(queue, host))]
+    with suppress(*BrokerAway):
+        set_aside_strangers(connect(url_in_use()), *names)
     # What is here stays. Unfrozen, each process' collector would write into it, and so copy the pages that all share.
     worker_before_create_process.connect(lambda **_: gc.freeze(), weak=False)
     births = _Births(concurrency)
@@ -209,7 +232,7 @@ def serve_queues(
     worker_process_shutdown.connect(lambda **_: at_process_end(), weak=False)
     # Not by `worker_main`: the command line behind it imports a hundred modules more.
     app.Worker(
-        queues=[name for queue in queues for name in (queue, queue_of_host(queue, host))],
+        queues=names,
         concurrency=concurrency,
         hostname=name,
         pool_cls="prefork",
@@ -275,8 +298,18 @@ def send(job: RegisteredJob, message: Message, *, message_id: str, queue: Queue 
     """
     where = {} if queue is None else {"queue": queue}
     signed = signing.sign(message.encode(), job.name)
-    # Celery's events show the arguments by these words: a message is long, and nothing for a monitor's page.
-    job.apply_async((signed,), task_id=message_id, retry=False, argsrepr=f"({message_id},)", **where)
+
+    def hand_over() -> None:
+        # Celery's events show the arguments by these words: a message is long, and nothing for a monitor's page.
+        job.apply_async((signed,), task_id=message_id, retry=False, argsrepr=f"({message_id},)", **where)
+
+    try:
+        hand_over()
+    except (redis.ResponseError, OperationalError) as problem:
+        if "WRONGTYPE" not in str(problem):
+            raise
+        set_aside_strangers(connect(url_in_use()), *QUEUES, *where.values())
+        hand_over()
 
 
 def count_waiting(client: Redis, queue: Queue) -> int:

@@ -123,6 +123,28 @@ main()
     assert (said.returncode, said.stdout, said.stderr) == (130, "", "")
 
 
+@pytest.mark.parametrize(
+    ("failure", "words"),
+    [
+        ("KeyError('lost ' + 'x' * 500)", "an unexpected error occurred (KeyError: 'lost xxx"),
+        ("GitFailed(('fetch',), 128, 'fatal: gone')", "git fetch ended with status 128: fatal: gone; finished work is"),
+    ],
+)
+def test_a_failure_says_its_cause_and_what_to_do_in_one_line(failure: str, words: str, tmp_path: Path) -> None:
+    failing = f"""\
+import forgepool.orchestrator.cli.app as it
+from forgepool.worktrees.git.git import GitFailed
+def fail(**_):
+    raise {failure}
+it.app = fail
+it.main()
+"""
+    env = os.environ | {"FORGEPOOL_HOME": str(tmp_path)}
+    said = subprocess.run([sys.executable, "-c", failing], capture_output=True, text=True, check=False, env=env)
+    assert said.returncode == 3 and said.stderr.startswith(f"forgepool: {words}"), said.stderr
+    assert said.stderr.count("\n") == 1 and "x" * 201 not in said.stderr
+
+
 @pytest.mark.parametrize("argv", [("run", "-h"), ("gate", "check", "-h")])
 def test_a_command_has_help_by_one_letter(argv: tuple[str, ...]) -> None:
     said = _forgepool(*argv)

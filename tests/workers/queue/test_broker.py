@@ -113,6 +113,19 @@ def test_a_message_waits_in_its_jobs_queue_as_json_or_is_not_promised(
         send(run_order, ORDER, message_id=ORDER.order_id)
 
 
+def test_what_another_program_put_under_a_queues_key_is_set_aside(start_redis: Callable[..., RedisServer]) -> None:
+    server = start_redis()
+    redis = connect(server.url)
+    redis.set("orders", "theirs")
+    redis.set("_kombu.binding.orders", "theirs, too")
+    sent = subprocess.run([sys.executable, "-c", _SENDS, server.url, ORDER.encode()], capture_output=True, text=True)
+    assert sent.returncode == 0, sent.stderr
+    assert "redis.set_aside" in sent.stdout + sent.stderr
+    assert count_waiting(redis, "orders") == 1
+    assert sorted(redis.get(key) for key in redis.scan_iter("forgepool:aside:*")) == ["theirs", "theirs, too"]
+    redis.close()
+
+
 def full_memory(redis: Redis) -> None:
     redis.config_set("maxmemory", "1")
 

@@ -238,3 +238,19 @@ def test_an_address_that_others_can_reach_is_told(gate: KeptGate, tmp_path: Path
             assert ("plain HTTP" in heard[0]) == bool(warned)
             port = heard[-1].split(";")[0].rsplit(":", 1)[1]
             assert Caller(f"http://127.0.0.1:{port}").ask("GET", "/status")[1]["target"] == "main"
+
+
+@pytest.mark.parametrize(
+    "beginning",
+    [b"", b"GET /health HTTP/1.1\r\nHost: x\r\nA", b"GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"],
+)
+def test_a_caller_that_never_ends_its_request_is_hung_up_on(gate: KeptGate, beginning: bytes) -> None:
+    listening = bind_socket(Address(host="127.0.0.1", port=0))
+    desk = Desk(view=gate.view(), mirror=gate.post.hub.mirror, target="main")
+    with serving(desk, TOKEN, listening, sent_within_s=0.5):
+        where = listening.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", where), timeout=30) as slow:
+            slow.sendall(beginning)
+            while slow.recv(1000):
+                pass
+        assert said(Caller(f"http://127.0.0.1:{where}").ask("GET", "/health", token=None), 200)
