@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from forgepool.orchestrator.cli.output.say import say, say_json
+from forgepool.orchestrator.cli.output.say import complain, say, say_json
 from forgepool.orchestrator.cli.output.terminal import print_table
 from forgepool.orchestrator.cli.run.run import Sandbox, settings_with
 from forgepool.orchestrator.launch.doctor import examine
