@@ -12,8 +12,8 @@ and the environment: system, machine, Python, sandbox, and the variables that co
 there is already, since a certificate of any host lets an entry land. A red run is not shared: it could excuse an entry
 by the fault of another host.
 
-Set-up folders are not shared. They hold the absolute paths of their host, and packing, sending and unpacking one takes
-as long as making it from a package cache.
+Set-up folders are not shared. They hold absolute paths, so one fits only a checkout of the same path. Each state of a
+lock file would put tens of megabytes into the hub or Redis, and spare each host one installation from its cache.
 """
 
 import os
