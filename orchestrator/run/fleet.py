@@ -27,10 +27,13 @@ def find_mismatched(present: Iterable[Present]) -> dict[str, int]:
 
 
 def list_order_hosts(present: Sequence[Present]) -> tuple[Host, ...]:
-    """Return the hosts that take orders. One with several workers can what all of them can."""
+    """
+    Return the hosts that take orders, those of another version with no slot. One with several workers can what all of
+    them can.
+    """
     hosts: dict[str, Host] = {}
     for worker in present:
-        count = slots((worker,), ORDERS) if worker.protocol == PROTOCOL else 0
+        count, ours = slots((worker,), ORDERS), worker.protocol == PROTOCOL
         if not count:
             continue
         can = None if worker.facts.can is None else frozenset(worker.facts.can)
@@ -38,7 +41,7 @@ def list_order_hosts(present: Sequence[Present]) -> tuple[Host, ...]:
         if known is not None:
             count += known.slots
             can = known.can if can is None else can if known.can is None else can & known.can
-        hosts[worker.host] = Host(name=worker.host, slots=count, can=can)
+        hosts[worker.host] = Host(name=worker.host, slots=count if ours else 0, can=can, ours=ours)
     return tuple(hosts.values())
 
 

@@ -60,6 +60,7 @@ from forgepool.orchestrator.run.fleet import (
 from forgepool.orchestrator.run.hub import find_done_refs
 from forgepool.orchestrator.run.transport import LeaseWatch, Link
 from forgepool.orchestrator.state.fold import apply
+from forgepool.orchestrator.state.hosts import Places
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IllegalStep, Outstanding, TaskState
 from forgepool.supervisor.gate.affected_checks import TargetLanes
@@ -299,6 +300,8 @@ class Loop:
         self.record(findings.taken)
         for message in findings.unsent:
             self._send(message, resent=True)
+        for message in findings.waiting:
+            self._move(message)
         for message in findings.lost:
             self._lose(message)
 
@@ -445,12 +448,24 @@ class Loop:
         self.keep()
         host = self._host_for(sent, resent=resent)
         if host is not None:
-            if self.copy is not None:
-                self.copy.push_owed()
-            queue = queue_of_host(QUEUE[sent.kind], host) if host else QUEUE[sent.kind]
-            done = find_done_refs(self.course, self.state, self.mirror, self.folder) if sent.kind == "landing" else ()
-            send_message(self.course, self.state, sent, now=self.clock(), resent=resent, queue=queue, done=done)
-            self.watch.note_sent(sent.message_id, host)
+            self._send_to(host, sent, resent=resent)
+
+    def _send_to(self, host: str, sent: Outstanding, *, resent: bool) -> None:
+        if self.copy is not None:
+            self.copy.push_owed()
+        queue = queue_of_host(QUEUE[sent.kind], host) if host else QUEUE[sent.kind]
+        done = find_done_refs(self.course, self.state, self.mirror, self.folder) if sent.kind == "landing" else ()
+        send_message(self.course, self.state, sent, now=self.clock(), resent=resent, queue=queue, done=done)
+        self.watch.note_sent(sent.message_id, host)
+
+    def _move(self, sent: Outstanding) -> None:
+        """Send an order that waits behind those of other runs to a host that is free, where there is one."""
+        host = self._places().take(self.state.tasks[sent.task], but=self.watch.sent_to[sent.message_id])
+        if host and self.link.idle(queue_of_host(ORDERS, host)):
+            self._send_to(host, sent, resent=True)
+
+    def _places(self) -> Places:
+        return places_of(self.course, self.state, self.clock(), list_order_hosts(self.link.workers()))
 
     def _host_for(self, sent: Outstanding, *, resent: bool) -> str | None:
         """Return the host for a message: empty where any may take it, and None where it has to wait for one."""
@@ -460,9 +475,9 @@ class Loop:
             able = partial(find_reviewers, course=self.course, authors=self._authors(sent)) if reviewed else list
             return choose_gate_host(sent.kind, present, self.state, self.watch.sent_to, self.clock(), able=able)
         task = self.state.tasks[sent.task]
-        if task.sent_to and not resent:
+        if not resent:
             return task.sent_to
-        places = places_of(self.course, self.state, self.clock(), list_order_hosts(present))
+        places = self._places()
         stays = any(one.name == task.sent_to for one in places.able(task))
         return task.sent_to if stays else places.take(task)
 

@@ -37,7 +37,8 @@ def test_workers_of_one_host_take_orders_together_and_can_what_all_of_them_can()
 
 def test_drained_hosts_and_those_of_another_version_take_no_orders() -> None:
     present = [worker("a", drained=True), worker("b", protocol=PROTOCOL + 1), worker("old", protocol=0), worker("c")]
-    assert [one.name for one in list_order_hosts(present)] == ["c"]
+    found = {one.name: (one.slots, one.ours) for one in list_order_hosts(present)}
+    assert found == {"b": (0, False), "old": (0, False), "c": (2, True)}
     assert find_mismatched(present) == {"b": PROTOCOL + 1, "old": 0}
 
 
