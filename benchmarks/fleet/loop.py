@@ -34,7 +34,8 @@ from forgepool.orchestrator.journal.store import Journal, Recorded
 from forgepool.orchestrator.launch.embedded import Embedded
 from forgepool.orchestrator.launch.session import begin
 from forgepool.orchestrator.plan.document import Plan, Task
-from forgepool.orchestrator.run.loop import Loop, Wishes
+from forgepool.orchestrator.run.loop import Loop
+from forgepool.orchestrator.run.sending import Wishes
 from forgepool.orchestrator.run.transport import Link
 from forgepool.orchestrator.state.run import RunState
 from forgepool.supervisor.messages.answers import Certificate, CheckResult, Landing

@@ -36,9 +36,10 @@ from forgepool.orchestrator.reports.leftovers import list_unlanded_tasks, remove
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.delegation import ThroughLoop, standing_gate, take_away
 from forgepool.orchestrator.run.hub import CannotRun, Hub, bring_home, carry_assets, open_hub, wants_reviews
-from forgepool.orchestrator.run.loop import Ending, Loop, Wishes
+from forgepool.orchestrator.run.loop import Ending, Loop
 from forgepool.orchestrator.run.recovery import find_already_there
 from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions, learn_durations
+from forgepool.orchestrator.run.sending import Wishes
 from forgepool.orchestrator.run.transport import Link
 from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import RunState

@@ -28,8 +28,8 @@ from forgepool.orchestrator.merge_queue.serve.serve import serve as keep
 from forgepool.orchestrator.reports.event_text import telling_lines
 from forgepool.orchestrator.reports.queue_board import gate_sentence
 from forgepool.orchestrator.run.hub import CannotRun
-from forgepool.orchestrator.run.loop import Wishes
 from forgepool.orchestrator.run.run_folder import KeptRun
+from forgepool.orchestrator.run.sending import Wishes
 from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.queue.broker import CHECKS, LANDINGS
 from forgepool.worktrees.errors import UserError

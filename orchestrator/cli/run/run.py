@@ -29,7 +29,7 @@ from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.reports.status import standing
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun, open_hub, read_plan
-from forgepool.orchestrator.run.loop import Wishes
+from forgepool.orchestrator.run.sending import Wishes
 from forgepool.orchestrator.run.takeover import find_run
 from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.sandbox.layers import Wanted

@@ -15,7 +15,8 @@ from typing import Protocol
 
 import structlog
 
-from forgepool.orchestrator.run.loop import Ending, Parts
+from forgepool.orchestrator.run.loop import Ending
+from forgepool.orchestrator.run.sending import Parts
 from forgepool.orchestrator.state.run import RunState
 
 log = structlog.get_logger()

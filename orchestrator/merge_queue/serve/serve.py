@@ -18,8 +18,9 @@ from forgepool.orchestrator.merge_queue.serve.loop import GateLoop
 from forgepool.orchestrator.merge_queue.serve.multi import Leave, SharedSlots, keep_together, make_shared
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun, Hub, open_hub
-from forgepool.orchestrator.run.loop import WAIT_S, Wishes
+from forgepool.orchestrator.run.loop import WAIT_S
 from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions
+from forgepool.orchestrator.run.sending import Wishes
 from forgepool.orchestrator.run.transport import Link
 from forgepool.orchestrator.state.run import RunState
 from forgepool.supervisor.gate.requirements import GATE_FILE

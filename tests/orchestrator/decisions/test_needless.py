@@ -9,7 +9,8 @@ from plans import RUN, answered, begun, check_sent, course, queued, review_answe
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.inbox import PersonRequest, leave
 from forgepool.orchestrator.journal.store import Journal
-from forgepool.orchestrator.run.loop import Loop, Wishes
+from forgepool.orchestrator.run.loop import Loop
+from forgepool.orchestrator.run.sending import Wishes
 from forgepool.orchestrator.run.transport import Link
 from forgepool.workers.queue.broker import Redis
 from forgepool.workers.queue.leases import Lease, claim

@@ -22,8 +22,8 @@ from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.store import Journal
 from forgepool.orchestrator.launch.session import resume_run
 from forgepool.orchestrator.run.hub import CannotRun
-from forgepool.orchestrator.run.loop import Wishes
 from forgepool.orchestrator.run.run_folder import RunOptions, keep
+from forgepool.orchestrator.run.sending import Wishes
 from forgepool.orchestrator.run.transport import LeaseWatch
 from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import RunState

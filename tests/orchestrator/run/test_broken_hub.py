@@ -20,7 +20,8 @@ from forgepool.orchestrator.journal.events import RunResumed, RunStarted
 from forgepool.orchestrator.journal.store import Journal
 from forgepool.orchestrator.launch.session import begin, transport
 from forgepool.orchestrator.run.hub import open_hub
-from forgepool.orchestrator.run.loop import Loop, Wishes
+from forgepool.orchestrator.run.loop import Loop
+from forgepool.orchestrator.run.sending import Wishes
 from forgepool.orchestrator.run.transport import Link
 from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.queue.broker import connect

@@ -9,7 +9,8 @@ from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.events import Event, RunPaused
 from forgepool.orchestrator.journal.hub_copy import HubCopy, LeaseLost, look, open_copy, read_copy
 from forgepool.orchestrator.journal.store import Journal, JournalUnreadable, read, read_rows
-from forgepool.orchestrator.run.loop import Loop, Wishes
+from forgepool.orchestrator.run.loop import Loop
+from forgepool.orchestrator.run.sending import Wishes
 from forgepool.orchestrator.run.transport import Link
 from forgepool.workers.queue.broker import LANDINGS, Redis, count_waiting, use_broker
 from forgepool.workers.schema.settings import Settings

@@ -13,7 +13,8 @@ from plans import RUN, answered, begun, course, follow, sent, task
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.inbox import waiting
 from forgepool.orchestrator.journal.store import Journal, Recorded, read
-from forgepool.orchestrator.run.loop import Loop, Wishes
+from forgepool.orchestrator.run.loop import Loop
+from forgepool.orchestrator.run.sending import Wishes
 from forgepool.orchestrator.run.transport import Link
 from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.queue import replies
@@ -35,7 +36,7 @@ from plans import course, task
 
 from forgepool.orchestrator.run.hub import open_hub
 from forgepool.orchestrator.journal.inbox import PersonRequest, leave
-from forgepool.orchestrator.run.loop import Wishes
+from forgepool.orchestrator.run.sending import Wishes
 from forgepool.orchestrator.launch.session import start_run
 from forgepool.workers.schema.settings import Settings
 

@@ -20,7 +20,7 @@ from forgepool.orchestrator.journal.store import Journal, Recorded, read
 from forgepool.orchestrator.merge_queue.serve.loop import GateLoop
 from forgepool.orchestrator.run import recovery
 from forgepool.orchestrator.run.dispatch import check_request, land_request
-from forgepool.orchestrator.run.loop import Wishes
+from forgepool.orchestrator.run.sending import Wishes
 from forgepool.orchestrator.run.transport import Link
 from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import RunState

@@ -28,8 +28,8 @@ from forgepool.orchestrator.launch.session import resume_run
 from forgepool.orchestrator.merge_queue.serve.serve import gate_name
 from forgepool.orchestrator.reports import queue_status as explaining
 from forgepool.orchestrator.run.hub import CannotRun
-from forgepool.orchestrator.run.loop import Wishes
 from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions
+from forgepool.orchestrator.run.sending import Wishes
 from forgepool.supervisor.messages.answers import CheckResult
 from forgepool.workers.schema.orders import ReasonPack
 from forgepool.workers.schema.settings import Settings
