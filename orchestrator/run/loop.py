@@ -63,7 +63,7 @@ from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IllegalStep, Outstanding, TaskState
 from forgepool.supervisor.gate.affected_checks import TargetLanes
 from forgepool.workers.queue import crash_points
-from forgepool.workers.queue.broker import CHECKS, LANDINGS, ORDERS, PROTOCOL, REVIEWS, BrokerAway, queue_of_host
+from forgepool.workers.queue.broker import CHECKS, LANDINGS, ORDERS, PROTOCOL, REVIEWS, BrokerAway, Queue, queue_of_host
 from forgepool.workers.queue.leases import Present, slots
 from forgepool.workers.queue.replies import PathRequest, PathsAnswer
 from forgepool.worktrees.git.git import GitFailed
@@ -356,7 +356,7 @@ class Loop:
         self._meet_tip()
         hosts, review_slots = (
             list_order_hosts(self.link.workers()),
-            slots(find_reviewers(self._well(), self.course), REVIEWS),
+            slots(find_reviewers(self._well(REVIEWS), self.course), REVIEWS),
         )
         check_slots = self._check_slots()
         decided: list[Event] = []
@@ -403,10 +403,10 @@ class Loop:
             self.course = replace(self.course, lanes=lanes)
 
     def _check_slots(self) -> int:
-        return slots(self._well(), CHECKS, beside=LANDINGS)
+        return slots(self._well(CHECKS), CHECKS, beside=LANDINGS)
 
-    def _well(self) -> tuple[Present, ...]:
-        return find_well(self.link.workers(), self.state, self.clock())
+    def _well(self, queue: Queue) -> tuple[Present, ...]:
+        return find_well(self.link.workers(), self.state, self.clock(), queue)
 
     def _miss_workers(self) -> None:
         """Say, once, that messages wait in a queue to which no worker listens, and which hosts cannot read them."""
