@@ -110,7 +110,7 @@ def _shared_redis(settings: Settings) -> tuple[wire.Redis, str]:
 
 def _require_protocol(client: wire.Redis, settings: Settings) -> None:
     """Refuse to listen where runs write other messages than this version reads: it could only lose them."""
-    spoken = leases.spoken(client)
+    spoken = leases.list_protocols(client)
     if spoken and wire.PROTOCOL not in spoken:
         runs = ", ".join(map(str, sorted(spoken)))
         raise wire.BrokerRefused(

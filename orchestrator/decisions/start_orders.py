@@ -68,11 +68,12 @@ def watch_hosts(course: PlanIndex, state: RunState, now: float, hosts: Hosts) ->
     if hosts is None:
         return []
     changed: list[Event] = []
-    well = {one.name for one in hosts if not state.hosts.get(one.name, WELL).until}
+    present = {one.name for one in hosts}
+    well = {name for name in present if not state.hosts.get(name, WELL).until}
     for name, health in state.hosts.items():
         if health.is_well_again:
             changed.append(HostReadmitted(host=name))
-        elif health.is_ill and well - {name}:
+        elif health.is_ill and name in present and well - {name}:
             well.discard(name)
             changed.append(HostSuspended(host=name, why=health.words, until=now + health.next_pause_s))
     lacking = _find_lacking(course, state, now, hosts)

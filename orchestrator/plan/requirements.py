@@ -8,7 +8,7 @@ from forgepool.workers.schema.capabilities import Need
 from forgepool.workers.schema.orders import BuiltinAgent, CliAgent
 
 _LET_OUT = ("bubblewrap", "seatbelt", "off")
-"""The sandboxes out of which a command can reach a server."""
+"""The sandboxes in which a command can be let out to a server."""
 
 
 def find_needs(task: Task) -> tuple[Need, ...]:

@@ -45,15 +45,15 @@ def list_order_hosts(present: Sequence[Present]) -> tuple[Host, ...]:
     return tuple(hosts.values())
 
 
-def find_well(present: Sequence[Present], state: RunState, now: float) -> tuple[Present, ...]:
-    """Return the workers that may be sent messages: of our version, neither drained nor of a suspended host."""
-    return tuple(
-        worker
-        for worker in present
-        if worker.protocol == PROTOCOL
-        and not worker.drained
-        and (worker.host not in state.hosts or state.hosts[worker.host].until <= now)
-    )
+def find_well(present: Iterable[Present], state: RunState, now: float, queue: Queue) -> tuple[Present, ...]:
+    """
+    Return the workers of a queue that may be sent messages: of our version, not drained, and of no suspended host.
+
+    Where all that are left are suspended, they are better than none.
+    """
+    ours = [one for one in present if queue in one.queues and one.protocol == PROTOCOL and not one.drained]
+    well = (one for one in ours if one.host not in state.hosts or state.hosts[one.host].until <= now)
+    return tuple(well) or tuple(ours)
 
 
 def find_reviewers(present: Iterable[Present], course: PlanIndex, authors: Collection[str] = ()) -> tuple[Present, ...]:
@@ -94,12 +94,9 @@ def choose_gate_host(
     """
     queue = QUEUE[kind]
     there = [worker for worker in present if queue in worker.queues]
-    well = able([worker for worker in find_well(present, state, now) if queue in worker.queues])
+    well = able(find_well(present, state, now, queue))
     if len(well) == len(there):
         return ""
-    if not well:
-        # Suspended hosts are better than none; those of another version would lose it.
-        well = [worker for worker in there if worker.protocol == PROTOCOL and not worker.drained]
     if not well:
         return None
     load = Counter(sent_to.get(one, "") for one in state.outstanding())

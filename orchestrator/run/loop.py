@@ -215,7 +215,7 @@ class Loop(Sender):
         self._meet_tip()
         hosts, review_slots = (
             list_order_hosts(self.link.workers()),
-            slots(find_reviewers(self._well(), self.course), REVIEWS),
+            slots(find_reviewers(self._well(REVIEWS), self.course), REVIEWS),
         )
         check_slots = self._check_slots()
         decided: list[Event] = []
@@ -245,7 +245,7 @@ class Loop(Sender):
             self.course = replace(self.course, lanes=lanes)
 
     def _check_slots(self) -> int:
-        return slots(self._well(), CHECKS, beside=LANDINGS)
+        return slots(self._well(CHECKS), CHECKS, beside=LANDINGS)
 
     def _stopped(self) -> Ending | None:
         """Return the ending of a run that stops here unfinished."""

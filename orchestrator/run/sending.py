@@ -48,7 +48,7 @@ from forgepool.orchestrator.state.hosts import Places
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import Outstanding, TaskState
 from forgepool.workers.queue import crash_points
-from forgepool.workers.queue.broker import CHECKS, ORDERS, PROTOCOL, REVIEWS, queue_of_host
+from forgepool.workers.queue.broker import CHECKS, ORDERS, PROTOCOL, REVIEWS, Queue, queue_of_host
 from forgepool.workers.queue.leases import Present
 from forgepool.workers.queue.replies import PathsAnswer
 from forgepool.worktrees.hub.mirror import Mirror
@@ -248,8 +248,8 @@ class Sender:
         authors = (author_in(self.course, self.state, self.state.tasks[name]) for name in names)
         return frozenset(family for author in authors for family in author.families)
 
-    def _well(self) -> tuple[Present, ...]:
-        return find_well(self.link.workers(), self.state, self.clock())
+    def _well(self, queue: Queue) -> tuple[Present, ...]:
+        return find_well(self.link.workers(), self.state, self.clock(), queue)
 
     def _miss_workers(self) -> None:
         """Say, once, that messages wait in a queue to which no worker listens, and which hosts cannot read them."""

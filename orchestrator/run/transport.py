@@ -116,7 +116,7 @@ class Link:
     def workers(self) -> tuple[leases.Present, ...]:
         """The workers present, as of the last second."""
         if time.monotonic() > self._presence_asked + 1.0:
-            leases.speak(self.client)
+            leases.announce_protocol(self.client)
             self._present = leases.present(self.client)
             self._presence_asked = time.monotonic()
         return self._present

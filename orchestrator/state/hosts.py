@@ -36,7 +36,7 @@ class HostHealth:
     """The last answers of a host."""
 
     last: tuple[bool, ...] = ()
-    """Whether each was an infrastructure failure, the latest last."""
+    """True for each that was an infrastructure failure, the latest last."""
     said: str = ""
     """The sentence of the last failure."""
     until: float = 0.0
@@ -105,7 +105,7 @@ class Places:
     now: float
     free: dict[str, int] = field(default_factory=dict)
     offered: frozenset[str] = frozenset()
-    """What all hosts together can."""
+    """The words of all hosts together."""
     is_shared: bool = False
     """All hosts are equal."""
     _able: dict[tuple[Sequence[Need], tuple[str, ...]], list[Host]] = field(default_factory=dict)

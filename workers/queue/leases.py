@@ -179,7 +179,7 @@ TTL_S = 15.0
 
 
 class HostFacts(Message):
-    """What a host has proven about itself at its start."""
+    """The facts that a host has proven about itself at its start."""
 
     version: str = ""
     can: tuple[str, ...] | None = None
@@ -239,12 +239,12 @@ def slots(workers: tuple[Present, ...], queue: str, *, beside: str | None = None
 _SPOKEN_S = 30
 
 
-def speak(client: Redis) -> None:
+def announce_protocol(client: Redis) -> None:
     """Tell that a run writes messages of our version; to be repeated within half a minute."""
     client.set(f"forgepool:protocol:{PROTOCOL}", "1", ex=_SPOKEN_S)
 
 
-def spoken(client: Redis) -> frozenset[int]:
+def list_protocols(client: Redis) -> frozenset[int]:
     """Return the versions of messages that runs write now."""
     names = cast(list[str], list(client.scan_iter(match="forgepool:protocol:*", count=1000)))
     return frozenset(int(number) for name in names if (number := name.rpartition(":")[2]).isdecimal())

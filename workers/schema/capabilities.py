@@ -47,7 +47,7 @@ def reviews_by(family: str) -> str:
 
 
 def task_type(name: str) -> str:
-    """A type of task, by a route of which some model can be asked."""
+    """A type of task with a route on which some model can be asked."""
     return f"type {name}"
 
 

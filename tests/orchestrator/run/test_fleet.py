@@ -56,7 +56,8 @@ def test_beside_an_unwell_worker_checks_go_to_the_well_ones(unwell: dict[str, ob
 def test_a_suspended_host_gets_no_checks_but_where_there_is_no_other() -> None:
     state = follow(begun(PLAN), HostSuspended(host="a", why="w", until=160.0))
     assert gate("landing", worker("a", "landings"), worker("b", "landings"), state=state) == "b"
-    assert gate("landing", worker("a", "landings"), state=state) == "a"
+    assert gate("landing", worker("a", "landings"), state=state) == ""
+    assert gate("landing", worker("a", "landings"), worker("b", "landings", drained=True), state=state) == "a"
 
 
 def reviewed(**said: object) -> PlanIndex:

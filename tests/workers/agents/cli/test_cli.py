@@ -254,12 +254,12 @@ def test_a_limit_ends_a_program(tmp_path: Path, program: CliProgram, limits: Lim
 
 
 def test_a_missing_program_is_the_hosts_trouble(place: Place) -> None:
-    """It is not started, and the message says how to install it."""
+    """Another host may have it, and the sentence says how it is installed."""
     assignment = place.assignment("", None, {"PATH": "/nowhere"}, "")
     from forgepool.workers.agents.cli import perform_cli
 
     answer = perform_cli(assignment, stop=lambda: False, lookup=KEYS.get)
-    assert answer.ended == "not_started"
+    assert (answer.ended, answer.trouble) == ("failed", "unavailable")
     assert answer.detail == "codex is not on the worker's PATH; install it there: npm install -g @openai/codex"
 
 
@@ -343,5 +343,5 @@ def test_a_program_is_not_started_where_nobody_can_let_it_out_to_its_server_alon
     place.stand_in("touch started; exit 0\n")
     assignment = replace(place.assignment("", None, {}, "x"), confined=Confinement(level="landlock"))
     answer = perform_cli(assignment, stop=lambda: False, lookup=KEYS.get)
-    assert answer.ended == "not_started" and "install bubblewrap" in answer.detail
+    assert answer.ended == "failed" and "install bubblewrap" in answer.detail
     assert not (place.worktree / "started").exists()
