@@ -75,7 +75,7 @@ def send_message(
     course: PlanIndex, state: RunState, sent: Outstanding, *, now: float, resent: bool, done: Sequence[str] = ()
 ) -> None:
     """
-    Send a message that is owed an answer to the queue of those who answer it.
+    Send a message to its queue; an answer will follow.
 
     `done` are the refs that a landing removes besides. Raises BrokerAway.
     """

@@ -140,7 +140,7 @@ def url_in_use() -> str:
 
 
 def set_aside_strangers(client: Redis) -> None:
-    """Rename what lies under a queue's key and is no queue: nobody could send to it or listen to it."""
+    """Rename a key of a queue that holds something else: it could be neither sent to nor listened to."""
     for queue in QUEUES:
         for key, kind in ((queue, "list"), (f"_kombu.binding.{queue}", "set")):
             if client.type(key) not in (kind, "none"):

@@ -12,7 +12,8 @@ from pathlib import Path
 from forgepool.worktrees.checkouts.slots import Slot, begin_work, discard, prepare, shrink_pool, slots_of
 from forgepool.worktrees.git.beneath import take_lock
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed, GitOutput, TreeId
-from forgepool.worktrees.hub.mirror import Mirror, MissingCommit, restore_config
+from forgepool.worktrees.hub.mirror import Mirror, MissingCommit
+from forgepool.worktrees.hub.storage import restore_config
 
 _GITLINK = "160000"
 _UNREADABLE = (
