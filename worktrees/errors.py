@@ -6,7 +6,7 @@ _LONG_WORD = re.compile(r"(\S{100})\S{61,}(\S{40})")
 
 
 def cut_long_words(sentence: str) -> str:
-    """Leave out the middle of words longer than 200 characters: values that nobody wrote to be read."""
+    """Leave out the middle of words longer than 200 characters: they are data."""
     return _LONG_WORD.sub(r"\1...\2", sentence)
 
 

@@ -13,7 +13,8 @@ from forgepool.worktrees.checkouts.slots import Slot, begin_work, discard, prepa
 from forgepool.worktrees.git.beneath import take_lock
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed, GitOutput, TreeId
 from forgepool.worktrees.git.trees import GITLINK, compare_trees
-from forgepool.worktrees.hub.mirror import Mirror, MissingCommit, restore_config
+from forgepool.worktrees.hub.mirror import Mirror, MissingCommit
+from forgepool.worktrees.hub.storage import restore_config
 
 _UNREADABLE = (
     "could not open directory",

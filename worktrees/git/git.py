@@ -209,7 +209,9 @@ class Git:
             output = _execute(argv, self.work_tree or self.git_dir, places, stdin, ok, timeout_s, self._fence)
         except GitFailed as failed:
             if self._doubt(failed.stderr):
-                failed.hint = "; this host's copy of the hub is looked through, and made anew if damaged: try again"
+                failed.hint = (
+                    "; this host's copy of the hub is looked through, and made again if it is damaged; try again"
+                )
             raise
         self._doubt(output.stderr)
         return output

@@ -47,58 +47,15 @@ from forgepool.worktrees.hub.push import (
     push_words,
     remove_stale_locks,
 )
-from forgepool.worktrees.hub.storage import borrow_objects, pack_loose
-
-_CONFIG = """\
-[core]
-\trepositoryformatversion = {version}
-\tfilemode = true
-\tbare = true
-[fetch]
-\tunpackLimit = 1
-{extensions}"""
-SHA1 = _CONFIG.format(version=0, extensions="").encode()
-SHA256 = _CONFIG.format(version=1, extensions="[extensions]\n\tobjectFormat = sha256\n").encode()
-_STRAYS = (
-    *("info/attributes", "info/exclude", "info/sparse-checkout", "shallow", "config.worktree"),
-    *("commondir", "objects/info/alternates", "objects/info/http-alternates"),
+from forgepool.worktrees.hub.storage import (
+    SHA1,
+    SHA256,
+    borrow_objects,
+    is_damaged,
+    is_whole,
+    pack_loose,
+    restore_config,
 )
-"""Files that a mirror never has, and that would make git read it as another repository."""
-# Unpack limit 1: a fetch always arrives as one pack, which appears whole or not at all. Loose objects would
-# appear one by one, commits first, and a fetch killed half way would leave commits without their trees.
-
-
-def is_whole(mirror: Path) -> bool:
-    """Is the mirror complete? It appears by one rename, but may be damaged later."""
-    try:
-        known = (mirror / "forgepool").read_bytes() in (SHA1, SHA256)
-    except OSError:
-        return False
-    return known and (mirror / "HEAD").is_file() and (mirror / "refs").is_dir() and (mirror / "objects").is_dir()
-
-
-def restore_config(mirror: Path) -> None:
-    """
-    Restore the mirror's configuration. An agent's `git config` in a checkout writes to it.
-
-    Filters, drivers and aliases set there are the one kind of configuration that a call cannot switch off.
-    """
-    ours = (mirror / "forgepool").read_bytes()
-    if ours not in (SHA1, SHA256):
-        raise GitFailed(("config",), 0, f"the mirror {mirror} was tampered with; remove it")
-    config = mirror / "config"
-    if config.is_symlink() or not config.is_file() or config.read_bytes() != ours:
-        _write_whole(config, ours)
-    for stray in _STRAYS:
-        (mirror / stray).unlink(missing_ok=True)
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    """Write the file atomically: whenever the process dies, it has the content or is untouched."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_bytes(content)
-    draft.replace(path)
-
 
 log = structlog.get_logger()
 _HEADS = "+refs/heads/*:refs/hub/heads/*"
@@ -339,7 +296,7 @@ def open_mirror(
 
 def _mend(mirror: Mirror) -> None:
     """
-    Make a mirror anew where git could not read some of its objects, and they are damaged or missing indeed.
+    Make a mirror again if objects that git could not read are damaged or missing indeed.
 
     Raises:
         GitFailed: the hub cannot be read.
@@ -348,18 +305,11 @@ def _mend(mirror: Mirror) -> None:
         mark = mirror.path / DOUBTED
         if not mark.exists():
             return
-        if _is_damaged(mirror.path):
-            log.warning("mirror.damaged", mirror=str(mirror.path), follows="it is thrown away and made anew")
+        if is_damaged(mirror.path):
+            log.warning("mirror.damaged", mirror=str(mirror.path), follows="it is thrown away and made again")
             _make(mirror)
         else:
             mark.unlink(missing_ok=True)
-
-
-def _is_damaged(mirror: Path) -> bool:
-    if any(file.stat().st_size == 0 for file in (mirror / "objects").glob("*/*") if file.is_file()):
-        return True
-    found = Git(git_dir=mirror).run("rev-list", "--objects", "--quiet", "--all", ok=range(-64, 256))
-    return found.status != 0
 
 
 def _make(mirror: Mirror) -> None:

@@ -1,5 +1,5 @@
 """
-The object files of repositories on this host: borrowed from a hub by its mirror, and packed where they lie loose.
+The files of repositories on this host: a mirror's configuration, objects borrowed from a hub, and loose ones packed.
 
 A mirror has links to the hub's files, and not the hub's path in `objects/info/alternates`. Git never writes into such a
 file, and a `gc` in the hub removes only the hub's name of it. So the mirror keeps what only the mirror still needs.
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from forgepool.worktrees.git.git import Git
+from forgepool.worktrees.git.git import Git, GitFailed
 
 _MOST_LOOSE = 500
 """Loose objects that a repository may have before they are packed."""
@@ -28,6 +28,65 @@ _PRIVATE = ("index",)
 _LOOSE = re.compile(r"[0-9a-f]{38}(?:[0-9a-f]{24})?")
 _SUFFIXES = (".pack", ".rev", ".idx")
 """Files of a pack. Git sees a pack once its `.idx` is there, so that comes last."""
+
+
+_CONFIG = """\
+[core]
+\trepositoryformatversion = {version}
+\tfilemode = true
+\tbare = true
+[fetch]
+\tunpackLimit = 1
+{extensions}"""
+SHA1 = _CONFIG.format(version=0, extensions="").encode()
+SHA256 = _CONFIG.format(version=1, extensions="[extensions]\n\tobjectFormat = sha256\n").encode()
+_STRAYS = (
+    *("info/attributes", "info/exclude", "info/sparse-checkout", "shallow", "config.worktree"),
+    *("commondir", "objects/info/alternates", "objects/info/http-alternates"),
+)
+"""Files that a mirror never has, and that would make git read it as another repository."""
+# Unpack limit 1: a fetch always arrives as one pack, which appears whole or not at all. Loose objects would
+# appear one by one, commits first, and a fetch killed half way would leave commits without their trees.
+
+
+def is_whole(mirror: Path) -> bool:
+    """Is the mirror complete? It appears by one rename, but may be damaged later."""
+    try:
+        known = (mirror / "forgepool").read_bytes() in (SHA1, SHA256)
+    except OSError:
+        return False
+    return known and (mirror / "HEAD").is_file() and (mirror / "refs").is_dir() and (mirror / "objects").is_dir()
+
+
+def restore_config(mirror: Path) -> None:
+    """
+    Restore the mirror's configuration. An agent's `git config` in a checkout writes to it.
+
+    Filters, drivers and aliases set there are the one kind of configuration that a call cannot switch off.
+    """
+    ours = (mirror / "forgepool").read_bytes()
+    if ours not in (SHA1, SHA256):
+        raise GitFailed(("config",), 0, f"the mirror {mirror} was tampered with; remove it")
+    config = mirror / "config"
+    if config.is_symlink() or not config.is_file() or config.read_bytes() != ours:
+        _write_whole(config, ours)
+    for stray in _STRAYS:
+        (mirror / stray).unlink(missing_ok=True)
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    """Write the file atomically: whenever the process dies, it has the content or is untouched."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.write_bytes(content)
+    draft.replace(path)
+
+
+def is_damaged(mirror: Path) -> bool:
+    """Look through a mirror: is an object file empty, or one missing that a ref needs?"""
+    if any(file.stat().st_size == 0 for file in (mirror / "objects").glob("*/*") if file.is_file()):
+        return True
+    found = Git(git_dir=mirror).run("rev-list", "--objects", "--quiet", "--all", ok=range(-64, 256))
+    return found.status != 0
 
 
 class NotBorrowed(OSError):

@@ -86,7 +86,7 @@ def clean(
 
 
 def _row(each: Leftover, named: set[str], older_s: float, settings: Settings, *, hub: bool, dated: bool) -> _Row | None:
-    """Return the line of a run; None for one that nobody asked about."""
+    """Return the line of a run; None where it is not listed."""
     young = each.ended > time.time() - older_s
     if each.run not in named and (young or each.busy or not each.state.finished):
         return None
