@@ -135,7 +135,7 @@ def test_globs_overlap_exactly_where_a_path_is_covered_by_both(a: str, b: str, e
     ],
 )
 def test_bad_glob_is_refused(glob: str, part: str) -> None:
-    """A misleading glob is refused in one sentence that names it and the correction."""
+    """One sentence names the glob and the correction."""
     with pytest.raises(BadGlob) as refused:
         parse(glob)
     assert str(refused.value).startswith(f"glob '{glob}': ")

@@ -48,7 +48,7 @@ def starts(graph: Graph, *, landed: Sequence[str] = (), in_flight: Sequence[str]
 
 
 def test_a_task_starts_when_all_its_needs_have_landed() -> None:
-    """A task starts when all its needs have landed; in flight is not enough."""
+    """In flight is not enough."""
     graph = Graph([task("a"), task("b"), task("c", "a", "b")])
     assert starts(graph) == ["a", "b"]
     assert starts(graph, landed=["a"], in_flight=["b"]) == []

@@ -34,8 +34,7 @@ ROLES = {
 @pytest.mark.parametrize(
     ("path", "wanted"), [(path, wanted) for wanted, paths in ROLES.items() for path in paths.split()]
 )
-def test_the_role_of_a_path_follows_from_its_name(path: str, wanted: str | None) -> None:
-    """The role of a path follows from its name and its folders alone."""
+def test_the_role_of_a_path_follows_from_its_names_alone(path: str, wanted: str | None) -> None:
     assert role(path) == wanted
     assert is_test_path(path) is (wanted in ("test", "support"))
     assert is_gate_path(path) is (wanted in ("runner", "shared", "ci", "gate"))

@@ -26,7 +26,7 @@ def test_only_an_unexpected_reject_is_a_surprise(entry: TrainEntry, returned: bo
 
 
 def test_the_rate_follows_the_last_sixty_decided_entries() -> None:
-    """The rate begins at one in fifty and follows the last sixty decided entries."""
+    """It begins at one in fifty."""
     assert surprise_rate([]) == pytest.approx(0.02)
     assert surprise_rate([True] * 10) == pytest.approx(11 / 60)
     assert surprise_rate([True] * 40 + [False] * 60) == pytest.approx(1 / 110)

@@ -57,7 +57,7 @@ def test_words_in_quotes_are_neither_programs_nor_files() -> None:
 
 
 def test_tests_whose_output_is_kept_stay_tests() -> None:
-    """Tests stay tests when their output goes to a file, and the file is reported as written."""
+    """The file is reported as written."""
     for command in ("pytest -q > out.log 2>&1; tail -5 out.log", "pytest 2>&1 | tee out.log"):
         found = read_command(command)
         assert found.action == "test"
@@ -259,7 +259,7 @@ def test_what_a_heredoc_holds_is_not_run_where_the_grammar_refuses_the_rest() ->
 @given(before=st.text(max_size=30), after=st.text(max_size=30))
 @settings(max_examples=150, deadline=None)
 def test_no_text_raises_an_exception(before: str, after: str) -> None:
-    """No text raises an exception, and the same text always gives the same answer."""
+    """The same text always gives the same answer."""
     assert isinstance(read_command(before), CommandActions)
     assert read_command(f"{before} > x {after}") == read_command(f"{before} > x {after}")
 

@@ -57,7 +57,7 @@ def test_the_verdict_is_that_of_the_table(
 
 
 def test_a_red_verdict_names_the_new_failures() -> None:
-    """A red verdict names the new failures, and lists separately those that failed before."""
+    """It lists separately those that failed before."""
     red = told(["c"], ["a", "b"])
     judgement = judge(told(["a", "c"], ["b"]), red, red, told(["a", "c"], ["b"]))
     assert (judgement.verdict, judgement.new, judgement.known) == ("red", (A,), (B,))
@@ -160,8 +160,7 @@ def test_a_lack_of_any_test_is_laid_to_the_tip() -> None:
     assert judge(GREEN, none, waived=("no_tests",)).verdict == "no_evidence"
 
 
-def test_a_report_that_cannot_be_read_says_why() -> None:
-    """The message says why there is no report."""
+def test_the_reason_is_said_if_a_report_cannot_be_read() -> None:
     unread = Ran(how="exit", status=0, evidence=Evidence(faults=("the report r.xml is no XML",), runners=("pytest",)))
     assert "r.xml is no XML" in judge(GREEN, unread).said
 

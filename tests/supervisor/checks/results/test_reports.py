@@ -172,7 +172,7 @@ def asked(folder: Path, *globs: str) -> ReportOptions:
 
 
 def test_a_report_counts_only_if_the_command_wrote_it(tmp_path: Path) -> None:
-    """A report counts only if the command wrote it. An existing file that did not change does not."""
+    """An existing file that did not change does not count."""
     written(tmp_path, "out/a.xml", "out/b.xml")
     wanted = asked(tmp_path, "out/*.xml")
     assert collect(wanted) == Collected()

@@ -70,7 +70,6 @@ def test_an_edit_of_a_test_outside_of_what_is_held_is_blocked(changes: Changes) 
 
 
 def test_a_test_of_removed_code_may_go_after_a_look(changes: Changes) -> None:
-    """A test may be removed with the code it tests, after a look."""
     before = {"app.py": "def load(x):\n    return x\n\n\ndef old(x):\n    return x\n", "tests/test_app.py": RETIRED}
     after = {
         "app.py": "def load(x):\n    return x\n",
