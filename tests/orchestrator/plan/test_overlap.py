@@ -55,7 +55,7 @@ def both_ways(a: str, b: str) -> bool:
         ("*.py", ["a\nb.py"], []),
     ],
 )
-def test_pattern_covers_other_paths(glob: str, covered: list[str], not_covered: list[str]) -> None:
+def test_pattern_covers_exactly_its_paths(glob: str, covered: list[str], not_covered: list[str]) -> None:
     """A pattern covers what it matches and, unless it reads as a file's name, what is below."""
     pattern = parse(glob)
     assert [path for path in covered if not pattern.matches(path)] == []
@@ -101,8 +101,7 @@ def test_pattern_covers_other_paths(glob: str, covered: list[str], not_covered: 
         (".", "anything", True),
     ],
 )
-def test_globs_compared_as_strings(a: str, b: str, expected: bool) -> None:
-    """Two globs overlap exactly when some path is covered by both."""
+def test_globs_overlap_exactly_where_a_path_is_covered_by_both(a: str, b: str, expected: bool) -> None:
     assert both_ways(a, b) is expected
 
 
@@ -135,8 +134,8 @@ def test_globs_compared_as_strings(a: str, b: str, expected: bool) -> None:
         ("{" * 5000, "is not closed"),
     ],
 )
-def test_bad_glob_is_accepted(glob: str, part: str) -> None:
-    """A misleading glob is refused in one sentence that names it and the correction."""
+def test_bad_glob_is_refused(glob: str, part: str) -> None:
+    """One sentence names the glob and the correction."""
     with pytest.raises(BadGlob) as refused:
         parse(glob)
     assert str(refused.value).startswith(f"glob '{glob}': ")
@@ -148,13 +147,12 @@ def test_bad_glob_is_accepted(glob: str, part: str) -> None:
     "path",
     ["a.py", "pages/[id].tsx", "{{cookiecutter}}/x", "what?.md", "*", "!a", "~a", " ", "a\\b", "[", "]", "}"],
 )
-def test_escape_loses_a_real_file(path: str) -> None:
-    """Any real path can be written as a glob that covers it."""
+def test_escape_covers_every_real_file(path: str) -> None:
     assert parse(escape(path)).matches(path)
     assert Globs.exactly([path]).covers(path)
 
 
-def test_exactly_covers_more_than_the_files() -> None:
+def test_exactly_covers_no_more_than_the_files() -> None:
     """The lock of given files covers exactly these, whatever their names look like."""
     held = Globs.exactly(["src/tool", "[ab]"])
     assert held.covers("src/tool")
@@ -165,7 +163,7 @@ def test_exactly_covers_more_than_the_files() -> None:
     assert held.witness(Globs.of(["src"])) == ("src/tool", "src")
 
 
-def test_selecting_globs_reach_below() -> None:
+def test_selecting_globs_reach_below_names_only() -> None:
     """A glob that selects files matches only names where a wildcard comes last."""
     assert parse("src/*", below=False).matches("src/a.py")
     assert not parse("src/*", below=False).matches("src/sub/a.py")
@@ -173,7 +171,7 @@ def test_selecting_globs_reach_below() -> None:
     assert parse("packages/*/", below=False).matches("packages/one/a.py")
 
 
-def test_tree_is_ignored() -> None:
+def test_tree_decides_what_a_literal_name_is() -> None:
     """With a known tree, a literal name is the file or folder it is there. Wildcards do not change."""
     tree = Tree.of(["bin/tool", "docs/v1.2/x.md", "src/a.py"])
     assert tree.directories == {"bin", "docs", "docs/v1.2", "src"}
@@ -184,7 +182,7 @@ def test_tree_is_ignored() -> None:
     assert Globs.of(["{src,new}/*"], tree) == Globs.of(["{src,new}/*"])
 
 
-def test_witness_is_not_the_first_pair() -> None:
+def test_witness_is_the_first_pair() -> None:
     """The pair shown is the first in written order, for few globs and for many."""
     few = Globs.of(["docs", "src/*.py", "src/a.py"])
     assert few.witness(Globs.of(["lib", "src/a.py", "src/*"])) == ("src/*.py", "src/a.py")
@@ -194,7 +192,7 @@ def test_witness_is_not_the_first_pair() -> None:
     assert Globs.of([]).witness(many) is None
 
 
-def test_shared_files_are_not_limited() -> None:
+def test_shared_files_are_limited() -> None:
     """The files shown are the first few that both cover."""
     files = [f"src/{name}.py" for name in "abcdefgh"] + ["docs/a.md"]
     assert find_shared_files(Globs.of(["src"]), Globs.of(["**/[d-g].py"]), files, limit=2) == (
@@ -291,8 +289,7 @@ def reads_as_file(last: str) -> bool:
 @settings(max_examples=300, deadline=None)
 @example("a*b*a/**")
 @example("**/?*")
-def test_matches_differs_from_the_definition(glob: str) -> None:
-    """`matches` agrees with the definition for every short path."""
+def test_matches_agrees_with_the_definition(glob: str) -> None:
     pattern = parse(glob)
     assert [path for path in _PATHS if pattern.matches(path) != covers(glob, path)] == []
 
@@ -369,7 +366,7 @@ def goes_through(a: Pattern, b: Pattern) -> bool:
 @example("a*b", "*a.b")
 @example("**/*.a/b", "**/*b*/*")
 @example("a*a*b*", "*b?a*")
-def test_meet_misses_or_invents_a_common_path(a: str, b: str) -> None:
+def test_meet_agrees_with_the_search_for_a_common_path(a: str, b: str) -> None:
     """`meet` is true exactly where a common path exists, or where one glob goes through the other's name."""
     left, right = parse(a), parse(b)
     path = common_path(a, b)
@@ -381,7 +378,7 @@ def test_meet_misses_or_invents_a_common_path(a: str, b: str) -> None:
 
 @given(_globs, _globs, st.sampled_from(_PATHS))
 @settings(max_examples=1000, deadline=None)
-def test_meet_denies_a_path_that_both_match(a: str, b: str, path: str) -> None:
+def test_meet_holds_for_every_path_that_both_match(a: str, b: str, path: str) -> None:
     """A path that both match is enough, whatever the oracle finds."""
     left, right = parse(a), parse(b)
     assert both_ways(a, b) or not (left.matches(path) and right.matches(path))
@@ -389,14 +386,13 @@ def test_meet_denies_a_path_that_both_match(a: str, b: str, path: str) -> None:
 
 @given(st.lists(st.lists(_globs, max_size=3), min_size=1, max_size=8), st.lists(_globs, max_size=3))
 @settings(max_examples=300, deadline=None)
-def test_index_differs_from_comparing_all(owners: list[list[str]], asked: list[str]) -> None:
-    """The index agrees with comparing every owner."""
+def test_index_agrees_with_comparing_all(owners: list[list[str]], asked: list[str]) -> None:
     held = {at: Globs.of(globs) for at, globs in enumerate(owners)}
     wanted = Globs.of(asked)
     assert OverlapIndex(held).meeting(wanted) == {at for at, globs in held.items() if globs.meets(wanted)}
 
 
-def test_index_loses_what_goes_through_a_name() -> None:
+def test_index_finds_what_goes_through_a_name() -> None:
     """The index finds a name that reads as a file's, even if the other glob ends in another name."""
     index = OverlapIndex({"name": Globs.of(["docs/v1.2"]), "beside": Globs.of(["docs/v1.3"])})
     assert index.meeting(Globs.of(["docs/v1.2/x.md"])) == {"name"}
@@ -407,8 +403,7 @@ def test_index_loses_what_goes_through_a_name() -> None:
 
 @given(st.lists(_globs, max_size=12), st.lists(_globs, max_size=12))
 @settings(max_examples=200, deadline=None)
-def test_witness_differs_between_few_and_many(ours: list[str], theirs: list[str]) -> None:
-    """The first pair is the same with and without an index."""
+def test_witness_is_the_same_with_and_without_an_index(ours: list[str], theirs: list[str]) -> None:
     a, b = Globs.of(ours), Globs.of(theirs)
     pairs = ((one.text, other.text) for one in a.patterns for other in b.patterns if meet(one, other))
     assert a.witness(b) == next(pairs, None)
@@ -417,7 +412,7 @@ def test_witness_differs_between_few_and_many(ours: list[str], theirs: list[str]
 
 @given(_globs, st.lists(st.sampled_from(_PATHS), max_size=20))
 @settings(max_examples=200, deadline=None)
-def test_knowing_the_tree_changes_what_wildcards_cover(glob: str, files: list[str]) -> None:
+def test_knowing_the_tree_leaves_what_wildcards_cover(glob: str, files: list[str]) -> None:
     """A tree only decides whether a literal name is a file or a directory."""
     plain, settled = Globs.of([glob]), Globs.of([glob], Tree.of(files))
     for path in _PATHS[:200]:
@@ -425,7 +420,7 @@ def test_knowing_the_tree_changes_what_wildcards_cover(glob: str, files: list[st
             assert any(way.literal and path.startswith(f"{way.literal}/") for way in plain.ways())
 
 
-def test_a_hostile_glob_takes_exponential_time() -> None:
+def test_a_hostile_glob_is_answered_at_once() -> None:
     """Many stars against a long name that nearly fits are answered at once."""
     stars = parse("a*" * 40 + "b.py")
     assert not stars.matches("a" * 5000 + ".py")

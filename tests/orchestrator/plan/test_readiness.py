@@ -47,28 +47,28 @@ def starts(graph: Graph, *, landed: Sequence[str] = (), in_flight: Sequence[str]
     return ready(graph, landed=set(landed), in_flight=flying, waiting=waiting, slots=slots)
 
 
-def test_a_task_starts_before_its_needs() -> None:
-    """A task starts when all its needs have landed; in flight is not enough."""
+def test_a_task_starts_when_all_its_needs_have_landed() -> None:
+    """In flight is not enough."""
     graph = Graph([task("a"), task("b"), task("c", "a", "b")])
     assert starts(graph) == ["a", "b"]
     assert starts(graph, landed=["a"], in_flight=["b"]) == []
     assert starts(graph, landed=["a", "b"]) == ["c"]
 
 
-def test_order_ignores_priority() -> None:
+def test_order_follows_priority_first() -> None:
     """Priority comes before the longest path."""
     graph = Graph([task("long", seconds=9), task("urgent", seconds=1, priority=1), task("later", priority=-1)])
     assert graph.order == ("urgent", "long", "later")
 
 
-def test_order_ignores_the_longest_path() -> None:
+def test_order_follows_the_longest_path() -> None:
     """At equal priority, the task with the longest path to the end goes first, its own duration included."""
     graph = Graph([task("a", seconds=5), task("b", seconds=2), task("c", "b", seconds=4), task("d", seconds=7)])
     assert graph.order == ("d", "b", "a", "c")
     assert [graph.remaining_path_s(name) for name in graph.order] == [7, 6, 5, 4]
 
 
-def test_order_ignores_dependents() -> None:
+def test_order_follows_the_number_of_dependents() -> None:
     """At equal paths, the task with more dependents goes first."""
     graph = Graph([task("a"), task("b"), task("c", "a"), task("d", "b"), task("e", "b")])
     assert graph.order[:2] == ("b", "a")
@@ -77,8 +77,7 @@ def test_order_ignores_dependents() -> None:
     assert [deep.dependents(name) for name in "abcd"] == [3, 2, 1, 0]
 
 
-def test_order_ignores_the_plan() -> None:
-    """If nothing else differs, the plan's order holds."""
+def test_order_follows_the_plan_where_nothing_else_differs() -> None:
     names = [f"t{at}" for at in range(9)]
     random.Random(7).shuffle(names)
     graph = Graph([task(name, position=at) for at, name in enumerate(names)])
@@ -94,7 +93,7 @@ def test_order_ignores_the_plan() -> None:
         ((0.0, 4.0), {}, (0.0, 4.0)),
     ],
 )
-def test_durations_are_guessed_though_known(
+def test_durations_are_guessed_only_if_unknown(
     given_s: tuple[float | None, ...], learned: Mapping[str, float], expected: tuple[float, ...]
 ) -> None:
     """Durations are as given, else as learned, else the usual of the known ones, else equal."""
@@ -102,15 +101,14 @@ def test_durations_are_guessed_though_known(
     assert tuple(graph.duration_s[name] for name in "ab") == expected
 
 
-def test_slots_are_exceeded() -> None:
-    """No more tasks start than there are slots."""
+def test_slots_are_never_exceeded() -> None:
     graph = Graph([task(f"t{at}", position=at) for at in range(5)])
     assert starts(graph, slots=2) == ["t0", "t1"]
     assert starts(graph, slots=0) == []
     assert starts(graph, slots=-1) == []
 
 
-def test_writes_overlap_in_flight() -> None:
+def test_writes_never_overlap_in_flight() -> None:
     """A task does not start while its writes overlap a held lock; other tasks do."""
     graph = Graph([task("a", writes=["src"]), task("b", writes=["src/*.py"], position=1), task("c", writes=["docs"])])
     assert starts(graph, in_flight=["a"]) == ["c"]
@@ -118,7 +116,7 @@ def test_writes_overlap_in_flight() -> None:
     assert starts(graph, landed=["a"]) == ["c", "b"]
 
 
-def test_reads_are_forgotten() -> None:
+def test_readers_and_writers_of_the_same_paths_do_not_run_together() -> None:
     """A reader and a writer of the same paths do not run together, unless reads do not block."""
     tasks = [task("writer", writes=["src/a.py"]), task("reader", writes=["docs"], reads=["src"])]
     for first, second in (("writer", "reader"), ("reader", "writer")):
@@ -128,7 +126,7 @@ def test_reads_are_forgotten() -> None:
     assert starts(readers) == ["one", "two"]
 
 
-def test_a_lock_taken_since_is_ignored() -> None:
+def test_a_lock_taken_since_counts() -> None:
     """The lock held now counts, not the declared one."""
     graph = Graph([task("a", writes=["a"]), task("b", writes=["b"]), task("free", writes=None)])
     held = {"a": Globs.of(["a"]) | Globs.exactly(["b/x.py"])}
@@ -139,13 +137,13 @@ def test_a_lock_taken_since_is_ignored() -> None:
     assert ready(graph, landed=set(), in_flight=taken, waiting=["a", "b"], slots=9) == ["a"]
 
 
-def test_undeclared_tasks_wait_by_default() -> None:
+def test_undeclared_tasks_do_not_wait_by_default() -> None:
     """By default a task without globs holds no lock until its changes are known."""
     graph = Graph([task("a", writes=None), task("b", writes=None), task("c", writes=["**"])])
     assert starts(graph) == ["a", "b", "c"]
 
 
-def test_exclusive_tasks_run_beside_others() -> None:
+def test_exclusive_tasks_run_alone() -> None:
     """In exclusive mode a task without globs runs alone."""
     tasks = [task("a", writes=None), task("b", writes=["b"]), task("c", writes=[]), task("d", writes=None)]
     graph = Graph([*tasks], undeclared="exclusive")
@@ -156,7 +154,7 @@ def test_exclusive_tasks_run_beside_others() -> None:
     assert ready(graph, landed=set(), in_flight={"of-another-run": None}, waiting=["a", "b"], slots=9) == ["b"]
 
 
-def test_find_cycle_misses_one() -> None:
+def test_find_cycle_finds_every_cycle() -> None:
     """A cycle of needs is found and reported in order, and no cycle is invented."""
     assert find_cycle([task("a", "b"), task("b", "c"), task("c", "a"), task("d", "a")]) == ("a", "b", "c")
     assert find_cycle([task("x", "a"), task("a", "a")]) == ("a",)
@@ -174,13 +172,13 @@ def test_find_cycle_misses_one() -> None:
         ([task("a"), task("a")], "two tasks have one id"),
     ],
 )
-def test_graph_accepts_what_can_never_finish(tasks: list[TaskNeeds], part: str) -> None:
+def test_graph_refuses_what_can_never_finish(tasks: list[TaskNeeds], part: str) -> None:
     """A graph accepts only tasks that can all start at some time."""
     with pytest.raises(ValueError, match=part):
         Graph(tasks)
 
 
-def test_why_waiting_says_nothing() -> None:
+def test_why_waiting_says_the_reason() -> None:
     """A waiting task reports its reason: needs, a lock with both globs, its turn, or a slot."""
     graph = Graph(
         [
@@ -211,7 +209,7 @@ def test_why_waiting_says_nothing() -> None:
     assert why_waiting(alone, "b", landed=set(), in_flight={"a": None}).lock == ("a", "**", "**")
 
 
-def test_preview_differs_from_the_run() -> None:
+def test_preview_shows_order_waves_and_conflicts() -> None:
     """The preview shows order, critical path, width, waves, and the pairs that locks keep apart."""
     graph = Graph(
         [
@@ -239,7 +237,7 @@ def test_preview_differs_from_the_run() -> None:
     assert (alone.alone, alone.conflicts, alone.width) == (("a",), (), 1)
 
 
-def test_preview_of_a_large_plan_is_endless() -> None:
+def test_preview_of_a_large_plan_is_cut() -> None:
     """A long preview is cut, and says so."""
     graph = Graph([task(f"t{at}", writes=["one"], position=at) for at in range(300)])
     seen = preview(graph, most_waves=10, most_conflicts=20)
@@ -335,7 +333,7 @@ class Run:
     st.integers(0, 1 << 16),
 )
 @settings(max_examples=400, deadline=None)
-def test_a_rule_is_broken_on_the_way(
+def test_no_rule_is_broken_on_the_way(
     tasks: list[TaskNeeds], exclusive: bool, reads_block: bool, slots: int, seed: int
 ) -> None:
     """
@@ -366,7 +364,7 @@ def test_a_rule_is_broken_on_the_way(
 
 @given(plans())
 @settings(max_examples=200, deadline=None)
-def test_a_startable_task_is_left_waiting(tasks: list[TaskNeeds]) -> None:
+def test_no_startable_task_is_left_waiting(tasks: list[TaskNeeds]) -> None:
     """With slots to spare, a task that does not start lacks a need or conflicts with one that did."""
     graph = Graph(tasks)
     run = Run(graph, True, 99, waiting=set(graph.tasks))
@@ -381,7 +379,7 @@ def test_a_startable_task_is_left_waiting(tasks: list[TaskNeeds]) -> None:
 
 @given(plans())
 @settings(max_examples=200, deadline=None)
-def test_width_differs_from_trying_all(tasks: list[TaskNeeds]) -> None:
+def test_width_agrees_with_trying_all(tasks: list[TaskNeeds]) -> None:
     """The exact width is the size of the largest set of tasks that can be in flight together."""
     graph = Graph(tasks[:8])
     run = Run(graph, True, 99, in_flight={name: own.writes for name, own in graph.tasks.items()})
@@ -396,7 +394,7 @@ def test_width_differs_from_trying_all(tasks: list[TaskNeeds]) -> None:
 
 
 @pytest.mark.parametrize("exclusive", [True, False])
-def test_a_task_is_overtaken_for_ever(exclusive: bool) -> None:
+def test_a_task_is_not_overtaken_for_ever(exclusive: bool) -> None:
     """A wide lock starts after at most a fixed number of narrow ones."""
     narrow = [task(f"n{at}", writes=[f"src/{at}.py"], position=at) for at in range(200)]
     wide = task("wide", writes=None if exclusive else ["src"], priority=1, position=-1)
@@ -413,7 +411,7 @@ def test_a_task_is_overtaken_for_ever(exclusive: bool) -> None:
     assert before == PATIENCE
 
 
-def test_one_decision_overtakes_without_end() -> None:
+def test_one_decision_does_not_overtake_without_end() -> None:
     """The limit also holds within one decision, however many slots are free."""
     narrow = [task(f"n{at}", writes=[f"src/{at}.py"], position=at) for at in range(30)]
     graph = Graph([*narrow, task("wide", writes=["src"], priority=1)])
@@ -425,7 +423,7 @@ def test_one_decision_overtakes_without_end() -> None:
     assert chosen == [f"n{at}" for at in range(1, PATIENCE - 4)]
 
 
-def test_overtaking_is_counted_for_those_it_does_not_concern() -> None:
+def test_overtaking_is_counted_only_for_those_it_concerns() -> None:
     """It counts for tasks that rank higher, have all their needs, and conflict with the started one."""
     graph = Graph(
         [
@@ -442,7 +440,7 @@ def test_overtaking_is_counted_for_those_it_does_not_concern() -> None:
     assert counts == {"wide": 4}
 
 
-def test_needs_order_only_one_way() -> None:
+def test_two_tasks_are_ordered_whichever_is_asked_first() -> None:
     """Two tasks are ordered when one needs the other, in either order of the question."""
     graph = Graph([task("c", "b"), task("b", "a"), task("a"), task("d", "a")])
     assert graph.is_ordered("a", "c")
@@ -450,7 +448,7 @@ def test_needs_order_only_one_way() -> None:
     assert not graph.is_ordered("c", "d")
 
 
-def test_a_reservation_stops_those_it_does_not_concern() -> None:
+def test_a_reservation_stops_only_those_it_concerns() -> None:
     """While a task reserves its locks, tasks that do not conflict or that rank higher start."""
     graph = Graph(
         [

@@ -32,7 +32,7 @@ def drawn(seed: int, **said: float) -> ET.Element:
 
 
 @pytest.mark.parametrize(("workers", "bad", "seed"), [(1, 0.0, 1), (2, 0.3, 1), (3, 0.3, 2), (8, 0.5, 3)])
-def test_words_of_a_chart_touch(workers: int, bad: float, seed: int) -> None:
+def test_no_words_of_a_chart_touch(workers: int, bad: float, seed: int) -> None:
     picture = drawn(seed, workers=workers, bad=bad)
     boxes = list(_words(picture))
     for at, (x, y, end, word) in enumerate(boxes):
@@ -44,7 +44,7 @@ def test_words_of_a_chart_touch(workers: int, bad: float, seed: int) -> None:
     assert all(end <= float(picture.get("width", "0")) for _, _, end, _ in boxes), "a word leaves the picture"
 
 
-def test_a_task_is_missing_from_the_chart() -> None:
+def test_every_task_is_in_the_chart() -> None:
     """Each task has a bar with its full name as title, even without room for a label. Red results are marked."""
     picture = drawn(2, workers=3, bad=0.5)
     titles = " ".join(one.text or "" for one in picture.iter(f"{_SVG}title"))

@@ -54,7 +54,7 @@ EVENTS: list[tuple[float, Event]] = [
 ]
 
 
-def test_a_journal_is_read_otherwise_than_it_was_written(settings: Settings) -> None:
+def test_a_journal_gives_durations_verdicts_and_costs(settings: Settings) -> None:
     """Durations, verdicts and costs belong to their task. Tasks without a cost have no price."""
     ran(settings, "p-1", EVENTS)
     found = fit(settings, PLAN.plan)
@@ -64,13 +64,13 @@ def test_a_journal_is_read_otherwise_than_it_was_written(settings: Settings) -> 
     assert (found.share("red", "judged"), found.share("fruitless", "attempts")) == (1.0, 0.0)
 
 
-def test_another_plan_s_runs_are_taken_for_this_one_s(settings: Settings) -> None:
+def test_another_plans_runs_are_left_out(settings: Settings) -> None:
     """A plan whose name only begins alike is another plan."""
     ran(settings, "p-more-1", EVENTS, PLAN.plan.model_copy(update={"name": "p-more"}))
     assert not fit(settings, PLAN.plan).runs
 
 
-def test_an_unreadable_journal_hides_the_others(settings: Settings) -> None:
+def test_an_unreadable_journal_does_not_hide_the_others(settings: Settings) -> None:
     """It is named and left out."""
     ran(settings, "p-1", EVENTS)
     (ran(settings, "p-2", []) / "journal.db").write_bytes(b"no journal" * 100)
@@ -80,7 +80,7 @@ def test_an_unreadable_journal_hides_the_others(settings: Settings) -> None:
     assert len(found.left_out) == 2 and all(any(run in one for one in found.left_out) for run in ("p-2", "p-3"))
 
 
-def test_the_plan_yields_to_earlier_runs_unasked(settings: Settings) -> None:
+def test_the_plan_yields_to_earlier_runs_only_if_asked(settings: Settings) -> None:
     """Earlier runs fill gaps in the plan. They replace its own values only with `--from-runs`."""
     ran(settings, "p-1", EVENTS)
     seen = fit(settings, PLAN.plan)
@@ -94,20 +94,20 @@ def test_the_plan_yields_to_earlier_runs_unasked(settings: Settings) -> None:
     assert not unasked.terms.usd and asked.terms.usd == {"a": (0.5,)}
 
 
-def test_what_a_person_gives_yields_to_anything() -> None:
+def test_what_a_person_gives_comes_first() -> None:
     seen = Fit(took_s={"check": [30.0]})  # type: ignore[arg-type]  # a dictionary does as well to read from
     found = grounds(PLAN, Wanted(check_s=7.0, bad=0.5, from_runs=True), seen)
     assert (found.terms.check_s, found.terms.bad) == ((7.0,), 0.5)
     assert found.others_from["check"] == found.others_from["bad"] == "given"
 
 
-def test_without_anything_known_it_is_not_said_to_be_assumed() -> None:
+def test_without_anything_known_all_is_said_to_be_assumed() -> None:
     found = grounds(course(task("a")), Wanted(), Fit())
     assert found.terms.work_s == {"a": (600.0,)} and set(found.others_from.values()) == {"assumed"}
     assert found.terms.check_s == (60.0,)
 
 
-def test_the_range_is_not_of_the_runs_played() -> None:
+def test_the_range_is_of_the_runs_played() -> None:
     """The median and both ends are values of simulated runs."""
     assert Spread.of([float(one) for one in range(1, 21)]) == Spread(p5=1.0, median=10.0, p95=19.0)
     assert Spread.of([7.0]) == Spread(p5=7.0, median=7.0, p95=7.0)
@@ -121,7 +121,7 @@ def priced(**said: object) -> PlanIndex:
     return course(*(task(one, agent=BuiltinAgent(), **said) for one in "ab"), review="none")
 
 
-def test_what_is_not_known_is_priced() -> None:
+def test_an_unknown_cost_is_not_priced() -> None:
     """An unknown cost is reported as unknown. Limits and budgets give an upper bound."""
     free, unlimited, limited = course(task("a")), priced(), priced(limits=Limits(cost_usd=2.5))
     assert cost_words(free, forecast(free, terms(free), seeds=1)).startswith("0 USD")
@@ -131,7 +131,7 @@ def test_what_is_not_known_is_priced() -> None:
     assert words.startswith("unknown") and "at most 5.00 USD" in words
 
 
-def test_what_earlier_runs_have_cost_is_not_added_up() -> None:
+def test_what_earlier_runs_have_cost_is_added_up() -> None:
     plan = priced(limits=Limits(cost_usd=2.5))
     known = forecast(plan, terms(plan, usd={"a": (0.5,), "b": (0.25,)}), seeds=1)
     assert cost_words(plan, known) == (
@@ -142,7 +142,7 @@ def test_what_earlier_runs_have_cost_is_not_added_up() -> None:
     assert "unknown for 1 of 2 attempts" in cost_words(plan, half)
 
 
-def test_a_budget_lets_more_pass_than_it_caps() -> None:
+def test_a_budget_lets_no_more_pass_than_it_caps() -> None:
     """With known costs the budget holds: a task that it does not cover is parked."""
     plan = course(*(task(f"t{at}", agent=BuiltinAgent()) for at in range(6)), review="none", budget={"usd": 2.0})
     rich, poor = (terms(plan, usd={f"t{at}": (usd,) for at in range(6)}) for usd in (0.1, 1.0))

@@ -47,7 +47,7 @@ def simulate(*argv: str) -> int:
     return app(list(argv), standalone_mode=False)  # type: ignore[no-any-return]  # as the app's main
 
 
-def test_the_json_lacks_a_key(person: Person, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_json_has_every_key(person: Person, capsys: pytest.CaptureFixture[str]) -> None:
     """It is one object. The plan is fanned out over the repository, and a second call prints the same."""
     said = []
     for _ in range(2):
@@ -63,7 +63,7 @@ def test_the_json_lacks_a_key(person: Person, capsys: pytest.CaptureFixture[str]
     assert found["cost"]["most_usd"] == 0.0
 
 
-def test_the_words_lack_a_bound(person: Person, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_words_name_every_bound(person: Person, capsys: pytest.CaptureFixture[str]) -> None:
     """There is a sentence for each bound. Without chance one run is simulated, and its numbers are exact."""
     assert simulate("plan.yaml", "--workers", "3", "--bad", "0", "--check-s", "60") == 0
     lines = dict(line.split(": ", 1) for line in capsys.readouterr().out.splitlines() if ": " in line)
@@ -76,7 +76,7 @@ def test_the_words_lack_a_bound(person: Person, capsys: pytest.CaptureFixture[st
     assert {"path", "workers", "checks", "cost", "landed", "not simulated"} <= lines.keys()
 
 
-def test_nothing_is_said_of_runs_that_are_not_there(person: Person, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_runs_are_reported(person: Person, capsys: pytest.CaptureFixture[str]) -> None:
     """`--from-runs` without a run says so. An unreadable run is named and left out."""
     broken = person.folder.parent / "home" / "runs" / "night-0101-1"
     broken.mkdir(parents=True)
@@ -86,7 +86,7 @@ def test_nothing_is_said_of_runs_that_are_not_there(person: Person, capsys: pyte
     assert re.search(r"left out: .*night-0101-1 is not a whole run", out)
 
 
-def test_the_chart_is_not_of_the_run(person: Person) -> None:
+def test_the_chart_names_each_task(person: Person) -> None:
     """The picture is self-contained and names each task."""
     assert simulate("plan.yaml", "--workers", "2", "--gantt", "night.svg", "--seeds", "3") == 0
     text = (person.folder / "night.svg").read_text()
@@ -111,13 +111,13 @@ def test_the_chart_is_not_of_the_run(person: Person) -> None:
         (("--gantt", "nowhere/x.svg"), "there is no folder .*nowhere; create it"),
     ],
 )
-def test_a_wrong_option_is_simulated(person: Person, options: tuple[str, str], sentence: str) -> None:
+def test_a_wrong_option_is_refused(person: Person, options: tuple[str, str], sentence: str) -> None:
     """The sentence says what would be right, and the exit status is 2."""
     with pytest.raises(UserError, match=sentence):
         simulate("plan.yaml", *options)
 
 
-def test_a_wrong_plan_is_simulated(person: Person) -> None:
+def test_a_wrong_plan_is_refused(person: Person) -> None:
     """The message is that of `forgepool run`, with file and line."""
     (person.folder / "wrong.yaml").write_text("version: 1\nname: x\ntasks: []\n")
     with pytest.raises(DocumentWrong, match=r"wrong\.yaml:3: 'tasks' is empty"):

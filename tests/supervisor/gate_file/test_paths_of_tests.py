@@ -34,14 +34,13 @@ ROLES = {
 @pytest.mark.parametrize(
     ("path", "wanted"), [(path, wanted) for wanted, paths in ROLES.items() for path in paths.split()]
 )
-def test_a_path_is_taken_for_another(path: str, wanted: str | None) -> None:
-    """The role of a path follows from its name and its folders alone."""
+def test_the_role_of_a_path_follows_from_its_names_alone(path: str, wanted: str | None) -> None:
     assert role(path) == wanted
     assert is_test_path(path) is (wanted in ("test", "support"))
     assert is_gate_path(path) is (wanted in ("runner", "shared", "ci", "gate"))
 
 
-def test_the_product_is_taken_for_a_script_of_the_gate() -> None:
+def test_only_a_script_of_the_gate_is_taken_for_one() -> None:
     """A file in a check's command is a script of the gate only if its place or its name says so."""
     checks = [check("./ci/run --fast && bash tools/lint.sh"), check("python main.py --version", setup="sh prepare.sh")]
     assert scripts_of(checks) == {"ci/run", "tools/lint.sh", "prepare.sh"}

@@ -26,40 +26,40 @@ def name(change: Change) -> str:
 
 
 @pytest.mark.parametrize("change", PROTECTED, ids=name)
-def test_a_protected_path_is_let_through(changes: Changes, change: Change) -> None:
+def test_a_change_of_a_protected_path_is_found(changes: Changes, change: Change) -> None:
     """CI, hooks, lock files, the gate file, and what the checks run are protected against any kind of change."""
     found = findings(changes, scan_protection, change)
     assert rules(found, change.weight) == {"protected-path"}, found
 
 
 @pytest.mark.parametrize("change", OPEN, ids=name)
-def test_an_open_path_is_held_up(changes: Changes, change: Change) -> None:
+def test_an_open_path_has_no_finding(changes: Changes, change: Change) -> None:
     """All other paths are open, also those with a similar name."""
     assert findings(changes, scan_protection, change) == []
 
 
 @pytest.mark.parametrize("change", SETTINGS, ids=name)
-def test_a_setting_of_the_gate_is_let_through(changes: Changes, change: Change) -> None:
+def test_a_setting_of_the_gate_is_found(changes: Changes, change: Change) -> None:
     """Settings of tests and linters are found in whatever file they are, and so are hooks of the runner."""
     found = findings(changes, scan_gate_settings, change)
     assert rules(found, change.weight) == {"gate-settings"}, found
 
 
 @pytest.mark.parametrize("change", OTHER_SETTINGS, ids=name)
-def test_another_setting_is_held_up(changes: Changes, change: Change) -> None:
+def test_another_setting_has_no_finding(changes: Changes, change: Change) -> None:
     """Other settings in the same file may be changed."""
     assert findings(changes, scan_gate_settings, change) == []
 
 
 @pytest.mark.parametrize("change", HARNESS, ids=name)
-def test_code_that_plays_with_its_harness_is_let_through(changes: Changes, change: Change) -> None:
+def test_code_that_plays_with_its_harness_is_found(changes: Changes, change: Change) -> None:
     """Code that ends, patches, detects or replaces the program that checks it is found."""
     found = findings(changes, scan_harness, change)
     assert rules(found, change.weight) == {"harness"}, found
 
 
 @pytest.mark.parametrize("change", UNAWARE, ids=name)
-def test_ordinary_code_is_held_up(changes: Changes, change: Change) -> None:
+def test_ordinary_code_has_no_finding(changes: Changes, change: Change) -> None:
     """Programs may exit in their main part, and may read what concerns them."""
     assert findings(changes, scan_harness, change) == []
 
@@ -69,7 +69,7 @@ def test_ordinary_code_is_held_up(changes: Changes, change: Change) -> None:
     [(scan_protection, PROTECTED[0]), (scan_gate_settings, SETTINGS[0]), (scan_harness, HARNESS[0])],
     ids=["protected", "settings", "harness"],
 )
-def test_a_grant_does_not_silence(changes: Changes, scan: Scan, change: Change) -> None:
+def test_a_grant_silences_only_its_own_path(changes: Changes, scan: Scan, change: Change) -> None:
     """A granted path has no finding, and a grant for another path changes nothing."""
     (path,) = change.after
     assert findings(changes, scan, change, grants=("elsewhere/", path)) == []

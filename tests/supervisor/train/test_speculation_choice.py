@@ -110,7 +110,7 @@ def funded(seen: Snapshot) -> set[tuple[Ids, str]]:
     slots=st.integers(1, 6),
     scopes=st.lists(SCOPES, min_size=4, max_size=4) | st.just([None] * 4),
 )
-def test_a_likelier_path_is_left_for_another(
+def test_slots_go_to_the_likeliest_paths(
     risks: list[float], needs: dict[str, str], red: str, slots: int, scopes: list[Scopes]
 ) -> None:
     """For up to four batches, slots go to the likeliest path of each, and then to the likeliest of the others."""
@@ -130,7 +130,7 @@ def test_a_likelier_path_is_left_for_another(
     assert funded(seen) == expected(seen, tuple(red))
 
 
-def test_a_red_is_held_against_the_last_alone() -> None:
+def test_a_red_is_held_against_all_undecided_entries_in_it() -> None:
     """If entries ahead of a red one are undecided, each may be bad; one that was green in a trial hardly is."""
     seen = line([0.01, 0.08], needs={}, slots=1, trials=(Trial(id="1", ahead=("a",), car=("b",), state="red"),))
     first, last = car_odds(lay_out(seen))
@@ -139,7 +139,7 @@ def test_a_red_is_held_against_the_last_alone() -> None:
     assert last == pytest.approx(good * (1 - first) / (1 - good * first))
 
 
-def test_a_red_that_a_green_contradicts_is_believed() -> None:
+def test_a_red_that_a_green_contradicts_is_not_believed() -> None:
     """If all its batches were green together, a red is not held against any of them."""
     trials = (
         Trial(id="1", ahead=("a",), car=("b",), state="red"),
@@ -149,13 +149,13 @@ def test_a_red_that_a_green_contradicts_is_believed() -> None:
 
 
 @pytest.mark.parametrize("state", ["timeout", "running", "stopping"])
-def test_no_answer_lowers_the_odds(state: str) -> None:
+def test_a_run_without_an_answer_leaves_the_odds(state: str) -> None:
     """A timeout says nothing about a batch."""
     trials = (Trial(id="1", ahead=("a",), car=("b",), state=state),)  # type: ignore[arg-type]  # of its states
     assert car_odds(lay_out(line([0.1, 0.2], needs={}, slots=1, trials=trials))) == [0.9 * 0.98, 0.8 * 0.98]
 
 
-def test_the_paths_of_a_long_line_have_no_chance() -> None:
+def test_every_batch_of_a_long_queue_has_a_likeliest_path() -> None:
     """However long the queue, each batch has a likeliest path, and the probabilities sum to at most one."""
     cars = tuple((TrainEntry(id=f"e{at}", accepted=at, risk=0.45),) for at in range(1200))
     outlook = Outlook(lay_out(Snapshot(waiting=(), cars=cars, trials=(), slots=4)))

@@ -20,25 +20,25 @@ VETTED = TrainEntry(id="c", accepted=3, risk=0.5, vetted=True)
         (VETTED, False, False),
     ],
 )
-def test_an_expected_reject_is_a_surprise(entry: TrainEntry, returned: bool, unexpected: bool) -> None:
+def test_only_an_unexpected_reject_is_a_surprise(entry: TrainEntry, returned: bool, unexpected: bool) -> None:
     """A rejection is unexpected if the entry was thought safe or was green alone. A landing never is."""
     assert is_unexpected(entry, returned=returned) == unexpected
 
 
-def test_one_surprise_decides_the_rate() -> None:
-    """The rate begins at one in fifty and follows the last sixty decided entries."""
+def test_the_rate_follows_the_last_sixty_decided_entries() -> None:
+    """It begins at one in fifty."""
     assert surprise_rate([]) == pytest.approx(0.02)
     assert surprise_rate([True] * 10) == pytest.approx(11 / 60)
     assert surprise_rate([True] * 40 + [False] * 60) == pytest.approx(1 / 110)
 
 
-def test_a_bearable_load_is_warned_of() -> None:
+def test_a_bearable_load_has_no_warning() -> None:
     """28 arrivals an hour with checks of 8 minutes are fine with 8 slots and 8 % rejections."""
     assert admission(28, 8, 0.08, 8) is None
     assert admission(3, 8, 0.08, 1) is None
 
 
-def test_too_many_rejects_pass_unsaid() -> None:
+def test_too_many_rejects_are_warned_of() -> None:
     """Above four fifths of 1/p arrivals in a check's time, more slots do not help. The sentence says what does."""
     said = admission(28, 8, 0.3, 64)
     assert said is not None
@@ -47,7 +47,7 @@ def test_too_many_rejects_pass_unsaid() -> None:
     assert "fewer rejects than 30%" in said
 
 
-def test_too_few_slots_pass_unsaid() -> None:
+def test_too_few_slots_are_warned_of() -> None:
     """One slot cannot handle 28 an hour with any batch size."""
     said = admission(28, 8, 0.05, 1)
     assert said is not None

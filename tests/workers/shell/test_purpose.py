@@ -46,30 +46,29 @@ from forgepool.workers.shell.purpose.file_access import Action, Read, Write, tou
         ("", "run"),
     ],
 )
-def test_a_command_is_taken_for_something_else(command: str, action: Action) -> None:
+def test_a_command_has_its_action(command: str, action: Action) -> None:
     assert read_command(command).action == action
 
 
-def test_words_in_quotes_are_taken_for_programs_or_files() -> None:
-    """Quoted text is neither a program nor a file."""
+def test_words_in_quotes_are_neither_programs_nor_files() -> None:
     assert read_command('echo "x > y.txt; pytest"').action == "run"
     assert read_command("grep -n 'a|pytest b' f.py").action == "search"
     assert read_command('sed -i \'s/a/open("b.txt", "w")/\' f.py').writes == (Write(path="f.py", how="shell"),)
 
 
-def test_tests_whose_output_is_kept_are_called_a_write() -> None:
-    """Tests stay tests when their output goes to a file, and the file is reported as written."""
+def test_tests_whose_output_is_kept_stay_tests() -> None:
+    """The file is reported as written."""
     for command in ("pytest -q > out.log 2>&1; tail -5 out.log", "pytest 2>&1 | tee out.log"):
         found = read_command(command)
         assert found.action == "test"
         assert [write.path for write in found.writes] == ["out.log"]
 
 
-def test_what_else_a_command_does_is_lost() -> None:
+def test_what_else_a_command_does_is_kept() -> None:
     assert read_command("sed -i s/a/b/ f.py && pytest -q").does == {"write", "test"}
 
 
-def test_a_commands_of_the_task_is_not_known_for_a_test() -> None:
+def test_a_command_that_the_task_calls_a_test_is_a_test() -> None:
     assert read_command("./verify-all --fast", tests=("./verify-all",)).action == "test"
     assert read_command("./verify-all --fast", tests=("",)).action == "run"
 
@@ -99,7 +98,7 @@ def test_a_commands_of_the_task_is_not_known_for_a_test() -> None:
         ("(cd sub && cat f.py); cat f.py", [("sub/f.py", None, None), ("f.py", None, None)]),
     ],
 )
-def test_lines_that_were_read_are_missed(command: str, reads: list[tuple[str, int | None, int | None]]) -> None:
+def test_lines_that_were_read_are_found(command: str, reads: list[tuple[str, int | None, int | None]]) -> None:
     found = read_command(command).reads
     assert [(read.path, read.first, read.last) for read in found] == reads
     assert not any(read.part for read in found)
@@ -115,7 +114,7 @@ def test_lines_that_were_read_are_missed(command: str, reads: list[tuple[str, in
         "cat f.py g.py | head -5",
     ],
 )
-def test_part_of_a_file_is_taken_for_all_of_it(command: str) -> None:
+def test_part_of_a_file_is_not_taken_for_all_of_it(command: str) -> None:
     """A read of unknown lines is not a read of the whole file."""
     reads = read_command(command).reads
     assert reads
@@ -136,7 +135,7 @@ def test_part_of_a_file_is_taken_for_all_of_it(command: str) -> None:
         'cat "$UNKNOWN"',
     ],
 )
-def test_a_file_whose_text_was_not_shown_is_called_read(command: str) -> None:
+def test_a_file_whose_text_was_not_shown_is_not_read(command: str) -> None:
     assert read_command(command).reads == ()
 
 
@@ -170,20 +169,20 @@ def test_a_file_whose_text_was_not_shown_is_called_read(command: str) -> None:
         ("bash -c 'cat x > y'", [("y", "create", None)]),
     ],
 )  # fmt: skip
-def test_files_that_were_written_are_missed(command: str, writes: list[tuple[str, str, int | None]]) -> None:
+def test_files_that_were_written_are_found(command: str, writes: list[tuple[str, str, int | None]]) -> None:
     found = read_command(command)
     assert found.action == "write"
     assert [(write.path, write.how, write.characters) for write in found.writes] == writes
 
 
 @pytest.mark.parametrize("command", ["git stash list", "git apply --check x.diff", "ruff check src", "cat > /dev/null"])
-def test_what_only_looks_is_called_a_write(command: str) -> None:
+def test_what_only_looks_is_no_write(command: str) -> None:
     found = read_command(command)
     assert found.writes == ()
     assert found.action != "write"
 
 
-def test_a_script_that_was_just_written_is_run_unseen() -> None:
+def test_writes_of_a_script_that_was_just_written_are_found() -> None:
     """The writes of a Python script are known if the same command contains its text."""
     found = read_command("cat <<'EOF' > fix.py\np = 'src/m.py'\nopen(p, 'w').write('')\nEOF\npython3 fix.py")
     assert [write.path for write in found.writes] == ["fix.py", "src/m.py"]
@@ -200,18 +199,18 @@ def test_a_script_that_was_just_written_is_run_unseen() -> None:
         ("cd /tmp && cat b.py", "/tmp/b.py"),
     ],
 )
-def test_one_file_has_two_names(command: str, path: str) -> None:
+def test_one_file_has_one_name(command: str, path: str) -> None:
     assert [read.path for read in read_command(command, root="/testbed").reads] == [path]
 
 
-def test_a_root_is_guessed() -> None:
+def test_a_root_is_not_guessed() -> None:
     """Without a known root, a path is as the command has it, after any `cd`."""
     assert read_command("cd /testbed && cat a/b.py").reads == read_command("cat /testbed/a/b.py").reads
     assert read_command("cat a/b.py").reads == (Read(path="a/b.py"),)
     assert read_command("cat b.py", folder="/testbed/a", root="/testbed").reads == (Read(path="a/b.py"),)
 
 
-def test_a_ledger_line_holds_a_heredoc() -> None:
+def test_a_bare_command_holds_no_heredoc() -> None:
     assert read_command("cd x && cat > f.py <<'EOF'\na\nEOF\npytest").bare == "cd x && cat > f.py <<'EOF'\npytest"
     assert read_command("cat > f.py <<'EOF'\na\nEOF\necho 'open").bare == "cat > f.py <<'EOF'\necho 'open"
 
@@ -230,7 +229,7 @@ def test_nothing_found_is_told_from_a_failure() -> None:
     assert not any(read_command(command).asks for command in others)
 
 
-def test_a_folder_or_a_pattern_covers_too_little() -> None:
+def test_a_folder_or_a_pattern_covers_what_is_in_it() -> None:
     assert touches(Write(path="src", how="delete"), "src/a.py")
     assert touches(Write(path=".", how="shell"), "src/a.py")
     assert touches(Write(path="src/*.py", how="shell"), "src/a.py")
@@ -245,22 +244,22 @@ _BROKEN = ["echo 'it", 'echo "it', "if true; then", "foo() {", "(", "echo )", "c
 @pytest.mark.parametrize(
     "write", ["cat a.py > out.txt", "echo x >> out.txt", "sed -i s/a/b/ out.txt", "cat <<X > out.txt\na\nX"]
 )
-def test_a_write_is_missed_where_the_grammar_refuses_the_rest(write: str, junk: str) -> None:
+def test_a_write_is_found_where_the_grammar_refuses_the_rest(write: str, junk: str) -> None:
     for command in (f"{write}\n{junk}", f"true && {write} ; {junk}" if "<<" not in write else f"{write}\n{junk}"):
         found = read_command(command)
         assert found.action == "write"
         assert "out.txt" in [each.path for each in found.writes]
 
 
-def test_what_a_heredoc_holds_is_taken_for_commands_where_the_grammar_refuses_the_rest() -> None:
+def test_what_a_heredoc_holds_is_not_run_where_the_grammar_refuses_the_rest() -> None:
     found = read_command("cat <<'E' > f.py\nrm x > y\nE\necho 'it")
     assert found.writes == (Write(path="f.py", how="create", characters=9),)
 
 
 @given(before=st.text(max_size=30), after=st.text(max_size=30))
 @settings(max_examples=150, deadline=None)
-def test_any_text_is_told(before: str, after: str) -> None:
-    """No text raises an exception, and the same text always gives the same answer."""
+def test_no_text_raises_an_exception(before: str, after: str) -> None:
+    """The same text always gives the same answer."""
     assert isinstance(read_command(before), CommandActions)
     assert read_command(f"{before} > x {after}") == read_command(f"{before} > x {after}")
 
@@ -304,7 +303,9 @@ _RECORDED: list[tuple[str, Action, list[str], list[str]]] = [
 
 
 @pytest.mark.parametrize(("command", "action", "reads", "writes"), _RECORDED)
-def test_recorded_commands_are_misjudged(command: str, action: Action, reads: list[str], writes: list[str]) -> None:
+def test_recorded_commands_are_judged_rightly(
+    command: str, action: Action, reads: list[str], writes: list[str]
+) -> None:
     found = read_command(command)
     assert found.action == action
     assert [read.path for read in found.reads] == reads

@@ -55,7 +55,7 @@ def played(policy: str, terms: QueueTerms = SMALL, seed: int = 1) -> Yard:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_policy_lands_what_is_red_or_untested(policy: str) -> None:
+def test_no_policy_lands_what_is_red_or_untested(policy: str) -> None:
     """No policy moves the target to a red or untested tree, and each decides all changes."""
     yard = played(policy)
     assert (count_moves_to_red(yard), exactness_violations(yard)) == (0, 0)
@@ -65,7 +65,7 @@ def test_a_policy_lands_what_is_red_or_untested(policy: str) -> None:
     assert yard.free == 3
 
 
-def test_with_scopes_the_train_lands_what_is_red_or_untested() -> None:
+def test_with_scopes_the_train_lands_only_what_is_tested_and_green() -> None:
     """With scopes, each move of the target is still green and tested exactly so on that tip."""
     yard = played("forgepool", SCOPED)
     assert (count_moves_to_red(yard), exactness_violations(yard)) == (0, 0)
@@ -73,7 +73,7 @@ def test_with_scopes_the_train_lands_what_is_red_or_untested() -> None:
     assert any(run.times == 0 and run.state == "green" for run in yard.runs)
 
 
-def test_what_is_known_to_be_green_costs_a_run() -> None:
+def test_what_is_known_to_be_green_costs_no_run() -> None:
     """If all that its checks look at was green before, no check runs on another tip."""
     world = World(terms=QueueTerms(changes=200, bad=0.0, real=0.0, scopes=True), seed=1)
     apart = next(one for one in world.changes[1:] if not one.modules & world.changes[0].modules)
@@ -90,7 +90,7 @@ def test_what_is_known_to_be_green_costs_a_run() -> None:
     assert yard.start((0,), (0,)).times == 1
 
 
-def test_scopes_gain_nothing() -> None:
+def test_scopes_save_time_and_runs() -> None:
     """In the same worlds the train lands sooner and with fewer runs if checks have scopes."""
     within, without = (play("forgepool", POLICIES["forgepool"], terms, [1, 2]) for terms in (SCOPED, UNSCOPED))
     assert within.p50_min < without.p50_min
@@ -98,7 +98,7 @@ def test_scopes_gain_nothing() -> None:
     assert within.wasted_pct < without.wasted_pct
 
 
-def test_a_first_red_is_known_before_it_is_there() -> None:
+def test_a_first_red_is_known_when_its_run_ends() -> None:
     """A repeated run counts as failing from the end of its first run, and its last run decides."""
 
     @dataclass(slots=True, kw_only=True)
@@ -118,7 +118,7 @@ def test_a_first_red_is_known_before_it_is_there() -> None:
     assert began < first < last
 
 
-def test_a_cheat_is_not_found_out() -> None:
+def test_a_cheat_is_found_out() -> None:
     """A policy that lands untested trees is counted, and so are the red ones among them."""
     yard = Yard(world=World(terms=SMALL, seed=1))
     yard.play(Cheat(yard=yard))
@@ -128,7 +128,7 @@ def test_a_cheat_is_not_found_out() -> None:
     assert told.false_reject_pct == 0
 
 
-def test_a_landing_before_its_test_ended_counts_as_tested() -> None:
+def test_a_landing_before_its_test_ended_counts_as_untested() -> None:
     """A tree that was green only after its landing was not tested, and a cancelled run tests nothing."""
     yard = Yard(world=World(terms=QueueTerms(changes=2, bad=0.0, real=0.0), seed=1))
     run = yard.start((0,), (0,))
@@ -143,14 +143,14 @@ def test_a_landing_before_its_test_ended_counts_as_tested() -> None:
     assert exactness_violations(yard) == 2
 
 
-def test_one_seed_gives_two_answers() -> None:
+def test_one_seed_gives_one_answer() -> None:
     """The same seed gives the same figures, and another seed gives others."""
     first, again, other = (play("forgepool", POLICIES["forgepool"], SMALL, [seed]) for seed in (1, 1, 2))
     assert first == again
     assert first != other
 
 
-def test_the_world_follows_the_policy() -> None:
+def test_the_world_is_the_same_for_every_policy() -> None:
     """Every policy meets the same changes with the same outcomes."""
     assert World(terms=SMALL, seed=5).changes == World(terms=SMALL, seed=5).changes
     slow = QueueTerms(workers=1, rate_h=SMALL.rate_h, bad=SMALL.bad, flake=0.0, changes=60)
@@ -159,7 +159,7 @@ def test_the_world_follows_the_policy() -> None:
     ]
 
 
-def test_the_world_is_another_than_described() -> None:
+def test_the_world_is_as_described() -> None:
     """The median check takes 8 minutes, every twentieth pair shares a module, and labels are mostly right."""
     world = World(terms=QueueTerms(changes=1500), seed=3)
     assert 7.3 < median(one.takes for one in world.changes) < 8.7
@@ -172,14 +172,14 @@ def test_the_world_is_another_than_described() -> None:
     assert max(one.takes for one in heavy.changes) == 90.0
 
 
-def test_a_burst_trickles_in() -> None:
+def test_a_burst_arrives_at_once() -> None:
     """A burst arrives at the beginning, and the rest at the given rate."""
     arrivals = [one.arrived for one in World(terms=QueueTerms(changes=6, burst=4), seed=1).changes]
     assert arrivals[:4] == [0.0] * 4
     assert 0 < arrivals[4] < arrivals[5]
 
 
-def test_a_flake_is_retried_for_nothing() -> None:
+def test_a_retry_saves_good_changes_from_flakes() -> None:
     """One retry lets good changes land that are returned without it. Every run of a retry counts."""
     flaky = {"workers": 2, "rate_h": 6.0, "bad": 0.0, "real": 0.0, "changes": 100, "flake": 0.1}
     without = play("serial", POLICIES["serial"], QueueTerms(**flaky), [1])
@@ -188,7 +188,7 @@ def test_a_flake_is_retried_for_nothing() -> None:
     assert without.runs_per_change == 1 < once.runs_per_change
 
 
-def test_runs_exceed_the_workers() -> None:
+def test_runs_never_exceed_the_workers() -> None:
     """No policy has more runs at once than workers, except the oracle, which knows the times beforehand."""
 
     class Watched(Yard):
@@ -202,7 +202,7 @@ def test_runs_exceed_the_workers() -> None:
         yard.play(policy)
 
 
-def test_the_train_is_behind_its_peers() -> None:
+def test_the_train_is_ahead_of_its_peers() -> None:
     """In a small world with few workers the train lands sooner than batches or a serial queue."""
     at = {name: play(name, POLICIES[name], SMALL, [1, 2]).p95_min for name in ("forgepool", "bors", "serial")}
     assert at["forgepool"] < min(at["bors"], at["serial"])

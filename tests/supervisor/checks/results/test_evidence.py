@@ -49,16 +49,16 @@ SUMMARIES = [
 
 
 @pytest.mark.parametrize(("output", "runner", "ran", "failing"), SUMMARIES)
-def test_a_runners_sum_is_misread(output: str, runner: str, ran: int | None, failing: int) -> None:
-    """The summary of each runner gives the number of tests that ran and that failed."""
+def test_each_runners_summary_gives_the_tests_that_ran_and_failed(
+    output: str, runner: str, ran: int | None, failing: int
+) -> None:
     assert runners_in(f"before\n{output}\nafter\n")[runner] == Counted(ran=ran, failing=failing)
 
 
 @pytest.mark.parametrize(
     "output", ["All checks passed!", "Success: no issues found in 3 source files", "make: Nothing to be done", ""]
 )
-def test_a_linter_is_taken_for_a_test_runner(output: str) -> None:
-    """The output of a command without tests shows no tests."""
+def test_output_of_a_command_without_tests_shows_no_runner(output: str) -> None:
     assert runners_in(output) == {}
 
 
@@ -68,7 +68,7 @@ def ended(folder: Path, output: str) -> Ended:
     return Ended(how="exit", status=0, seconds=1, head="", tail=output[-100:], output_bytes=1, dropped_bytes=0, log=log)
 
 
-def test_evidence_is_made_of_the_report_alone(tmp_path: Path) -> None:
+def test_evidence_is_made_of_the_report_and_the_output(tmp_path: Path) -> None:
     """The report counts the tests that ran. The output is read as well, with colours removed."""
     run = ended(tmp_path, "\x1b[32m1 failed, 2 passed\x1b[0m in 0.1s\r\n")
     found = of_run(run, Collected(report=report(["a"], ["b"], ["c"])))
@@ -76,8 +76,7 @@ def test_evidence_is_made_of_the_report_alone(tmp_path: Path) -> None:
     assert of_run(run, Collected(faults=("x",))) == Evidence(faults=("x",), runners=("pytest",), tests=3, failing=1)
 
 
-def test_a_runner_without_tests_speaks(tmp_path: Path) -> None:
-    """A runner that says it ran no tests is no evidence that some ran."""
+def test_a_runner_that_ran_no_tests_is_no_evidence(tmp_path: Path) -> None:
     found = of_run(ended(tmp_path, "no tests ran in 0.01s\n"), Collected())
     assert (found.tests, found.runners) == (0, ())
     assert of_run(ended(tmp_path, "error: no test files found\n"), Collected()).tests == 0
@@ -86,12 +85,11 @@ def test_a_runner_without_tests_speaks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("output", ["All checks passed!\n", "ok  \texample.com/m\t0.002s\n"])
-def test_a_number_is_invented(tmp_path: Path, output: str) -> None:
-    """If the output does not say how many tests ran, the number is unknown."""
+def test_a_number_that_the_output_does_not_give_is_unknown(tmp_path: Path, output: str) -> None:
     assert of_run(ended(tmp_path, output), Collected()).tests is None
 
 
-def test_a_summary_far_above_the_end_is_overlooked(tmp_path: Path) -> None:
+def test_a_summary_far_above_the_end_is_found(tmp_path: Path) -> None:
     """Another command may write much after the runner's summary."""
     found = of_run(ended(tmp_path, "3 passed in 0.1s\n" + "compiling\n" * 100_000), Collected())
     assert found.runners == ("pytest",)
@@ -101,13 +99,13 @@ def test_a_summary_far_above_the_end_is_overlooked(tmp_path: Path) -> None:
     "output",
     ["1 a, " * 100_000, "1 a1 " * 100_000, "=" * 500_000, "Tests run: 1, " * 50_000, "ok " * 200_000, " " * 500_000],
 )
-def test_an_output_made_for_it_takes_for_ever(output: str) -> None:
-    """Reading takes time proportional to the output's length. A backtracking pattern would not end."""
+def test_a_hostile_output_is_read_in_linear_time(output: str) -> None:
+    """A backtracking pattern would not end."""
     assert "pytest" not in runners_in(output)
 
 
-def test_a_real_run_that_stops_early_says_nothing_of_it(tmp_path: Path) -> None:
-    """pytest's own message about stopping early is recognised."""
+def test_a_real_run_that_stops_early_is_recognised(tmp_path: Path) -> None:
+    """pytest's own message says so."""
     (tmp_path / "test_a.py").write_text("def test_a():\n    assert 0\n\ndef test_b():\n    pass\n")
     for options, short in (([], False), (["-x"], True)):
         words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--disable-plugin-autoload", *options]
@@ -115,14 +113,12 @@ def test_a_real_run_that_stops_early_says_nothing_of_it(tmp_path: Path) -> None:
         assert of_run(ended(tmp_path, said), Collected()).cut_short is short, said
 
 
-def test_a_log_that_is_gone_is_a_crash(tmp_path: Path) -> None:
-    """Without output there is no evidence."""
+def test_a_log_that_is_gone_gives_empty_evidence(tmp_path: Path) -> None:
     run = ended(tmp_path, "3 passed in 0.1s")
     run.log.unlink()
     assert of_run(run, Collected()) == Evidence()
 
 
-def test_evidence_cannot_be_kept() -> None:
-    """It survives being written to a file and read back."""
+def test_evidence_survives_being_written_and_read_back() -> None:
     found = Evidence(report=report(["a"], ["b[é]"]), faults=("x",), tests=2)
     assert Evidence.model_validate_json(found.encode()) == found

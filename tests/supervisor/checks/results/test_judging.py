@@ -49,34 +49,33 @@ def touched(cover: str, path: str = TESTS) -> Excuse:
         (GREEN, Ran(how="refused", status=0), Ran(how="refused", status=0), None, "red"),
     ],
 )
-def test_the_verdict_differs_from_the_table(
+def test_the_verdict_is_that_of_the_table(
     tip: Ran, here: Ran, again: Ran | None, tip_again: Ran | None, verdict: str
 ) -> None:
     """Each row of the table in the module's docstring, and neighbouring cases."""
     assert judge(tip, here, again, tip_again).verdict == verdict
 
 
-def test_new_failures_lose_their_names() -> None:
-    """A red verdict names the new failures, and lists separately those that failed before."""
+def test_a_red_verdict_names_the_new_failures() -> None:
+    """It lists separately those that failed before."""
     red = told(["c"], ["a", "b"])
     judgement = judge(told(["a", "c"], ["b"]), red, red, told(["a", "c"], ["b"]))
     assert (judgement.verdict, judgement.new, judgement.known) == ("red", (A,), (B,))
     assert A in judgement.said and B not in judgement.said
 
 
-def test_a_new_failure_hides_beside_a_flake() -> None:
+def test_a_new_failure_beside_a_flake_is_red() -> None:
     """A rerun excuses only the tests that turned green in it."""
     judgement = judge(GREEN, told([], ["a", "b"]), told(["a"], ["b"]))
     assert (judgement.verdict, judgement.new, judgement.flaky) == ("red", (B,), (A,))
 
 
-def test_a_failed_test_escapes_by_not_running_again() -> None:
-    """A test that failed and did not run again has not turned green."""
+def test_a_failed_test_that_does_not_run_again_is_red() -> None:
     judgement = judge(GREEN, told(["a"], ["b"]), told(["a"]))
     assert (judgement.verdict, judgement.new) == ("red", (B,))
 
 
-def test_a_flake_is_forgotten() -> None:
+def test_a_flake_is_reported() -> None:
     """A test that was red and green on one tree is reported, in either order."""
     judgement = judge(GREEN, told(["a"], ["b"]), told(["b"], ["a"]))
     assert (judgement.verdict, judgement.flaky, judgement.flaked) == ("green", (A, B), True)
@@ -84,14 +83,14 @@ def test_a_flake_is_forgotten() -> None:
     assert not judge(untold(), untold()).flaked
 
 
-def test_a_flake_of_the_tip_excuses_what_the_entry_breaks() -> None:
+def test_a_flake_of_the_tip_excuses_no_failure() -> None:
     """A test that passed in one of the tip's runs is not known to fail there."""
     red = told(["a"], ["b"])
     assert judge(red, red, red, GREEN).verdict == "red"
     assert judge(red, red, red, red).verdict == "known"
 
 
-def test_a_swallowed_failure_is_green() -> None:
+def test_a_swallowed_failure_is_red() -> None:
     """A test that the report calls failed has failed, whatever the command's exit status."""
     swallowed = told(["a"], ["b"]).model_copy(update={"status": 0})
     assert judge(GREEN, swallowed, swallowed).verdict == "red"
@@ -99,13 +98,13 @@ def test_a_swallowed_failure_is_green() -> None:
     assert judge(untold(0, tests=2, runners=("mocha",)), uncounted, uncounted).verdict == "red"
 
 
-def test_words_about_failures_make_a_green_check_red() -> None:
+def test_words_about_failures_leave_a_green_check_green() -> None:
     """If the tip passes and its output mentions failures too, they come from a test about tests."""
     noisy = untold(0, tests=2, runners=("mocha",), failing=1)
     assert judge(noisy, noisy).verdict == "green"
 
 
-def test_a_report_of_half_the_failures_makes_them_known() -> None:
+def test_a_report_of_half_the_failures_does_not_excuse_the_others() -> None:
     """A report that names fewer failures than the output counts does not excuse the others."""
     half = told(["a"], ["b"])
     half = half.model_copy(update={"evidence": half.evidence.model_copy(update={"failing": 2})})
@@ -114,14 +113,14 @@ def test_a_report_of_half_the_failures_makes_them_known() -> None:
     assert judge(half, half, None, half).verdict == "tip_red"
 
 
-def test_a_crash_passes_for_known_failures() -> None:
+def test_a_crash_is_not_excused_by_known_failures() -> None:
     """The exit status of a signal is not explained by a report of failures."""
     red = told(["a"], ["b"])
     crashed = red.model_copy(update={"status": 139})
     assert judge(red, crashed, crashed, red).verdict == "red"
 
 
-def test_a_tip_that_stops_early_vouches_for_what_it_never_ran() -> None:
+def test_a_tip_that_stops_early_does_not_vouch_for_what_it_never_ran() -> None:
     """Nothing is known about tests after the failure at which a runner stops."""
     short = told(["a"], ["b"], cut_short=True)
     assert judge(short, short, None, short).verdict == "tip_red"
@@ -145,14 +144,14 @@ def test_a_tip_that_stops_early_vouches_for_what_it_never_ran() -> None:
         (GREEN, untold(5, tests=0), "no test"),
     ],
 )
-def test_a_green_run_is_believed_without_evidence(tip: Ran, here: Ran, word: str) -> None:
+def test_a_green_run_without_evidence_is_not_believed(tip: Ran, here: Ran, word: str) -> None:
     """Tests that ran on the tip must run here, with evidence as good. The message says what is missing."""
     judgement = judge(tip, here)
     assert judgement.verdict == "no_evidence"
     assert word in judgement.said and not judgement.of_tip
 
 
-def test_no_test_at_all_is_the_entrys_fault() -> None:
+def test_a_lack_of_any_test_is_laid_to_the_tip() -> None:
     """If the tip runs no test either, the message says so. The rule can be waived by name."""
     none = told([])
     assert judge(none, none).of_tip
@@ -161,13 +160,12 @@ def test_no_test_at_all_is_the_entrys_fault() -> None:
     assert judge(GREEN, none, waived=("no_tests",)).verdict == "no_evidence"
 
 
-def test_a_report_that_cannot_be_read_is_silent() -> None:
-    """The message says why there is no report."""
+def test_the_reason_is_said_if_a_report_cannot_be_read() -> None:
     unread = Ran(how="exit", status=0, evidence=Evidence(faults=("the report r.xml is no XML",), runners=("pytest",)))
     assert "r.xml is no XML" in judge(GREEN, unread).said
 
 
-def test_other_parameters_are_a_vanished_test() -> None:
+def test_other_parameters_are_no_vanished_test() -> None:
     """Missing tests are compared by function, and failing ones by id."""
     assert judge(told(["a[1]", "a[2]"]), told(["a[3]"])).verdict == "green"
     assert judge(told(["a[1]"]), told(["b[1]"])).vanished == (A,)
@@ -175,7 +173,7 @@ def test_other_parameters_are_a_vanished_test() -> None:
     assert judge(told(["a[1]", "a[2]"]), red, red).new == (f"{A}[2]",)
 
 
-def test_a_vanished_test_is_excused_by_anything() -> None:
+def test_a_vanished_test_is_excused_by_a_grant_or_a_look() -> None:
     """A grant excuses it. If the task declares the file, a person or model must look. Any other file does neither."""
     here = told(["a"])
     assert judge(GREEN, here, excuse=touched("granted")).verdict == "green"
@@ -185,13 +183,12 @@ def test_a_vanished_test_is_excused_by_anything() -> None:
     assert judge(GREEN, here, excuse=touched("granted", "tests/test_b.py")).verdict == "no_evidence"
 
 
-def test_a_failing_test_may_vanish() -> None:
-    """A test that fails on the tip may not vanish either."""
+def test_a_failing_test_may_not_vanish() -> None:
     red = told(["a"], ["b"])
     assert judge(red, told(["a"])).vanished == (B,)
 
 
-def test_a_module_that_loads_again_is_missed() -> None:
+def test_a_module_that_loads_again_is_no_vanished_test() -> None:
     """An entry in the report for a module that could not be collected is no test."""
     broken = told(["a"], [])
     lost = case("x", "failed").model_copy(update={"id": "tests/test_b.py", "file": "tests/test_b.py"})
@@ -206,13 +203,13 @@ def test_a_module_that_loads_again_is_missed() -> None:
     assert judge(tip, told(["a"])).vanished == ("tests/test_b.py",)
 
 
-def test_a_test_that_ran_in_one_of_two_runs_is_missed() -> None:
+def test_a_test_that_ran_in_one_of_two_runs_counts_as_run() -> None:
     """A runner that stops at a flake leaves the other tests to the second run."""
     judgement = judge(told(["a", "b", "c"]), told(["a", "c"], ["b"]), told(["a", "b"]))
     assert judgement.verdict == "green"
 
 
-def test_fewer_tests_go_unnoticed_without_ids() -> None:
+def test_fewer_tests_are_counted_without_ids() -> None:
     """If only the number of tests is known, the number of missing tests is reported."""
     assert judge(untold(tests=5, runners=("mocha",)), untold(tests=3, runners=("mocha",))).fewer == 2
     assert judge(untold(tests=3, runners=("mocha",)), untold(tests=5, runners=("mocha",))).fewer == 0
@@ -249,7 +246,7 @@ def driven(tip: Ran, here: Ran, again: Ran, tip_again: Ran, excuse: Excuse) -> C
 
 
 @given(runs(), runs(), runs(), runs(), st.sampled_from(["none", "held", "granted"]))
-def test_judging_breaks_its_word(tip: Ran, here: Ran, again: Ran, tip_again: Ran, cover: str) -> None:
+def test_judging_ends_and_lets_no_new_failure_in(tip: Ran, here: Ran, again: Ran, tip_again: Ran, cover: str) -> None:
     """
     Judging ends after two runs of each. A test that passed on the tip and failed twice is not let in; known failures
     are never blamed.
@@ -271,7 +268,7 @@ def test_judging_breaks_its_word(tip: Ran, here: Ran, again: Ran, tip_again: Ran
 
 
 @given(runs(), runs())
-def test_a_tree_equal_to_the_tip_is_blamed(tip: Ran, tip_again: Ran) -> None:
+def test_a_tree_equal_to_the_tip_is_not_blamed(tip: Ran, tip_again: Ran) -> None:
     """Runs equal to the tip's show nothing new."""
     judgement = driven(tip, tip, tip, tip, Excuse())
     assert judgement.verdict in ("green", "known", "tip_red", "no_evidence")
@@ -280,7 +277,7 @@ def test_a_tree_equal_to_the_tip_is_blamed(tip: Ran, tip_again: Ran) -> None:
         assert judgement.of_tip
 
 
-def test_a_score_counts_what_never_flaked() -> None:
+def test_a_score_leaves_out_what_never_flaked() -> None:
     """A test's score is its flakes among the trials that ran it. A test that never flaked has none."""
     seen = [("t", "a", True), ("t", "a", False), ("t", "b", False), ("u", "a", True), ("t", "", True)]
     found = scores(Sighting(check=check, test=test, flaked=flaked) for check, test, flaked in seen)
@@ -318,7 +315,9 @@ def ran(*ids: str, file: str = "", skipped: tuple[str, ...] = ()) -> Ran:
         ("a::f", "", "a::f", "tests/a.js", "tests/b.js"),
     ],
 )  # fmt: skip
-def test_a_test_in_a_file_with_another_name_is_missed(before: str, file: str, after: str, old: str, new: str) -> None:
+def test_a_test_that_ran_in_its_renamed_file_has_not_vanished(
+    before: str, file: str, after: str, old: str, new: str
+) -> None:
     """A test that ran under the file's new name has not vanished. One that did not run under it has."""
     tip, here = ran(before, "other", file=file), ran(after, "other", file=new)
     assert judge(tip, here, excuse=renamed(old, new)).vanished == ()
@@ -328,7 +327,7 @@ def test_a_test_in_a_file_with_another_name_is_missed(before: str, file: str, af
         assert judge(tip, here).verdict == "no_evidence"
 
 
-def test_a_test_is_taken_for_one_that_the_target_has_besides() -> None:
+def test_a_test_is_found_under_a_new_name_only_where_one_can_be_meant() -> None:
     """A name counts as a renamed test only if the target did not run it and only one file can be meant."""
     old, new = "tests/test_m.py", "tests/test_core.py"
     before, after = f"{old}::f", f"{new}::f"

@@ -89,7 +89,7 @@ def repository(tmp_path: Path) -> Repository:
         {"tests/ünï\ncode.py": "x\n"},
     ],
 )
-def test_an_entrys_own_tests_decide(repository: Repository, files: Mapping[str, str | None]) -> None:
+def test_the_targets_tests_decide(repository: Repository, files: Mapping[str, str | None]) -> None:
     """Tests that are changed, added, deleted or renamed are as in the target. The code is the entry's."""
     guarded = repository.guarded({**files, "src/a.py": "A = 2\n"})
     assert guarded is not None
@@ -106,19 +106,19 @@ def test_an_entrys_own_tests_decide(repository: Repository, files: Mapping[str, 
         {},
     ],
 )
-def test_code_alone_is_run_twice(repository: Repository, files: Mapping[str, str | None]) -> None:
+def test_code_alone_has_no_protected_tree(repository: Repository, files: Mapping[str, str | None]) -> None:
     """An entry that changes neither tests nor settings has no protected tree."""
     assert repository.guarded(files) is None
 
 
-def test_a_script_that_a_check_names_is_the_entrys(repository: Repository) -> None:
+def test_a_script_that_a_check_names_is_put_back(repository: Repository) -> None:
     """A script in the check's command is put back, wherever it lies."""
     guarded = repository.guarded({"ci/run.sh": "true\n"}, checks=[check("./ci/run.sh")])
     assert guarded is not None and repository.differing(guarded.tree) == {}
     assert [(one.path, one.role) for one in guarded.put_back] == [("ci/run.sh", "runner")]
 
 
-def test_a_dependency_is_put_back_with_the_settings(repository: Repository) -> None:
+def test_settings_are_put_back_and_dependencies_stay(repository: Repository) -> None:
     """In a file with both, the entry's dependencies stay."""
     new = TIP["pyproject.toml"].replace('name = "a"', 'name = "a"\ndependencies = ["x"]').replace("-q", "-k nothing")
     guarded = repository.guarded({"pyproject.toml": new})
@@ -127,7 +127,7 @@ def test_a_dependency_is_put_back_with_the_settings(repository: Repository) -> N
     assert '"x"' in text and '"-q"' in text and "nothing" not in text
 
 
-def test_a_mode_or_a_link_is_left(repository: Repository) -> None:
+def test_a_mode_or_a_link_is_put_back(repository: Repository) -> None:
     """A test that became a link or lost its execute bit is put back."""
     work = repository.hub.work
     repository.entry({"src/a.py": "A = 2\n"})
@@ -142,7 +142,7 @@ def test_a_mode_or_a_link_is_left(repository: Repository) -> None:
     assert guarded is not None and repository.differing(guarded.tree) == {"src/a.py": "M"}
 
 
-def test_code_becomes_a_test_or_a_test_code(repository: Repository) -> None:
+def test_a_move_between_code_and_tests_is_undone_in_the_tests(repository: Repository) -> None:
     """Code moved into the tests is absent there. A test moved out of them is put back, and its copy stays as code."""
     into = repository.guarded({"src/a.py": None, "tests/a.py": TIP["src/a.py"]})
     assert into is not None and repository.differing(into.tree) == {"src/a.py": "D"}
@@ -151,7 +151,7 @@ def test_code_becomes_a_test_or_a_test_code(repository: Repository) -> None:
     assert "src/helper.py" in repository.differing(out.tree)
 
 
-def test_what_a_person_granted_is_put_back(repository: Repository) -> None:
+def test_what_a_person_granted_stays(repository: Repository) -> None:
     """A granted file stays as the entry has it. For a renamed file, both names need a grant."""
     files = {"tests/test_a.py": "def test_a():\n    assert 9\n", "conftest.py": "import os\n"}
     guarded = repository.guarded(files, grants=["tests/**"])
@@ -161,7 +161,7 @@ def test_what_a_person_granted_is_put_back(repository: Repository) -> None:
     assert repository.guarded(moved, grants=["tests/test_a.py"]) is not None
 
 
-def test_making_it_touches_the_repository(repository: Repository) -> None:
+def test_making_it_writes_only_objects(repository: Repository) -> None:
     """Only objects are written, no ref or index, and the same entry gives the same commit."""
     tree, diffs = repository.entry({"tests/test_a.py": None})
     before = git(repository.hub.path, "for-each-ref"), sorted(repository.hub.path.iterdir())
@@ -196,7 +196,7 @@ def weighed(ran: Ran, *put_back: Touched, tip: Ran = GREEN, **said: Any) -> Any:
     return weigh(judge(tip, ran, ran, tip), tip, ran, guarded(*put_back), **said)
 
 
-def test_a_broken_test_is_let_through() -> None:
+def test_a_broken_test_needs_a_look_or_is_red() -> None:
     """
     The entry changed a test that then fails on the target's version. A declared test needs a look, and any other is
     red.
@@ -207,7 +207,7 @@ def test_a_broken_test_is_let_through() -> None:
     assert weighed(told(["a"]), put("tests/test_a.py", "none")).red == (B,)
 
 
-def test_a_test_elsewhere_is_let_through() -> None:
+def test_a_failing_test_elsewhere_needs_a_look_or_is_red() -> None:
     """
     A test that the entry did not change fails because of other files put back. Declaring runner settings does not
     excuse it.
@@ -218,7 +218,7 @@ def test_a_test_elsewhere_is_let_through() -> None:
     assert weighed(RED, put("tests/test_a.py", "held"), put("pytest.ini", "held", "runner")).attention == (B,)
 
 
-def test_a_granted_test_is_held_against_it() -> None:
+def test_a_granted_test_is_excused() -> None:
     """A granted file stays the entry's, and failures in it are excused."""
     files = (FileDiff(status="M", path="tests/test_a.py", mode="100644", old_mode="100644"),)
     excuse = excuse_of(files, grants=["tests/**"])
@@ -226,7 +226,7 @@ def test_a_granted_test_is_held_against_it() -> None:
     assert (found.excused, found.red, found.attention, found.whole) == ((B,), (), (), None)
 
 
-def test_a_failure_without_names_is_nothing() -> None:
+def test_a_failure_without_names_is_weighed_by_the_least_covered_file() -> None:
     """If no test is named, the least covered of the files put back decides."""
     green, red = untold(), untold(1)
     for put_back, whole in (
@@ -238,21 +238,20 @@ def test_a_failure_without_names_is_nothing() -> None:
         assert (found.whole, found.red, found.attention) == (whole, (), ())
 
 
-def test_what_was_red_before_is_held_against_it() -> None:
+def test_what_was_red_before_has_no_effect() -> None:
     """A protected run that is green, or as red as the tip, has no effect."""
     nothing = weighed(GREEN, put("tests/test_a.py", "none"))
     assert nothing == weighed(RED, put("tests/test_a.py", "none"), tip=RED)
     assert (nothing.red, nothing.attention, nothing.excused, nothing.whole) == ((), (), (), None)
 
 
-def test_a_failure_that_did_not_come_back_is_a_crash() -> None:
-    """A test that failed in the first run and did not run in the second is weighed, too."""
+def test_a_failure_that_did_not_run_again_is_weighed() -> None:
     first, second = told(["a"], ["b"]), told(["a"])
     found = weigh(judge(GREEN, first, second), told(["a"]), second, guarded(put("tests/test_a.py", "held")))
     assert found.attention == (B,)
 
 
-def test_a_waived_scan_excuses_a_failure() -> None:
+def test_a_waived_scan_excuses_no_failure() -> None:
     """Permission to remove tests from a file does not excuse failures of those left in it."""
     diff = FileDiff(status="M", path="tests/test_a.py", mode="100644", old_mode="100644")
     excuse = excuse_of([diff], holds=[], waive=["test-removed"])
@@ -264,7 +263,7 @@ def test_a_waived_scan_excuses_a_failure() -> None:
 # Which tests lie in what an entry changed.
 
 
-def test_the_file_of_a_test_is_missed() -> None:
+def test_the_file_of_a_test_is_found() -> None:
     """A test's file is found by the file in the report, by its class, or by its name in a removed line."""
     report = told(["x"]).evidence.report
     assert report is not None
@@ -300,7 +299,7 @@ def test_the_file_of_a_test_is_missed() -> None:
         ((), (), ("test-removed",), "none"),
     ],
 )
-def test_a_cover_is_taken_for_another(
+def test_the_cover_of_a_renamed_file_is_that_of_its_old_name(
     grants: tuple[str, ...], holds: tuple[str, ...] | None, waive: tuple[str, ...], cover: str
 ) -> None:
     """The name in the target counts."""
@@ -310,7 +309,7 @@ def test_a_cover_is_taken_for_another(
 
 
 @pytest.mark.parametrize(("now", "collected"), [("tests/test_core.py", True), ("tests/helpers/core.py", False)])
-def test_a_renamed_file_of_tests_is_missed(tmp_path: Path, now: str, collected: bool) -> None:
+def test_a_renamed_file_of_tests_is_found_if_it_is_collected(tmp_path: Path, now: str, collected: bool) -> None:
     """A renamed file's tests are found if a runner collects it, and are missing if none does."""
     repository = Repository(tmp_path)
     _, files = repository.entry({"tests/test_a.py": None, now: TIP["tests/test_a.py"]})

@@ -87,12 +87,12 @@ def read(text: str) -> dict[str, str]:
         (GTEST, {"Sum::Adds": "passed", "Sum::Off": "skipped"}),
     ],
 )
-def test_a_runners_form_is_misread(text: str, found: dict[str, str]) -> None:
+def test_every_runners_format_is_read(text: str, found: dict[str, str]) -> None:
     """Every runner's format gives the same outcomes, and pytest's gives its own ids."""
     assert read(text) == found
 
 
-def test_what_a_failure_says_is_lost() -> None:
+def test_what_a_failure_says_is_kept() -> None:
     """A failure's message and text, the times and the file are kept."""
     one = next(told for told in read_junit(PYTEST_LEGACY.encode()) if told.id.endswith("test_z"))
     assert (one.error, one.file) == ("assert 1 == 2\ntext", "tests/test_a.py")
@@ -123,14 +123,14 @@ OUTSIDE = """<?xml version="1.0"?><!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/pa
         (b"<testsuite name='\x01'/>", "no XML"),
     ],
 )
-def test_a_hostile_document_is_believed(content: bytes, word: str) -> None:
+def test_a_hostile_document_is_refused(content: bytes, word: str) -> None:
     """Anything that is no report is refused in one sentence, in bounded time."""
     with pytest.raises(UnreadableReport, match=word) as refused:
         read_junit(content)
     assert len(str(refused.value)) < 200
 
 
-def test_an_id_obeys_a_terminal_or_has_no_end() -> None:
+def test_ids_are_short_single_lines() -> None:
     """Ids are on one line, of bounded length, and still distinct."""
     long = "x" * 5000
     text = f"<testsuite><testcase name='a&#10;b'/><testcase name='{long}1'/><testcase name='{long}2'/></testsuite>"
@@ -139,21 +139,19 @@ def test_an_id_obeys_a_terminal_or_has_no_end() -> None:
     assert len(others) == 2 and all(len(one) < 600 for one in others)
 
 
-def test_an_error_fills_the_memory() -> None:
-    """Only the beginning of a failure's text is kept."""
+def test_only_the_beginning_of_an_error_is_kept() -> None:
     text = f"<testsuite><testcase name='a'><failure>{'é' * 1_000_000}</failure></testcase></testsuite>"
     assert len(read_junit(text.encode())[0].error) <= 2000
 
 
-def test_a_name_tells_in_which_checkout_it_was() -> None:
-    """The same test has the same id in any folder."""
+def test_an_id_is_the_same_in_every_checkout() -> None:
     text = "<testsuite><testcase classname='{0}/a.spec.ts' name='adds' file='{0}/a.spec.ts'/></testsuite>"
     told = [read_junit(text.format(at).encode(), checkout=at)[0] for at in ("/pool/slot-1", "/pool/slot-2")]
     assert told[0] == told[1]
     assert (told[0].id, told[0].file) == ("a.spec.ts::adds", "a.spec.ts")
 
 
-def test_a_function_keeps_its_parameters() -> None:
+def test_a_function_is_named_without_its_parameters() -> None:
     """Parameters are the part in brackets at the end."""
     assert function_of("a.py::test_x[1-[b]]") == "a.py::test_x"
     assert function_of("a.py::test_x") == "a.py::test_x"
@@ -173,8 +171,8 @@ def asked(folder: Path, *globs: str) -> ReportOptions:
     return ask(check("true", reports=globs), folder, folder, {})
 
 
-def test_a_report_that_lay_there_counts(tmp_path: Path) -> None:
-    """A report counts only if the command wrote it. An existing file that did not change does not."""
+def test_a_report_counts_only_if_the_command_wrote_it(tmp_path: Path) -> None:
+    """An existing file that did not change does not count."""
     written(tmp_path, "out/a.xml", "out/b.xml")
     wanted = asked(tmp_path, "out/*.xml")
     assert collect(wanted) == Collected()
@@ -185,7 +183,7 @@ def test_a_report_that_lay_there_counts(tmp_path: Path) -> None:
     assert found is not None and found.ids("passed") == {"Sum::Adds"}
 
 
-def test_one_of_several_reports_is_left_out(tmp_path: Path) -> None:
+def test_all_reports_that_the_globs_match_count(tmp_path: Path) -> None:
     """All files that the globs match count, at any depth they name."""
     wanted = asked(tmp_path, "**/surefire-reports/*.xml", "junit.xml")
     written(tmp_path, "a/target/surefire-reports/x.xml", text=SUREFIRE)
@@ -197,7 +195,7 @@ def test_one_of_several_reports_is_left_out(tmp_path: Path) -> None:
     assert {one.id.split("::")[0] for one in found.cases} == {"com.acme.FooTest", "Sum", "example.com/m/sum"}
 
 
-def test_one_test_of_two_files_is_green_where_one_is_red(tmp_path: Path) -> None:
+def test_the_worse_outcome_of_a_test_reported_twice_counts(tmp_path: Path) -> None:
     """For a test reported twice the worse outcome counts, and each failure is counted."""
     wanted = asked(tmp_path, "*.xml")
     for name, body in (("a", "<failure/>"), ("b", ""), ("c", "<failure/>"), ("d", "<skipped/>")):
@@ -207,7 +205,7 @@ def test_one_test_of_two_files_is_green_where_one_is_red(tmp_path: Path) -> None
     assert [(one.id, one.outcome, one.seconds) for one in found.cases] == [("t", "failed", 4.0)]
 
 
-def test_half_of_the_reports_is_taken_for_all(tmp_path: Path) -> None:
+def test_one_unreadable_report_discards_all(tmp_path: Path) -> None:
     """If one file cannot be read, the failure may be in it."""
     wanted = asked(tmp_path, "*.xml")
     written(tmp_path, "a.xml")
@@ -218,7 +216,7 @@ def test_half_of_the_reports_is_taken_for_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["link", "link out", "folder link", "pipe", "large"])
-def test_what_is_no_regular_file_is_read(tmp_path: Path, kind: str) -> None:
+def test_links_pipes_and_large_files_are_not_read(tmp_path: Path, kind: str) -> None:
     """Nothing outside is read through a link, a pipe is not waited for, and the size is bounded."""
     folder = tmp_path / "checkout"
     folder.mkdir()
@@ -245,7 +243,7 @@ def test_what_is_no_regular_file_is_read(tmp_path: Path, kind: str) -> None:
         assert len(found.faults) == 1 and "out/a.xml" in found.faults[0]
 
 
-def test_a_checkout_that_is_gone_is_a_crash(tmp_path: Path) -> None:
+def test_a_checkout_that_is_gone_has_no_report(tmp_path: Path) -> None:
     """There is an answer even if the command deleted its folder."""
     assert collect(asked(tmp_path / "gone", "*.xml")).report is None
 
@@ -285,7 +283,7 @@ def ids(found: Collected, outcome: str) -> set[str]:
     return set(found.report.ids(outcome))  # type: ignore[arg-type]
 
 
-def test_pytest_keeps_its_ids_to_itself(project: Path) -> None:
+def test_pytest_reports_its_ids(project: Path) -> None:
     """Without any configuration, every test is known by the id that runs it again."""
     status, said, found = run_pytest(project)
     assert (status, "1 failed, 3 passed" in said) == (1, True), said
@@ -300,14 +298,13 @@ def test_pytest_keeps_its_ids_to_itself(project: Path) -> None:
     assert again == 0
 
 
-def test_xdist_is_disturbed(project: Path) -> None:
-    """Tests spread over processes are all reported."""
+def test_tests_spread_by_xdist_are_all_reported(project: Path) -> None:
     status, said, found = run_pytest(project, "-p", "xdist", "-n", "2")
     assert status == 1, said
     assert len(ids(found, "passed")) == 3
 
 
-def test_one_broken_module_hides_all_others(project: Path) -> None:
+def test_one_broken_module_does_not_hide_the_others(project: Path) -> None:
     """The tests that can be collected run even if another module cannot be."""
     written(project, "checkout/tests/test_c.py", text="import nothing_of_this_name\n")
     status, _, found = run_pytest(project)
@@ -316,20 +313,20 @@ def test_one_broken_module_hides_all_others(project: Path) -> None:
     assert len(ids(found, "passed")) == 3
 
 
-def test_no_test_is_no_report(project: Path) -> None:
+def test_no_test_is_an_empty_report(project: Path) -> None:
     """A run that collects nothing has an empty report and exits with 5."""
     status, _, found = run_pytest(project, "-k", "nothing_of_this_name")
     assert (status, found.report) == (5, SuiteReport())
 
 
-def test_the_last_of_several_runs_is_mixed_with_the_others(project: Path) -> None:
+def test_the_last_of_several_runs_is_reported_alone(project: Path) -> None:
     """If a command runs pytest several times, the last run's report is kept complete."""
     status, said, found = run_pytest(project, script="PYTEST tests/test_a.py; PYTEST tests/test_b.py")
     assert status == 0, said
     assert (ids(found, "passed"), ids(found, "failed")) == ({"tests/test_b.py::TestB::test_b"}, set())
 
 
-def test_a_run_within_a_test_takes_the_report(project: Path) -> None:
+def test_a_run_within_a_test_leaves_the_report_alone(project: Path) -> None:
     """A test that runs pytest itself does not overwrite the report of the run it is in."""
     written(
         project,
@@ -344,7 +341,7 @@ def test_a_run_within_a_test_takes_the_report(project: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["pytest.ini", "sub/setup.cfg"])
-def test_a_report_of_ones_own_is_lost(project: Path, where: str) -> None:
+def test_a_report_that_settings_ask_for_is_kept(project: Path, where: str) -> None:
     """If settings already have a report written, that one is used and ours is not requested."""
     heading = "[pytest]" if where.endswith(".ini") else "[tool:pytest]"
     folder = (project / "checkout" / where).parent
@@ -358,19 +355,19 @@ def test_a_report_of_ones_own_is_lost(project: Path, where: str) -> None:
     assert found == Collected()
 
 
-def test_a_report_on_the_command_line_is_lost(project: Path) -> None:
+def test_a_report_on_the_command_line_is_kept(project: Path) -> None:
     """The command's own option wins, and the check names its report itself."""
     run_pytest(project, "--junitxml=own.xml")
     assert (project / "checkout/own.xml").is_file()
 
 
-def test_reports_that_are_turned_off_break_the_command(project: Path) -> None:
+def test_reports_that_are_turned_off_do_not_break_the_command(project: Path) -> None:
     """An option is not passed where pytest does not know it."""
     status, said, found = run_pytest(project, "-p", "no:junitxml")
     assert (status, found) == (1, Collected()), said
 
 
-def test_options_of_a_person_are_dropped(tmp_path: Path) -> None:
+def test_options_in_the_environment_stay(tmp_path: Path) -> None:
     """Options in the environment come first and stay. A check that names its report adds none."""
     env = {"PYTEST_ADDOPTS": "-k 'a b'", "HOME": "/h"}
     found = ask(check("pytest"), tmp_path, tmp_path, env).env
@@ -378,7 +375,7 @@ def test_options_of_a_person_are_dropped(tmp_path: Path) -> None:
     assert ask(check("pytest", reports=["*.xml"]), tmp_path, tmp_path, env).env == env
 
 
-def test_a_glob_that_is_none_passes_for_no_report(tmp_path: Path) -> None:
+def test_a_wrong_glob_is_reported(tmp_path: Path) -> None:
     """A mistake in the check's own globs is reported."""
     found = collect(ask(check("pytest", reports=["../*.xml"]), tmp_path, tmp_path, {}))
     assert found.report is None and "'reports' of check 'test'" in found.faults[0]

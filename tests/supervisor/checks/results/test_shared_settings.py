@@ -27,7 +27,7 @@ def toml(new: str | None, old: str | None = OLD, name: str = "pyproject.toml") -
     return None if text is None else tomllib.loads(text)
 
 
-def test_an_entrys_dependency_is_lost_with_its_settings() -> None:
+def test_an_entry_keeps_its_dependencies_but_not_its_settings() -> None:
     """Settings of runners are the target's, and packages and dependencies are the entry's."""
     new = OLD.replace('["x"]', '["x", "y"]').replace("--strict-markers", "-k nothing").replace('["ALL"]', "[]")
     mixed = toml(new.replace('packages = ["a"]', 'packages = ["a", "b"]') + "[tool.coverage]\nfail_under = 0\n")
@@ -37,7 +37,7 @@ def test_an_entrys_dependency_is_lost_with_its_settings() -> None:
     assert mixed == wanted
 
 
-def test_a_change_of_other_things_is_undone() -> None:
+def test_a_change_of_other_things_stays() -> None:
     """If no runner's setting differs, the file is the entry's, byte for byte."""
     new = OLD.replace('["x"]', '["x", "y"]  # and why')
     assert put_back("pyproject.toml", OLD, new) == new
@@ -54,7 +54,7 @@ def test_a_change_of_other_things_is_undone() -> None:
         '[tool.setuptools.x]\na = """\n[tool.ruff]\n"""\n[tool.pytest.ini_options]\naddopts = "-k nothing"\n',
     ],
 )
-def test_a_setting_survives_in_a_form_of_its_own(trick: str) -> None:
+def test_a_setting_is_put_back_in_any_syntax(trick: str) -> None:
     """Whatever syntax the entry uses, none of its settings is in the result."""
     found = toml(trick)
     assert found is not None
@@ -63,12 +63,12 @@ def test_a_setting_survives_in_a_form_of_its_own(trick: str) -> None:
 
 
 @pytest.mark.parametrize("new", ["[[[", "[project\n", "a = 1\na = 2\n", "[" * 5000])
-def test_a_file_that_cannot_be_read_stays(new: str) -> None:
+def test_a_file_that_cannot_be_read_is_put_back_whole(new: str) -> None:
     """If the file cannot be parsed, the target's file is used as a whole."""
     assert put_back("pyproject.toml", OLD, new) == OLD
 
 
-def test_added_settings_stay() -> None:
+def test_added_settings_go_and_deleted_ones_come_back() -> None:
     """An added file loses its runner settings. A deleted file comes back with only its runner settings."""
     assert toml('[project]\nname = "a"\n[tool.pytest.ini_options]\naddopts = "-k x"\n', None) == {
         "project": {"name": "a"}
@@ -78,7 +78,7 @@ def test_added_settings_stay() -> None:
     assert put_back("pyproject.toml", "[project]\nname = 'a'\n", None) is None
 
 
-def test_setup_cfg_is_put_back_whole() -> None:
+def test_setup_cfg_keeps_all_but_its_settings() -> None:
     """The same holds for setup.cfg."""
     old = "[metadata]\nname = a\n\n[tool:pytest]\naddopts = -q\n\n[flake8]\nmax-line-length = 80\n"
     new = "[metadata]\nname = b\n\n[tool:pytest]\naddopts = -k nothing\n[options]\npackages = a\n"
@@ -89,7 +89,7 @@ def test_setup_cfg_is_put_back_whole() -> None:
     assert "nothing" not in mixed
 
 
-def test_a_crate_turns_its_tests_off() -> None:
+def test_a_crate_cannot_turn_its_tests_off() -> None:
     """
     Dependencies are the entry's and lints the target's. A change of `[lib]` test settings brings back the target's
     file.
@@ -101,7 +101,7 @@ def test_a_crate_turns_its_tests_off() -> None:
     assert put_back("Cargo.toml", old, f"{old}[lib]\ntest = false\n") == old
 
 
-def test_a_script_of_the_entrys_is_run() -> None:
+def test_scripts_of_a_package_are_put_back() -> None:
     """A package's scripts and runner settings are the target's, and its dependencies are the entry's."""
     old = {"name": "a", "scripts": {"test": "jest"}, "jest": {"verbose": True}}
     new = {"name": "a", "scripts": {"test": "true"}, "dependencies": {"x": "1"}, "mocha": {}}

@@ -50,8 +50,7 @@ def test_what_dishonest_candidates_break_holds_on_the_target(broken, tmp_path: P
 
 
 @pytest.mark.parametrize("candidate", FALSE, ids=lambda one: one.name)
-def test_a_lie_is_none(candidate: Candidate, tmp_path: Path) -> None:
-    """The claim of each dishonest candidate is false on its tree."""
+def test_every_dishonest_claim_is_false(candidate: Candidate, tmp_path: Path) -> None:
     assert not holds(candidate.truth, candidate.tree(TARGET), tmp_path)
 
 
@@ -68,7 +67,7 @@ def test_honest_candidates_leave_a_gate_file_that_can_be_read() -> None:
 
 
 @pytest.mark.parametrize("candidate", **_NAME_AND_KIND)
-def test_something_dishonest_lands(candidate: Candidate, ground: Ground) -> None:
+def test_nothing_dishonest_lands(candidate: Candidate, ground: Ground) -> None:
     tried = ground.try_out(candidate)
     assert not tried.landed and tried.tip == tried.base, candidate.lie
     assert tried.found.verdict != "green", candidate.lie
@@ -77,7 +76,7 @@ def test_something_dishonest_lands(candidate: Candidate, ground: Ground) -> None
 
 
 @pytest.mark.parametrize("candidate", HONEST, ids=lambda one: f"{one.kind}-{one.name}")
-def test_something_honest_is_refused(candidate: Candidate, ground: Ground) -> None:
+def test_everything_honest_lands(candidate: Candidate, ground: Ground) -> None:
     tried = ground.try_out(candidate)
     assert tried.landed, (tried.found.verdict, tried.said, tried.found.detail, tried.found.findings)
     assert tried.tip == tried.landing.commit == tried.found.commit

@@ -591,7 +591,7 @@ def test_nothing_is_cut_that_could_not_be_kept(spill: Spill | None) -> None:
     assert Talk(spill=spill).run("cat a", whole) == whole
 
 
-def test_no_cap_is_possible() -> None:
+def test_a_cap_can_be_left_out() -> None:
     whole = "x\n" * 20_000
     assert Talk(birth=Birth(cap_characters=None), spill=Kept()).run("cat a", whole) == whole
 

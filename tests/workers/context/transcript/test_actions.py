@@ -52,7 +52,7 @@ def _ran(command: str, text: str = "", *, is_error: bool = False) -> Deed:
         ("readFile", {"filePath": "./a.py"}, Read(path="a.py")),
     ],
 )
-def test_a_reading_tool_of_some_agent_is_not_known(name: str, arguments: dict[str, JsonValue], read: Read) -> None:
+def test_reading_tools_of_every_agent_are_known(name: str, arguments: dict[str, JsonValue], read: Read) -> None:
     deed = _did(name, "text", arguments)
     assert (deed.action, deed.reads, deed.writes) == ("read", (read,), ())
 
@@ -87,7 +87,7 @@ _PATCH = "*** Begin Patch\n*** Add File: a.py\n+x\n*** Update File: b.py\n*** Mo
         ]),
     ],
 )  # fmt: skip
-def test_a_writing_tool_of_some_agent_is_not_known(
+def test_writing_tools_of_every_agent_are_known(
     name: str, arguments: dict[str, JsonValue], writes: list[Write]
 ) -> None:
     deed = _did(name, "OK", arguments)
@@ -106,7 +106,7 @@ def test_a_writing_tool_of_some_agent_is_not_known(
         ("something_else", "run"),
     ],
 )
-def test_a_tool_is_taken_for_something_else(name: str, action: Action) -> None:
+def test_every_other_tool_has_its_action(name: str, action: Action) -> None:
     deed = _did(name, "x", {"path": "a.py"})
     assert (deed.action, deed.reads, deed.writes) == (action, (), ())
 
@@ -121,13 +121,13 @@ def test_a_tool_is_taken_for_something_else(name: str, action: Action) -> None:
         ("execute_bash", {"command": "cat > a.py <<'E'\nx\nE"}),
     ],
 )
-def test_a_shell_of_some_agent_is_not_known(name: str, arguments: dict[str, JsonValue]) -> None:
+def test_shells_of_every_agent_are_known(name: str, arguments: dict[str, JsonValue]) -> None:
     deed = _did(name, "", arguments)
     assert deed.command == "cat > a.py <<'E'"
     assert deed.writes == (Write(path="a.py", how="create", characters=2),)
 
 
-def test_a_command_given_as_words_is_not_known() -> None:
+def test_a_command_given_as_words_is_known() -> None:
     assert _did("shell", "", {"command": ["cat", "a b.py"], "workdir": "/w/sub"}).reads == (Read(path="sub/a b.py"),)
 
 
@@ -146,7 +146,7 @@ def test_a_command_given_as_words_is_not_known() -> None:
         ('{"output":"x","metadata":{"exit_code":6,"duration_seconds":0.1}}', False, 6),
     ],
 )
-def test_an_exit_status_is_not_found(text: str, is_error: bool, status: int) -> None:
+def test_an_exit_status_is_found(text: str, is_error: bool, status: int) -> None:
     deed = _ran("./run", text, is_error=is_error)
     assert (deed.status, deed.failed) == (status, status != 0)
 
@@ -161,17 +161,17 @@ def test_an_exit_status_is_not_found(text: str, is_error: bool, status: int) -> 
         "[Command finished with exit code 1]\n" + "x" * 1000,
     ],
 )
-def test_what_a_program_prints_is_taken_for_its_status(text: str) -> None:
+def test_what_a_program_prints_is_not_taken_for_its_status(text: str) -> None:
     deed = _ran("./run", text)
     assert (deed.status, deed.failed) == (None, False)
 
 
-def test_a_file_that_speaks_of_a_status_has_one() -> None:
+def test_a_file_that_speaks_of_a_status_has_none() -> None:
     deed = _did("read_file", "[exit status 1, 0.3 s]", {"path": "a.log"})
     assert (deed.status, deed.failed, deed.reads) == (None, False, (Read(path="a.log"),))
 
 
-def test_nothing_found_is_a_failure() -> None:
+def test_nothing_found_is_no_failure() -> None:
     """Programs like grep exit with 1 for no match and with 2 for an error; no match is no failure."""
     none = "[exit status 1, 0.0 s]\n[no output]"
     assert not _ran("grep x a.py", none, is_error=True).failed
@@ -180,21 +180,21 @@ def test_nothing_found_is_a_failure() -> None:
     assert _ran("pytest", none, is_error=True).failed
 
 
-def test_what_failed_is_said_to_have_read_or_written() -> None:
+def test_what_failed_has_read_and_written_nothing() -> None:
     assert _did("edit_file", "no", {"path": "a.py", "old": "a", "new": "b"}, is_error=True).writes == ()
     assert _did("read_file", "no", {"path": "a.py"}, is_error=True).reads == ()
     assert _ran("cat a.py", "[exit status 1, 0.0 s]\n", is_error=True).reads == ()
     assert _ran("sed -i s/a/b/ a.py", "[exit status 2, 0.0 s]\n", is_error=True).writes == ()
 
 
-def test_a_write_is_forgotten_because_a_later_part_failed() -> None:
+def test_a_write_is_kept_though_a_later_part_failed() -> None:
     """Tests that fail after an edit do not undo it."""
     deed = _ran("sed -i s/a/b/ a.py && pytest", "[exit status 1, 0.0 s]\n", is_error=True)
     assert deed.failed
     assert deed.writes == (Write(path="a.py", how="shell"),)
 
 
-def test_a_folder_that_is_viewed_is_a_file() -> None:
+def test_a_folder_that_is_viewed_is_a_search() -> None:
     text = "Here's the files and directories up to 2 levels deep in /w, excluding hidden items:\n/w\n"
     deed = _did("str_replace_editor", text, {"command": "view", "path": "/w"})
     assert (deed.action, deed.reads) == ("search", ())
@@ -208,7 +208,7 @@ def _talk(*steps: tuple[str, str]) -> list[Turn]:
     return turns
 
 
-def test_a_script_written_earlier_is_run_unseen() -> None:
+def test_writes_of_a_script_written_earlier_are_seen() -> None:
     """The text of a file that the agent wrote is known when it runs the file."""
     script = "cat > fix.py <<'E'\nopen('src/m.py', 'w').write('')\nE"
     patch = "cat > fix.diff <<'E'\n--- a/x.py\n+++ b/x.py\nE"
@@ -220,7 +220,7 @@ def test_a_script_written_earlier_is_run_unseen() -> None:
     assert (other.action, other.writes) == ("run", ())
 
 
-def test_an_edit_of_the_open_file_is_of_no_file() -> None:
+def test_an_edit_without_a_path_is_of_the_open_file() -> None:
     """Some tools edit and scroll the file opened last."""
     opened, edited, scrolled = deeds(
         _talk(("open src/a.py 10", ""), ("edit 3:4\nx > y\nend_of_edit", ""), ("scroll_down", ""))
@@ -230,7 +230,7 @@ def test_an_edit_of_the_open_file_is_of_no_file() -> None:
     assert scrolled.reads == (Read(path="src/a.py", part=True),)
 
 
-def test_a_result_nobody_asked_for_is_a_deed() -> None:
+def test_a_result_without_a_call_is_no_deed() -> None:
     fold = Deeds()
     fold.take_calls(1, _asked(ToolCall(id="a", name="bash", arguments={"command": "ls"})))
     assert fold.take_result(ToolResult(call_id="b", text="")) is None
@@ -239,7 +239,7 @@ def test_a_result_nobody_asked_for_is_a_deed() -> None:
     assert len(fold.all) == 1
 
 
-def test_the_text_before_the_birth_transforms_is_lost() -> None:
+def test_the_text_before_the_birth_transforms_is_kept() -> None:
     """A failure is found in the full text, and both texts are kept."""
     fold = Deeds()
     fold.take_calls(1, _asked(ToolCall(id="a", name="bash", arguments={"command": "./run"})))
@@ -258,7 +258,7 @@ def test_the_text_before_the_birth_transforms_is_lost() -> None:
     same_ids=st.booleans(),
 )
 @settings(max_examples=60, deadline=None)
-def test_steps_differ_from_those_an_edit_names(sizes: list[int], random: object, same_ids: bool) -> None:
+def test_steps_are_those_that_an_edit_names(sizes: list[int], random: object, same_ids: bool) -> None:
     """Calls of a turn may be answered in any order: `all[n].step == n + 1`, and an edit's step is the same call's."""
     turns = [user(Text(text="task"))]
     for place, size in enumerate(sizes):
@@ -279,7 +279,7 @@ def _results(turns: list[Turn]) -> list[ToolResult]:
     return [result for turn in turns for result in turn.results]
 
 
-def test_a_call_that_was_never_answered_shifts_an_edits_steps() -> None:
+def test_a_call_that_was_never_answered_counts_as_a_step() -> None:
     """It is no deed but counts as a step, as it does for an edit."""
     fold = Deeds()
     fold.take_calls(1, _asked(ToolCall(id="a", name="bash", arguments={}), ToolCall(id="b", name="bash", arguments={})))
