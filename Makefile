@@ -14,6 +14,10 @@ unexport PYTHONDONTWRITEBYTECODE
 # Tests that wait for processes leave a core idle now and then; one more than there are cores keeps them busy.
 TESTERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
+# `make soak SESSIONS=20 SEED=500` plays other sessions, or fewer.
+SESSIONS ?= 300
+SEED ?= 1
+
 .PHONY: help demo test verify soak bench install
 .NOTPARALLEL:
 
@@ -21,7 +25,7 @@ help:
 	@echo 'make demo     a real plan on a small repository, with a worker killed in its middle (less than a minute)'
 	@echo 'make test     format, lint, types, import directions and the tests'
 	@echo 'make verify   edits ten real projects with formatters and linters, and has the scans judge that (a few minutes)'
-	@echo 'make soak     more tests of the kind that kill processes (a few minutes)'
+	@echo 'make soak     more tests of the kind that kill processes, then SESSIONS=300 of chaos (an hour and more)'
 	@echo 'make bench    the benchmarks in benchmarks/ (several minutes)'
 	@echo 'make install  the virtual environment $(VENV) alone'
 	@echo 'PYTHON=python3.12 on any of them chooses another Python.'
@@ -43,6 +47,7 @@ verify: $(READY) $(HONEST)/ready
 
 soak: $(READY)
 	$(BIN)/pytest -m soak
+	$(BIN)/python benchmarks/fleet/chaos.py --sessions $(SESSIONS) --seed $(SEED) --jobs $(shell getconf _NPROCESSORS_ONLN)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/schedule.py
@@ -52,7 +57,8 @@ bench: $(READY)
 	$(BIN)/python benchmarks/agent_overhead.py
 	$(BIN)/python benchmarks/worktrees/git_door.py
 	$(BIN)/python benchmarks/startup.py
-	$(BIN)/python benchmarks/loop.py
+	$(BIN)/python benchmarks/fleet/loop.py
+	$(BIN)/python benchmarks/fleet/scale.py --quick
 	$(BIN)/python benchmarks/sandbox.py
 	$(BIN)/python benchmarks/context.py build
 	$(BIN)/python benchmarks/context.py day23

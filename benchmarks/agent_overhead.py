@@ -1,11 +1,13 @@
 """
-Prints the harness's share of an agent's time: milliseconds per turn, without the model's time and the tools' own.
+Prints the harness's share of an agent's time (milliseconds per turn, without the model's time and the tools' own), and
+the pushes to the hub per turn.
 
     python benchmarks/agent_overhead.py [--turns 200] [--pause 0.1]
 
-One scripted conversation (reads, edits, searches and commands in turn, on a small repository) is led three ways in one
-run. A bare loop asks, carries out and keeps nothing. The built-in agent's loop adds its transcript, its limits and its
-loop detection. A whole order also keeps the work under way in a hub after every turn.
+One scripted conversation (reads, edits, searches and commands in turn, on a small repository) is led two ways in one
+run. A bare loop asks, carries out and keeps nothing. A whole order has the built-in agent's transcript, limits and loop
+detection, snapshots the files after each turn, and keeps the work under way in a hub. Its pushes are counted in the
+hub's reflogs, the candidate's included.
 
 The model first answers at once, and in a second half after a pause, shorter than any real model's. While it thinks, the
 keeping goes on in the background. The last line gives the seconds until a worker process has imported all that an order
@@ -20,24 +22,20 @@ import tempfile
 import time
 from pathlib import Path
 
-from forgepool.workers.agents.builtin.loop import ConversationBrief, Talk
 from forgepool.workers.context.transcript.entries import (
     Answered,
     ConversationStarted,
     Entry,
     Finished,
-    Transcript,
-    TurnSaid,
     read_transcript,
 )
-from forgepool.workers.context.transcript.usage import Meter
 from forgepool.workers.llm.messages import Text, ToolResult, Turn, user
 from forgepool.workers.llm.provider import ModelRequest
 from forgepool.workers.llm.scripted import ScriptedModel
 from forgepool.workers.order.run_order import carry_out
 from forgepool.workers.sandbox.run.background import Background
 from forgepool.workers.schema.confinement import OPEN
-from forgepool.workers.schema.orders import Limits, ScriptedAgent, WorkOrder
+from forgepool.workers.schema.orders import ScriptedAgent, WorkOrder
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.tools.endings import finish_tool
 from forgepool.workers.tools.tool import Tool
@@ -75,6 +73,7 @@ def hub_in(folder: Path) -> tuple[Path, str]:
     name = ("-c", "user.name=b", "-c", "user.email=b@forgepool.invalid")
     subprocess.run(["git", "-C", str(work), *name, "commit", "-q", "-m", "first"], **git)
     subprocess.run(["git", "clone", "-q", "--bare", str(work), str(hub)], **git)
+    subprocess.run(["git", "-C", str(hub), "config", "core.logAllRefUpdates", "always"], **git)
     return hub, subprocess.run(["git", "-C", str(hub), "rev-parse", "main"], **git).stdout.strip()
 
 
@@ -113,30 +112,8 @@ def carried_out(turn: Turn, tools: tuple[Tool, ...], place: Workplace) -> tuple[
     return results, time.monotonic() - began, finished
 
 
-def looped(folder: Path, hub: Path, text: str) -> tuple[float, float]:
-    place = place_in(folder, hub)
-    with Transcript(folder / "transcript.jsonl") as transcript, Background() as background:
-        tools = working("scripted", background, ending=(finish_tool(lambda: None),))
-        transcript.append(ConversationStarted(at=time.time(), order_id="b.b.1", model="scripted", system=(), tools=()))
-        transcript.append(TurnSaid(at=time.time(), turn=user(Text(text="go"))))
-        brief = ConversationBrief(phase="execute", system=(), tools=tools, price=lambda given, answered: 0.0)
-        talk = Talk(
-            provider=ScriptedModel(text, attempt=1),
-            brief=brief,
-            workplace=place,
-            transcript=transcript,
-            meter=Meter(limits=Limits()),
-            stop=lambda: False,
-        )
-        began = time.monotonic()
-        outcome = talk.lead()
-        whole_s = time.monotonic() - began
-    if outcome.ended != "finished":
-        sys.exit(f"the loop ended otherwise: {outcome}")
-    return whole_s, tools_of(read_transcript(folder / "transcript.jsonl"))
-
-
-def ordered(folder: Path, hub: Path, base: str, text: str) -> tuple[float, float]:
+def ordered(folder: Path, hub: Path, base: str, text: str) -> tuple[float, float, int]:
+    """Return the seconds in all, those of the tools, and the pushes."""
     run = folder.name.replace(".", "-")
     settings = Settings(home=folder / "home", cache=folder / "cache", host="bench")
     order = WorkOrder(
@@ -159,7 +136,8 @@ def ordered(folder: Path, hub: Path, base: str, text: str) -> tuple[float, float
     entries = read_transcript(settings.home / "runs" / run / "logs/orders/b/1/transcript.jsonl")
     started = next(entry.at for entry in entries if isinstance(entry, ConversationStarted))
     finished = next(entry.at for entry in entries if isinstance(entry, Finished))
-    return finished - started, tools_of(entries)
+    pushes = sum(len(log.read_text().splitlines()) for log in hub.glob(f"logs/refs/forgepool/{run}/*/b/1"))
+    return finished - started, tools_of(entries), pushes
 
 
 def tools_of(entries: list[Entry]) -> float:
@@ -167,7 +145,10 @@ def tools_of(entries: list[Entry]) -> float:
 
 
 def import_s() -> float:
-    names = ", ".join(f"forgepool.{name}" for name in ("workers.orders", "workers.agents.builtin", "supervisor.lander"))
+    names = ", ".join(
+        f"forgepool.{name}"
+        for name in ("workers.order.run_order", "workers.agents.builtin.agent", "supervisor.gate.land")
+    )
     took = []
     for _ in range(3):
         began = time.monotonic()
@@ -181,22 +162,21 @@ def main() -> None:
     asked.add_argument("--turns", type=int, default=200)
     asked.add_argument("--pause", type=float, default=0.1, help="seconds the model takes, in the second half")
     given = asked.parse_args()
-    print(f"{'':34} {'pause s':>8} {'whole s':>8} {'tools s':>8} {'ms/turn':>8}")
+    print(f"{'':34} {'pause s':>8} {'whole s':>8} {'tools s':>8} {'ms/turn':>8} {'pushes/turn':>12}")
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         hub, base = hub_in(folder)
         for pause_s in (0.0, given.pause):
             text = script(given.turns, pause_s)
-            for name, lead in (("bare loop", bare), ("loop with transcript", looped)):
-                row(name, pause_s, given.turns, *lead(folder / f"{name}{pause_s}", hub, text))
+            row("bare loop", pause_s, given.turns, *bare(folder / f"bare{pause_s}", hub, text))
             whole = ordered(folder / f"order{pause_s}", hub, base, text)
             row("whole order, kept in the hub", pause_s, given.turns, *whole)
     print(f"\nimport of a worker: {import_s():.2f} s (best of 3, Python's own start included)")
 
 
-def row(name: str, pause_s: float, turns: int, whole_s: float, tools_s: float) -> None:
+def row(name: str, pause_s: float, turns: int, whole_s: float, tools_s: float, pushes: int = 0) -> None:
     own_ms = (whole_s - tools_s - pause_s * turns) / turns * 1000
-    print(f"{name:34} {pause_s:8.2f} {whole_s:8.2f} {tools_s:8.2f} {own_ms:8.2f}", flush=True)
+    print(f"{name:34} {pause_s:8.2f} {whole_s:8.2f} {tools_s:8.2f} {own_ms:8.2f} {pushes / turns:12.3f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """
 Prints the road's overhead: seconds and CPU for each landed task, for tasks that do next to nothing.
 
-    python benchmarks/road.py [--tasks 100] [--workers 1,2,4] [--work 0] [--processes]
+    python benchmarks/road.py [--tasks 100] [--workers 1,2,4] [--work 0] [--parts | --processes]
 
 With `--work 0.5` each task first computes for half a second of processor time, as a compiler or a test suite would.
 Only then do more workers show their gain.
@@ -12,15 +12,14 @@ seconds of a run count from its first order to its last landing, as its journal 
 of the whole process tree. A run of four tasks is measured too: the difference is what the further tasks cost, and the
 rest is what starting and stopping costs. Everything is made in a temporary folder.
 
-`--processes` counts, with strace, which programs and git commands a task starts, in runs of 4 and of 24 tasks.
+`--parts` tells which parts of Forgepool the CPU goes to, and which programs and git commands a task starts, in runs of
+4 and of `--tasks` tasks. `--processes` prints the programs alone.
 """
 
 import argparse
-import collections
 import ctypes
 import json
 import os
-import re
 import resource
 import subprocess
 import sys
@@ -29,7 +28,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-FEW, SOME = 4, 24
+from helpers.process_cpu import measure_parts
+
+FEW = 4
 CHECK = "test -d d0"
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -142,32 +143,6 @@ def landing_seconds(folder: Path) -> float:
     return max(landed) - first
 
 
-def count_processes(folder: Path, tasks: int, files: int) -> collections.Counter[str]:
-    """Return how often a run with one worker starts each program, git by its command."""
-    folder.mkdir(parents=True)
-    trace = folder / "trace"
-    strace = ["strace", "-f", "-qq", "--seccomp-bpf", "-s", "200", "-e", "trace=execve", "-e", "status=successful"]
-    measure([*strace, "-o", str(trace), *run_command(folder / "run", tasks, files, 1, 0)], folder / "run")
-    return collections.Counter(filter(None, map(_program, trace.read_text(errors="replace").splitlines())))
-
-
-def _program(line: str) -> str | None:
-    found = re.search(r'execve\("([^"]*)", \[(.*)\]', line)
-    if found is None:
-        return None
-    words = re.findall(r'"((?:[^"\\\\]|\\\\.)*)"', found[2])
-    name = Path(found[1]).name
-    if name != "git":
-        return name
-    rest = iter(words[1:])
-    for word in rest:
-        if word in ("-c", "-C"):
-            next(rest, None)
-        elif not word.startswith("-"):
-            return f"git {word}"
-    return "git"
-
-
 def print_runs(folder: Path, chosen: argparse.Namespace) -> None:
     wall, cpu = (each / chosen.tasks for each in shell_loop(folder / "loop", chosen.tasks, chosen.files, chosen.work))
     print(f"{chosen.tasks} tasks of {chosen.work:g} s, {chosen.files} files, {os.cpu_count()} cores")
@@ -187,14 +162,22 @@ def print_runs(folder: Path, chosen: argparse.Namespace) -> None:
         )
 
 
-def print_processes(folder: Path, files: int) -> None:
-    few, some = (count_processes(folder / f"traced{tasks}", tasks, files) for tasks in (FEW, SOME))
-    each = {name: (count - few[name]) / (SOME - FEW) for name, count in some.items()}
-    git = sum(count for name, count in each.items() if name.startswith("git"))
-    print(f"programs started for each task, one worker: git {git:.1f}, all {sum(each.values()):.1f}")
-    for name, count in sorted(each.items(), key=lambda pair: -pair[1]):
-        if count >= 0.05:
-            print(f"{name:24} {count:6.2f}")
+def print_parts(folder: Path, chosen: argparse.Namespace, workers: int) -> None:
+    """Print processes and CPU of each part for a further task; or the programs alone."""
+    few, many = (folder / f"parts{workers}-{tasks}" for tasks in (FEW, chosen.tasks))
+    before = measure_parts(run_command(few, FEW, chosen.files, workers, chosen.work), environment(few))
+    after = measure_parts(run_command(many, chosen.tasks, chosen.files, workers, chosen.work), environment(many))
+    further = chosen.tasks - FEW
+    cpu = {part: 1000 * (after.cpu[part] - before.cpu[part]) / further for part in after.cpu}
+    started = {part: (after.started[part] - before.started[part]) / further for part in after.cpu}
+    git = sum(count for part, count in started.items() if " git " in f" {part}")
+    head = f"a task, {workers} worker{'s' if workers > 1 else ''}"
+    print(f"{head}: {sum(cpu.values()):.0f} ms CPU, {git:.1f} git processes of {sum(started.values()):.1f} programs")
+    for part in sorted(cpu, key=lambda part: -cpu[part]):
+        if chosen.processes and started[part] >= 0.05:
+            print(f"{part:28} {started[part]:6.2f}")
+        elif chosen.parts and (cpu[part] >= 0.05 or started[part] >= 0.05):
+            print(f"{part:28} {started[part]:6.2f} {cpu[part]:7.1f}", flush=True)
 
 
 def main() -> None:
@@ -203,12 +186,14 @@ def main() -> None:
     arguments.add_argument("--files", type=int, default=200, help="files in the repository")
     arguments.add_argument("--workers", default="1,2,4")
     arguments.add_argument("--work", type=float, default=0.0, help="processor seconds each task takes")
+    arguments.add_argument("--parts", action="store_true", help="print the CPU of each part instead")
     arguments.add_argument("--processes", action="store_true", help="count the programs started instead")
     chosen = arguments.parse_args()
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     with tempfile.TemporaryDirectory(prefix="forgepool-bench-") as made:
-        if chosen.processes:
-            print_processes(Path(made), chosen.files)
+        if chosen.parts or chosen.processes:
+            for workers in map(int, chosen.workers.split(",")):
+                print_parts(Path(made), chosen, workers)
         else:
             print_runs(Path(made), chosen)
 

@@ -1,4 +1,4 @@
-"""A real Redis for the tests that need one, gone with pytest, however that ends."""
+"""A real Redis for the tests that need one. It ends with pytest, however pytest ends."""
 
 import gc
 import os
@@ -22,17 +22,17 @@ sys.path.append(str(Path(__file__).parent))
 import find_helpers  # noqa: F401  # before any helper
 from servers import RedisServer
 
-# Commands of tests are run by this Python, which a sandbox shows them where their PATH leads to it.
+# Commands of tests use this Python. A sandbox shows it to them if it is on their PATH.
 os.environ["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
 
-# A slow machine is no failure, and hypothesis' own deadline measures the machine.
+# Hypothesis's own deadline measures the machine, and a slow machine is no failure.
 hypothesis_settings.register_profile("forgepool", deadline=None, print_blob=True)
 hypothesis_settings.load_profile("forgepool")
 
-# Thousands of modules and tests stay; looking through them for garbage took a tenth of the time.
+# Thousands of modules and tests stay alive. Searching them for garbage took a tenth of the time.
 gc.set_threshold(*RARE_COLLECTION)
 
-# What takes longest stands first, so that no process is left alone with it at the end.
+# The longest come first, so that no process is left alone with one at the end.
 _LONGEST = ("tests/road/", "tests/supervisor/gate/", "tests/orchestrator/merge_queue/", "tests/bad/")
 
 
@@ -40,7 +40,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
     Order the tests by module, the longest first, and deal the modules out to the processes.
 
-    xdist gives each process an equal run of the list, then lets those that are done take from the others' ends.
+    xdist gives each process an equal part of the list. Processes that are done take from the ends of the others.
     """
     processes = int(getattr(config, "workerinput", {}).get("workercount", 1))
 
@@ -54,7 +54,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def redis_program() -> str:
-    """Skips where there is no Redis; in CI, where there must be one, fails."""
+    """Skip where there is no Redis, but fail in CI."""
     try:
         return redis_binary(Settings())
     except NoRedis as missing:
@@ -65,7 +65,7 @@ def redis_program() -> str:
 
 @pytest.fixture(scope="session")
 def shared_redis(redis_program: str) -> Iterator[RedisServer]:
-    # Not pytest's own temporary folder: a unix socket's path has room for a hundred bytes.
+    # Not pytest's own temporary folder, because a unix socket's path holds about a hundred bytes.
     folder = Path(tempfile.mkdtemp(prefix="forgepool-test-"))
     server = RedisServer(folder, redis_program)
     yield server
@@ -75,7 +75,7 @@ def shared_redis(redis_program: str) -> Iterator[RedisServer]:
 
 @pytest.fixture
 def redis_url(shared_redis: RedisServer) -> str:
-    """A Redis that holds nothing."""
+    """Return the URL of an empty Redis."""
     client = connect(shared_redis.url)
     client.flushall()
     client.close()
@@ -84,7 +84,7 @@ def redis_url(shared_redis: RedisServer) -> str:
 
 @pytest.fixture
 def redis(redis_url: str) -> Iterator[Redis]:
-    """A client of a Redis that holds nothing."""
+    """Yield a client of an empty Redis."""
     client = connect(redis_url)
     yield client
     client.close()
@@ -92,7 +92,7 @@ def redis(redis_url: str) -> Iterator[Redis]:
 
 @pytest.fixture
 def start_redis(redis_program: str) -> Iterator[Callable[..., RedisServer]]:
-    """Starts a Redis with further options, that the test may kill."""
+    """Return a function that starts a Redis with further options, which the test may kill."""
     started: list[RedisServer] = []
 
     def start(*options: str) -> RedisServer:

@@ -1,5 +1,6 @@
 """
-Makes the helpers of all tests importable by their bare names; `tests/project/test_packaging.py` keeps the names apart.
+Make the helpers of all tests importable by their bare names; `tests/project/test_packaging.py` keeps the names
+distinct.
 
 Pytest imports tests by file and puts no folder on the path. Benchmarks that use a helper import this module first.
 """

@@ -1,27 +1,32 @@
 """
 Sends sixty branches of a real repository, some with planted faults, through a real gate and through other queues.
 
-    python benchmarks/queue/branches.py [--branches 60] [--seed 7] [--queue NAME ...] [--sandbox off]
-                                        [--mergetrain PATH]
+    python benchmarks/queue/branches.py [--branches 60] [--seeds 1-5] [--queue NAME ...] [--trials N] [--sandbox off]
+                                        [--broken-host] [--mergetrain PATH]
 
 One branch in seven is bad (its own test fails), and one in ten is flaky. Of every fifteen, two conflict in the text,
 and two are green alone and red together. All are submitted at once, and a queue ends when nothing is in line. Then the
-check runs again on every commit of the target. Each queue gets the same branches in the same order, on a fresh hub:
+check runs again on every commit at which the target has stood. Each queue gets the same branches in the same order, on
+a fresh hub:
 
-    forgepool    a real daemon, two trials at once: `gate serve --trials 2`, its checks in a sandbox. `--sandbox off`
-                 runs them as the other queues do, and is slower: without a sandbox no run is remembered
+    forgepool    a real daemon, `queue serve`, its checks in a sandbox. `--sandbox off` runs them as the other queues
+                 do, and is slower: without a sandbox no run is remembered
     serial       merge --no-ff, check, push, one branch at a time; a red check runs once more
     batch        up to eight at once, halved where red, as bors does; a single branch is tried once more
     mergetrain   that program, where it is installed: its daemon, with every branch approved beforehand
 
-One branch of a pair has to land, and the queue is right to return the other. `between` counts commits of the target's
-history at which the target never stood; each landing of several branches has some. Exit status 1 means that forgepool
-did not show something that it has to show.
+The table adds the seeds up. CPU is user and system time of all processes that a queue starts, its start and end
+included. One branch of a pair has to land, and the queue is right to return the other; `pairs named` counts the pairs
+whose returned branch is told the other's name. With `--broken-host` the check's tool fails from the 20th run on, and is
+mended after ten runs, or when forgepool has paused; a person then resumes it. Exit status 1 means that forgepool did
+not show something that it has to show.
 """
 
 import argparse
+import ctypes
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -30,6 +35,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -45,8 +51,8 @@ from branches_kit import (
     opened,
     plain_environment,
     run_check,
-    said_by_git,
 )
+from plain_queues import PATIENCE_S, batch, mergetrain, serial, worktree
 
 from forgepool.orchestrator.cli.output.terminal import out
 from forgepool.orchestrator.journal.store import JournalUnreadable
@@ -55,24 +61,32 @@ from forgepool.orchestrator.reports.queue_board import QueueView
 from forgepool.orchestrator.reports.queue_status import EntryStanding, standings
 
 Queue = Callable[[Ground, Path], Ended]
-PATIENCE_S = 1200.0
-MOST_IN_BATCH = 8
+BROKEN_FROM = 20
 COLUMNS = (
     "queue",
     "wall s",
-    "check runs",
+    "CPU s",
+    "runs",
     "runs per branch",
     "landed",
     "returned",
     "wrongly returned",
+    "pairs named",
     "moves of the target",
     "red moves",
-    "between",
-    "red between",
 )
+_PR_SET_CHILD_SUBREAPER = 36
 
 
-def forgepool(sandbox: str, ground: Ground, hub: Path) -> Ended:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueLook:
+    """The entries as `queue status` has them, and why the queue is paused."""
+
+    entries: list[EntryStanding]
+    paused: str
+
+
+def forgepool(words: Sequence[str], ground: Ground, hub: Path) -> Ended:
     """Run forgepool's gate; its time runs from the push of all branches until nothing is in line."""
     home = ground.folder / "gate"
     path = os.pathsep.join((str(ground.folder / "bin"), plain_environment()["PATH"]))
@@ -80,22 +94,28 @@ def forgepool(sandbox: str, ground: Ground, hub: Path) -> Ended:
         PATH=path, FORGEPOOL_HOME=str(home / "home"), FORGEPOOL_CACHE=str(home / "cache"), FORGEPOOL_HOST="b"
     )
     refs = [f"{one.commit}:refs/forgepool/for/main/{one.name}" for one in ground.branches]
-    with served(home, hub, env, sandbox):
+
+    def ask(*words: str) -> str:
+        command = [sys.executable, "-m", "forgepool.orchestrator", "queue", *words]
+        return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
+
+    def has_ended() -> bool:
+        seen = looked(view)
+        if seen is not None and seen.paused and ground.shop.book.broken_from:
+            out().print(f"  the queue pauses: {seen.paused.splitlines()[0]}", style="dim", highlight=False)
+            ground.shop.book.broken_from = 0
+            ask("resume")
+        ended = [one for one in seen.entries if one.state in ENDED] if seen is not None else []
+        return len(ended) == len(refs)
+
+    with served(home, hub, env, words):
         view = QueueView(home / "home" / "runs" / gate_name(str(hub.resolve()), "main"))
         wait(lambda: looked(view) is not None, "the gate to open")
         began = time.monotonic()
         git(ground.seed, "push", "-q", str(hub), *refs)
-        wait(lambda: has_ended(looked(view), len(refs)), "an empty line", lambda: told(view))
+        wait(has_ended, "an empty line", lambda: told(view))
         wall_s = time.monotonic() - began
-        said = json.loads(
-            subprocess.run(
-                [sys.executable, "-m", "forgepool.orchestrator", "gate", "status", "--json"],
-                env=env,
-                capture_output=True,
-                text=True,
-                check=True,
-            ).stdout
-        )
+        said = json.loads(ask("status", "--json"))
     found = {one["entry"]: one for one in said["entries"]}
     return Ended(
         wall_s=wall_s,
@@ -104,15 +124,17 @@ def forgepool(sandbox: str, ground: Ground, hub: Path) -> Ended:
     )
 
 
+ENDED = ("landed", "returned", "withdrawn", "wants a person")
+
+
 @contextmanager
-def served(home: Path, hub: Path, env: dict[str, str], sandbox: str) -> Iterator[None]:
+def served(home: Path, hub: Path, env: dict[str, str], words: Sequence[str]) -> Iterator[None]:
     """Serve a gate with its own Redis and workers, and end it as Ctrl-C twice does."""
     home.mkdir()
-    where = ("--repo", str(hub.resolve()), "--target", "main")
-    words = ("gate", "serve", *where, "--trials", "2", "--sandbox", sandbox)
+    command = ("queue", "serve", "--repo", str(hub.resolve()), "--target", "main", *words)
     with (home / "said").open("w") as said:
         daemon = subprocess.Popen(
-            [sys.executable, "-m", "forgepool.orchestrator", *words],
+            [sys.executable, "-m", "forgepool.orchestrator", *command],
             env=env,
             stdout=said,
             stderr=said,
@@ -129,21 +151,18 @@ def served(home: Path, hub: Path, env: dict[str, str], sandbox: str) -> Iterator
             os.killpg(daemon.pid, signal.SIGKILL)
 
 
-def looked(view: QueueView) -> list[EntryStanding] | None:
-    """Return the entries as `gate status` has them; None as long as there is no gate."""
+def looked(view: QueueView) -> QueueLook | None:
+    """Return what `queue status` reads; None as long as there is no gate."""
     try:
-        return view.look(lambda state: standings(state, time.time()))
+        return view.look(lambda state: QueueLook(entries=standings(state, time.time()), paused=state.halted))
     except JournalUnreadable:
         return None
 
 
-def has_ended(found: Sequence[EntryStanding] | None, count: int) -> bool:
-    ended = [one for one in found or () if one.state in ("landed", "returned", "withdrawn", "wants a person")]
-    return len(ended) == count
-
-
 def told(view: QueueView) -> str:
-    return "\n".join(f"{one.entry} {one.state}: {one.why}" for one in looked(view) or () if one.state != "landed")
+    seen = looked(view)
+    entries = seen.entries if seen is not None else ()
+    return "\n".join(f"{one.entry} {one.state}: {one.why}" for one in entries if one.state != "landed")
 
 
 def wait(seen: Callable[[], bool], what: str, more: Callable[[], str] = str) -> None:
@@ -151,101 +170,6 @@ def wait(seen: Callable[[], bool], what: str, more: Callable[[], str] = str) -> 
     while not seen():
         assert time.monotonic() < until, f"waited {PATIENCE_S:.0f} s in vain for {what}\n{more()}"
         time.sleep(0.1)
-
-
-def serial(ground: Ground, hub: Path) -> Ended:
-    ended = Ended()
-    began = time.monotonic()
-    place = worktree(ground, hub, "serial-tree")
-    for branch in ground.branches:
-        git(place, "checkout", "-q", "--detach", "main")
-        if merged(place, branch) and (run_check(ground, place) or run_check(ground, place)):
-            git(place, "push", "-q", str(hub), "HEAD:main")
-            git(place, "branch", "-q", "-f", "main", "HEAD")
-            ended.landed.add(branch.name)
-        else:
-            ended.returned[branch.name] = ""
-    ended.wall_s = time.monotonic() - began
-    return ended
-
-
-def batch(ground: Ground, hub: Path) -> Ended:
-    ended = Ended()
-    began = time.monotonic()
-    place = worktree(ground, hub, "batch-tree")
-    waiting, halves = list(ground.branches), list[list[Branch]]()
-    while waiting or halves:
-        some = halves.pop(0) if halves else [waiting.pop(0) for _ in range(min(MOST_IN_BATCH, len(waiting)))]
-        if lands_together(ground, place, hub, some):
-            ended.landed.update(one.name for one in some)
-        elif len(some) == 1:
-            ended.returned[some[0].name] = ""
-        else:
-            middle = len(some) // 2
-            halves[:0] = [some[:middle], some[middle:]]
-    ended.wall_s = time.monotonic() - began
-    return ended
-
-
-def lands_together(ground: Ground, place: Path, hub: Path, some: Sequence[Branch]) -> bool:
-    git(place, "checkout", "-q", "--detach", "main")
-    if not all(merged(place, one) for one in some):
-        return False
-    if not run_check(ground, place) and (len(some) > 1 or not run_check(ground, place)):
-        return False
-    git(place, "push", "-q", str(hub), "HEAD:main")
-    git(place, "branch", "-q", "-f", "main", "HEAD")
-    return True
-
-
-def worktree(ground: Ground, hub: Path, name: str) -> Path:
-    """Return a clone that has all branches, with the hub as its origin; the queues move its `main` with the hub's."""
-    place = ground.folder / name
-    git(ground.folder, "clone", "-q", str(ground.seed), str(place))
-    git(place, "remote", "set-url", "origin", str(hub))
-    git(place, "checkout", "-q", "--detach")
-    return place
-
-
-def merged(place: Path, branch: Branch) -> bool:
-    status, _ = said_by_git(place, "merge", "-q", "--no-ff", "-m", f"land {branch.name}", branch.commit)
-    if status:
-        git(place, "merge", "--abort")
-    return status == 0
-
-
-def mergetrain(program: str, ground: Ground, hub: Path) -> Ended:
-    """Run mergetrain its own way: a worktree for each branch, all approved, and its daemon until nothing is left."""
-    place = worktree(ground, hub, "mergetrain-tree")
-    git(place, "checkout", "-q", "main")
-    for branch in ground.branches:
-        tree = ground.folder / "trees" / branch.name
-        git(place, "worktree", "add", "-q", "-b", branch.name, str(tree), branch.commit)
-        peer(program, tree, "enqueue", "--auto", "--task", branch.name, "--branch", branch.name)
-    began = time.monotonic()
-    while "no auto-approved queued jobs" not in (said := peer(program, place, "daemon", "--once")):
-        assert time.monotonic() < began + PATIENCE_S, said
-        out().print(f"  mergetrain: {' '.join(said.split())[-100:]}", style="dim", highlight=False)
-    wall_s = time.monotonic() - began
-    held = {one.name for one in ground.branches if is_in(hub, one.commit)}
-    return Ended(wall_s=wall_s, landed=held, returned={one.name: "" for one in ground.branches if one.name not in held})
-
-
-def peer(program: str, place: Path, *words: str) -> str:
-    ran = subprocess.run(
-        [program, "--repo", str(place), *words],
-        cwd=place,
-        env=plain_environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return ran.stdout + ran.stderr
-
-
-def is_in(hub: Path, commit: str) -> bool:
-    status, _ = said_by_git(hub, "merge-base", "--is-ancestor", commit, "main", ok=(0, 1, 128))
-    return status == 0
 
 
 def wrongly(ground: Ground, ended: Ended) -> list[str]:
@@ -257,6 +181,17 @@ def wrongly(ground: Ground, ended: Ended) -> list[str]:
         and one.kind != "bad"
         and (not one.partner or (one.partner in ended.returned and not one.second))
     ]
+
+
+def pairs_of(ground: Ground) -> list[Branch]:
+    """Return the older branch of each pair."""
+    return [one for one in ground.branches if one.partner > one.name]
+
+
+def named(ground: Ground, ended: Ended) -> int:
+    """Count the pairs of which one branch was returned with the other's name."""
+    told = ((one.name, one.partner) for one in pairs_of(ground))
+    return sum(ended.returned.get(one) == other or ended.returned.get(other) == one for one, other in told)
 
 
 def faults(ground: Ground, ended: Ended, history: History) -> Iterator[str]:
@@ -274,25 +209,49 @@ def faults(ground: Ground, ended: Ended, history: History) -> Iterator[str]:
             how = "both" if landed else "neither"
             yield f"'{one.name}' and '{one.partner}' are a {one.kind} pair, and {how} landed"
         if one.partner and not landed and ended.returned[one.name] != one.partner:
-            named = ended.returned[one.name] or "nobody"
-            yield f"'{one.name}' was returned and {named} named, where '{one.partner}' is its {one.kind} partner"
+            other = ended.returned[one.name] or "nobody"
+            yield f"'{one.name}' was returned and {other} named, where '{one.partner}' is its {one.kind} partner"
     for commit in history.red_moves:
         yield f"the target stood at {commit[:12]}, which is red"
 
 
-def row(queue: str, ground: Ground, runs: int, ended: Ended, history: History) -> tuple[str, ...]:
-    counts = (len(ended.landed), len(ended.returned), len(wrongly(ground, ended)), len(history.moves))
-    reds = (len(history.red_moves), len(history.between), len(history.red_between))
-    return (
-        queue,
-        f"{ended.wall_s:.0f}",
-        str(runs),
-        f"{runs / len(ground.branches):.2f}",
-        *(str(one) for one in (*counts, *reds)),
-    )
+@dataclass(slots=True, kw_only=True)
+class Row:
+    """The sums of one queue over all seeds."""
+
+    branches: int = 0
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+    runs: int = 0
+    counts: list[int] | None = None
+    """Landed, returned, wrongly returned, pairs named, pairs, moves of the target, red moves."""
+
+    def add(self, ground: Ground, runs: int, cpu_s: float, ended: Ended, history: History) -> None:
+        self.branches, self.runs = self.branches + len(ground.branches), self.runs + runs
+        self.wall_s, self.cpu_s = self.wall_s + ended.wall_s, self.cpu_s + cpu_s
+        pairs = (named(ground, ended), len(pairs_of(ground)))
+        outcomes = (len(ended.landed), len(ended.returned), len(wrongly(ground, ended)))
+        found = (*outcomes, *pairs, len(history.moves), len(history.red_moves))
+        self.counts = [one + more for one, more in zip(self.counts or [0] * len(found), found, strict=True)]
+
+    def cells(self, queue: str) -> tuple[str, ...]:
+        landed, returned, wrong, told, pairs, moves, red = self.counts or [0] * 7
+        figures = (f"{self.wall_s:.0f}", f"{self.cpu_s:.0f}", str(self.runs), f"{self.runs / self.branches:.2f}")
+        return (queue, *figures, str(landed), str(returned), str(wrong), f"{told} of {pairs}", str(moves), str(red))
 
 
-def tell_ground(ground: Ground) -> None:
+def children_cpu_s() -> float:
+    """Return the CPU seconds of all children that have ended; what daemons have left behind is waited for first."""
+    while True:
+        try:
+            os.wait()
+        except ChildProcessError:
+            break
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def tell_ground(seed: int, ground: Ground) -> None:
     kinds = [one.kind for one in ground.branches]
     counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(sorted(kinds)))
     place = worktree(ground, ground.fresh("trial"), "trial-tree")
@@ -300,21 +259,24 @@ def tell_ground(ground: Ground) -> None:
     assert run_check(ground, place), "the project's own tests are red before anything begins"
     took = time.monotonic() - began
     load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
-    out().print(f"{len(kinds)} branches: {counts}; a check takes {took:.1f} s", highlight=False)
+    out().print(f"seed {seed}: {len(kinds)} branches: {counts}; a check takes {took:.1f} s", highlight=False)
     out().print(f"{os.cpu_count()} cores, load before it begins {load}", highlight=False)
 
 
-def measured(ground: Ground, queues: dict[str, Queue]) -> list[str]:
-    """Print the table, and return what does not hold of forgepool."""
-    rows, wrong = list[tuple[str, ...]](), list[str]()
+def measure(ground: Ground, queues: dict[str, Queue], rows: dict[str, Row], broken_from: int) -> list[str]:
+    """Add one seed to the rows, and return what does not hold of forgepool."""
+    wrong = list[str]()
     for name, queue in queues.items():
         hub = ground.fresh(name)
+        ground.shop.book.broken_from = broken_from
+        before = children_cpu_s()
         ended = queue(ground, hub)
-        runs = len(ground.shop.book.runs)
-        said = f"{name}: {ended.wall_s:.0f} s, {runs} runs, {len(ended.landed)} landed, load {os.getloadavg()[0]:.1f}"
+        cpu_s, runs = children_cpu_s() - before, len(ground.shop.book.runs)
+        ran = f"{ended.wall_s:.0f} s, {cpu_s:.0f} s CPU, {runs} runs"
+        said = f"{name}: {ran}, {len(ended.landed)} landed, load {os.getloadavg()[0]:.1f}"
         out().print(said, style="dim", highlight=False)
         history = look_back(ground, name, hub)
-        rows.append(row(name, ground, runs, ended, history))
+        rows.setdefault(name, Row()).add(ground, runs, cpu_s, ended, history)
         found = list(faults(ground, ended, history))
         if name == "forgepool":
             wrong = found
@@ -322,7 +284,6 @@ def measured(ground: Ground, queues: dict[str, Queue]) -> list[str]:
             tell_runs(ground.folder / "gate")
         for said in found:
             out().print(f"  {name}: {said}", style="red" if name == "forgepool" else "dim", highlight=False)
-    tell_table(rows)
     return wrong
 
 
@@ -343,21 +304,22 @@ def tell_runs(home: Path) -> None:
 
 def tell_pairs(ground: Ground, ended: Ended) -> None:
     """Print in how many conflicting pairs the older branch landed, as is fair to those in line."""
-    pairs = [one for one in ground.branches if one.partner > one.name]
+    pairs = pairs_of(ground)
     older = sum(one.name in ended.landed for one in pairs)
     out().print(f"of {len(pairs)} conflicting pairs the older was kept in {older}", highlight=False)
 
 
-def program_of(named: str | None) -> str | None:
+def program_of(path: str | None) -> str | None:
     beside = Path(sys.executable).parent / "mergetrain"
-    return named or shutil.which("mergetrain") or (str(beside) if beside.exists() else None)
+    return path or shutil.which("mergetrain") or (str(beside) if beside.exists() else None)
 
 
 @contextmanager
-def place_for(keep: str | None) -> Iterator[str]:
+def place_for(keep: str | None, seed: int) -> Iterator[str]:
     if keep is not None:
-        Path(keep).mkdir(parents=True)
-        yield keep
+        place = Path(keep) / str(seed)
+        place.mkdir(parents=True)
+        yield str(place)
         return
     with tempfile.TemporaryDirectory(prefix="br-", ignore_cleanup_errors=True) as made:
         yield made
@@ -366,22 +328,30 @@ def place_for(keep: str | None) -> Iterator[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").strip().splitlines()[0])
     parser.add_argument("--branches", type=int, default=60, choices=range(15, MOST_BRANCHES + 1), metavar="N")
-    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--seeds", default="7", help="one, or a range such as 1-5")
     parser.add_argument("--queue", action="append", choices=("forgepool", "serial", "batch", "mergetrain"))
+    parser.add_argument("--trials", default="2", help="forgepool's batches tested at once")
     parser.add_argument("--sandbox", default="auto", choices=("auto", "require", "off"), help="of forgepool's checks")
+    parser.add_argument("--broken-host", action="store_true", help="the check's tool breaks in the middle")
     parser.add_argument("--keep", metavar="FOLDER", help="a new folder for all of it, which stays")
     parser.add_argument("--mergetrain", metavar="PATH", help="where that program is, if it is on no search path")
     asked = parser.parse_args()
-    queues: dict[str, Queue] = {"forgepool": partial(forgepool, asked.sandbox), "serial": serial, "batch": batch}
+    words = ("--trials", asked.trials, "--sandbox", asked.sandbox)
+    queues: dict[str, Queue] = {"forgepool": partial(forgepool, words), "serial": serial, "batch": batch}
     program = program_of(asked.mergetrain)
     if program is not None:
         queues["mergetrain"] = partial(mergetrain, program)
     chosen = {name: queue for name, queue in queues.items() if asked.queue is None or name in asked.queue}
-    with place_for(asked.keep) as made, ExitStack() as held:
-        folder = Path(made).resolve()
-        ground = make_ground(folder, held.enter_context(opened(folder)), asked.branches, asked.seed)
-        tell_ground(ground)
-        wrong = measured(ground, chosen)
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    rows, wrong = dict[str, Row](), list[str]()
+    low, _, high = asked.seeds.partition("-")
+    for seed in range(int(low), int(high or low) + 1):
+        with place_for(asked.keep, seed) as made, ExitStack() as held:
+            folder = Path(made).resolve()
+            ground = make_ground(folder, held.enter_context(opened(folder)), asked.branches, seed)
+            tell_ground(seed, ground)
+            wrong += measure(ground, chosen, rows, BROKEN_FROM if asked.broken_host else 0)
+    tell_table([row.cells(name) for name, row in rows.items()])
     if program is None:
         say = "mergetrain is not installed: python -m venv V && V/bin/pip install mergetrain, then --mergetrain"
         out().print(f"{say} V/bin/mergetrain", highlight=False)

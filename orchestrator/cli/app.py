@@ -79,6 +79,7 @@ GROUPS = {
     "More hosts": {
         "worker": ("hosts", "Work on this host for runs that share a Redis"),
         "supervisor": ("hosts", "The same, for checks, reviews and landings only"),
+        "hosts": ("hosts", "List the hosts, drain one, readmit one"),
     },
     "Planning": {
         "simulate": ("simulate", "Try Forgepool's decisions on a virtual clock"),
@@ -261,9 +262,18 @@ def _complain_of(failure: Exception) -> int:
         case UserError():
             return complain(str(failure), WRONG)
         case InfrastructureError():
-            return complain(str(failure), INFRASTRUCTURE)
+            return complain(_with_way_out(failure), INFRASTRUCTURE)
         case _:
             return complain(*_sentence_and_status(failure))
+
+
+def _with_way_out(failure: InfrastructureError) -> str:
+    """Return the sentence; git's own words say what is wrong, and never what to do."""
+    from forgepool.worktrees.git.git import GitFailed
+
+    if not isinstance(failure, GitFailed) or failure.hint:
+        return str(failure)
+    return f"{failure}; finished work is safe: see that the repository can be read and written, then try again"
 
 
 def _sentence_and_status(failure: Exception) -> tuple[str, int]:
@@ -281,7 +291,9 @@ def _sentence_and_status(failure: Exception) -> tuple[str, int]:
         return _of_this_machine(failure), 3
     if isinstance(failure, BrokerAway):
         return str(failure), 3
-    return f"an unexpected error occurred; {_kept_traceback()}", 3
+    said = " ".join(str(failure).split())[:200]
+    cause = f"{type(failure).__name__}: {said}" if said else type(failure).__name__
+    return f"an unexpected error occurred ({cause}); {_kept_traceback()}", 3
 
 
 def _kept_traceback() -> str:

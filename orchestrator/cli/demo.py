@@ -236,8 +236,10 @@ def _verdict(state: RunState, killer: _Killer, green: bool) -> int:
     for sentence in unseen:
         complain(sentence, 1)
     if not unseen:
-        say(f"\nThe branch is green, '{_WRONG}' is not on it, the killed worker's task was repeated without counting")
-        say(f"an attempt, and '{_REVIEWED}' landed after its reviewer had sent it back once.")
+        say(
+            f"\nThe branch is green, '{_WRONG}' is not on it, the killed worker's task landed with another attempt (the"
+        )
+        say(f"lost one is not counted), and '{_REVIEWED}' landed after its reviewer had sent it back once.")
     return 1 if unseen else 0
 
 

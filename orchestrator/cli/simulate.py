@@ -10,6 +10,7 @@ import typer
 
 from forgepool.orchestrator.cli.app import add_group
 from forgepool.orchestrator.cli.output.say import complain, say, say_json
+from forgepool.orchestrator.cli.run.options import cores_beside_workers, trials_of
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.run.hub import open_hub, read_plan, wants_reviews
 from forgepool.orchestrator.run.run_folder import learn_durations
@@ -45,7 +46,9 @@ def plan(
     workers: Annotated[
         int | None, typer.Option(metavar="N", help="Tasks at once. Default: one for each processor.")
     ] = None,
-    trials: Annotated[int, typer.Option(metavar="N", help="Batches of candidates checked at once.")] = 1,
+    trials: Annotated[
+        int | None, typer.Option(metavar="N", help="Batches of candidates checked at once. Default: as in a run.")
+    ] = None,
     check_s: Annotated[
         float | None,
         typer.Option(metavar="SECONDS", help="Duration of the checks. Default: as in earlier runs, else 60."),
@@ -69,9 +72,10 @@ def plan(
     Shows how long it takes, what it costs, what limits it, and what one more worker would gain; and which figures come
     from earlier runs and which are assumed.
     """
+    as_in_a_run = trials_of("auto", processors=cores_beside_workers())
     wanted = Wanted(
         workers=_count("--workers", (os.cpu_count() or 1) if workers is None else workers, 256),
-        trials=_count("--trials", trials, 256),
+        trials=_count("--trials", as_in_a_run if trials is None else trials, 256),
         seeds=_count("--seeds", _SEEDS if seeds is None else seeds, _MOST_SEEDS),
         check_s=_seconds(check_s),
         bad=_probability(bad),

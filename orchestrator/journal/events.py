@@ -35,8 +35,13 @@ from forgepool.orchestrator.journal.run_events import (
     CheckSent,
     EntryQueued,
     GateHalted,
+    HostMismatched,
+    HostReadmitted,
+    HostsLacking,
+    HostSuspended,
     LandingAnswered,
     LandingIntended,
+    MessagesRefused,
     PartRestarted,
     PlanRevised,
     RunEnded,
@@ -73,6 +78,7 @@ from forgepool.orchestrator.journal.task_events import (
     TaskCancelled,
     TaskFailed,
     TaskParked,
+    TaskPassedOn,
     TaskRejected,
     TaskReplied,
     TaskRetried,
@@ -107,11 +113,16 @@ __all__ = [
     "GateResumed",
     "GateRuled",
     "GateThawed",
+    "HostMismatched",
+    "HostReadmitted",
+    "HostSuspended",
+    "HostsLacking",
     "LandingAnswered",
     "LandingIntended",
     "LockExtended",
     "MessageLost",
     "MessageTaken",
+    "MessagesRefused",
     "OrderAnswered",
     "OrderEvent",
     "OrderSent",
@@ -139,6 +150,7 @@ __all__ = [
     "TaskEvent",
     "TaskFailed",
     "TaskParked",
+    "TaskPassedOn",
     "TaskRejected",
     "TaskReplied",
     "TaskRetried",
@@ -157,6 +169,11 @@ __all__ = [
 RunEvent = (
     BudgetSet
     | GateHalted
+    | HostMismatched
+    | HostReadmitted
+    | HostsLacking
+    | HostSuspended
+    | MessagesRefused
     | PartRestarted
     | PlanRevised
     | RunEnded
@@ -189,6 +206,7 @@ TaskEvent = (
     | TaskCancelled
     | TaskFailed
     | TaskParked
+    | TaskPassedOn
     | TaskRejected
     | TaskReplied
     | TaskRetried

@@ -100,6 +100,50 @@ class WorkersMissing(Message):
     queue: str
 
 
+class HostsLacking(Message):
+    """Waiting tasks that no present host can do, with what is missing; none once hosts can do all again."""
+
+    kind: Literal["hosts.lacking"] = "hosts.lacking"
+    tasks: dict[str, tuple[str, ...]]
+    """By task, the missing things in words; the first task alone of those that lack the same."""
+
+
+class HostSuspended(Message):
+    """Infrastructure failed a host's answers again and again: it gets nothing until then, and then one order."""
+
+    kind: Literal["host.suspended"] = "host.suspended"
+    host: str
+    why: str
+    until: float
+    """Unix seconds."""
+
+
+class HostReadmitted(Message):
+    """A suspended host has done its probe well."""
+
+    kind: Literal["host.readmitted"] = "host.readmitted"
+    host: str
+
+
+class HostMismatched(Message):
+    """A present host reads another version of the messages, and gets none."""
+
+    kind: Literal["host.mismatched"] = "host.mismatched"
+    host: str
+    protocol: int
+    own: int
+    """The version of the run's messages."""
+
+
+class MessagesRefused(Message):
+    """A host refuses the run's messages, or its answers are refused: it has not the run's key."""
+
+    kind: Literal["messages.refused"] = "messages.refused"
+    host: str
+    """The name it gives itself, which proves nothing; '' where it gives none."""
+    why: str
+
+
 class PartRestarted(Message):
     """Part of a one-machine run (its Redis, a worker) died and was started again."""
 

@@ -154,13 +154,20 @@ def check_home(settings: Settings) -> None:
 
 
 def check_hub_writable(mirror: Mirror, run: str) -> None:
-    """Create and remove a ref, so that a missing permission shows now and not at the first candidate."""
+    """
+    Create and remove a ref, so that a missing permission shows now and not at the first candidate.
+
+    Those of runs that were killed in between are removed as well.
+    """
     blob = CommitId(mirror.git.text("hash-object", "-w", "--stdin", stdin=b"forgepool\n"))
     probe = f"refs/forgepool/{run}/probe"
     said = mirror.push([RefUpdate(ref=probe, new=blob, expected=None)])
     if not isinstance(said, Pushed):
         raise CannotReach(f"the hub {mirror.hub} rejects our pushes: {said}; get permission to push there")
-    mirror.push([RefUpdate(ref=probe, new=None, expected=blob)])
+    there = {probe: blob, **mirror.hub_refs("refs/forgepool/*/probe")}
+    if not isinstance(mirror.push([RefUpdate(ref=ref, new=None, expected=at) for ref, at in there.items()]), Pushed):
+        # Another run has just removed one of them.
+        mirror.push([RefUpdate(ref=probe, new=None, expected=blob)])
 
 
 def unreviewable(plan: Plan, settings: Settings) -> str | None:

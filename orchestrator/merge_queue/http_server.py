@@ -48,7 +48,7 @@ from forgepool.worktrees.hub.mirror import Mirror, MissingCommit
 
 SHORTEST_TOKEN = 16
 _MOST_CALLS = 64
-_ENDS_WITHIN_S = 3
+_ENDS_WITHIN_S, _SENT_WITHIN_S = 3, 20.0
 
 log = structlog.get_logger()
 MOST_BYTES = 65_536
@@ -131,14 +131,20 @@ def api_beside(
 
 
 @contextmanager
-def serving(desk: Desk, token: str, listening: socket.socket) -> Iterator[None]:
-    """Serve from a thread that handles none of this process's signals."""
+def serving(
+    desk: Desk, token: str, listening: socket.socket, *, sent_within_s: float = _SENT_WITHIN_S
+) -> Iterator[None]:
+    """
+    Serve from a thread that handles none of this process's signals.
+
+    A caller that takes longer than `sent_within_s` to send a request is hung up on: it holds one of few places.
+    """
     import uvicorn
 
     config = uvicorn.Config(
         gate_app(desk, token),
         loop="asyncio",
-        http="h11",
+        http=_hurried(sent_within_s),
         ws="none",
         lifespan="off",
         log_config=None,
@@ -159,7 +165,40 @@ def serving(desk: Desk, token: str, listening: socket.socket) -> Iterator[None]:
         listening.close()
 
 
+def _hurried(within_s: float) -> "type[asyncio.Protocol]":
+    """Return uvicorn's protocol with a time for a whole request, which uvicorn does not limit."""
+    import asyncio
+
+    import h11
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class Hurried(H11Protocol):
+        late: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+            super().connection_made(transport)
+            self.late = self.loop.call_later(within_s, transport.close)
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            is_sending = self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
+            if self.late is not None and not is_sending:
+                self.late.cancel()
+                self.late = None
+            elif self.late is None and is_sending:
+                self.late = self.loop.call_later(within_s, self.transport.close)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            if self.late is not None:
+                self.late.cancel()
+
+    return Hurried
+
+
 if TYPE_CHECKING:
+    import asyncio
+
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response

@@ -57,6 +57,8 @@ class SeenUse(Message):
     carried: Spent = Spent()
     """The part of `used` by the attempts it resumed."""
     largest_turn: Spent = Spent()
+    unseen: int | None = 1
+    """Turns that the hub may lack, the one under way included; None where they cannot be estimated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +131,9 @@ class Use:
         used = None if self._own_known is None else kind(self._own_known)
         if used is None or self.spent is not None or self.seen is None:
             return promised if used is None else used
-        largest = kind(self.seen.largest_turn) or 0.0
+        if self.seen.unseen is None and reserved is not None:
+            return max(used, promised)
+        largest = (kind(self.seen.largest_turn) or 0.0) * (self.seen.unseen or 1)
         turn = max(2 * largest, _TURN_SHARE * promised) if largest else _FIRST_TURN_SHARE * promised
         return used + turn if reserved is None else max(used, min(used + turn, promised))
 

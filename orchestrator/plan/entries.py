@@ -25,7 +25,7 @@ from forgepool.supervisor.messages.requests import Independence, ReviewPolicy
 from forgepool.workers.sandbox.network.hosts import BadHost, read_rule
 from forgepool.workers.schema.documents import Located, Version, read_text
 from forgepool.workers.schema.globs import BadGlob
-from forgepool.workers.schema.mistakes import DocumentWrong, Mistake, Slug, Where, nearest, slug
+from forgepool.workers.schema.mistakes import DocumentWrong, Mistake, Progress, Slug, Where, nearest, slug
 from forgepool.workers.schema.orders import Limits, Message
 from forgepool.workers.schema.policy_rules import RuleEntry
 
@@ -85,6 +85,7 @@ class PlanPolicy(Message):
     landing: Literal["merge", "squash", "rebase"] = "merge"
     budget: Budget = Budget()
     """The cap on the usage of the whole run."""
+    progress: Progress = 30.0
     gate: GateOptions = GateOptions()
 
 

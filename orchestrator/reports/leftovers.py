@@ -1,12 +1,13 @@
 """Finds what runs leave behind: their tasks' logs, and refs in their hubs."""
 
 import re
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from forgepool.orchestrator.journal import events as e
-from forgepool.orchestrator.journal.store import JournalUnreadable, Recorded, is_being_written
+from forgepool.orchestrator.journal.store import Journal, JournalBusy, JournalUnreadable, Recorded, is_being_written
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE
@@ -19,25 +20,55 @@ from forgepool.worktrees.hub.target import prune_run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:
-    """A run that has ended and may have left refs in its hub."""
+    """A run of this host, with its folder and perhaps refs in its hub."""
 
     run: str
     hub: str
+    folder: Path
     ended: float
-    """Unix seconds."""
+    """Unix seconds of its last event."""
+    busy: bool
+    """True while a process writes its journal."""
     state: RunState
 
 
-def list_ended_runs(settings: Settings) -> Iterator[Leftover]:
-    """List the ended runs of this host, the latest first. Unreadable ones are skipped."""
+def list_leftovers(settings: Settings) -> Iterator[Leftover]:
+    """List the runs and queues of this host, the latest first. Unreadable ones are skipped."""
     for name in run_folder.run_names(settings):
         try:
             kept = run_folder.open_run(settings, name, with_course=False)
-            state = kept.state()
+            state, busy = kept.state(), is_being_written(kept.folder)
         except JournalUnreadable:
             continue
-        if state.finished and not is_being_written(kept.folder):
-            yield Leftover(run=name, hub=kept.options.hub, ended=state.at, state=state)
+        hub = kept.options.hub
+        yield Leftover(run=name, hub=hub, folder=kept.folder, ended=state.at, busy=busy, state=state)
+
+
+def folder_bytes(folder: Path) -> int:
+    """Return the bytes that a folder's files take on the disk."""
+    return sum(path.lstat().st_blocks * 512 for path in folder.rglob("*") if not path.is_dir())
+
+
+def reclaim(left: Leftover, settings: Settings, *, hub: bool) -> None:
+    """
+    Remove a run's folder, and before that all its refs in the hub where `hub` says so: a command that dies in between
+    leaves a run that can be listed.
+
+    Raises:
+        JournalBusy: it has gone on since it was listed.
+        GitFailed: the hub could not be asked.
+    """
+    journal = Journal(left.folder)
+    try:
+        if run_folder.open_run(settings, left.run, with_course=False).state().number != left.state.number:
+            raise JournalBusy("it has gone on since it was listed")
+        if hub:
+            prune_run(mirror_of(left.hub, settings), left.run, keep_orders_of=())
+        # Without its options it is no run any more, whenever the removal of the rest ends.
+        (left.folder / "options.json").unlink()
+        shutil.rmtree(left.folder, ignore_errors=True)
+    finally:
+        journal.close()
 
 
 def mirror_of(hub: str, settings: Settings) -> Mirror:
@@ -45,10 +76,10 @@ def mirror_of(hub: str, settings: Settings) -> Mirror:
     return open_mirror(hub, settings.cache, credential_helper=settings.git_credential_helper)
 
 
-def refs_left(mirror: Mirror, state: RunState) -> dict[str, list[str]]:
+def refs_left(mirror: Mirror, state: RunState, *, markers_too: bool = False) -> dict[str, list[str]]:
     """Map each task to its refs in the run's hub. Raises GitFailed."""
     found: dict[str, list[str]] = {}
-    for ref in sorted(mirror.hub_refs(run_refs(state.run)).keys() - set(markers(state))):
+    for ref in sorted(mirror.hub_refs(run_refs(state.run)).keys() - set(() if markers_too else markers(state))):
         parts = ref.split("/")
         found.setdefault(parts[4] if len(parts) > 4 else parts[-1], []).append(ref)
     return found

@@ -225,7 +225,8 @@ def _bill(kept: KeptRun, state: RunState) -> Iterator[str]:
 
 
 def _span(recorded: Sequence[Recorded]) -> str:
-    return f"{recorded[-1].at - recorded[0].at:.1f} s from first to last event" if recorded else "not begun"
+    seconds = max(0.0, recorded[-1].at - recorded[0].at) if recorded else 0.0
+    return f"{seconds:.1f} s from first to last event" if recorded else "not begun"
 
 
 def _proof(task: TaskState) -> str:

@@ -3,7 +3,7 @@ From an event of the journal to the message it stands for. It is built from the 
 again as it was.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -27,7 +27,7 @@ from forgepool.supervisor.messages.requests import (
     WaveOf,
 )
 from forgepool.workers.order.entry import run_order
-from forgepool.workers.queue.broker import send
+from forgepool.workers.queue.broker import Queue, send
 from forgepool.workers.schema.orders import Assets, Limits, Prior, WorkOrder
 from forgepool.workers.workspace.refs import candidate_ref
 from forgepool.worktrees.commits.candidate import WORK
@@ -71,23 +71,33 @@ def _prior(course: PlanIndex, state: RunState, need: TaskNeed) -> Prior:
     )
 
 
-def send_message(course: PlanIndex, state: RunState, sent: Outstanding, *, now: float, resent: bool) -> None:
-    """Send a message that is owed an answer to the queue of those who answer it. Raises BrokerAway."""
+def send_message(
+    course: PlanIndex,
+    state: RunState,
+    sent: Outstanding,
+    *,
+    now: float,
+    resent: bool,
+    queue: Queue,
+    done: Sequence[str] = (),
+) -> None:
+    """Send a message that is owed an answer; a landing also removes the refs `done`. Raises BrokerAway."""
     match sent.kind:
         case "order":
             message = order(course, state, state.tasks[sent.task], sent, now=now, resent=resent)
-            send(run_order, message, message_id=sent.message_id)
+            send(run_order, message, message_id=sent.message_id, queue=queue)
         case "check":
-            send(check, check_request(course, state, sent, now=now), message_id=sent.message_id)
+            send(check, check_request(course, state, sent, now=now), message_id=sent.message_id, queue=queue)
         case "wave":
-            send(check, wave_request(course, state, sent, now=now), message_id=sent.message_id)
+            send(check, wave_request(course, state, sent, now=now), message_id=sent.message_id, queue=queue)
         case "review":
             of_task = review_request(course, state, state.tasks[sent.task], sent, now=now)
-            send(review, of_task, message_id=sent.message_id)
+            send(review, of_task, message_id=sent.message_id, queue=queue)
         case "wave_review":
-            send(review, wave_review_request(course, state, sent, now=now), message_id=sent.message_id)
+            send(review, wave_review_request(course, state, sent, now=now), message_id=sent.message_id, queue=queue)
         case "landing":
-            send(land, land_request(course, state, sent, now=now), message_id=sent.message_id)
+            landing = land_request(course, state, sent, now=now, done=done)
+            send(land, landing, message_id=sent.message_id, queue=queue)
 
 
 _MAY_LIE_S = 3600.0
@@ -132,6 +142,7 @@ def order(
         resumes=task.resumes,
         carried=task.uses.get(task.attempt, Use()).carried,
         replies=task.replies,
+        progress=course.plan.progress,
         may_ask_paths=may_ask(course, task.id),
         issued_at=sent.issued_at,
         start_by=now + _MAY_LIE_S,
@@ -290,7 +301,9 @@ def _siblings(course: PlanIndex, state: RunState, task: TaskState | None) -> Ite
         yield Sibling(task=other.id, title=course.tasks[other.id].title, files=files[:_MOST_FILES])
 
 
-def land_request(course: PlanIndex, state: RunState, sent: Outstanding, *, now: float) -> LandRequest:
+def land_request(
+    course: PlanIndex, state: RunState, sent: Outstanding, *, now: float, done: Sequence[str] = ()
+) -> LandRequest:
     landing = state.train.landing
     if landing is None:
         raise ValueError(f"{sent.message_id} is to be sent, and no landing is under way")
@@ -304,6 +317,7 @@ def land_request(course: PlanIndex, state: RunState, sent: Outstanding, *, now: 
         tree=intent.tree,
         certificates=intent.certificates,
         approvals=intent.approvals,
+        done=tuple(done),
     )
 
 

@@ -2,17 +2,23 @@
 The hub as a run finds it at its beginning: what it has, and the plan as it reads over the hub's tree.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.plan.document import Plan, load_plan
 from forgepool.orchestrator.plan.entries import review_by
+from forgepool.orchestrator.state.run import RunState
 from forgepool.supervisor.gate.requirements import GATE_FILE
 from forgepool.supervisor.gate_file.reading import read_gate_file
 from forgepool.workers.schema.documents import read
 from forgepool.workers.schema.mistakes import DocumentWrong
+from forgepool.workers.schema.orders import BuiltinAgent, ScriptedAgent
 from forgepool.workers.schema.settings import Settings
+from forgepool.workers.workspace.refs import candidate_ref, marker_ref, progress_ref, result_ref
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file, tree_paths
 from forgepool.worktrees.errors import UserError
 from forgepool.worktrees.git.git import CommitId, GitFailed
@@ -142,18 +148,54 @@ def carry_assets(plan: Plan, source: Path | None, hub: Hub, folder: Path, run: s
         raise CannotRun(str(changed)) from changed
 
 
-def bring_home(mirror: Mirror, run: str, folder: Path) -> None:
+_MOST_DONE, _TOGETHER = 30, 10
+
+
+def find_done_refs(course: PlanIndex, state: RunState, mirror: Mirror, folder: Path) -> list[str]:
     """
-    Writes every transcript that the hub keeps and the run's folder lacks; one that is here was made here, and is whole.
+    List the refs of the tasks that landed last, for the next landing to remove. A merge queue removes its own.
+
+    Left out are tasks that a check under way may still compose, and transcripts that the run's folder lacks; ten of
+    them are brought here at once.
+    """
+    if state.submitted:
+        return []
+    sent = [each.issued_at for each in state.outstanding().values() if each.kind in ("check", "review")]
+    landed = [task for task in state.in_phase("landed") if task.ended < min(sent, default=math.inf)]
+    landed = sorted(landed, key=lambda task: task.ended)[-_MOST_DONE:]
+    led = [task for task in landed if isinstance(course.tasks[task.id].agent, BuiltinAgent | ScriptedAgent)]
+    away = {task.id for task in led if not _transcript(folder, task.id, task.attempt).exists()}
+    if len(away) >= _TOGETHER:
+        with suppress(GitFailed):
+            bring_home(mirror, state.run, folder, tasks=away)
+    names: list[str] = []
+    for task in landed:
+        attempts = range(1, task.attempt + 1)
+        names += [ref(state.run, task.id, attempt) for attempt in attempts for ref in (candidate_ref, result_ref)]
+        here = (attempt for attempt in attempts if _transcript(folder, task.id, attempt).exists())
+        names += [marker_ref(state.run, task.id), *(progress_ref(state.run, task.id, attempt) for attempt in here)]
+    return names
+
+
+def _transcript(folder: Path, task: str, attempt: int) -> Path:
+    from forgepool.workers.workspace.workspace import TRANSCRIPT, attempt_logs
+
+    return attempt_logs(folder, task, attempt) / TRANSCRIPT
+
+
+def bring_home(mirror: Mirror, run: str, folder: Path, *, tasks: Collection[str] | None = None) -> None:
+    """
+    Write the transcripts of the tasks, or all, that the hub keeps and the run's folder lacks.
+
+    One that is here was made here, and is whole.
 
     Raises:
         GitFailed: the hub could not be asked.
     """
     from forgepool.workers.workspace.checkpoints import transcripts
-    from forgepool.workers.workspace.workspace import TRANSCRIPT, attempt_logs
 
     for task, attempt, text in transcripts(mirror, run):
-        place = attempt_logs(folder, task, attempt) / TRANSCRIPT
-        if not place.exists():
+        place = _transcript(folder, task, attempt)
+        if not place.exists() and (tasks is None or task in tasks):
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(text)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -18,12 +19,15 @@ import structlog
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.locks import beyond
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.reasons import author_in
 from forgepool.orchestrator.decisions.requests import grant_request, overtaken
 from forgepool.orchestrator.decisions.results import find_asking_task, message_of, receive_answer
+from forgepool.orchestrator.decisions.start_orders import places_of
 from forgepool.orchestrator.journal import inbox
 from forgepool.orchestrator.journal.events import (
     CheckSent,
     Event,
+    HostMismatched,
     LandingIntended,
     MessageTaken,
     OrderSent,
@@ -45,15 +49,25 @@ from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.store import Journal, Recorded
 from forgepool.orchestrator.run import recovery
 from forgepool.orchestrator.run.dispatch import send_message
-from forgepool.orchestrator.run.transport import QUEUE, LeaseWatch, Link
+from forgepool.orchestrator.run.fleet import (
+    QUEUE,
+    choose_gate_host,
+    find_mismatched,
+    find_reviewers,
+    find_well,
+    list_order_hosts,
+)
+from forgepool.orchestrator.run.hub import find_done_refs
+from forgepool.orchestrator.run.transport import LeaseWatch, Link
 from forgepool.orchestrator.state.fold import apply
+from forgepool.orchestrator.state.hosts import Places
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IllegalStep, Outstanding, TaskState
 from forgepool.supervisor.gate.affected_checks import TargetLanes
 from forgepool.workers.queue import crash_points
-from forgepool.workers.queue.broker import CHECKS, LANDINGS, ORDERS, REVIEWS, BrokerAway
-from forgepool.workers.queue.leases import slots
-from forgepool.workers.queue.replies import PathRequest, PathsAnswer
+from forgepool.workers.queue.broker import CHECKS, LANDINGS, ORDERS, PROTOCOL, REVIEWS, BrokerAway, queue_of_host
+from forgepool.workers.queue.leases import Present, slots
+from forgepool.workers.queue.replies import MessageRefused, PathRequest, PathsAnswer
 from forgepool.worktrees.git.git import GitFailed
 from forgepool.worktrees.hub.mirror import Mirror, MissingCommit
 
@@ -114,6 +128,8 @@ class Loop:
     """The time of these."""
     _together: bool = False
     """Events recorded now are kept with those that follow from them."""
+    _mismatched: dict[str, int] = field(default_factory=dict)
+    """Hosts of another version, which were told of."""
     _lanes: TargetLanes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -241,6 +257,9 @@ class Loop:
         """Takes in what was answered; an answer that does not fit is logged, and changes nothing."""
         with self._one_commit():
             for answer in self.link.answers(wait_s=self.wait_s):
+                if isinstance(answer, MessageRefused):
+                    self.record(self.watch.note_refused(answer, self.state))
+                    continue
                 if isinstance(answer, PathRequest):
                     self._reply_at_once(answer)
                 for event in receive_answer(self.course, self.state, answer):
@@ -281,6 +300,8 @@ class Loop:
         self.record(findings.taken)
         for message in findings.unsent:
             self._send(message, resent=True)
+        for message in findings.waiting:
+            self._move(message)
         for message in findings.lost:
             self._lose(message)
 
@@ -344,7 +365,10 @@ class Loop:
 
     def _decide(self) -> None:
         self._meet_tip()
-        order_slots, review_slots = (slots(self.link.workers(), queue) for queue in (ORDERS, REVIEWS))
+        hosts, review_slots = (
+            list_order_hosts(self.link.workers()),
+            slots(find_reviewers(self._well(), self.course), REVIEWS),
+        )
         check_slots = self._check_slots()
         decided: list[Event] = []
         with self._one_commit():
@@ -353,10 +377,11 @@ class Loop:
                     self.course,
                     self.state,
                     now=self.clock(),
-                    order_slots=order_slots,
+                    order_slots=sum(host.slots for host in hosts),
                     review_slots=review_slots,
                     check_slots=check_slots,
                     draining=self.wishes.drain,
+                    hosts=hosts,
                 )
                 if not events:
                     break
@@ -389,11 +414,24 @@ class Loop:
             self.course = replace(self.course, lanes=lanes)
 
     def _check_slots(self) -> int:
-        return slots(self.link.workers(), CHECKS, beside=LANDINGS)
+        return slots(self._well(), CHECKS, beside=LANDINGS)
+
+    def _well(self) -> tuple[Present, ...]:
+        return find_well(self.link.workers(), self.state, self.clock())
 
     def _miss_workers(self) -> None:
-        """Say, once, that messages wait in a queue to which no worker listens."""
-        listened = {queue for worker in self.link.workers() for queue in worker.queues}
+        """Say, once, that messages wait in a queue to which no worker listens, and which hosts cannot read them."""
+        there = self.link.workers()
+        mismatched = find_mismatched(there)
+        self.record(
+            [
+                HostMismatched(host=host, protocol=protocol, own=PROTOCOL)
+                for host, protocol in mismatched.items()
+                if self._mismatched.get(host) != protocol
+            ]
+        )
+        self._mismatched = mismatched
+        listened = {queue for worker in there if worker.protocol == PROTOCOL for queue in worker.queues}
         wanted = {QUEUE[sent.kind] for sent in self.state.outstanding().values()}
         if not wanted and self.state.count("pending") and not self.wishes.drain:
             wanted.add(ORDERS)
@@ -408,10 +446,46 @@ class Loop:
         """Sends a message that is owed an answer; until that has worked it counts as unsent."""
         self.watch.unsent.add(sent.message_id)
         self.keep()
+        host = self._host_for(sent, resent=resent)
+        if host is not None:
+            self._send_to(host, sent, resent=resent)
+
+    def _send_to(self, host: str, sent: Outstanding, *, resent: bool) -> None:
         if self.copy is not None:
             self.copy.push_owed()
-        send_message(self.course, self.state, sent, now=self.clock(), resent=resent)
-        self.watch.note_sent(sent.message_id)
+        queue = queue_of_host(QUEUE[sent.kind], host) if host else QUEUE[sent.kind]
+        done = find_done_refs(self.course, self.state, self.mirror, self.folder) if sent.kind == "landing" else ()
+        send_message(self.course, self.state, sent, now=self.clock(), resent=resent, queue=queue, done=done)
+        self.watch.note_sent(sent.message_id, host)
+
+    def _move(self, sent: Outstanding) -> None:
+        """Send an order that waits behind those of other runs to a host that is free, where there is one."""
+        host = self._places().take(self.state.tasks[sent.task], but=self.watch.sent_to[sent.message_id])
+        if host and self.link.idle(queue_of_host(ORDERS, host)):
+            self._send_to(host, sent, resent=True)
+
+    def _places(self) -> Places:
+        return places_of(self.course, self.state, self.clock(), list_order_hosts(self.link.workers()))
+
+    def _host_for(self, sent: Outstanding, *, resent: bool) -> str | None:
+        """Return the host for a message: empty where any may take it, and None where it has to wait for one."""
+        present = self.link.workers()
+        if sent.kind != "order":
+            reviewed = QUEUE[sent.kind] == REVIEWS
+            able = partial(find_reviewers, course=self.course, authors=self._authors(sent)) if reviewed else list
+            return choose_gate_host(sent.kind, present, self.state, self.watch.sent_to, self.clock(), able=able)
+        task = self.state.tasks[sent.task]
+        if not resent:
+            return task.sent_to
+        places = self._places()
+        stays = any(one.name == task.sent_to for one in places.able(task))
+        return task.sent_to if stays else places.take(task)
+
+    def _authors(self, sent: Outstanding) -> frozenset[str]:
+        """Return the families of models whose work a review is about."""
+        names = (sent.task,) if sent.kind == "review" else self.state.wave_review.tasks
+        authors = (author_in(self.course, self.state, self.state.tasks[name]) for name in names)
+        return frozenset(family for author in authors for family in author.families)
 
     def _stopped(self) -> Ending | None:
         """Return the ending of a run that stops here unfinished."""

@@ -5,9 +5,12 @@ asked, never Redis: a published result is adopted, and a marker means landed.
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
 
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal.events import (
@@ -28,9 +31,10 @@ from forgepool.orchestrator.state.task import TaskState
 from forgepool.supervisor.messages.answers import Landing
 from forgepool.workers.context.transcript.entries import Entry, TranscriptWrong, TurnSaid, parse_transcript
 from forgepool.workers.context.transcript.usage import Meter
+from forgepool.workers.schema.mistakes import Progress
 from forgepool.workers.schema.orders import BuiltinAgent, CommandAgent, Limits, ScriptedAgent, Spent
 from forgepool.workers.workspace.checkpoints import read_progress
-from forgepool.workers.workspace.refs import marker_ref, read_result, result_ref, run_refs
+from forgepool.workers.workspace.refs import candidate_ref, marker_ref, read_result, run_refs
 from forgepool.workers.workspace.resume import sum_carried_in
 from forgepool.worktrees.commits.candidate import WORK
 from forgepool.worktrees.git.git import CommitId, Git
@@ -56,7 +60,7 @@ def recover_events(state: RunState, mirror: Mirror) -> list[Event]:
         marker = refs.get(marker_ref(state.run, task.id))
         if task.phase in _MAY_HAVE_LANDED and (marker is not None or task.intended):
             events += recover_landing(state, mirror, task)
-        elif task.phase == "running" and result_ref(state.run, task.id, task.attempt) in refs:
+        elif task.phase == "running" and candidate_ref(state.run, task.id, task.attempt) in refs:
             events += recover_result(state, mirror, task)
     return events
 
@@ -77,17 +81,28 @@ def find_seen_use(course: PlanIndex, state: RunState, mirror: Mirror, task: Task
     """
     if not isinstance(course.tasks[task.id].agent, BuiltinAgent):
         return None
-    found = read_progress(mirror, state.run, task.id, task.attempt)
+    found, progress = read_progress(mirror, state.run, task.id, task.attempt), course.plan.progress
     if found is None:
-        return SeenUse()
+        return SeenUse(unseen=None if progress in ("phase", "off") else 1)
     try:
-        return sum_seen_use(parse_transcript(found.transcript, "progress"), attempt=task.attempt)
+        entries = parse_transcript(found.transcript, "progress")
     except TranscriptWrong:
         return None
+    return sum_seen_use(entries, attempt=task.attempt, unseen=_unseen(entries, progress))
 
 
-def sum_seen_use(entries: Sequence[Entry], *, attempt: int) -> SeenUse:
+def _unseen(entries: Sequence[Entry], progress: Progress) -> int | None:
+    """Estimate the turns since a push, from the time that those before it took."""
+    if not isinstance(progress, float):
+        return 1 if progress == "turn" else None
+    turns = [entry.at for entry in entries if isinstance(entry, TurnSaid) and entry.turn.role == "assistant"]
+    turn_s = median(later - earlier for earlier, later in pairwise(turns)) if turns[1:] else 1.0
+    return 1 + math.ceil(progress / max(1.0, turn_s))
+
+
+def sum_seen_use(entries: Sequence[Entry], *, attempt: int, unseen: int | None = 1) -> SeenUse:
     return SeenUse(
+        unseen=unseen,
         used=_used(entries),
         carried=sum_carried_in(entries, attempt=attempt),
         largest_turn=_largest_turn(entries),

@@ -219,7 +219,7 @@ def learn_durations(settings: Settings, plan: Plan) -> dict[str, float]:
             for recorded in read(run):
                 event = recorded.event
                 if isinstance(event, OrderAnswered) and event.result.outcome == "candidate":
-                    took[event.task].append(event.result.finished_at - event.result.started_at)
+                    took[event.task].append(max(0.0, event.result.finished_at - event.result.started_at))
         except JournalUnreadable:
             continue
     return {task: statistics.median(seconds) for task, seconds in took.items()}

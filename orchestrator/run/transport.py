@@ -14,22 +14,32 @@ import structlog
 from pydantic import Field, TypeAdapter, ValidationError
 
 from forgepool.orchestrator.decisions.results import Answer
-from forgepool.orchestrator.journal.events import Event, MessageLost, MessageTaken
+from forgepool.orchestrator.journal.events import Event, MessageLost, MessagesRefused, MessageTaken
+from forgepool.orchestrator.run.fleet import QUEUE
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import Outstanding
 from forgepool.supervisor.messages.answers import CheckResult, Doubt, Landing, Review
 from forgepool.workers.context.profile_switch import ContextTold, wish_profile
 from forgepool.workers.queue import broker, leases, replies
-from forgepool.workers.queue.broker import CHECKS, LANDINGS, ORDERS, REVIEWS, Redis
+from forgepool.workers.queue.broker import Redis, queue_of_host
 from forgepool.workers.queue.leases import Holder
-from forgepool.workers.queue.replies import MessageStarted, PathRequest, PathsAnswer
+from forgepool.workers.queue.replies import MessageRefused, MessageStarted, PathRequest, PathsAnswer
+from forgepool.workers.queue.signing import NotSigned
 from forgepool.workers.schema.orders import WorkResult
 
 log = structlog.get_logger()
 
-_ANSWER: TypeAdapter[Answer] = TypeAdapter(
+_ANSWER: TypeAdapter[Answer | MessageRefused] = TypeAdapter(
     Annotated[
-        MessageStarted | PathRequest | ContextTold | WorkResult | Doubt | CheckResult | Review | Landing,
+        MessageStarted
+        | MessageRefused
+        | PathRequest
+        | ContextTold
+        | WorkResult
+        | Doubt
+        | CheckResult
+        | Review
+        | Landing,
         Field(discriminator="kind"),
     ]
 )
@@ -49,15 +59,21 @@ class Link:
     _present: tuple[leases.Present, ...] = field(default=())
     _presence_asked: float = 0.0
 
-    def answers(self, *, wait_s: float) -> Iterator[Answer]:
-        """Answers in the order they were given; what cannot be read as one is logged and left out."""
+    def answers(self, *, wait_s: float) -> Iterator[Answer | MessageRefused]:
+        """
+        Answers in the order they were given; what cannot be read as one is logged and left out.
+
+        What is not signed as it must be counts as no answer, and only that it came is told.
+        """
         for entry_id, text in replies.read(self.client, self.run, after=self._read_up_to, wait_s=wait_s):
             self._read_up_to = entry_id
             if len(text) > _MOST_ANSWER_BYTES:
                 log.warning("answer.too_large", run=self.run, bytes=len(text))
                 continue
             try:
-                yield _ANSWER.validate_json(text)
+                yield _ANSWER.validate_json(replies.verify_answer(self.run, text), extra="ignore")
+            except NotSigned as refused:
+                yield _refusal(refused)
             except ValidationError as problem:
                 log.warning("answer.unreadable", run=self.run, problem=str(problem)[:500])
 
@@ -100,6 +116,7 @@ class Link:
     def workers(self) -> tuple[leases.Present, ...]:
         """The workers present, as of the last second."""
         if time.monotonic() > self._presence_asked + 1.0:
+            leases.speak(self.client)
             self._present = leases.present(self.client)
             self._presence_asked = time.monotonic()
         return self._present
@@ -109,19 +126,20 @@ class Link:
         self.client.delete(f"forgepool:answers:{self.run}", self._epoch())
 
 
+def _refusal(refused: NotSigned) -> MessageRefused:
+    """An answer that is refused here. A host's own note that it has refused a message stands for itself."""
+    note = refused.name("kind") == "message_refused"
+    message_id = refused.name("message_id") if note else ""
+    return MessageRefused(message_id=message_id, host=refused.name("host"), why=str(refused))
+
+
 _LOOK_S = 0.5
-_SEND_AGAIN_S = 10.0
+_SEND_AGAIN_S, _LEFT_S = 10.0, 2.0
 _SEND_AGAIN_ANYWAY_S = 300.0
 """Also when other messages wait in the queue: those of other runs may keep it from ever being empty."""
 _MISSED_S, _OWN_MISSED_S = 5.0, 60.0
-QUEUE = {
-    "order": ORDERS,
-    "check": CHECKS,
-    "wave": CHECKS,
-    "review": REVIEWS,
-    "wave_review": REVIEWS,
-    "landing": LANDINGS,
-}
+_MOST_REFUSED = 20
+"""Names that are told: a stranger may write any number of them."""
 
 
 @dataclass(slots=True)
@@ -131,6 +149,8 @@ class Findings:
     taken: list[Event] = field(default_factory=list)
     unsent: list[Outstanding] = field(default_factory=list)
     lost: list[Outstanding] = field(default_factory=list)
+    waiting: list[Outstanding] = field(default_factory=list)
+    """Orders that wait behind others in the queue of the host that they were sent to."""
 
 
 @dataclass(slots=True)
@@ -139,6 +159,8 @@ class LeaseWatch:
 
     unsent: set[str] = field(default_factory=set)
     """Journaled messages that Redis is not known to have."""
+    sent_to: dict[str, str] = field(default_factory=dict)
+    """The hosts that messages were sent to; empty where any may take it."""
     _sent_at: dict[str, float] = field(default_factory=dict)
     _seen: set[str] = field(default_factory=set)
     """Messages that a worker was seen to hold."""
@@ -146,11 +168,15 @@ class LeaseWatch:
     """Messages whose holder was missing at the last look; their answers may be on their way."""
     _missed: dict[str, float] = field(default_factory=dict)
     _told: set[str] = field(default_factory=set)
+    _refused: set[str] = field(default_factory=set)
+    """Hosts of which was told that messages are refused there, or their answers here."""
     _looked: float = 0.0
 
-    def note_sent(self, message_id: str) -> None:
+    def note_sent(self, message_id: str, host: str = "") -> None:
+        """Note that Redis has it: in the queue of that host, or in the one that all share."""
         self.unsent.discard(message_id)
         self._sent_at[message_id] = time.monotonic()
+        self.sent_to[message_id] = host
 
     def look(self, state: RunState, link: Link) -> Findings:
         """
@@ -178,7 +204,19 @@ class LeaseWatch:
                 self._note_missing(message, patient, findings)
             elif self._overdue(message, link):
                 findings.unsent.append(message)
+            elif message.kind == "order" and self._waited_s(message) > _SEND_AGAIN_S and self.sent_to.get(message_id):
+                findings.waiting.append(message)
         return findings
+
+    def note_refused(self, note: MessageRefused, state: RunState) -> list[Event]:
+        """Send a message again that a host has refused, and tell it once for each host."""
+        message = state.outstanding().get(note.message_id)
+        if message is not None and not state.holder(message):
+            self.unsent.add(note.message_id)
+        if note.host in self._refused or len(self._refused) >= _MOST_REFUSED:
+            return []
+        self._refused.add(note.host)
+        return [MessagesRefused(host=note.host, why=note.why)]
 
     def make_lost_event(self, message: Outstanding, holder: str) -> MessageLost:
         where = holder or "a worker"
@@ -200,10 +238,17 @@ class LeaseWatch:
         else:
             self._missing.add(message.message_id)
 
+    def _waited_s(self, message: Outstanding) -> float:
+        return time.monotonic() - self._sent_at.get(message.message_id, 0.0)
+
     def _overdue(self, message: Outstanding, link: Link) -> bool:
-        sent_at = self._sent_at.get(message.message_id, 0.0)
-        waited_s = time.monotonic() - sent_at
-        return waited_s > _SEND_AGAIN_ANYWAY_S or (waited_s > _SEND_AGAIN_S and link.idle(QUEUE[message.kind]))
+        """Tell whether it is to be sent again: its host has left or takes nothing new, or its queue has lost it."""
+        waited_s = self._waited_s(message)
+        queue, host = QUEUE[message.kind], self.sent_to.get(message.message_id, "")
+        takers = [one for one in link.workers() if one.host == host and queue in one.queues and not one.drained]
+        if waited_s > (_LEFT_S if host and not takers else _SEND_AGAIN_ANYWAY_S):
+            return True
+        return waited_s > _SEND_AGAIN_S and link.idle(queue_of_host(queue, host) if host else queue)
 
     def missing_workers(self, queues: set[str], *, now: float, own: bool = False) -> list[str]:
         """
@@ -223,3 +268,4 @@ class LeaseWatch:
         self._seen &= outstanding.keys()
         self._missing &= outstanding.keys()
         self._sent_at = {one: at for one, at in self._sent_at.items() if one in outstanding}
+        self.sent_to = {one: host for one, host in self.sent_to.items() if one in outstanding}

@@ -175,25 +175,7 @@ def as_json(index: PlanIndex, forecast: Forecast, based: Grounds, fitted: Fit, w
             "most_usd": None if forecast.most_usd is None else round(forecast.most_usd, 6),
             "words": cost_words(index, forecast),
         },
-        "bound": {
-            "by": bounds.by,
-            "seconds": {by: round(seconds, 3) for by, seconds in bounds.seconds.items()},
-            "path": [{"task": task, "seconds": round(seconds, 3)} for task, seconds in bounds.path],
-            "path_s": round(bounds.path_s, 3),
-            "longest_chain": [{"task": task, "seconds": round(seconds, 3)} for task, seconds in bounds.chain],
-            "again_s": round(bounds.again_s, 3),
-            "lock_waits": [
-                {
-                    "task": wait.task,
-                    "for": wait.holder,
-                    "seconds": round(wait.seconds, 3),
-                    "globs": None if wait.globs is None else list(wait.globs),
-                }
-                for wait in bounds.lock_waits
-            ],
-            "workers_all_busy": round(bounds.all_busy, 4),
-            "checks_bottleneck": round(bounds.crowded, 4),
-        },
+        "bound": _bound_as_json(bounds),
         "one_more_worker": {
             "workers": forecast.workers + 1,
             "makespan_s": _spread(forecast.with_one_more),
@@ -211,6 +193,28 @@ def as_json(index: PlanIndex, forecast: Forecast, based: Grounds, fitted: Fit, w
             "runs": list(fitted.runs),
             "left_out": list(fitted.left_out),
         },
+    }
+
+
+def _bound_as_json(bounds: PlanBounds) -> dict[str, object]:
+    return {
+        "by": bounds.by,
+        "seconds": {by: round(seconds, 3) for by, seconds in bounds.seconds.items()},
+        "path": [{"task": task, "seconds": round(seconds, 3)} for task, seconds in bounds.path],
+        "path_s": round(bounds.path_s, 3),
+        "longest_chain": [{"task": task, "seconds": round(seconds, 3)} for task, seconds in bounds.chain],
+        "again_s": round(bounds.again_s, 3),
+        "lock_waits": [
+            {
+                "task": wait.task,
+                "for": wait.holder,
+                "seconds": round(wait.seconds, 3),
+                "globs": None if wait.globs is None else list(wait.globs),
+            }
+            for wait in bounds.lock_waits
+        ],
+        "workers_all_busy": round(bounds.all_busy, 4),
+        "checks_bottleneck": round(bounds.crowded, 4),
     }
 
 

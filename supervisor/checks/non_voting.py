@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from forgepool.supervisor.checks.certificates import Inputs
 from forgepool.supervisor.checks.lines import line_of
 from forgepool.supervisor.checks.results.failures import describe_failure
-from forgepool.supervisor.checks.runs import CheckRuns, Untold, is_green
+from forgepool.supervisor.checks.runs import CheckRuns, Untold
+from forgepool.supervisor.checks.store import is_green
 from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages.answers import Advice, CheckFailure
 from forgepool.workers.policy.network import HostsRefused

@@ -77,6 +77,8 @@ class TriedCheck:
     log: str
     reused: bool = False
     """It was run earlier, on the same inputs."""
+    host: str = ""
+    """The other host that ran it; '' where it was this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,6 +50,8 @@ class CheckRuns:
     """By which the tree was composed, and by which it is composed on other landings."""
     _tips: dict[str, Ran] = field(default_factory=dict, repr=False)
     """The runs of the tip for this very request."""
+    _foreign: set[str] = field(default_factory=set, repr=False)
+    """The checks whose run of the tip is another host's."""
 
     def key(self, check: CheckDefinition, inputs: Inputs) -> str:
         definition = definition_digest(check, self.checks)
@@ -77,6 +79,18 @@ class CheckRuns:
         if check.name not in self._tips:
             said = self.find_remembered(check, self.at_tip)
             self._tips.update(self._on_tip(line) if said is None else {check.name: said.ran})
+            if said is not None and said.host:
+                self._foreign.add(check.name)
+        return self._tips[check.name]
+
+    def has_foreign_tip(self, check: CheckDefinition) -> bool:
+        """Tell whether the check's run on the tip is another host's, which may have other programs."""
+        return check.name in self._foreign
+
+    def own_tip(self, check: CheckDefinition, line: Sequence[CheckDefinition]) -> Ran:
+        """Run the line on the tip on this host, and return the check's run."""
+        self._tips.update(self._on_tip(line))
+        self._foreign.difference_update(each.name for each in line)
         return self._tips[check.name]
 
     def tip_anew(self, check: CheckDefinition, *, label: str, past: Collection[str]) -> TriedCheck:
@@ -117,7 +131,3 @@ class CheckRuns:
                 raise Untold(nothing)
             self.store.keep_cost(definition_digest(one.check, self.checks), one.seconds)
         return found
-
-
-def is_green(ran: Ran) -> bool:
-    return ran.how == "exit" and ran.status == 0

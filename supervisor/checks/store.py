@@ -6,6 +6,14 @@ see nor write this folder. Without a sandbox a candidate's tests could write int
 there (see `open_store`).
 
 Why a run is kept and not its verdict: a run is judged against the target's tip, and the tip moves.
+
+Hosts with the fleet's key share their green runs through Redis, signed. The key of a run names the tree, the definition
+and the environment: system, machine, Python, sandbox, and the variables that commands get. It is no more trust than
+there is already, since a certificate of any host lets an entry land. A red run is not shared: it could excuse an entry
+by the fault of another host.
+
+Set-up folders are not shared. They hold absolute paths, so one fits only a checkout of the same path. Each state of a
+lock file would put tens of megabytes into the hub or Redis, and spare each host one installation from its cache.
 """
 
 import os
@@ -17,11 +25,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+import structlog
 from pydantic import Field, ValidationError
 
 from forgepool.supervisor.checks.results.judging import Ran
+from forgepool.workers.queue.broker import BrokerAway, Redis, RedisTrouble, connect
+from forgepool.workers.queue.replies import MessageRefused, tell
+from forgepool.workers.queue.signing import sign, verify
 from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.orders import Message
+from forgepool.workers.schema.settings import Settings
+
+log = structlog.get_logger()
 
 MOST_KEPT = 2_000
 KEPT_S = 14 * 24 * 3600.0
@@ -30,6 +45,8 @@ MOST_BYTES = 8_000_000
 """The largest size of one file, in bytes."""
 MOST_FLAKY = 500
 """Flaky tests that are remembered of a check."""
+MOST_SHARED_BYTES = 1_000_000
+"""The largest size of one shared result, in bytes."""
 _PRUNED_TO = 0.9
 
 M = TypeVar("M", bound=Message)
@@ -42,6 +59,12 @@ class StoredResult(Message):
     seconds: float
     at: float
     """By this host's clock, as all times here."""
+    host: str = ""
+    """The other host that ran it; '' where it was this one."""
+
+
+def is_green(ran: Ran) -> bool:
+    return ran.how == "exit" and ran.status == 0
 
 
 class _Cost(Message):
@@ -53,19 +76,68 @@ class _Flaky(Message):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SharedResults:
+    """The green runs of all hosts with the fleet's key. What is broken or forged is removed, and its run told."""
+
+    broker_url: str
+    host: str
+    run: str
+    """The run that is told of a result that is not believed."""
+
+    def find(self, key: str) -> StoredResult | None:
+        """Return another host's result for exactly these inputs; None too where Redis is away."""
+        place = f"forgepool:green:{key}"
+        with suppress(*BrokerAway), connect(self.broker_url) as client:
+            try:
+                written = client.get(place)
+                if written is None:
+                    return None
+                found = StoredResult.model_validate_json(verify(str(written), place))
+                if not is_green(found.ran) or not found.host:
+                    raise ValueError("it is no green run of a host")
+            except BrokerAway:
+                raise
+            except (ValueError, RedisTrouble) as wrong:
+                self._tell(client, place, wrong)
+                return None
+            return found if found.host != self.host and time.time() - found.at <= KEPT_S else None
+        return None
+
+    def keep(self, key: str, result: StoredResult) -> None:
+        place = f"forgepool:green:{key}"
+        text = result.model_copy(update={"host": self.host}).encode()
+        if is_green(result.ran) and len(text) <= MOST_SHARED_BYTES:
+            with suppress(RedisTrouble), connect(self.broker_url) as client:
+                client.set(place, sign(text, place), ex=int(KEPT_S))
+
+    def _tell(self, client: Redis, place: str, wrong: Exception) -> None:
+        why = "it cannot be read" if isinstance(wrong, ValidationError | RedisTrouble) else str(wrong)
+        said = f"a shared result of a check is not believed: {why}"
+        log.warning("shared_result.refused", key=place, why=why)
+        tell(client, self.run, MessageRefused(message_id="", host=self.host, why=said))
+        client.delete(place)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Store:
     """One host's. Several processes may use it at once: a file is replaced as a whole."""
 
     folder: Path | None
     """None keeps nothing, and knows nothing."""
+    shared: SharedResults | None = None
 
     def find(self, key: str) -> StoredResult | None:
         """Return the result for exactly these inputs; None where there is none, or only one that is too old."""
         found = self._read(f"{key}.json", StoredResult)
-        return found if found is not None and 0 <= time.time() - found.at <= KEPT_S else None
+        if found is not None and 0 <= time.time() - found.at <= KEPT_S:
+            return found
+        return None if self.shared is None else self.shared.find(key)
 
     def keep(self, key: str, ran: Ran, seconds: float) -> None:
-        self._write(f"{key}.json", StoredResult(ran=ran, seconds=seconds, at=time.time()))
+        result = StoredResult(ran=ran, seconds=seconds, at=time.time())
+        self._write(f"{key}.json", result)
+        if self.shared is not None:
+            self.shared.keep(key, result)
 
     def cost(self, definition: str) -> float | None:
         """Seconds that a check of this definition took when it was last run to its end."""
@@ -122,6 +194,10 @@ class Store:
                 Path(path).unlink(missing_ok=True)
 
 
-def open_store(cache: Path, level: Level) -> Store:
+def open_store(settings: Settings, level: Level, run: str) -> Store:
     """The host's store, for commands that are held as `level` says; an empty one where nothing holds them."""
-    return Store(folder=None if level == "off" else cache / "verdicts")
+    if level == "off":
+        return Store(folder=None)
+    url = settings.broker_url if settings.fleet_key is not None else None
+    shared = None if url is None else SharedResults(broker_url=url, host=settings.host, run=run)
+    return Store(folder=settings.cache / "verdicts", shared=shared)

@@ -16,8 +16,8 @@ from forgepool.supervisor.checks.results.problems import with_names_of
 from forgepool.supervisor.checks.results.protected import GuardedTree, weigh
 from forgepool.supervisor.checks.results.reports import ReportedCase
 from forgepool.supervisor.checks.running import TriedCheck
-from forgepool.supervisor.checks.runs import CheckRuns, is_green
-from forgepool.supervisor.checks.store import StoredResult
+from forgepool.supervisor.checks.runs import CheckRuns
+from forgepool.supervisor.checks.store import StoredResult, is_green
 from forgepool.supervisor.findings import ScanFinding
 from forgepool.supervisor.gate_file.document import CheckDefinition, NotConfigured, voting
 from forgepool.supervisor.messages.answers import Certificate, CheckFailure, Flake
@@ -135,9 +135,19 @@ class _Trial:
         said = self.runs.find_remembered(check, self.sample.inputs)
         if said is None or not is_green(said.ran):
             return
-        judgement = self._judge(check, self.runs.of_tip(check, line.checks), said.ran)
-        if judgement.verdict == "green" and (self.sample.looked_at or not self._wants_a_look(judgement)):
-            self._certify(check, judgement, said.ran, said.seconds, reused=True)
+        judgement = self._judge_green(check, line, said.ran)
+        shows_less = self._wants_a_look(judgement) and (bool(said.host) or not self.sample.looked_at)
+        if judgement.verdict == "green" and not shows_less:
+            self._certify(check, judgement, said.ran, said.seconds, reused_of=said.host or self.sample.host)
+
+    def _judge_green(self, check: CheckDefinition, line: CheckGroup, ran: Ran) -> CheckJudgement:
+        """Judge a green run. Where it shows less than another host's run of the tip, the tip is run here as well."""
+        judgement = self._judge(check, self.runs.of_tip(check, line.checks), ran)
+        if judgement.verdict == "green" and not self._wants_a_look(judgement):
+            return judgement
+        if not self.runs.has_foreign_tip(check):
+            return judgement
+        return self._judge(check, self.runs.own_tip(check, line.checks), ran)
 
     def _take(self, one: TriedCheck, line: CheckGroup, *, last: bool) -> None:
         """Record a run. For a check that runs for another's sake, only a red that blocks that one is recorded."""
@@ -145,7 +155,7 @@ class _Trial:
         if self.found.ended or not (self._is_left(one.check, line) or in_the_way):
             return
         if one.failure is None:
-            judgement = self._judge(one.check, self.runs.of_tip(one.check, line.checks), one.ran)
+            judgement = self._judge_green(one.check, line, one.ran)
             if judgement.verdict == "green":
                 self._pass(one, judgement)
                 return
@@ -306,7 +316,7 @@ class _Trial:
         self.found.unseen = not self.sample.looked_at
 
     def _certify(
-        self, check: CheckDefinition, judgement: CheckJudgement, ran: Ran, seconds: float, *, reused: bool = False
+        self, check: CheckDefinition, judgement: CheckJudgement, ran: Ran, seconds: float, *, reused_of: str = ""
     ) -> None:
         certificate = certify(
             check,
@@ -314,12 +324,12 @@ class _Trial:
             inputs=self.sample.inputs.of(check),
             environment=self.runs.environment,
             seconds=seconds,
-            host=self.sample.host,
+            host=reused_of or self.sample.host,
             known=judgement.known,
             findings=len(judgement.known) if ran.has_problems else 0,
             against=self._against(check, ran) if judgement.known else (),
         )
-        more = {"tests": ran.evidence.tests, "reused": reused}
+        more = {"tests": ran.evidence.tests, "reused": bool(reused_of)}
         self.found.certificates[check.name] = certificate.model_copy(update=more)
         self._note_flakes(check, judgement)
         self.found.red_base += [each for each in describe_failures(certificate) if each not in self.found.red_base]

@@ -195,7 +195,7 @@ def _runs(
     trees = (tree_of(git, tip), *(step.tree for step in composed.steps[: len(request.ahead)]))
     runs = CheckRuns(
         place=place,
-        store=open_store(place.settings.cache, level),
+        store=open_store(place.settings, level, request.run),
         checks=demands.checks,
         environment=environment(level),
         tip=ground,

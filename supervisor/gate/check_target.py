@@ -13,7 +13,8 @@ from forgepool.supervisor.checks.non_voting import advice
 from forgepool.supervisor.checks.results.failures import missing_program
 from forgepool.supervisor.checks.results.judging import judge
 from forgepool.supervisor.checks.running import TriedCheck
-from forgepool.supervisor.checks.runs import CheckRuns, is_green
+from forgepool.supervisor.checks.runs import CheckRuns
+from forgepool.supervisor.checks.store import is_green
 from forgepool.supervisor.gate.verdicts import base_red
 from forgepool.supervisor.gate_file.document import CheckDefinition, NotConfigured, voting
 from forgepool.supervisor.messages.answers import Certificate, CheckFailure, CheckResult, Flake
@@ -61,7 +62,9 @@ def _remembered(line: CheckGroup, runs: CheckRuns) -> tuple[TriedCheck, ...]:
     """Return the earlier runs of a line's checks on the tip; empty unless all of them were green."""
     found = [(check, runs.find_remembered(check, runs.at_tip)) for check in line.checks]
     return tuple(
-        TriedCheck(check=check, ran=said.ran, failure=None, seconds=said.seconds, tail="", log="", reused=True)
+        TriedCheck(
+            check=check, ran=said.ran, failure=None, seconds=said.seconds, tail="", log="", reused=True, host=said.host
+        )
         for check, said in found
         if said is not None and all(each is not None and is_green(each.ran) for _, each in found)
     )
@@ -92,7 +95,7 @@ def _take(one: TriedCheck, runs: CheckRuns, host: str, found: _Findings) -> None
         inputs=runs.at_tip.of(check),
         environment=runs.environment,
         seconds=last.seconds,
-        host=host,
+        host=last.host or host,
         known=known,
         findings=len(known) if last.ran.has_problems else 0,
         against=(runs.at_tip.of(check),),

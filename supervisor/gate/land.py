@@ -171,6 +171,8 @@ def _move(
             for entry, step in zip(request.entries, ready.steps, strict=True)
         },
         replacing=replacing or {},
+        obsolete=mirror.hub_refs(*request.done) if request.done else {},
+        near=tuple(entry.ref for entry in request.spec),
     )
     match answer:
         case Moved(commit=commit):

@@ -222,3 +222,5 @@ class LandRequest(TrainRequest):
     certificates: tuple[Certificate, ...] = ()
     approvals: tuple[Approval | None, ...] = ()
     """One for each entry, in order; without one, nothing lands of what is `reviewed`."""
+    done: tuple[str, ...] = ()
+    """Refs of tasks that have landed before. The same push removes those that the hub still has."""

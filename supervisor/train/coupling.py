@@ -13,6 +13,8 @@ from forgepool.supervisor.train.queue import RANK
 FIRST = -1
 """The rank of an entry that was overtaken as often as allowed."""
 HOTFIX = RANK["hotfix"]
+_MOSTLY_NAMED = 0.5
+"""The share of red cars with suspects above which entries of any risk share a car."""
 
 
 def ranks(layout: Layout) -> dict[str, int]:
@@ -93,12 +95,14 @@ def _has_enough(layout: Layout, entry: TrainEntry, others: list[TrainEntry], abo
 
 def _size(layout: Layout, first: TrainEntry, backlog: int) -> int:
     """
-    Return the size that the backlog asks for, capped where it stops paying: about one over the root of the risk that a
-    red takes halving to find.
+    Return the size that the backlog asks for, capped where it stops paying: about one over the root of the risk.
+
+    Where reds name their suspects they take no halving, and cost one more run whatever the size.
     """
     if first.single:
         return 1
-    pays = round(1 / math.sqrt(max(1e-3, entry_risk(first) * (1 - layout.seen.named))))
+    halved = max(0.01, 1 - layout.seen.named)
+    pays = round(1 / math.sqrt(max(1e-3, entry_risk(first))) / halved)
     return max(1, min(layout.seen.policy.most, math.ceil(backlog / max(1, layout.seen.slots)), pays))
 
 
@@ -110,7 +114,8 @@ def _goes_with(layout: Layout, entry: TrainEntry, car: list[TrainEntry], able: d
         return False
     if any(need not in layout.place and need not in aboard for need in layout.needs(entry)):
         return False
-    return entry_risk(entry) <= 2 * entry_risk(first) + 0.02
+    # Where a red mostly names its suspects, the others lose one run by it, and what is known to be good needs no own.
+    return layout.seen.named > _MOSTLY_NAMED or entry_risk(entry) <= 2 * entry_risk(first) + 0.02
 
 
 def _place(layout: Layout, car: list[TrainEntry], rank: int) -> int:

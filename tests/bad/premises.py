@@ -1,4 +1,4 @@
-"""A person's place of work: a repository, a home and a cache of its own, and the `forgepool` command in it."""
+"""A person's folder for one test: a repository, a home and a cache, and the `forgepool` command in it."""
 
 import json
 import os
@@ -29,11 +29,13 @@ _REPOSITORY = Path(__file__).parents[2]
 _LONGEST_S = 120.0
 
 Tasks = Mapping[str, Mapping[str, object] | str]
-"""By id, what a plan's entry says; or, as text, its command, which then writes the file of its name."""
+"""
+Tasks of a plan by their ids. A text stands for a task whose command it is; that task declares the file `<id>.txt`.
+"""
 
 
 def await_that(holds: Callable[[], object], what: str, within_s: float = _LONGEST_S) -> None:
-    """Returns once it holds."""
+    """Wait until the condition holds, or fail the test."""
     until = time.monotonic() + within_s
     while not holds():
         assert time.monotonic() < until, f"it did not come about in {within_s:.0f} s that {what}"
@@ -42,20 +44,20 @@ def await_that(holds: Callable[[], object], what: str, within_s: float = _LONGES
 
 @dataclass(frozen=True, kw_only=True)
 class Said:
-    """How a command ended, and what it said."""
+    """The exit status and the output of a command."""
 
     status: int
     out: str
     err: str
 
     def is_refusal(self, status: int, *words: str) -> None:
-        """One sentence on standard error with these words in it, nothing on standard output, this status."""
+        """Assert this status, nothing on standard output, and one sentence with these words on standard error."""
         assert self.status == status, self
         self.is_sentence(*words)
         assert self.out == "", self
 
     def is_sentence(self, *words: str) -> None:
-        """Standard error is one sentence with these words in it."""
+        """Assert that standard error is one sentence with these words in it."""
         assert self.err.count("\n") == 1, self
         assert self.err.startswith("forgepool: "), self
         for word in words:
@@ -68,13 +70,13 @@ class Said:
 
     @property
     def answer(self) -> dict[str, Any]:
-        """What it answered to `--json`."""
+        """Return the JSON object it printed."""
         found = json.loads(self.out)
         assert isinstance(found, dict)
         return found
 
     def outcomes(self) -> dict[str, str]:
-        """By task, where it has come to; of a `--json` answer."""
+        """Return the phase of each task, from a `--json` answer."""
         return {task["task"]: task["phase"] for task in self.answer["tasks"]}
 
     def details(self) -> dict[str, str]:
@@ -83,7 +85,7 @@ class Said:
 
 @dataclass(kw_only=True)
 class Going:
-    """A command that goes on; everything it says is kept."""
+    """A command that runs; all its output is kept."""
 
     process: "subprocess.Popen[str]"
     said: dict[str, list[str]] = field(default_factory=lambda: {"out": [], "err": []})
@@ -112,7 +114,7 @@ class Going:
 
 @dataclass(frozen=True, kw_only=True)
 class Premises:
-    """Everything below `folder` belongs to one test."""
+    """A test's own repository, home and cache, all below `folder`."""
 
     folder: Path
     home: Path
@@ -120,7 +122,7 @@ class Premises:
     sandbox: str = "auto"
 
     def unconfined(self) -> "Premises":
-        """The same, for tasks that meet the test in files outside of their folder, as no sandbox would let them."""
+        """Return the same without a sandbox, for tasks that use files outside their folder to wait for the test."""
         return replace(self, sandbox="off")
 
     @classmethod
@@ -137,19 +139,19 @@ class Premises:
             "FORGEPOOL_HOME": str(self.home),
             "FORGEPOOL_CACHE": str(self.cache),
             "FORGEPOOL_SANDBOX": self.sandbox,
-            # A worker that was killed is missed in seconds instead of the ten that suit a real night.
+            # A killed worker is noticed after a few seconds, instead of the ten that suit a real run.
             "FORGEPOOL_LEASE_TTL_S": "4",
         }
         return {**kept, **IDENTITY, **own, **extra}
 
     def forgepool(self, *argv: str | Path, env: Mapping[str, str] | None = None) -> Said:
-        """Runs the command to its end."""
+        """Run the command to its end."""
         ran = warm.forgepool(argv, cwd=self.folder, env=self.environment(env or {}))
         return Said(status=ran.returncode, out=ran.stdout, err=ran.stderr)
 
     @contextmanager
     def going(self, *argv: str | Path, env: Mapping[str, str] | None = None) -> Iterator[Going]:
-        """The command, while it goes on. It is over at the end of the block."""
+        """Start the command, and end it at the end of the block."""
         process = subprocess.Popen(
             [*FORGEPOOL, *map(str, argv)],
             cwd=self.folder,
@@ -176,11 +178,11 @@ class Premises:
                 stream.close()
 
     def run(self, plan: Path, *more: str | Path, env: Mapping[str, str] | None = None) -> Said:
-        """`forgepool run` of a plan on the repository."""
+        """Run `forgepool run` with a plan on the repository."""
         return self.forgepool("run", plan, "--repo", self.repo, *more, env=env)
 
     def plan(self, tasks: Tasks, **keys: object) -> Path:
-        """A plan file; a task given as text is its command, and writes the file of its name."""
+        """Write a plan file. A task given as text is its command, and declares the file `<id>.txt`."""
         entries = []
         for name, task in tasks.items():
             whole = {"files": [f"{name}.txt"], "agent": {"command": task}} if isinstance(task, str) else task
@@ -191,7 +193,7 @@ class Premises:
         return path
 
     def git(self, *argv: str | Path, folder: Path | None = None) -> str:
-        """Git as a person would run it, in the repository."""
+        """Run git in the repository as a person would."""
         ran = subprocess.run(
             ["git", *map(str, argv)],
             cwd=folder or self.repo,
@@ -205,7 +207,7 @@ class Premises:
         return ran.stdout.strip("\n")
 
     def commit(self, files: Mapping[str, str], message: str = "change") -> str:
-        """A commit on what is checked out in the repository."""
+        """Commit on the branch that is checked out in the repository."""
         for name, content in files.items():
             (self.repo / name).write_text(content)
         self.git("add", "-A")
@@ -213,7 +215,7 @@ class Premises:
         return self.git("rev-parse", "HEAD")
 
     def commit_on(self, branch: str, files: Mapping[str, str], message: str = "by somebody else") -> str:
-        """A commit pushed to a branch of the repository from another clone, as another person would."""
+        """Push a commit to a branch of the repository from another clone, as another person would."""
         clone = self.folder / "elsewhere"
         if not clone.exists():
             self.git("clone", "-q", self.repo, clone, folder=self.folder)
@@ -227,7 +229,7 @@ class Premises:
         return self.git("rev-parse", "HEAD", folder=clone)
 
     def landed(self, branch: str = "forgepool/p") -> list[str]:
-        """Tasks by the trailers of the branch's first-parent history, oldest first."""
+        """Return the tasks named in the trailers of the branch's first-parent history, oldest first."""
         form = "--format=%(trailers:key=Forgepool-Task,valueonly,separator=%x2C)"
         said = self.git("log", "--first-parent", "--reverse", form, branch)
         return [line for line in said.splitlines() if line]
@@ -237,11 +239,11 @@ class Premises:
         return [name for name in said.split("\0") if name]
 
     def run_name(self) -> str:
-        """The one run of this home."""
+        """Return the name of the only run of this home."""
         (run,) = (self.home / "runs").iterdir()
         return run.name
 
 
 def await_file(path: Path) -> str:
-    """A shell command that ends as soon as the file is there."""
+    """Return a shell command that ends as soon as the file exists."""
     return f"while ! test -e '{path}'; do sleep 0.05; done"

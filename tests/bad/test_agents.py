@@ -1,4 +1,4 @@
-"""Agents that misbehave harm their own task at most: one run of them all, with innocent tasks between them."""
+"""Agents that misbehave harm at most their own task. One run has them all, with innocent tasks between them."""
 
 import shlex
 import shutil
@@ -27,12 +27,12 @@ _ESCAPES = r"\033]0;owned\007\033[31mred\033[2J\233\000\377\r"
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """The run of them all, when it is over."""
+    """The one run, after its end."""
 
     premises: Premises
     said: Said
     trap: Path
-    """What a trap, laid into a configuration of git, would have made."""
+    """A file that a trap in a git configuration would have made."""
     outcomes: dict[str, str]
     details: dict[str, str]
 
@@ -70,7 +70,7 @@ def _tasks(folder: Path) -> Tasks:
         "nested": task(
             f"mkdir nested && cd nested && touch a && {new} && git config core.fsmonitor {trap}", "nested/**"
         ),
-        # A line's end in a file's name is no honest one's, unless a person says so.
+        # A line break in a file's name is refused, unless a person allows it.
         "odd-names": task(odd.replace('\\"', '"'), "odd/**", waive=["letters"]),
         "outside": task("echo 1 > outside.txt; echo 1 > elsewhere.txt", "outside.txt"),
         "garbage": task(f"printf '{_ESCAPES}garbage\\n'; printf '{_ESCAPES}' >&2; exit 3", "garbage.txt"),
@@ -80,7 +80,7 @@ def _tasks(folder: Path) -> Tasks:
 
 @pytest.fixture(scope="module")
 def batch(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Batch]:
-    """All of them, four at a time, where nothing confines them: a sandbox would keep half of them from trying."""
+    """Run them all, four at a time and without a sandbox, which would keep half of them from trying."""
     premises = Premises.at(tmp_path_factory.mktemp("batch")).unconfined()
     shutil.copytree(template, premises.repo)
     plan = premises.plan(_tasks(premises.folder), defaults={"attempts": 1})
@@ -122,7 +122,7 @@ def test_no_command_of_an_agents_git_configuration_ever_runs(batch: Batch) -> No
 
 
 def test_an_agents_own_commit_is_not_what_lands(batch: Batch) -> None:
-    """The harness' commit lands, with the trailers by which history is read again; no branch of the agent's."""
+    """The harness makes the commit that lands, with its trailers. No branch of the agent's lands."""
     messages = batch.premises.git("log", "--format=%s", "forgepool/p").splitlines()
     assert "mine" not in messages
     assert batch.premises.git("for-each-ref", "--format=%(refname:short)", "refs/heads").split() == [
@@ -143,7 +143,7 @@ def test_what_an_agent_wrote_outside_its_files_lands_under_a_lock(batch: Batch) 
 
 @pytest.mark.parametrize("command", ["run", "status", "report", "events", "events --json", "runs"])
 def test_nothing_an_agent_prints_steers_the_terminal(batch: Batch, command: str) -> None:
-    """What `garbage` printed and `odd-names` named is shown, without colours and other control characters."""
+    """The output of `garbage` and the names of `odd-names` are shown without colours and other control characters."""
     said = batch.said if command == "run" else batch.premises.forgepool(*_words(batch, command))
     steering = {letter for letter in said.out + said.err if not letter.isprintable()} - {"\n"}
     assert steering == set()
@@ -169,7 +169,7 @@ def test_scope_strict_refuses_what_was_written_outside_the_declared_files(premis
 
 
 def test_a_file_whose_name_is_no_text_is_the_agents_failure(premises: Premises) -> None:
-    """Names of bytes that are no UTF-8 cannot be put into a message; the task fails and says so, once."""
+    """A name that is not UTF-8 cannot be part of a message. The task fails, and its details say so."""
     tasks: Tasks = {"one": {"agent": {"command": r"touch $(printf '\377')"}, "attempts": 1}, "two": "echo 2 > two.txt"}
     said = premises.run(premises.plan(tasks), "--json")
     assert said.status == 1

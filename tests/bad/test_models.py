@@ -1,4 +1,4 @@
-"""`forgepool models` says what there is, without a key in it, and answers a wrong file with a sentence and its line."""
+"""`forgepool models` lists the models without printing a key, and names the line of a mistake in a file."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "GEMINI_API
 
 @pytest.fixture
 def bare(premises: Premises, monkeypatch: pytest.MonkeyPatch) -> Premises:
-    """Without keys, and without a file of the user's."""
+    """Return premises without keys and without a user's file."""
     for name in KEYS:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(premises.folder / "config"))
@@ -63,7 +63,7 @@ def test_a_wrong_file_is_refused_with_its_line(bare: Premises) -> None:
 
 
 def test_a_repository_has_no_say_in_where_keys_are_sent(bare: Premises) -> None:
-    """Neither by the folder the command is started in, nor by the one the repository lies in."""
+    """Files in the current folder and in the repository's folder are both ignored."""
     for folder in (bare.folder, bare.repo):
         for name in ("models.yaml", "forgepool.yaml", ".forgepool/models.yaml"):
             path = folder / name
@@ -74,7 +74,7 @@ def test_a_repository_has_no_say_in_where_keys_are_sent(bare: Premises) -> None:
 
 
 def test_a_plan_that_nobody_here_can_do_is_refused_before_it_begins(bare: Premises) -> None:
-    """No key at all; a model that is none; a program that is not there: each with what would be right."""
+    """There is no key, no such model, or no such program. Each sentence says what would be right."""
 
     def refused(agent: dict[str, object], *words: str) -> None:
         plan = bare.plan({"one": {"agent": agent, "files": ["one.txt"]}})
@@ -87,7 +87,7 @@ def test_a_plan_that_nobody_here_can_do_is_refused_before_it_begins(bare: Premis
 
 
 def test_a_wrong_table_of_tools_is_refused_before_a_run_begins(bare: Premises) -> None:
-    """With its line, and nothing is started."""
+    """The sentence names the line, and nothing is started."""
     path = bare.folder / "config" / "forgepool" / "tools.yaml"
     path.parent.mkdir(parents=True)
     path.write_text("mcp_servers: [{name: t}]\n")

@@ -1,4 +1,4 @@
-"""A plan that cannot be carried out is refused with the reason; one that changes meanwhile changes nothing."""
+"""A plan that cannot be carried out is refused with the reason. Editing the file of a live run changes nothing."""
 
 import os
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A repository that cannot be worked with is refused in one sentence; one that can is left as it was."""
+"""A repository that cannot be used is refused in one sentence, and any other is left as it was."""
 
 import os
 import shutil
@@ -87,6 +87,12 @@ def test_run_refuses_a_hub_that_cannot_be_written(premises: Premises) -> None:
             folder.chmod(stat.S_IRWXU)
 
 
+def test_what_a_killed_run_left_of_its_first_look_at_the_hub_goes_with_the_next(premises: Premises) -> None:
+    premises.git("update-ref", "refs/forgepool/killed-1126-120000-abcd/probe", "HEAD")
+    assert premises.run(premises.plan(SIMPLE)).status == 0
+    assert premises.git("for-each-ref", "refs/forgepool") == ""
+
+
 def test_a_dirty_checkout_stays_as_dirty_as_it_was(premises: Premises) -> None:
     (premises.repo / "README").write_text("half a thought\n")
     (premises.repo / "staged").write_text("staged\n")
@@ -115,7 +121,7 @@ def test_run_refuses_a_target_that_is_checked_out_in_a_linked_worktree(premises:
 
 
 def test_a_target_that_is_checked_out_during_the_run_is_not_moved(premises: Premises) -> None:
-    """Not even where the repository would let a push change the files of the folder."""
+    """This holds even where the repository lets a push update the checked-out files."""
     premises.git("config", "receive.denyCurrentBranch", "updateInstead")
     premises = premises.unconfined()
     go_on = premises.folder / "go-on"
@@ -146,7 +152,7 @@ def test_a_repository_that_went_away_is_named_on_resume(premises: Premises) -> N
         assert going.ended().status == 130
     shutil.move(premises.repo, premises.folder / "moved")
     said = premises.forgepool("resume", premises.run_name())
-    said.is_refusal(2, str(premises.repo), "there is no such folder")
+    said.is_refusal(3, str(premises.repo), "there is no such folder", "when it is back, resume again")
     shutil.move(premises.folder / "moved", premises.repo)
     assert premises.forgepool("resume", premises.run_name()).status == 1
     assert premises.landed() == ["two"]

@@ -1,4 +1,4 @@
-"""A target that others move, or that was red before: nobody is blamed, nothing is lost, all land in the end."""
+"""The target was failing before, or others move it: no task is blamed, nothing is lost, and all land in the end."""
 
 from premises import Premises, await_file
 
@@ -33,7 +33,7 @@ def test_two_runs_on_one_target_land_all_and_each_reports_its_own(premises: Prem
 
 
 def test_a_foreign_push_is_composed_upon_and_kept(premises: Premises) -> None:
-    """What somebody pushes to the target during the run stays; a broken gate file in it shuts the gate."""
+    """Another person's push during the run stays. A broken gate file in it pauses landing."""
     premises = premises.unconfined()
     go_on = premises.folder / "go-on"
     plan = premises.plan({"one": f"{await_file(go_on)}; echo 1 > one.txt"})

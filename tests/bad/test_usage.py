@@ -1,4 +1,4 @@
-"""Wrong words on the command line are answered with one sentence that has the right ones, and status 2."""
+"""A wrong command line is answered with status 2 and one sentence that names the right words."""
 
 import json
 import shutil
@@ -38,7 +38,7 @@ def test_a_setting_that_is_none_is_refused(premises: Premises) -> None:
 
 
 def test_questions_about_what_a_run_has_not_are_refused(premises: Premises) -> None:
-    """Of a run that has ended: an unknown name, an unknown task, nothing to do, and nothing to resume."""
+    """The run has ended. The questions name an unknown run or task, or there is nothing left to do or resume."""
     tasks: Tasks = {"one": "echo 1 > one.txt", "two": {"agent": {"command": "exit 7"}, "attempts": 1}}
     assert premises.run(premises.plan(tasks)).status == 1
     name = premises.run_name()
@@ -77,7 +77,7 @@ def test_a_run_that_cannot_be_read_hides_no_other(premises: Premises) -> None:
 
 
 def test_a_reader_of_progress_that_goes_away_interrupts_the_run(premises: Premises) -> None:
-    """As in `forgepool run PLAN | head -1`."""
+    """`forgepool run PLAN | head -1` closes the pipe early."""
     premises = premises.unconfined()
     gate = premises.folder / "go"
     plan = premises.plan({"one": f"{await_file(gate)}; echo 1 > one.txt", "two": "echo 2 > two.txt"})

@@ -25,7 +25,7 @@ def project(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(scope="session")
 def edits(project: Project) -> Mapping[str, CommitId]:
-    """What each tool alone makes of the project."""
+    """Return each tool's own edit of the project."""
     return {tool: edit(project, tool) for tool in TOOLS}
 
 

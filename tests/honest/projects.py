@@ -33,7 +33,7 @@ _CHECKS = (CheckDefinition(name="tests", run="python -m pytest"),)
 
 
 class NotHere(LookupError):
-    """A project whose bundle or source distribution is missing, in a sentence."""
+    """Raised where a project's bundle or source distribution is missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +49,11 @@ class Project:
         return Git(git_dir=self.folder / ".git")
 
     def sources(self) -> list[str]:
-        """The paths of its Python files."""
+        """Return the paths of its Python files."""
         return run_git(self.folder, "ls-files", "*.py").splitlines()
 
     def commit(self) -> CommitId:
-        """Commit what stands in the checkout, and put the checkout back to the base."""
+        """Commit the state of the checkout, and reset the checkout to the base."""
         run_git(self.folder, "add", "--all")
         run_git(self.folder, "commit", "--quiet", "--allow-empty", "--message=edit")
         made = CommitId(run_git(self.folder, "rev-parse", "HEAD").strip())
@@ -65,8 +65,9 @@ class Project:
 
     def refusals(self, commit: CommitId) -> tuple[ScanFinding, ...]:
         """
-        The findings that keep the commit out as an agent's change that may write every file, has no grants, and that
-        no reviewer looks at: `attention` keeps it out like `blocks`.
+        Return the findings that keep the commit out as an agent's change.
+
+        The agent may write every file, has no grants and gets no review, so `attention` blocks as well.
         """
         entry = EntryRef(task="edit", attempt=1, commit=commit, ref="refs/heads/edit", message="edit\n", holds=("**",))
         subject = subject_of(self.git, self.base, tree_of(self.git, commit), entry, _CHECKS)

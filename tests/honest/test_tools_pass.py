@@ -1,4 +1,4 @@
-"""No scan refuses what a formatter, an import sorter or a linter's safe fixes make of a real project."""
+"""No scan refuses the edits of a formatter, an import sorter or a linter's safe fixes to a real project."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,7 +24,7 @@ def test_an_edit_by_one_tool_alone_passes_the_scans(project: Project, edits: Map
 
 
 def test_the_tools_edit_every_project(edits: Mapping[str, CommitId], project: Project) -> None:
-    """A matrix in which nothing changed would prove nothing."""
+    """A matrix without any edit would prove nothing."""
     assert sum(len(project.changed(commit)) for commit in edits.values()) >= 5
 
 

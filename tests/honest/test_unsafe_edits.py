@@ -1,6 +1,8 @@
 """
-Edits that a linter itself calls unsafe, and the scans refuse. Each refusal is right: a wrong program passes the edited
-test and failed the one before. docs/explanation/honest.md says how often each kind occurs.
+Edits that a linter itself calls unsafe are refused by the scans.
+
+Each refusal is right: a wrong program passes the edited test and failed the one before. docs/explanation/honest.md says
+how often each kind occurs.
 """
 
 from pathlib import Path
@@ -13,7 +15,7 @@ pytestmark = pytest.mark.honest
 
 
 class Unsafe(NamedTuple):
-    """An assertion, what the linter's rule makes of it, and a program that tells the two apart."""
+    """An assertion, its edit by a rule of the linter, and a program that tells the two apart."""
 
     rule: str
     before: str
@@ -44,7 +46,7 @@ def test_a_refused_edit_lets_a_wrong_program_pass(unsafe: Unsafe, tmp_path: Path
 
 
 def _rules(unsafe: Unsafe, folder: Path) -> list[str]:
-    """The rules that refuse the edit of a test that holds just that assertion."""
+    """Return the rules that refuse the edit of a test that holds just that assertion."""
     (folder / "tests").mkdir(parents=True)
     test = folder / "tests" / "test_made.py"
     head = "from made import made\n\n\ndef test_made():\n    "

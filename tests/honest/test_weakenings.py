@@ -11,7 +11,7 @@ pytestmark = pytest.mark.honest
 
 
 class Weakening(NamedTuple):
-    """A piece of the formatted file, what replaces it, and the rules of which one must refuse that."""
+    """A piece of the formatted file, its replacement, and rules; one of them must refuse it."""
 
     name: str
     project: str

@@ -21,15 +21,15 @@ WEAKENING: Mapping[str, str] = {
     "ruff check --unsafe-fixes": "ruff check --isolated --exit-zero --select=ALL --fix --unsafe-fixes .",
     "unittest2pytest": "unittest2pytest --write --nobackups --no-diffs",
 }
-"""These may change what a test asserts, and are judged like any other edit."""
+"""Edits that may change what a test asserts. They are judged like any other edit."""
 _SETTINGS = "[tool.autoflake]\nremove-all-unused-imports = true\nremove-unused-variables = true\n"
-"""The settings of every tool that would otherwise look for those of the project; autoflake refuses an empty file."""
+"""Settings for every tool that would otherwise look for those of the project; autoflake refuses an empty file."""
 _STATUS = {"black": (0, 123), "ruff format": (0, 2)}
-"""Statuses that also stand for files the tool cannot parse, such as templates."""
+"""Exit statuses that also occur with files the tool cannot parse, such as templates."""
 
 
 def edit(project: Project, tool: str) -> CommitId:
-    """Commit what the tool alone makes of the project."""
+    """Commit the tool's own edit of the project."""
     settings = project.folder.with_name("settings.toml")
     settings.write_text(_SETTINGS)
     program, *words = {**_COMMANDS, **WEAKENING}[tool].replace("SETTINGS", str(settings)).split()

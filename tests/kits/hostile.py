@@ -1,10 +1,13 @@
 """
-A repository that means harm: whoever takes it in, checks it out, commits to it or runs its tests is attacked.
+A hostile repository: it attacks those who fetch it, check it out, commit to it or run its tests.
 
-Git's own roads: hooks, filters, merge drivers, textconv, submodules, links that lead out, names that are taken for
-options. And `conftest.py`, which tries `ATTACKS` when the tests are collected and writes to `REPORT`, at the top of the
-folder it runs in, what it achieved: a JSON object of attack and how it went, `true` or a reason. Everything aims at
-folders, sockets and processes that the caller gives, so that it can be run where nothing holds it.
+It uses git's own features: hooks, filters, merge drivers, textconv, submodules, links that lead out, and names that
+look like options.
+
+Its `conftest.py` tries `ATTACKS` when tests are collected, and writes `REPORT` at the top of the folder it runs in. The
+report is a JSON object of attack and result, `true` or a reason.
+
+All attacks aim at folders, sockets and processes that the caller gives, so that it can be run without a sandbox.
 """
 
 import json
@@ -50,10 +53,10 @@ class Git(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Aims:
-    """What the attacks are aimed at. `pid` is a process that waits; `port` and `socket` are listened at."""
+    """The targets of the attacks. `pid` is a waiting process; something listens at `port` and `socket`."""
 
     outside: str
-    """A folder that holds `secret`, whose text begins with SECRET."""
+    """Folder with a file `secret`, whose text begins with SECRET."""
     home: str
     pid: int
     port: int
@@ -66,16 +69,16 @@ class Hostile:
     path: Path
     """A repository with one commit on `main`, and a work tree."""
     canary: Path
-    """Is there when git has run something of the repository's."""
+    """File that exists once git has run a program of the repository."""
 
 
 @contextmanager
 def aimed_at(folder: Path, hub: Path) -> Iterator[Aims]:
-    """Everything is there to be attacked below a folder, and listens; `hub` is a git folder."""
+    """Yield targets below a folder, with live listeners; `hub` is a git folder."""
     for name in ("outside", "person"):
         (folder / name).mkdir()
     (folder / "outside" / "secret").write_text("SECRET")
-    short = Path(tempfile.mkdtemp())  # a socket's path has room for a hundred bytes
+    short = Path(tempfile.mkdtemp())  # a socket's path holds about a hundred bytes
     with ExitStack() as open_:
         words = [sys.executable, "-I", "-S", "-c", _SLEEPER]
         sleeper = open_.enter_context(subprocess.Popen(words, stdout=subprocess.PIPE, env={"KEY": "SECRET"}))
@@ -100,7 +103,7 @@ def aimed_at(folder: Path, hub: Path) -> Iterator[Aims]:
 
 
 def hostile_repository(folder: Path, aims: Aims, git: Git) -> Hostile:
-    """Makes it in `folder`, which is empty; `git(folder, *argv)` runs git as a person would."""
+    """Make the repository in `folder`, which is empty. `git(folder, *argv)` runs git as a person would."""
     canary = Path(aims.outside) / "canary"
     program = Path(aims.outside) / "program.sh"
     program.write_text(f'#!/bin/sh\necho "$0 $*" >> {canary}\ncat\n')
@@ -123,7 +126,7 @@ def hostile_repository(folder: Path, aims: Aims, git: Git) -> Hostile:
 
 
 def achieved(report: str) -> dict[str, bool | str]:
-    """What of the attacks came to something, of a report's text: all that should be empty."""
+    """Return the attacks that succeeded according to a report. The result should be empty."""
     said: Mapping[str, bool | str] = json.loads(report)
     assert set(said) == set(ATTACKS), "the report is not of these attacks"
     return {name: how for name, how in said.items() if how is True}
@@ -160,7 +163,10 @@ def _put_links(folder: Path, aims: Aims) -> None:
 
 
 def _turn_hostile(folder: Path, program: Path, git: Git) -> None:
-    """The repository's own configuration and hooks, which no clone takes over: for who works in it in place."""
+    """
+    Set the repository's own configuration and hooks. A clone does not copy them, but work in the repository itself
+    meets them.
+    """
     for key in ("filter.evil.clean", "filter.evil.smudge", "diff.evil.textconv", "diff.external", "core.fsmonitor"):
         git(folder, "config", key, str(program))
     git(folder, "config", "merge.evil.driver", f"{program} %O %A %B")

@@ -1,4 +1,4 @@
-"""Copied into a hostile repository (`hostile.py`): tries its attacks on what `aims.json` beside it names."""
+"""Copied into a hostile repository (`hostile.py`), it tries its attacks on the targets in `aims.json` beside it."""
 
 import json
 import os

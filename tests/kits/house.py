@@ -1,4 +1,4 @@
-"""A folder from which any interpreter can import Forgepool: in it, `forgepool` is a link to this checkout."""
+"""A folder from which any interpreter can import Forgepool: its `forgepool` is a link to this checkout."""
 
 import atexit
 import shutil

@@ -1,4 +1,4 @@
-"""A real Redis of a test's own, on a unix socket; the kernel kills it when the process that started it dies."""
+"""A test's own Redis on a unix socket. The kernel kills it when the process that started it dies."""
 
 import time
 from pathlib import Path
@@ -11,7 +11,7 @@ _START_S = 15.0
 
 
 class RedisServer:
-    """It may be killed, and started again: empty, as the private Redis of a run is."""
+    """A Redis that can be killed and started again. It is empty then, as a run's private Redis is."""
 
     def __init__(self, folder: Path, binary: str, *options: str) -> None:
         self.folder, self._binary, self._options = folder, binary, options

@@ -1,4 +1,4 @@
-"""A process that swaps two names as fast as it can, while something else works with one of them."""
+"""A process that swaps two names as fast as it can while a test works with one of them."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ while True:
 
 @contextmanager
 def swapped(one: Path, other: Path) -> Iterator[None]:
-    """Both exist; each is by turns what the other was, until the end of the block."""
+    """Swap two existing names again and again until the end of the block."""
     words = [sys.executable, "-I", "-S", "-c", _SWAPS, str(one), str(other)]
     with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
         try:

@@ -1,4 +1,4 @@
-"""A command on a terminal of its own."""
+"""Run a command on its own terminal."""
 
 import os
 import pty
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def on_terminal(command: Sequence[str], *, cwd: Path, env: Mapping[str, str], columns: int = 80) -> str:
-    """Everything that a terminal of so many columns is told by the command, which has to succeed."""
+    """Return everything the command prints on a terminal with this many columns. The command must succeed."""
     ours, theirs = pty.openpty()
     child = subprocess.Popen(
         command, cwd=cwd, env={**env, "COLUMNS": str(columns)}, stdin=theirs, stdout=theirs, stderr=theirs

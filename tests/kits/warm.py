@@ -1,8 +1,8 @@
 """
-The `forgepool` command without its start: a process that has loaded all of it forks for each command line.
+The `forgepool` command without its start-up time: a process that has loaded all modules forks for each command.
 
-Whoever is forked is a process like any other, with its own environment, folder, descriptors, signals and exit status,
-and ends as Python ends. What it does not show is whether a fresh Python can begin: tests of that start one.
+The forked process has its own environment, folder, descriptors, signals and exit status, and ends as Python ends. It
+does not test that a fresh Python can start; tests of that start one.
 """
 
 import atexit
@@ -30,7 +30,7 @@ _PATIENCE_S = 300.0
 
 
 def forgepool(argv: Sequence[str | Path], *, cwd: Path, env: Mapping[str, str]) -> "subprocess.CompletedProcess[str]":
-    """Runs the command to its end, as `subprocess.run` runs one that is to be captured."""
+    """Run the command to its end, as `subprocess.run` with captured output does."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, Path(os.devnull).open("rb") as nothing:
         said = {"argv": [str(word) for word in argv], "cwd": str(cwd), "env": dict(env)}
         status = _ask(said, nothing, out, err)
@@ -56,7 +56,7 @@ def _ask(said: Mapping[str, Any], *streams: IO[bytes]) -> int:
 
 @cache
 def _warm() -> socket.socket:
-    """To the process that forks; one for each process of pytest."""
+    """Return the connection to the forking process; there is one for each pytest process."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LONGEST)
     process = subprocess.Popen(
@@ -78,7 +78,7 @@ def _warm() -> socket.socket:
 
 
 def _load() -> None:
-    """Everything a command may load later; what cannot be loaded is left for the command to find out."""
+    """Import everything a command may import later. A module that fails here is left for the command to report."""
     for name in _PACKAGES:
         package = importlib.import_module(name)
         for module in pkgutil.walk_packages(package.__path__, f"{name}."):
@@ -88,7 +88,7 @@ def _load() -> None:
 
 
 def _asked(line: socket.socket) -> dict[str, Any] | None:
-    """In the one that was forked, what it is to run; None in the others, at their end."""
+    """Return the command to run in a forked process; return None in the parent at its end."""
     while True:
         said, numbers, _, _ = socket.recv_fds(line, _LONGEST, 4)
         _reap()
@@ -125,7 +125,7 @@ def _answering(said: bytes, *numbers: int) -> dict[str, Any] | None:
 
 
 def _become(asked: Mapping[str, Any]) -> None:
-    """Ends as the command does: from here on this is `python -m orchestrator`."""
+    """Run the command line in this process, as `python -m orchestrator` would, and end with it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(asked["cwd"])
     os.environ.clear()

@@ -23,7 +23,7 @@ This page is written by `python tests/project/cli_reference.py` from what `forge
 
 
 def page() -> str:
-    """Return the page that the program of now would have."""
+    """Return the page for the program's current commands."""
     root = typer.main.get_command(app)
     assert isinstance(root, TyperGroup)
     context = Context(root, info_name="forgepool")
@@ -38,7 +38,7 @@ def page() -> str:
 
 
 def _described(command: Command, context: Context) -> Iterator[str]:
-    """Yield a command's heading, its usage, what it does and its arguments and options; a group's commands after it."""
+    """Yield a command's heading, usage, help, arguments and options, then the commands of a group."""
     usage = " ".join((context.command_path, *command.collect_usage_pieces(context)))
     yield f"### {context.command_path}\n\n    {usage}\n\n{_in_one_line(command.help)}\n"
     records = [one.get_help_record(context) for one in command.get_params(context) if one.name != "help"]

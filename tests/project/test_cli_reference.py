@@ -1,4 +1,4 @@
-"""The page of commands and options is the program's own."""
+"""The page of commands and options agrees with the program."""
 
 from tests.project.cli_reference import PAGE, page
 

@@ -1,4 +1,4 @@
-"""The hostile repository is what it says: where nothing holds it, nearly all that it tries succeeds."""
+"""The attacks of the hostile repository work: without a sandbox nearly all of them succeed."""
 
 import os
 import subprocess
@@ -32,7 +32,7 @@ def hostile(tmp_path: Path, aims: Aims) -> Hostile:
 
 
 def test_its_tests_attack_and_succeed_where_nothing_holds_them(hostile: Hostile, aims: Aims) -> None:
-    """All but the daemon, which is seen by its mark; the tests themselves are green."""
+    """All report success but the daemon, whose mark shows that it ran. The repository's own tests pass."""
     argv = [
         sys.executable,
         "-m",
@@ -60,7 +60,7 @@ def test_its_tests_attack_and_succeed_where_nothing_holds_them(hostile: Hostile,
 
 
 def test_careless_git_runs_what_it_brings(hostile: Hostile) -> None:
-    """Its filters, its file system monitor and its hooks, each by itself."""
+    """Git runs its filters, its file system monitor and its hooks, each tried separately."""
     for argv, saying in (
         (
             ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=", "add", "--renormalize", "README.md"),
@@ -75,7 +75,7 @@ def test_careless_git_runs_what_it_brings(hostile: Hostile) -> None:
 
 
 def _ours(aims: Aims) -> list[int]:
-    """The daemon that was left: nothing else has the mark's path in its command line."""
+    """Return the daemon that was left behind; no other process has the mark's path in its command line."""
     found = []
     for entry in Path("/proc").iterdir():
         try:

@@ -10,16 +10,16 @@ FIGURES = HOUSE["figures"]()
 ALLOWED = {
     "folders with too many entries": 0,
     "modules in import circles": 0,
-    "modules too long": 2,
+    "modules too long": 1,
     "class names used twice": 0,
-    "functions too long": 6,
+    "functions too long": 5,
     "participles as function names": 0,
     "docstrings with avoided words": 0,
     "docstrings that open with a clause": 0,
     "docstrings with long sentences": 0,
     "avoided words in texts": 1,
 }
-"""How many places may be wrong still. Lower a number when you have mended places; never raise one."""
+"""Number of places that may still be wrong. Lower a number after mending places; never raise one."""
 
 
 @pytest.mark.parametrize("figure", FIGURES)

@@ -1,4 +1,4 @@
-"""What is shipped, and the bans that keep the doors shut, each shown to bite."""
+"""The contents of a wheel, and tests that each ban on imports refuses a forbidden one."""
 
 import json
 import os
@@ -47,7 +47,9 @@ def test_no_python_lies_outside_the_packages_that_are_shipped() -> None:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> frozenset[str]:
-    """Names in a wheel built from a copy. Building may need the network: without it, a laptop skips."""
+    """
+    Return the names in a wheel built from a copy. Building may need the network; a laptop without it skips the test.
+    """
     place = tmp_path_factory.mktemp("wheel")
     source = place / "source"
     source.mkdir()
@@ -99,7 +101,7 @@ def test_the_changelog_has_a_place_for_what_comes_next() -> None:
 
 
 def banned(code: str, place: str) -> bool:
-    """Does ruff, as configured here, refuse this code at this place for a ban?"""
+    """Return whether ruff, as configured here, refuses this code in this file because of a ban."""
     ruff = (sys.executable, "-m", "ruff", "check", "--no-cache", "--output-format=concise", "--stdin-filename", place)
     said = run(*ruff, "-", cwd=ROOT, stdin=code)
     assert said.returncode in (0, 1), said.stderr
@@ -135,7 +137,7 @@ CONTRACTS = PROJECT["tool"]["importlinter"]["contracts"]
 
 
 def imports_hold(place: Path, contract: Mapping[str, Any], importer: str, imported: str) -> bool:
-    """Whether one of our import contracts holds for small packages, one of which imports another."""
+    """Return whether one of our import contracts holds for small packages, one of which imports another."""
     for package in PACKAGES:
         (place / "forgepool" / package).mkdir(parents=True)
         (place / "forgepool" / package / "__init__.py").touch()
@@ -166,7 +168,7 @@ def test_imports_run_downhill_only(tmp_path: Path, contract: Mapping[str, Any]) 
 
 
 def test_no_two_modules_that_tests_import_have_one_name() -> None:
-    """They are found by their bare names: the one that comes first would stand for both."""
+    """Tests import helpers by their bare names, so the first of two would be imported for both."""
     tests = Path(__file__).parents[1]
     names = [path.name for path in tests.rglob("*.py") if not path.name.startswith(("test_", "conftest"))]
     assert sorted(names) == sorted(set(names))
@@ -203,7 +205,7 @@ def canonical(name: str) -> str:
 
 
 def required(name: str) -> set[str]:
-    """A distribution, and all that a plain installation of it brings along on this platform."""
+    """Return all distributions that a plain installation of this one brings along on this platform."""
     found: set[str] = set()
     left = [Requirement(name)]
     while left:

@@ -1,4 +1,4 @@
-"""Machines with homes of their own, and the proof that nothing of them is left when a test has ended."""
+"""Machines with their own homes, and the assertion that they leave nothing behind."""
 
 import fcntl
 import os
@@ -15,7 +15,8 @@ from processes import kill_all, processes
 @pytest.fixture
 def ground(redis_program: str) -> Iterator[Path]:
     """
-    A folder for all of a test's machines. Not pytest's own: a unix socket's path has room for a hundred bytes.
+    Yield a folder for a test's machines. A unix socket's path holds about a hundred bytes, and pytest's paths are too
+    long.
     """
     folder = Path(tempfile.mkdtemp(prefix="road-")).resolve()
     yield folder
@@ -25,7 +26,7 @@ def ground(redis_program: str) -> Iterator[Path]:
 
 @pytest.fixture
 def new_machine(ground: Path) -> Iterator[Callable[..., Machine]]:
-    """Makes a machine of that name, told of that Redis."""
+    """Return a function that makes a machine with this name and this Redis."""
     made: list[Machine] = []
 
     def make(name: str, *, broker: str | None = None) -> Machine:
@@ -51,7 +52,7 @@ def repository(ground: Path) -> Repository:
 
 @pytest.fixture
 def nothing_left() -> Callable[[Path, Machine], None]:
-    """Asserts that a machine whose commands have ended has no process, leased slot or temporary folder left."""
+    """Return a function that asserts that a machine has no process, leased slot or temporary folder left."""
     return _nothing_left
 
 

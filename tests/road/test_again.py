@@ -1,4 +1,4 @@
-"""A plan with mistakes in it, corrected and run again: nothing that landed is done twice, and every outcome is true."""
+"""A plan with mistakes is corrected and run again: nothing lands twice, and every outcome is true."""
 
 import subprocess
 from pathlib import Path
@@ -74,10 +74,11 @@ def test_a_corrected_plan_run_again_lands_what_is_new_and_nothing_twice(
     assert sorted(repository.landed(_BRANCH)) == ["after", "appends", "mistaken", "needs-idle", "new"]
     assert "3 of 6 landed, 1 had no changes, 2 already there" in again.out
 
-    left = machine.run("clean")
+    left = machine.run("clean", "--hub", "--older", "0.001s")
     assert first in left.out and "hopeless" in left.out, "the refs of what failed are listed"
-    assert "removed" in machine.run("clean", "--yes").out
-    assert repository.refs("refs/forgepool") == []
+    assert repository.refs("refs/forgepool") and set(machine.runs()) == {first, second}, "and nothing is removed"
+    assert "removed: 2 folders" in machine.run("clean", "--hub", "--older", "0.001s", "--yes").out
+    assert repository.refs("refs/forgepool") == [] and machine.runs() == []
 
 
 def test_what_landed_and_was_reverted_is_done_again_and_all_is_with_again(

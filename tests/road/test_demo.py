@@ -1,4 +1,4 @@
-"""`forgepool demo`, where it does not come to its end."""
+"""`forgepool demo` when it does not reach its end."""
 
 import shlex
 import signal

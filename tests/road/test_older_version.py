@@ -1,9 +1,10 @@
 """
-A run of the version before the packages were rearranged, killed with -9 in its middle, resumed by this one.
+Resume a run of an older version that was killed with SIGKILL.
 
-`data/killed_run` was made with commit 26e9a1e: `forgepool run examples/inventory-plan.yaml --workers 2`, where one task
-had landed, six candidates waited in batches that were being split, one was under review and two were being worked on.
-`@GROUND@` stands for the folder it ran in and `@PROGRAMS@` for the one with Python and the linter.
+`data/killed_run` was made with commit 26e9a1e: `forgepool run examples/inventory-plan.yaml --workers 2`. One task had
+landed, one was under review and two were being worked on. Six candidates waited in batches that were being split.
+
+`@GROUND@` stands for its folder, and `@PROGRAMS@` for the folder with Python and the linter.
 """
 
 import json
@@ -31,7 +32,7 @@ _BRANCH = "forgepool/inventory-clean-up"
 
 
 def _restore(ground: Path, machine: Machine) -> tuple[str, Repository]:
-    """The run's folder and its repository as the older version left them."""
+    """Write the run's folder and its repository as the older version left them."""
     repository = Repository(path=ground / "repo")
     repository.path.mkdir()
     repository.git("init", "-q", "-b", "main")
@@ -77,13 +78,13 @@ def test_a_run_of_the_version_before_is_resumed_and_lands_the_rest_once(ground: 
     landed = repository.landed(_BRANCH)
     assert landed[:1] == landed_before and Counter(landed) == Counter(list(phases)), landed
     orders = Counter(event.task for event in events_of(machine.journal(run), e.OrderSent))
-    # What had its candidate in the hub keeps it: only what was at work when the run died is begun once more.
+    # A task with a candidate in the hub keeps it. Only tasks that were worked on when the run died begin again.
     assert orders["rename-total"] == orders["model-docstrings"] == orders["sort-imports"] == 1
     assert machine.run("report", run).status == 0
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it: records by their fields."""
+    """Return the value as JSON has it; records become objects."""
     if isinstance(value, BaseModel):
         return {name: _plain(getattr(value, name)) for name in type(value).model_fields}
     if is_dataclass(value):
@@ -96,7 +97,7 @@ def _plain(value: Any) -> Any:
 
 
 def _losses(before: Any, now: Any, where: str = "") -> Iterator[str]:
-    """Yield the places where what the older version read is missing or differs; further fields are no loss."""
+    """Yield the places where what the older version read is missing or differs. Additional fields are ignored."""
     if isinstance(before, dict) and isinstance(now, dict):
         for key, value in before.items():
             yield from _losses(value, now.get(key, "missing"), f"{where}.{key}")

@@ -1,4 +1,4 @@
-"""What is found out before money is spent: a red target, a tool that is missing, a script that lies beside the plan."""
+"""Checks before money is spent: a failing target, a missing tool, and a script beside the plan."""
 
 from pathlib import Path
 
@@ -97,7 +97,7 @@ def test_assets_are_those_of_the_beginning_read_only_and_in_no_diff(
 
 @pytest.mark.slow
 def test_a_corrected_asset_reaches_the_task_that_failed(ground: Path, machine: Machine, repository: Repository) -> None:
-    """The plan file is the same; only the script beside it was mended."""
+    """Only the script changes; the plan file stays the same."""
     script = ground / "say.sh"
     script.write_text("exit 3\n")
     task = {"id": "says", "files": ["said.txt"], "agent": command('sh "$FORGEPOOL_ASSETS/say.sh" > said.txt')}

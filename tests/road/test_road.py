@@ -1,4 +1,4 @@
-"""The whole road: from a plan file to landed commits, by the commands a person types, with real worker processes."""
+"""From a plan file to landed commits, by the commands a person types, with real worker processes."""
 
 import hashlib
 import os
@@ -52,9 +52,9 @@ def plan(ground: Path) -> Path:
 @pytest.fixture
 def untidy(repository: Repository) -> Repository:
     """
-    A person's checkout in the middle of work: staged, unstaged, new and stashed changes, and hooks.
+    Return a person's checkout with staged, unstaged, new and stashed changes, and hooks.
 
-    No receiving hooks: those are a hub's own policy on what is pushed to it, and are meant to run.
+    It has no receiving hooks, because those belong to the hub and are meant to run.
     """
     work = repository.path
     (work / "src/a.txt").write_text("stashed\n")
@@ -80,7 +80,7 @@ def untidy(repository: Repository) -> Repository:
 
 
 def _belongings(repository: Repository) -> dict[str, tuple[int, bytes]]:
-    """Mode and bytes of all that is the person's: the checkout, and of `.git` all that a landing need not write."""
+    """Return mode and content of each file of the person's, without those that a landing has to write."""
     grown = (".git/objects", ".git/refs/forgepool", ".git/refs/heads/forgepool", ".git/logs/refs/heads/forgepool")
     found = {}
     for folder, _, names in os.walk(repository.path):
@@ -135,7 +135,7 @@ def _task_of(event: e.Event) -> str:
 
 
 def _together(event: e.Event) -> tuple[str, ...]:
-    """Of a landing, all that landed with it."""
+    """Return all entries of a landing."""
     return event.entries if isinstance(event, e.LandingAnswered) else ()
 
 
@@ -163,7 +163,9 @@ def _assert_outcomes(machine: Machine) -> None:
 
 
 def _assert_certified(machine: Machine, repository: Repository) -> None:
-    """Each landing, of one task or of several together; the commit of each is where its landing said it would be."""
+    """
+    Assert that each landing had certificates for its tree, and that each task's commit is the one its landing intended.
+    """
     landings = events_of(machine.journal(), e.LandingIntended)
     intended = {task: at for one in landings for task, at in zip(one.entries, one.commits, strict=True)}
     assert set(intended) == _LANDED

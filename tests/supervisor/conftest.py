@@ -1,4 +1,4 @@
-"""A hub with a small repository in it, and candidates made on top of it."""
+"""A hub with a small repository, and candidates on top of it."""
 
 import shutil
 from pathlib import Path
@@ -10,7 +10,7 @@ from repositories import Hub, git
 
 @pytest.fixture(scope="session")
 def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A hub with two commits and a person's clone of it, made once and copied for every test."""
+    """Make a hub with two commits and a person's clone of it once; every test gets a copy."""
     place = tmp_path_factory.mktemp("place")
     hub = Hub(path=place / "hub.git", work=place / "person")
     git(place, "init", "-q", "--bare", "-b", "main", str(hub.path))

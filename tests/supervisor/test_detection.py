@@ -1,4 +1,4 @@
-"""What is proposed for a repository by its committed files; and that every proposal is a gate file that can be read."""
+"""Checks proposed for a repository by its committed files; every proposal is a valid gate file."""
 
 import json
 from pathlib import Path
@@ -217,7 +217,7 @@ def read(detected: Detected) -> dict[str, CheckDefinition]:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_layout_is_proposed_these_checks_and_no_others(tmp_path: Path, layout: str) -> None:
-    """And what is proposed reads as a gate file, in which all is as the proposals say."""
+    """The proposal can be read as a gate file with the same checks."""
     files, wanted = LAYOUTS[layout]
     detected = found(tmp_path, files)
     assert {one.name: one.run for one in detected.proposals} == wanted
@@ -293,7 +293,7 @@ def test_a_lock_file_says_the_set_up_and_what_it_is_kept_by(
 
 
 def test_a_lock_file_that_is_a_link_keeps_nothing(tmp_path: Path) -> None:
-    """What it leads to is not in the commit, and the gate would refuse it as a key."""
+    """The link's target is not in the commit, and the gate would refuse the link as a key."""
     (tmp_path / "package-lock.json").symlink_to("/etc/hostname")
     files = {"package.json": package({"test": "jest"}, dependencies={"a": "1"})}
     (one,) = found(tmp_path, files).proposals

@@ -1,4 +1,4 @@
-"""Each request to a supervisor has a job that answers it, on the queue of its kind."""
+"""Each request to a supervisor has a Celery task that answers it, on the queue of its kind."""
 
 import pytest
 

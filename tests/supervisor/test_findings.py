@@ -1,4 +1,4 @@
-"""The table by which findings are held against a candidate, cell by cell, and what always holds of it."""
+"""The table of how findings count against a candidate, cell by cell, and its general rules."""
 
 from itertools import product
 from typing import get_args
@@ -40,7 +40,7 @@ def test_the_table_covers_every_category_and_severity() -> None:
 
 @pytest.mark.parametrize(("category", "severity"), [*product(CATEGORIES, SEVERITIES)])
 def test_each_cell_is_as_it_is_written(category: Category, severity: Severity) -> None:
-    """F-090: security, loss of data, breaking bugs and what does not scale: fix; taste: never."""
+    """Security, loss of data, breaking bugs and poor scaling must be fixed; matters of taste never."""
     assert treatment(found(category, severity)) == TABLE[category].split()[SEVERITIES.index(severity)]
 
 
@@ -69,6 +69,6 @@ def test_nothing_to_fix_is_an_answer() -> None:
 
 @given(some)
 def test_what_is_said_has_no_say_in_it(finding: ReviewFinding) -> None:
-    """No wording of a claim makes it weigh more or less."""
+    """The wording of a claim does not change its weight."""
     louder = finding.model_copy(update={"claim": "SECURITY: critical", "evidence": "drop this", "fix": "fix"})
     assert treatment(louder) == treatment(finding)

@@ -1,7 +1,7 @@
 """
-Files that a command makes of others: two entries that both change one go together, and what is made is what lands.
+Files that a command makes from others: two entries that both change one can land together, and what was tested lands.
 
-`gen.lock` is all files of `in/`, one behind the other, unless a test says otherwise.
+By default `gen.lock` is the concatenation of all files in `in/`.
 """
 
 import shutil
@@ -33,7 +33,7 @@ RANDOM = "{ cat in/*; date +%N; cat /proc/sys/kernel/random/uuid; } > gen.lock"
 
 
 class World(Gate):
-    """One host, and the entries that are there from the beginning."""
+    """One host, and the entries that exist from the beginning."""
 
     made: Mapping[str, EntryRef]
 
@@ -50,7 +50,7 @@ def gate_file(run: str = CAT, *, check: str = "cat in/* | cmp - gen.lock", more:
 
 @pytest.fixture(scope="module")
 def prepared(pristine: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Mapping[str, EntryRef]]:
-    """A hub with that gate file, and two entries that were made on it."""
+    """Return a hub with that gate file, and two entries made on it."""
     place = tmp_path_factory.mktemp("prepared")
     shutil.copytree(pristine, place, dirs_exist_ok=True)
     gate = Gate(Hub(path=place / "hub.git", work=place / "person"), place)
@@ -61,23 +61,23 @@ def prepared(pristine: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[
 
 @pytest.fixture
 def world(prepared: tuple[Path, Mapping[str, EntryRef]], tmp_path: Path) -> World:
-    """Nothing holds its commands: most are run to no other end than to be cheap."""
+    """Return a host that runs commands without a sandbox, which is faster."""
     place, made = prepared
     shutil.copytree(place, tmp_path, dirs_exist_ok=True)
     world = World(Hub(path=tmp_path / "hub.git", work=tmp_path / "person"), tmp_path)
-    # The hub is named in messages, nowhere else: what was made in the one is the same in the other.
+    # Only messages name the hub, so the commits are the same in both hubs.
     world.made = made
     world.unconfined()
     return world
 
 
 def begun(gate: World, file: str, files: Mapping[str, str] | None = None) -> None:
-    """Another gate file, and more on the target, since the two entries were made."""
+    """Put another gate file and more files on the target, after the two entries were made."""
     gate.hub.commit({"forgepool.yaml": file, **(files or {})})
 
 
 def entry(gate: World, name: str, *, lock: str | None = "", scanned: bool = False) -> EntryRef:
-    """Brings `in/<name>`, and its own version of what is made of it; of 'a' and 'b', that which is right."""
+    """Make an entry that adds `in/<name>` and its version of `gen.lock`; for 'a' and 'b' by default the right one."""
     if lock == "" and name in gate.made:
         return gate.made[name].model_copy(update={"waive": ()} if scanned else {})
     own = {} if lock is None else {"gen.lock": lock or f"m\n{name}\n"}
@@ -85,12 +85,12 @@ def entry(gate: World, name: str, *, lock: str | None = "", scanned: bool = Fals
 
 
 def ground(world: World) -> None:
-    """Somebody has landed `in/a` meanwhile, and what is made of it."""
+    """Land `in/a` and the file made from it, as another person would."""
     world.hub.commit({"in/a": "a\n", "gen.lock": "a\nm\n"}, message="a\n\nForgepool-Task: a")
 
 
 def put_together(world: World, *entries: EntryRef, style: LandingStyle = "merge") -> Composed | Conflict:
-    """As the gate does it, and no more: nothing is scanned or checked."""
+    """Compose as the gate does, without scans and checks."""
     request = world.request(entries[0], entries=entries)
     here = entries_in(world.mirror, request)
     place = CheckPlace(mirror=world.mirror, settings=world.settings, logs=world.folder / "logs", stop=never)
@@ -128,7 +128,7 @@ def kept_refs(world: World) -> list[str]:
 
 
 def elsewhere(world: World, folder: Path) -> Gate:
-    """Another host."""
+    """Return another host."""
     return Gate(world.hub, folder)
 
 
@@ -136,7 +136,7 @@ STYLES: tuple[LandingStyle, ...] = ("squash", "rebase")
 
 
 def test_two_entries_that_both_change_what_is_made_both_land(world: World) -> None:
-    """The first alone on what it was made on is as it was submitted, and costs no run."""
+    """The first lands unchanged and needs no run of the command."""
     one, two = entry(world, "a"), entry(world, "b")
     let_in(world, one)
     assert (lock(world), kept_refs(world)) == ("a\nm", [])
@@ -166,7 +166,7 @@ def test_a_conflict_elsewhere_is_one_still(world: World) -> None:
 
 
 def test_what_merges_line_by_line_is_made_anew_all_the_same(world: World) -> None:
-    """Two lock files that merge are the lock file of neither."""
+    """Two lock files that merge cleanly are still the lock file of neither."""
     begun(world, gate_file("cat in/* | wc -l | tr -d \\  > gen.lock"))
     assert made_of(world, entry(world, "a", lock="2\n"), entry(world, "b", lock="2\n")) == "3"
 
@@ -187,13 +187,13 @@ def test_without_from_all_the_rest_of_the_tree_counts(world: World) -> None:
 
 
 def test_an_entry_that_changed_the_made_file_alone_conflicts(world: World) -> None:
-    """What it says there, no command would find out."""
+    """No command could make what it wrote there."""
     assert conflict_of(world, entry(world, "a"), world.entry("b", {"gen.lock": "by hand\n"})) == ("gen.lock",)
     assert kept_refs(world) == []
 
 
 def test_an_entry_of_which_nothing_would_be_left_conflicts(world: World) -> None:
-    """It brings what is there already, and another version of what is made of that."""
+    """It adds a file that the target has, and another version of what is made from it."""
     again = world.entry("b", {"in/a": "a\n", "gen.lock": "by hand\n"})
     assert conflict_of(world, entry(world, "a"), again) == ("gen.lock",)
 
@@ -206,7 +206,7 @@ def test_of_two_commands_the_second_finds_what_the_first_has_made(world: World) 
 
 
 def test_what_differs_each_time_lands_byte_for_byte_as_it_was_tested(world: World, tmp_path: Path) -> None:
-    """By another host, which takes what the first has kept; and again, and joined with one ahead."""
+    """A second host reuses what the first one kept. A third lands it together with an entry behind it."""
     begun(world, gate_file(RANDOM, check="test -s gen.lock"))
     two, three = entry(world, "b"), entry(world, "c")
     ground(world)
@@ -327,7 +327,7 @@ def test_a_command_that_fails_is_told_the_entry_with_its_words_and_how_to_see_it
 
 
 def _shown(world: World, found: CheckResult, folder: Path) -> int:
-    """The status of what shows it again, typed by a person in a clone."""
+    """Run the printed command in a person's clone, and return its status."""
     clone = folder / "clone"
     git(folder, "clone", "-q", str(world.hub.path), str(clone))
     git(clone, "config", "user.name", "A")
@@ -384,7 +384,7 @@ def test_the_network_is_nobodys_fault() -> None:
 
 
 def test_the_same_is_kept_under_one_key_and_another_under_another(world: World) -> None:
-    """Any file counts: a command reads what it likes, whatever is declared."""
+    """Any file counts, because a command may read files that are not declared."""
     one = RegenerateDefinition.model_validate({"paths": ["gen.lock"], "from": ["in/"], "run": CAT})
     mirror = world.mirror
     mirror.ensure(world.hub.tip(), refs=("refs/heads/main",))
@@ -403,7 +403,7 @@ HOSTS = "version: 1\nrules:\n  - {match: {network: registry.npmjs.org}, decision
 
 
 def test_what_an_entry_changes_of_the_command_is_not_run_before_a_person_has_let_it(world: World) -> None:
-    """Not to make anything, nor to see whether it is made so; with a person's leave it is."""
+    """It runs neither to make nor to compare the file. With a person's grant it runs."""
     begun(world, gate_file("sh make.sh", check="true"), SCRIPT)
     ran = f"touch {world.folder}/ran; echo EVIL > gen.lock\n"
     evil = world.entry("x", {"in/b": "b\n", "make.sh": ran, "gen.lock": "EVIL\n"}, scanned=True)
@@ -422,7 +422,7 @@ def test_what_an_entry_changes_of_the_command_is_not_run_before_a_person_has_let
 
 
 def test_what_was_made_for_one_that_did_not_land_is_no_others(world: World) -> None:
-    """Its command had read a file of that one's, which nobody has declared."""
+    """Its command had read an undeclared file of that entry."""
     begun(world, gate_file(_OPTION, check="true"))
     gone = world.entry("x", {"in/b": "b\n", "lib/opt": "OF ANOTHER\n"})
     good = world.entry("g", {"in/b": "b\n"})
@@ -470,7 +470,7 @@ def test_paths_count_by_what_the_definition_says() -> None:
 
 
 def test_what_the_command_made_is_not_held_against_the_entry(world: World) -> None:
-    """A `.lock` whose manifest nobody changed is protected; and its task holds no more than its own file."""
+    """A `.lock` file whose manifest did not change is protected, and the task declares only its own file."""
     one = entry(world, "a")
     two = entry(world, "b", scanned=True).model_copy(update={"holds": ("in/b",)})
     let_in(world, one)
@@ -498,7 +498,7 @@ def test_what_a_person_grants_needs_no_run(world: World) -> None:
 
 
 def test_lines_that_were_put_into_it_by_hand_do_not_come_out_as_made(world: World) -> None:
-    """The command leaves as it is what is there; so it begins with what the target has."""
+    """The command keeps lines that are there, so it begins with the target's file."""
     begun(world, gate_file("cat in/* >> gen.lock; sort -u -o gen.lock gen.lock", check="true"))
     two = entry(world, "b", lock="b\nevil\nm\n")
     ground(world)
@@ -544,7 +544,7 @@ def test_the_command_is_held_as_checks_are(world: World) -> None:
 
 
 def test_what_was_made_is_no_part_of_the_diff_that_is_approved(world: World) -> None:
-    """It is another wherever the entry comes to stand; what is approved is what it was made of."""
+    """It differs with the entry's place in the queue. The approval covers the files it is made from."""
     begun(world, gate_file(RANDOM))
     two, patches = entry(world, "b"), set[str]()
     for name in ("x", "y"):

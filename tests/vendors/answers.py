@@ -1,4 +1,4 @@
-"""What a brain may answer: something said, or a fault. In no vendor's words; the wires put it into theirs."""
+"""Answers of a brain: a turn or a fault, independent of any vendor. The wires translate them."""
 
 import json
 import threading
@@ -12,16 +12,16 @@ Body = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """One valid request for an answer, as it came, and what is commonly asked about it."""
+    """One valid request as it arrived, with properties for common questions about it."""
 
     wire: Wire
     path: str
     headers: Mapping[str, str]
-    """Names in small letters."""
+    """Header names are in lower case."""
     body: Body
     raw: bytes
     number: int
-    """Of this request, from 1, among all the server answered."""
+    """Number of this request among all the server answered, from 1."""
 
     @property
     def key(self) -> str:
@@ -33,7 +33,7 @@ class Seen:
 
     @property
     def tools(self) -> list[str]:
-        """Names of the tools offered."""
+        """Return the names of the tools offered."""
         return [tool.get("name") or tool.get("function", {}).get("name", "") for tool in self.body.get("tools") or ()]
 
     @property
@@ -46,18 +46,18 @@ class Seen:
 
     @property
     def texts(self) -> list[str]:
-        """What the user's side said, results of tools apart, oldest first; the task card is in the first."""
+        """Return the texts of the user's side without tool results, oldest first. The first holds the task card."""
         said = [one for one in self._messages if one.get("role") == "user"]
         return [text for text in (_text(one["content"]) for one in said) if text]
 
     @property
     def results(self) -> list[str]:
-        """The results of all calls so far, oldest first."""
+        """Return the results of all calls so far, oldest first."""
         return list(self._results())
 
     @property
     def answered(self) -> int:
-        """How many turns of the assistant are in what is shown."""
+        """Return the number of the assistant's turns in the request."""
         roles = [one.get("role") or _ROLES.get(one.get("type", ""), "") for one in self._messages]
         return sum(
             role == "assistant" and before != "assistant" for before, role in zip(["", *roles], roles, strict=False)
@@ -92,7 +92,7 @@ def _text(content: object) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokens:
-    """What an answer is said to have used, in one form; `input` is all of the input."""
+    """The usage that an answer reports; `input` is all of the input."""
 
     input: int = 0
     cached: int = 0
@@ -104,26 +104,26 @@ class Tokens:
 
 Stop = Literal["end", "calls", "max_tokens", "refusal", "overflow", "pause"]
 Call = tuple[str, Mapping[str, Any] | str]
-"""A tool's name and its arguments; a string is sent as it is, whatever it is."""
+"""A tool's name and its arguments; a string is sent unchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Say:
-    """One turn of the model. With nothing in it, the empty turn some models give."""
+    """One turn of the model. By default it is the empty turn that some models give."""
 
     text: str = ""
     calls: Sequence[Call] = ()
     thinking: str = ""
     redacted: bool = False
-    """Whether the thinking is shown sealed only (`redacted_thinking`; a reasoning item without a summary)."""
+    """True if the thinking is shown only sealed (`redacted_thinking`, or a reasoning item without a summary)."""
     phase: str = ""
     """The Responses API's mark on the text."""
     usage: Tokens | None = None
-    """None is what the simulated prompt cache counts; on the chat wire `Tokens()` leaves usage out."""
+    """None means the count of the simulated prompt cache. On the chat wire, `Tokens()` leaves usage out."""
     stop: Stop | None = None
-    """None is `calls` where there are calls, else `end`."""
+    """None means `calls` if there are calls, and otherwise `end`."""
     pause_s: float = 0.0
-    """Silence before the answer begins."""
+    """Seconds of silence before the answer begins."""
 
     @property
     def ends(self) -> Stop:
@@ -159,27 +159,30 @@ Kind = Literal[
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
     """
-    No turn. The first ten kinds are answers with an HTTP status of their own; `reset` is a connection reset before any
-    header and `reset_midway` one in the middle of the answer; `cut` ends the stream cleanly in the middle of a tool's
-    arguments; `error_event` and `failed_event` (`response.failed`) come inside a stream of status 200; `silence` sends
-    nothing at all and `silence_midway` half an answer, for `seconds`, and then resets.
+    An answer without a turn. The first ten kinds are answers with an HTTP status of their own.
+
+    `reset` resets the connection before any header, and `reset_midway` in the middle of the answer. `cut` ends the
+    stream cleanly in the middle of a tool's arguments. `error_event` and `failed_event` (`response.failed`) are inside
+    a stream of status 200.
+
+    `silence` sends nothing, and `silence_midway` half an answer, for `seconds`; then the connection is reset.
     """
 
     kind: Kind
     status: int | None = None
-    """Another HTTP status than the vendor's own for it."""
+    """HTTP status to use instead of the vendor's own."""
     code: str = ""
-    """Another error code or type than the vendor's own for it."""
+    """Error code or type to use instead of the vendor's own."""
     message: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 60.0
     half: Say = _HALF
-    """What was being said when it broke off."""
+    """The turn that was being sent when the connection broke."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Raw:
-    """A stream as some other server sends it: the JSON of each event, or text that is none."""
+    """A stream as some other server sends it: the JSON of each event, or text that is not JSON."""
 
     events: Sequence[Body | str]
 
@@ -198,7 +201,7 @@ EMPTY = Say()
 
 
 def scripted(*answers: Answer) -> Brain:
-    """One answer after another, whoever asks; what is asked beyond them is a bad request, and says so."""
+    """Give one answer after another to any request. A request beyond them is refused as bad."""
     left, lock = list(answers), threading.Lock()
 
     def brain(seen: Seen) -> Answer:

@@ -1,4 +1,4 @@
-"""Our own adapters, pointed at a vendor server, and a small conversation to have over them."""
+"""Our own adapters pointed at a vendor server, and a small conversation for them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -49,7 +49,7 @@ def request(*turns: Turn, **own: Any) -> ModelRequest:
 
 
 def reply(turn: Turn) -> Turn:
-    """What the loop would answer: a result for every call, and a word where there is none."""
+    """Return what the loop would answer: a result for every call, and a text if there is none."""
     return user(*(ToolResult(call_id=call.id, text=f"{call.name}: done") for call in turn.calls), Text(text="Go on."))
 
 

@@ -1,4 +1,4 @@
-"""Faults that are an HTTP status with a JSON body, in each vendor's words."""
+"""Faults that are an HTTP status with a JSON body, in each vendor's format."""
 
 from dataclasses import dataclass
 
@@ -91,7 +91,7 @@ def status(wire: Wire, fault: Fault) -> int:
 
 
 def refusal(wire: Wire, fault: Fault) -> Body:
-    """The body of an answer whose HTTP status says that there is none."""
+    """Return the body of an answer with an error status."""
     said = _wording(wire, fault)
     code = fault.code or said.code
     message = fault.message or said.message

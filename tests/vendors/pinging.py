@@ -1,4 +1,4 @@
-"""A server that begins an answer, and then sends signs of life and nothing else."""
+"""A server that begins an answer and then sends only signs of life."""
 
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -9,7 +9,7 @@ _PING = b'event: ping\ndata: {"type": "ping"}\n\n: keep-alive\n\n'
 
 
 class Pinging(Serving):
-    """Serves while it is entered."""
+    """Serves inside its `with` block."""
 
     def __init__(self) -> None:
         self.pings, self._over = 0, threading.Event()
@@ -17,7 +17,7 @@ class Pinging(Serving):
 
         class Asked(BaseHTTPRequestHandler):
             def log_message(self, format: str, *args: object) -> None:
-                """Says nothing."""
+                """Print nothing."""
 
             def do_POST(self) -> None:
                 self.rfile.read(int(self.headers.get("content-length") or 0))

@@ -1,4 +1,4 @@
-"""A server that sends everybody on to another address."""
+"""A server that redirects every request to another address."""
 
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -6,12 +6,12 @@ from vendors.serving import Serving
 
 
 class Redirecting(Serving):
-    """Serves while it is entered; method and body are to be sent again, as 307 says."""
+    """Serves inside its `with` block. Status 307 asks for the same method and body again."""
 
     def __init__(self, target: str) -> None:
         class Asked(BaseHTTPRequestHandler):
             def log_message(self, format: str, *args: object) -> None:
-                """Says nothing."""
+                """Print nothing."""
 
             def do_POST(self) -> None:
                 self.rfile.read(int(self.headers.get("content-length") or 0))

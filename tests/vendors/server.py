@@ -7,21 +7,23 @@ A local HTTP server that speaks the vendors' wire formats, for every test that n
         assert server.seen[1].results == ["..."]
 
 One port speaks all three wires: `POST /v1/messages` (Anthropic), `POST /v1/responses` and `POST /v1/chat/completions`
-(OpenAI), streamed or in one piece as the request asks, besides `POST /v1/messages/count_tokens` and `GET /v1/models`.
-Anything may stand before `/v1` (`/team-a/v1/messages`), to tell accounts apart; `Seen.path` and `Seen.key` have it.
+(OpenAI). Answers are streamed or in one piece, as the request asks. `POST /v1/messages/count_tokens` and
+`GET /v1/models` exist as well. Any path may come before `/v1` (`/team-a/v1/messages`) to tell accounts apart, and is in
+`Seen.path`; the key is in `Seen.key`.
 
-The *brain* is a function from what was asked (`Seen`) to an answer: `Say(...)`, `Fault(kind=...)`, or `Raw(...)` for
-what some other server sends; see `answers.py` for them, for the ready-made bad turns (`MALFORMED`, `REFUSAL`,
-`OVERFLOW_MIDWAY`, `MAX_TOKENS_IN_CALL`, `EMPTY`), and for `scripted`, the plain queue. It is called from a thread per
+The *brain* is a function from a request (`Seen`) to an answer: `Say(...)`, `Fault(kind=...)`, or `Raw(...)` for what
+other servers send. See `answers.py` for them, for the ready-made bad turns (`MALFORMED`, `REFUSAL`, `OVERFLOW_MIDWAY`,
+`MAX_TOKENS_IN_CALL`, `EMPTY`), and for `scripted`, a plain queue of answers. It is called from a thread for each
 connection.
 
-Requests are judged as the strictest vendor judges them, before the brain is asked: pairing of calls and results, roles
-that alternate, no empty text, at most four cache breakpoints and 1h before 5m, thinking and reasoning echoed unchanged
-and only to the model that gave it. One that fails is answered with 400 and noted in `invalid`; so a test that asserts
-`invalid == []` has also proved that its conversation was valid. `strict=False` leaves out what only some servers insist
-on (roles that alternate), for the real CLIs. Every valid request is kept in `seen`. Usage comes from simulated prompt
-caches over the bytes that were sent (`caches.py`). What the vendors would do and this does not: count real tokens,
-expire caches, check a schema.
+Requests are judged as the strictest vendor judges them, before the brain is asked. The rules: calls and results are
+paired, roles alternate, no text is empty, and there are at most four cache breakpoints, with 1h before 5m. Thinking and
+reasoning are echoed unchanged, and only to the model that gave it. A bad request is answered with 400 and noted in
+`invalid`, so a test that asserts `invalid == []` also proves that its conversation was valid. `strict=False` leaves out
+what only some servers demand (roles that alternate), for the real CLIs.
+
+Every valid request is kept in `seen`. Usage comes from simulated prompt caches over the bytes that were sent
+(`caches.py`). Unlike the vendors, this server does not count real tokens, expire caches, or check a schema.
 """
 
 import contextlib
@@ -88,7 +90,7 @@ _NO_LINGER = struct.pack("ii", 1, 0)
 
 
 class VendorServer(Serving):
-    """Serves while it is entered. `seen`, `invalid` and `lost` may be read at any time."""
+    """Serves inside its `with` block. `seen`, `invalid` and `lost` may be read at any time."""
 
     def __init__(
         self,
@@ -98,13 +100,13 @@ class VendorServer(Serving):
         keys: Sequence[str] | None = None,
         models: Sequence[str] = ("model-1",),
     ) -> None:
-        """Keys other than `keys` are refused with 401; None takes any, but one there must be."""
+        """Refuse keys other than `keys` with 401. None accepts any key, but a key is required."""
         self.brain = brain
         self.strict, self.keys, self.models = strict, keys, models
         self.seen: list[Seen] = []
         self.invalid: list[str] = []
         self.lost: list[str] = []
-        """Requests to places where nothing is, as `METHOD path`."""
+        """Requests to unknown addresses, as `METHOD path`."""
         self.closing = threading.Event()
         self.caches = PromptCaches()
         self._lock = threading.Lock()
@@ -136,7 +138,7 @@ class _Server(ThreadingHTTPServer):
     vendor: VendorServer
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hangs up is no trouble here; anything else is a mistake in this server, or in a brain."""
+        """Ignore a client that hangs up. Anything else is a mistake in this server or in a brain."""
         error = sys.exception()
         if not isinstance(error, ConnectionError):
             self.vendor.refuse(f"the server itself failed: {error!r}")
@@ -148,7 +150,7 @@ class _Asked(BaseHTTPRequestHandler):
     server: _Server
 
     def log_message(self, format: str, *args: object) -> None:
-        """Says nothing: what was asked is kept, and the test's output is its own."""
+        """Print nothing, because requests are recorded."""
 
     def do_HEAD(self) -> None:
         self._json(200, {})

@@ -1,4 +1,4 @@
-"""A local HTTP server in a thread: what those of this folder have in common."""
+"""A local HTTP server in a thread: the common part of the servers in this folder."""
 
 import threading
 from http.server import ThreadingHTTPServer
@@ -6,7 +6,7 @@ from typing import Self
 
 
 class Serving:
-    """Serves while it is entered."""
+    """Serves inside its `with` block."""
 
     def __init__(self, http: ThreadingHTTPServer) -> None:
         self._http = http
@@ -14,7 +14,7 @@ class Serving:
 
     @property
     def url(self) -> str:
-        """Without a path."""
+        """Return the URL without a path."""
         return f"http://127.0.0.1:{self._http.server_address[1]}"
 
     def __enter__(self) -> Self:
@@ -28,4 +28,4 @@ class Serving:
         self._thread.join()
 
     def let_go(self) -> None:
-        """Answers that are being given on and on come to their end."""
+        """End the answers that are still being sent."""

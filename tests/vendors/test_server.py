@@ -1,4 +1,4 @@
-"""That the vendor server refuses what vendors refuse; a server that took everything would prove nothing."""
+"""The vendor server refuses what vendors refuse; a server that accepts everything would prove nothing."""
 
 import json
 from typing import Any
@@ -23,7 +23,7 @@ def _post(url: str, body: Body, **headers: str) -> tuple[int, Body]:
 
 
 def _judged(wire: Wire, body: Body, *, strict: bool = True) -> str:
-    """What a request is refused for; empty where it is taken."""
+    """Return the reason for refusing a request, or an empty text."""
     with VendorServer(scripted(Say(text="taken")), strict=strict) as server:
         status, _ = _post(server.url + _PATHS[wire], {"model": "m"} | body)
     assert (status == 200) == (server.invalid == []) == (len(server.seen) == 1)
@@ -85,14 +85,14 @@ _THOUGHT = {"type": "thinking", "thinking": "hm", "signature": seal("m", "hm")}
     ],
 )
 def test_anthropic_takes_what_is_right_and_nothing_else(messages: list[Body], wrong: str) -> None:
-    """Each rule by a request that breaks it alone."""
+    """Each request breaks one rule."""
     refused = _judged("anthropic", {"max_tokens": 5, "messages": messages})
     assert wrong in refused
     assert bool(refused) == bool(wrong)
 
 
 def test_anthropic_wants_a_version_a_limit_and_no_temperature() -> None:
-    """The three a request must or must not have beside its messages."""
+    """These are the three rules that do not concern the messages."""
     body = {"model": "m", "messages": [_user("hi")]}
     with VendorServer(scripted()) as server:
         url = server.url + "/v1/messages"
@@ -136,7 +136,7 @@ _REASONING: Body = {"type": "reasoning", "id": "r", "summary": [], "encrypted_co
     ],
 )
 def test_responses_takes_what_is_right_and_nothing_else(items: list[Body], wrong: str) -> None:
-    """Each rule by a request that breaks it alone."""
+    """Each request breaks one rule."""
     refused = _judged("openai-responses", {"store": False, "input": items})
     assert wrong in refused
     assert bool(refused) == bool(wrong)
@@ -172,20 +172,20 @@ def _told(name: str) -> Body:
     ],
 )
 def test_chat_takes_what_is_right_and_nothing_else(messages: list[Body], wrong: str) -> None:
-    """Each rule by a request that breaks it alone."""
+    """Each request breaks one rule."""
     refused = _judged("openai-chat", {"messages": messages})
     assert wrong in refused
     assert bool(refused) == bool(wrong)
 
 
 def test_what_only_some_servers_insist_on_can_be_left_out() -> None:
-    """The real CLIs do not keep to it."""
+    """The real CLIs do not obey these rules."""
     assert _judged("openai-chat", {"messages": [_HI, _HI]}, strict=False) == ""
 
 
 @pytest.mark.parametrize("wire", _PATHS)
 def test_an_answer_comes_in_one_piece_where_no_stream_is_asked_for(wire: Wire) -> None:
-    """The real CLIs ask so for small things."""
+    """The real CLIs ask for small answers in this way."""
     shown = {"input": [_HI]} if wire == "openai-responses" else {"messages": [_HI], "max_tokens": 5}
     with VendorServer(scripted(Say(text="hello there", calls=[("t", {})]))) as server:
         status, answer = _post(server.url + _PATHS[wire], {"model": "m"} | shown)
@@ -195,7 +195,7 @@ def test_an_answer_comes_in_one_piece_where_no_stream_is_asked_for(wire: Wire) -
 
 
 def test_keys_models_and_places_are_what_they_are() -> None:
-    """A wrong key is refused, models are listed, tokens counted, and what is nowhere is noted."""
+    """A wrong key is refused, models are listed, tokens are counted, and unknown addresses are recorded."""
     import httpx2
 
     with VendorServer(scripted(), keys=["right"], models=["m1"]) as server:
@@ -207,7 +207,7 @@ def test_keys_models_and_places_are_what_they_are() -> None:
 
 
 def test_what_a_brain_commonly_asks_is_the_same_on_every_wire() -> None:
-    """Texts, results, tools and the number of turns so far, whatever the vendor's words for them."""
+    """Texts, results, tools and the number of turns agree for all vendors' formats."""
     from vendors.asking import CARD, WIRES, never, provider, reply, request
 
     for wire in WIRES:
@@ -223,7 +223,7 @@ def test_what_a_brain_commonly_asks_is_the_same_on_every_wire() -> None:
 
 
 def test_a_script_that_is_over_says_so() -> None:
-    """With what the server was asked beyond it; and a fault's own words and headers go out."""
+    """The refusal contains the request. A fault's own text and headers are sent."""
     fault = Fault(kind="server", status=502, message="bad gateway", headers={"retry-after": "3"})
     with VendorServer(scripted(fault)) as server:
         body = {"model": "m", "messages": [_HI]}

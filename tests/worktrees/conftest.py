@@ -11,7 +11,7 @@ from forgepool.worktrees.hub.mirror import Mirror, open_mirror
 
 @pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A hub and a person's clone of it, made once and copied for every test."""
+    """Make a hub and a person's clone of it once; every test gets a copy."""
     place = tmp_path_factory.mktemp("template")
     work = place / "person"
     git(place, "init", "-q", "--bare", "-b", "main", "hub.git")
@@ -42,7 +42,7 @@ def pool(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def evil(tmp_path: Path) -> tuple[Path, Path]:
-    """A program that leaves a trace when it runs, and where the trace would be."""
+    """Return a program that leaves a trace when it runs, and the path of that trace."""
     program, trace = tmp_path / "evil.sh", tmp_path / "it-ran"
     program.write_text(f'#!/bin/sh\necho "$0 $*" >> {trace}\ncat 2>/dev/null\nexit 0\n')
     program.chmod(0o755)

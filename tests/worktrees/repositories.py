@@ -20,7 +20,7 @@ IDENTITY = {
 
 
 def git(folder: Path, *argv: str, env: Mapping[str, str] | None = None) -> str:
-    """Git as a person would run it, by a road that is not the one under test."""
+    """Run git as a person would, without the code under test."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     ran = subprocess.run(
         ["git", *argv],
@@ -36,7 +36,7 @@ def git(folder: Path, *argv: str, env: Mapping[str, str] | None = None) -> str:
 
 
 def write(folder: Path, files: Mapping[str, str | None]) -> None:
-    """Files with their contents; None removes one."""
+    """Write files with their contents; None removes a file."""
     for name, content in files.items():
         path = folder / name
         if content is None:
@@ -47,7 +47,7 @@ def write(folder: Path, files: Mapping[str, str | None]) -> None:
 
 
 def nest(folder: Path, count: int) -> None:
-    """Folders, each in the one before, and a file in the last; as deep as is wanted, however long a path may be."""
+    """Make nested folders and a file in the last one. The depth may exceed the length of a path."""
     here = os.open(folder, os.O_RDONLY)
     for _ in range(count):
         os.mkdir("d" * 15, dir_fd=here)
@@ -58,7 +58,7 @@ def nest(folder: Path, count: int) -> None:
 
 
 def _at(repository: Path, ref: str) -> str | None:
-    """Where a ref is, read as git keeps it: a commit is made often, and each process less is time."""
+    """Read a ref from git's files, because tests make many commits and a process costs time."""
     if (loose := repository / ref).is_file():
         return loose.read_text().strip()
     packed = repository / "packed-refs"
@@ -84,7 +84,7 @@ class Hub:
         start: str = "main",
         message: str = "change",
     ) -> CommitId:
-        """A commit with these files changed, pushed to the branch, which starts at `start` if it is new."""
+        """Push a commit with these files changed to the branch. A new branch begins at `start`."""
         on = branch if _at(self.path, f"refs/heads/{branch}") else start
         if (tip := _at(self.path, f"refs/heads/{on}")) is None or tip != _at(
             self.work / ".git", f"refs/remotes/origin/{on}"
@@ -99,7 +99,7 @@ class Hub:
 
 
 def is_intact(checkout: Checkout) -> bool:
-    """Is the folder there, with the `.git` file it was leased with?"""
+    """Return whether the folder exists with the `.git` file it was leased with."""
     folder, pointer = checkout.path, checkout.pointer
     if folder.is_symlink() or pointer.is_symlink() or not pointer.is_file():
         return False

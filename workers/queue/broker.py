@@ -11,23 +11,46 @@ a second delivery of the same id does nothing.
 """
 
 import gc
+import mmap
+import os
 import re
+import secrets
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Protocol, cast
+from urllib.parse import quote
 
 import redis
+import structlog
 from celery import Celery
-from celery.signals import worker_before_create_process, worker_process_shutdown
+from celery.signals import worker_before_create_process, worker_process_init, worker_process_shutdown
 from kombu.exceptions import OperationalError
 from redis.connection import DefaultParser
 from redis.exceptions import OutOfMemoryError, ReadOnlyError, TryAgainError
 
+from forgepool.workers.queue import signing
 from forgepool.workers.schema.orders import Message
 from forgepool.worktrees.errors import InfrastructureError
 
+log = structlog.get_logger()
+
+PROTOCOL = 1
+"""
+The version of the messages. Within one, optional fields may be added, which older readers leave out; a change of
+meaning is another version.
+"""
+
 Queue = str
 ORDERS, REVIEWS, CHECKS, LANDINGS = "orders", "reviews", "checks", "landings"
-QUEUES: tuple[Queue, ...] = (ORDERS, REVIEWS, CHECKS, LANDINGS)
+QUEUES: tuple[Queue, ...] = (LANDINGS, CHECKS, REVIEWS, ORDERS)
+"""In the order in which a worker with several of them takes messages."""
+
+
+def queue_of_host(queue: Queue, host: str) -> Queue:
+    """Return the queue whose messages only that host takes."""
+    return f"{queue}.{quote(host, safe='')}"
+
 
 BrokerAway = (
     redis.ConnectionError,
@@ -80,6 +103,8 @@ _KEEPALIVE: dict[str, Any] = {"socket_keepalive": True}
 _TRANSPORT_OPTIONS: dict[str, Any] = {
     # Longer than any order; recovery never waits for it (see the module's text).
     "visibility_timeout": 24 * 3600,
+    # A free process takes from the first of its queues that has a message; not from each in turn.
+    "queue_order_strategy": "priority",
     **_SOCKET_OPTIONS,
 }
 
@@ -130,6 +155,21 @@ def use_broker(url: str) -> None:
         app.conf.broker_transport_options = _TRANSPORT_OPTIONS | _KEEPALIVE
 
 
+def url_in_use() -> str:
+    """Return the URL that `use_broker` was given."""
+    return str(app.conf.broker_url).replace("redis+socket://", "unix://", 1)
+
+
+def set_aside_strangers(client: Redis, *queues: Queue) -> None:
+    """Rename the keys of these queues that hold no queue: no message could be sent there, or received."""
+    for queue in queues:
+        for key, kind in ((queue, "list"), (f"_kombu.binding.{queue}", "set")):
+            if client.type(key) not in (kind, "none"):
+                aside = f"forgepool:aside:{key}:{secrets.token_hex(4)}"
+                client.rename(key, aside)
+                log.warning("redis.set_aside", key=key, to=aside, why=f"it is no {kind}; another program uses the key")
+
+
 WORKER_MODULES = (
     *("celery.apps.worker", "celery.concurrency.prefork", "celery.worker.autoscale", "celery.worker.components"),
     *("celery.worker.consumer", "kombu.transport.redis", "forgepool.workers.order.entry", "forgepool.supervisor.entry"),
@@ -137,25 +177,70 @@ WORKER_MODULES = (
 """The modules that every worker needs, and imports by itself only when it starts."""
 
 
-def serve_queues(queues: Sequence[Queue], concurrency: int, *, name: str, at_process_end: Callable[[], None]) -> None:
-    """
-    Serve messages of these queues in `concurrency` processes, until SIGTERM.
+CANNOT_START = 70
+"""The exit status of a worker whose processes die before they can take a message."""
+_IN_VAIN, _WITHIN_S = 5, 60.0
 
-    Each process makes the call `at_process_end`.
+
+class _Births:
     """
+    Ends this worker when five processes in a row, within a minute, died before they could take a message.
+
+    Celery itself would start others without end. Processes that get going and die later are no matter here.
+    """
+
+    def __init__(self, concurrency: int) -> None:
+        self._alive = concurrency
+        self._at: list[float] = []
+        self._going = mmap.mmap(-1, mmap.PAGESIZE)
+        """Shared with the processes: each sets a byte when it is ready."""
+
+    def note_birth(self) -> None:
+        """Call in this process before another one is forked from it."""
+        number = len(self._at)
+        known = range(max(0, number - self._alive - _IN_VAIN), max(0, number - self._alive))
+        in_vain = len(known) == _IN_VAIN and not any(self._going[one % mmap.PAGESIZE] for one in known)
+        if in_vain and time.monotonic() < self._at[known[0]] + _WITHIN_S:
+            os._exit(CANNOT_START)
+        self._at.append(time.monotonic())
+        self._going[number % mmap.PAGESIZE] = 0
+
+    def note_start(self) -> None:
+        """Call in the forked process when it is ready."""
+        self._going[(len(self._at) - 1) % mmap.PAGESIZE] = 1
+
+
+def serve_queues(
+    queues: Sequence[Queue], concurrency: int, *, name: str, host: str, events: bool, at_process_end: Callable[[], None]
+) -> None:
+    """
+    Serve messages of these queues, the first ones first, in `concurrency` processes, until SIGTERM. Messages come by
+    each queue itself, and by the one of this host alone.
+
+    With `events`, it also sends Celery's events and answers its remote control, which is not signed: a client of Redis
+    can then stop the worker. Each process makes the call `at_process_end`.
+    """
+    app.conf.worker_enable_remote_control = events
+    names = [name for queue in queues for name in (queue, queue_of_host(queue, host))]
+    with suppress(*BrokerAway):
+        set_aside_strangers(connect(url_in_use()), *names)
     # What is here stays. Unfrozen, each process' collector would write into it, and so copy the pages that all share.
     worker_before_create_process.connect(lambda **_: gc.freeze(), weak=False)
+    births = _Births(concurrency)
+    worker_before_create_process.connect(lambda **_: births.note_birth(), weak=False)
+    worker_process_init.connect(lambda **_: births.note_start(), weak=False)
     worker_process_shutdown.connect(lambda **_: at_process_end(), weak=False)
     # Not by `worker_main`: the command line behind it imports a hundred modules more.
     app.Worker(
-        queues=queues,
+        queues=names,
         concurrency=concurrency,
         hostname=name,
         pool_cls="prefork",
         loglevel="WARNING",
         without_gossip=True,
         without_mingle=True,
-        without_heartbeat=True,
+        without_heartbeat=not events,
+        task_events=events,
     ).start()
 
 
@@ -203,14 +288,28 @@ def ping(client: Redis, url: str) -> None:
         ) from problem
 
 
-def send(job: RegisteredJob, message: Message, *, message_id: str) -> None:
+def send(job: RegisteredJob, message: Message, *, message_id: str, queue: Queue | None = None) -> None:
     """
-    Put one message on its job's queue. It arrives at least once; the receiver drops repeats.
+    Put one message on a queue, by default the one that its job's workers share. It arrives at least once; the
+    receiver drops repeats.
 
     Raises:
         BrokerAway: Redis cannot be reached; nothing was promised.
     """
-    job.apply_async((message.encode(),), task_id=message_id, retry=False)
+    where = {} if queue is None else {"queue": queue}
+    signed = signing.sign(message.encode(), job.name)
+
+    def hand_over() -> None:
+        # Celery's events show the arguments by these words: a message is long, and nothing for a monitor's page.
+        job.apply_async((signed,), task_id=message_id, retry=False, argsrepr=f"({message_id},)", **where)
+
+    try:
+        hand_over()
+    except (redis.ResponseError, OperationalError) as problem:
+        if "WRONGTYPE" not in str(problem):
+            raise
+        set_aside_strangers(connect(url_in_use()), *QUEUES, *where.values())
+        hand_over()
 
 
 def count_waiting(client: Redis, queue: Queue) -> int:

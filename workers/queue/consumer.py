@@ -1,5 +1,5 @@
 """
-The way of every message through a worker: decode, take the lease, announce the start, do the work, answer.
+The way of every message through a worker: verify, decode, take the lease, announce the start, do the work, answer.
 
 This is the one place with a broad `except`: whatever the work raises becomes a log line with its traceback, and an
 answer that names the infrastructure problem. Mistakes that the work foresees are answers of its own.
@@ -12,12 +12,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import structlog
+from pydantic import AliasChoices, BaseModel, Field, ValidationError
 
 from forgepool.workers.queue import leases, replies
 from forgepool.workers.queue.broker import BrokerAway, Redis, connect
 from forgepool.workers.queue.leases import Holder
+from forgepool.workers.queue.signing import NotSigned, verify
 from forgepool.workers.sandbox.launch.cgroups import sweep_groups
 from forgepool.workers.sandbox.launch.launch import fork_launcher, release
 from forgepool.workers.sandbox.layers import prepare_forks
@@ -29,8 +32,10 @@ from forgepool.worktrees.checkouts.trees import remove_rubbish
 from forgepool.worktrees.git.objects import close_readers
 
 log = structlog.get_logger()
+M = TypeVar("M", bound=Message)
 
 _REDIS_AWAY_S = 60.0
+_REFUSED_PAUSE_S = 1.0
 _MOST_SAID = 2000
 """Characters of an exception that go into an answer; the log has all of it."""
 
@@ -56,14 +61,69 @@ Does the work. It gets a function that turns true when the lease is lost: it mus
 """
 
 
+class _Address(BaseModel):
+    """The fields of a message by which its sender can be answered, whatever else it holds."""
+
+    message_id: str = Field(validation_alias=AliasChoices("order_id", "request_id"))
+    token: str
+    run: str
+
+
+Unreadable = Callable[[str, str, str], Message]
+"""Makes an answer from the id and the token of a message that cannot be read, and a sentence."""
+
+
+def read_message(kind: type[M], encoded: str, job: str, unreadable: Unreadable) -> M | None:
+    """
+    Read a message that came to this job, without the fields that a later version has added. One that cannot be read
+    is answered as such, and None is returned: unanswered, its sender would send it again and again.
+
+    One that is not signed as it must be is refused. The run that it names is told, and sends it again. This process
+    then waits, so that a host with the key takes it.
+    """
+    try:
+        encoded = verify(encoded, job)
+    except NotSigned as refused:
+        _tell_refused(refused, Settings())
+        return None
+    try:
+        return kind.model_validate_json(encoded, extra="ignore")
+    except ValidationError as wrong:
+        first = wrong.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        try:
+            to = _Address.model_validate_json(encoded)
+        except ValidationError:
+            log.error("message.unreadable", place=place, why=first["msg"], message=encoded[:200])
+            return None
+    why = f"this version of Forgepool cannot read the message at '{place}': {first['msg']}; install the run's version"
+    log.warning("message.unreadable", run=to.run, message_id=to.message_id, why=why)
+    answer = unreadable(to.message_id, to.token, why)
+    delivery = Delivery(
+        message_id=to.message_id, token=to.token, run=to.run, start_by=float("inf"), failed=lambda _: answer
+    )
+    deliver(delivery, lambda _: answer, apart=False)
+    return None
+
+
+def _tell_refused(refused: NotSigned, settings: Settings) -> None:
+    run, message_id = refused.name("run"), refused.name("order_id", "request_id")
+    log.warning("message.not_signed", run=run, message_id=message_id, why=str(refused))
+    if run:
+        note = replies.MessageRefused(message_id=message_id, host=settings.host, why=str(refused))
+        with suppress(*BrokerAway), connect(_broker(settings)) as client:
+            replies.tell(client, run, note)
+    time.sleep(_REFUSED_PAUSE_S)
+
+
 def deliver(delivery: Delivery, work: Work, *, apart: bool) -> None:
     """
     Work on a message and answer it, unless it is done, fenced or held by another worker. A stale one is answered
     without work.
 
     `apart` runs the work in a process of its own, which takes its memory and its children along. If that process
-    dies, its lease is given back at once, so that the sender need not wait. An agent's order is worth that. The
-    gate's messages only run git and commands, and are quicker without.
+    dies, its lease is given back at once, so that the sender need not wait for its end. The work of a model is worth
+    that. Messages that only run git and commands take less than half the CPU without.
     """
     die_with_parent()
     settings = Settings()

@@ -8,11 +8,17 @@ of the orchestrator. Celery's result backend is not used: polling it costs a hun
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, cast
+from contextlib import suppress
+from typing import Any, Literal, cast
+
+import structlog
 
 from forgepool.workers.queue.broker import BrokerAway, Redis
 from forgepool.workers.queue.leases import keep_s, key_of_done
+from forgepool.workers.queue.signing import NotSigned, sign, verify
 from forgepool.workers.schema.orders import Message, WorkOrder
+
+log = structlog.get_logger()
 
 _KEPT_ANSWERS = 20_000
 _ANSWER_FOR_S = 900.0
@@ -29,13 +35,30 @@ class MessageStarted(Message):
     pid: int
 
 
+class MessageRefused(Message):
+    """
+    A host has refused a message, or what a host wrote was refused, since it is not signed with the fleet's key.
+
+    Without the key nobody can tell who wrote it: nothing but words and another delivery may follow from it.
+    """
+
+    kind: Literal["message_refused"] = "message_refused"
+    message_id: str
+    host: str
+    why: str
+
+
 def _stream(run: str) -> str:
     return f"forgepool:answers:{run}"
 
 
 def tell(client: Redis, run: str, note: Message) -> None:
     """Add a note to the run's stream. A lost note does no harm."""
-    client.xadd(_stream(run), {"m": note.encode()}, maxlen=_KEPT_ANSWERS, approximate=True)
+    client.xadd(_stream(run), _signed(run, note), maxlen=_KEPT_ANSWERS, approximate=True)
+
+
+def _signed(run: str, note: Message) -> Any:
+    return {"m": sign(note.encode(), _stream(run))}
 
 
 def answer(client: Redis, run: str, message_id: str, result: Message) -> None:
@@ -52,7 +75,7 @@ def answer(client: Redis, run: str, message_id: str, result: Message) -> None:
     while True:
         try:
             with client.pipeline(transaction=True) as both:
-                both.xadd(_stream(run), {"m": result.encode()}, maxlen=_KEPT_ANSWERS, approximate=True)
+                both.xadd(_stream(run), _signed(run, result), maxlen=_KEPT_ANSWERS, approximate=True)
                 both.set(key_of_done(message_id), "1", ex=keep_s())
                 both.execute()
             return
@@ -70,6 +93,16 @@ def read(client: Redis, run: str, *, after: str, wait_s: float) -> Iterator[tupl
         for entry_id, fields in entries:
             # A stranger's entry has no such field: its reader leaves out what is no answer, and reads on after it.
             yield entry_id, fields.get("m", "")
+
+
+def verify_answer(run: str, written: str) -> str:
+    """
+    Return the text of an entry of the run's stream.
+
+    Raises:
+        NotSigned: it is not signed by one of the fleet.
+    """
+    return verify(written, _stream(run))
 
 
 _FIRST_LOOK_S, _LOOK_S = 0.02, 0.5
@@ -140,7 +173,8 @@ def ask_paths(
 
 def reply(client: Redis, order_id: str, number: int, answer: PathsAnswer) -> None:
     """Answer a question; a repeated answer says the same."""
-    client.set(_key(order_id, number), answer.encode(), ex=_KEEP_S)
+    key = _key(order_id, number)
+    client.set(key, sign(answer.encode(), key), ex=_KEEP_S)
 
 
 def _ask(client: Redis, order: WorkOrder, question: PathRequest) -> None:
@@ -151,11 +185,17 @@ def _ask(client: Redis, order: WorkOrder, question: PathRequest) -> None:
 
 
 def _answer(client: Redis, question: PathRequest) -> PathsAnswer | None:
+    key = _key(question.order_id, question.number)
     try:
-        text = cast(str | None, client.get(_key(question.order_id, question.number)))
+        written = cast(str | None, client.get(key))
+        return None if written is None else PathsAnswer.model_validate_json(verify(written, key))
     except BrokerAway:
         return None
-    return None if text is None else PathsAnswer.model_validate_json(text)
+    except NotSigned as refused:
+        log.warning("answer.refused", order_id=question.order_id, why=str(refused))
+        with suppress(*BrokerAway):  # the orchestrator's own answer comes to the next question
+            client.delete(key)
+        return None
 
 
 def _key(order_id: str, number: int) -> str:

@@ -2,15 +2,14 @@
 
 import difflib
 import json
-import math
 import re
 from collections.abc import Iterable, Sequence
-from typing import Annotated, NamedTuple, get_args
+from typing import Annotated, Literal, NamedTuple, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ValidationError
 from pydantic_core import ErrorDetails
 
-from forgepool.worktrees.errors import UserError
+from forgepool.worktrees.errors import UserError, cut_long_words
 
 Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
 Where = tuple[str | int, ...]
@@ -88,6 +87,8 @@ def _sentence(data: Plain, model: type[BaseModel], error: ErrorDetails) -> str:
         return f"{_place(data, where[:-1])} has an unknown key '{where[-1]}'; " + _known(model, error["loc"])
     if kind == "missing":
         return f"{place} lacks the key '{error['loc'][-1]}'"
+    if kind == "int_type" and isinstance(written, str) and written.isdecimal():
+        return f"{place} is too much: {show_value(written)}"
     if kind in _WANTED:
         quotes = "; put it in quotes" if kind == "string_type" and isinstance(written, bool | int | float) else ""
         return f"{place} must be {_WANTED[kind]}, is {show_value(written)}{quotes}"
@@ -159,12 +160,15 @@ def _models_in(annotation: object) -> set[type[BaseModel]]:
 
 
 def _one_line(text: str) -> str:
-    """Replace line ends and control characters, which a quoted value may hold."""
+    """Replace line ends and control characters, which a quoted value may hold, and cut long values."""
+    text = cut_long_words(text)
     return text if text.isprintable() else "".join(each if each.isprintable() else "?" for each in text)
 
 
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([smhd]?)")
 _UNIT_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_MOST_S = 10_000 * 86400.0
+"""No wait is longer, and the system's own clocks can count it."""
 _SLUG_RULE = "letters, digits, '_', '-' or single '.' within, at most 100, and not end in '.lock'"
 _SLUG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 
@@ -177,7 +181,9 @@ def _duration(value: object) -> object:
         seconds = float(match[1]) * _UNIT_S[match[2]]
     else:
         raise ValueError(f"must be a duration such as 90, 90s, 15m or 1h, is {show_value(value)}")
-    if not 0 < seconds < math.inf:
+    if seconds > _MOST_S:
+        raise ValueError(f"is too much: {show_value(value)}; at most {_MOST_S / _UNIT_S['d']:.0f}d")
+    if not seconds > 0:
         raise ValueError(f"must be more than 0 seconds, is {show_value(value)}")
     return seconds
 
@@ -200,8 +206,19 @@ def _relative(text: str) -> str:
     return text
 
 
+def _often(value: object) -> object:
+    """Convert a duration to seconds, and leave the words."""
+    try:
+        return value if value in ("turn", "phase", "off") else _duration(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"must be turn, phase, off or a duration such as 30s, is {show_value(value)}") from None
+
+
 Duration = Annotated[float, BeforeValidator(_duration)]
 """Seconds; written as a number or with a unit: `90`, `"90s"`, `"15m"`, `"1h"`, `"1d"`."""
+Progress = Annotated[Literal["turn", "phase", "off"] | float, BeforeValidator(_often)]
+"""How often unfinished work goes to the hub: each turn, at phase ends and at most so often (seconds), at phase ends,
+or at an attempt's end only."""
 Slug = Annotated[str, AfterValidator(slug)]
 """A short name that fits in a git ref, a path and a message's id."""
 RelativePath = Annotated[str, AfterValidator(_relative)]

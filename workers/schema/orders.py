@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from forgepool.workers.schema.confinement import Level
-from forgepool.workers.schema.mistakes import RelativePath
+from forgepool.workers.schema.mistakes import Progress, RelativePath
 from forgepool.workers.schema.policy_rules import RuleEntry
 
 
@@ -279,6 +279,7 @@ class WorkOrder(Message):
     """The known usage of the continued conversation. `limits` include it, and shrink where less of it is found."""
     replies: tuple[Reply, ...] = ()
     """A person's answers to the task's questions, oldest first."""
+    progress: Progress = 30.0
     may_ask_paths: bool = False
     """The agent may ask for paths outside `files`; otherwise a plan that names some is refused."""
     issued_at: float
@@ -335,6 +336,8 @@ class WorkResult(Message):
     """The part of `spent` those attempts used; None where unknown."""
     resumable: bool = False
     """Another attempt can continue from what this one left in the hub."""
+    lacks: bool = False
+    """True where its host lacks a key or a program for it: another host may have that."""
     not_before: float | None = None
     """Unix seconds before which a retry is useless, such as the reset of a usage limit. This costs no attempt."""
     host: str = ""

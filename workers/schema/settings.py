@@ -1,7 +1,7 @@
 """
 The environment, read here alone: settings are read once at an entry point and passed down as frozen values.
 
-Every setting below is read from `FORGEPOOL_<NAME>`.
+Every setting below is read from `FORGEPOOL_<NAME>`; a secret may be in the file that `FORGEPOOL_<NAME>_FILE` names.
 """
 
 import os
@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+
+from forgepool.worktrees.errors import UserError
 
 
 def _xdg(variable: str, fallback: str) -> Path:
@@ -25,15 +27,20 @@ def _own_file(name: str) -> Path | None:
     return own if own.is_file() else None
 
 
+_SECRETS = ("broker_url", "fleet_key", "gate_token", "gate_api_token", "github_token", "gitlab_token")
+"""The settings that may also be in a file, which `FORGEPOOL_<NAME>_FILE` names. Their values are never shown."""
+
+
 class Settings(BaseModel):
     """The settings of this host."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
     def __init__(self, **given: object) -> None:
         """Read the environment for settings that are not given."""
-        found = ((name, os.environ.get(f"FORGEPOOL_{name.upper()}")) for name in type(self).model_fields)
-        super().__init__(**{name: value for name, value in found if value is not None} | given)
+        names = {name: f"FORGEPOOL_{name.upper()}" for name in type(self).model_fields if name not in given}
+        found = {name: (secret if name in _SECRETS else os.environ.get)(names[name]) for name in names}
+        super().__init__(**{name: value for name, value in found.items() if value is not None} | given)
 
     home: Path = Field(default_factory=lambda: _xdg("XDG_STATE_HOME", ".local/state") / "forgepool")
     """The folder of journals, transcripts, logs and reports, which a person keeps."""
@@ -41,6 +48,10 @@ class Settings(BaseModel):
     """The folder of mirrors, pooled checkouts and set-up folders, which may be deleted between runs."""
     broker_url: str | None = None
     """The URL of a shared Redis; without one a run starts its own Redis and workers."""
+    fleet_key: SecretStr | None = Field(default=None, min_length=32)
+    """The key by which all processes of a fleet sign their messages; without one messages are not signed."""
+    celery_events: bool = False
+    """Workers send Celery's events and answer its remote control, for Flower, celery-exporter and `celery inspect`."""
     host: str = Field(default_factory=socket.gethostname)
     """This host's name in results and reports."""
     redis_server: str | None = None
@@ -100,7 +111,11 @@ def mistake_in_settings(wrong: ValidationError) -> str | None:
     if wrong.title != Settings.__name__:
         return None
     first = wrong.errors()[0]
-    name = "FORGEPOOL_" + "_".join(str(part) for part in first["loc"]).upper()
+    field = "_".join(str(part) for part in first["loc"])
+    name = f"FORGEPOOL_{field.upper()}"
+    if field in _SECRETS:
+        limit = first.get("ctx", {}).get("min_length", 1)
+        return f"{name} is too short: a key has at least {limit} characters; make one with `openssl rand -hex 32`"
     return f"{name} is '{first['input']}': {first['msg'].lower()}; set it right, or leave it out"
 
 
@@ -150,8 +165,22 @@ def programs_folder() -> str:
 
 
 def secret(name: str) -> str | None:
-    """Return a key from the environment; None where it is missing or empty. It is never shown, logged or sent on."""
-    return os.environ.get(name, "").strip() or None
+    """
+    Return a key from the environment, or from the file that `<NAME>_FILE` names; None where it is missing or empty.
+
+    It is never shown, logged or sent on.
+
+    Raises:
+        UserError: the file cannot be read.
+    """
+    given, file = os.environ.get(name, "").strip(), os.environ.get(f"{name}_FILE", "")
+    if not given and file:
+        try:
+            given = Path(file).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as trouble:
+            why = trouble.strerror if isinstance(trouble, OSError) else "it is not UTF-8 text"
+            raise UserError(f"{name}_FILE is '{file}', which cannot be read: {why}; name a file with the key") from None
+    return given or None
 
 
 def fault() -> tuple[str, str] | None:

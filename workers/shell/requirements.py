@@ -29,6 +29,7 @@ _HARMLESS = frozenset(
     )
 )
 """Programs after which PATH and the installed programs are as before."""
+_IN_EVERY_SHELL = frozenset(("[", "cd", "echo", "false", "printf", "pwd", "test", "true"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ def _static_words(simple: Simple) -> list[str] | None:
 
 
 def _of_words(words: list[str]) -> Iterator[Requirement]:
-    if not words or words[0] in BUILTINS:
+    if not words or words[0] in BUILTINS or words[0] in _IN_EVERY_SHELL:
         return
     program, rest = words[0], words[1:]
     yield Requirement("file" if "/" in program else "program", program)

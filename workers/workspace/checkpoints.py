@@ -1,8 +1,9 @@
 """
-Checkpoints of work under way: after each turn, the attempt's files and transcript go to the hub in one commit.
+Checkpoints of work under way: an attempt's files and transcript, which go to the hub in one commit.
 
-A process that resumes an interrupted attempt, on any host, finds both as they were at the same moment. Checkpoints are
-made beside the conversation: the files are snapshotted while the model thinks, and pushed one after the other.
+A process that resumes an interrupted attempt, on any host, finds both as they were at the same moment. The files are
+snapshotted after each turn, while the model thinks. How often a snapshot is pushed is the plan's `progress`: a push
+costs the hub more than a turn is worth, so that by default the turns of half a minute share one.
 """
 
 import threading
@@ -47,7 +48,7 @@ class AttemptProgress:
 class Keeper:
     """Keeps work under way. This one keeps nothing."""
 
-    def keep(self, *, changed: bool) -> None:
+    def keep(self, *, changed: bool, phase_ends: bool = False) -> None:
         """Note that a turn is complete. `changed` says that its tools may have changed files."""
 
     def settle(self) -> None:
@@ -58,20 +59,25 @@ class HubKeeper(Keeper):
     """
     Keeps an attempt's work in the hub, from a thread for snapshots and one for pushes.
 
-    While the hub is unreachable, later turns could not be resumed; the next push has them all.
+    A conversation whose host dies resumes from the last push, which has all turns before it.
     """
 
     def __init__(self, order: WorkOrder, checkout: Checkout, transcript: Transcript, *, tip: CommitId | None) -> None:
         self._order, self._checkout, self._transcript = order, checkout, transcript
         self._ref = progress_ref(order.run, order.task, order.attempt)
         self._tip = tip
+        self._pause_s = order.progress if isinstance(order.progress, float) else 0.0
+        self._push_at = time.monotonic()
+        """The moment from which the hub may be given another turn."""
+        self._urgent = 0
+        """The length of the transcript that does not wait for that moment."""
         self._files: TreeId | None = None
         self._stale = True
         """True when files may have changed since the last snapshot."""
         self._due: int | None = None
         """The length of the transcript, in bytes, for which a snapshot is due."""
-        self._made: tuple[CommitId, int] | None = None
-        """The newest commit, and the length of the transcript in it."""
+        self._made: tuple[TreeId, int] | None = None
+        """The newest files, and the length of the transcript that belongs to them."""
         self._noted = self._pushed = 0
         self._changed = threading.Condition()
         self._closing = False
@@ -82,11 +88,13 @@ class HubKeeper(Keeper):
         for thread in self._threads:
             thread.start()
 
-    def keep(self, *, changed: bool) -> None:
+    def keep(self, *, changed: bool, phase_ends: bool = False) -> None:
         self._transcript.append(CheckpointKept(at=now()))
         with self._changed:
             self._due = self._noted = self._transcript.size
             self._stale = self._stale or changed
+            if self._order.progress == "turn" or (phase_ends and self._order.progress != "off"):
+                self._urgent = self._noted
             self._changed.notify_all()
 
     def settle(self) -> None:
@@ -96,8 +104,11 @@ class HubKeeper(Keeper):
     def flush(self, *, wait_s: float) -> bool:
         """Wait until the hub has every noted turn, and return whether it has; failed pushes are repeated meanwhile."""
         with self._changed:
+            self._urgent = self._noted
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._pushed == self._noted or self._unmade(), timeout=wait_s)
+            self._changed.wait_for(
+                lambda: self._pushed == self._noted or (self._unmade() and not self._unpushed()), timeout=wait_s
+            )
             return self._pushed == self._noted
 
     def close(self) -> None:
@@ -123,34 +134,23 @@ class HubKeeper(Keeper):
             self._changed.wait_for(lambda: self._due is not None or self._closing)
             if self._closing or self._due is None:
                 return
-            size, stale = self._due, self._stale
+            size, stale = self._due, self._stale or self._files is None
             self._stale = False
-        commit = None
+        files = None if stale else self._files
         try:
-            commit = self._snapshot(size, stale)
+            files = files or self._snapshot()
         finally:
             with self._changed:
-                self._stale = self._stale or commit is None
+                # Without them the next turn snapshots again, so that files and transcript always belong together.
+                self._stale = self._stale or files is None
                 self._due = None if self._due == size else self._due
-                self._made = (commit, size) if commit else self._made
+                self._files = files or self._files
+                self._made = (files, size) if files else self._made
                 self._changed.notify_all()
 
-    def _snapshot(self, size: int, stale: bool) -> CommitId | None:
-        """
-        Return a commit of the files and this length of the transcript, or None where git fails.
-
-        The next turn then snapshots the files again, so that files and transcript always belong together.
-        """
-        git = self._checkout.mirror.git
+    def _snapshot(self) -> TreeId | None:
         try:
-            if stale or self._files is None:
-                self._files = self._checkout.snapshot()
-            blob = git.text("hash-object", "-w", "--stdin", stdin=self._transcript.beginning(size))
-            entries = f"040000 tree {self._files}\t{_FILES}\n100644 blob {blob}\t{_TRANSCRIPT}\n"
-            tree = TreeId(git.text("mktree", stdin=entries.encode()))
-            message = f"Work under way: {self._order.order_id}\n"
-            base = CommitId(self._order.base)
-            return write_commit(git, tree=tree, parents=(base,), message=message, at=int(time.time()))
+            return self._checkout.snapshot()
         except (GitFailed, Unusable, OSError) as trouble:
             log.info("progress.not_kept", order_id=self._order.order_id, why=str(trouble))
             return None
@@ -158,15 +158,26 @@ class HubKeeper(Keeper):
     def _push_next(self) -> None:
         with self._changed:
             self._changed.wait_for(lambda: self._unpushed() or self._closing)
+            self._changed.wait_for(lambda: self._is_urgent() or self._closing, timeout=self._wait_s())
             if self._closing or self._made is None:
                 return
-            commit, size = self._made
-        pushed = self._push(commit)
+            files, size = self._made
+        pushed = self._push(files, size)
         with self._changed:
-            self._pushed = size if pushed else self._pushed
+            if pushed:
+                self._pushed, self._push_at = size, time.monotonic() + self._pause_s
             self._changed.notify_all()
             if not pushed:
                 self._changed.wait_for(lambda: self._closing, timeout=_AGAIN_S)
+
+    def _wait_s(self) -> float | None:
+        """Return the seconds until a push that is not urgent; None where all others wait for an urgent one."""
+        return None if self._order.progress in ("phase", "off") else max(0.0, self._push_at - time.monotonic())
+
+    def _is_urgent(self) -> bool:
+        if self._made is None or self._pushed >= self._urgent:
+            return False
+        return self._unpushed() and (self._made[1] >= self._urgent or self._unmade())
 
     def _unmade(self) -> bool:
         """Return whether the last snapshot failed: there will be no other before the next turn."""
@@ -175,10 +186,12 @@ class HubKeeper(Keeper):
     def _unpushed(self) -> bool:
         return self._made is not None and self._made[1] > self._pushed
 
-    def _push(self, commit: CommitId) -> bool:
+    def _push(self, files: TreeId, size: int) -> bool:
+        """Push a commit of these files and of the transcript up to this length; return whether the hub has it."""
         try:
+            commit = self._commit(files, size)
             answer = self._checkout.mirror.push([RefUpdate(ref=self._ref, new=commit, expected=self._tip)])
-        except GitFailed as trouble:
+        except (GitFailed, OSError) as trouble:
             log.info("progress.not_kept", order_id=self._order.order_id, why=str(trouble))
             return False
         match answer:
@@ -191,6 +204,14 @@ class HubKeeper(Keeper):
             case _:
                 log.info("progress.not_kept", order_id=self._order.order_id, why=str(answer))
         return False
+
+    def _commit(self, files: TreeId, size: int) -> CommitId:
+        git = self._checkout.mirror.git
+        blob = git.text("hash-object", "-w", "--stdin", stdin=self._transcript.beginning(size))
+        entries = f"040000 tree {files}\t{_FILES}\n100644 blob {blob}\t{_TRANSCRIPT}\n"
+        tree = TreeId(git.text("mktree", stdin=entries.encode()))
+        message = f"Work under way: {self._order.order_id}\n"
+        return write_commit(git, tree=tree, parents=(CommitId(self._order.base),), message=message, at=int(time.time()))
 
 
 @contextmanager

@@ -10,8 +10,8 @@ from typing import assert_never
 
 from forgepool.workers.schema.orders import WorkOrder, WorkResult
 from forgepool.worktrees.commits.candidate import commit_candidate, trailers
-from forgepool.worktrees.git.git import CommitId, GitFailed, TreeId
-from forgepool.worktrees.git.objects import read_blob
+from forgepool.worktrees.git.git import CommitId, Git, GitFailed, TreeId
+from forgepool.worktrees.git.objects import read_object, write_object
 from forgepool.worktrees.hub.mirror import Mirror
 from forgepool.worktrees.hub.push import Pushed, PushRefused, RefUpdate, Stale
 
@@ -21,6 +21,11 @@ def run_refs(run: str) -> str:
 
 
 def candidate_ref(run: str, task: str, attempt: int) -> str:
+    """
+    Return the ref of a candidate: a tag of its commit whose message is the worker's result, a line of JSON.
+
+    An answer lost with Redis is read again from it. A merge queue's is its entry's commit.
+    """
     return f"refs/forgepool/{run}/orders/{task}/{attempt}"
 
 
@@ -30,7 +35,7 @@ def orders_of(run: str, task: str) -> str:
 
 
 def result_ref(run: str, task: str, attempt: int) -> str:
-    """Return the ref of a worker's result, a JSON blob, from which an answer lost with Redis is read again."""
+    """Return the ref of a result, a JSON blob, that versions before had beside the candidate's commit."""
     return f"refs/forgepool/{run}/results/{task}/{attempt}"
 
 
@@ -97,7 +102,7 @@ class Candidate:
 
 def publish(mirror: Mirror, order: WorkOrder, candidate: Candidate) -> WorkResult:
     """
-    Commit the tree on its base, push commit and result to the hub, and return the result that the hub now has.
+    Commit the tree on its base, push it with its result to the hub, and return the result that the hub now has.
 
     Raises:
         GitFailed: the hub could not be written.
@@ -106,26 +111,27 @@ def publish(mirror: Mirror, order: WorkOrder, candidate: Candidate) -> WorkResul
         mirror.git, base=candidate.base, tree=candidate.tree, message=_message(order), at=order.issued_at
     )
     result = candidate.result.model_copy(update={"commit": commit})
-    blob = mirror.git.text("hash-object", "-w", "--stdin", stdin=result.encode().encode())
-    run, task, attempt = order.run, order.task, order.attempt
-    answer = mirror.push(
-        [
-            RefUpdate(ref=candidate_ref(run, task, attempt), new=commit, expected=None),
-            RefUpdate(ref=result_ref(run, task, attempt), new=CommitId(blob), expected=None),
-        ]
-    )
-    match answer:
+    ref = candidate_ref(order.run, order.task, order.attempt)
+    update = RefUpdate(ref=ref, new=_tag(mirror.git, commit, result, order), expected=None)
+    match mirror.push([update], near=(f"refs/heads/{order.target}",)):
         case Pushed():
             return result
         case Stale():
             earlier = find_published(mirror, order)
             if earlier is not None:
                 return earlier
-            raise GitFailed(("push",), 1, f"{candidate_ref(run, task, attempt)} is taken, without a result")
+            raise GitFailed(("push",), 1, f"{ref} is taken, without a result")
         case PushRefused(reason=reason):
             raise GitFailed(("push",), 1, f"the hub refuses candidates: {reason}")
-        case _:
+        case answer:
             assert_never(answer)
+
+
+def _tag(git: Git, commit: CommitId, result: WorkResult, order: WorkOrder) -> CommitId:
+    """Write the tag object of a candidate; no local ref names it."""
+    by = f"Forgepool <forgepool@forgepool.invalid> {int(order.issued_at)} +0000"
+    text = f"object {commit}\ntype commit\ntag {order.task}\ntagger {by}\n\n{result.encode()}\n"
+    return CommitId(write_object(git, "tag", text.encode(), like=commit))
 
 
 def find_published(mirror: Mirror, order: WorkOrder) -> WorkResult | None:
@@ -136,11 +142,16 @@ def find_published(mirror: Mirror, order: WorkOrder) -> WorkResult | None:
 
 def read_result(mirror: Mirror, run: str, task: str, attempt: int) -> WorkResult | None:
     """Return the result that the hub keeps for an attempt, or None."""
-    ref = result_ref(run, task, attempt)
-    if ref not in mirror.hub_refs(ref):
+    older, ref = result_ref(run, task, attempt), candidate_ref(run, task, attempt)
+    there = mirror.hub_refs(older, ref)
+    name = older if older in there else ref
+    if name not in there:
         return None
-    mirror.fetch(f"+{ref}:{ref}")
-    return WorkResult.model_validate_json(read_blob(mirror.git, ref))
+    mirror.fetch(f"+{name}:{name}")
+    facts, content = read_object(mirror.git, there[name])
+    if facts.kind == "tag":
+        content = content.partition(b"\n\n")[2]
+    return None if facts.kind == "commit" else WorkResult.model_validate_json(content)
 
 
 def _message(order: WorkOrder) -> str:

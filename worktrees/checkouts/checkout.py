@@ -12,9 +12,9 @@ from pathlib import Path
 from forgepool.worktrees.checkouts.slots import Slot, begin_work, discard, prepare, shrink_pool, slots_of
 from forgepool.worktrees.git.beneath import take_lock
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed, GitOutput, TreeId
+from forgepool.worktrees.git.trees import GITLINK, compare_trees
 from forgepool.worktrees.hub.mirror import Mirror, MissingCommit, restore_config
 
-_GITLINK = "160000"
 _UNREADABLE = (
     "could not open directory",
     "Permission denied",
@@ -123,11 +123,9 @@ class Checkout:
 
     def _refuse_gitlinks(self, tree: TreeId) -> None:
         """Refuse nested repositories: git keeps only their commit ids, without files, and work would be lost."""
-        changed = self.git.run("diff-tree", "-r", "-z", "--raw", "--ignore-submodules=none", self.commit, tree)
-        fields = changed.fields
-        for facts, path in zip(fields[::2], fields[1::2], strict=True):
-            if facts.split(" ")[1] == _GITLINK:
-                raise Unusable(f"{path!r} in the worktree is a git repository of its own; remove its .git")
+        for each in compare_trees(self.mirror.git, self.commit, tree):
+            if each.new.mode == GITLINK:
+                raise Unusable(f"{each.path!r} in the worktree is a git repository of its own; remove its .git")
 
 
 def _as_blob(path: Path, *, long: bool) -> list[str]:

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from forgepool.worktrees.checkouts.trees import is_folder, level, remove_rubbish, remove_tree
 from forgepool.worktrees.git.beneath import take_lock
-from forgepool.worktrees.git.git import CommitId, Git, GitFailed
+from forgepool.worktrees.git.git import CommitId, Git, GitFailed, GitOutput
 
 _LOOK_EVERY_S = 3600
 """Seconds between two looks for slots that stand idle too long."""
@@ -97,7 +97,7 @@ def prepare(slot: Slot, commit: CommitId) -> None:
     git = slot.pristine
     git.run("read-tree", "--reset", "-u", commit)
     cleaned = git.run("clean", "-ffdx")
-    if cleaned.stdout or cleaned.stderr:
+    if not _are_removed(slot.path, cleaned):
         _verify_clean(slot)
     # The agent's git gets a copy of the index: a link would let it write into ours.
     shutil.copyfile(slot.indexes / "leased", slot.admin / "index")
@@ -121,8 +121,17 @@ def discard(slot: Slot) -> None:
     remove_tree(slot.path)
 
 
+def _are_removed(folder: Path, cleaned: GitOutput) -> bool:
+    """Is all gone that a cleaning names as removed, and has it said nothing else?"""
+    lines = cleaned.stdout.splitlines()
+    # Git puts an unusual name between quotes.
+    plain = all(line.startswith(b"Removing ") and b'"' not in line and b"\\" not in line for line in lines)
+    names = (os.fsdecode(line.removeprefix(b"Removing ")).rstrip("/") for line in lines)
+    return not cleaned.stderr and plain and not any(os.path.lexists(folder / name) for name in names)
+
+
 def _verify_clean(slot: Slot) -> None:
-    """Look again after a cleaning that found something: git only warns of what it cannot remove."""
+    """Look again after a cleaning that left something or told of more: git only warns of what it cannot remove."""
     left = slot.pristine.run("ls-files", "-z", "--others", "--modified", "--deleted")
     if left.stdout or left.stderr:
         raise GitFailed(("clean",), 0, f"{slot.path} is not clean after cleaning: {left.fields[:3]}")

@@ -7,11 +7,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from forgepool.worktrees.git.git import CommitId, Git, TreeId
+from forgepool.worktrees.git.git import CommitId, Git, GitFailed, TreeId
+from forgepool.worktrees.git.objects import find_objects, write_object
+from forgepool.worktrees.git.trees import compare_trees
 
 WORK = "Forgepool-Work"
 """The trailer that names the task's work in a landing."""
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
+_PLAIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 @+._-]*[A-Za-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +38,15 @@ def commit_candidate(
 def write_commit(
     git: Git, *, tree: TreeId, parents: tuple[CommitId, ...], message: str, at: int, author: Identity = FORGEPOOL
 ) -> CommitId:
-    """Write a commit that depends only on its arguments."""
+    """
+    Write a commit that depends only on its arguments.
+
+    Raises:
+        GitFailed: the tree or a parent is missing, or the commit cannot be written.
+    """
+    text = message.replace("\0", "").encode("utf-8", "replace")
+    if _is_plain(author) and text.isascii() and at >= 0 and len({*parents}) == len(parents):
+        return _write_plain(git, tree, parents, text, at, author)
     environment = {
         "GIT_AUTHOR_NAME": author.name,
         "GIT_AUTHOR_EMAIL": author.email,
@@ -45,8 +56,27 @@ def write_commit(
         "GIT_COMMITTER_DATE": f"@{at} +0000",
     }
     words = [word for parent in parents for word in ("-p", parent)]
-    text = message.replace("\0", "").encode("utf-8", "replace")
     return CommitId(git.text("commit-tree", *words, "-F", "-", tree, stdin=text, env=environment))
+
+
+def _is_plain(author: Identity) -> bool:
+    """Would git take the identity as it is? It cuts some characters off, and puts others into another encoding."""
+    return all(map(_PLAIN.fullmatch, (author.name, author.email)))
+
+
+def _write_plain(
+    git: Git, tree: TreeId, parents: tuple[CommitId, ...], text: bytes, at: int, author: Identity
+) -> CommitId:
+    """Write the bytes that `git commit-tree` would write, without starting git."""
+    wanted = (tree, "tree"), *((parent, "commit") for parent in parents)
+    for (name, kind), facts in zip(wanted, find_objects(git, (name for name, _ in wanted)), strict=True):
+        if facts is None or facts.kind != kind:
+            raise GitFailed(("commit-tree", tree), 128, f"fatal: {name} is not a valid '{kind}' object")
+    lines = [f"tree {tree}", *(f"parent {parent}" for parent in parents)]
+    for role, who in (("author", author), ("committer", FORGEPOOL)):
+        lines.append(f"{role} {who.name} <{who.email}> {at} +0000")
+    head = "".join(f"{line}\n" for line in lines).encode()
+    return CommitId(write_object(git, "commit", head + b"\n" + text, like=tree))
 
 
 def trailers(pairs: Mapping[str, str]) -> str:
@@ -102,7 +132,7 @@ def tree_with(git: Git, files: Files) -> TreeId:
 
 def differing(git: Git, first: CommitId | TreeId, second: CommitId | TreeId) -> tuple[str, ...]:
     """List the paths at which two trees differ; a rename is listed by both names."""
-    return tuple(git.run("diff-tree", "-r", "-z", "--name-only", "--ignore-submodules=none", first, second).fields)
+    return tuple(each.path for each in compare_trees(git, first, second))
 
 
 def _written(git: Git, begin: tuple[str, ...], lines: list[str]) -> TreeId:

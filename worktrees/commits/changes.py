@@ -8,7 +8,8 @@ from functools import lru_cache
 from typing import Literal, cast
 
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed, TreeId
-from forgepool.worktrees.git.objects import ObjectFacts, find_object, read_blob, read_object
+from forgepool.worktrees.git.objects import find_object, read_blob, read_object
+from forgepool.worktrees.git.trees import FOLDER, GITLINK, Difference, compare_few, parse_tree
 
 Status = Literal["A", "M", "D", "R", "T"]
 
@@ -59,11 +60,30 @@ def changes(git: Git, base: CommitId | TreeId, commit: CommitId | TreeId) -> tup
 
 @lru_cache(maxsize=64)
 def _kept_changes(git: Git, base: CommitId | TreeId, commit: CommitId | TreeId) -> tuple[PathChange, ...]:
+    few = compare_few(git, base, commit)
+    # Git is asked for renames: only what is gone can have one, and only what is new can be one.
+    if few is not None and (all(each.old.mode for each in few) or all(each.new.mode for each in few)):
+        return tuple(_as_change(each, "0" * len(base)) for each in few)
     output = git.run("diff-tree", "-r", "-z", "-M", "-l1000", "--raw", "--ignore-submodules=none", base, commit)
     found = tuple(parse_raw(output.fields))
     if len(found) > _MOST_KEPT:
         raise _ManyChanges(found)
     return found
+
+
+def _as_change(each: Difference, zeros: str) -> PathChange:
+    status: Status = "T" if stat.S_IFMT(each.old.mode) != stat.S_IFMT(each.new.mode) else "M"
+    if not (each.old.mode and each.new.mode):
+        status = "D" if each.old.mode else "A"
+    return PathChange(
+        status=status,
+        path=each.path,
+        old_path=None,
+        mode=f"{each.new.mode:06o}",
+        old_mode=f"{each.old.mode:06o}",
+        id=each.new.id or zeros,
+        old_id=each.old.id or zeros,
+    )
 
 
 def renames(git: Git, base: CommitId, commit: CommitId | TreeId, among: Sequence[str]) -> tuple[PathChange, ...]:
@@ -88,10 +108,22 @@ def list_touched_paths(changes: Sequence[PathChange]) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
+_last_listed: dict[Git, tuple[CommitId, tuple[str, ...]]] = {}
+
+
 @lru_cache(maxsize=4)
 def tree_paths(git: Git, commit: CommitId) -> tuple[str, ...]:
-    """List every file of a commit, named by its full id. The last answers are kept."""
-    return tuple(git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit).fields)
+    """List every file of a commit, named by its full id, ordered by path. The last answers are kept."""
+    last, listed = _last_listed.get(git, (commit, ()))
+    few = compare_few(git, last, commit) if listed else None
+    if few is None:
+        listed = tuple(git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit).fields)
+    elif few:
+        gone = {each.path for each in few if not each.new.mode}
+        listed = tuple(sorted({*listed} - gone | {each.path for each in few if each.new.mode}, key=os.fsencode))
+    _last_listed.clear()
+    _last_listed[git] = commit, listed
+    return listed
 
 
 def read_file(git: Git, commit: CommitId, path: str, *, cap: int = 1_000_000) -> bytes | None:
@@ -133,8 +165,8 @@ def parse_raw(fields: Sequence[str]) -> Iterator[PathChange]:
 
 
 Kind = Literal["file", "symlink", "submodule", "folder"]
-_KINDS: dict[int, Kind] = {0o100000: "file", 0o120000: "symlink", 0o160000: "submodule"}
-"""By the type in a mode; old histories have files of modes like 100664."""
+_KINDS: dict[int, Kind] = {stat.S_IFREG: "file", stat.S_IFLNK: "symlink", GITLINK: "submodule", FOLDER: "folder"}
+"""By the type in a mode."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,16 +190,6 @@ def find_at(git: Git, commit: CommitId, *paths: str) -> dict[str, Found]:
         folder, _, name = path.rpartition("/")
         facts = find_object(git, f"{root.id}:{folder}")
         if facts is not None and facts.kind == "tree":
-            entries = dict(_entries(*read_object(git, facts.id)))
-            found.update({path: entries[name]} if name in entries else {})
+            entry = dict(parse_tree(*read_object(git, facts.id))).get(os.fsencode(name))
+            found.update({path: Found(kind=_KINDS[stat.S_IFMT(entry.mode)], id=entry.id)} if entry else {})
     return found
-
-
-def _entries(facts: ObjectFacts, content: bytes) -> Iterator[tuple[str, Found]]:
-    """Yield the names and entries of a tree object: octal mode, space, name, NUL, binary id."""
-    at, id_bytes = 0, len(facts.id) // 2
-    while at < len(content):
-        mode, _, name = content[at : (end := content.index(b"\0", at))].partition(b" ")
-        at = end + 1 + id_bytes
-        kind = _KINDS.get(stat.S_IFMT(int(mode, 8)), "folder")
-        yield os.fsdecode(name), Found(kind=kind, id=content[end + 1 : at].hex())

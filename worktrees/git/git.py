@@ -100,11 +100,12 @@ class GitFailed(InfrastructureError):
         self.argv = tuple(without_password(word) for word in argv)
         self.status = status
         self.stderr = without_password(stderr)
+        self.hint = ""
         super().__init__(self.argv, status, self.stderr)
 
     def __str__(self) -> str:
         verb = next(iter(self.argv), "git")
-        return f"git {verb} ended with status {self.status}: {_telling_line(self.stderr)}"
+        return f"git {verb} ended with status {self.status}: {_telling_line(self.stderr)}{self.hint}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,6 +169,15 @@ def _programs() -> tuple[Path, ...]:
     return tuple(place for place in (*map(Path, _PROGRAMS), *own) if place.exists() and place != Path("/"))
 
 
+DOUBTED = "doubted"
+_DAMAGE = re.compile(
+    r"is empty|is corrupt|could not read [0-9a-f]{40}|unable to (?:read|parse|get|find)|bad (?:tree|object)"
+    r"|missing (?:blob|tree|commit)|not a tree object|inflate|is too small|packfile .* (?:cannot be|does not)",
+    re.IGNORECASE,
+)
+"""Words of git about objects that it has and cannot read, or lacks, as after a loss of power."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Git:
     """A repository by name, with its work tree and index if it has any."""
@@ -195,7 +205,26 @@ class Git:
             places["GIT_WORK_TREE"] = str(self.work_tree)
         if self.index is not None:
             places["GIT_INDEX_FILE"] = str(self.index)
-        return _execute(argv, self.work_tree or self.git_dir, places, stdin, ok, timeout_s, self._fence)
+        try:
+            output = _execute(argv, self.work_tree or self.git_dir, places, stdin, ok, timeout_s, self._fence)
+        except GitFailed as failed:
+            if self._doubt(failed.stderr):
+                failed.hint = "; this host's copy of the hub is looked through, and made anew if damaged: try again"
+            raise
+        self._doubt(output.stderr)
+        return output
+
+    def _doubt(self, stderr: str) -> bool:
+        """Mark a mirror whose objects git could not read; who opens the mirror next looks through it."""
+        if not stderr or _DAMAGE.search(stderr) is None:
+            return False
+        mirror = self.git_dir.parents[1] if self.git_dir.parent.name == "worktrees" else self.git_dir
+        mark = mirror / DOUBTED
+        with suppress(OSError):
+            if (mirror / "forgepool").is_file():
+                mark.touch()
+                return True
+        return False
 
     @property
     def _fence(self) -> Fence | None:

@@ -1,5 +1,6 @@
 """
-Objects of a repository, read through one standing `git cat-file` for each repository in place of a git process a read.
+Objects of a repository, read through one standing `git cat-file` for each repository in place of a git process a read,
+and written without git.
 
 A reader belongs to the process that started it: a forked one starts its own. It ends with its process, or when
 `close_readers` says so. After an interrupted exchange, or when its repository was removed and made again, a new one is
@@ -7,19 +8,24 @@ started.
 """
 
 import atexit
+import hashlib
 import os
 import re
+import secrets
 import select
 import threading
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from forgepool.worktrees.git.git import DEVNULL, PIPE, Git, GitFailed, start_git
 
 _MOST_READERS = 4
 _PATIENCE_S = 600
+_FAST = 1
+"""Git's own level of compression for objects in files of their own."""
 _ARGV = ("cat-file", "--batch-command", "-z")
 _FACTS = re.compile(rb"([0-9a-f]{40}(?:[0-9a-f]{24})?) ([a-z]+) (\d+)\n")
 
@@ -72,6 +78,44 @@ def read_blob(git: Git, name: str) -> bytes:
     if facts.kind != "blob":
         raise GitFailed(_ARGV, 0, f"fatal: {name!r} is a {facts.kind} and not a blob")
     return content
+
+
+def write_object(git: Git, kind: Literal["blob", "commit", "tag"], content: bytes, *, like: str) -> str:
+    """
+    Write an object as git does, in a file of its own, and return its id, of the kind of the id `like`.
+
+    Raises:
+        GitFailed: the file cannot be written.
+    """
+    whole = b"%s %d\0" % (kind.encode(), len(content)) + content
+    digest = hashlib.sha1 if len(like) == 40 else hashlib.sha256
+    name = digest(whole, usedforsecurity=False).hexdigest()
+    try:
+        put_object(git.git_dir / "objects" / name[:2] / name[2:], zlib.compress(whole, _FAST))
+    except OSError as trouble:
+        why = f"fatal: {trouble.filename or git.git_dir}: {trouble.strerror}"
+        raise GitFailed(("hash-object", "-w"), 128, why) from trouble
+    return name
+
+
+def put_object(place: Path, packed: bytes, *, sync: bool = False) -> None:
+    """
+    Put the compressed bytes of an object at its place: whole or not at all, and as young as one just made.
+
+    With `sync` they survive a loss of power.
+    """
+    place.parent.mkdir(exist_ok=True)
+    aside = place.parent / f"tmp_obj_{secrets.token_hex(8)}"
+    try:
+        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444), "wb") as file:
+            file.write(packed)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+        # One that is there already is replaced: a cleaning might hold it for old.
+        aside.replace(place)
+    finally:
+        aside.unlink(missing_ok=True)
 
 
 def close_readers() -> None:

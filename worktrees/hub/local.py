@@ -8,13 +8,15 @@ the ordinary ones, and no branch to move is checked out. In all other cases, and
 import hashlib
 import os
 import re
-import secrets
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from forgepool.worktrees.git.git import Git, GitFailed, is_object_id
+from forgepool.worktrees.git.git import CommitId, Git, GitFailed, is_object_id
+from forgepool.worktrees.git.history import read_commit
+from forgepool.worktrees.git.objects import find_object, put_object, read_object
+from forgepool.worktrees.git.trees import FOLDER, GITLINK, OddTree, entries_of
 from forgepool.worktrees.hub.push import RefUpdate
 
 _SECTION = re.compile(r"^\s*\[\s*([^\s\]\"]+)", re.MULTILINE)
@@ -29,19 +31,25 @@ _KEYS = frozenset((*_OF_CORE, "symlinks", "url", "fetch", "merge", "remote", "na
 """The settings a hub may have. Others, such as `receive.denyDeletes`, are for a push to obey."""
 _MOST_BYTES = 50_000_000
 """The largest object that is copied here, as a file and unpacked; both are held in memory."""
+_MOST_LOOKED_AT = 100
+"""Commits and trees that are read here before git is asked, which takes as long for all of them."""
 
 
-def move_refs(hub: Path, mirror: Git, updates: Sequence[RefUpdate]) -> bool:
+def move_refs(hub: Path, mirror: Git, updates: Sequence[RefUpdate], *, near: Sequence[str] = ()) -> bool:
     """
     Move all the refs of the hub or none, each only from its expected commit; the mirror has the new commits.
+
+    `near` are refs of the hub on whose commits the new ones are likely built.
 
     Return False where a push has to do it, or has to tell why it cannot be done.
     """
     with suppress(OSError, ValueError, zlib.error, GitFailed):
         place = next(folder for folder in (hub / ".git", hub, None) if folder is None or (folder / "refs").is_dir())
-        if place is not None and _is_plain(place, updates) and _brought(Git(git_dir=place), mirror, updates):
+        if place is not None and _is_plain(place, updates) and _brought(Git(git_dir=place), mirror, updates, near):
             lines = os.fsencode("".join(map(_line, updates)))
-            Git(git_dir=place).run("update-ref", "--no-deref", "-m", "push", "--stdin", stdin=lines)
+            Git(git_dir=place).run(
+                "-c", "core.fsync=reference", "update-ref", "--no-deref", "-m", "push", "--stdin", stdin=lines
+            )
             return True
     return False
 
@@ -89,7 +97,7 @@ def _is_link(ref: Path) -> bool:
     return ref.is_symlink() or (ref.is_file() and not is_object_id(ref.read_text().strip()))
 
 
-def _brought(hub: Git, mirror: Git, updates: Sequence[RefUpdate]) -> bool:
+def _brought(hub: Git, mirror: Git, updates: Sequence[RefUpdate], near: Sequence[str]) -> bool:
     """Give the hub all objects of the new commits that it lacks; False where one is not a file of its own."""
     new = {update.new for update in updates if update.new is not None}
     if not new:
@@ -97,14 +105,107 @@ def _brought(hub: Git, mirror: Git, updates: Sequence[RefUpdate]) -> bool:
     theirs, ours = mirror.git_dir / "objects", hub.git_dir / "objects"
     if re.search(r'[:"\n]', str(theirs)):
         return False
-    words = ("rev-list", "--objects", "--no-object-names", *sorted(new), "--not", "--all")
-    # Git looks through all of them, as it does when it receives a push: what is incomplete does not get in.
-    lacking = hub.run(*words, env={"GIT_ALTERNATE_OBJECT_DIRECTORIES": str(theirs)}).text.split()
+    moved = (update.ref for update in updates if update.new is not None)
+    held = {_peel(mirror, at) for ref in (*near, *moved) if (at := _read_ref(hub.git_dir / ref)) is not None}
+    lacking = _Lacking(mirror, {commit for commit in held if commit is not None}).of(new)
+    if lacking is None or not all((theirs / each[:2] / each[2:]).is_file() for each in lacking):
+        words = ("rev-list", "--objects", "--no-object-names", *sorted(new), "--not", "--all")
+        # Git looks through all of them, as it does when it receives a push: what is incomplete does not get in.
+        told = hub.run(*words, env={"GIT_ALTERNATE_OBJECT_DIRECTORIES": str(theirs)}).text.split()
+        lacking = told[::-1]
     sources = {each: theirs / each[:2] / each[2:] for each in lacking}
     if any(not source.is_file() or source.stat().st_size > _MOST_BYTES for source in sources.values()):
         return False
-    # The new commits come first in the list and last into the hub: a hub never has a commit without its files.
-    return all([_bring(each, sources[each], ours / each[:2] / each[2:]) for each in reversed(lacking)])
+    # A commit comes after all that it needs: a hub never has a commit without its files.
+    return all([_bring(each, source, ours / each[:2] / each[2:]) for each, source in sources.items()])
+
+
+def _read_ref(ref: Path) -> str | None:
+    """Return the object of a ref that is a file; None where only git can tell."""
+    text = ref.read_text().strip() if ref.is_file() else ""
+    return text if is_object_id(text) else None
+
+
+def _peel(mirror: Git, name: str) -> CommitId | None:
+    """Return the commit that an object is, or that a tag names; None for others, and for what the mirror lacks."""
+    facts = find_object(mirror, name)
+    if facts is None or facts.kind not in ("commit", "tag"):
+        return None
+    return CommitId(name if facts.kind == "commit" else _tagged(mirror, name))
+
+
+def _tagged(mirror: Git, tag: str) -> str:
+    return read_object(mirror, tag)[1].partition(b"\n")[0].removeprefix(b"object ").decode()
+
+
+class _TooMany(Exception):
+    """More than is looked through here."""
+
+
+class _Lacking:
+    """
+    Looks for the objects that a hub may lack, without a git process.
+
+    The hub has all that its refs' commits need. Beyond them each tree is compared with those of the commit's parents,
+    and what differs is lacking. What the hub has elsewhere may be among it, and is given once more.
+    """
+
+    def __init__(self, mirror: Git, held: set[CommitId]) -> None:
+        self.mirror = mirror
+        self.held = held
+        self.tips = [*held]
+        self.found: dict[str, None] = {}
+        self.left = _MOST_LOOKED_AT
+
+    def of(self, new: Iterable[CommitId]) -> list[str] | None:
+        """Return them with each behind all that it needs; None where git has to look."""
+        with suppress(_TooMany, OddTree, GitFailed):
+            for name, facts in [(name, find_object(self.mirror, name)) for name in sorted(new)]:
+                kind = "" if facts is None else facts.kind
+                if kind != "blob":
+                    self._see_commit(CommitId(_tagged(self.mirror, name)) if kind == "tag" else name)
+                self.found[name] = None
+            return [*self.found]
+        return None
+
+    def _see_commit(self, commit: CommitId) -> None:
+        if commit in self.found or self._is_held(commit):
+            return
+        self._count()
+        facts = read_commit(self.mirror, commit)
+        for parent in facts.parents:
+            self._see_commit(parent)
+        self._see_tree(facts.tree, [read_commit(self.mirror, parent).tree for parent in facts.parents])
+        self.found[commit] = None
+
+    def _is_held(self, commit: CommitId) -> bool:
+        """Is it in the history of a commit that the hub has? Looks back as far as it may."""
+        while commit not in self.held and self.tips:
+            self._count()
+            parents = read_commit(self.mirror, self.tips.pop(0)).parents
+            self.tips += [parent for parent in parents if parent not in self.held]
+            self.held.update(parents)
+        return commit in self.held
+
+    def _see_tree(self, tree: str, before: Sequence[str]) -> None:
+        if tree in before or tree in self.found:
+            return
+        self._count()
+        others = [entries_of(self.mirror, each) for each in before]
+        for name, entry in entries_of(self.mirror, tree).items():
+            same = [each[name] for each in others if name in each]
+            if entry in same or entry.mode == GITLINK:
+                continue
+            if entry.mode == FOLDER:
+                self._see_tree(entry.id, [each.id for each in same if each.mode == FOLDER])
+            else:
+                self.found[entry.id] = None
+        self.found[tree] = None
+
+    def _count(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise _TooMany
 
 
 def _bring(name: str, source: Path, target: Path) -> bool:
@@ -119,13 +220,6 @@ def _bring(name: str, source: Path, target: Path) -> bool:
         return False
     if not stream.eof or stream.unused_data:
         return False
-    target.parent.mkdir(exist_ok=True)
-    aside = target.parent / f"tmp_obj_{secrets.token_hex(8)}"
-    try:
-        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444), "wb") as file:
-            file.write(content)
-        # One that is there already is replaced: a cleaning of the hub might hold it for old.
-        aside.replace(target)
-    finally:
-        aside.unlink(missing_ok=True)
+    # The ref that follows is on the disk as well: what was pushed survives a loss of power.
+    put_object(target, content, sync=True)
     return True

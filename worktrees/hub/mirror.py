@@ -18,9 +18,12 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import structlog
+
 from forgepool.worktrees.errors import InfrastructureError
 from forgepool.worktrees.git.beneath import hold_lock
 from forgepool.worktrees.git.git import (
+    DOUBTED,
     MINIMUM,
     CommitId,
     Git,
@@ -32,7 +35,7 @@ from forgepool.worktrees.git.git import (
     run_outside,
     without_password,
 )
-from forgepool.worktrees.git.objects import find_objects
+from forgepool.worktrees.git.objects import find_object, find_objects
 from forgepool.worktrees.hub.hub import is_url
 from forgepool.worktrees.hub.local import move_refs
 from forgepool.worktrees.hub.push import (
@@ -97,14 +100,15 @@ def _write_whole(path: Path, content: bytes) -> None:
     draft.replace(path)
 
 
+log = structlog.get_logger()
 _HEADS = "+refs/heads/*:refs/hub/heads/*"
 _RECEIVE_PACK = (
-    "--receive-pack=git -c receive.denyCurrentBranch=refuse -c receive.autogc=false "
+    "--receive-pack=git -c receive.denyCurrentBranch=refuse -c receive.autogc=false -c core.fsync=objects,reference "
     "-c receive.advertisePushOptions=true receive-pack"
 )
 """
-For a hub on this host: a checked-out branch is never moved, and no `gc` outlives our push. Hooks get push options,
-whatever the hub's settings.
+For a hub on this host: a checked-out branch is never moved, no `gc` outlives our push, and what was pushed survives a
+loss of power. Hooks get push options, whatever the hub's settings.
 """
 _MANY_PACKS = 40
 _NO_OPTIONS = "does not support push options"
@@ -159,6 +163,9 @@ class Mirror:
         for refspecs in ([_tracking(ref) for ref in refs], [_HEADS]):
             if refspecs and self._fetch_for(commit, refspecs):
                 return
+        if is_object_id(commit) and find_object(self.git, f"{commit}^{{commit}}") is not None:
+            # Its tree is gone, and a fetch brings no tree of a commit that is here.
+            (self.path / DOUBTED).touch()
         raise MissingCommit(commit, self.hub)
 
     def fetch(self, *refspecs: str) -> None:
@@ -173,6 +180,8 @@ class Mirror:
 
     def hub_refs(self, *patterns: str) -> dict[str, CommitId]:
         """Ask where the hub's refs are now, by name or glob (`refs/forgepool/r1/*`); all without patterns."""
+        if (self.path / DOUBTED).exists():
+            _mend(self)
         argv = (*self._helper, "ls-remote", "--refs", "--", self.hub, *patterns)
         output = self.git.run(*argv, env=self._network, timeout_s=120).text
         pairs = (line.split("\t", 1) for line in output.split("\n") if line)
@@ -189,14 +198,16 @@ class Mirror:
         lines = self.git.run(*argv, env=self._network, timeout_s=120).text.split("\n")
         return frozenset(line.partition("\t")[2] for line in lines if line.startswith("ref: "))
 
-    def push(self, updates: Sequence[RefUpdate]) -> PushAnswer:
+    def push(self, updates: Sequence[RefUpdate], *, near: Sequence[str] = ()) -> PushAnswer:
         """
         Move all the refs at the hub or none, each only from its expected commit. A repeated push changes nothing.
+
+        `near` are refs of the hub on whose commits the new ones are likely built; naming them saves time.
 
         Raises:
             GitFailed: the hub could not be asked, or the push failed for an unknown reason.
         """
-        if self._receiver and self.push_option is None and move_refs(self._local, self.git, updates):
+        if self._receiver and self.push_option is None and move_refs(self._local, self.git, updates, near=near):
             return Pushed()
         leases, refspecs = push_words(updates)
         argv = (
@@ -321,7 +332,34 @@ def open_mirror(
             if not is_whole(mirror.path):
                 _make(mirror)
     restore_config(mirror.path)
+    if (mirror.path / DOUBTED).exists():
+        _mend(mirror)
     return mirror
+
+
+def _mend(mirror: Mirror) -> None:
+    """
+    Make a mirror anew where git could not read some of its objects, and they are damaged or missing indeed.
+
+    Raises:
+        GitFailed: the hub cannot be read.
+    """
+    with hold_lock(mirror.lock):
+        mark = mirror.path / DOUBTED
+        if not mark.exists():
+            return
+        if _is_damaged(mirror.path):
+            log.warning("mirror.damaged", mirror=str(mirror.path), follows="it is thrown away and made anew")
+            _make(mirror)
+        else:
+            mark.unlink(missing_ok=True)
+
+
+def _is_damaged(mirror: Path) -> bool:
+    if any(file.stat().st_size == 0 for file in (mirror / "objects").glob("*/*") if file.is_file()):
+        return True
+    found = Git(git_dir=mirror).run("rev-list", "--objects", "--quiet", "--all", ok=range(-64, 256))
+    return found.status != 0
 
 
 def _make(mirror: Mirror) -> None:

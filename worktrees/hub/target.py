@@ -4,7 +4,7 @@ The refs of runs at the hub: the target branch all tasks land on, landing marker
 The target moves by compare-and-swap, and only to a certified commit.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -59,12 +59,15 @@ def move_target(
     certified_tree: TreeId,
     markers: Mapping[str, CommitId],
     replacing: Mapping[str, CommitId] = _NONE,
+    obsolete: Mapping[str, CommitId] = _NONE,
+    near: Sequence[str] = (),
 ) -> Moved | TargetElsewhere | NotMoved:
     """
     Move the branch `target` from `expected_tip` to the commit and create the refs of `markers`, all or none.
 
     The last marker is that of the commit itself. `replacing` maps markers that do not stand for a landing to their
-    commits. Repeating a successful call returns Moved.
+    commits. `near` is as for `Mirror.push`. Repeating a successful call returns Moved. The refs of `obsolete` are
+    deleted by the same push, unless one has moved or may not be deleted; then all of them stay.
 
     Raises:
         CertificateMismatch: the commit's tree is not the certified one, or the tip is no ancestor of it.
@@ -76,7 +79,10 @@ def move_target(
         RefUpdate(ref=branch, new=commit, expected=expected_tip),
         *(RefUpdate(ref=marker, new=at, expected=replacing.get(marker)) for marker, at in markers.items()),
     )
-    answer = mirror.push(updates)
+    gone = [RefUpdate(ref=ref, new=None, expected=at) for ref, at in obsolete.items()]
+    answer = mirror.push((*updates, *gone), near=near)
+    if gone and (isinstance(answer, PushRefused) or (isinstance(answer, Stale) and answer.ref in obsolete)):
+        answer = mirror.push(updates, near=near)
     match answer:
         case Pushed():
             return Moved(commit)

@@ -4,6 +4,8 @@ import json
 import os
 import sys
 
+from forgepool.worktrees.errors import cut_long_words
+
 
 def hush() -> None:
     """Discard what is still written to standard output, once its reader has gone."""
@@ -25,7 +27,7 @@ def printable(text: str) -> str:
 
 def complain(sentence: str, status: int) -> int:
     """Print one sentence on standard error; return the status."""
-    sys.stderr.write(f"forgepool: {_lines(sentence)}\n")
+    sys.stderr.write(f"forgepool: {cut_long_words(_lines(sentence))}\n")
     return status
 
 

@@ -1,5 +1,6 @@
 """`forgepool queue serve`, and `protect`, which lets only the queue move a branch."""
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +14,8 @@ from forgepool.orchestrator.cli.output.progress import event_style
 from forgepool.orchestrator.cli.output.say import complain, printable, say, say_json
 from forgepool.orchestrator.cli.queue import control
 from forgepool.orchestrator.cli.queue.submit import explain, status, submit
-from forgepool.orchestrator.cli.run.run import Broker, Sandbox, listen_to_ctrl_c, listen_to_run, settings_with
+from forgepool.orchestrator.cli.run.options import trials_of
+from forgepool.orchestrator.cli.run.run import Broker, Sandbox, Trials, listen_to_ctrl_c, listen_to_run, settings_with
 from forgepool.orchestrator.decisions.plan_index import PeoplesReview
 from forgepool.orchestrator.journal.queue_rules import BadFreeze, GateRules, refuse_endless
 from forgepool.orchestrator.journal.store import Recorded
@@ -49,9 +51,7 @@ def serve(
     target: Annotated[
         Words, typer.Option(metavar="BRANCH", help="The queue's branch; repeatable. Default: main.")
     ] = None,
-    trials: Annotated[
-        int, typer.Option(min=1, max=64, help="Batches of entries tested at once on this machine, over all branches.")
-    ] = 1,
+    trials: Trials = "auto",
     people: Annotated[
         PeoplesReview, typer.Option(help="Review that a person's branch needs in addition to passing checks.")
     ] = "none",
@@ -96,11 +96,12 @@ def serve(
     The checks come from each branch's own forgepool.yaml. After a restart the queue continues where it stopped.
     """
     settings, targets = settings_with(broker, sandbox), target or ["main"]
+    at_once = trials_of(trials, processors=os.cpu_count() or 1)
     seed = prepare_host(settings, (CHECKS, LANDINGS))
     _refuse_together(targets, {"--http": http, "--forge": forge})
     rules = _rules(freeze or (), freeze_zone, most_of_one)
     opened = posts(repo, targets, settings, _stays_shut)
-    stands = [replace(one, people=people, trials=trials, rules=rules) for one in opened]
+    stands = [replace(one, people=people, trials=at_once, rules=rules) for one in opened]
     is_any_shut, targets = len(stands) < len(targets), [one.target for one in stands]
     beside: list[Beside] = []
     if forge is not None:

@@ -32,6 +32,7 @@ _INTERRUPTED = 130
 _LOG_LINES = 12
 
 _MOST_ROWS = 60
+_MOST_REFUSALS = 5
 
 
 def wait_for(queue: HubQueue, mine: Submitted, *, as_json: bool) -> int:
@@ -213,6 +214,8 @@ def _tell_status(board: Board, silence: str) -> None:
     print_table(("entry", "state", "rev", "class", "by", "why"), rows[:_MOST_ROWS])
     if len(rows) > _MOST_ROWS:
         say(f"and {len(rows) - _MOST_ROWS} more; --json lists all")
+    for refusal in board.refused[-_MOST_REFUSALS:]:
+        say(f"not accepted: {refusal.name} ({refusal.commit[:12]}): {refusal.why}")
 
 
 def _row(one: EntryStanding) -> tuple[str, ...]:

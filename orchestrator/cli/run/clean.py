@@ -1,7 +1,8 @@
-"""`forgepool clean`: lists or removes the refs that ended runs left in their hubs."""
+"""`forgepool clean`: lists or removes what runs left: their folders on this host, and their refs in the hubs."""
 
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated
 
 import typer
@@ -11,14 +12,25 @@ from forgepool.orchestrator.cli.output.say import complain, say, say_json
 from forgepool.orchestrator.cli.output.terminal import out, table
 from forgepool.orchestrator.cli.run.options import Json
 from forgepool.orchestrator.decisions.reasons import count_of
+from forgepool.orchestrator.journal.store import JournalBusy
 from forgepool.orchestrator.reports.event_text import shorten_list
-from forgepool.orchestrator.reports.leftovers import Leftover, list_ended_runs, mirror_of, refs_left, remove_refs
+from forgepool.orchestrator.reports.leftovers import (
+    Leftover,
+    folder_bytes,
+    list_leftovers,
+    list_unlanded_tasks,
+    mirror_of,
+    reclaim,
+    refs_left,
+)
+from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.workers.schema.mistakes import Duration
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.git.git import GitFailed
 
 _OLDER: TypeAdapter[float] = TypeAdapter(Duration)
+_USUAL_S = 14 * 86400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,10 +39,15 @@ class _Row:
 
     run: str
     ended: float
+    """Unix seconds of its last event."""
+    finished: bool
     hub: str
+    bytes: int
     refs: int
     tasks: list[str]
-    removed: bool
+    kept: str = ""
+    """Why it is not removed."""
+    removed: bool = False
 
 
 def register(app: typer.Typer) -> None:
@@ -38,56 +55,115 @@ def register(app: typer.Typer) -> None:
 
 
 def clean(
-    older: Annotated[
-        str | None, typer.Option(metavar="AGE", help="Only runs that ended longer ago than this, such as 7d.")
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(help="Runs to remove, whatever their age; one that can be resumed only if older than --older."),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Remove the refs; without it they are only listed.")] = False,
+    older: Annotated[
+        str | None, typer.Option(metavar="AGE", help="Only runs that ended longer ago than this; default: 14d.")
+    ] = None,
+    hub: Annotated[
+        bool, typer.Option("--hub", help="Also remove their refs in the hub: the work that did not land.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove them; without it they are only listed.")] = False,
     as_json: Json = False,
 ) -> int:
-    """List the git refs that ended runs of this host left in their repositories, or remove them."""
-    settings, before = Settings(), time.time() - _seconds(older)
-    rows, away = list[_Row](), set[str]()
-    for one in list_ended_runs(settings):
-        if one.ended > before or one.hub in away:
+    """List what ended runs of this host still use, in their folders and in their hubs, or remove it."""
+    settings, older_s = Settings(), _seconds(older)
+    named = {run_folder.find(settings, run).options.run for run in runs or []}
+    found = [each for each in list_leftovers(settings) if not runs or each.run in named]
+    rows = [_row(each, named, older_s, settings, hub=hub, dated=older is not None) for each in found]
+    shown = [row for row in rows if row is not None]
+    if not as_json:
+        _tell(shown, yes=yes)
+    if yes:
+        shown = list(_remove(shown, {each.run: each for each in found}, settings, hub=hub))
+    if as_json:
+        say_json([asdict(row) for row in shown])
+    elif yes and (removed := [row for row in shown if row.removed]):
+        say(f"removed: {_sum(removed)}")
+    return 3 if any(row.kept.startswith("its hub") for row in shown) else 0
+
+
+def _row(each: Leftover, named: set[str], older_s: float, settings: Settings, *, hub: bool, dated: bool) -> _Row | None:
+    """Return the line of a run; None for one that nobody asked about."""
+    young = each.ended > time.time() - older_s
+    if each.run not in named and (young or each.busy or not each.state.finished):
+        return None
+    row = _Row(
+        run=each.run,
+        ended=each.ended,
+        finished=each.state.finished,
+        hub=each.hub,
+        bytes=folder_bytes(each.folder),
+        refs=0,
+        tasks=list(list_unlanded_tasks(each.state)),
+    )
+    if each.busy:
+        return replace(row, kept="it is running")
+    if young and (dated or not each.state.finished):
+        how = "" if each.state.finished else "it can be resumed, and "
+        return replace(row, kept=f"{how}its last event is younger than {older_s / 86400:g} days")
+    if not hub:
+        return replace(row, kept="the hub has its work; --hub removes both") if row.tasks else row
+    try:
+        left = refs_left(mirror_of(each.hub, settings), each.state, markers_too=True)
+    except GitFailed as trouble:
+        return replace(row, kept=f"its hub cannot be reached: {trouble}")
+    return replace(row, refs=sum(map(len, left.values())), tasks=list(left))
+
+
+def _remove(rows: Sequence[_Row], found: dict[str, Leftover], settings: Settings, *, hub: bool) -> Iterator[_Row]:
+    for row in rows:
+        if row.kept:
+            yield row
             continue
         try:
-            found = _found(one, settings, yes=yes)
-        except GitFailed as trouble:
-            away.add(one.hub)
-            complain(f"{one.hub} cannot be reached and was not changed: {trouble}", 0)
-            continue
-        if found:
-            refs = sum(map(len, found.values()))
-            rows.append(_Row(run=one.run, ended=one.ended, hub=one.hub, refs=refs, tasks=list(found), removed=yes))
-    _tell(rows, yes=yes, as_json=as_json)
-    return 3 if away else 0
+            reclaim(found[row.run], settings, hub=hub)
+            yield replace(row, removed=True)
+        except (JournalBusy, GitFailed) as trouble:
+            kept = f"its hub cannot be reached: {trouble}" if isinstance(trouble, GitFailed) else str(trouble)
+            complain(f"{row.run} is kept: {kept}", 0)
+            yield replace(row, kept=kept)
 
 
-def _found(one: Leftover, settings: Settings, *, yes: bool) -> dict[str, list[str]]:
-    mirror = mirror_of(one.hub, settings)
-    found = refs_left(mirror, one.state)
-    if found and yes:
-        remove_refs(mirror, one.state)
-    return found
-
-
-def _tell(rows: list[_Row], *, yes: bool, as_json: bool) -> None:
-    if as_json:
-        say_json([asdict(row) for row in rows])
-        return
+def _tell(rows: Sequence[_Row], *, yes: bool) -> None:
+    going = [row for row in rows if not row.kept]
     if not rows:
-        say("no ended run has left anything in its hub")
+        say("no ended run has left anything that is old enough; name a run, or give --older")
         return
-    days = [time.strftime("%Y-%m-%d", time.localtime(row.ended)) for row in rows]
-    shown = [(row.run, day, str(row.refs), shorten_list(row.tasks)) for row, day in zip(rows, days, strict=True)]
-    out().print(table(("run", "ended", "refs", "tasks"), shown))
-    refs = count_of(sum(row.refs for row in rows), "ref")
-    say(f"{refs} removed" if yes else f"{refs}, all work of tasks that did not land; --yes removes them")
+    if going:
+        days = [time.strftime("%Y-%m-%d", time.localtime(row.ended)) for row in going]
+        lines = [
+            (
+                row.run,
+                "ended" if row.finished else "paused",
+                day,
+                _size(row.bytes),
+                str(row.refs),
+                shorten_list(row.tasks),
+            )
+            for row, day in zip(going, days, strict=True)
+        ]
+        out().print(table(("run", "state", "last event", "size", "refs", "tasks"), lines))
+        say(f"this {'removes' if yes else 'would remove'} {_sum(going)}" + ("" if yes else "; --yes removes it"))
+    for row in rows:
+        if row.kept:
+            say(f"kept: {row.run}: {row.kept}")
+
+
+def _sum(rows: Sequence[_Row]) -> str:
+    refs = f" and {count_of(sum(row.refs for row in rows), 'ref')}" if any(row.refs for row in rows) else ""
+    return f"{count_of(len(rows), 'folder')} with {_size(sum(row.bytes for row in rows))}{refs}"
+
+
+def _size(size: int) -> str:
+    return f"{size / 1_000_000:,.1f} MB"
 
 
 def _seconds(older: str | None) -> float:
     """Parse an age in seconds. Raises CannotRun."""
     try:
-        return 0.0 if older is None else _OLDER.validate_python(older)
+        return _USUAL_S if older is None else _OLDER.validate_python(older)
     except ValidationError as wrong:
-        raise CannotRun(f"--older is '{older}'; give a duration such as 12h or 7d") from wrong
+        raise CannotRun(f"--older is '{(older or '')[:60]}'; give a duration such as 12h or 7d") from wrong

@@ -1,5 +1,6 @@
 """Arguments and options that several commands on runs have, and the run they name. Nothing of a run is loaded here."""
 
+import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,6 +11,24 @@ if TYPE_CHECKING:
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object; progress goes to standard error.")]
 Run = Annotated[str, typer.Argument(help="The run's name, or its beginning.")]
 Task = Annotated[str, typer.Argument(help="A task of the plan.")]
+_MOST_AUTOMATIC, _MOST = 4, 64
+"""Trials at once: more than four mostly repeat runs of others, so only a person asks for more."""
+
+
+def trials_of(asked: str, *, processors: int) -> int:
+    """Return the number that `--trials` asks for; `auto` is one for each processor, up to four. Raises UserError."""
+    from forgepool.worktrees.errors import UserError
+
+    if asked == "auto":
+        return max(1, min(processors, _MOST_AUTOMATIC))
+    if not asked.isdecimal() or not 1 <= int(asked) <= _MOST:
+        raise UserError(f"--trials is {asked}; it must be auto or a number from 1 to {_MOST}")
+    return int(asked)
+
+
+def cores_beside_workers() -> int:
+    """Return the half of the processors that a run's checks may use, since its workers use the other."""
+    return (os.cpu_count() or 1) // 2
 
 
 def find_run_with(run: str, task: str | None) -> "KeptRun":

@@ -15,7 +15,7 @@ from forgepool.orchestrator.cli.output.progress import display, exit_status, tel
 from forgepool.orchestrator.cli.output.say import complain, hush, say
 from forgepool.orchestrator.cli.output.standing import tell_wanted
 from forgepool.orchestrator.cli.run.check import preview_plan
-from forgepool.orchestrator.cli.run.options import Json, Run
+from forgepool.orchestrator.cli.run.options import Json, Run, cores_beside_workers, trials_of
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import with_budget
 from forgepool.orchestrator.journal.events import Event
@@ -45,7 +45,9 @@ Workers = Annotated[
 WorkersAgain = Annotated[
     int | None, typer.Option(min=1, max=256, help="Tasks at once on this host; default: as before.")
 ]
-Trials = Annotated[int, typer.Option(min=1, max=64, help="Batches of candidates checked at once on this machine.")]
+Trials = Annotated[
+    str, typer.Option(metavar="N|auto", help="Batches tested at once on this machine; auto: by its processors.")
+]
 OwnTrain = Annotated[
     bool, typer.Option("--own-train", help="Land by the run itself, even if a merge queue serves the target.")
 ]
@@ -70,7 +72,7 @@ def run(
     plan: Plan,
     repo: Repo = ".",
     workers: Workers = None,
-    trials: Trials = 1,
+    trials: Trials = "auto",
     broker: Broker = None,
     sandbox: Sandbox = None,
     own_train: OwnTrain = False,
@@ -81,7 +83,7 @@ def run(
     as_json: Json = False,
 ) -> int:
     """Run a plan. Each task ends with a landed commit, or with the reason why there is none."""
-    settings = settings_with(broker, sandbox)
+    settings, at_once = settings_with(broker, sandbox), trials_of(trials, processors=cores_beside_workers())
     seed = None if dry_run else prepare_host(settings)
     hub = open_hub(repo, settings)
     read = read_plan(plan, hub)
@@ -97,7 +99,7 @@ def run(
             hub,
             settings,
             workers=workers or os.cpu_count() or 1,
-            trials=trials,
+            trials=at_once,
             own_train=own_train,
             again=again,
             wishes=wishes,

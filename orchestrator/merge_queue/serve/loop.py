@@ -44,10 +44,12 @@ from forgepool.orchestrator.state.run import with_branches
 from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.supervisor.gate.affected_checks import MOST_PATHS
 from forgepool.supervisor.messages.answers import Landing
+from forgepool.supervisor.scans.subject import printable
 from forgepool.workers.workspace.refs import overlay_ref, run_refs, submission_ref
 from forgepool.worktrees.commits.changes import changes, list_touched_paths
 from forgepool.worktrees.git.git import CommitId, GitFailed
 from forgepool.worktrees.git.history import is_ancestor
+from forgepool.worktrees.git.objects import find_object
 from forgepool.worktrees.hub.mirror import MissingCommit
 from forgepool.worktrees.hub.push import Pushed, RefUpdate
 
@@ -57,6 +59,7 @@ LOOK_S = 1.0
 """Seconds between two looks at the hub."""
 MADE_KEPT_S = 3 * 24 * 3600.0
 """Seconds for which files made by set-up commands are kept for queued entries; later they are made again."""
+_UNNAMED = "unnamed"
 _MOST_TAKEN_IN = 25
 """Submissions accepted at one look: each costs some processes while answers wait."""
 
@@ -205,18 +208,26 @@ class GateLoop(Loop):
     def _without_links(self, refs: Mapping[str, CommitId], nameless: str) -> dict[str, CommitId]:
         """Leave out symbolic refs: to delete one is to delete the branch that it names."""
         links = self.mirror.hub_links(nameless, pattern(self.state.target)) if refs else frozenset()
-        for ref in sorted(links - self._links):
-            log.warning("submission.symbolic", run=self.state.run, ref=ref, remove_by=f"git symbolic-ref -d {ref}")
+        for ref in sorted((links - self._links) & refs.keys()):
+            why = f"{ref} is a symbolic ref, which is left alone; remove it in the hub: git symbolic-ref -d {ref}"
+            self._refuse(entry_of_ref(self.state.target, ref) if ref != nameless else _UNNAMED, refs[ref], why)
         self._links = links
         return {ref: at for ref, at in refs.items() if ref not in links}
 
     def _remove_nameless(self, ref: str, at: CommitId) -> None:
         """Remove a submission pushed without a name, beside which git keeps no ref that has one."""
         if not isinstance(self.mirror.push([RefUpdate(ref=ref, new=None, expected=at)]), Pushed):
-            log.warning("submission.nameless", run=self.state.run, ref=ref)
+            keeps = "the hub does not let the queue remove it, and nothing else can be submitted; remove it in the hub"
+            self._refuse(_UNNAMED, at, f"it was pushed to {ref}, without a name; {keeps}: git update-ref -d {ref}")
             return
         why = f"it was pushed to {ref}, without a name, and nothing else could be submitted; push to {ref}/NAME"
-        self.record([EntryRefused(name="unnamed", commit=at, why=why)])
+        self.record([EntryRefused(name=_UNNAMED, commit=at, why=why)])
+
+    def _refuse(self, name: str, at: CommitId, why: str) -> None:
+        """Tell once of a ref that stays where it is, and is no submission."""
+        known = self.state.refused.get(name)
+        if known is None or known.why != why:
+            self.record([EntryRefused(name=name, commit=at, why=why)])
 
     def _find_contained(self, tip: CommitId) -> None:
         """Mark queued entries as landed whose commits the target already contains."""
@@ -269,6 +280,7 @@ class GateLoop(Loop):
             if lying.intersection(one.said.get("needs", ())):
                 self._put_off.add(one.ref)
                 continue
+            one = one if one.wrong else replace(one, wrong=self._why_unusable(one.commit))
             contained = not one.wrong and self._contains(one.commit)
             for event in take_in(self.state, one, contained=contained):
                 if isinstance(event, EntrySubmitted):
@@ -302,11 +314,30 @@ class GateLoop(Loop):
         said = with_branches(self.state, "; ".join(lines))
         self.notices.reply(one.ref.rsplit("/", 1)[-1], RequestReply(done=bool(events), said=said))
 
+    def _merge_base(self, commit: CommitId) -> CommitId | None:
+        found = self.mirror.git.run("merge-base", self.state.tip, commit, ok=(0, 1)).text.partition("\n")[0]
+        return CommitId(found) if found else None
+
+    def _why_unusable(self, commit: CommitId) -> str:
+        """Return why git could never merge the commit, or check it out; empty where it can."""
+        git, made_on = self.mirror.git, self._merge_base(commit)
+        if made_on is None:
+            return f"it has no commit in common with {self.state.target}; make the change on {self.state.target}"
+        for change in changes(git, made_on, commit)[:MOST_PATHS]:
+            if change.mode in ("000000", "160000"):
+                continue
+            # A name with a slash in it looks like a path, and no folder has it.
+            folder, _, name = change.path.rpartition("/")
+            inside = find_object(git, f"{commit}:{folder}")
+            there = inside is not None and find_object(git, f"{inside.id}:{name}") is not None
+            if not there or not {".", "..", ".git"}.isdisjoint(change.path.lower().split("/")):
+                return f"its tree has the name '{printable(change.path)[:200]}', which no checkout can have"
+        return ""
+
     def _paths(self, commit: CommitId) -> tuple[str, ...]:
         """Return the paths a commit changes since its merge base; none for unrelated or huge changes."""
-        git = self.mirror.git
-        made_on = git.run("merge-base", self.state.tip, commit, ok=(0, 1)).stdout.decode().strip()
-        found = list_touched_paths(changes(git, CommitId(made_on), commit)) if made_on else ()
+        git, made_on = self.mirror.git, self._merge_base(commit)
+        found = list_touched_paths(changes(git, made_on, commit)) if made_on else ()
         return found if len(found) <= MOST_PATHS and all(map(_is_text, found)) else ()
 
     def _is_landing(self, name: str) -> bool:

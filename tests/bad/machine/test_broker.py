@@ -1,4 +1,4 @@
-"""A Redis that cannot be used is said to be so in one sentence, without its password, and nothing is begun."""
+"""A Redis that cannot be used is reported in one sentence, without its password, and no run begins."""
 
 import socket
 import subprocess
@@ -27,7 +27,7 @@ def _free_port() -> int:
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """`HOST:PORT` of a Redis that wants a password."""
+    """Yield `HOST:PORT` of a Redis that requires a password."""
     port = _free_port()
     folder = tmp_path_factory.mktemp("redis")
     argv = [redis_binary(Settings()), "--port", str(port), "--bind", "127.0.0.1", "--requirepass", PASSWORD]
@@ -129,7 +129,7 @@ def test_doctor_says_that_a_broker_refuses_the_password(premises: Premises, guar
 def test_a_redis_that_takes_nothing_for_a_while_ends_no_run_and_the_answer_is_json_alone(
     premises: Premises, start_redis: Callable[..., RedisServer]
 ) -> None:
-    """Its memory is full while an order is worked on: run and worker wait, and say so in their logs."""
+    """Its memory is full while an order is worked on. The run and the worker wait, and their logs say so."""
     server = start_redis()
     redis = connect(server.url)
     premises = premises.unconfined()

@@ -1,4 +1,4 @@
-"""The doctor names what is wanting on a line of its own, with the mend, and says so by its status."""
+"""`forgepool doctor` names each problem on a line of its own with its solution, and its exit status reports it."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ SIMPLE = {"one": "echo 1 > one.txt"}
 
 
 def _bad(said: Said) -> dict[str, str]:
-    """What was found bad, and the line that says so."""
+    """Return each problem's name and the line that reports it."""
     assert said.err == "", said
     assert said.status == 3, said
     lines = [line.split(maxsplit=1) for line in said.out.splitlines()]
@@ -16,7 +16,7 @@ def _bad(said: Said) -> dict[str, str]:
 
 
 def test_git_that_is_missing_is_named(premises: Premises, tmp_path: Path) -> None:
-    """By the doctor, and by a run in one sentence."""
+    """The doctor reports it on its lines, and a run in one sentence."""
     without = {"PATH": str(tmp_path)}
     bad = _bad(premises.forgepool("doctor", "--repo", premises.repo, env=without))
     assert "there is no git on PATH" in bad["git"]
@@ -33,7 +33,7 @@ def test_a_redis_server_that_is_missing_is_named(premises: Premises) -> None:
 
 
 def test_a_home_that_cannot_be_written_is_named(premises: Premises) -> None:
-    """Below a file there can be no folder, not even for root."""
+    """The home is below a file, where not even root can make a folder."""
     file = premises.repo / "README"
     below = {"FORGEPOOL_HOME": str(file / "home"), "FORGEPOOL_CACHE": str(premises.cache)}
     bad = _bad(premises.forgepool("doctor", env=below))

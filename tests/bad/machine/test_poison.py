@@ -1,4 +1,4 @@
-"""A message that ends every worker that takes it is not sent for ever: in the end a person is asked."""
+"""A message that ends every worker that takes it is not sent forever: at last a person is asked."""
 
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.plan_index import PlanIndex

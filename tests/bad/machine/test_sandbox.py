@@ -1,4 +1,4 @@
-"""`forgepool sandbox exec` runs a command as an agent would; the doctor says what would hold it, and why not more."""
+"""`forgepool sandbox exec` runs a command as an agent would, and the doctor reports what would confine it."""
 
 import json
 import os
@@ -16,7 +16,7 @@ PROJECT = Path(__file__).parents[3]
 
 @pytest.fixture
 def inside(premises: Premises) -> Premises:
-    """Skips where commands cannot be confined; in CI, where they must be, fails."""
+    """Skip the test where bubblewrap does not work, but fail in CI."""
     why_not = why_level_fails("bubblewrap")
     if why_not is not None:
         if os.environ.get("CI") == "true":
@@ -26,7 +26,7 @@ def inside(premises: Premises) -> Premises:
 
 
 def _sh(premises: Premises, script: str, *options: str, folder: Path | None = None, **env: str) -> Said:
-    """The script, in the repository unless another folder is named."""
+    """Run the script in a sandbox, in the repository unless another folder is given."""
     ran = subprocess.run(
         [*FORGEPOOL, "sandbox", "exec", *options, "--", "sh", "-c", script],
         cwd=folder or premises.repo,
@@ -41,7 +41,9 @@ def _sh(premises: Premises, script: str, *options: str, folder: Path | None = No
 
 
 def test_a_command_works_in_this_folder_and_nowhere_else(inside: Premises) -> None:
-    """Its files are kept; the history is read and not written; what lies beside the folder is not there."""
+    """
+    The command's files stay. It can read the history but not write it, and files beside the folder do not exist for it.
+    """
     outside = inside.folder / "beside"
     outside.write_text("secret")
     script = (
@@ -65,7 +67,7 @@ def test_a_further_folder_is_written_where_it_is_named(inside: Premises) -> None
 
 
 def test_a_linked_worktree_reads_its_repository(inside: Premises) -> None:
-    """The `.git` of one is a file that leads elsewhere."""
+    """The `.git` of a linked worktree is a file that points to the repository."""
     linked = inside.folder / "linked"
     inside.git("worktree", "add", "-q", linked)
     said = _sh(inside, "git status --short --branch; echo x > .git", folder=linked)
@@ -75,7 +77,7 @@ def test_a_linked_worktree_reads_its_repository(inside: Premises) -> None:
 
 
 def test_a_git_file_that_leads_astray_is_refused(inside: Premises) -> None:
-    """What a folder's files say does not make another folder readable."""
+    """A file in the folder must not make another folder readable."""
     astray = inside.folder / "astray"
     astray.mkdir()
     (astray / ".git").write_text(f"gitdir: {inside.folder}\n")
@@ -86,13 +88,13 @@ def test_a_git_file_that_leads_astray_is_refused(inside: Premises) -> None:
 
 
 def test_a_home_is_not_handed_over(inside: Premises) -> None:
-    """Nor any folder above it: the command could change all that is the person's."""
+    """A folder that contains the home is refused, because the command could change all of the person's files."""
     _sh(inside, "true", HOME=str(inside.repo)).is_refusal(2, "contains your home")
     _sh(inside, "true", "--write", "/").is_refusal(2, "/ contains your home")
 
 
 def test_a_signal_is_told_as_a_shell_tells_it(inside: Premises) -> None:
-    """By JSON too; then the output is on standard error."""
+    """The same is in the answer of `--json`; then the command's output goes to standard error."""
     said = _sh(inside, "echo x; kill -KILL $$", "--json")
     assert said.status == 137
     assert said.err == "x\n"
@@ -105,7 +107,7 @@ def test_what_is_no_program_is_named(inside: Premises) -> None:
 
 
 def test_a_reader_that_goes_ends_the_command(inside: Premises) -> None:
-    """As in any pipe: `forgepool sandbox exec -- yes | head -1` comes back."""
+    """`forgepool sandbox exec -- yes | head -1` returns, as it does in any pipe."""
     script = f"{sys.executable} -m forgepool.orchestrator sandbox exec -- yes | head -n1"
     env = inside.environment({})
     ran = subprocess.run(script, shell=True, cwd=inside.repo, env=env, check=True, capture_output=True, timeout=60)
@@ -119,7 +121,7 @@ def test_a_host_is_granted_by_its_name(inside: Premises) -> None:
 
 
 def test_a_weaker_level_is_said(inside: Premises) -> None:
-    """The fallback, and nothing at all, each with a sentence; the fallback grants no network."""
+    """The fallback and no sandbox at all are each reported in a sentence. The fallback grants no network."""
     assert "weaker than bubblewrap" in _sh(inside, "true", "--level", "landlock").err
     assert "your own rights" in _sh(inside, "true", "--level", "off").err
     refused = _sh(inside, "true", "--level", "landlock", "--network", "packages.example.org")
@@ -127,7 +129,9 @@ def test_a_weaker_level_is_said(inside: Premises) -> None:
 
 
 def test_a_host_where_bubblewrap_fails_is_told_so(inside: Premises) -> None:
-    """Inside a sandbox no other can be made: `require` is refused, `auto` is weaker, and the doctor says all of it."""
+    """
+    No sandbox can be made inside a sandbox. There, `require` is refused, `auto` is weaker, and the doctor reports both.
+    """
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     command = "python -m forgepool.orchestrator"
     script = (
@@ -148,7 +152,7 @@ def test_a_host_where_bubblewrap_fails_is_told_so(inside: Premises) -> None:
 
 
 def test_the_doctor_tells_what_holds(inside: Premises) -> None:
-    """And what a run would use: with the sandbox off, that nothing does."""
+    """It also reports what a run would use; with the sandbox off, it says that nothing confines commands."""
     lines = inside.forgepool("doctor").out.splitlines()
     found = {line[4:].strip().split("  ")[0]: line for line in lines}
     assert found["sandbox"].startswith("ok")
@@ -171,7 +175,7 @@ def test_the_doctor_tells_what_holds(inside: Premises) -> None:
     ],
 )
 def test_the_switch_that_forbids_bubblewrap_is_named(tmp_path: Path, file: str, text: str, words: str) -> None:
-    """Each with its mend; a host without any of them has nothing said about it."""
+    """Each kernel setting is reported with its remedy. A host with none of them gets no such line."""
     assert obstacle(tmp_path) is None
     place = tmp_path / file
     place.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The command line as a person meets it: its start, its help, its tables and colours, on a terminal and in a pipe."""
+"""The command line as a person sees it: start, help, tables and colours, on a terminal and in a pipe."""
 
 import os
 import subprocess
@@ -12,6 +12,7 @@ import warm
 from terminal import on_terminal
 
 from forgepool.orchestrator.cli.app import GROUPS, START, app
+from forgepool.orchestrator.cli.run.options import trials_of
 from forgepool.workers.schema.error_lines import without_escapes
 
 ROOT = Path(__file__).parents[3]
@@ -30,7 +31,7 @@ def _forgepool(*argv: str) -> "subprocess.CompletedProcess[str]":
 
 
 def _printed(env: Mapping[str, str], *, columns: int | None = None) -> str:
-    """The table, in a pipe or on a terminal of so many columns."""
+    """Print the table in a pipe, or on a terminal with this many columns."""
     command = [sys.executable, "-c", _TABLE]
     whole = {**_PLAIN, **env}
     if columns is None:
@@ -81,7 +82,7 @@ _HEAVY = {"celery", "redis", "anthropic", "openai", *_LOGGED}
     ],
 )
 def test_a_command_imports_only_what_it_needs(argv: str, env: dict[str, str], most: int, tmp_path: Path) -> None:
-    """Counts modules, not seconds; more than a thousand are imported for a run."""
+    """It counts modules, not seconds. A run imports more than a thousand."""
     count = (
         "import sys; from forgepool.orchestrator.cli import main\ntry: main()\n"
         "finally: print(len(sys.modules), *sys.modules, file=sys.stderr)"
@@ -120,6 +121,28 @@ main()
 """
     said = subprocess.run([sys.executable, "-c", interrupted], capture_output=True, text=True, check=False)
     assert (said.returncode, said.stdout, said.stderr) == (130, "", "")
+
+
+@pytest.mark.parametrize(
+    ("failure", "words"),
+    [
+        ("KeyError('lost ' + 'x' * 500)", "an unexpected error occurred (KeyError: 'lost xxx"),
+        ("GitFailed(('fetch',), 128, 'fatal: gone')", "git fetch ended with status 128: fatal: gone; finished work is"),
+    ],
+)
+def test_a_failure_says_its_cause_and_what_to_do_in_one_line(failure: str, words: str, tmp_path: Path) -> None:
+    failing = f"""\
+import forgepool.orchestrator.cli.app as it
+from forgepool.worktrees.git.git import GitFailed
+def fail(**_):
+    raise {failure}
+it.app = fail
+it.main()
+"""
+    env = os.environ | {"FORGEPOOL_HOME": str(tmp_path)}
+    said = subprocess.run([sys.executable, "-c", failing], capture_output=True, text=True, check=False, env=env)
+    assert said.returncode == 3 and said.stderr.startswith(f"forgepool: {words}"), said.stderr
+    assert said.stderr.count("\n") == 1 and "x" * 201 not in said.stderr
 
 
 @pytest.mark.parametrize("argv", [("run", "-h"), ("gate", "check", "-h")])
@@ -167,3 +190,18 @@ def test_colours_are_left_out_where_they_are_not_wanted(env: dict[str, str]) -> 
 def test_colours_can_be_had_in_a_pipe() -> None:
     assert "\x1b[32mlanded\x1b[0m" in _printed({"FORCE_COLOR": "1"})
     assert "\x1b" not in _printed({})
+
+
+@pytest.mark.parametrize(
+    ("asked", "processors", "count"), [("auto", 0, 1), ("auto", 1, 1), ("auto", 3, 3), ("auto", 64, 4), ("7", 2, 7)]
+)
+def test_trials_are_as_many_as_asked_or_by_the_processors_up_to_four(asked: str, processors: int, count: int) -> None:
+    assert trials_of(asked, processors=processors) == count
+
+
+@pytest.mark.parametrize("command", [("queue", "serve"), ("run", "plan.yaml")])
+@pytest.mark.parametrize("asked", ["0", "65", "-1", "many", "1.5"])
+def test_any_other_number_of_trials_is_refused_in_a_sentence(command: tuple[str, ...], asked: str) -> None:
+    ran = _forgepool(*command, f"--trials={asked}")
+    assert ran.returncode == 2
+    assert ran.stderr.strip().endswith(f"--trials is {asked}; it must be auto or a number from 1 to 64")

@@ -1,4 +1,4 @@
-"""`forgepool context replay` as a person types it: a table or JSON of recorded runs, or a sentence of what is wrong."""
+"""`forgepool context replay` as a person types it: a table or JSON of recorded runs, or a sentence about a mistake."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def rows(*words: str | Path) -> list[dict[str, float | str]]:
 
 @pytest.fixture
 def recording(tmp_path: Path) -> Path:
-    """A run that reads twenty files and then the first one again."""
+    """Return a run that reads twenty files and then the first one again."""
     steps = [
         {"tool": "read_file", "input": {"path": f"src/f{at}.py"}, "output": f"def name_{at}(): pass\n" * 80, "turn": at}
         for at in [*range(20), 0]

@@ -1,4 +1,4 @@
-"""`answer`, `transcript`, `record` and a raised budget, as a person types them, on a run that has ended."""
+"""`answer`, `transcript`, `record` and a raised budget, as a person types them, for a run that has ended."""
 
 import json
 import os
@@ -109,7 +109,7 @@ def test_an_answer_to_a_run_under_way_is_left_for_it(home: Home) -> None:
 
 
 def test_what_was_asked_as_a_run_ended_is_taken_in_when_it_is_resumed(home: Home) -> None:
-    """But for a `cancel`, which came too late and would undo it."""
+    """A `cancel` is dropped, because it came too late and would undo the resume."""
     journal = Journal(home.kept.folder)
     try:
         home.forgepool("cancel", RUN, "a")
@@ -130,7 +130,7 @@ def test_a_cancel_that_came_too_late_does_not_undo_what_is_asked_later(home: Hom
 
 
 def test_a_run_that_goes_on_takes_its_requests_in_itself(home: Home) -> None:
-    """Also a `cancel`, left while nobody ran it."""
+    """This includes a `cancel` that was left while the run was stopped."""
     home.forgepool("retry", RUN, "c")
     leave(home.kept.folder, PersonRequest(do="cancel", task="c"))
     assert take_in_late(home.kept) == []
@@ -163,7 +163,7 @@ def test_a_conversation_in_which_nothing_was_said_is_told_so(home: Home, name: s
 
 
 def test_the_program_or_the_key_that_was_there_is_wanted_again(home: Home, tmp_path: Path) -> None:
-    """A run that cannot go on is refused before anything is started; what has ended wants nothing."""
+    """A run that cannot continue is refused before anything starts. Tasks that have ended need no program or key."""
     home.forgepool("answer", RUN, "a", "x")
     repository = tmp_path / "hub"
     env = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull}

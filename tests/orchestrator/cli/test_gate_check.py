@@ -1,4 +1,4 @@
-"""`forgepool gate check` as a person, a hook and a CI step ask it: real repositories, real checks, any two commits."""
+"""`forgepool gate check` as a person, a hook and a CI step run it: real repositories, real checks, any two commits."""
 
 import json
 import os
@@ -41,14 +41,14 @@ HELD = """
 
 @pytest.fixture
 def person(tmp_path: Path) -> Person:
-    """In a shop with tests, on a branch of their own."""
+    """Return a person in a repository with tests, on a branch of their own."""
     made = person_in(tmp_path, {"forgepool.yaml": GATE, "shop.py": CODE, "test_shop.py": TEST})
     made.git("checkout", "-q", "-b", "feature")
     return made
 
 
 def check(person: Person, *argv: str, base: str = "main", head: str = "HEAD") -> tuple[int, str]:
-    """Its status, and all it said on standard output; standard error stays empty where it has an answer."""
+    """Return the exit status and standard output. Standard error must be empty."""
     said = person.forgepool("gate", "check", "--base", base, "--head", head, *argv)
     assert said.err == "", said.err
     return said.status, said.out
@@ -99,7 +99,7 @@ def test_a_change_that_breaks_a_test_does_not_pass_and_says_how_to_see_it_again(
 
 
 def test_nothing_is_written_into_the_repository(person: Person) -> None:
-    """No ref, no object, no file; not even for a commit that no branch has."""
+    """No ref, object or file is written, even for a commit that no branch has."""
     person.git("checkout", "-q", "--detach")
     head = honest(person)
     person.git("checkout", "-q", "main")
@@ -119,7 +119,7 @@ def test_commits_are_named_as_git_names_them(person: Person) -> None:
 
 
 def test_several_commits_are_one_change(person: Person) -> None:
-    """What a branch breaks and mends again before its end is nobody's failure; each commit by itself would be."""
+    """A break that a later commit mends does not count."""
     broken(person)
     person.commit({"shop.py": CODE + "\n\nVAT = 19\n"})
     status, out = check(person)
@@ -128,7 +128,7 @@ def test_several_commits_are_one_change(person: Person) -> None:
 
 
 def test_the_change_is_checked_as_it_would_be_on_the_base_and_not_where_it_was_made(person: Person) -> None:
-    """Green alone, the base green alone, red together."""
+    """The change and the base are each green alone, and red together."""
     person.commit({"test_more.py": "import shop\n\n\ndef test_sum():\n    assert shop.total([1, 1]) == 2\n"})
     person.git("checkout", "-q", "main")
     person.commit({"shop.py": CODE.replace("total", "amount"), "test_shop.py": TEST.replace("total", "amount")})
@@ -289,7 +289,7 @@ def test_a_repository_may_be_named_by_a_url_or_be_bare(person: Person) -> None:
 
 
 def test_git_s_own_variables_of_a_hook_lead_nobody_astray(person: Person) -> None:
-    """Git sets them for hooks; another repository's must not be looked at instead."""
+    """Git sets these variables for hooks, and they may point to another repository."""
     honest(person)
     astray = {"GIT_DIR": "/nowhere", "GIT_WORK_TREE": "/nowhere", "GIT_INDEX_FILE": "/nowhere/index"}
     assert person.forgepool("gate", "check", "--base", "main", "--head", "HEAD", **astray).status == 0
@@ -335,7 +335,7 @@ def test_a_scripted_reviewer_of_another_family_decides(
 
 
 def test_a_reviewer_of_the_authors_own_family_is_never_asked(person: Person) -> None:
-    """Where nobody demands a review it is said; where somebody does, the change does not pass."""
+    """If no review is required, the output says so. If one is required, the change does not pass."""
     honest(person)
     person.write({"reviewer.yaml": REVIEWER % ("pass", "[]")})
     asked = ("--author-family", "scripted-reviewer", "--scripted", "reviewer.yaml")
@@ -361,7 +361,7 @@ def test_a_review_has_its_place_in_json(person: Person) -> None:
 
 
 def first_line(pipe: Path, writer: "subprocess.Popen[str]") -> str:
-    """What is written into the pipe; a process that ends without having begun it fails the test, and hangs nobody."""
+    """Return what is written into the pipe. If the process ends before it writes, the test fails and does not hang."""
     with os.fdopen(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0) as stream:
         waiting = selectors.DefaultSelector()
         waiting.register(stream, selectors.EVENT_READ)
@@ -429,7 +429,7 @@ AFTER = {
     "def test_edited():\n    assert total([4]) == 5\n",
 }
 OF_AGENTS = {"claimed-unchanged", "claimed-commit", "claimed-work"}
-"""Of what an agent has said, which nobody has here."""
+"""Rules about an agent's claims, which do not occur here."""
 ELSEWHERE = {"empty-change", "file-size", "test-unread"} | OF_AGENTS
 
 
@@ -461,7 +461,7 @@ def test_what_the_docs_say_of_each_rule_is_found(person: Person) -> None:
 
 @pytest.fixture
 def forgepool_on_path(person: Person) -> dict[str, str]:
-    """What hooks and CI steps call."""
+    """Return an environment with `forgepool` on the PATH, for hooks and CI steps."""
     programs = person.folder.parent / "bin"
     programs.mkdir()
     (programs / "forgepool").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m forgepool.orchestrator "$@"\n')
@@ -504,7 +504,7 @@ def test_the_pre_push_hook_of_the_docs_lets_a_good_branch_out_and_keeps_a_bad_on
 def test_the_ci_step_of_the_docs_works_on_a_checkout_as_ci_makes_it(
     person: Person, forgepool_on_path: dict[str, str]
 ) -> None:
-    """A detached HEAD, remote-tracking refs and no branch at all."""
+    """The checkout has a detached HEAD, remote-tracking refs and no branch."""
     workflow = snippet("name: gate")
     assert "fetch-depth: 0" in workflow
     (line,) = re.findall(r"forgepool gate check .*", workflow)
@@ -523,7 +523,7 @@ def test_the_ci_step_of_the_docs_works_on_a_checkout_as_ci_makes_it(
 
 
 def test_a_family_that_nobody_knows_is_refused_before_anything_is_asked(person: Person) -> None:
-    """It would be another one than every reviewer's."""
+    """Every reviewer would be of another family than an unknown one."""
     honest(person)
     ended = person.forgepool("gate", "check", "--base", "main", "--head", "HEAD", "--author-family", "clade")
     assert ended.status == 2 and "there is no family 'clade'; did you mean 'claude'?" in ended.err

@@ -1,4 +1,4 @@
-"""What is said of a Ctrl-C does not run through what is being drawn."""
+"""A message about Ctrl-C does not mix with the live display."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from forgepool.workers.schema.settings import Settings
 
 @pytest.fixture
 def signals() -> Iterator[None]:
-    """As they were, afterwards."""
+    """Restore the signal handlers afterwards."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     yield
     for number, handler in before.items():

@@ -15,7 +15,7 @@ OF = course(task("a"))
 def test_the_end_of_a_run_reads_its_hub_in_the_cache_of_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The demo has a cache of its own, and leaves nothing in that of the person who tries it."""
+    """The demo has its own cache and leaves nothing in the person's."""
     read: list[Path] = []
 
     def nothing_kept(mirror: Path, _: object) -> dict[str, list[str]]:

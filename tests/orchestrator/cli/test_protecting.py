@@ -1,4 +1,4 @@
-"""`forgepool queue protect`: what it says of a hub, and how it refuses; `worktrees` tests the hook itself."""
+"""`forgepool queue protect`: its output and its refusals. The tests of `worktrees` cover the hook itself."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""Context profiles in a run: chosen in its plan and by a person, switched while it goes on, told of in its journal."""
+"""
+Context profiles in a run: chosen in the plan or by a person, switched during the run, and recorded in the journal.
+"""
 
 import os
 from collections.abc import Callable
@@ -58,7 +60,7 @@ def chosen(request: PersonRequest, *before: Event) -> list[str]:
 
 
 def test_a_profile_is_chosen_for_tasks_whose_conversation_is_led_here() -> None:
-    """All of them, or one; not for a command, nor for what nobody knows."""
+    """A request names all tasks or one. Commands and unknown tasks have no profile."""
     assert chosen(PersonRequest(do="context", text="pace")) == ["a pace", "b pace"]
     assert chosen(PersonRequest(do="context", task="b", text="pace"), sent("a")) == ["b pace"]
     assert chosen(PersonRequest(do="context", task="c", text="pace")) == []
@@ -75,7 +77,7 @@ def test_a_profile_is_chosen_for_tasks_whose_conversation_is_led_here() -> None:
     ],
 )
 def test_a_task_that_is_over_has_no_profile_to_choose(over: bool, end: list[Event]) -> None:
-    """One that waits for a person goes on some time."""
+    """A task that waits for a person will continue, so it has one."""
     request = PersonRequest(do="context", task="a", text="pace")
     assert chosen(request, *end) == ([] if over else ["a pace"])
     if over:
@@ -92,7 +94,7 @@ def test_what_a_person_chose_is_in_every_order_from_then_on() -> None:
 
 
 def test_a_rebuild_is_journaled_with_all_that_was_told_of_it() -> None:
-    """Of the attempt under way alone: neither of one that is over nor of one that was fenced off."""
+    """Only a rebuild of the current attempt is journaled, and none of a finished or fenced one."""
     state = begun(ONE, sent("a"))
     (event,) = receive_answer(ONE, state, TOLD)
     assert event == ContextRebuilt(task="a", attempt=1, **TOLD.model_dump(exclude={"kind", "order_id", "token"}))
@@ -151,7 +153,7 @@ def test_a_plan_names_the_profile_for_a_task_or_for_all() -> None:
 
 
 def test_a_plan_with_an_unknown_profile_is_refused_with_its_line() -> None:
-    """Before anything runs, in one sentence that names the nearest."""
+    """The sentence names the nearest profile, and nothing runs."""
     head = "version: 1\nname: p\nchecks: none\ntasks:\n"
     with pytest.raises(PlanWrong) as wrong:
         _plan(f"{head}  - id: a\n    agent:\n      builtin:\n        context: ledgre\n")
@@ -161,7 +163,7 @@ def test_a_plan_with_an_unknown_profile_is_refused_with_its_line() -> None:
 
 @pytest.fixture
 def home(tmp_path: Path) -> KeptRun:
-    """A run that somebody may still go on with."""
+    """A run that can still be resumed."""
     settings = Settings(home=tmp_path / "home", cache=tmp_path / "cache")
     options = RunOptions(run=RUN, hub="/nowhere", target="t", workers=1, plan_file="p.yaml", plan_file_digest="")
     kept = keep(settings, options, ONE.plan)

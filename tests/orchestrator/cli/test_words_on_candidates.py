@@ -1,4 +1,4 @@
-"""A person's word, as it is typed while a run is under way, names the candidate that there was."""
+"""A person's request, typed during a run, names the candidate that existed then."""
 
 import os
 from pathlib import Path

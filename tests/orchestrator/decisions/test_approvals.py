@@ -1,4 +1,4 @@
-"""A person's word takes the place of a reviewer's, of that one candidate, at any time; it makes up for no check."""
+"""A person's approval replaces a reviewer's for one candidate, at any time, but does not replace a check."""
 
 from typing import Any
 
@@ -53,14 +53,14 @@ UNDER_REVIEW: list[Event] = [
 
 
 def settle(of: PlanIndex, state: RunState, *, slots: int = 0) -> RunState:
-    """All that follows without anybody's answer."""
+    """Apply all decisions that need no answer."""
     while events := decide(of, state, now=1e6, order_slots=slots, review_slots=1, draining=False):
         follow(state, *events)
     return state
 
 
 def ended_for_want_of(outcome: str, of: PlanIndex = ONE, **said: Any) -> RunState:
-    """A run that has ended, `a` waiting for a person, or failed by its review."""
+    """Return a run that has ended, with `a` waiting for a person or failed by its review."""
     state = settle(of, begun(of, *UNDER_REVIEW, review_answered("a", outcome, **said)))
     if "c" in state.tasks and state.tasks["c"].phase == "pending":
         follow(state, sent("c"), answered("c", 1, "no_change"))
@@ -78,7 +78,7 @@ def say(of: PlanIndex, state: RunState, do: str, *, text: str = "") -> list[Even
 
 
 def landed(of: PlanIndex, state: RunState) -> RunState:
-    """The world does what is asked of it, well."""
+    """Answer every request of the run with success."""
     for _ in range(20):
         settle(of, state)
         message = at_gate(state, "a")
@@ -148,7 +148,7 @@ def test_the_approval_of_another_candidate_than_there_is_changes_nothing() -> No
 
 
 def test_an_approved_candidate_waits_for_its_lock() -> None:
-    """What another task has in its hands meanwhile is not taken from under it."""
+    """It does not take paths that another task holds in the meantime."""
     state = settle(ONE, begun(ONE, *UNDER_REVIEW, review_answered("a", "void")))
     follow(state, sent("c"))
     say(ONE, state, "approve")
@@ -243,7 +243,7 @@ def test_an_approval_may_be_taken_back_while_its_candidate_waits_for_its_lock() 
 
 
 def test_a_word_holds_for_what_it_was_said_of_alone() -> None:
-    """Whatever was kept of earlier candidates, and whoever forgot to throw it away."""
+    """Records of earlier candidates do not matter, even if they were not deleted."""
     green = verdict("a").patch_id
     person = ReviewState(person=PersonApproval(commit="c-a-1", by="Ada"))
     assert person.approval("c-a-1", green) is not None and person.approval("c-a-2", green) is None
@@ -263,7 +263,7 @@ def test_nothing_but_a_persons_word_wakes_what_has_ended() -> None:
 
 @pytest.mark.parametrize("do", ["approve", "reject"])
 def test_a_word_that_was_said_of_an_earlier_candidate_is_not_taken_for_the_present_one(do: str) -> None:
-    """It was left for a run under way, and by the time it is taken in the task has been done again."""
+    """The approval was left during a run, and the task was done again before it was read."""
     state = begun(TWICE, *UNDER_REVIEW, review_answered("a", "failed", findings=(BUG,)))
     settle(TWICE, state)
     seen = PersonRequest.model_validate({"do": do, "task": "a", "by": "Ada", "candidate": "c-a-1"})

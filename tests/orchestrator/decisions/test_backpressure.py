@@ -1,4 +1,4 @@
-"""No order starts while enough candidates wait for the gate; what waits for a person holds up no one."""
+"""No order starts while enough candidates wait for checks. Tasks that wait for a person hold up no other."""
 
 import pytest
 from plans import answered, begun, check_sent, course, follow, queued, sent, task
@@ -26,13 +26,13 @@ def orders(of: PlanIndex, state: RunState, *, check_slots: int = 1) -> list[Even
 
 @pytest.mark.parametrize(("count", "slots", "starts"), [(16, 1, True), (17, 1, False), (17, 2, True), (17, 0, False)])
 def test_no_order_starts_while_the_line_is_longer_than_the_gate_can_take(count: int, slots: int, starts: bool) -> None:
-    """A gate without a worker counts as one slot: the run waits for it, with some work in hand."""
+    """Without a supervisor the run counts one slot: it waits, with some work done ahead."""
     assert _IN_LINE_PER_SLOT == 16
     assert bool(orders(OF, in_line(count), check_slots=slots)) is starts
 
 
 def test_what_is_on_trial_or_waits_for_a_person_does_not_count() -> None:
-    """Or a run whose entries all wait for people would do nothing until they have come."""
+    """Otherwise a run whose entries all wait for people would do nothing until they come."""
     state = in_line(17)
     assert not orders(OF, state)
     follow(state, TaskParked(task="t0", question="which?", why="question"))
@@ -55,5 +55,5 @@ def test_a_run_with_far_more_workers_than_its_gate_can_serve_ends_and_keeps_its_
         longest = max(longest, state.count("queued"))
 
     assert play(of, terms, seed=3, watch=watch).state.finished
-    # Those under way when the line became too long still come, and so do the entries of a car that was red.
+    # Orders under way when the queue became too long still arrive, and so do the entries of a red batch.
     assert longest <= _IN_LINE_PER_SLOT * trials + 1 + 20 + 8 * trials

@@ -1,4 +1,4 @@
-"""What follows from a state: tables of the cases a reader would ask about."""
+"""The events that follow from a state: tables of the cases a reader would ask about."""
 
 from typing import Any
 
@@ -54,7 +54,7 @@ def kinds(of: PlanIndex, state: RunState, **said: Any) -> list[tuple[str, str]]:
 
 
 def at_gate(of: PlanIndex, name: str = "a") -> RunState:
-    """A candidate that is being tested."""
+    """Return a state with a candidate that is being tested."""
     return begun(of, sent(name), answered(name), queued(name), check_sent(name))
 
 
@@ -111,7 +111,7 @@ def test_a_run_ends_with_what_landed_what_had_no_changes_and_what_was_there() ->
 
 
 def test_an_attempt_that_changes_nothing_after_one_that_was_refused_has_failed() -> None:
-    """The first one's work was kept out: to do nothing instead is not what was asked for."""
+    """The first attempt's work was refused, so doing nothing is not what was asked for."""
     of = course(task("a", unchanged="ok"))
     state = follow(at_gate(of), CheckAnswered(task="a", result=verdict("a", "red")))
     follow(state, *next_events(of, state), sent("a", 2), answered("a", 2, "no_change"))
@@ -354,7 +354,7 @@ def test_equal_states_lead_to_equal_decisions() -> None:
 
 
 def test_a_kept_candidate_that_is_answered_again_waits_for_nothing_more() -> None:
-    """Redis may give an answer twice. Found stale later, the task has no candidate that could go on."""
+    """Redis may deliver an answer twice. If the candidate is stale later, the task has none to continue with."""
     of = course(task("a"))
     state = begun(of, sent("a"), answered("a"), queued("a"), TaskParked(task="a", question="more?", why="budget"))
     follow(state, TaskRetried(task="a", afresh=False))

@@ -1,4 +1,7 @@
-"""Paths that a running attempt asks for are its own from the answer on, or it is told why not; nobody waits in vain."""
+"""
+Paths that a running attempt asks for are its own once granted. Otherwise it is told the reason, and no task waits in
+vain.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -42,7 +45,7 @@ def question(name: str, paths: Sequence[str], *, number: int = 1, token: str = "
 
 
 def answers(of: PlanIndex, state: RunState, *, now: float = 100.0) -> list[Event]:
-    """All that is decided at this time, taken into the state."""
+    """Apply all that is decided at this time, and return it."""
     found: list[Event] = []
     while events := decide(of, state, now=now, order_slots=0, draining=False):
         found += events
@@ -51,18 +54,18 @@ def answers(of: PlanIndex, state: RunState, *, now: float = 100.0) -> list[Event
 
 
 def stopped(name: str, attempt: int = 1, *, not_before: float = 1.0) -> OrderAnswered:
-    """What a worker says whose agent was told that it has to wait."""
+    """Return a worker's answer after its agent was told to wait."""
     return answered(name, attempt, "infrastructure", not_before=not_before, detail="it has to wait")
 
 
 def started(of: PlanIndex, state: RunState, *, now: float = 100.0) -> set[str]:
-    """Who would start now."""
+    """Return the tasks that would start now."""
     events = decide(of, state, now=now, order_slots=4, draining=False)
     return {event.task for event in events if isinstance(event, OrderSent)}
 
 
 def land(of: PlanIndex, state: RunState, name: str) -> None:
-    """A candidate goes all the way."""
+    """Take a candidate through to its landing."""
     while state.tasks[name].phase != "landed":
         follow(state, *decide(of, state, now=100.0, order_slots=0, draining=False))
         message = at_gate(state, name)
@@ -94,7 +97,7 @@ def test_what_is_granted_keeps_others_from_starting() -> None:
 
 
 def test_paths_that_others_hold_are_wanted_and_the_task_begins_again_with_them() -> None:
-    """It costs no attempt, is no trouble, and waits for no time that another host's clock has said."""
+    """This costs no attempt, is no infrastructure failure, and does not depend on another host's clock."""
     of = course(task("a", files=["x"]), task("b", files=["y"]), task("c", files=["z"]))
     state = begun(of, sent("a"), sent("b"), asked("a", "y", "z"))
     (queued,) = answers(of, state)
@@ -149,7 +152,7 @@ def test_who_reads_what_a_waiting_task_wants_does_not_start_beside_it() -> None:
 
 
 def test_a_candidate_may_go_on_although_it_was_queued() -> None:
-    """It waits at the train for who holds the path, as ever."""
+    """It waits in the queue for the task that holds the path, as usual."""
     state = begun(TWO, sent("a"), sent("b"), asked("a", "y"))
     answers(TWO, state)
     follow(state, answered("a", paths=["x", "y"]))
@@ -173,7 +176,7 @@ def test_what_a_task_wanted_is_forgotten_when_it_ends_or_begins_anew() -> None:
 
 
 def test_who_waits_for_what_it_wants_is_not_passed_by_for_ever() -> None:
-    """A task that ranks lower waits, once others have started before one often enough."""
+    """Once enough others have started before it, tasks of lower rank wait."""
     of = course(task("a", files=["x"]), *(task(f"b{number}", files=["y"]) for number in range(20)))
     state = begun(of, sent("a"), sent("b0"), asked("a", "y"))
     answers(of, state)
@@ -203,7 +206,7 @@ def test_the_oldest_question_is_answered_first() -> None:
 
 
 def test_a_question_of_a_slower_clock_is_answered_like_any_other() -> None:
-    """Numbers are told apart, not put in order; and each answer is given to its own question."""
+    """Numbers identify questions and do not order them. Each question gets its own answer."""
     state = begun(TWO, sent("a"), asked("a", "z", number=9))
     answers(TWO, state)
     (later,) = receive_answer(TWO, state, question("a", ["w"], number=2))
@@ -231,7 +234,7 @@ def test_two_who_ask_for_one_path_do_not_both_get_it() -> None:
 def test_a_strict_scope_refuses_what_a_task_has_not_declared(
     files: list[str] | None, policy: dict[str, Any], may: bool, answer: str
 ) -> None:
-    """One that declared nothing has left nothing; it takes its locks early by asking."""
+    """A task that declared nothing cannot leave its scope; asking only takes its locks early."""
     of = course(task("a", files=files), **policy)
     state = begun(of, sent("a"))
     message = state.tasks["a"].message

@@ -1,4 +1,4 @@
-"""With a real Redis: whose answer nobody waits for any more is told so, once that is in the journal."""
+"""With a real Redis: a message whose answer is no longer needed is fenced once that is in the journal."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +24,7 @@ BOTH = [sent("a"), answered("a"), queued("a", reviewed=True), check_sent("a"), r
 
 @pytest.fixture
 def loop(tmp_path: Path, redis: Redis) -> Iterator[Loop]:
-    """A candidate under check and under review at once, both in somebody's hands."""
+    """Return a loop with a candidate that is checked and reviewed at the same time."""
     state = begun(OF)
     journal = Journal(tmp_path)
     link = Link(redis, RUN, 60.0)
@@ -54,7 +54,7 @@ def is_fenced(redis: Redis, message: str) -> bool:
 def test_a_red_check_ends_the_review_whose_use_is_counted_though_nobody_had_told_of_it(
     loop: Loop, redis: Redis
 ) -> None:
-    """Its holder is looked up in the moment in which it is given up."""
+    """The holder of the review is looked up at the moment it is given up."""
     tell(redis, RUN, verdict("a", "red"))
     loop._turn()
     assert is_fenced(redis, REVIEW) and not is_fenced(redis, CHECK)

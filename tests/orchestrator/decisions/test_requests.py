@@ -1,4 +1,4 @@
-"""What people ask for is granted where it can still be, and nowhere else."""
+"""A person's request is granted where it is still possible, and refused elsewhere."""
 
 import pytest
 from plans import answered, begun, check_sent, course, follow, intended, landing, queued, result, sent, task, verdict
@@ -66,7 +66,7 @@ def test_what_was_blocked_for_want_of_a_task_is_retried_with_it() -> None:
 
 @pytest.mark.parametrize("name", ["b", "c"])
 def test_a_blocked_task_is_retried_with_what_it_needs_and_lacks(name: str) -> None:
-    """Alone it would be blocked again at once, for the same want."""
+    """Retried alone, it would be blocked again at once."""
     state = begun(ONE, sent("a"), answered("a", 1, "no_change"), TaskFailed(task="a", reason=REASON))
     follow(state, TaskBlocked(task="b", by="a"), TaskBlocked(task="c", by="b"), TaskCancelled(task="d"))
     assert asked(state, "retry", name) == ["a", "b", "c"]

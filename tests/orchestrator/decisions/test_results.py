@@ -1,4 +1,4 @@
-"""An answer changes something only where somebody waits for it; a late candidate only where it does no harm."""
+"""An answer has an effect only while it is awaited, and a late candidate only where it does no harm."""
 
 from typing import Any
 
@@ -114,7 +114,7 @@ def test_a_late_candidate_is_taken_by_a_waiting_task_only_when_its_lock_is_free(
 
 
 def test_an_attempt_that_was_judged_never_comes_back() -> None:
-    """Also one adopted late, in place of a later one: it is that attempt whose reason is given."""
+    """The attempt was adopted late in place of a later one. The reason names that attempt."""
     state = begun(ONE, sent("a"), lost(1), sent("a", 2))
     follow(state, *receive_answer(ONE, state, result("a", 1)), queued("a"), check_sent("a", attempt=2))
     follow(state, CheckAnswered(task="a", result=verdict("a", "red", attempt=2)))
@@ -132,7 +132,7 @@ def test_a_late_candidate_is_not_taken_when_a_newer_attempt_was_judged() -> None
 
 
 def test_a_candidate_adopted_again_holds_nothing_it_held_before() -> None:
-    """Lost: what it had taken besides may be another's by now."""
+    """Its attempt was lost, so the additional paths may belong to another task now."""
     asks = [PathsAsked(task="c", attempt=1, number=1, paths=("w",)), PathsGranted(task="c", attempt=1, paths=("w",))]
     state = begun(ONE, sent("c"), *asks)
     assert state.tasks["c"].extra == ("w",)

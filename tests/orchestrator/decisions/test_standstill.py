@@ -1,4 +1,4 @@
-"""What a run may not do while something stands in its way, and what it says then."""
+"""What a run may not do while something blocks it, and what it reports then."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ from forgepool.workers.schema.settings import Settings
 
 
 def test_the_owner_of_a_lock_is_not_passed_by_for_being_a_later_candidate() -> None:
-    """`a` strayed into what `b` declares; `b` waits for nobody, so `a` waits for `b` and not the other way round."""
+    """`a` changed paths that `b` declares, so `a` waits for `b` and not the other way round."""
     of = course(task("a", files=["a"]), task("b", files=["b"]))
     state = begun(of, sent("a"), sent("b"))
     follow(state, answered("a", paths=["a", "b"]), at=101.0)
@@ -69,7 +69,7 @@ def test_nothing_new_starts_while_the_gate_is_shut() -> None:
 
 
 def test_a_landing_on_which_the_hub_died_is_in_doubt() -> None:
-    """It may have happened: it is not called back until the hub has been asked."""
+    """It may have happened, so it is not withdrawn until the hub has been asked."""
     of = course(task("a"))
     state = begun(of, sent("a"), answered("a"), queued("a"), check_sent("a"))
     follow(state, CheckAnswered(task="a", result=verdict("a")), intended("a"))
@@ -86,7 +86,7 @@ def test_work_on_a_base_that_left_the_target_is_begun_anew_and_costs_no_attempt(
 
 
 def test_what_is_landing_is_left_to_its_lander_whatever_is_said_of_it() -> None:
-    """A check of what stands behind it may say that its base has left the target."""
+    """A check of an entry behind it may report that its base has left the target."""
     of = course(task("a"), task("b"))
     state = begun(of, sent("a"), answered("a"), queued("a"), sent("b"), answered("b"), queued("b"))
     follow(state, check_sent("a"), CheckAnswered(task="a", result=verdict("a")), intended("a"))
@@ -112,7 +112,10 @@ def test_resuming_a_run_that_never_began_is_refused_with_what_to_type(tmp_path: 
 
 
 def test_a_queue_nobody_listens_to_is_told_of_once() -> None:
-    """Not at once: a worker may be starting. Told again only after somebody has listened meanwhile."""
+    """
+    It is not reported at once, because a worker may be starting. It is reported again only after a worker has listened
+    in between.
+    """
     watch = LeaseWatch()
     asked = [(0, {"checks"}), (6, {"checks"}), (7, {"checks"}), (8, set[str]()), (9, {"checks"}), (15, {"checks"})]
     told = [watch.missing_workers(queues, now=float(at)) for at, queues in asked]

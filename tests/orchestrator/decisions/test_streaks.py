@@ -1,4 +1,4 @@
-"""The same infrastructure mistake, task after task, is asked about once; one that heals stops no run."""
+"""An infrastructure failure that repeats over many tasks is asked about once, and one that heals stops no run."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ from forgepool.orchestrator.state.streaks import TroubleStreak
 
 OF = course(*(task(f"t{at}", files=(f"f{at}",)) for at in range(20)))
 Answers = Callable[[str, float], str]
-"""From a task and the time to the mistake that its order ends with; empty where it ends well."""
+"""Gives for a task and a time the failure that its order ends with, or an empty text for success."""
 
 
 def play(state: RunState, mistake: Answers, *, until: float, slots: int = 4) -> int:
@@ -106,7 +106,7 @@ def test_only_the_same_mistake_of_several_tasks_with_nothing_good_between_is_a_s
 
 
 def test_entries_that_fail_in_one_test_together_are_one_failure() -> None:
-    """They are tried apart first: one of them may break its check, and no infrastructure is at fault."""
+    """They are tried separately first, because one of them may break its check."""
     streak = TroubleStreak()
     streak.note(["a", "b", "c"], "no space left", 0.0, asked_at=-200.0)
     streak.note(["a", "b", "c"], "no space left", 200.0, asked_at=1.0)
@@ -114,7 +114,7 @@ def test_entries_that_fail_in_one_test_together_are_one_failure() -> None:
 
 
 def test_one_answer_that_is_none_reopens_what_a_streak_has_stopped() -> None:
-    """An order that was under way when the run stopped shows that the mistake is gone."""
+    """An order that was under way when the run stopped succeeds, so the failure has gone."""
     state = begun(OF)
     play(state, broken, until=5_000.0)
     assert state.halted

@@ -1,4 +1,4 @@
-"""The target is checked while the first agents work; until work on it can land, no model that costs money is called."""
+"""The target is checked while the first agents work. No paid model is called until work can land on it."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ def next_events(of_: PlanIndex, state: RunState) -> list[Event]:
 
 
 def onward(of_: PlanIndex, state: RunState) -> list[tuple[str, str]]:
-    """Take in all that is decided until an answer is waited for; what was sent and what was said."""
+    """Apply all decisions until an answer is needed, and return the events."""
     seen: list[tuple[str, str]] = []
     while events := next_events(of_, state):
         seen += [(event.kind, getattr(event, "task", "")) for event in events]
@@ -85,7 +85,7 @@ def test_models_wait_for_the_target_and_commands_do_not() -> None:
 def test_a_red_target_is_waited_for_unless_its_failing_tests_are_known(
     kind: str, failures: list[CheckFailure], waits: bool
 ) -> None:
-    """What is known to fail on it is held against nobody."""
+    """A known failure of the target is held against no entry."""
     plan = of(task("a"), task("m", agent=MODEL))
     state = started(plan)
     onward(plan, state)

@@ -1,6 +1,4 @@
-"""
-What must hold in a run after every event, whatever the events are. Of globs it knows only which files they cover.
-"""
+"""Rules that hold in a run after every event. About globs they know only which files they cover."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -39,7 +37,7 @@ GLOBS: Mapping[str, Files] = {
     "c": frozenset({"c"}),
     "**": frozenset({"a/1", "a/2", "b/1", "b/2", "c"}),
 }
-"""The globs of generated plans, and what they cover of all the files there are."""
+"""The globs of generated plans, and the files they cover among all files."""
 FILES = sorted(GLOBS["**"])
 
 _HOLDING: frozenset[Phase] = IN_TRAIN | {"reviewed"}
@@ -47,36 +45,36 @@ _HOLDING: frozenset[Phase] = IN_TRAIN | {"reviewed"}
 
 @dataclass
 class Invariants:
-    """Looks at each event before and after it is taken in, and fails at the first that breaks a promise."""
+    """Checks each event before and after it is applied, and fails at the first broken rule."""
 
     course: PlanIndex
     landed: dict[str, str] = field(default_factory=dict)
     green: dict[str, set[str]] = field(default_factory=dict)
-    """By task, the commits found green for it."""
+    """Commits found green, by task."""
     judged: dict[str, int] = field(default_factory=dict)
-    """By task, the newest attempt that was judged and came back."""
+    """The newest attempt that was judged and returned, by task."""
     afresh: dict[str, int] = field(default_factory=dict)
-    """By task, the newest attempt when a person cancelled it or had it begun anew."""
+    """The newest attempt when a person cancelled it or let it begin again, by task."""
     asked: dict[str, int] = field(default_factory=dict)
-    """By task, the newest attempt when an agent asked a person."""
+    """The newest attempt when an agent asked a person, by task."""
     bases: dict[tuple[str, int], str] = field(default_factory=dict)
-    """By task and attempt, the commit its order began on."""
+    """The commit on which an order began, by task and attempt."""
     changes: list[Files] = field(default_factory=list)
-    """What has landed changed, in that order."""
+    """The files that each landing changed, in order."""
     changes_before: dict[tuple[str, int], int] = field(default_factory=dict)
-    """By task and attempt, how many of these its base has."""
+    """The number of these changes that the base contains, by task and attempt."""
     granted: dict[str, set[str]] = field(default_factory=dict)
-    """By task in flight, the paths it was granted while it ran."""
+    """The paths granted during the attempt, by task in flight."""
     patches: dict[str, str] = field(default_factory=dict)
-    """By composed commit that was found green, its diff."""
+    """The diff of a composed commit that was found green."""
     passed: set[tuple[str, str]] = field(default_factory=set)
-    """Candidates, and the diffs of theirs that a reviewer has passed."""
+    """Candidates with the diffs of theirs that a reviewer has passed."""
     approved: set[str] = field(default_factory=set)
-    """Candidates that a person has let land, and has not rejected since."""
+    """Candidates that a person has approved and not rejected since."""
     failed_waves: set[tuple[str, str]] = field(default_factory=set)
-    """What a reviewer has failed as a whole: from which commit to which."""
+    """Ranges of commits that a reviewer has failed as a whole."""
     past: set[frozenset[str]] = field(default_factory=set)
-    """Pairs of which the earlier candidate has taken what the later one holds: the one exception to locks."""
+    """Pairs in which the earlier candidate took paths that the later one holds, which is the one exception to locks."""
 
     def before(self, state: RunState, event: e.Event) -> dict[str, Phase]:
         match event:
@@ -173,7 +171,7 @@ class Invariants:
                 pass
 
     def _lands(self, state: RunState, task: str, commit: str) -> None:
-        """With all that its landing brought along, of which the last was found green."""
+        """Check a landing with all entries it brought along, the last of which was found green."""
         landing = state.train.landing
         together = {task: commit}
         if landing is not None and task in landing.intent.entries:
@@ -187,7 +185,7 @@ class Invariants:
             self.changes.append(frozenset(came.paths if came else ()))
 
     def _train_is_whole(self, state: RunState) -> None:
-        """Who stands in it stands in one place; what is tried is in it."""
+        """Each entry stands in one place, and each trial is of queued entries."""
         line = state.train.line
         coupled = [one for car in line.cars for one in car]
         assert len(coupled) == len(set(coupled)) and set(coupled) <= set(line.entries), "an entry has two cars"
@@ -217,8 +215,9 @@ class Invariants:
 
     def _begins_where_it_may(self, state: RunState, event: e.OrderSent) -> None:
         """
-        On the tip; or on the very base of an attempt that was interrupted, never of one that was judged, nor of one
-        whose files another task has changed since.
+        An order begins on the tip, or on the base of an attempt that was interrupted.
+
+        That attempt must not have been judged, and no other task may have changed its files since.
         """
         self.bases[event.task, event.attempt] = event.base
         if event.resumes is None:
@@ -246,7 +245,7 @@ class Invariants:
             assert paths <= held[task], f"{task} was granted {paths - held[task]}, and holds it no more"
 
     def _may_start(self, state: RunState, task: str, *, wanting: bool = False) -> None:
-        """All it needs has landed; nothing in flight writes what it touches, or reads what it writes."""
+        """All its needs have landed, and no task in flight writes what it touches or reads what it writes."""
         mine = self.course.tasks[task]
         missing = [need.id for need in mine.needs if state.tasks[need.id].phase not in DONE]
         assert not missing, f"{task} started without {missing}"
@@ -268,7 +267,7 @@ class Invariants:
         return frozenset().union(*(_covered(self.course.tasks[one].reads) for one in others))
 
     def _in_a_circle_with(self, state: RunState, task: str) -> set[str]:
-        """The candidates that wait for this one, be it through others: one of a circle has to go on."""
+        """Return the candidates that wait for this one, directly or through others. One of a circle has to continue."""
         held = dict(self._held(state))
         candidates = {one.id: frozenset(one.result.paths) for one in state.in_phase("candidate") if one.result}
         circle = {task}
@@ -310,7 +309,7 @@ class Invariants:
 
 
 def indexes_hold(course: PlanIndex, state: RunState) -> None:
-    """What is kept up with the tasks, or remembered of the line, is what a look at all of them would find."""
+    """Every stored index equals what a look at all tasks would find."""
     tasks = list(state.tasks.values())
     pending = [task for task in tasks if task.phase == "pending"]
     for phase in get_args(Phase):
@@ -353,7 +352,7 @@ def _covered(globs: tuple[str, ...]) -> Files:
 
 
 def outcome_explained(state: RunState, task: str, course: PlanIndex) -> bool:
-    """Whether a task that ended otherwise than landed has a reason on record."""
+    """Return whether a task that did not land has a recorded reason."""
     phase = state.tasks[task].phase
     match phase:
         case "landed" | "cancelled" | "needs_human":

@@ -1,4 +1,4 @@
-"""A person with a repository of their own, who types `forgepool ...` in it."""
+"""A person with their own repository who types `forgepool ...` in it."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ class Said:
 
 @dataclass(frozen=True)
 class Person:
-    """`folder` is their repository's work tree; Forgepool keeps its own things beside it, in `folder.parent`."""
+    """`folder` is the work tree of their repository. Forgepool keeps its own files beside it, in `folder.parent`."""
 
     folder: Path
 
@@ -58,14 +58,14 @@ class Person:
         return Said(ran.returncode, ran.stdout, ran.stderr)
 
     def everything(self) -> dict[str, bytes]:
-        """Every file of the repository, git's own included: what must be the same after something that only looks."""
+        """Return every file of the repository with git's own. A command that only reads must not change them."""
         return {
             str(path.relative_to(self.folder)): path.read_bytes() for path in self.folder.rglob("*") if path.is_file()
         }
 
 
 def person_in(folder: Path, files: Mapping[str, str | None]) -> Person:
-    """With a repository that has these files on `main`."""
+    """Return a person with a repository that has these files on `main`."""
     work = folder / "work"
     work.mkdir()
     made = Person(work)

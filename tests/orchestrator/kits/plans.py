@@ -1,4 +1,4 @@
-"""Plans, states and answers for the tests of decisions, made in a line."""
+"""Plans, states and answers for the tests of decisions, made with short calls."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -42,7 +42,7 @@ def course(*tasks: Task, **said: Any) -> PlanIndex:
 
 
 def begun(of: PlanIndex, *events: Event, at: float = 100.0) -> RunState:
-    """The state of a run after these events."""
+    """Return the state of a run after these events."""
     state = RunState.blank(of.tasks)
     beginning = RunStarted(run=RUN, plan_digest="d", hub="/hub", target="t", tip="c0")
     for number, event in enumerate((beginning, *events), start=1):
@@ -51,7 +51,7 @@ def begun(of: PlanIndex, *events: Event, at: float = 100.0) -> RunState:
 
 
 def follow(state: RunState, *events: Event, at: float = 100.0) -> RunState:
-    """The same state after these events, too."""
+    """Apply these events to the state, and return it."""
     for event in events:
         apply(state, event, number=state.number + 1, at=at)
     return state
@@ -149,7 +149,7 @@ def verdict(name: str, kind: Verdict = "green", number: int = 1, *, attempt: int
 
 
 def at_gate(state: RunState, name: str) -> Outstanding | None:
-    """The check or landing that is owed to a task, where there is one."""
+    """Return the check or landing under way for a task, if there is one."""
     return next((one for one in state.train.messages() if one.task == name), None)
 
 

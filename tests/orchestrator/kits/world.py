@@ -1,8 +1,8 @@
 """
-A world for a run to go wrong in: workers, a supervisor and a hub that answer as late and as badly as told.
+A simulated world for a run: workers, a supervisor and a hub that answer as late and as badly as they are told.
 
-What the real ones promise, it keeps: a candidate is created once for an attempt, composing is deterministic, the
-target moves by compare-and-swap with a marker that exists once for a task. All else is left to the test.
+It keeps the guarantees of the real ones. A candidate is created once for an attempt, and composing is deterministic.
+The target moves by compare-and-swap, with a marker that exists once for a task. All else is left to the test.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ NOTHING, UNSEEN = Spent(), SeenUse()
 
 @dataclass(frozen=True, kw_only=True)
 class Used:
-    """What an attempt has used, and of whom it carried over what."""
+    """The use of an attempt, and the part it carried over from which attempts."""
 
     spent: Spent = NOTHING
     carried: Spent = NOTHING
@@ -31,7 +31,7 @@ class Used:
 
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """What the hub has of a conversation."""
+    """A conversation as the hub has it."""
 
     base: str
     spent: Spent = NOTHING
@@ -48,39 +48,41 @@ class World:
 
     tip: str = "c0"
     markers: dict[str, str] = field(default_factory=dict)
-    """By task, the commit with which it is in the target."""
+    """The commit with which a task is in the target."""
     published: dict[tuple[str, int], WorkResult] = field(default_factory=dict)
-    """By task and attempt, the candidate the hub keeps."""
+    """The candidate that the hub keeps, by task and attempt."""
     green: dict[str, str] = field(default_factory=dict)
-    """By composed commit, the tree on which all checks were seen green."""
+    """The tree on which all checks were green, by composed commit."""
     mail: list[Request] = field(default_factory=list)
-    """Messages in somebody's hands; also those the orchestrator has given up."""
+    """Messages that are being worked on, and those the orchestrator has given up."""
     told: list[Answer] = field(default_factory=list)
-    """Every answer ever given: Redis keeps them, and may give them again."""
+    """Every answer ever given, because Redis may deliver it again."""
     moves: int = 0
     passed: set[tuple[str, str]] = field(default_factory=set)
-    """By candidate, the diffs that a reviewer has passed."""
+    """Candidates with the diffs that a reviewer has passed."""
     approved: set[str] = field(default_factory=set)
-    """Candidates that a person has let land."""
+    """Candidates that a person has approved."""
     calm: bool = False
-    """Landings change no other's diff any more."""
+    """True if a landing no longer changes the diff of another entry."""
     reviews: dict[str, Spent] = field(default_factory=dict)
-    """By request, what a review has used."""
+    """The use of a review, by request."""
 
     burnt_usd: float = 0.0
-    """What models have really used, whether anybody was told of it or not."""
+    """USD that models have really used, reported or not."""
     burnt_tokens: int = 0
     used: dict[tuple[str, int], Used] = field(default_factory=dict)
-    """By task and attempt, its use with all that it went on from, that part of it, and the attempts that are in it."""
+    """The use with all it continued from, that carried part, and the attempts included, by task and attempt."""
     kept: dict[tuple[str, int], Kept] = field(default_factory=dict)
-    """By task and attempt, what the hub has of its conversation, to be gone on with; often without its last turn."""
+    """The conversation in the hub, by task and attempt, often without its last turn."""
     fenced: set[str] = field(default_factory=set)
-    """Tokens of messages that were given up before anybody had begun them: nobody does."""
+    """Tokens of messages that were given up before they were begun; no worker begins them."""
 
     def burn(self, order: WorkOrder, share: float, *, keep: bool) -> Used:
         """
-        An attempt uses a share of what its limits leave it, once, in turns of a twentieth of that at most; what it goes
-        on from is part of its use. Unless all is to be kept, its last turn may not have reached the hub.
+        Use a share of what the attempt's limits leave, once, in turns of at most a twentieth of it.
+
+        The use includes that of the attempt it continues. Unless all is to be kept, its last turn may be missing in the
+        hub.
         """
         key = (order.task, order.attempt)
         if not isinstance(order.agent, BuiltinAgent) or (order.token in self.fenced and key not in self.used):
@@ -103,7 +105,7 @@ class World:
         return self.used[key]
 
     def burn_review(self, request: ReviewRequest, share: float) -> Spent:
-        """A review uses a share of what it may, once; one by a script uses nothing."""
+        """Use a share of what the review may use, once. A scripted review uses nothing."""
         known = self.reviews.get(request.request_id)
         if known is None:
             usd = 1.0 if request.cost_usd is None else request.cost_usd
@@ -117,12 +119,12 @@ class World:
         return known
 
     def seen(self, task: str, attempt: int) -> SeenUse:
-        """What the hub knows of the use of an attempt."""
+        """Return what the hub knows about the use of an attempt."""
         kept = self.kept.get((task, attempt))
         return SeenUse() if kept is None else kept.seen
 
     def _found(self, order: WorkOrder) -> "Kept":
-        """As a worker looks for it: what the hub has of the newest attempt that was not judged."""
+        """Find what the hub has of the newest attempt that was not judged, as a worker does."""
         judged = max((reason.attempt for reason in order.reasons), default=0)
         for attempt in range(order.resumes or 0, judged, -1):
             kept = self.kept.get((order.task, attempt))
@@ -139,7 +141,7 @@ class World:
     def work(
         self, order: WorkOrder, outcome: Outcome, paths: Sequence[str], *, share: float = 0.1, **said: Any
     ) -> Answer:
-        """An order whose candidate is in the hub already is answered with that."""
+        """Answer an order; if its candidate is in the hub already, answer with that."""
         self.mail.remove(order)
         earlier = self.published.get((order.task, order.attempt))
         if earlier is not None:
@@ -190,7 +192,7 @@ class World:
         return self._tell(said)
 
     def patch(self, base: str, candidate: str) -> str:
-        """Of the composed diff: mostly the same on every tip, until somebody lands beside its lines."""
+        """Return the id of the composed diff. It changes with the tip only if a landing changed neighbouring lines."""
         beside = not self.calm and int(_digest("beside", base, candidate), 16) % 4 == 0
         return _digest("patch", base if beside else "", candidate)
 
@@ -214,13 +216,15 @@ class World:
         )
 
     def land(self, request: LandRequest, *, refused: bool = False, trouble: bool = False) -> Answer:
-        """What the lander does. Trouble may come before the target moves, but is never reported after it."""
+        """
+        Answer as the real landing does. A failure may come before the target moves, but is never reported after it.
+        """
         self.mail.remove(request)
         entry = request.entries[-1]
         said = Landing(request_id=request.request_id, token=request.token, outcome="infrastructure", host="h")
         if trouble:
             return self._tell(said.model_copy(update={"detail": "the hub is away"}))
-        # Its own marker says that it has landed; of several, that of another landing says nothing.
+        # Only its own marker proves that it has landed, and not the marker of another landing.
         if entry.task in self.markers and (len(request.entries) == 1 or self.markers[entry.task] == request.commit):
             return self._tell(said.model_copy(update={"outcome": "landed", "commit": self.markers[entry.task]}))
         if refused:
@@ -240,7 +244,7 @@ class World:
         return self._tell(said.model_copy(update={"outcome": "landed", "commit": request.commit}))
 
     def _is_approved(self, request: LandRequest) -> None:
-        """As the lander demands it: of each very candidate, or of that very diff where it stands."""
+        """Assert the approvals that a landing demands: of the exact candidate, or of the exact diff in its place."""
         if not request.reviewed:
             return
         candidates = [one.commit for one in request.entries]
@@ -269,7 +273,7 @@ class World:
 
 
 def composed_on(tip: str, candidates: Sequence[str]) -> list[str]:
-    """What each of the candidates is composed to, one on top of the other."""
+    """Return the commits that the candidates are composed to, one on top of the other."""
     steps: list[str] = []
     for candidate in candidates:
         steps.append(_digest("merge", steps[-1] if steps else tip, candidate))
@@ -277,7 +281,7 @@ def composed_on(tip: str, candidates: Sequence[str]) -> list[str]:
 
 
 def _room(order: WorkOrder, found: Spent) -> tuple[float, int]:
-    """What its limits leave an order of money and tokens by itself; something, where they say nothing."""
+    """Return the USD and tokens that its limits leave an order, or a default where they say nothing."""
     usd, tokens = order.limits.cost_usd, order.limits.tokens
     held = max(order.carried.cost_usd or 0.0, found.cost_usd or 0.0), max(order.carried.tokens, found.tokens)
     left_usd = 1.0 if usd is None else max(0.0, usd - held[0])

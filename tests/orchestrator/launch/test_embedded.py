@@ -1,4 +1,4 @@
-"""The host of a one-machine run: forked ahead from the run, and replaced when it dies."""
+"""The host process of a one-machine run is forked before the run starts, and replaced when it dies."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Another plan for a run: tables of the cases a reader would ask about."""
+"""A changed plan for a run: tables of the cases a reader would ask about."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -146,7 +146,7 @@ def test_what_has_landed_or_is_landing_is_not_replaced(
 @pytest.mark.parametrize("events", [LANDED[:-1], IN_DOUBT, LANDED, GIVEN], ids=["landing", "doubt", "landed", "given"])
 @pytest.mark.parametrize("named", ["afresh", "removed"])
 def test_no_event_replaces_what_has_landed_or_may_land(events: tuple[Event, ...], named: str) -> None:
-    """Whatever has decided on the event, the journal takes none by which a landing could be lost."""
+    """The journal refuses any event that could lose a landing, whatever decided on it."""
     state = begun(course(task("a")), *events)
     event = PlanRevised(plan_file="plan-9.json", plan_digest="d", tasks=("b",))
     with pytest.raises(IllegalStep):

@@ -1,4 +1,4 @@
-"""What is used and reserved together never exceeds the cap, whatever is sent, answered, lost and gone on with."""
+"""What is used and reserved never exceeds the cap, whatever is sent, answered, lost and continued."""
 
 import math
 from typing import Any
@@ -71,7 +71,7 @@ _STEPS = st.lists(st.tuples(st.sampled_from(["send", "send", "answer", "lose"]),
 def test_many_reservations_at_once_never_exceed_the_cap(
     cap: Budget, limits: Limits, steps: list[tuple[str, int]], slots: int
 ) -> None:
-    """Each attempt uses up to all it may; a lost one has used it without a word, and may be gone on with or not."""
+    """Each attempt uses up to its limit. A lost one has used it without a report, and may be continued or not."""
     uses: dict[int, Use] = {}
     really = {"usd": 0.0, "tokens": 0}
     open_, lost = dict[int, Reservation](), list[int]()
@@ -161,7 +161,7 @@ def test_a_budget_that_is_used_parks_what_needs_it_with_the_command_that_raises_
 
 
 def lost(attempt: int, used: SeenUse | None) -> list[Event]:
-    """A worker took it, and is gone."""
+    """Return the events of a worker that took the order and vanished."""
     message_id = f"r-1.a.{attempt}"
     return [
         MessageTaken(message_id=message_id, host="h", pid=7),
@@ -170,7 +170,7 @@ def lost(attempt: int, used: SeenUse | None) -> list[Event]:
 
 
 def settle(of: PlanIndex, state: RunState) -> list[Event]:
-    """Decides until nothing more follows, and starts nothing."""
+    """Apply all decisions until none follows, without starting an order."""
     found: list[Event] = []
     while more := decide(of, state, now=1e6, order_slots=0, draining=False):
         found += more
@@ -198,13 +198,15 @@ def test_a_task_that_was_interrupted_and_stopped_for_money_goes_on_where_it_was(
         (SeenUse(), 0.5),
         (SeenUse(used=spent(0.3), largest_turn=spent(0.2)), 0.7),
         (SeenUse(used=spent(0.3), largest_turn=spent(0.01)), 0.4),
+        (SeenUse(used=spent(0.3), largest_turn=spent(0.1), unseen=4), 1.1),
+        (SeenUse(used=spent(0.3), largest_turn=spent(0.1), unseen=None), 2.0),
         (SeenUse(used=spent(1.9), largest_turn=spent(0.5)), 2.0),
         (SeenUse(used=spent(2.5), largest_turn=spent(0.5)), 2.5),
         (SeenUse(used=spent(None), largest_turn=spent(0.0)), 2.0),
     ],
 )
 def test_a_lost_attempt_counts_what_the_hub_knows_and_the_turn_under_way(used: SeenUse | None, counted: float) -> None:
-    """What was not asked after counts whole; what was used beyond the reservation is never hidden."""
+    """Without an answer from the hub the whole reservation counts. Use beyond the reservation is never hidden."""
     of = course(paid("a"), budget=Budget(usd=4.0))
     state = begun(of)
     (first,) = started(of, state, slots=1)
@@ -295,7 +297,10 @@ def test_a_program_counts_as_cut_short_only_when_it_passed_what_it_was_given() -
 
 
 def test_more_budget_reopens_what_waited_for_it_and_nothing_else() -> None:
-    """Not what a person cancelled, and no question of an agent's is dropped, though what needs them waits, too."""
+    """
+    A task that a person cancelled stays cancelled. An agent's question stays open, though tasks that need it wait as
+    well.
+    """
     of = course(paid("a"), paid("b", "a"), task("c"), paid("d"), paid("e", "c"), task("f", "d"), budget=Budget(usd=1.0))
     state = begun(of, TaskCancelled(task="c"))
     follow(state, sent("d"), answered("d", 1, "needs_human", question="which?", spent=spent(0.99), resumable=True))
@@ -317,7 +322,7 @@ def test_more_budget_runs_nothing_again_that_a_person_cancelled() -> None:
 
 
 def test_turns_that_never_reached_the_hub_go_on_counting() -> None:
-    """The first used 1.0, of which the one that goes on found 0.6; in all it is 1.9."""
+    """The first attempt used 1.0, and the next one found 0.6 of it. The total is 1.9."""
     uses = {1: Use(reserved_usd=2.0, spent=spent(1.0)), 2: Use(reserved_usd=2.0, resumes=1, carried=spent(1.0))}
     after = settle_use(uses, 2, spent(1.5), models=(), includes=(1,), carried=spent(0.6))
     assert sum(use.counted_usd for use in after.values()) == pytest.approx(1.9)
@@ -332,7 +337,7 @@ def test_a_late_answer_of_an_attempt_that_was_gone_on_from_counts_what_nobody_ca
 
 
 def test_what_was_found_beyond_what_was_known_is_counted_once() -> None:
-    """A push that came through after the hub was asked."""
+    """A push arrived after the hub was asked."""
     uses = {1: Use(reserved_usd=2.0, ended="lost", seen=SeenUse()), 2: Use(reserved_usd=2.0, resumes=1)}
     after = settle_use(uses, 2, spent(1.5), models=(), includes=(1,), carried=spent(0.9))
     assert sum(use.counted_usd for use in after.values()) == pytest.approx(1.5)
@@ -397,5 +402,5 @@ def test_a_cap_below_what_counts_already_is_told(cap: Budget, kinds: list[str]) 
 
 @pytest.mark.parametrize(("amount", "words"), [(0.0, "0.00"), (0.004, "0.0040"), (0.01, "0.01"), (12.345, "12.35")])
 def test_a_small_sum_is_not_told_as_nothing(amount: float, words: str) -> None:
-    """Cents as a rule; below one, what there is."""
+    """Amounts are in cents, and below one cent the exact amount is shown."""
     assert usd_words(amount) == words

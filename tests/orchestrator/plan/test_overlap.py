@@ -1,4 +1,4 @@
-"""Globs read as git and a shell read them, and meet exactly when some path is covered by both."""
+"""Globs are read as git and a shell read them, and overlap exactly when some path is covered by both."""
 
 import itertools
 import re
@@ -102,7 +102,7 @@ def test_pattern_covers_other_paths(glob: str, covered: list[str], not_covered: 
     ],
 )
 def test_globs_compared_as_strings(a: str, b: str, expected: bool) -> None:
-    """Two globs meet when some path is covered by both, and only then."""
+    """Two globs overlap exactly when some path is covered by both."""
     assert both_ways(a, b) is expected
 
 
@@ -136,7 +136,7 @@ def test_globs_compared_as_strings(a: str, b: str, expected: bool) -> None:
     ],
 )
 def test_bad_glob_is_accepted(glob: str, part: str) -> None:
-    """What is not what it seems is refused in one sentence that names the glob and the mend."""
+    """A misleading glob is refused in one sentence that names it and the correction."""
     with pytest.raises(BadGlob) as refused:
         parse(glob)
     assert str(refused.value).startswith(f"glob '{glob}': ")
@@ -149,13 +149,13 @@ def test_bad_glob_is_accepted(glob: str, part: str) -> None:
     ["a.py", "pages/[id].tsx", "{{cookiecutter}}/x", "what?.md", "*", "!a", "~a", " ", "a\\b", "[", "]", "}"],
 )
 def test_escape_loses_a_real_file(path: str) -> None:
-    """Any real path can be spelled as a glob that covers it."""
+    """Any real path can be written as a glob that covers it."""
     assert parse(escape(path)).matches(path)
     assert Globs.exactly([path]).covers(path)
 
 
 def test_exactly_covers_more_than_the_files() -> None:
-    """The lock of real files is these and no others, whatever their names look like."""
+    """The lock of given files covers exactly these, whatever their names look like."""
     held = Globs.exactly(["src/tool", "[ab]"])
     assert held.covers("src/tool")
     assert held.covers("[ab]")
@@ -166,7 +166,7 @@ def test_exactly_covers_more_than_the_files() -> None:
 
 
 def test_selecting_globs_reach_below() -> None:
-    """A glob that selects files matches names alone where it has wildcards last."""
+    """A glob that selects files matches only names where a wildcard comes last."""
     assert parse("src/*", below=False).matches("src/a.py")
     assert not parse("src/*", below=False).matches("src/sub/a.py")
     assert parse("src", below=False).matches("src/sub/a.py")
@@ -174,7 +174,7 @@ def test_selecting_globs_reach_below() -> None:
 
 
 def test_tree_is_ignored() -> None:
-    """Where the tree is known, a literal name is what it is there; wildcards are not touched."""
+    """With a known tree, a literal name is the file or folder it is there. Wildcards do not change."""
     tree = Tree.of(["bin/tool", "docs/v1.2/x.md", "src/a.py"])
     assert tree.directories == {"bin", "docs", "docs/v1.2", "src"}
     assert not Globs.of(["bin/tool"], tree).meets(Globs.of(["**/*.md"]))
@@ -185,7 +185,7 @@ def test_tree_is_ignored() -> None:
 
 
 def test_witness_is_not_the_first_pair() -> None:
-    """The pair shown is the first in the order written, for few globs and for many."""
+    """The pair shown is the first in written order, for few globs and for many."""
     few = Globs.of(["docs", "src/*.py", "src/a.py"])
     assert few.witness(Globs.of(["lib", "src/a.py", "src/*"])) == ("src/*.py", "src/a.py")
     many = Globs.of([f"lib/{at}.py" for at in range(200)])
@@ -195,7 +195,7 @@ def test_witness_is_not_the_first_pair() -> None:
 
 
 def test_shared_files_are_not_limited() -> None:
-    """The files shown are those that both cover, the first few of them."""
+    """The files shown are the first few that both cover."""
     files = [f"src/{name}.py" for name in "abcdefgh"] + ["docs/a.md"]
     assert find_shared_files(Globs.of(["src"]), Globs.of(["**/[d-g].py"]), files, limit=2) == (
         "src/d.py",
@@ -239,7 +239,7 @@ _globs = _glob.filter(readable)
 
 
 def expanded(glob: str) -> list[str]:
-    """Braces multiplied out, the outermost last pair first: another way than the one under test."""
+    """Expand braces, the outermost last pair first. The code under test does it differently."""
     inner = re.search(r"\{([^{}]*)\}", glob)
     if not inner:
         return [glob]
@@ -249,7 +249,7 @@ def expanded(glob: str) -> list[str]:
 
 
 def fits_name(glob: str, name: str) -> bool:
-    """A name against one segment, letter by letter, with backtracking."""
+    """Match a name against one segment, letter by letter, with backtracking."""
     if not glob:
         return not name
     if glob[0] == "*":
@@ -270,7 +270,7 @@ def fits_path(segments: list[str], names: list[str]) -> bool:
 
 
 def covers(glob: str, path: str) -> bool:
-    """The definition in the module's docstring, written down once more."""
+    """Implement the definition in the module's docstring a second time."""
     names = path.split("/")
     for text in expanded(glob):
         segments = text.rstrip("/").split("/")
@@ -282,7 +282,7 @@ def covers(glob: str, path: str) -> bool:
 
 
 def reads_as_file(last: str) -> bool:
-    """Whether a `.` is spelled out after the first character; a class of one character is that character."""
+    """Return whether a `.` follows the first character. A class of one character counts as that character."""
     spelled = re.sub(r"\[([ab.])\]", r"\1", last)
     return "." in re.sub(r"\[[^\]]*\]", "x", spelled)[1:]
 
@@ -292,13 +292,13 @@ def reads_as_file(last: str) -> bool:
 @example("a*b*a/**")
 @example("**/?*")
 def test_matches_differs_from_the_definition(glob: str) -> None:
-    """`matches` is the definition, for every short path."""
+    """`matches` agrees with the definition for every short path."""
     pattern = parse(glob)
     assert [path for path in _PATHS if pattern.matches(path) != covers(glob, path)] == []
 
 
 def segments_of(glob: str) -> list[list[str]]:
-    """Each reading of a glob as segments, with `**` last where it covers what is below."""
+    """Return each reading of a glob as segments, with `**` last where it covers what is below."""
     ways = []
     for text in expanded(glob):
         segments = text.rstrip("/").split("/")
@@ -312,7 +312,7 @@ Place = tuple[str | None, tuple[str, ...]]
 
 
 def letter(rest: str, char: str) -> set[str]:
-    """What may be left of a segment after this letter."""
+    """Return what may be left of a segment after this letter."""
     if not rest:
         return set()
     if rest[0] == "*":
@@ -340,7 +340,7 @@ def at_end(place: Place) -> bool:
 
 
 def common_path(a: str, b: str) -> str | None:
-    """A shortest path that both cover: a walk, letter by letter, through all they may have read of it."""
+    """Find a shortest path that both cover, by reading both letter by letter."""
     start = tuple(frozenset[Place]((None, tuple(way)) for way in segments_of(glob)) for glob in (a, b))
     queue, seen = [("", start)], {start}
     for path, places in queue:
@@ -355,7 +355,7 @@ def common_path(a: str, b: str) -> str | None:
 
 
 def goes_through(a: Pattern, b: Pattern) -> bool:
-    """Whether a literal name of one is a folder, or the same name, in the other's literal head."""
+    """Return whether a literal name of one is a folder or the same name in the other's literal head."""
     return any(
         one.literal is not None and "/".join((*other.head, "")).startswith(f"{one.literal}/")
         for one in a.ways
@@ -370,7 +370,7 @@ def goes_through(a: Pattern, b: Pattern) -> bool:
 @example("**/*.a/b", "**/*b*/*")
 @example("a*a*b*", "*b?a*")
 def test_meet_misses_or_invents_a_common_path(a: str, b: str) -> None:
-    """`meet` says yes exactly where a common path exists, or where one glob goes through the other's name."""
+    """`meet` is true exactly where a common path exists, or where one glob goes through the other's name."""
     left, right = parse(a), parse(b)
     path = common_path(a, b)
     assert both_ways(a, b) is (path is not None or goes_through(left, right) or goes_through(right, left))
@@ -382,7 +382,7 @@ def test_meet_misses_or_invents_a_common_path(a: str, b: str) -> None:
 @given(_globs, _globs, st.sampled_from(_PATHS))
 @settings(max_examples=1000, deadline=None)
 def test_meet_denies_a_path_that_both_match(a: str, b: str, path: str) -> None:
-    """What both match they meet in, whatever the oracle thinks."""
+    """A path that both match is enough, whatever the oracle finds."""
     left, right = parse(a), parse(b)
     assert both_ways(a, b) or not (left.matches(path) and right.matches(path))
 
@@ -390,14 +390,14 @@ def test_meet_denies_a_path_that_both_match(a: str, b: str, path: str) -> None:
 @given(st.lists(st.lists(_globs, max_size=3), min_size=1, max_size=8), st.lists(_globs, max_size=3))
 @settings(max_examples=300, deadline=None)
 def test_index_differs_from_comparing_all(owners: list[list[str]], asked: list[str]) -> None:
-    """The index answers what comparing with each owner would."""
+    """The index agrees with comparing every owner."""
     held = {at: Globs.of(globs) for at, globs in enumerate(owners)}
     wanted = Globs.of(asked)
     assert OverlapIndex(held).meeting(wanted) == {at for at, globs in held.items() if globs.meets(wanted)}
 
 
 def test_index_loses_what_goes_through_a_name() -> None:
-    """The index finds a name that reads as a file's, though the glob that goes through it ends in another."""
+    """The index finds a name that reads as a file's, even if the other glob ends in another name."""
     index = OverlapIndex({"name": Globs.of(["docs/v1.2"]), "beside": Globs.of(["docs/v1.3"])})
     assert index.meeting(Globs.of(["docs/v1.2/x.md"])) == {"name"}
     assert index.meeting(Globs.of(["docs/v1.2/*/x.md"])) == {"name"}
@@ -408,7 +408,7 @@ def test_index_loses_what_goes_through_a_name() -> None:
 @given(st.lists(_globs, max_size=12), st.lists(_globs, max_size=12))
 @settings(max_examples=200, deadline=None)
 def test_witness_differs_between_few_and_many(ours: list[str], theirs: list[str]) -> None:
-    """The first pair is the same whether it was found one by one or by an index."""
+    """The first pair is the same with and without an index."""
     a, b = Globs.of(ours), Globs.of(theirs)
     pairs = ((one.text, other.text) for one in a.patterns for other in b.patterns if meet(one, other))
     assert a.witness(b) == next(pairs, None)
@@ -418,7 +418,7 @@ def test_witness_differs_between_few_and_many(ours: list[str], theirs: list[str]
 @given(_globs, st.lists(st.sampled_from(_PATHS), max_size=20))
 @settings(max_examples=200, deadline=None)
 def test_knowing_the_tree_changes_what_wildcards_cover(glob: str, files: list[str]) -> None:
-    """A tree only ever settles whether a literal name is a file or a directory."""
+    """A tree only decides whether a literal name is a file or a directory."""
     plain, settled = Globs.of([glob]), Globs.of([glob], Tree.of(files))
     for path in _PATHS[:200]:
         if plain.covers(path) != settled.covers(path):

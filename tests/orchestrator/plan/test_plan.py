@@ -1,4 +1,4 @@
-"""A plan is read into tasks that leave nothing open, or refused with a sentence for each mistake."""
+"""A plan is read into complete tasks, or refused with a sentence for each mistake."""
 
 import subprocess
 from collections.abc import Sequence
@@ -175,6 +175,14 @@ def test_what_may_be_used_is_said_for_a_task_and_for_the_run() -> None:
     assert read_expanded(dump_plan(found)) == found
 
 
+def test_labels_of_hosts_are_written_as_one_or_several_and_change_no_digest_of_plans_without_them() -> None:
+    one, two, none = plan("- {id: a, runs_on: gpu}\n- {id: b, runs_on: [gpu, big-disk]}\n- {id: c}\n").tasks
+    assert (one.runs_on, two.runs_on, none.runs_on) == (("gpu",), ("gpu", "big-disk"), ())
+    assert "runs_on" not in none.model_dump(mode="json")
+    (told,) = mistakes("- {id: a, runs_on: [a b]}\n")
+    assert told.startswith("5: ") and "forgepool worker --label gpu" in told, told
+
+
 def test_checks_none_is_told_from_silence() -> None:
     assert plan("  - id: a\n", head=HEAD.replace("tasks:", "checks: none\ntasks:")).checks == "none"
     assert plan("  - id: a\n").checks is None
@@ -300,6 +308,16 @@ def test_a_mistake_in_a_task_is_told_with_its_line(tasks: str, sentence: str) ->
         ("checks: nothing", "3: 'checks' must be a list or a mapping or none, is 'nothing'"),
         ("checks: []", "3: 'checks' is empty; name at least one command that must pass"),
         ("budget: 5", "3: 'budget' must be a mapping of keys to values, is 5"),
+        ("defaults: {duration_s: 999999d}", "3: 'duration_s' of 'defaults' is too much: '999999d'; at most 10000d"),
+        (f"defaults: {{attempts: {'9' * 400}}}", "3: 'attempts' of 'defaults' is too much: '999"),
+        (
+            f"progress: {'9' * 400}",
+            f"3: 'progress' must be turn, phase, off or a duration such as 30s, is '{'9' * 60}'",
+        ),
+        (f"{'k' * 400}: 1", f"3: the file has an unknown key '{'k' * 99}...{'k' * 38}';"),
+        ("progress: often", "3: 'progress' must be turn, phase, off or a duration such as 30s, is 'often'"),
+        ("progress: [30s]", "3: 'progress' must be turn, phase, off or a duration such as 30s, is a list"),
+        ("progress: 0", "3: 'progress' must be turn, phase, off or a duration such as 30s, is 0"),
         ("budget: {usd: 0}", "3: 'usd' of 'budget' must be greater than 0.0, is 0"),
         ("budget: {eur: 1}", "3: 'budget' has an unknown key 'eur'; known keys are: tokens, usd"),
         ("landing: cherry", "3: 'landing' must be 'merge', 'squash' or 'rebase', is 'cherry'"),
@@ -522,7 +540,7 @@ COMMANDS = [
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_file_name_becomes_a_command(command: str, name: str, tmp_path: Path) -> None:
-    """Filled into a command, a name is one word with its very characters, or the plan is refused."""
+    """A name inserted into a command stays one word with its exact characters, or the plan is refused."""
     entry = TaskEntry.model_validate(
         {"id": "t", "for_each": {"files": "**"}, "acceptance": [command], "agent": {"command": command}}
     )
@@ -594,7 +612,7 @@ def test_a_missing_plan_is_told(tmp_path: Path) -> None:
     ],
 )
 def test_no_asset_comes_from_outside_through_a_link(tmp_path: Path, named: str, why: str) -> None:
-    """A plan that somebody sent would carry a person's keys into the hub."""
+    """Otherwise a plan from another person could carry this person's keys into the hub."""
     outside, folder = tmp_path / "outside", tmp_path / "plans"
     outside.mkdir()
     for name in ("kept", "mixed"):

@@ -1,4 +1,4 @@
-"""Rules, hosts and what becomes of a prompt: a plan's words for what its agents may do."""
+"""Rules, hosts and unattended prompts: what a plan lets its agents do."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def plan(text: str) -> Plan:
 
 
 def test_a_tasks_rules_are_added_to_the_defaults_and_its_hosts_take_their_place() -> None:
-    """And all of it is in the expanded plan, and read back from it."""
+    """The expanded plan contains them, and reads back the same."""
     found = plan(
         "defaults:\n"
         "  agent: {command: make}\n"
@@ -67,7 +67,7 @@ def test_a_mistake_is_a_sentence_with_its_line(task: str, sentence: str) -> None
 
 
 def test_a_host_that_the_person_denies_is_refused_before_the_run(tmp_path: Path) -> None:
-    """By name, with the reason; also where it is one of those that a pattern means."""
+    """The reason is given, also when only a pattern includes the host."""
     own = tmp_path / "policy.yaml"
     own.write_text("version: 1\nrules: [{match: {network: evil.example.org}, decision: deny, reason: not there}]\n")
     settings = Settings(policy=own, home=tmp_path, cache=tmp_path)
@@ -88,7 +88,7 @@ def test_a_persons_wrong_policy_is_refused_before_the_run(tmp_path: Path) -> Non
 
 
 def test_a_check_of_the_plan_that_wants_an_unallowed_host_is_refused_before_the_run(tmp_path: Path) -> None:
-    """As it would be at the gate, where the work would be done already."""
+    """The gate would refuse it, too, but after the work is done."""
     settings = Settings(home=tmp_path, cache=tmp_path)
     said = "tasks: [{id: one, agent: {command: make}}]"
     net = CheckDefinition(name="net", run="make", network=("a.example.org",))

@@ -1,4 +1,4 @@
-"""What a plan says of reviews, of the gate's order, and of what a task may do to tests and protected files."""
+"""A plan's options for reviews, the gate's order, and changes of tests and protected files."""
 
 from pathlib import Path
 from typing import Any

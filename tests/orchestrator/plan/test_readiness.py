@@ -1,4 +1,4 @@
-"""Which tasks start, in which order; nothing overlaps, nothing starts early, nobody waits for ever."""
+"""Which tasks start and in which order: locks never overlap, needs land first, and no task waits forever."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -48,7 +48,7 @@ def starts(graph: Graph, *, landed: Sequence[str] = (), in_flight: Sequence[str]
 
 
 def test_a_task_starts_before_its_needs() -> None:
-    """A task starts when all it needs has landed: in flight is not enough."""
+    """A task starts when all its needs have landed; in flight is not enough."""
     graph = Graph([task("a"), task("b"), task("c", "a", "b")])
     assert starts(graph) == ["a", "b"]
     assert starts(graph, landed=["a"], in_flight=["b"]) == []
@@ -62,14 +62,14 @@ def test_order_ignores_priority() -> None:
 
 
 def test_order_ignores_the_longest_path() -> None:
-    """Of equal priority, the one with the longest way to the end goes first, its own duration included."""
+    """At equal priority, the task with the longest path to the end goes first, its own duration included."""
     graph = Graph([task("a", seconds=5), task("b", seconds=2), task("c", "b", seconds=4), task("d", seconds=7)])
     assert graph.order == ("d", "b", "a", "c")
     assert [graph.remaining_path_s(name) for name in graph.order] == [7, 6, 5, 4]
 
 
 def test_order_ignores_dependents() -> None:
-    """Of equal paths, the one more tasks wait for goes first."""
+    """At equal paths, the task with more dependents goes first."""
     graph = Graph([task("a"), task("b"), task("c", "a"), task("d", "b"), task("e", "b")])
     assert graph.order[:2] == ("b", "a")
     assert graph.dependents("b") == 2
@@ -78,7 +78,7 @@ def test_order_ignores_dependents() -> None:
 
 
 def test_order_ignores_the_plan() -> None:
-    """Where nothing else differs, the plan's own order holds."""
+    """If nothing else differs, the plan's order holds."""
     names = [f"t{at}" for at in range(9)]
     random.Random(7).shuffle(names)
     graph = Graph([task(name, position=at) for at, name in enumerate(names)])
@@ -97,13 +97,13 @@ def test_order_ignores_the_plan() -> None:
 def test_durations_are_guessed_though_known(
     given_s: tuple[float | None, ...], learned: Mapping[str, float], expected: tuple[float, ...]
 ) -> None:
-    """Durations are as given, else as learned, else as usual among those known, else equal."""
+    """Durations are as given, else as learned, else the usual of the known ones, else equal."""
     graph = Graph([task(name, seconds=s) for name, s in zip("ab", given_s, strict=True)], learned=learned)
     assert tuple(graph.duration_s[name] for name in "ab") == expected
 
 
 def test_slots_are_exceeded() -> None:
-    """No more start than there are slots; none starts without one."""
+    """No more tasks start than there are slots."""
     graph = Graph([task(f"t{at}", position=at) for at in range(5)])
     assert starts(graph, slots=2) == ["t0", "t1"]
     assert starts(graph, slots=0) == []
@@ -111,7 +111,7 @@ def test_slots_are_exceeded() -> None:
 
 
 def test_writes_overlap_in_flight() -> None:
-    """A task does not start while its writes meet a lock held; those beside it do."""
+    """A task does not start while its writes overlap a held lock; other tasks do."""
     graph = Graph([task("a", writes=["src"]), task("b", writes=["src/*.py"], position=1), task("c", writes=["docs"])])
     assert starts(graph, in_flight=["a"]) == ["c"]
     assert starts(graph) == ["a", "c"]
@@ -119,7 +119,7 @@ def test_writes_overlap_in_flight() -> None:
 
 
 def test_reads_are_forgotten() -> None:
-    """What one reads and the other writes keeps them apart, whichever is first, unless reads do not block."""
+    """A reader and a writer of the same paths do not run together, unless reads do not block."""
     tasks = [task("writer", writes=["src/a.py"]), task("reader", writes=["docs"], reads=["src"])]
     for first, second in (("writer", "reader"), ("reader", "writer")):
         assert starts(Graph(tasks), in_flight=[first]) == []
@@ -129,7 +129,7 @@ def test_reads_are_forgotten() -> None:
 
 
 def test_a_lock_taken_since_is_ignored() -> None:
-    """The lock that counts is the one held now, not the one declared."""
+    """The lock held now counts, not the declared one."""
     graph = Graph([task("a", writes=["a"]), task("b", writes=["b"]), task("free", writes=None)])
     held = {"a": Globs.of(["a"]) | Globs.exactly(["b/x.py"])}
     assert ready(graph, landed=set(), in_flight=held, waiting=["b"], slots=9) == []
@@ -140,13 +140,13 @@ def test_a_lock_taken_since_is_ignored() -> None:
 
 
 def test_undeclared_tasks_wait_by_default() -> None:
-    """Optimistic: a task without globs holds no lock until it is known what it touched."""
+    """By default a task without globs holds no lock until its changes are known."""
     graph = Graph([task("a", writes=None), task("b", writes=None), task("c", writes=["**"])])
     assert starts(graph) == ["a", "b", "c"]
 
 
 def test_exclusive_tasks_run_beside_others() -> None:
-    """Exclusive: a task without globs starts when nothing is in flight, and nothing starts beside it."""
+    """In exclusive mode a task without globs runs alone."""
     tasks = [task("a", writes=None), task("b", writes=["b"]), task("c", writes=[]), task("d", writes=None)]
     graph = Graph([*tasks], undeclared="exclusive")
     assert starts(graph) == ["a"]
@@ -157,7 +157,7 @@ def test_exclusive_tasks_run_beside_others() -> None:
 
 
 def test_find_cycle_misses_one() -> None:
-    """A circle of needs is found and told in order; what is no circle is none."""
+    """A cycle of needs is found and reported in order, and no cycle is invented."""
     assert find_cycle([task("a", "b"), task("b", "c"), task("c", "a"), task("d", "a")]) == ("a", "b", "c")
     assert find_cycle([task("x", "a"), task("a", "a")]) == ("a",)
     assert find_cycle([task("a"), task("b", "a"), task("c", "a", "b"), task("d", "gone")]) is None
@@ -175,13 +175,13 @@ def test_find_cycle_misses_one() -> None:
     ],
 )
 def test_graph_accepts_what_can_never_finish(tasks: list[TaskNeeds], part: str) -> None:
-    """A graph is of tasks that can all start some time."""
+    """A graph accepts only tasks that can all start at some time."""
     with pytest.raises(ValueError, match=part):
         Graph(tasks)
 
 
 def test_why_waiting_says_nothing() -> None:
-    """A waiting task says what it waits for: needs, or a lock with both globs, or its turn, or a slot."""
+    """A waiting task reports its reason: needs, a lock with both globs, its turn, or a slot."""
     graph = Graph(
         [
             task("a", writes=["src/*.py"]),
@@ -240,7 +240,7 @@ def test_preview_differs_from_the_run() -> None:
 
 
 def test_preview_of_a_large_plan_is_endless() -> None:
-    """What a person would not read to its end is cut, and the preview says so."""
+    """A long preview is cut, and says so."""
     graph = Graph([task(f"t{at}", writes=["one"], position=at) for at in range(300)])
     seen = preview(graph, most_waves=10, most_conflicts=20)
     assert (len(seen.waves), seen.after_waves) == (10, 290)
@@ -273,7 +273,7 @@ def plans(draw: st.DrawFn) -> list[TaskNeeds]:
 
 @dataclass
 class Run:
-    """A run of a plan, in which the caller says who lands or is given up, and every rule is asserted."""
+    """A run of a plan in which the caller decides what lands or is given up, and every rule is asserted."""
 
     graph: Graph
     reads_block: bool
@@ -310,7 +310,7 @@ class Run:
         return chosen
 
     def apart(self, a: str, b: str) -> bool:
-        """Whether the rules, written down once more, keep the two apart."""
+        """Return whether the rules keep the two apart, in a second implementation."""
         if {a, b} & self.graph.alone:
             return True
         one, other, held = self.graph.tasks[a], self.graph.tasks[b], self.in_flight.get(b)
@@ -319,7 +319,7 @@ class Run:
         return writes.meets(held or NOTHING) or reads
 
     def count(self, low: str) -> None:
-        """How often each has been overtaken, counted without the functions under test."""
+        """Count how often each task has been overtaken, without the functions under test."""
         for high in self.waiting:
             higher = self.graph.order.index(high) < self.graph.order.index(low)
             if higher and set(self.graph.tasks[high].needs) <= self.landed and self.apart(high, low):
@@ -339,8 +339,8 @@ def test_a_rule_is_broken_on_the_way(
     tasks: list[TaskNeeds], exclusive: bool, reads_block: bool, slots: int, seed: int
 ) -> None:
     """
-    Nothing in flight overlaps, nothing starts before its needs, and everything lands in the end, though
-    attempts are given up and locks grow on the way.
+    No locks overlap, needs land first, and everything lands in the end. Attempts are given up and locks grow on the
+    way.
     """
     graph = Graph(tasks, undeclared="exclusive" if exclusive else "optimistic", reads_block=reads_block)
     chance = random.Random(seed)
@@ -367,7 +367,7 @@ def test_a_rule_is_broken_on_the_way(
 @given(plans())
 @settings(max_examples=200, deadline=None)
 def test_a_startable_task_is_left_waiting(tasks: list[TaskNeeds]) -> None:
-    """With slots to spare, whoever does not start at first lacks a need or conflicts with one that did."""
+    """With slots to spare, a task that does not start lacks a need or conflicts with one that did."""
     graph = Graph(tasks)
     run = Run(graph, True, 99, waiting=set(graph.tasks))
     run.start()
@@ -382,7 +382,7 @@ def test_a_startable_task_is_left_waiting(tasks: list[TaskNeeds]) -> None:
 @given(plans())
 @settings(max_examples=200, deadline=None)
 def test_width_differs_from_trying_all(tasks: list[TaskNeeds]) -> None:
-    """The exact width is that of the largest set of tasks that can be in flight together."""
+    """The exact width is the size of the largest set of tasks that can be in flight together."""
     graph = Graph(tasks[:8])
     run = Run(graph, True, 99, in_flight={name: own.writes for name, own in graph.tasks.items()})
     names = list(graph.tasks)
@@ -397,7 +397,7 @@ def test_width_differs_from_trying_all(tasks: list[TaskNeeds]) -> None:
 
 @pytest.mark.parametrize("exclusive", [True, False])
 def test_a_task_is_overtaken_for_ever(exclusive: bool) -> None:
-    """A wide lock under a stream of narrow ones starts after at most so many of them, whatever they take."""
+    """A wide lock starts after at most a fixed number of narrow ones."""
     narrow = [task(f"n{at}", writes=[f"src/{at}.py"], position=at) for at in range(200)]
     wide = task("wide", writes=None if exclusive else ["src"], priority=1, position=-1)
     graph = Graph([*narrow, wide], undeclared="exclusive")
@@ -414,7 +414,7 @@ def test_a_task_is_overtaken_for_ever(exclusive: bool) -> None:
 
 
 def test_one_decision_overtakes_without_end() -> None:
-    """The bound holds within one decision too, however many slots are free."""
+    """The limit also holds within one decision, however many slots are free."""
     narrow = [task(f"n{at}", writes=[f"src/{at}.py"], position=at) for at in range(30)]
     graph = Graph([*narrow, task("wide", writes=["src"], priority=1)])
     busy: dict[str, Locked] = {"n0": graph.tasks["n0"].writes}
@@ -426,7 +426,7 @@ def test_one_decision_overtakes_without_end() -> None:
 
 
 def test_overtaking_is_counted_for_those_it_does_not_concern() -> None:
-    """Counted are tasks that rank higher, have all they need, and conflict with what has started."""
+    """It counts for tasks that rank higher, have all their needs, and conflict with the started one."""
     graph = Graph(
         [
             task("wide", writes=["src"], priority=2),
@@ -443,7 +443,7 @@ def test_overtaking_is_counted_for_those_it_does_not_concern() -> None:
 
 
 def test_needs_order_only_one_way() -> None:
-    """Two tasks are ordered when one needs the other, whichever is asked about first."""
+    """Two tasks are ordered when one needs the other, in either order of the question."""
     graph = Graph([task("c", "b"), task("b", "a"), task("a"), task("d", "a")])
     assert graph.is_ordered("a", "c")
     assert graph.is_ordered("c", "a")
@@ -451,7 +451,7 @@ def test_needs_order_only_one_way() -> None:
 
 
 def test_a_reservation_stops_those_it_does_not_concern() -> None:
-    """While a task reserves its locks, what does not conflict with it starts, and what ranks higher too."""
+    """While a task reserves its locks, tasks that do not conflict or that rank higher start."""
     graph = Graph(
         [
             task("top", writes=["src/top.py"], priority=2),

@@ -1,4 +1,4 @@
-"""What people are told of a run is what its journal says, and nothing that happened is left unsaid."""
+"""The report of a run says exactly what its journal says, and omits nothing that happened."""
 
 from pathlib import Path
 from typing import Any, get_args

@@ -1,4 +1,4 @@
-"""Who wrote, who reviewed, what was read, held and dropped, what is flaky, who is wanted: as the journal has it."""
+"""The report on reviews: author, reviewer, what was read, findings kept and dropped, flaky tests, and who is needed."""
 
 import json
 from pathlib import Path
@@ -97,7 +97,7 @@ def test_a_persons_word_is_in_the_report(tmp_path: Path) -> None:
 
 
 def test_a_flakes_score_counts_the_runs_in_which_it_had_its_say() -> None:
-    """Not those that were taken from earlier ones, nor those of other checks."""
+    """Reused results and runs of other checks do not count."""
     flaky = verdict("a", flaky=(Flake(check="test", tests=("t1",)),))
     (certificate,) = flaky.certificates
     reused = flaky.model_copy(update={"flaky": (), "certificates": (certificate.model_copy(update={"reused": True}),)})

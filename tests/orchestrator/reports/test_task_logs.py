@@ -1,4 +1,4 @@
-"""The logs of a task: found by what the journal says of it, on this host or told to be on another."""
+"""The logs of a task are found through its journal, on this host or reported to be on another."""
 
 from pathlib import Path
 
@@ -35,7 +35,7 @@ def _written(folder: Path, *names: str) -> None:
 
 
 def test_logs_of_attempts_and_checks_are_found_in_their_order(tmp_path: Path) -> None:
-    """Also those of a car in which the task was tested with another; none of another task."""
+    """Logs of a batch that contained the task count, and logs of other tasks do not."""
     _written(tmp_path, "orders/a/1/agent.log", "orders/b/1/agent.log", f"checks/{RUN}.b.1.check-1/composed-test.log")
     _written(tmp_path, "orders/a/2/agent.log", f"checks/{RUN}.c.1.check-1/composed-test.log")
     sent = (_order("a", 1), _order("b", 1), _check("b.1.check-1", "a", "b"), _order("a", 2), _check("c.1.check-1", "c"))

@@ -1,4 +1,4 @@
-"""A real run on real workers whose hub takes no candidates: it stops and says so, or goes on once the hub is well."""
+"""A real run with real workers whose hub refuses candidates stops with a reason, or continues once the hub works."""
 
 import os
 import subprocess
@@ -88,7 +88,7 @@ def folder(tmp_path: Path, redis_program: str) -> Path:
 
 def run(folder: Path, how: str) -> tuple[list[str], list[str]]:
     """Return how the run ended, each time, and the kinds of its events."""
-    # In a process of its own: a run takes all that it leaves behind with it.
+    # A separate process, because a run ends all processes it leaves behind.
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "kits")}
     done = subprocess.run(
         [sys.executable, "-c", _RUN, folder, how], env=env, check=True, capture_output=True, text=True, timeout=240

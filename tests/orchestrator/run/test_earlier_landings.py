@@ -1,4 +1,4 @@
-"""Earlier landings are read from the target's own history, and from nothing else."""
+"""Earlier landings are read only from the target's own history."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""What was interrupted goes on where it was; a model's limit is waited out; an agent's question reaches a person."""
+"""
+Interrupted attempts continue where they were, a model's limit is waited out, and an agent's question reaches a person.
+"""
 
 import pytest
 from plans import RUN, answered, begun, check_sent, course, follow, intended, landing, queued, sent, task, verdict
@@ -47,7 +49,7 @@ def as_sent(of: PlanIndex, state: RunState, event: OrderSent) -> WorkOrder:
 
 
 def land_other(state: RunState, *paths: str) -> RunState:
-    """Another task lands, and moves the tip."""
+    """Land another task, which moves the tip."""
     follow(state, sent("other"), answered("other", paths=paths), queued("other"), check_sent("other"))
     follow(state, CheckAnswered(task="other", result=verdict("other")), intended("other"))
     return follow(state, LandingAnswered(task="other", result=landing("other")))
@@ -82,7 +84,7 @@ def test_an_interrupted_attempt_is_gone_on_with_on_its_own_base(interruption: Ev
 def test_an_interrupted_attempt_is_not_gone_on_with_where_its_files_have_changed(
     files: list[str] | None, path: str, goes_on: bool, interruption: Event
 ) -> None:
-    """On its old base it could only conflict. Begun afresh it costs nothing, and is told what a person has answered."""
+    """On its old base it could only conflict. It begins again at no cost, and is told a person's answer."""
     of = course(task("a", agent=BuiltinAgent(), files=files), task("other"))
     asks: list[Event] = [
         PathsAsked(task="a", attempt=1, number=1, paths=("granted",)),
@@ -110,7 +112,7 @@ def test_what_landed_before_the_first_of_the_attempts_began_is_in_its_base() -> 
 
 
 def test_going_on_does_not_make_an_old_base_new() -> None:
-    """What landed since the first of the attempts began is missing from the second's base, too."""
+    """The second attempt continues on the first one's base, so it lacks all landings since then."""
     of = course(task("a", agent=BuiltinAgent(), files=["x"]), task("other"))
     state = land_other(begun(of, sent("a"), LOST), "z")
     second = next_order(of, state)
@@ -123,7 +125,7 @@ def test_going_on_does_not_make_an_old_base_new() -> None:
 
 
 def test_a_person_without_a_question_is_told_to_mend_and_to_retry() -> None:
-    """A key that is missing is not mended by an answer."""
+    """A missing key cannot be mended by an answer."""
     state = begun(ONE, sent("a"), answered("a", 1, "needs_human", detail="no key for m-1; set M_KEY"))
     (event,) = decide(ONE, state, now=1e6, order_slots=0, draining=False)
     said = f"no key for m-1; set M_KEY; mend it, then: forgepool retry {RUN} a"

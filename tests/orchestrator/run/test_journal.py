@@ -1,4 +1,4 @@
-"""What was appended is there, in order, whole, and readable by anybody; only one may append."""
+"""Appended events are complete, in order and readable by all; only one process may append."""
 
 import fcntl
 import os
@@ -65,7 +65,7 @@ def test_a_second_writer_is_refused_and_told_of_the_first(tmp_path: Path) -> Non
 
 
 def test_looking_whether_a_journal_is_written_stands_in_nobodys_way(tmp_path: Path) -> None:
-    """Neither in a writer's, which would refuse to begin, nor in the way of another who looks."""
+    """Looking blocks neither a writer that starts nor another reader."""
     Journal(tmp_path).close()
     over = threading.Event()
     seen: list[bool] = []

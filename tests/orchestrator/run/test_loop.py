@@ -1,4 +1,4 @@
-"""The run loop with a real Redis: questions get their replies, whatever was lost; what comes as a run ends is kept."""
+"""The run loop with a real Redis: questions get their replies whatever is lost, and late events are kept."""
 
 import os
 import sqlite3
@@ -58,7 +58,7 @@ def question(number: int, *paths: str) -> PathRequest:
 
 
 class Turning:
-    """A run whose tasks are all in workers' hands, turned by hand; it can die and come back."""
+    """A run whose tasks are all being worked on. The test runs each turn, and the loop can die and come back."""
 
     def __init__(self, folder: Path, redis: Redis, *, strict: bool = False) -> None:
         self.folder, self.redis, self.of = folder, redis, STRICT if strict else OF
@@ -100,7 +100,7 @@ class Turning:
             state=self.state,
             journal=self.journal,
             folder=self.folder,
-            # Nothing here is asked of a hub.
+            # No hub is used here.
             mirror=Mirror(path=self.folder / "mirror", hub="/nowhere"),
             link=link,
             parts=None,
@@ -137,7 +137,7 @@ def test_what_is_answered_in_a_turn_and_what_follows_from_it_are_one_commit(turn
 
 
 def test_nothing_is_told_that_could_not_be_kept(turning: Turning) -> None:
-    """Or an attempt would write a file that the next orchestrator lets another task have."""
+    """Otherwise an attempt would write a file that the next orchestrator gives to another task."""
     turning.journal.close()
     with pytest.raises(sqlite3.ProgrammingError):
         turning.turn(question(1, "z"))
@@ -154,7 +154,7 @@ def test_what_is_refused_is_replied_to(tmp_path: Path, redis: Redis) -> None:
 
 @pytest.mark.parametrize("paths", [("z",), ("y",), ("x",)])
 def test_a_question_whose_reply_was_lost_is_replied_to_again_the_same(turning: Turning, paths: tuple[str, ...]) -> None:
-    """Also after another question; what the task holds anyway is granted without a word in the journal."""
+    """This holds after another question. Paths that the task holds anyway are granted without an event."""
     asked = question(7, *paths)
     turning.turn(asked)
     first, journaled = turning.reply(asked), len(turning.asked_for())
@@ -196,7 +196,7 @@ def test_what_is_asked_as_a_run_ends_is_kept_but_for_what_would_undo_it(tmp_path
     )
     hub.run("symbolic-ref", "HEAD", "refs/heads/main")
     (tmp_path / "plan.yaml").touch()
-    # In a process of its own: a run takes all that it leaves behind with it, and so would it this process' Redis.
+    # A separate process, because a run ends all processes it leaves behind, including this one's Redis.
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "kits")}
     subprocess.run([sys.executable, "-c", _RUN, tmp_path], env=env, check=True)
     (run,) = (tmp_path / "home" / "runs").iterdir()

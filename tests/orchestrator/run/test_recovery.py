@@ -1,4 +1,4 @@
-"""A landing in doubt is asked after at the hub before its task is given up, and is not called back."""
+"""The hub is asked about a landing in doubt before its task is given up, and the landing is not withdrawn."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ from forgepool.worktrees.hub.mirror import Mirror, open_mirror
 
 @pytest.fixture
 def mirror(tmp_path: Path) -> Mirror:
-    """Of a hub with one commit."""
+    """Return the mirror of a hub with one commit."""
     hub = Git(git_dir=tmp_path / "hub.git")
     hub.run("init", "--quiet", "--bare", str(hub.git_dir))
     tree = hub.text("mktree", stdin=b"")
@@ -49,7 +49,7 @@ def mirror(tmp_path: Path) -> Mirror:
 
 
 def in_doubt(of: PlanIndex) -> RunState:
-    """A landing was sent and its lander vanished; the entry was then found red on what it was composed on anew."""
+    """Return a state whose lander vanished, and whose entry was red when it was composed again."""
     lost = MessageLost(message_id=intended("a").message_id, why="gone")
     state = begun(of, sent("a"), answered("a"), queued("a"), check_sent("a"))
     return follow(state, CheckAnswered(task="a", result=verdict("a")), intended("a"), lost)
@@ -74,7 +74,7 @@ def test_a_task_that_has_landed_after_all_is_not_given_up(mirror: Mirror) -> Non
 
 
 def test_a_target_that_moved_without_its_marker_tells_what_landed(mirror: Mirror) -> None:
-    """A hub that was killed within the push, whose later commits do not hide it; at once and after a resume."""
+    """The hub was killed during the push, and later commits follow. The landing is found at once and after a resume."""
     hub = Git(git_dir=Path(mirror.hub))
     me = {name: "t" for name in ("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL")}
     landing = hub.text("commit-tree", "-m", "a", "-p", "main", "main^{tree}", env=me)
@@ -94,7 +94,7 @@ def test_a_target_that_moved_without_its_marker_tells_what_landed(mirror: Mirror
 
 
 def in_lieu(event: Event) -> Landing:
-    """The same finding, with no message under way that it could answer."""
+    """Return the same finding without a message it would answer."""
     assert isinstance(event, LandingAnswered)
     return event.result.model_copy(update={"request_id": "", "token": ""})
 
@@ -108,7 +108,7 @@ def test_a_task_that_has_not_landed_is_given_up_as_decided(mirror: Mirror) -> No
 
 
 def test_a_task_that_has_landed_after_all_is_not_done_again(mirror: Mirror) -> None:
-    """What it was made on has left the target meanwhile, so that it was to begin anew, with nobody giving it up."""
+    """Its base has left the target, so it was to begin again without being given up."""
     of = course(task("a"))
     state = follow(in_doubt(of), check_sent("a", 2), CheckAnswered(task="a", result=verdict("a", "stale", 2)))
     events = decide(of, state, now=200.0, order_slots=1, draining=False)
@@ -129,7 +129,9 @@ def test_a_landing_in_doubt_cannot_be_cancelled() -> None:
 
 
 def test_what_a_lost_attempt_used_is_read_in_the_hub(mirror: Mirror) -> None:
-    """All of it, what of that was carried over, and its largest turn; nothing where the hub has no transcript."""
+    """
+    The result is its total use, the carried part and its largest turn. It is empty without a transcript in the hub.
+    """
     of = course(task("a", agent=BuiltinAgent()), task("b"))
     state = begun(of, sent("a"), sent("b"))
     assert find_seen_use(of, state, mirror, state.tasks["b"]) is None, "a command leaves no transcript"
@@ -143,6 +145,9 @@ def test_what_a_lost_attempt_used_is_read_in_the_hub(mirror: Mirror) -> None:
     found = find_seen_use(of, state, mirror, state.tasks["a"])
     assert found and (found.used.input_tokens, found.used.turns) == (35, 2)
     assert (found.carried.tokens, found.largest_turn.input_tokens) == (0, 30)
+    assert found.unseen == 31, "in half a minute, at a second a turn"
+    seldom = replace_progress(of, "phase")
+    assert (kept := find_seen_use(seldom, state, mirror, state.tasks["a"])) and kept.unseen is None
 
 
 def test_what_was_carried_over_is_told_from_what_was_used_since() -> None:
@@ -152,13 +157,17 @@ def test_what_was_carried_over_is_told_from_what_was_used_since() -> None:
     assert (found.used.input_tokens, found.carried.input_tokens) == (42, 37)
 
 
+def replace_progress(of: PlanIndex, progress: str) -> PlanIndex:
+    return PlanIndex(of.plan.model_copy(update={"progress": progress}), lambda task: None)
+
+
 def said(tokens: int) -> TurnSaid:
     turn = Turn(role="assistant", parts=(Text(text="t"),), usage=Usage(input_tokens=tokens, cost_usd=0.1))
     return TurnSaid(at=1.0, turn=turn)
 
 
 def put_progress(mirror: Mirror, name: str, attempt: int, entries: list[Entry]) -> None:
-    """As a worker keeps it."""
+    """Save progress in the hub as a worker does."""
     hub = Git(git_dir=Path(mirror.hub))
     text = b"".join(entry.model_dump_json().encode() + b"\n" for entry in entries)
     blob, files = hub.text("hash-object", "-w", "--stdin", stdin=text), hub.text("mktree", stdin=b"")
@@ -169,7 +178,7 @@ def put_progress(mirror: Mirror, name: str, attempt: int, entries: list[Entry]) 
 
 
 def test_what_a_new_attempt_brings_is_not_in_doubt() -> None:
-    """Composed anew after its base was stale: the landing that was in doubt is not the new candidate's."""
+    """The landing in doubt was of the earlier candidate, whose base became stale."""
     of = course(task("a"))
     state = in_doubt(of)
     assert state.tasks["a"].landing_in_doubt

@@ -1,4 +1,4 @@
-"""A run without a reviewer ends, says what it wants and from whom, and lands it when it has been given, days later."""
+"""A run without a reviewer ends, says what it needs, and lands the task days later when it has it."""
 
 import shutil
 import tempfile
@@ -120,7 +120,7 @@ def test_a_run_that_nobody_can_review_waits_for_a_word_and_lands_on_it_after_it_
 
 
 def test_a_target_that_wants_reviews_has_commands_wait_for_a_word_though_the_plan_wants_none(ada: Person) -> None:
-    """Somebody listens for reviews, the gate stays open, and the word is taken."""
+    """A reviewer is available, landing is not paused, and the person's approval counts."""
     ada.commit({"forgepool.yaml": "version: 1\nchecks: {own: test -e a.py}\nreview: required\n"})
     status, name, said = run(ada, "s", "review: none\ndefaults: {agent: {command: 'echo x = 3 > a.py'}}")
     assert status == 1 and f"forgepool approve {name} one --by NAME" in said, said

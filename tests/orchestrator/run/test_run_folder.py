@@ -1,4 +1,4 @@
-"""A run is found by its name or a beginning of it, and learns from those before it."""
+"""A run is found by its name or the beginning of it, and uses figures of earlier runs."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whatever the world does, and whenever the orchestrator dies, a run keeps its promises at every step."""
+"""Random events, with deaths of the orchestrator at any point: a run keeps its guarantees at every step."""
 
 import shutil
 import tempfile
@@ -56,7 +56,7 @@ from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages.requests import CheckRequest, LandRequest, ReviewPolicy, ReviewRequest
 from forgepool.workers.schema.orders import BuiltinAgent, Limits, Outcome, WorkOrder
 
-# Thousands of journals are written and synced: on a disk of memory where there is one.
+# Thousands of journals are written and synced, in memory where possible.
 _PLACE = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 _OUTCOMES: list[Outcome] = [
@@ -77,7 +77,7 @@ _REVIEWS = [
 _RARELY = st.integers(0, 3).map(lambda one: one == 3)
 _LIMITS = st.builds(Limits, cost_usd=st.sampled_from([None, None, 0.4, 2.0]), tokens=st.sampled_from([None, 300]))
 SEEDS = st.integers(0, 2**32)
-"""Of the chances within one step."""
+"""Seeds of the random choices within one step."""
 
 
 @st.composite
@@ -135,7 +135,7 @@ class Run(RuleBasedStateMachine):
 
     @rule(rounds=st.integers(1, 20), seed=SEEDS)
     def go_on(self, rounds: int, seed: int) -> None:
-        """The loop turns and the world answers, in any order and not all of it, mostly well."""
+        """Run the loop while the world answers in any order, mostly well and not completely."""
         chance = Random(seed)
         for _ in range(rounds):
             self.now += chance.choice([0.5, 2.0, 20.0])
@@ -161,14 +161,14 @@ class Run(RuleBasedStateMachine):
 
     @rule(slots=st.integers(1, 4))
     def die_deciding(self, slots: int) -> None:
-        """The last decision is journaled, and nothing is sent."""
+        """Die after the last decision was journaled and before anything was sent."""
         self.record(*self.decided(slots))
         self.restart()
 
     @precondition(lambda self: self.world.mail)
     @rule(seed=SEEDS, arrives=st.booleans())
     def answer(self, seed: int, arrives: bool) -> None:
-        """Somebody finishes something; perhaps a message that was given up or cancelled long ago."""
+        """Finish one message, perhaps one given up or cancelled long ago."""
         chance = Random(seed)
         request = chance.choice(self.world.mail)
         self.receive(self.world.start(request))
@@ -186,7 +186,7 @@ class Run(RuleBasedStateMachine):
     def answer_with_a_wrong_token(self, seed: int) -> None:
         request = Random(seed).choice(self.world.mail)
         if request.token in {one.token for one in self.state.outstanding().values()}:
-            # Who answers has begun, and has told so.
+            # A worker that answers has reported its start before.
             self.receive(self.world.start(request))
             answer = self.finish_well(request).model_copy(update={"token": "wrong"})
             assert not receive_answer(self.course, self.state, answer), "an answer was taken without its token"
@@ -194,7 +194,7 @@ class Run(RuleBasedStateMachine):
     @precondition(lambda self: self.state.outstanding())
     @rule(seed=SEEDS, for_good=st.booleans())
     def lose(self, seed: int, for_good: bool) -> None:
-        """A worker vanishes; what it had may be done all the same, and reported much later."""
+        """Let a worker vanish. Its work may be done all the same, and reported much later."""
         sent = Random(seed).choice(list(self.state.outstanding().values()))
         self.begin_work(sent, Random(seed))
         if for_good:
@@ -222,7 +222,7 @@ class Run(RuleBasedStateMachine):
     @precondition(lambda self: self.state.wave_review.review.sent)
     @rule()
     def answer_for_the_whole(self) -> None:
-        """Whoever has not been asked has nothing to say."""
+        """Approve the landed whole. An approval of another tip is refused."""
         wish = Wish(do="approve", wave=True, by="A Person", candidate=self.state.tip)
         self.record(*grant_request(self.course, self.state, wish))
         stale = wish.model_copy(update={"candidate": "another"})
@@ -238,7 +238,7 @@ class Run(RuleBasedStateMachine):
     @precondition(lambda self: any(isinstance(one, WorkOrder) for one in self.world.mail))
     @rule(seed=SEEDS)
     def ask_for_paths(self, seed: int) -> None:
-        """Also by those whose orders were given up: nobody waits for their questions."""
+        """Let an attempt ask for paths, perhaps one whose order was given up."""
         chance = Random(seed)
         asking = chance.choice([one for one in self.world.mail if isinstance(one, WorkOrder)])
         self.ask_for(asking, chance)
@@ -248,19 +248,19 @@ class Run(RuleBasedStateMachine):
         self.receive(self.world.ask_paths(asking, chance.getrandbits(53), wanted))
 
     def queued(self, request: WorkOrder) -> bool:
-        """Whether the attempt was told that others are at work on what it needs."""
+        """Return whether the attempt was told that others hold the paths it needs."""
         task = self.state.tasks[request.task]
         mine = task.message is not None and task.message.token == request.token
         return mine and any(ask.verdict == "queued" for ask in task.asks.values())
 
     def stop_for_paths(self, request: WorkOrder) -> Answer:
-        """What an attempt does in PLAN when it is queued; the clock of its host may be wrong."""
+        """End an attempt that was queued in PLAN; its host's clock may be wrong."""
         said: dict[str, Any] = {"share": 0.0, "resumable": False, "not_before": self.now}
         return self.world.work(request, "infrastructure", (), **said)
 
     @rule()
     def resend(self) -> None:
-        """What nobody has is sent again, as it was."""
+        """Send lost messages again unchanged."""
         here = {one.token for one in self.world.mail}
         for sent in self.state.outstanding().values():
             if sent.token not in here:
@@ -268,7 +268,7 @@ class Run(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        """The orchestrator is killed and resumed: its journal is all it knows; Redis tells all answers again."""
+        """Kill and resume the orchestrator, which knows only its journal. Redis delivers all answers again."""
         self.journal.close()
         replayed = RunState.blank(self.course.tasks)
         for one in read(self.folder):
@@ -283,7 +283,7 @@ class Run(RuleBasedStateMachine):
 
     @invariant()
     def no_more_is_used_than_the_run_may(self) -> None:
-        """Of what really went, told or not; by workers that keep to their orders' limits."""
+        """The real use stays below the cap, reported or not, if workers obey their limits."""
         if hasattr(self, "watch"):
             cap = self.course.budget(self.state)
             assert cap.usd is None or self.world.burnt_usd <= cap.usd + 1e-6
@@ -306,7 +306,7 @@ class Run(RuleBasedStateMachine):
             shutil.rmtree(self.folder)
 
     def ends_when_all_goes_well(self) -> None:
-        # The first may read an answer that shuts the gate; a person then resumes.
+        # The first turn may read an answer that pauses landing. A person then resumes.
         self.restart()
         self.restart()
         rich = self.now % 2 > 1
@@ -366,7 +366,9 @@ class Run(RuleBasedStateMachine):
             self.journal.append(events, at=self.now)
 
     def fence_needless(self, event: Event, owed: dict[Outstanding, str]) -> None:
-        """As the loop does: who has it goes on for a while perhaps, but nobody begins it any more."""
+        """
+        Fence messages that are no longer needed, as the loop does. A holder may continue, but no worker begins one.
+        """
         left = self.state.messages_about(event)
         for one, holder in owed.items():
             if one not in left and one.message_id != message_of(event) and not holder:
@@ -399,7 +401,7 @@ class Run(RuleBasedStateMachine):
                 return land_request(self.course, self.state, sent, now=self.state.at)
 
     def in_hub(self, task: TaskState, sent: Outstanding | None) -> list[Event]:
-        """What `recovery` would find there: the same events, of a hub that is a dictionary."""
+        """Return the events that `recovery` would find in a hub that is a dictionary."""
         marker = self.world.markers.get(task.id)
         if marker is not None and task.phase in _MAY_HAVE_LANDED:
             where = {"request_id": sent.message_id if sent else "", "token": sent.token if sent else ""}
@@ -415,7 +417,7 @@ class Run(RuleBasedStateMachine):
         return MessageLost(message_id=sent.message_id, why="h/7 took it and is gone", used=used)
 
     def begin_work(self, sent: Outstanding, chance: Random) -> None:
-        """A worker takes it, and uses something."""
+        """Let a worker take the message and use something."""
         for one in [one for one in self.world.mail if one.token == sent.token]:
             self.receive(self.world.start(one))
             if isinstance(one, WorkOrder):
@@ -424,7 +426,7 @@ class Run(RuleBasedStateMachine):
                 self.world.burn_review(one, chance.random())
 
     def with_use(self, event: Event, chance: Random) -> Event:
-        """As the loop does: a cancelled attempt under way is asked after at the hub."""
+        """Ask the hub about the use of a cancelled attempt, as the loop does."""
         if not isinstance(event, TaskCancelled) or (sent := self.state.tasks[event.task].message) is None:
             return event
         if chance.random() < 0.5:

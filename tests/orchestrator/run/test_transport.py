@@ -1,4 +1,4 @@
-"""Nobody is declared lost too early, nobody is waited for in vain; Redis may forget everything in between."""
+"""No message is declared lost too early or awaited in vain, and Redis may forget everything in between."""
 
 import time
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def state() -> RunState:
 
 
 def look(watch: LeaseWatch, state: RunState, link: Link) -> Findings:
-    """One more look, however soon after the last."""
+    """Look again, without the usual pause between looks."""
     watch._looked = 0.0
     return watch.look(state, link)
 
@@ -42,7 +42,7 @@ def take(redis: Redis, *, token: str = "t") -> Lease:
 
 
 def test_what_is_no_answer_stops_nobody(redis: Redis, link: Link) -> None:
-    """A person at `redis-cli` may add anything to the stream; answers before and after it are read."""
+    """A person with `redis-cli` may add anything to the stream. Answers before and after it are read."""
     tell(redis, RUN, result("a", 1))
     stream = next(iter(redis.scan_iter(_type="stream")))
     strange: list[dict[str, str | bytes]] = [{"wrong": "field"}, {"m": "{"}, {"m": b"\xff"}, {b"\xff": "x"}]

@@ -1,4 +1,4 @@
-"""A chart can be read: no word touches another, and no line goes through one."""
+"""A chart is readable: no text touches another, and no line crosses one."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -14,7 +14,7 @@ from forgepool.orchestrator.simulate.run import play
 
 _SVG = "{http://www.w3.org/2000/svg}"
 _LETTER = 6.63
-"""Pixels of a letter, in a font whose letters are 0.602 as wide as it is high."""
+"""Pixels of a letter, in a font whose letters are 0.602 times as wide as high."""
 PLAN = course(
     task("models", files=("src/models/**",)),
     task("api", "models", files=("src/api/**",)),
@@ -45,7 +45,7 @@ def test_words_of_a_chart_touch(workers: int, bad: float, seed: int) -> None:
 
 
 def test_a_task_is_missing_from_the_chart() -> None:
-    """Each has a bar with its whole name as its title, whatever there was room for; what came back red is marked."""
+    """Each task has a bar with its full name as title, even without room for a label. Red results are marked."""
     picture = drawn(2, workers=3, bad=0.5)
     titles = " ".join(one.text or "" for one in picture.iter(f"{_SVG}title"))
     assert all(f"{name}: working" in titles for name in ("models", "extraction-of-all-texts-there-are"))
@@ -54,7 +54,7 @@ def test_a_task_is_missing_from_the_chart() -> None:
 
 
 def _words(picture: ET.Element) -> Iterator[tuple[float, float, float, str]]:
-    """Left, baseline and right of each, but for the headline."""
+    """Yield left end, baseline and right end of each text except the headline."""
     for text in picture.iter(f"{_SVG}text"):
         x, y, word = float(text.get("x", "0")), float(text.get("y", "0")), text.text or ""
         width = _LETTER * len(word)
@@ -64,7 +64,7 @@ def _words(picture: ET.Element) -> Iterator[tuple[float, float, float, str]]:
 
 
 def _leads(picture: ET.Element) -> Iterator[tuple[float, float, float]]:
-    """The lines from bars to their names; those of the axis are behind everything, and pale."""
+    """Yield the lines from bars to their names. The pale lines of the axis are in the background."""
     for path in picture.iter(f"{_SVG}path"):
         found = re.fullmatch(r"M([\d.]+) ([\d.]+)V([\d.]+)", path.get("d", ""))
         assert found is not None

@@ -1,4 +1,4 @@
-"""A forecast is as good as what goes into it, and says where that is from."""
+"""A forecast follows from its inputs, and says where they come from."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,7 +28,7 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def ran(settings: Settings, run: str, events: Sequence[tuple[float, Event]], plan: Plan = PLAN.plan) -> Path:
-    """Keeps a run with these events, each at its time."""
+    """Write the folder of a run with these events at their times."""
     options = RunOptions(run=run, hub="/h", target="t", workers=2, plan_file="/p", plan_file_digest="")
     journal = Journal(keep(settings, options, plan).folder)
     for at, event in events:
@@ -55,7 +55,7 @@ EVENTS: list[tuple[float, Event]] = [
 
 
 def test_a_journal_is_read_otherwise_than_it_was_written(settings: Settings) -> None:
-    """Durations, verdicts and costs by what they are about; free tasks have no price."""
+    """Durations, verdicts and costs belong to their task. Tasks without a cost have no price."""
     ran(settings, "p-1", EVENTS)
     found = fit(settings, PLAN.plan)
     assert found.runs == ["p-1"] and not found.left_out
@@ -65,13 +65,13 @@ def test_a_journal_is_read_otherwise_than_it_was_written(settings: Settings) -> 
 
 
 def test_another_plan_s_runs_are_taken_for_this_one_s(settings: Settings) -> None:
-    """A plan whose name begins alike is another plan."""
+    """A plan whose name only begins alike is another plan."""
     ran(settings, "p-more-1", EVENTS, PLAN.plan.model_copy(update={"name": "p-more"}))
     assert not fit(settings, PLAN.plan).runs
 
 
 def test_an_unreadable_journal_hides_the_others(settings: Settings) -> None:
-    """It is named, and left out."""
+    """It is named and left out."""
     ran(settings, "p-1", EVENTS)
     (ran(settings, "p-2", []) / "journal.db").write_bytes(b"no journal" * 100)
     (ran(settings, "p-3", []) / "plan.json").write_text("{")
@@ -81,7 +81,7 @@ def test_an_unreadable_journal_hides_the_others(settings: Settings) -> None:
 
 
 def test_the_plan_yields_to_earlier_runs_unasked(settings: Settings) -> None:
-    """They fill its gaps; what they say of what it says itself counts with `--from-runs` alone."""
+    """Earlier runs fill gaps in the plan. They replace its own values only with `--from-runs`."""
     ran(settings, "p-1", EVENTS)
     seen = fit(settings, PLAN.plan)
     unasked, asked = (grounds(PLAN, Wanted(from_runs=one), seen) for one in (False, True))
@@ -108,7 +108,7 @@ def test_without_anything_known_it_is_not_said_to_be_assumed() -> None:
 
 
 def test_the_range_is_not_of_the_runs_played() -> None:
-    """The middle is one of them, and so are the ends."""
+    """The median and both ends are values of simulated runs."""
     assert Spread.of([float(one) for one in range(1, 21)]) == Spread(p5=1.0, median=10.0, p95=19.0)
     assert Spread.of([7.0]) == Spread(p5=7.0, median=7.0, p95=7.0)
     plan = course(*(task(f"t{at}", files=(str(at % 3),)) for at in range(9)))
@@ -122,7 +122,7 @@ def priced(**said: object) -> PlanIndex:
 
 
 def test_what_is_not_known_is_priced() -> None:
-    """Unknown is said to be so; limits and budgets give what it can be at most, and nothing gives no bound."""
+    """An unknown cost is reported as unknown. Limits and budgets give an upper bound."""
     free, unlimited, limited = course(task("a")), priced(), priced(limits=Limits(cost_usd=2.5))
     assert cost_words(free, forecast(free, terms(free), seeds=1)).startswith("0 USD")
     words = cost_words(unlimited, forecast(unlimited, terms(unlimited), seeds=1))
@@ -143,7 +143,7 @@ def test_what_earlier_runs_have_cost_is_not_added_up() -> None:
 
 
 def test_a_budget_lets_more_pass_than_it_caps() -> None:
-    """With costs known, the real budget holds: who has no part of it left is parked, and not landed."""
+    """With known costs the budget holds: a task that it does not cover is parked."""
     plan = course(*(task(f"t{at}", agent=BuiltinAgent()) for at in range(6)), review="none", budget={"usd": 2.0})
     rich, poor = (terms(plan, usd={f"t{at}": (usd,) for at in range(6)}) for usd in (0.1, 1.0))
     assert forecast(plan, rich, seeds=1).all_landed == 1

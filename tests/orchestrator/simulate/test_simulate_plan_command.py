@@ -1,4 +1,4 @@
-"""`forgepool simulate plan`: its words, its JSON, its chart, and what it says to what cannot be simulated."""
+"""`forgepool simulate plan`: its text, its JSON, its chart, and its answers to wrong input."""
 
 import json
 import re
@@ -48,7 +48,7 @@ def simulate(*argv: str) -> int:
 
 
 def test_the_json_lacks_a_key(person: Person, capsys: pytest.CaptureFixture[str]) -> None:
-    """One object; the plan is fanned out over the repository; asked again, it says the same."""
+    """It is one object. The plan is fanned out over the repository, and a second call prints the same."""
     said = []
     for _ in range(2):
         assert simulate("plan.yaml", "--workers", "2", "--seeds", "5", "--json") == 0
@@ -64,7 +64,7 @@ def test_the_json_lacks_a_key(person: Person, capsys: pytest.CaptureFixture[str]
 
 
 def test_the_words_lack_a_bound(person: Person, capsys: pytest.CaptureFixture[str]) -> None:
-    """A sentence for each; with nothing left to chance one run is played, and its numbers are exact."""
+    """There is a sentence for each bound. Without chance one run is simulated, and its numbers are exact."""
     assert simulate("plan.yaml", "--workers", "3", "--bad", "0", "--check-s", "60") == 0
     lines = dict(line.split(": ", 1) for line in capsys.readouterr().out.splitlines() if ": " in line)
     assert lines["simulation of plan night"].startswith("5 tasks, 3 workers, 1 car checked at once, 1 run ")
@@ -77,7 +77,7 @@ def test_the_words_lack_a_bound(person: Person, capsys: pytest.CaptureFixture[st
 
 
 def test_nothing_is_said_of_runs_that_are_not_there(person: Person, capsys: pytest.CaptureFixture[str]) -> None:
-    """`--from-runs` without a run says so; a run that cannot be read is named and left out."""
+    """`--from-runs` without a run says so. An unreadable run is named and left out."""
     broken = person.folder.parent / "home" / "runs" / "night-0101-1"
     broken.mkdir(parents=True)
     assert simulate("plan.yaml", "--from-runs", "--seeds", "1") == 0
@@ -87,7 +87,7 @@ def test_nothing_is_said_of_runs_that_are_not_there(person: Person, capsys: pyte
 
 
 def test_the_chart_is_not_of_the_run(person: Person) -> None:
-    """A picture that needs nothing else, with each task named."""
+    """The picture is self-contained and names each task."""
     assert simulate("plan.yaml", "--workers", "2", "--gantt", "night.svg", "--seeds", "3") == 0
     text = (person.folder / "night.svg").read_text()
     picture = ET.fromstring(text)
@@ -112,13 +112,13 @@ def test_the_chart_is_not_of_the_run(person: Person) -> None:
     ],
 )
 def test_a_wrong_option_is_simulated(person: Person, options: tuple[str, str], sentence: str) -> None:
-    """One sentence that says what would be right; such an exception is exit status 2."""
+    """The sentence says what would be right, and the exit status is 2."""
     with pytest.raises(UserError, match=sentence):
         simulate("plan.yaml", *options)
 
 
 def test_a_wrong_plan_is_simulated(person: Person) -> None:
-    """It is told in the words of `forgepool run`, with file and line."""
+    """The message is that of `forgepool run`, with file and line."""
     (person.folder / "wrong.yaml").write_text("version: 1\nname: x\ntasks: []\n")
     with pytest.raises(DocumentWrong, match=r"wrong\.yaml:3: 'tasks' is empty"):
         simulate("wrong.yaml")

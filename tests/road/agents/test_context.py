@@ -1,4 +1,4 @@
-"""Contexts that are rebuilt in whole runs: what is told of it, what a killed worker costs, and a switch by a person."""
+"""Context profiles in whole runs: what is reported, what a killed worker costs, and a switch by a person."""
 
 import json
 import re
@@ -39,8 +39,8 @@ def test_a_person_switches_the_profile_of_a_task_that_is_worked_on(
     ground: Path, machine: Machine, repository: Repository
 ) -> None:
     """
-    A scripted agent under `off`, then under `ledger`: its next view is rebuilt; the journal, the run's lines and the
-    transcript tell of it.
+    Switch a scripted agent from `off` to `ledger`. Its next view is shortened; the journal, the run's output and the
+    transcript report it.
     """
     gate = ground / "gate"
     reads: list[dict[str, Any]] = [
@@ -55,7 +55,7 @@ def test_a_person_switches_the_profile_of_a_task_that_is_worked_on(
         "review": "none",
         "tasks": [{"id": "one", "files": ["src/a.txt"], "agent": {"scripted": "script.yaml"}}],
     }
-    # It meets the test at a gate outside of its folder, which no sandbox would let it do.
+    # It waits for a file outside its folder, which no sandbox would let it see.
     machine.variables |= {"FORGEPOOL_CONTEXT": "off", "FORGEPOOL_SANDBOX": "off"}
     under_way = machine.start("run", write_plan(ground, plan), "--repo", repository.path, "--workers", "1")
     transcript = wait_until(lambda: machine.runs() and _transcript(machine, 1), "the run")
@@ -92,8 +92,10 @@ def test_a_person_switches_the_profile_of_a_task_that_is_worked_on(
 
 class Brain:
     """
-    Reads file after file; as soon as its history is rebuilt, it reads the first result again where that is said to be.
-    It thinks until it is killed, then reads it once more, writes and finishes.
+    A model that reads file after file. Once its history is shortened, it reads the first result again from the path it
+    is given.
+
+    Then it thinks until the worker is killed, reads that result once more, writes and finishes.
     """
 
     def __init__(self) -> None:
@@ -138,7 +140,7 @@ def _blocks(body: Body) -> list[Any]:
 def test_a_killed_workers_view_is_gone_on_with_byte_for_byte(
     ground: Path, machine: Machine, repository: Repository
 ) -> None:
-    """Another process shows what the killed one showed, and has the dropped results where it says that they are."""
+    """The new process sends the same view as the killed one, and can read the dropped results at the paths it names."""
     brain = Brain()
     with VendorServer(brain, models=["m"]) as server:
         _know(machine, server)

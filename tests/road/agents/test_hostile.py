@@ -1,4 +1,6 @@
-"""A hostile repository goes through a whole run: its tests attack, its git configuration waits, and nothing is hurt."""
+"""
+Run a hostile repository, whose tests attack and whose git configuration holds traps, through a whole run without harm.
+"""
 
 import json
 import os
@@ -34,7 +36,7 @@ def _git(folder: Path, /, *argv: str) -> str:
 def test_a_hostile_repository_hurts_nothing(
     ground: Path, machine: Machine, aims: Aims, nothing_left: NothingLeft
 ) -> None:
-    """What it achieved in the agent's commands, it told in a file of the candidate; in the checks, in their log."""
+    """Attacks in the agent's commands report in a file of the candidate, and attacks in checks report in their log."""
     (ground / "repository").mkdir()
     hostile = hostile_repository(ground / "repository", aims, _git)
     before = _git(hostile.path, "for-each-ref")

@@ -1,4 +1,4 @@
-"""Agents whose models are asked over HTTP, in whole runs: what lands, what it cost, and what a killed worker costs."""
+"""Agents that ask models over HTTP, in whole runs: what lands, what it costs, and what a killed worker costs."""
 
 import os
 import shutil
@@ -43,13 +43,11 @@ def plan_of(name: str, agents: dict[str, dict[str, object]]) -> dict[str, object
 def test_five_agents_land_on_one_target(
     ground: Path, machine: Machine, repository: Repository, nothing_left: NothingLeft
 ) -> None:
-    """
-    A model on each wire, a program of its own (a stand-in that prints what the real one did, and writes), a command.
-    """
+    """One model on each wire, one command, and one program that replays recorded output of the real one."""
     folder = machine.folder / "bin"
     folder.mkdir()
     stand_in = folder / "claude"
-    # All of a program lies in the folder that the PATH names, where the sandbox lets it be read.
+    # The whole program is in the folder on the PATH, where the sandbox lets it be read.
     shutil.copy(RECORDED, folder / "said")
     stand_in.write_text(f"#!/bin/sh\ncat >/dev/null\necho 'by program' > program.txt\ncat '{folder}/said'\n")
     stand_in.chmod(0o755)
@@ -76,7 +74,7 @@ def test_five_agents_land_on_one_target(
 def test_a_real_program_does_a_task_of_a_run(
     program: str, ground: Path, machine: Machine, repository: Repository, nothing_left: NothingLeft
 ) -> None:
-    """Installed as people install it, against the local server; skips where it is not there."""
+    """The installed program runs against the local server. The test is skipped where it is not installed."""
     folder = folder_of(program)
     models = {"claude": "claude-opus-5-5", "codex": "model-1", "opencode": "anthropic/model-1"}
     agent = {"cli": {"program": program, "model": models[program]}}
@@ -103,8 +101,10 @@ def test_a_killed_worker_costs_one_turn_and_no_work(
     ground: Path, machine: Machine, repository: Repository, nothing_left: NothingLeft
 ) -> None:
     """
-    Killed with -9 while the model thinks: another process has its files and its conversation, and goes on from the
-    turn that was kept last. No turn is asked for twice but the one that was never answered; no token is counted twice.
+    Kill the worker while the model thinks. Another process continues with its files and conversation from the last
+    saved turn.
+
+    Only the unanswered turn is asked again, and no token is counted twice.
     """
     thinking, released = threading.Event(), threading.Event()
 

@@ -1,4 +1,4 @@
-"""What reaches a network in a run: hosts that a plan grants its task, and a person the repository's checks."""
+"""Network access in a run: a plan grants hosts to its tasks, and a person allows hosts to the repository's checks."""
 
 import http.server
 import json
@@ -14,7 +14,7 @@ from forgepool.orchestrator.journal import events as e
 
 @pytest.fixture
 def site() -> Iterator[str]:
-    """`127.0.0.1:PORT` of a server that answers every path with the path."""
+    """Yield `127.0.0.1:PORT` of a server that answers every path with the path."""
 
     class Answers(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -55,7 +55,7 @@ def test_a_task_reaches_the_hosts_its_plan_grants_and_no_other(
 def test_a_check_reaches_the_hosts_that_the_person_allows(
     allowed: bool, ground: Path, machine: Machine, site: str
 ) -> None:
-    """A repository's wish is nobody's permission."""
+    """A repository's own list of hosts grants nothing."""
     rule = f"  - {{match: {{network: '{site}'}}, decision: {'allow' if allowed else 'prompt'}, reason: ours}}\n"
     (ground / "policy.yaml").write_text(f"version: 1\nrules:\n{rule}")
     machine.variables["FORGEPOOL_POLICY"] = str(ground / "policy.yaml")

@@ -1,5 +1,5 @@
 """
-Reviews in whole runs: who is asked about whose work, and what a reviewer that is slow, killed, cancelled or away costs.
+Reviews in whole runs: which model reviews which work, and the cost of a slow, killed, cancelled or missing reviewer.
 """
 
 import json
@@ -33,14 +33,14 @@ _CHECKS = {"readme": "test -f README.md"}
 
 @pytest.fixture
 def nowhere() -> Iterator[str]:
-    """An address at which nothing listens."""
+    """Yield an address at which nothing listens."""
     with socket.socket() as kept:
         kept.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{kept.getsockname()[1]}"
 
 
 def _know(machine: Machine, url: str, **elsewhere: str) -> None:
-    """Two models of each of three families, each family with a wire and a key of its own."""
+    """Write a model table with two models of each of three families. Each family has its own wire and key."""
     lines = ["accounts:"]
     for family, wire in _WIRES.items():
         where = elsewhere.get(family, url) + ("" if wire == "anthropic" else "/v1")
@@ -71,7 +71,7 @@ def _task_of(seen: Seen) -> str:
 
 
 def _brain(*, reviewer: Brain) -> Brain:
-    """Authors write the file of their task, wrongly, until they are told why that came back."""
+    """Authors write their task's file wrongly until they are given the reasons for its return."""
     return lambda seen: reviewer(seen) if _reviews(seen) else _authored(seen)
 
 
@@ -87,7 +87,7 @@ def _authored(seen: Seen) -> Answer:
 
 
 def _judged(seen: Seen) -> Answer:
-    """Reads the file first; two findings where it says that it is wrong."""
+    """Read the file first, and report two findings if it contains `wrong`."""
     file = f"{_task_of(seen)}.txt"
     if not seen.results:
         return Say(calls=[("read_file", {"path": file})])
@@ -104,7 +104,7 @@ def _finding(file: str, claim: str) -> dict[str, Any]:
 
 
 def _scripted(ground: Path, task: str, **more: Any) -> dict[str, Any]:
-    """A task whose author, of a family that no table has, writes its file at once."""
+    """Return a task whose author's family is in no model table. It writes its file at once."""
     turns = [
         {"calls": [{"tool": "write_file", "path": f"{task}.txt", "content": f"{task}\n"}]},
         {"calls": [{"tool": "finish", "summary": "written"}]},
@@ -133,9 +133,7 @@ def _answer(ran: Ran, status: int) -> str:
 def test_nobody_reads_the_work_of_its_own_family_and_what_was_found_is_mended(
     ground: Path, machine: Machine, repository: Repository, nothing_left: NothingLeft
 ) -> None:
-    """
-    One author of each family; the route's first reviewer is of the family of one of them, its second of the other's.
-    """
+    """Each author is of the family of one of the route's two reviewers."""
     tasks = [
         {"id": task, "files": [f"{task}.txt"], "agent": {"builtin": {"model": model}}}
         for task, model in (("uphill", "north-1"), ("downhill", "south-2"))
@@ -185,7 +183,7 @@ def _assert_second_attempt(asked: list[Seen], machine: Machine) -> None:
 def test_a_reviewer_that_thinks_long_is_killed_and_interrupted_costs_nothing_but_time(
     ground: Path, machine: Machine, repository: Repository, nothing_left: NothingLeft
 ) -> None:
-    """Other tasks land while it thinks; its task lands once, of its first attempt."""
+    """Other tasks land while it thinks. Its own task lands once, from its first attempt."""
     thinking, released = threading.Semaphore(0), threading.Event()
 
     def reviewer(seen: Seen) -> Answer:
@@ -230,8 +228,8 @@ def test_a_red_check_ends_the_review_beside_it(
     ground: Path, machine: Machine, repository: Repository, nothing_left: NothingLeft
 ) -> None:
     """
-    The check is red as soon as the reviewer thinks, who never would come to an end. There is one place for reviews:
-    that the second task lands says that it was free again.
+    The reviewer never ends by itself. There is one slot for reviews, so the second task lands only when the slot is
+    free.
     """
     machine.variables["FORGEPOOL_SANDBOX"] = "off"
     released = threading.Event()
@@ -264,7 +262,10 @@ def test_a_red_check_ends_the_review_beside_it(
 def test_a_limit_is_waited_for_and_a_refusal_is_left_to_a_person(
     ground: Path, machine: Machine, repository: Repository, nothing_left: NothingLeft
 ) -> None:
-    """The reviewer's server is out of order, then out of quota for some seconds; about one task it refuses for good."""
+    """
+    The reviewer's server first fails, then reports a quota for some seconds. About one task it answers with a permanent
+    error.
+    """
     faults = [Fault(kind="server"), Fault(kind="usage_limit", headers={"retry-after": "3"})]
 
     def reviewer(seen: Seen) -> Answer:
@@ -297,7 +298,7 @@ def test_a_limit_is_waited_for_and_a_refusal_is_left_to_a_person(
 def test_a_reviewer_that_cannot_be_reached_holds_nobody_else_up_and_a_person_may_stand_in(
     ground: Path, machine: Machine, repository: Repository, nothing_left: NothingLeft, nowhere: str
 ) -> None:
-    """It is waited for, with the time at which it is asked again."""
+    """The task waits, and its result gives the time of the next try."""
     tasks = [_scripted(ground, "unread", priority=1), _plain("other")]
     plan = _plan(ground, tasks, review={"by": ["east-1"]})
     _know(machine, nowhere)
@@ -333,8 +334,8 @@ def test_a_target_that_others_broke_shuts_the_gate_and_blames_nobody(
     ground: Path, machine: Machine, nothing_left: NothingLeft
 ) -> None:
     """
-    Broken between two waves, in a test that is known by name: who lands meanwhile breaks nothing besides. Mended by
-    those others, the run ends well.
+    Others break a known test on the target between two waves, and landings continue around it. They mend it, and the
+    run succeeds.
     """
     machine.variables["FORGEPOOL_SANDBOX"] = "off"
     files = {"README.md": "read me\n", "cases.sh": _EACH_CASE, "cases/one.case": "fine\n", "cases/two.case": "fine\n"}
@@ -383,7 +384,7 @@ def _assert_blameless(machine: Machine, repository: Repository) -> None:
 
 
 def _push(repository: Repository, folder: Path, word: str) -> None:
-    """What others put on the target."""
+    """Push a commit of other people to the target."""
     if not folder.exists():
         repository.git("clone", "-q", "--branch", "forgepool/read", str(repository.path), str(folder))
     theirs = Repository(path=folder)

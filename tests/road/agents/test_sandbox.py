@@ -1,4 +1,4 @@
-"""A run tells what holds its commands, and is refused beforehand where that is not enough."""
+"""A run reports what confines its commands, and is refused at the start where that is not enough."""
 
 import os
 from pathlib import Path
@@ -14,7 +14,7 @@ _TASK = {"id": "one", "agent": command("echo x > one.txt")}
 
 @pytest.fixture
 def without_bubblewrap(machine: Machine) -> Machine:
-    """A machine of root's on which bubblewrap cannot be run."""
+    """Return a machine on which bubblewrap cannot be run; only root can make one."""
     if os.geteuid() != 0:
         pytest.skip("only root can hide a program")
     machine.before = ("unshare", "--mount", "sh", "-c", _HIDE, "hidden")

@@ -1,4 +1,4 @@
-"""The orchestrator killed right after any kind of event: resumed, it ends with the same tasks landed, each once."""
+"""Kill the orchestrator after an event of each kind and resume it: the same tasks land, each once."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -31,7 +31,7 @@ _KINDS = [
 def test_a_killed_orchestrator_resumes_to_the_same_landed_set(
     kind: str, ground: Path, machine: Machine, repository: Repository, nothing_left: NothingLeft
 ) -> None:
-    """Killed after the first event of the kind, and resumed, after the second one there is after that, and resumed."""
+    """Kill after the first event of the kind, resume, and kill after the second such event from there."""
     told = {"name": "crash", "checks": {"once": 'test -z "$(sort a.txt b.txt | uniq -d)"'}, "tasks": _TASKS}
     plan = write_plan(ground, told)
     under_way = machine.start("run", plan, "--repo", repository.path, "--workers", "2")

@@ -1,81 +1,30 @@
-"""Hosts that share a Redis on TCP and a hub's URL, and nothing else, run one plan together."""
+"""Hosts that share only a Redis on TCP and a hub's URL run one plan together."""
 
 import secrets
-import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import Machine, Repository, Started, command, events_of, make_repository, wait_until, write_plan
+from kit import Machine, Repository, Started, command, events_of, wait_until, write_plan
 from processes import kill_all
 
 from forgepool.orchestrator.journal import events as e
 from forgepool.workers.queue import leases
-from forgepool.workers.queue.broker import BrokerRefused, Redis, connect, ping
-from forgepool.workers.sandbox.own_processes import Service, start_service
-from forgepool.workers.schema.settings import whole_environment
+from forgepool.workers.queue.broker import Redis
+from forgepool.workers.sandbox.layers import choose_level
 
 NewMachine = Callable[..., Machine]
 NothingLeft = Callable[[Path, Machine], None]
 _BRANCH = "forgepool/hosts"
 _CHECK = "test -f README.md"
-
-
-@pytest.fixture
-def hub(ground: Path) -> Repository:
-    """A bare repository, known by its URL alone."""
-    person = make_repository(ground / "person", {"README.md": "read me\n"})
-    person.git("clone", "-q", "--bare", str(person.path), str(ground / "hub.git"))
-    return Repository(path=ground / "hub.git")
-
-
-@pytest.fixture
-def broker(ground: Path, redis_program: str) -> Iterator[str]:
-    """A Redis on a TCP port of this machine alone, behind a password."""
-    with socket.socket() as asked:
-        asked.bind(("127.0.0.1", 0))
-        port = asked.getsockname()[1]
-    password = secrets.token_hex(8)
-    url = f"redis://:{password}@127.0.0.1:{port}/0"
-    server = start_service(
-        "redis",
-        [
-            redis_program,
-            *("--bind", "127.0.0.1", "--port", str(port), "--requirepass", password),
-            *("--save", "", "--appendonly", "no"),
-        ],
-        env=whole_environment(),
-        log=ground / "redis.log",
-    )
-    wait_until(lambda: _answers(url, server), "Redis")
-    yield url
-    server.stop(within_s=5)
-
-
-def _answers(url: str, server: Service) -> bool:
-    assert server.running()
-    client = connect(url)
-    try:
-        ping(client, url)
-    except BrokerRefused:
-        return False
-    finally:
-        client.close()
-    return True
-
-
-@pytest.fixture
-def redis(broker: str) -> Iterator[Redis]:
-    client = connect(broker)
-    yield client
-    client.close()
+_KEY = secrets.token_hex(32)
 
 
 def _worker(machine: Machine, redis: Redis) -> Started:
-    """A host at work: two messages at once, of all kinds."""
+    """Start a host that takes two messages of any kind at once."""
     started = machine.start("worker", "--concurrency", "2")
     wait_until(lambda: machine.name in {one.host for one in leases.present(redis)}, f"{machine.name} to appear")
     return started
@@ -129,6 +78,31 @@ def test_two_hosts_run_one_plan_together(
 
 
 @pytest.mark.slow
+def test_a_host_without_the_fleets_key_does_nothing_and_keeps_nothing(
+    ground: Path, new_machine: NewMachine, hub: Repository, broker: str, redis: Redis
+) -> None:
+    """It answers at once, so it is always free. Its commands look for the key of the host that has it."""
+    east, west, desk = (new_machine(name, broker=broker) for name in ("east", "west", "desk"))
+    for machine in (west, desk):
+        machine.variables["FORGEPOOL_FLEET_KEY"] = _KEY
+    workers = [_worker(east, redis), _worker(west, redis)]
+    look = f"! env | grep {_KEY[:20]}"
+    if choose_level("auto") != "off":
+        look += f" && ! cat /proc/[0-9]*/environ 2>/dev/null | grep -a {_KEY[:20]}"
+    ended = desk.run("run", _plan(ground, 6, look), "--repo", hub.path.as_uri())
+    assert ended.status == 0, ended.out + ended.err
+    _assert_landed(hub, 6, ground)
+    assert {one.result.host for one in events_of(desk.journal(), e.OrderAnswered)} == {"west"}
+    assert list(events_of(desk.journal(), e.MessageLost)) == []
+    (told,) = events_of(desk.journal(), e.MessagesRefused)
+    assert told.host == "east"
+    assert f"host east: a message is refused: {told.why}" in ended.out + ended.err
+    _stop(*workers)
+    files = [path for path in ground.rglob("*") if path.is_file()]
+    assert [path for path in files if _KEY.encode() in path.read_bytes()] == [], "in no log, journal or answer"
+
+
+@pytest.mark.slow
 @pytest.mark.soak
 def test_a_host_that_vanishes_costs_only_time(
     ground: Path, new_machine: NewMachine, hub: Repository, broker: str, redis: Redis, nothing_left: NothingLeft
@@ -158,7 +132,7 @@ def test_a_host_that_vanishes_costs_only_time(
 
 
 def _holds(desk: Machine, host: str) -> bool:
-    """Whether an order, taken by that host, is still in its hands."""
+    """Return whether the host has taken an order and not answered it."""
     recorded = desk.journal()
     taken = {one.message_id for one in events_of(recorded, e.MessageTaken) if one.host == host}
     answered = {one.result.order_id for one in events_of(recorded, e.OrderAnswered)}
@@ -169,9 +143,9 @@ def _holds(desk: Machine, host: str) -> bool:
 def test_a_killed_orchestrator_finds_its_orders_live_or_finished(
     ground: Path, new_machine: NewMachine, hub: Repository, broker: str, redis: Redis
 ) -> None:
-    """With -9, and a while later resumed: what has finished meanwhile is taken in, what lives is waited for."""
+    """Kill the orchestrator and resume it later. It takes in finished orders, and waits for live ones."""
     east, desk = (new_machine(name, broker=broker) for name in ("east", "desk"))
-    # Its tasks meet the test in a folder outside of theirs, which no sandbox would let them do.
+    # Its tasks use files outside their folder, which no sandbox would let them do.
     east.variables["FORGEPOOL_SANDBOX"] = "off"
     worker = _worker(east, redis)
     gate = ground / "gate"
@@ -198,7 +172,7 @@ def test_a_killed_orchestrator_finds_its_orders_live_or_finished(
 
 
 def _published(hub: Repository, run: str, task: str) -> bool:
-    return bool(hub.refs(f"refs/forgepool/{run}/results/{task}"))
+    return bool(hub.refs(f"refs/forgepool/{run}/orders/{task}"))
 
 
 SCRIPT = """
@@ -217,7 +191,7 @@ turns:
 def test_a_conversation_goes_on_when_its_host_vanishes(
     ground: Path, new_machine: NewMachine, hub: Repository, broker: str, redis: Redis
 ) -> None:
-    """Another host has the files and what was said from the hub; in the end all of it can be read where the run is."""
+    """Another host gets the files and the conversation from the hub. At the end the run's own machine has all of it."""
     east, west, desk = (new_machine(name, broker=broker) for name in ("east", "west", "desk"))
     vanishing = _worker(east, redis)
     (ground / "script.yaml").write_text(SCRIPT)

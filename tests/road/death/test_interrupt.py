@@ -1,4 +1,4 @@
-"""What a person does to a run under way: Ctrl-C once and twice, cancel, retry, resume, and editing the plan."""
+"""A person's actions on a live run: Ctrl-C once and twice, cancel, retry, resume, and an edited plan."""
 
 import signal
 import time
@@ -18,19 +18,19 @@ _BRANCH = "forgepool/told"
 
 @pytest.fixture
 def gate(ground: Path) -> Path:
-    """A file that held tasks wait for: a test that must catch a task at work lets it go on when it has."""
+    """Return the file that held tasks wait for."""
     return ground / "gate"
 
 
 @pytest.fixture
 def machine(machine: Machine) -> Machine:
-    """Its tasks meet the test in a folder outside of theirs, which no sandbox would let them do."""
+    """Run without a sandbox, because the tasks use files outside their folder."""
     machine.variables["FORGEPOOL_SANDBOX"] = "off"
     return machine
 
 
 def _held(ground: Path, gate: Path, task: str, **more: Any) -> dict[str, Any]:
-    """A task that says it has begun and then waits at the gate."""
+    """Return a task that writes a file when it begins and then waits for the gate."""
     script = f"touch {ground}/began-{task}; until test -e {gate}; do sleep 0.05; done; echo {task} > {task}.txt"
     return {"id": task, "files": [f"{task}.txt"], "agent": command(script), **more}
 
@@ -45,7 +45,7 @@ def _began(ground: Path, task: str) -> None:
 
 
 def _resumed(machine: Machine, repository: Repository, *landed: str) -> str:
-    """What `resume` said; it must have landed exactly these."""
+    """Resume the run, assert that exactly these tasks have landed, and return its standard error."""
     ended = machine.run("resume", machine.the_run())
     assert ended.status == 0, ended.out + ended.err
     assert sorted(repository.landed(_BRANCH)) == sorted(landed)

@@ -1,10 +1,11 @@
 """
-A gate kept by a real daemon, the branches that are submitted to it, and checks that wait until a test lets them go.
+A merge queue served by a real daemon, its entries, and checks that wait until a test lets them go.
 
-Each entry brings a file `e/<name>`. What is in it decides what the check makes of it: `ok`, `bad`, `flaky` (red the
-first time), `without x` (red where `x` stands beside it), `floods 1` (says 30 MB and ends so), `orphans` (leaves
-processes behind). A file `hold/<name>` of the test's keeps each check of a tree
-that has that entry waiting, for as long as the file is there.
+Each entry adds a file `e/<name>`, whose content decides the result of the check. `ok` passes and `bad` fails; `flaky`
+fails the first time. `without x` fails where `x` is present. `floods 1` prints 30 MB and exits with 1. `orphans` leaves
+processes behind.
+
+While a file `hold/<name>` exists, checks of trees with that entry wait.
 """
 
 import itertools
@@ -59,7 +60,7 @@ exit 0
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """Somebody at the hub who is asked."""
+    """A hook of the hub that may wait for the test."""
 
     place: Path
 
@@ -72,7 +73,7 @@ class Hook:
 
 @dataclass(slots=True, kw_only=True)
 class GateOf:
-    """The gate of one branch of one hub, kept at one machine."""
+    """A queue in front of one branch of one hub, served from one machine."""
 
     machine: Machine
     hub: Repository
@@ -91,7 +92,7 @@ class GateOf:
         return self.machine.home / "runs" / self.run
 
     def serve(self, *more: str) -> None:
-        """Starts the daemon, and waits until it has journaled that it goes on."""
+        """Start the daemon, and wait until it has journaled its start."""
         began = sum(isinstance(one.event, e.RunStarted | e.RunResumed) for one in self.journal())
         words = ("gate", "serve", "--repo", str(self.hub.path), "--target", self.target, "--trials", "3")
         self.daemon = self.machine.start(*words, *more)
@@ -111,7 +112,7 @@ class GateOf:
         return self.daemon.ended(within_s=30)
 
     def journal(self) -> list[Recorded]:
-        """All events so far; only those that are new are read."""
+        """Return all events so far; only new ones are read from disk."""
         try:
             self._read.extend(read(self.folder, after=self._read[-1].number if self._read else 0))
         except JournalUnreadable:
@@ -119,7 +120,7 @@ class GateOf:
         return self._read
 
     def state(self) -> RunState:
-        """What the journal comes to."""
+        """Return the state computed from the journal."""
         for one in self.journal():
             if one.number > self._state.number:
                 apply(self._state, one.event, number=one.number, at=one.at)
@@ -136,7 +137,7 @@ class GateOf:
         return explain_task(state, state.tasks[entry], time.time())
 
     def tidy(self) -> None:
-        """Nobody waits at a check, nobody stands in line, and the gate is open."""
+        """Release all checks, open the queue and withdraw all entries."""
         for one in (self.go / "hold").iterdir():
             one.unlink()
         if self.state().paused or self.state().halted:
@@ -147,7 +148,7 @@ class GateOf:
         self.wait(lambda: not self.state().train.line.entries, "an empty line")
 
     def phase(self, entry: str, *phases: str, within_s: float = 25.0) -> None:
-        """Until the entry is in one of these."""
+        """Wait until the entry is in one of these phases."""
 
         def seen() -> bool:
             task = self.state().tasks.get(entry)
@@ -156,12 +157,12 @@ class GateOf:
         self.wait(seen, f"'{entry}' {' or '.join(phases)}", within_s=within_s)
 
     def forget_journal(self) -> None:
-        """The file is another one now."""
+        """Forget the events read so far, because the file was replaced."""
         self._read.clear()
         self._state = RunState.blank(())
 
     def mark(self) -> int:
-        """The number of the latest event, for `since`."""
+        """Return the number of the latest event, for `since`."""
         return self.journal()[-1].number
 
     def since(self, mark: int) -> list[Recorded]:
@@ -182,7 +183,7 @@ class GateOf:
     def wait_for(
         self, kind: type[Event], *, of: str | None = None, since: int = 0, count: int = 1, within_s: float = 25.0
     ) -> Any:
-        """The `count`th event of the kind about the entry."""
+        """Wait for the `count`th event of the kind about the entry."""
 
         def seen() -> Any:
             found = [one for one in events_of(self.since(since), kind) if of in (None, _about(one))]
@@ -191,7 +192,7 @@ class GateOf:
         return self.wait(seen, f"{kind.__name__} of {of}", within_s=within_s)
 
     def commit(self, files: Mapping[str, str | None], *, base: str | None = None, ref: str = "refs/scratch/one") -> str:
-        """A person's commit in the hub, by one process; `None` takes a file away."""
+        """Make a person's commit in the hub with one process; `None` deletes a file."""
         base = base or self.tip()
         lines = [
             f"commit {ref}",
@@ -210,7 +211,7 @@ class GateOf:
         return self.feed("fast-import", "--quiet", "--force", "--done", text="\n".join(lines) + "\n")
 
     def feed(self, *argv: str, text: str) -> str:
-        """What plain git makes of a standard input, in the hub."""
+        """Run git in the hub with this standard input, and return its output."""
         ran = subprocess.run(["git", *argv], cwd=self.hub.path, input=text, capture_output=True, text=True, check=False)
         assert ran.returncode == 0, f"git {argv}: {ran.stderr}"
         return ran.stdout.strip()
@@ -218,32 +219,32 @@ class GateOf:
     def push(
         self, name: str, word: str = "ok", *, base: str | None = None, more: Mapping[str, str] | None = None
     ) -> str:
-        """Submits a branch of one commit, as a push would; the commit."""
+        """Submit a commit with one file, as a push would, and return the commit."""
         commit = self.commit({f"e/{name}": f"{word}\n", **(more or {})}, base=base)
         self.give(name, commit)
         return commit
 
     def give(self, name: str, commit: str, **said: str) -> None:
-        """Pushes a commit, or a tag that says more of it, to where submissions go."""
+        """Submit a commit, or a tag on it that carries more fields."""
         self.give_all({name: self.tagged(name, commit, **said) if said else commit})
 
     def give_all(self, at: Mapping[str, str]) -> None:
-        """By one push."""
+        """Submit several commits in one push."""
         lines = [f"update refs/forgepool/for/{self.target}/{name} {one}\n" for name, one in at.items()]
         self.feed("update-ref", "--stdin", text="".join(lines))
 
     def tagged(self, name: str, commit: str, **said: str) -> str:
-        """A tag object of its own each time: the queue drops the ref of the very object it has answered."""
+        """Make a new tag object each time, because the queue deletes the ref of the object it has answered."""
         at = 1700000000 + next(_TAGS)
         head = f"object {commit}\ntype commit\ntag {name}\ntagger A Person <> {at} +0000\n\nForgepool\n\n"
         return self.feed("mktag", text=head + "".join(f"{key}: {value}\n" for key, value in said.items()))
 
     def asks(self, do: str, entry: str | None = None, **more: str | tuple[str, ...]) -> None:
-        """A person's word, left where the commands leave it."""
+        """Leave a person's request in the inbox, as the commands do."""
         leave(self.folder, PersonRequest.model_validate({"do": do, "task": entry, "by": "someone", **more}))
 
     def explained(self, entry: str) -> Any:
-        """What `gate explain --json` says."""
+        """Return the JSON of `gate explain`."""
         said = self.machine.run("gate", "explain", entry, "--json", "--gate", self.run)
         assert said.status == 0, said.err
         return json.loads(said.out)
@@ -252,7 +253,10 @@ class GateOf:
         return self.hub.git("rev-parse", f"refs/heads/{self.target}")
 
     def landed(self, *, after: str) -> list[str]:
-        """The entries of the target's first-parent history since a commit, in order; `-` for what is nobody's."""
+        """
+        Return the entries on the target's first-parent history since a commit, in order; `-` marks a commit that the
+        queue did not land.
+        """
         commits = self.hub.git("rev-list", "--first-parent", "--reverse", f"{after}..{self.target}").split()
         return [self.hub.trailer(one, "Forgepool-Task") or "-" for one in commits]
 
@@ -260,7 +264,7 @@ class GateOf:
         return next((one.split() for one in self.tested() if {*one.split()} == wanted), [])
 
     def here(self) -> list[str]:
-        """The entries whose files the target has."""
+        """Return the entries whose files are in the target."""
         found = self.hub.git("ls-tree", "--name-only", self.target, "e/").split()
         return [one.removeprefix("e/") for one in found]
 
@@ -273,22 +277,22 @@ class GateOf:
                 yield from one.entries or (one.task,)
 
     def moves(self, since: int = 0) -> list[tuple[str, ...]]:
-        """What each landing brought along, by the gate's own journal."""
+        """Return the entries of each landing, from the queue's journal."""
         found = events_of(self.since(since), e.LandingAnswered)
         return [one.entries or (one.task,) for one in found if one.result.outcome == "landed"]
 
     def trials(self, since: int = 0) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-        """Ahead, and the car, of each trial that was sent."""
+        """Return the entries ahead and the batch of each trial that was sent."""
         return [(one.ahead, one.car or (one.task,)) for one in events_of(self.since(since), e.CheckSent)]
 
     def tested(self) -> list[str]:
-        """The entries in each tree that was checked, by the check's own word."""
+        """Return the entries in each tree that was checked, as the check wrote them."""
         ran = self.go / "ran"
         return ran.read_text().splitlines() if ran.exists() else []
 
     @contextmanager
     def held(self, *names: str, unless: str = "") -> Iterator[Callable[..., None]]:
-        """Checks of trees with these entries, and without that other, wait until the function given lets them go."""
+        """Make checks of trees with these entries and without `unless` wait until the yielded function is called."""
         for name in names:
             (self.go / "hold" / name).write_text(f"{unless}\n")
 
@@ -302,7 +306,7 @@ class GateOf:
             let_go()
 
     def under_test(self, *names: str, within_s: float = 25.0) -> None:
-        """Until a check stands before a tree of exactly these, besides those that have landed."""
+        """Wait until a check has begun on exactly these entries and those that have landed."""
         before = set(self.here()) if self.hub.git("ls-tree", "--name-only", self.target, "e") else set()
         wanted = {*names} | before
         self.wait(
@@ -310,13 +314,13 @@ class GateOf:
         )
 
     def foreign(self, files: Mapping[str, str | None], *, base: str | None = None) -> str:
-        """Somebody pushes to the target past the gate; the commit."""
+        """Push to the target past the queue, and return the commit."""
         commit = self.commit(files, base=base)
         self.hub.git("update-ref", f"refs/heads/{self.target}", commit)
         return commit
 
     def merged(self, commit: str) -> str:
-        """Somebody merges a commit into the target past the gate."""
+        """Merge a commit into the target past the queue, and return the merge."""
         tree = self.feed("merge-tree", "--write-tree", self.tip(), commit, text="").splitlines()[0]
         made = self.hub.git("commit-tree", tree, "-p", self.tip(), "-p", commit, "-m", "merged by hand")
         self.hub.git("update-ref", f"refs/heads/{self.target}", made)
@@ -324,7 +328,7 @@ class GateOf:
 
     @contextmanager
     def hook(self, *, name: str = "pre-receive", ref: str = "", says: str = "", waits: bool = True) -> Iterator[Hook]:
-        """The hub asks somebody before a push moves that ref (the target): it waits to be let go, and may refuse."""
+        """Install a hook in the hub that waits or refuses when a push moves the ref, by default the target."""
         place = Path(tempfile.mkdtemp(prefix="hook-", dir=self.go))
         (place / "says").write_text(says)
         told = f"grep -q ' {ref or f'refs/heads/{self.target}'}$'"
@@ -347,15 +351,15 @@ class GateOf:
             script.unlink()
 
     def checking(self) -> list[Found]:
-        """The processes of checks under way."""
+        """Return the processes of checks that run."""
         return [one for one in processes(self.go.parent) if str(self.go / "check.sh") in one.argv]
 
     def own_refs(self) -> list[str]:
-        """What the gate keeps in the hub."""
+        """Return the queue's refs in the hub."""
         return self.hub.refs(f"refs/forgepool/{self.run}")
 
     def waits_for_no_refs(self) -> None:
-        """But for the pins of what was returned, and may be tried again."""
+        """Wait until no refs are left except pins of returned entries that may be retried."""
         self.wait(
             lambda: not self._needless_refs() and not self.hub.refs("refs/forgepool/for"), "the gate's refs to go"
         )
@@ -375,8 +379,9 @@ def _data(text: str) -> str:
 
 def make_gate(folder: Path, machine: Machine, name: str, *, target: str = "main", checks: str = "") -> GateOf:
     """
-    A bare hub with the gate file on its branch, and nobody at the gate yet. Findings of a person's entry hold it up
-    too; what they do by default is test_gate_people.py's.
+    Make a bare hub with a gate file; no daemon is started yet.
+
+    Findings block a person's entry, too. test_gate_people.py tests the default.
     """
     go = folder / f"go-{name}"
     (go / "hold").mkdir(parents=True)
@@ -395,7 +400,7 @@ def make_gate(folder: Path, machine: Machine, name: str, *, target: str = "main"
 
 @contextmanager
 def kept_gate(*more: str) -> Iterator[GateOf]:
-    """A gate at work on a machine of its own; nothing of it is left afterwards."""
+    """Yield a queue with a daemon on its own machine, and remove everything afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="gate-")).resolve()
     (folder / "here").mkdir()
     try:

@@ -1,7 +1,7 @@
 """
-The `forgepool` command as a person uses it: processes with a home of their own, and git asked behind its back.
+Run the `forgepool` command as a person does, in processes with their own home, and read the hub with plain git.
 
-What a run did is read from its journal and from the hub, never from what the run says of itself.
+Tests read the journal and the hub, and do not rely on what a run prints.
 """
 
 import json
@@ -30,17 +30,20 @@ _IDENTITY = {
 }
 _LOOK_S = 0.01
 _SETTLED_NS = 100_000_000
-"""What was written longer ago can be told by its time from what is written next."""
+"""Nanoseconds after which a file's time of change differs from that of any later write."""
 
 _ASKS = ("approve", "cancel", "check", "context", "events", "report", "retry", "runs", "status", "transcript")
-"""Commands that only read or leave a word: whose process nobody looks at."""
+"""Commands that only read or leave a request, so that no test inspects their process."""
 
 T = TypeVar("T")
 E = TypeVar("E")
 
 
 def wait_until(seen: Callable[[], T | None], what: str, *, within_s: float = 60.0) -> T:
-    """The first answer that is true; a failed test when there is none in time. Looks a third of the time at most."""
+    """
+    Return the first true value of `seen`, or fail the test when the time is over. Polling takes at most a third of the
+    time.
+    """
     until = time.monotonic() + within_s
     looked = time.monotonic()
     while not (found := seen()):
@@ -80,14 +83,14 @@ class Repository:
         return ran.stdout.strip()
 
     def commits(self, branch: str) -> list[str]:
-        """The branch's own commits since `main`, oldest first: first parents only."""
+        """Return the branch's first-parent commits since `main`, oldest first."""
         return self.git("rev-list", "--first-parent", "--reverse", f"main..{branch}").split()
 
     def trailer(self, commit: str, name: str) -> str:
         return self.git("log", "-1", f"--format=%(trailers:key={name},valueonly,separator=%x2C)", commit)
 
     def landed(self, branch: str) -> list[str]:
-        """The tasks by the trailers of the branch's first-parent history, in the order they landed."""
+        """Return the tasks named in the trailers of the branch's first-parent history, in landing order."""
         return [self.trailer(commit, "Forgepool-Task") for commit in self.commits(branch)]
 
     def file(self, branch: str, path: str) -> str:
@@ -97,7 +100,7 @@ class Repository:
         return self.git("for-each-ref", "--format=%(refname)", prefix).split()
 
     def is_green(self, commit: str, checks: Sequence[str], scratch: Path) -> bool:
-        """Whether the checks are green on a fresh checkout of a commit, by a road that is not the gate's."""
+        """Run the checks on a fresh clone of the commit, without the gate, and return whether all pass."""
         commit = self.git("rev-parse", commit)
         folder = scratch / f"green-{commit[:12]}"
         self.git("clone", "-q", "--no-checkout", str(self.path), str(folder))
@@ -107,7 +110,7 @@ class Repository:
 
 
 def make_repository(path: Path, files: Mapping[str, str]) -> Repository:
-    """A person's repository with one commit on `main`."""
+    """Make a repository with one commit on `main`."""
     path.mkdir(parents=True)
     made = Repository(path=path)
     made.git("init", "-q", "-b", "main")
@@ -121,7 +124,7 @@ def make_repository(path: Path, files: Mapping[str, str]) -> Repository:
 
 @dataclass(slots=True)
 class Started:
-    """A `forgepool` command under way."""
+    """A `forgepool` command that runs."""
 
     process: "subprocess.Popen[str]"
     out: Path
@@ -135,7 +138,7 @@ class Started:
         return self.process.poll() is None
 
     def kill(self) -> None:
-        """With -9, as the kernel does when memory runs out."""
+        """Send SIGKILL, as the kernel does when memory runs out."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
@@ -152,18 +155,18 @@ class Started:
 
 @dataclass(slots=True, kw_only=True)
 class Machine:
-    """A host: its home, its cache, its temporary folder, its name, and the Redis it is told of, if any."""
+    """A host: its home, cache, temporary folder, name, and the Redis address it is given, if any."""
 
     folder: Path
     name: str
     broker: str | None = None
     variables: dict[str, str] = field(default_factory=dict)
-    """Of its environment, besides those every machine has."""
+    """Environment variables in addition to those every machine has."""
     before: tuple[str, ...] = ()
-    """Words that stand before each command: a program that runs it."""
+    """Words put before each command, to run it under another program."""
     started: list[Started] = field(default_factory=list)
     _journals: dict[str, tuple[list[tuple[int, int]] | None, list[Recorded]]] = field(default_factory=dict)
-    """By run, what was last read, and how its file was then."""
+    """Events last read of each run, and the size and time of its journal files then."""
 
     @property
     def home(self) -> Path:
@@ -217,20 +220,20 @@ class Machine:
         return sorted(one.name for one in folder.iterdir()) if folder.is_dir() else []
 
     def the_run(self, *, within_s: float = 60.0) -> str:
-        """The name of the only run, once it has journaled something."""
+        """Return the name of the only run, once it has journaled an event."""
         return wait_until(
             lambda: self.runs()[0] if self.runs() and self.journal() else None, "a run", within_s=within_s
         )
 
     def journal(self, run: str | None = None) -> list[Recorded]:
-        """The events so far, read from the file."""
+        """Return the events so far, read from the file."""
         try:
             return [one for name in ([run] if run else self.runs()[:1]) for one in self._read(name)]
         except JournalUnreadable:
             return []
 
     def _read(self, run: str) -> list[Recorded]:
-        """Anew where it may have been written to: who waits for an event looks often."""
+        """Read the events again only if the file may have changed, because waiting tests poll often."""
         folder = self.home / "runs" / run
         stands = [how for name in ("journal.db", "journal.db-wal") if (how := _how_it_is(folder / name))]
         before, recorded = self._journals.get(run, (None, []))
@@ -241,7 +244,7 @@ class Machine:
         return list(recorded)
 
     def wait_for(self, kind: str, *, task: str | None = None, count: int = 1, within_s: float = 60.0) -> Recorded:
-        """The event of that kind (and task), the `count`th of them, as soon as it is journaled."""
+        """Wait for the `count`th event of that kind (and task)."""
 
         def seen() -> Recorded | None:
             found = [one for one in self.journal() if one.event.kind == kind and task in (None, about(one.event))]
@@ -253,12 +256,12 @@ class Machine:
             raise AssertionError(f"{vain}\n{self.started[-1].said()}{self.logs()}") from None
 
     def logs(self) -> str:
-        """The ends of the run's own logs, for a test that has failed."""
+        """Return the ends of the run's logs, for the message of a failed test."""
         return "".join(f"\n== {log.name}\n{log.read_text()[-2000:]}" for log in self.home.glob("runs/*/logs/*.log"))
 
 
 def _how_it_is(path: Path) -> tuple[int, int] | None:
-    """Its size, and when it was written to."""
+    """Return the size and the time of the last change."""
     try:
         found = path.stat()
     except OSError:
@@ -267,7 +270,7 @@ def _how_it_is(path: Path) -> tuple[int, int] | None:
 
 
 def about(event: e.Event) -> str | None:
-    """The task an event is about."""
+    """Return the task of an event."""
     if isinstance(event, e.MessageTaken | e.MessageLost):
         return event.message_id.split(".")[1]
     return getattr(event, "task", None)
@@ -278,7 +281,7 @@ def events_of(recorded: Sequence[Recorded], kind: type[E]) -> Iterator[E]:
 
 
 def write_plan(folder: Path, plan: Mapping[str, Any]) -> Path:
-    """A plan file; JSON is YAML."""
+    """Write a plan file as JSON, which is YAML."""
     path = folder / f"{plan['name']}.yaml"
     path.write_text(json.dumps({"version": 1, **plan}, indent=1))
     return path

@@ -1,4 +1,4 @@
-"""Machines whose models are a local server, and what that server's model says: for tests of whole runs."""
+"""Machines whose models are a local server, and the answers of that server's model, for tests of whole runs."""
 
 import re
 
@@ -11,7 +11,7 @@ PRICE = "{input: 1, cached: 0.1, written: 1.25, output: 5}"
 
 
 def know(machine: Machine, server: VendorServer) -> None:
-    """The machine's model table: one model on each wire, all of them the server's."""
+    """Write the machine's model table: one model on each wire, all on the server."""
     wires = {"anthropic": server.url, "openai-responses": f"{server.url}/v1", "openai-chat": f"{server.url}/v1"}
     lines = ["accounts:"]
     lines += [f"  {wire}: {{wire: {wire}, key: {KEY}, base_url: '{url}'}}" for wire, url in wires.items()]
@@ -33,7 +33,7 @@ def planning(seen: Seen) -> bool:
 
 
 def writes(seen: Seen) -> Say:
-    """Whoever asks, by whatever tools, has the file of its task written."""
+    """Answer any agent so that it writes its task's file, with the tools it offers."""
     match = re.search(r"# Task ([a-z-]+):", "".join(seen.texts))
     task = match[1] if match else "unknown"
     if planning(seen):
@@ -52,6 +52,6 @@ def writes(seen: Seen) -> Say:
 
 
 def _worktree(seen: Seen) -> str:
-    """Where a program that wants whole paths says that it is."""
+    """Return the worktree's path from the request, for programs that want absolute paths."""
     match = re.search(r"/[^\s'\"<>\\]*/checkouts/[^\s'\"<>\\/]+/slot-\d+", seen.raw.decode())
     return match[0] if match else ""

@@ -1,4 +1,4 @@
-"""The processes of a test's machines, as the kernel tells: by the folder their environment or place of work names."""
+"""The processes of a test's machines, found by the folder in their environment or working directory."""
 
 import os
 import signal
@@ -12,8 +12,9 @@ from forgepool.workers.sandbox import tree
 
 Role = Literal["orchestrator", "host", "main", "child", "working", "launcher", "redis", "other"]
 """
-`child` is a process of Celery's pool, `working` the one it has forked for a message, and `launcher` the one that is
-forked from that to start its commands; `other` is a command.
+`child` is a process of Celery's pool, and `working` is the one it has forked for a model's work.
+
+`launcher` is forked from that to start its commands, and `other` is a command.
 """
 
 
@@ -30,7 +31,7 @@ class Found:
 
 
 def processes(folder: Path) -> list[Found]:
-    """All that live and name the folder in their environment, or work in it; not this process."""
+    """Return the live processes that name the folder in their environment or work in it, without this one."""
     seen = {pid: (parent, argv) for pid, parent, argv in _living(folder)}
     return [Found(pid, parent, argv, _role(pid, seen)) for pid, (parent, argv) in seen.items()]
 
@@ -40,7 +41,7 @@ def in_role(folder: Path, *roles: Role) -> list[Found]:
 
 
 def kill_all(folder: Path) -> None:
-    """Kills until nobody is left: what dies may have been about to start another."""
+    """Kill until no process is left, because a dying one may have started another."""
     while left := processes(folder):
         for one in left:
             one.kill()
@@ -68,7 +69,7 @@ def _role(pid: int, seen: dict[int, tuple[int, tuple[str, ...]]]) -> Role:
     parent, argv = seen[pid]
     if Path(argv[0].split(" ")[0]).name == "redis-server":
         return "redis"
-    # A worker is forked from its host, and a run's first host from the run: they go by the same words.
+    # A worker is forked from its host, and a run's first host from the run, so their command lines are equal.
     roles: tuple[Role, ...] = ("orchestrator", "host", "main", "child", "working", "launcher")
     match argv[1:4]:
         case ("-m", "forgepool.orchestrator", "worker" | "supervisor") | ("-m", "forgepool.workers.queue.host_main", _):

@@ -1,4 +1,4 @@
-"""A run on a branch that a gate keeps, on another machine: it gives its candidates, and is told how they end."""
+"""A run on another machine, on a branch that a queue serves: it submits its candidates and learns how they end."""
 
 import json
 import signal
@@ -17,13 +17,13 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def gate(redis_program: str) -> Iterator[GateOf]:
-    """One for the module: a daemon takes seconds to start."""
+    """Yield one queue for the module, because a daemon takes seconds to start."""
     with kept_gate() as gate:
         yield gate
 
 
 def elsewhere(gate: GateOf, name: str) -> Machine:
-    """A machine that shares nothing with the gate's but the hub."""
+    """Make a machine that shares only the hub with the queue's machine."""
     folder = gate.machine.folder.parent / name
     folder.mkdir()
     return Machine(folder=folder, name=name, variables=dict(gate.machine.variables))
@@ -34,7 +34,9 @@ def task(name: str, script: str, *needs: str) -> dict[str, Any]:
 
 
 def model(folder: Path) -> dict[str, Any]:
-    """A task whose author is of a family that no table has: nobody can be known to be of another."""
+    """
+    Return a task whose author's family is in no model table, so no reviewer can be proved to be of another family.
+    """
     calls = [{"tool": "write_file", "path": "e/model", "content": "ok\n"}, {"tool": "finish", "summary": "written"}]
     (folder / "model.script").write_text(json.dumps({"turns": [{"calls": [one]} for one in calls]}))
     return {"id": "model", "files": ["e/model"], "agent": {"scripted": "model.script"}, "description": "Write  it.\n"}
@@ -51,8 +53,9 @@ def ended(machine: Machine, status: int, *words: str | Path, dies_at: str = "") 
 
 def test_a_run_on_a_gated_branch_lands_by_the_gate_whatever_dies_meanwhile(gate: GateOf) -> None:
     """
-    Killed with a giving journaled and not pushed, and with an answer read and not journaled, it gives each candidate
-    once. What the gate returns is mended, what waits for a person there says so, and what is cancelled leaves its line.
+    Kill the run before it pushes an entry and before it journals an answer: each candidate is submitted once.
+
+    A returned entry is mended, an entry that waits for a person says so, and a cancelled one leaves the queue.
     """
     before, there = gate.tip(), elsewhere(gate, "there")
     twice = 'grep -q "check .entries. exited" "$FORGEPOOL_REASONS" && echo ok > e/three || echo bad > e/three'
@@ -109,12 +112,12 @@ def _assert_told(gate: GateOf, there: Machine, run: str) -> None:
 
 
 def _left(gate: GateOf, run: str) -> list[str]:
-    """The run's work on what did not land stays, with the gate's pin of it."""
+    """Return the refs of work that did not land, and of the queue's pin of it."""
     return [one for one in gate.hub.refs("refs/forgepool") if run in one and "unwanted" not in one]
 
 
 def test_a_plan_whose_demands_the_gate_cannot_keep_to_is_refused(gate: GateOf) -> None:
-    """Neither dropped in silence nor landed past it."""
+    """The check in the plan is not ignored, and the run does not land past the queue."""
     there = elsewhere(gate, "apart")
     plan = {"name": "a", "target": "main", "checks": {"own": "test -d e"}, "tasks": [task("past", "true")]}
     refused = ended(there, 2, "run", write_plan(there.folder, plan), "--repo", gate.hub.path, "--dry-run")

@@ -1,4 +1,6 @@
-"""The gate's processes killed at every step of a landing, and under load: all land once, and nothing is left behind."""
+"""
+Kill the queue's processes at every step of a landing and under load: each entry lands once, and nothing is left behind.
+"""
 
 import os
 import shutil
@@ -25,7 +27,10 @@ _OF_THE_LANDER = ("landing.before-push", "landing.after-push")
 
 @pytest.fixture(scope="module")
 def kept(redis_program: str) -> Iterator[GateOf]:
-    """Killed and kept again by each test; of all of them together nothing is left but what was not landed."""
+    """
+    Yield one queue for the module. At the end it asserts that no process and no ref is left, except for entries that
+    did not land.
+    """
     with kept_gate() as gate:
         yield gate
         gate.tidy()
@@ -47,7 +52,7 @@ def gate(kept: GateOf) -> Iterator[GateOf]:
 
 
 def _anew(gate: GateOf, *, dies_at: str = "") -> None:
-    """Whoever keeps the gate is killed, and somebody else keeps it, who may die at that point."""
+    """Kill the running daemon and start another; the new one dies at `dies_at`, if given."""
     if gate.daemon is not None and gate.daemon.running():
         gate.kill()
     if dies_at:
@@ -56,7 +61,7 @@ def _anew(gate: GateOf, *, dies_at: str = "") -> None:
 
 
 def _submit_car(gate: GateOf, stem: str) -> tuple[str, ...]:
-    """Three that land together, behind a head whose own trial waits for a test that never lets it go."""
+    """Submit three entries that land together. The first one's own check waits until the test lets it go."""
     names = (f"{stem}-1", f"{stem}-2", f"{stem}-3")
     (gate.go / "hold" / names[0]).write_text(f"{names[2]}\n")
     for name in names:
@@ -74,7 +79,7 @@ def _landed_once(gate: GateOf, before: str, names: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("point", _OF_THE_LOOP)
 def test_a_daemon_that_dies_at_a_landing_lands_it_once_when_it_is_back(gate: GateOf, point: str) -> None:
-    """62, 63: before the intent is kept, after it and before it is sent, and on either side of keeping the answer."""
+    """The points: before and after journaling the intent to land, and before and after journaling the answer."""
     before = gate.tip()
     _anew(gate, dies_at=point)
     names = _submit_car(gate, point.replace(".", "-"))
@@ -90,7 +95,7 @@ def test_a_daemon_that_dies_at_a_landing_lands_it_once_when_it_is_back(gate: Gat
 
 @pytest.mark.parametrize("point", _OF_THE_LANDER)
 def test_a_lander_that_dies_beside_its_push_is_followed_by_one_that_finds_out(gate: GateOf, point: str) -> None:
-    """62: before the target moves, and after that before it is told."""
+    """The points: before the push, and after the push but before the answer."""
     before = gate.tip()
     _anew(gate, dies_at=point)
     names = _submit_car(gate, point.replace(".", "-"))
@@ -100,13 +105,13 @@ def test_a_lander_that_dies_beside_its_push_is_followed_by_one_that_finds_out(ga
 
 
 def _pushing(gate: GateOf) -> list[Found]:
-    """The lander's `git push` and what it has started at the hub."""
+    """Return the processes of the lander's `git push`, on both sides."""
     return [one for one in processes(gate.go.parent) if any(word in ("push", "receive-pack") for word in one.argv)]
 
 
 @pytest.mark.parametrize("name", ["pre-receive", "post-receive"])
 def test_a_push_that_is_killed_on_its_way_lands_once(gate: GateOf, name: str) -> None:
-    """62: with all it had started at the hub, before and after the target was moved there; its locks lie about."""
+    """Kill the push with its process groups in a hook, before or after the hub moved the target."""
     before = gate.tip()
     with gate.hook(name=name) as hook:
         names = _submit_car(gate, name)
@@ -127,7 +132,9 @@ def _kill_push(gate: GateOf) -> None:
 
 
 def test_the_locks_of_a_push_that_was_killed_are_waited_out_and_taken_away(gate: GateOf) -> None:
-    """62: killed while git held them; nobody has to go to the hub, and nothing that was green is checked again."""
+    """
+    Kill the push while git holds its locks. The queue removes the locks once they are old, and checks nothing again.
+    """
     before, mark = gate.tip(), gate.mark()
     with gate.hook(name="reference-transaction") as hook:
         names = _submit_car(gate, "locks")
@@ -146,7 +153,7 @@ def test_the_locks_of_a_push_that_was_killed_are_waited_out_and_taken_away(gate:
 
 
 def test_a_daemon_killed_under_load_loses_nobody(gate: GateOf) -> None:
-    """62, 66: twenty in line, killed twice, with its Redis and its workers left to themselves."""
+    """Submit twenty entries and kill the daemon twice; its Redis and its workers are not killed."""
     before, mark = gate.tip(), gate.mark()
     names = [f"load{n}" for n in range(20)]
     for name in names:
@@ -163,7 +170,7 @@ def test_a_daemon_killed_under_load_loses_nobody(gate: GateOf) -> None:
 
 
 def test_an_older_journal_learns_from_the_hub_what_has_landed(gate: GateOf) -> None:
-    """67: put back from a copy of before; nothing lands twice, and its revisions take their places again."""
+    """Put back an old copy of the run's folder. No entry lands twice, and new revisions replace the old ones."""
     before = gate.tip()
     gate.asks("pause")
     gate.wait(lambda: gate.state().paused, "a pause")
@@ -194,7 +201,9 @@ def test_an_older_journal_learns_from_the_hub_what_has_landed(gate: GateOf) -> N
 
 
 def test_what_is_asked_while_nobody_keeps_the_gate_is_kept(gate: GateOf) -> None:
-    """40, 35: tried again by command, its commit pinned once the gate is back; and what was pushed is taken in."""
+    """
+    While the queue is down, one entry is retried by command and another is pushed. Both are taken in when it starts.
+    """
     with gate.held("idle"):
         gate.push("idle")
         gate.phase("idle", "testing")

@@ -1,4 +1,4 @@
-"""A gate that is kept, and others who move its target, refuse it, or take what it works with away."""
+"""A running merge queue while others move its target, refuse its pushes, or remove what it works with."""
 
 import os
 import signal
@@ -39,7 +39,10 @@ def _outcomes(gate: GateOf, mark: int) -> list[str]:
 
 
 def test_a_push_between_test_and_landing_is_built_upon_and_blames_nobody(gate: GateOf) -> None:
-    """44, 43: the landing is refused by the hub itself; another revision that came meanwhile is the one that lands."""
+    """
+    The hub refuses the landing because the target moved. A newer revision submitted in the meantime is the one that
+    lands.
+    """
     mark, before = gate.mark(), gate.tip()
     with gate.hook() as hook:
         gate.push("late", "ok one")
@@ -55,7 +58,10 @@ def test_a_push_between_test_and_landing_is_built_upon_and_blames_nobody(gate: G
 
 
 def test_what_is_landing_lands_whatever_is_said_meanwhile(gate: GateOf) -> None:
-    """34, 36: too late to be withdrawn; and who pushes anew under its name is told so once it has landed."""
+    """
+    A withdrawal during the push comes too late. A new push under the same name is refused, because the entry has
+    landed.
+    """
     mark = gate.mark()
     with gate.hook() as hook:
         gate.push("gone-by", "ok one")
@@ -71,7 +77,7 @@ def test_what_is_landing_lands_whatever_is_said_meanwhile(gate: GateOf) -> None:
 
 
 def test_what_somebody_else_merges_has_landed_and_does_not_land_again(gate: GateOf) -> None:
-    """45, 17: while it is tested; and who needs it goes on."""
+    """A person merges the entry while it is tested. The entry that needs it lands."""
     mark, before = gate.mark(), gate.tip()
     with gate.held("known", "upon"):
         commit = gate.push("known")
@@ -85,7 +91,7 @@ def test_what_somebody_else_merges_has_landed_and_does_not_land_again(gate: Gate
 
 
 def test_what_somebody_else_merges_while_it_lands_does_not_land_again(gate: GateOf) -> None:
-    """45: the hub refuses the landing, and what it refuses is there already."""
+    """The hub refuses the landing, and the queue finds that the target already contains the commit."""
     mark, before = gate.mark(), gate.tip()
     with gate.hook() as hook:
         commit = gate.push("raced")
@@ -98,14 +104,14 @@ def test_what_somebody_else_merges_while_it_lands_does_not_land_again(gate: Gate
 
 
 def test_a_stack_whose_upper_branch_brings_the_lower_one_lands_once(gate: GateOf) -> None:
-    """18: the upper one was pushed first, and contains the lower."""
+    """The upper entry is submitted first and contains the lower one."""
     before = gate.tip()
     lower = gate.commit({"e/lower": "ok\n"})
     with gate.held("upper", unless="-"):
         gate.give("upper", gate.commit({"e/upper": "ok\n"}, base=lower))
         gate.phase("upper", "testing")
         gate.give("lower", lower)
-        # Behind the upper one it is found to change nothing, which is no fault of its own once that has landed.
+        # Behind the upper entry the lower one changes nothing. It must not fail for that.
         gate.wait_for(e.CheckAnswered, of="lower")
     gate.wait_landed("upper")
     gate.phase("lower", "landed")
@@ -113,7 +119,7 @@ def test_a_stack_whose_upper_branch_brings_the_lower_one_lands_once(gate: GateOf
 
 
 def test_a_target_that_is_rewound_is_built_upon_as_it_is(gate: GateOf) -> None:
-    """46: what was taken out stays out, and is not the next one's fault."""
+    """The entry that the rewind removed stays out, and the next entry is not blamed for it."""
     before, mark = gate.tip(), gate.mark()
     gate.push("rewound")
     gate.wait_landed("rewound")
@@ -127,7 +133,7 @@ def test_a_target_that_is_rewound_is_built_upon_as_it_is(gate: GateOf) -> None:
 
 
 def test_a_hub_that_refuses_one_after_the_other_shuts_the_gate_with_its_words(gate: GateOf) -> None:
-    """47: nobody is returned for it, and all go on once it is mended."""
+    """No entry is returned, and all land once the hub accepts pushes again."""
     before = gate.tip()
     with gate.hook(says="main is frozen until Monday", waits=False):
         gate.push("refused")
@@ -142,7 +148,9 @@ def test_a_hub_that_refuses_one_after_the_other_shuts_the_gate_with_its_words(ga
 
 
 def test_a_hub_that_refuses_one_entry_keeps_nobody_else_from_landing(gate: GateOf) -> None:
-    """Three that would land together, one of which a hook does not take: it waits for a person, with its words."""
+    """
+    Three entries would land together, and a hook refuses one. That one waits for a person, with the hook's message.
+    """
     script = gate.hub.path / "hooks" / "pre-receive"
     script.parent.mkdir(exist_ok=True)
     script.write_text(
@@ -165,7 +173,7 @@ def test_a_hub_that_refuses_one_entry_keeps_nobody_else_from_landing(gate: GateO
 
 
 def test_target_and_markers_move_together_or_not_at_all(gate: GateOf) -> None:
-    """51: the hub takes the branch and refuses a marker."""
+    """The hub accepts the branch and refuses a marker, so the target does not move."""
     before = gate.tip()
     with gate.hook(name="update", ref="refs/forgepool/*/landed/*", says="no markers here", waits=False):
         gate.push("atomic")
@@ -176,7 +184,7 @@ def test_target_and_markers_move_together_or_not_at_all(gate: GateOf) -> None:
 
 
 def test_a_target_that_somebody_checks_out_is_not_moved_beneath_them(gate: GateOf) -> None:
-    """48: neither at the beginning nor later."""
+    """A landing is refused, and so is the start of a queue."""
     tree = gate.go / "tree"
     gate.hub.git("worktree", "add", "-q", str(tree), "main")
     try:
@@ -191,7 +199,7 @@ def test_a_target_that_somebody_checks_out_is_not_moved_beneath_them(gate: GateO
 
 
 def test_a_target_without_its_gate_file_lets_nobody_in_until_it_has_it_again(gate: GateOf) -> None:
-    """60: closed, by name; and open again by the push that mends it."""
+    """The queue halts and names the missing file. The push that restores it opens the queue again."""
     file = gate.hub.file("main", "forgepool.yaml")
     gate.foreign({"forgepool.yaml": None})
     gate.push("unchecked")
@@ -202,7 +210,7 @@ def test_a_target_without_its_gate_file_lets_nobody_in_until_it_has_it_again(gat
 
 
 def test_the_target_moves_while_a_red_car_is_taken_apart(gate: GateOf) -> None:
-    """31, 30: the bad ones are found all the same, and nobody else is blamed."""
+    """The two bad entries are still found, and no other entry is blamed."""
     mark, before = gate.mark(), gate.tip()
     gate.asks("pause")
     names = [f"p{n}" for n in range(5)]
@@ -222,7 +230,7 @@ def test_the_target_moves_while_a_red_car_is_taken_apart(gate: GateOf) -> None:
 
 
 def test_a_worker_killed_in_the_middle_of_a_check_costs_nobody_anything(gate: GateOf) -> None:
-    """55: the same trial is sent again."""
+    """The same trial is sent again."""
     mark = gate.mark()
     with gate.held("struck"):
         gate.push("struck")
@@ -237,13 +245,13 @@ def test_a_worker_killed_in_the_middle_of_a_check_costs_nobody_anything(gate: Ga
 
 
 def _is_in_other_hands(gate: GateOf, mark: int) -> bool:
-    """Whoever is quicker: the gate, that sees the lease run out, or the broker's own second delivery."""
+    """Tell whether the queue saw the lease end or the broker delivered the message again, whichever comes first."""
     since = gate.since(mark)
     return any(events_of(since, e.MessageLost)) or len(list(events_of(since, e.MessageTaken))) > 1
 
 
 def test_a_checkout_that_cannot_be_made_is_nobodys_fault(gate: GateOf) -> None:
-    """56: it is tried again after a while, with the reason told meanwhile."""
+    """The entry is tried again later; until then its status gives the reason."""
     gate.push("housed")
     gate.wait_landed("housed")
     pool = next(gate.machine.cache.glob("*/*/slot-*")).parent.parent
@@ -276,7 +284,7 @@ send(check, CheckRequest.model_validate_json(request), message_id=message_id)
 
 
 def test_a_check_that_is_delivered_twice_is_done_once(gate: GateOf) -> None:
-    """64: as Redis does with what was not acknowledged in time."""
+    """Redis delivers a message again when it was not acknowledged in time."""
     mark = gate.mark()
     with gate.held("double"):
         gate.push("double")
@@ -285,7 +293,7 @@ def test_a_check_that_is_delivered_twice_is_done_once(gate: GateOf) -> None:
         (sent,) = state.outstanding().values()
         course: PlanIndex = gate_course(gate_plan(gate.run, "main"), state)
         request = check_request(course, state, sent, now=sent.issued_at)
-        # By a process of its own: this one's Celery may hold a connection of another test's.
+        # Another process sends it, because Celery in this one may hold another test's connection.
         subprocess.run([sys.executable, "-c", _SENDS, _broker(gate), request.encode(), sent.message_id], check=True)
         with connect(_broker(gate)) as client:
             gate.wait(lambda: client.llen("checks") == 0, "the second delivery to be taken")
@@ -295,7 +303,7 @@ def test_a_check_that_is_delivered_twice_is_done_once(gate: GateOf) -> None:
 
 
 def test_an_answer_that_is_lost_is_asked_for_again(gate: GateOf) -> None:
-    """65: given while nobody listened, and gone from Redis before anybody did."""
+    """The daemon is stopped while the answer arrives, and the answer is deleted from Redis before it continues."""
     mark, key = gate.mark(), f"forgepool:answers:{gate.run}"
     assert gate.daemon is not None
     with gate.held("unheard") as let_go:
@@ -315,7 +323,6 @@ def test_an_answer_that_is_lost_is_asked_for_again(gate: GateOf) -> None:
 
 
 def test_a_redis_that_dies_with_all_it_had_costs_no_entry(gate: GateOf) -> None:
-    """66"""
     mark = gate.mark()
     with gate.held("r1"):
         for name in ("r1", "r2", "r3"):
@@ -331,7 +338,7 @@ def test_a_redis_that_dies_with_all_it_had_costs_no_entry(gate: GateOf) -> None:
 
 @pytest.fixture
 def careful(kept: GateOf) -> Iterator[GateOf]:
-    """A gate where a person's branch wants a person's approval."""
+    """Yield a queue that requires a person's approval for each person's branch."""
     folder = kept.machine.folder.parent
     (folder / "careful").mkdir()
     gate = make_gate(folder, Machine(folder=folder / "careful", name="careful"), "careful")
@@ -341,7 +348,9 @@ def careful(kept: GateOf) -> Iterator[GateOf]:
 
 
 def test_an_approval_is_of_one_commit_and_who_needs_it_waits(careful: GateOf) -> None:
-    """38: said of the first revision, it holds for no other; and who needs the entry is not withdrawn meanwhile."""
+    """
+    An approval of the first revision does not count for the second. The entry that needs it waits and is not withdrawn.
+    """
     gate = careful
     gate.push("seen", "ok one")
     gate.phase("seen", "reviewing")
@@ -362,7 +371,7 @@ def test_an_approval_is_of_one_commit_and_who_needs_it_waits(careful: GateOf) ->
 
 
 def test_a_need_that_stands_in_front_of_another_branch_is_refused_and_says_so(kept: GateOf) -> None:
-    """19: each branch has a gate and a line of its own, though hub and home are the same."""
+    """Each branch has its own queue, even with the same hub and the same home."""
     kept.hub.git("branch", "stable", "main")
     stable = GateOf(machine=kept.machine, hub=kept.hub, go=kept.go, target="stable")
     stable.serve()
@@ -381,11 +390,11 @@ def test_a_need_that_stands_in_front_of_another_branch_is_refused_and_says_so(ke
 
 
 def test_the_same_tree_by_another_way_is_not_checked_again(kept: GateOf) -> None:
-    """13: of other commits, on a target that was somewhere else meanwhile; another tree is."""
+    """The same tree is reached by other commits on another target. A different tree is checked."""
     folder = kept.machine.folder.parent
     (folder / "reusing").mkdir()
     gate = make_gate(folder, Machine(folder=folder / "reusing", name="reusing"), "reusing")
-    # Where nothing holds the commands, nothing they say is remembered.
+    # Results are not reused where commands run without a sandbox.
     del gate.machine.variables["FORGEPOOL_SANDBOX"]
     before = gate.foreign({"forgepool.yaml": "version: 1\nchecks:\n  entries: '! grep -qs bad e/*'\n"})
     gate.serve()
@@ -406,7 +415,7 @@ def test_the_same_tree_by_another_way_is_not_checked_again(kept: GateOf) -> None
 
 
 def test_two_gates_of_one_branch_land_each_entry_once(kept: GateOf) -> None:
-    """49: two homes that know nothing of each other keep the same branch; the hub itself is the fence."""
+    """Two homes that do not know each other serve the same branch. The hub alone keeps them from landing twice."""
     folder = kept.machine.folder.parent
     (folder / "left").mkdir()
     (folder / "right").mkdir()
@@ -421,7 +430,7 @@ def test_two_gates_of_one_branch_land_each_entry_once(kept: GateOf) -> None:
         one.push(name)
     one.wait(lambda: {*names} <= {*one.here()}, "all to be there", within_s=90)
     for gate in (one, other):
-        # Whoever was slower is told by the hub, and says so; nobody is blamed for it.
+        # The slower queue learns of the landings from the hub and returns no entry.
         gate.wait(lambda gate=gate: not gate.state().train.line.entries, "the end of its line", within_s=60)
         assert {task.phase for task in gate.state().tasks.values()} <= {"landed"}
         assert not list(events_of(gate.journal(), e.TaskFailed))

@@ -1,4 +1,4 @@
-"""Seven ordinary changes: a person's land on green checks alone, and an agent's are judged by every finding."""
+"""Seven ordinary changes: a person's land on passing checks alone, and an agent's are judged by every finding."""
 
 import shutil
 import sys
@@ -51,14 +51,14 @@ CHANGES: dict[str, dict[str, str | None]] = {
     },
 }
 KEPT_BACK = {"todo": "placeholder", "workflow": "protected-path", "setting": "gate-settings"}
-"""By which rule an agent's change is returned."""
+"""The rule that returns each of these changes when an agent makes it."""
 LOOKED_AT = {"rename": "tests-changed", "removal": "test-removed", "fix": "expected-edited"}
-"""By which rule an agent's change is let through to a review alone."""
+"""The rule that demands a review of each of these changes when an agent makes it."""
 
 
 @contextmanager
 def kept_project(gate_file: str = PROJECT["forgepool.yaml"]) -> Iterator[GateOf]:
-    """A gate in front of the project, with default settings."""
+    """Yield a queue in front of the project, with default settings."""
     folder = Path(tempfile.mkdtemp(prefix="people-")).resolve()
     (folder / "here").mkdir()
     try:
@@ -82,7 +82,7 @@ def give(gate: GateOf, changes: dict[str, dict[str, str | None]], **said: str) -
 
 
 def found(gate: GateOf, name: str) -> set[str]:
-    """The rules by which something was found of an entry."""
+    """Return the rules of the entry's findings."""
     return {one["rule"] for one in gate.explained(name)["findings"]}
 
 

@@ -1,4 +1,4 @@
-"""A gate that is kept: what people submit to it, withdraw and ask of it, and what becomes of that."""
+"""A running merge queue: what people submit, withdraw and ask for, and the outcome."""
 
 import json
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def kept(redis_program: str) -> Iterator[GateOf]:
-    """One for the module: a daemon takes seconds to start."""
+    """Yield one queue for the module, because a daemon takes seconds to start."""
     with kept_gate() as gate:
         yield gate
 
@@ -28,7 +28,7 @@ def gate(kept: GateOf) -> Iterator[GateOf]:
 
 
 def test_what_is_submitted_by_hand_lands_and_leaves_no_refs(gate: GateOf) -> None:
-    """By the command, from a clone; what it was given is what lands, and `explain` says so."""
+    """Submit a commit with the command. That commit lands, and `explain` reports its author and landing."""
     before = gate.tip()
     commit = gate.commit({"e/first": "ok\n"}, ref="refs/heads/topic/first")
     words = ("--repo", gate.hub.path, "--hub", gate.hub.path, "--name", "first", "--by", "Ann", "--json")
@@ -44,7 +44,7 @@ def test_what_is_submitted_by_hand_lands_and_leaves_no_refs(gate: GateOf) -> Non
 
 
 def test_three_green_behind_each_other_land_in_one_move_with_a_commit_each(gate: GateOf) -> None:
-    """8, 50: the slow head holds nobody up, and the branch moves once."""
+    """The slow first check does not delay those behind it, and the target moves once."""
     before, mark = gate.tip(), gate.mark()
     with gate.held("n1", unless="n3"):
         for name in ("n1", "n2", "n3"):
@@ -57,7 +57,7 @@ def test_three_green_behind_each_other_land_in_one_move_with_a_commit_each(gate:
 
 
 def test_a_need_is_submitted_first_or_the_sentence_says_so(gate: GateOf) -> None:
-    """15, 19: of this target; and the ref of what is refused is not left lying."""
+    """An entry that needs an unknown name is refused, and `explain` repeats the reason."""
     gate.give("lonely", gate.commit({"e/lonely": "ok\n"}), Needs="nobody")
     refused = gate.wait_for(e.EntryRefused, of="lonely")
     assert refused.why == "it needs 'nobody', and no entry of that name was submitted to main; submit that first"
@@ -66,7 +66,7 @@ def test_a_need_is_submitted_first_or_the_sentence_says_so(gate: GateOf) -> None
 
 
 def test_who_needs_another_of_the_same_moment_comes_after_it(gate: GateOf) -> None:
-    """15: whatever their names' order; named as its branch is."""
+    """The order of the names does not matter, and the need may be written as the branch's name."""
     before = gate.tip()
     first = gate.commit({"e/z-first": "ok\n"})
     then = gate.tagged("a-then", gate.commit({"e/a-then": "ok\n"}), Needs="z/first")
@@ -76,7 +76,6 @@ def test_who_needs_another_of_the_same_moment_comes_after_it(gate: GateOf) -> No
 
 
 def test_needs_in_a_circle_are_refused(gate: GateOf) -> None:
-    """16"""
     with gate.held("one"):
         gate.push("one")
         gate.phase("one", "testing")
@@ -89,7 +88,7 @@ def test_needs_in_a_circle_are_refused(gate: GateOf) -> None:
 
 
 def test_who_needs_what_is_withdrawn_is_withdrawn_with_its_name(gate: GateOf) -> None:
-    """14, 18, 36: the stack is abandoned in the middle of its trial."""
+    """Withdraw the lower entry while its check runs. The upper one is blocked, and the reason names the lower one."""
     base = gate.commit({"e/base": "ok\n"})
     with gate.held("base"):
         gate.give("base", base)
@@ -103,7 +102,7 @@ def test_who_needs_what_is_withdrawn_is_withdrawn_with_its_name(gate: GateOf) ->
 
 
 def test_a_check_that_nobody_wants_to_know_of_is_ended(gate: GateOf) -> None:
-    """12, 36: withdrawn in the middle of its check, whose processes go; its slot is another's then."""
+    """Withdraw an entry while its check runs. The check's processes end, and the next entry uses the slot."""
     with gate.held("gone"):
         gate.push("gone")
         gate.under_test("gone")
@@ -116,7 +115,6 @@ def test_a_check_that_nobody_wants_to_know_of_is_ended(gate: GateOf) -> None:
 
 
 def test_the_other_of_two_in_a_car_goes_on_without_the_withdrawn(gate: GateOf) -> None:
-    """37"""
     mark = gate.mark()
     names = [f"c{n}" for n in range(8)]
     gate.asks("pause")
@@ -135,7 +133,7 @@ def test_the_other_of_two_in_a_car_goes_on_without_the_withdrawn(gate: GateOf) -
 
 
 def test_what_conflicts_goes_alone_and_is_told_of_its_files(gate: GateOf) -> None:
-    """28, 29: behind what it conflicts with; the others of its moment land."""
+    """The entry that conflicts with a landed one is returned with the file's name. The others land."""
     base = gate.tip()
     gate.give("left", gate.commit({"e/left": "ok\n", "shared": "left\n"}, base=base))
     gate.phase("left", "queued", "testing", "landing", "landed")
@@ -149,7 +147,7 @@ def test_what_conflicts_goes_alone_and_is_told_of_its_files(gate: GateOf) -> Non
 
 
 def test_two_that_are_red_together_return_the_younger_with_the_others_name(gate: GateOf) -> None:
-    """22: each is green alone, and the older one lands."""
+    """Each is green alone; the older one lands."""
     base, before = gate.tip(), gate.tip()
     with gate.held("older", unless="younger"):
         gate.push("older", base=base)
@@ -163,7 +161,7 @@ def test_two_that_are_red_together_return_the_younger_with_the_others_name(gate:
 
 
 def test_another_revision_takes_the_place_of_one_under_test(gate: GateOf) -> None:
-    """34: the old one is never landed, whatever its check says."""
+    """The first revision never lands, whatever its check answers."""
     with gate.held("again"):
         gate.push("again", "ok one")
         gate.under_test("again")
@@ -175,7 +173,7 @@ def test_another_revision_takes_the_place_of_one_under_test(gate: GateOf) -> Non
 
 
 def test_who_deletes_the_branch_withdraws_nothing(gate: GateOf) -> None:
-    """35, 54: what was submitted is the commit, which the gate keeps, whatever is cleaned up meanwhile."""
+    """The queue keeps the submitted commit in the hub, even when the branch is deleted and git collects garbage."""
     with gate.held("pinned"):
         commit = gate.push("pinned")
         gate.phase("pinned", "testing")
@@ -188,7 +186,6 @@ def test_who_deletes_the_branch_withdraws_nothing(gate: GateOf) -> None:
 
 
 def test_the_same_commit_again_changes_nothing(gate: GateOf) -> None:
-    """39"""
     with gate.held("same"):
         commit = gate.push("same")
         gate.under_test("same")
@@ -201,7 +198,7 @@ def test_the_same_commit_again_changes_nothing(gate: GateOf) -> None:
 
 
 def test_one_that_was_returned_may_be_tried_again_and_is_counted(gate: GateOf) -> None:
-    """40: red by itself, then green; each revision is kept in the hub as long as it may be asked for."""
+    """The entry fails twice, then a new commit lands. The hub keeps each revision that may still be retried."""
     gate.push("mended", "bad")
     gate.phase("mended", "failed")
     assert gate.stand("mended").code == "check_failed"
@@ -215,7 +212,6 @@ def test_one_that_was_returned_may_be_tried_again_and_is_counted(gate: GateOf) -
 
 
 def test_what_the_target_has_already_makes_no_commit(gate: GateOf) -> None:
-    """41"""
     before = gate.tip()
     gate.give("had", before)
     assert "main has" in gate.wait_for(e.EntryRefused, of="had").why
@@ -223,7 +219,6 @@ def test_what_the_target_has_already_makes_no_commit(gate: GateOf) -> None:
 
 
 def test_an_entry_that_changes_nothing_is_returned_or_lands_without_harm(gate: GateOf) -> None:
-    """42"""
     before = gate.tip()
     gate.give("empty", gate.commit({}))
     gate.phase("empty", "landed", "failed")
@@ -231,7 +226,7 @@ def test_an_entry_that_changes_nothing_is_returned_or_lands_without_harm(gate: G
 
 
 def test_files_of_all_kinds_arrive_as_they_were(gate: GateOf) -> None:
-    """53: modes, symlinks, bytes, line ends, odd names, a name that is moved while others are at work."""
+    """File modes, symlinks, binary content, line ends, odd names, and a file renamed while another entry is tested."""
     base = gate.tip()
     script = gate.feed("hash-object", "-w", "--stdin", text="#!/bin/sh\n")
     odd = {"HEAD": "not a ref\n", "e/odd": "ok\n", "crlf.txt": "one\r\ntwo\r\n", "a b/ü é.txt": "odd\n"}
@@ -263,7 +258,9 @@ def test_files_of_all_kinds_arrive_as_they_were(gate: GateOf) -> None:
 
 
 def test_pointers_and_line_ends_arrive_as_the_bytes_they_were_and_nothing_is_glued_together(gate: GateOf) -> None:
-    """53: what the target's attributes name for large files, line ends and merges is done by nobody here."""
+    """
+    The queue runs no filter and no merge driver that the target's attributes name for large files, line ends or merges.
+    """
     attributes = "*.bin filter=lfs diff=lfs merge=lfs -text\n*.txt text eol=crlf\nlog merge=union\n"
     base = gate.foreign({".gitattributes": attributes, "log": "first\n", "old.txt": "one\r\ntwo\r\n"})
     pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 12345\n"
@@ -281,19 +278,19 @@ def test_pointers_and_line_ends_arrive_as_the_bytes_they_were_and_nothing_is_glu
 
 @pytest.mark.parametrize(("status", "phase"), [(0, "landed"), (1, "failed")])
 def test_a_check_that_says_too_much_is_heard_to_its_end(gate: GateOf, status: int, phase: str) -> None:
-    """58: what it says is kept in part, and what it comes to counts."""
+    """The output is kept in part, and the exit status counts."""
     name = f"flood-{status}"
     gate.push(name, f"floods {status}")
     gate.phase(name, "landed", "failed")
     assert gate.stand(name).state == {"landed": "landed", "failed": "returned"}[phase], gate.paragraph(name)
     told = [one for result in events_of(gate.journal(), e.CheckAnswered) for one in result.result.failures]
     assert all(len(one.log_tail) < 100_000 for one in told) and bool(told) >= bool(status)
-    # Nobody checks a tree with it again.
+    # Remove the file, so that no later check reads it.
     gate.foreign({f"e/{name}": None})
 
 
 def test_what_a_check_leaves_running_goes_with_it(gate: GateOf) -> None:
-    """58: in its own session or not."""
+    """Processes in the check's session and in sessions of their own both end."""
     gate.push("orphaned", "orphans")
     gate.wait_landed("orphaned")
     gate.wait(lambda: not _sleeping(), "the end of what it has left")
@@ -301,7 +298,7 @@ def test_what_a_check_leaves_running_goes_with_it(gate: GateOf) -> None:
 
 
 def _sleeping() -> list[list[str]]:
-    """The commands that it leaves behind, of whoever."""
+    """Return the command lines of the `sleep` processes that the check leaves behind, of any user."""
     found = (one.read_bytes().split(b"\0")[:-1] for one in Path("/proc").glob("[0-9]*/cmdline") if one.exists())
     left = {b"301", b"302", b"303", b"304"}
     return [[word.decode() for word in words] for words in found if words[:1] == [b"sleep"] and left & set(words[1:])]
@@ -311,14 +308,19 @@ def _sleeping() -> list[list[str]]:
     ("name", "path"), [("driver", ".gitattributes"), ("weaker", "forgepool.yaml"), ("linked", ".gitmodules")]
 )
 def test_what_only_a_person_may_change_is_returned_with_the_files_name(gate: GateOf, name: str, path: str) -> None:
-    """53, 61: settings of git's and of the gate; the check that judges is the target's own."""
+    """
+    The paths are settings of git and of the gate. The change to the gate file does not weaken the check that judges it.
+    """
     gate.push(name, more={path: "version: 1\nchecks: {entries: test -d .}\n"})
     gate.phase(name, "failed")
     assert path in gate.stand(name).why
 
 
 def test_a_person_lets_one_commit_change_what_is_protected(gate: GateOf) -> None:
-    """The command that does so is told; another commit under the name has to ask anew."""
+    """
+    The reason names the command that grants it. A grant holds for one commit; the next commit under the name needs
+    another.
+    """
     path = ".github/workflows/build.yml"
     gate.push("leave", more={path: "on: push\n"})
     gate.phase("leave", "failed")
@@ -336,7 +338,10 @@ def test_a_person_lets_one_commit_change_what_is_protected(gate: GateOf) -> None
 
 
 def test_a_persons_word_is_answered_with_one_object_for_programs(gate: GateOf) -> None:
-    """Where somebody keeps the gate it is left to be done; what cannot be done is a sentence and status 2."""
+    """
+    While a queue runs, the command leaves the request to it. A request that cannot be fulfilled prints a sentence and
+    exits with 2.
+    """
     mark = gate.mark()
     for words, event in ((("pause", "lunch"), e.GatePaused), (("resume",), e.GateResumed)):
         said = gate.machine.run("gate", *words, "--json", "--gate", gate.run)
@@ -347,7 +352,7 @@ def test_a_persons_word_is_answered_with_one_object_for_programs(gate: GateOf) -
 
 
 def test_a_name_that_is_no_text_does_not_stop_the_gate(gate: GateOf) -> None:
-    """53: git keeps any bytes as an author's name, and the journal keeps text."""
+    """Git accepts any bytes as an author's name, and the journal stores text."""
     tree = gate.hub.git("rev-parse", f"{gate.commit({'e/latin': 'ok'})}^{{tree}}")
     raw = f"tree {tree}\nparent {gate.tip()}\nauthor J\xfcrgen <j@x> 1700000000 +0000\n".encode("latin-1")
     raw += "committer J\xfcrgen <j@x> 1700000000 +0000\n\ngr\xfc\xdfe\n".encode("latin-1")
@@ -363,7 +368,6 @@ def test_a_file_whose_name_is_no_text_lands_like_any_other(gate: GateOf) -> None
 
 
 def test_words_said_a_thousand_times_are_heard_once(gate: GateOf) -> None:
-    """69"""
     with gate.held("stormy"):
         gate.push("stormy")
         gate.phase("stormy", "testing")
@@ -378,7 +382,6 @@ def test_words_said_a_thousand_times_are_heard_once(gate: GateOf) -> None:
 
 
 def test_whoever_waits_is_told_for_what_since_when_and_what_next(gate: GateOf) -> None:
-    """75"""
     with gate.held("h1"):
         gate.push("h1")
         gate.under_test("h1")
@@ -415,7 +418,9 @@ regenerate:
 
 
 def test_two_that_both_change_what_a_command_makes_both_land_as_they_were_tested(gate: GateOf) -> None:
-    """Also what comes out otherwise each time; and whom it cannot be made of is told so, with how to see it again."""
+    """
+    One generated file differs with each run. If its command fails, the entry is returned with the command to repeat.
+    """
     file = gate.hub.file("main", "forgepool.yaml")
     gate.foreign({"forgepool.yaml": f"{file}\n{_MADE}", "m/a": "a\n", "gen.lock": "a\n"})
     mark, base = gate.mark(), gate.tip()
@@ -439,7 +444,6 @@ def test_two_that_both_change_what_a_command_makes_both_land_as_they_were_tested
 
 
 def test_a_check_without_a_vote_is_told_and_keeps_nobody_out(gate: GateOf) -> None:
-    """59"""
     file = gate.hub.file("main", "forgepool.yaml")
     gate.foreign({"forgepool.yaml": f"{file}\n  dear: {{run: exit 5, voting: false}}\n"})
     gate.push("voiced")

@@ -1,4 +1,4 @@
-"""One daemon, two branches: what happens to one is nobody's business at the other, and a stop is for both."""
+"""One daemon serves two branches: trouble at one does not affect the other, and a stop ends both."""
 
 import shutil
 import signal
@@ -97,7 +97,7 @@ def test_both_go_on_after_a_kill_and_stop_together(gates: Two) -> None:
     other.asks("pause")
     other.push("waits", base=other.tip())
     other.phase("waits", "queued")
-    # As Ctrl-C twice, of which the second may come too late: who has nothing under way is gone after the first.
+    # Ctrl-C twice. The second may come too late, because a daemon with nothing under way ends at the first.
     assert main.daemon is not None
     main.daemon.process.send_signal(signal.SIGTERM)
     ended = main.daemon.ended(within_s=30)

@@ -1,4 +1,4 @@
-"""A person with a clone and a home of their own: submit, wait, look, ask, with nothing of the queue's but its hub."""
+"""A person with a clone and a home of their own submits, waits and asks; only the hub is shared with the queue."""
 
 import json
 import signal
@@ -17,20 +17,20 @@ BRANCH = "feature/base"
 
 @pytest.fixture(scope="module")
 def gate(redis_program: str) -> Iterator[GateOf]:
-    """One for the module: a daemon takes seconds to start."""
+    """Yield one queue for the module, because a daemon takes seconds to start."""
     with kept_gate() as gate:
         yield gate
 
 
 def person(gate: GateOf, name: str) -> Machine:
-    """A person who works in a clone of the hub, and has another home than the queue."""
+    """Make a person who works in a clone of the hub and has another home than the queue."""
     folder = gate.machine.folder.parent / name
     Repository(path=gate.hub.path).git("clone", "-q", str(gate.hub.path), str(folder))
     return Machine(folder=folder, name=name, variables={"FORGEPOOL_SANDBOX": "off"})
 
 
 def branch(machine: Machine, name: str, word: str = "ok") -> str:
-    """A branch of one commit in the person's clone, made on what the hub has now; the commit."""
+    """Make a branch of one commit on the hub's target in the person's clone, and return the commit."""
     clone = Repository(path=machine.folder)
     clone.git("fetch", "-q", "origin")
     clone.git("checkout", "-q", "-B", name, "origin/main")
@@ -54,7 +54,10 @@ def says(started: Started, words: str) -> None:
 
 
 def test_a_submitter_sees_the_entry_from_their_own_clone_to_its_end(gate: GateOf) -> None:
-    """Live lines, the exit status of the outcome, and the branch's own name; the refs alone have another."""
+    """
+    `--wait` prints live lines and exits with the outcome's status. Output shows the branch's own name, not the name in
+    its refs.
+    """
     ada, grace = person(gate, "ada"), person(gate, "grace")
     branch(ada, BRANCH)
     with gate.held("feature-base"):
@@ -109,7 +112,10 @@ def test_ctrl_c_leaves_the_entry_in_the_queue_and_another_clone_withdraws_it_whi
 
 
 def test_without_a_queue_at_work_that_is_said_and_the_entry_goes_on_when_one_starts(gate: GateOf) -> None:
-    """Stopped, it takes its sign down; killed, it leaves what it knew. What was submitted meanwhile is tested."""
+    """
+    A stopped queue removes its status from the hub, and a killed one leaves it. Entries submitted in the meantime are
+    tested later.
+    """
     dennis = person(gate, "dennis")
     gate.stop()
     branch(dennis, "topic/early")

@@ -1,6 +1,7 @@
 """
-A check with a baseline: what is red on the target stays red, and one new failure is refused, by its file, line, rule
-and message. With real ruff and mypy.
+A check with a baseline: findings of the target stay red, and a new finding is refused, by file, line, rule and message.
+
+The tests use real ruff and mypy.
 """
 
 import json
@@ -33,7 +34,7 @@ def price(cents: int) -> str:
 def total(prices):
     return sum(prices)
 """
-"""Two findings of ruff, and two of mypy."""
+"""A file with two findings of ruff and two of mypy."""
 
 
 @pytest.fixture
@@ -104,7 +105,7 @@ def test_findings_move_with_their_lines_and_with_their_file(shop: Gate) -> None:
     ],
 )
 def test_findings_that_cannot_all_be_read_excuse_nothing(shop: Gate, run: str, said: str) -> None:
-    """A tool that breaks where it did not before is red; where it breaks on the target as well, that is."""
+    """A tool that newly breaks is red. If it breaks on the target as well, the target is red."""
     shop.hub.commit({"run": "echo shop/prices.py:1:1: F401 x; echo Found 1 error.; false\n"})
     broken = asked(shop, {"run": run + "\n"}, check("sh ./run", baseline="tip"))
     assert broken.verdict == "red" and broken.failures[0].problems == ()
@@ -114,7 +115,7 @@ def test_findings_that_cannot_all_be_read_excuse_nothing(shop: Gate, run: str, s
 
 
 def test_a_crash_that_hides_findings_is_red(shop: Gate) -> None:
-    """Fewer findings than before, and the words of a tool that broke."""
+    """There are fewer findings than before, and the output says that the tool broke."""
     shop.hub.commit({"run": "echo a:1:1: F401 x; echo a:2:1: F401 y; false\n"})
     tool = check("sh ./run", baseline="tip")
     fewer = asked(shop, {"run": "echo a:1:1: F401 x; false\n"}, tool)
@@ -124,7 +125,7 @@ def test_a_crash_that_hides_findings_is_red(shop: Gate) -> None:
 
 
 def ran_with(*messages: str) -> Ran:
-    """A run of mypy with these errors, a message each."""
+    """Return a run of mypy with one error for each message."""
     output = "".join(f"a.py:1: error: {one}  [misc]\n" for one in messages)
     report = report_of_problems(output, (), 1 if messages else 0, "/work")
     return Ran(how="exit", status=1 if messages else 0, evidence=Evidence(report=report))
@@ -167,7 +168,7 @@ def test_without_a_baseline_a_linter_that_is_red_on_the_target_lets_nothing_in(s
 
 
 def test_a_certificate_with_findings_lands_on_no_other_tip(shop: Gate) -> None:
-    """Its failures were known on one tip. On another, where they are mended, they would be new."""
+    """Its failures were known on one tip. On a tip where they are mended they would be new."""
     request = shop.request(shop.entry("one", {"shop/names.py": "NAME = 'x'\n"}), LINT)
     found = shop.examine(request)
     landing = shop.landing(request, found)
@@ -180,7 +181,7 @@ def test_a_certificate_with_findings_lands_on_no_other_tip(shop: Gate) -> None:
 
 
 def _unbound(certificate: Any) -> Any:
-    """As an earlier release gave them, and as one of another tip is."""
+    """Return the certificate bound to no tip, as an earlier release issued it."""
     from forgepool.supervisor.checks.certificates import certificate_key
 
     one = certificate
@@ -189,7 +190,10 @@ def _unbound(certificate: Any) -> Any:
 
 
 def test_what_stands_behind_a_change_is_judged_by_it_and_by_the_target(shop: Gate) -> None:
-    """The first mends a finding, the second brings it back: together they would look as if nothing had happened."""
+    """
+    The first entry mends a finding and the second brings it back. Compared with the target alone, nothing would have
+    changed.
+    """
     mends = shop.entry("first", {"shop/prices.py": PRICES.replace("import os\n", "")})
     harmless = shop.entry("second", {"shop/names.py": "NAME = 'x'\n"})
     raises = shop.entry("third", {"shop/names.py": "import os\nNAME = 'x'\n"})
@@ -204,7 +208,7 @@ def test_what_stands_behind_a_change_is_judged_by_it_and_by_the_target(shop: Gat
 
 
 def test_one_ahead_that_adds_a_finding_excuses_nothing_behind_it(shop: Gate) -> None:
-    """Even where this host has seen that very tree as a target of its own, red as it is."""
+    """This holds even if this host has seen that very tree as another branch's target."""
     bad = shop.entry("bad", {"shop/names.py": "import json\nNAME = 'x'\n"})
     good = shop.entry("good", {"b": "2\n"})
     shop.examine(shop.request(good, LINT, base=bad.commit, target=bad.ref.removeprefix("refs/heads/")))

@@ -1,4 +1,4 @@
-"""A command that ends well whatever becomes of what it runs is told from one that can fail."""
+"""A command that exits with 0 whatever it runs is told apart from one that can fail."""
 
 import subprocess
 from pathlib import Path
@@ -48,7 +48,7 @@ UNFAILING = [
     "pytest; rm -f junk || true",
     "`make test` || true",
 ]
-"""Beside an empty command."""
+"""Commands that cannot fail, in addition to an empty one."""
 
 FAILING = [
     "make test",
@@ -100,7 +100,7 @@ def test_what_can_fail_is_let_be(script: str) -> None:
 
 @pytest.mark.parametrize("script", [each for each in UNFAILING if "make" in each and "while" not in each])
 def test_the_shell_agrees_that_it_ends_well_though_what_it_runs_fails(script: str, tmp_path: Path) -> None:
-    """With a `make` that does nothing but fail."""
+    """A real shell runs the command with a `make` that only fails."""
     make = tmp_path / "make"
     make.write_text("#!/bin/sh\nexit 2\n" if "-i" not in script and "--ignore" not in script else "#!/bin/sh\nexit 0\n")
     make.chmod(0o755)

@@ -1,4 +1,4 @@
-"""A certificate holds for a check as defined, with what it uses, on what it depends on; and for nothing else."""
+"""A certificate holds only for a check as defined, with the checks it uses, on the files it depends on."""
 
 from itertools import count
 
@@ -25,7 +25,7 @@ def tip(gate: Gate) -> TreeId:
 
 
 def inputs(gate: Gate, check: CheckDefinition, *others: CheckDefinition, **files: str | None) -> str:
-    """What the check depends on, once these files are changed."""
+    """Return what the check depends on after these files are changed."""
     entry = gate.entry(
         f"any{next(_NUMBERS)}", {name.replace("__", "/").replace("_", "."): text for name, text in files.items()}
     )
@@ -63,7 +63,7 @@ def test_what_no_check_thought_of_counts_for_all(based: Gate, files: dict[str, s
 
 
 def test_without_anybody_to_whom_it_belongs_the_same_path_counts(based: Gate) -> None:
-    """The other check that covered it is gone."""
+    """The other check, whose `paths` covered it, is absent."""
     assert inputs(based, PYTHON, docs__a_md="2\n") != inputs(based, PYTHON)
 
 

@@ -1,4 +1,6 @@
-"""A check has a checkout of its own, and with it what those it uses have left; who changes the commit is not green."""
+"""
+Each check has its own checkout with the output of the checks it uses, and one that changes the commit is not green.
+"""
 
 import subprocess
 from pathlib import Path
@@ -16,7 +18,7 @@ def test_a_check_may_use_what_another_one_has_built(gate: Gate) -> None:
 
 
 def test_who_breaks_a_check_that_needs_another_ones_output_is_red_and_the_base_is_not(gate: Gate) -> None:
-    """The failed check alone would be red on any commit, for want of what the first one makes."""
+    """The failed check alone would fail on any commit, because the first check's output is missing."""
     found = gate.examine(gate.request(gate.entry("one", {"a": "bad\n"}), BUILD, TEST))
     assert (found.verdict, found.failures[0].check) == ("red", "test")
 
@@ -49,7 +51,7 @@ def test_of_such_a_check_too_the_partner_is_found_and_the_command_shows_it(gate:
 )
 @pytest.mark.parametrize("sandbox", ["auto", "off"])
 def test_a_check_that_changes_tracked_files_proves_nothing(gate: Gate, changing: str, paths: str, sandbox: str) -> None:
-    """The one behind it would be green on bytes that do not land. Git's own account can be cooked without a sandbox."""
+    """The next check would be green on bytes that do not land. Without a sandbox, git's own state can be falsified."""
     if sandbox == "off":
         gate.unconfined()
     entry = gate.entry("one", {"a": "bad\n", "marker": "x\n"})
@@ -87,7 +89,7 @@ DISARMING = (
 
 @pytest.mark.parametrize("place", LEFT)
 def test_what_a_check_leaves_cannot_disarm_another_one(gate: Gate, place: str) -> None:
-    """In the checkout, at home, among temporary files: a candidate's tests may write all of it."""
+    """The places are the checkout, the home and temporary files. A candidate's tests may write all of them."""
     gate.hub.commit({"a": "exit 0\n"})
     entry = gate.entry("one", {"a": f"# bad\n{DISARMING}\n"})
     lint = check(f'test -e "{place}" || ! grep -q bad a', "lint")

@@ -1,4 +1,4 @@
-"""A check finds what those it uses have left, and of no other check anything; the cheap are run before the dear."""
+"""A check finds the output only of the checks it uses, and cheap checks run before expensive ones."""
 
 import pytest
 from gates import check
@@ -12,7 +12,7 @@ def one(name: str, *uses: str, cost_s: float | None = None) -> CheckDefinition:
 
 
 def told(*checks: CheckDefinition, **costs: float) -> list[tuple[str, str]]:
-    """Each line, and what it decides."""
+    """Return each chain of checks, and the checks it decides."""
     lines = lines_of(checks, lambda each: costs.get(each.name))
     return [
         (

@@ -1,4 +1,4 @@
-"""59: a check without a vote is run and told, and never keeps anything out."""
+"""A check without a vote is run and reported, and never keeps an entry out."""
 
 import pytest
 from gates import Gate, check
@@ -11,7 +11,7 @@ GREEN = check("test -e a")
 
 
 def voteless(gate: Gate, run: str, **said: object) -> CheckResult:
-    """Of an entry that is green otherwise; it lands."""
+    """Examine and land an entry that is green apart from a check without a vote."""
     gate.unconfined()
     request = gate.request(gate.entry("one", {"b": "2\n"}), GREEN, check(run, "lint", voting=False, **said))
     found = gate.examine(request)

@@ -1,4 +1,4 @@
-"""What a check said is not asked twice: green on the same inputs is reused, and red never; the tip is known already."""
+"""Green results on the same inputs are reused, red ones are not, and the tip's results are known."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ TEST = check("! grep -q bad a b")
 
 
 def ran(gate: Gate, request: CheckRequest) -> list[str]:
-    """Which runs there were for a request: each has a log of its own."""
+    """Return the runs of a request, by their logs."""
     folder = gate.settings.home / "runs" / "r" / "logs" / "checks" / request.request_id
     return sorted(path.name.removesuffix(".log") for path in folder.glob("*.log"))
 
@@ -50,7 +50,7 @@ def test_the_tip_is_run_once_for_all_entries(gate: Gate) -> None:
 
 
 def test_the_tip_that_has_just_landed_is_not_run_again(gate: Gate) -> None:
-    """It was tried when it was a candidate, on the same bytes."""
+    """It was checked as a candidate, on the same bytes."""
     start = gate.hub.tip()
     gate.let_in(gate.entry("first", {"b": "2\n"}, on=start), TEST)
     found, runs = asked(gate, gate.entry("second", {"c": "2\n"}, on=start))
@@ -74,7 +74,7 @@ def test_a_tip_that_was_red_before_and_is_again_was_red_twice(gate: Gate) -> Non
 
 
 def test_what_is_red_now_is_not_green_for_having_been_green(gate: Gate) -> None:
-    """The mirror is the one thing outside that checks may read: something on the host changes there."""
+    """Checks can read the mirror, which lies outside the checkout. Something changes there."""
     sick = check('test ! -e "$(git rev-parse --git-common-dir)/sick" && ! grep -q bad a')
     entry = gate.entry("one", {"b": "2\n"})
     assert asked(gate, entry, sick)[0].verdict == "green"
@@ -88,7 +88,7 @@ def test_what_is_red_now_is_not_green_for_having_been_green(gate: Gate) -> None:
 
 
 def test_what_ended_otherwise_than_well_is_run_again_even_where_that_is_accepted(gate: Gate) -> None:
-    """As pytest ends where there is no test, and the definition says that there need be none."""
+    """pytest exits with 5 where there are no tests, and the check waives `no_tests`."""
     none = check("echo 'no tests ran in 0.01s'; exit 5", "test", waive=("no_tests",))
     entry = gate.entry("one", {"b": "2\n"})
     for _ in range(2):
@@ -128,7 +128,7 @@ def test_where_nothing_holds_commands_everything_is_run_every_time(gate: Gate) -
     ("path", "runs"), [("docs/a.md", []), ("src/a", ["composed-test"]), ("else", ["composed-test"])]
 )
 def test_a_check_with_paths_is_not_run_for_what_it_does_not_depend_on(gate: Gate, path: str, runs: list[str]) -> None:
-    """The other check covers `docs`; what neither covers counts for both."""
+    """The other check covers `docs`. A path that neither covers counts for both."""
     gate.hub.commit({"src/a": "1\n", "docs/a.md": "1\n"})
     test = check("! grep -rq bad src", "test", paths=("src",))
     docs = check("! grep -rq bad docs", "docs", paths=("docs",))

@@ -1,7 +1,8 @@
 """
-Set-up commands in a company's network: a private index behind a password, an authority of the company's own, a proxy.
+Set-up commands in a company's network, with a private index behind a password, its own certificate authority and a
+proxy.
 
-They install, and neither they nor what runs after them ever holds a password.
+The commands install packages, and neither they nor later commands ever see a password.
 """
 
 import shutil
@@ -36,7 +37,7 @@ NODE = check(
 
 @pytest.fixture
 def corp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Company]:
-    """Its variables, and a home that is empty otherwise."""
+    """Yield the network, with its variables set and an otherwise empty home."""
     with company(tmp_path) as found:
         home = tmp_path / "ann"
         home.mkdir()
@@ -58,7 +59,7 @@ def asked(gate: Gate, of: CheckDefinition, *, lent: bool = True) -> CheckResult:
 
 
 def said(gate: Gate, found: CheckResult) -> str:
-    """All that anybody may read of it."""
+    """Return all text about it that a person can read."""
     logs = "".join(path.read_text(errors="replace") for path in gate.settings.home.rglob("*.log"))
     return found.encode() + logs
 
@@ -111,7 +112,7 @@ def test_npm_installs_from_a_private_registry(gate: Gate, corp: Company, monkeyp
 def test_nothing_is_lent_unless_the_person_says_so_and_the_failure_says_how(
     gate: Gate, corp: Company, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """First what is not allowed, all of it at once; then what is not lent."""
+    """The first failure lists all hosts that are not allowed, and the second says that nothing is lent."""
     monkeypatch.setenv("PIP_INDEX_URL", corp.url("/simple/"))
     found = asked(gate, PYTHON, lent=False)
     assert found.verdict == "not_configured"
@@ -140,7 +141,7 @@ def test_hosts_of_several_checks_are_refused_in_one_sentence(gate: Gate) -> None
 
 
 def test_a_check_itself_is_lent_nothing(gate: Gate, corp: Company, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It runs what the entry has written; only what a set-up has fetched is there for it."""
+    """A check runs code that the entry wrote. It gets only what a set-up command has fetched."""
     monkeypatch.setenv("PIP_INDEX_URL", corp.url("/simple/"))
     ask = "python3 -m venv .venv && ! .venv/bin/python -m pip install -q --no-input --retries 0 corpdemo"
     found = asked(gate, check(ask, "python", network=("pypi.org",)))
@@ -178,7 +179,7 @@ def test_a_set_up_does_not_get_out_of_the_path_of_an_index(
 def test_an_index_whose_authority_is_not_known_is_not_believed(
     gate: Gate, corp: Company, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would be given the password."""
+    """Otherwise it would receive the password."""
     monkeypatch.setenv("PIP_INDEX_URL", corp.url("/simple/"))
     monkeypatch.delenv("REQUESTS_CA_BUNDLE")
     found = asked(gate, PYTHON)

@@ -1,4 +1,4 @@
-"""A set-up is run once for each state of the target's lock file; nothing of a candidate reaches the next one."""
+"""A set-up runs once for each state of the target's lock file, and nothing of a candidate reaches the next one."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ in_bubblewrap = pytest.mark.skipif(
 
 @pytest.fixture
 def count(gate: Gate, tmp_path: Path) -> Path:
-    """Where set-ups keep account of themselves, as no sandbox lets them."""
+    """Return the file in which set-up commands count their runs, outside the checkout and without a sandbox."""
     gate.unconfined()
     return tmp_path / "set-ups"
 
@@ -59,7 +59,7 @@ def test_what_a_check_does_to_a_cached_folder_stays_with_it(gate: Gate, count: P
 
 
 def test_a_set_up_that_fails_is_red_and_leaves_no_cache(gate: Gate, count: Path) -> None:
-    """Where the base is set up well: the entry broke the set-up."""
+    """The set-up succeeds on the base, so the entry broke it."""
     gate.hub.commit({"lock": "1\n"})
     checked = with_setup(count, "true", setup="test ! -e broken && mkdir -p deps && touch deps/half")
     entry = gate.entry("one", {"broken": "x\n", "lock": "2\n"})
@@ -70,7 +70,7 @@ def test_a_set_up_that_fails_is_red_and_leaves_no_cache(gate: Gate, count: Path)
 
 
 def test_a_set_up_without_a_cache_is_run_every_time(gate: Gate, count: Path) -> None:
-    """For the entry and, since nothing is remembered where no sandbox holds commands, for the target."""
+    """It runs for the entry and the target, because results are not remembered without a sandbox."""
     plain = check("test -e ready", setup=f"echo x >> {count} && touch ready")
     for number in range(2):
         assert gate.examine(gate.request(gate.entry(f"t{number}", {f"f{number}": "x\n"}), plain)).verdict == "green"
@@ -88,7 +88,7 @@ def test_another_set_up_command_does_not_get_the_cache_of_the_first(gate: Gate, 
 
 
 def test_a_candidate_that_changes_what_the_set_up_runs_leaves_nothing_to_the_next_one(gate: Gate, count: Path) -> None:
-    """Its lock file is the target's, and so is what it is checked with."""
+    """The lock file is the target's, but the script that the set-up runs is not."""
     gate.hub.commit({"lock": "1\n", "prepare": "mkdir -p deps && echo good > deps/of\n"})
     checked = with_setup(count, "grep -q good deps/of", setup="sh prepare")
     bad = gate.entry("bad", {"prepare": "mkdir -p deps && echo broken > deps/of\n"})
@@ -106,7 +106,7 @@ def test_a_candidates_own_lock_file_keeps_nothing_for_one_that_lands_the_same(ga
 
 
 def test_a_kept_folder_that_has_grown_old_blames_nobody(gate: Gate, count: Path) -> None:
-    """The set-up reads what nobody said; of a red check everything is made anew before anybody is blamed."""
+    """The set-up reads an undeclared file. When a check is red, everything is made again before an entry is blamed."""
     gate.hub.commit({"lock": "1\n", "unsaid": "old\n"})
     checked = with_setup(count, "cmp unsaid deps/of", setup="mkdir -p deps && cp un*d deps/of")
     assert gate.examine(gate.request(gate.entry("a", {"b": "2\n"}), checked)).verdict == "green"
@@ -149,7 +149,7 @@ def test_a_target_without_that_lock_file_is_the_red_one(gate: Gate, count: Path)
 
 
 def test_a_set_up_that_fails_for_all_is_not_the_candidates_though_folders_are_kept(gate: Gate, count: Path) -> None:
-    """The network is away: a candidate with another lock file is the first to need it."""
+    """The network is away. A candidate with another lock file is the first to need it."""
     gate.hub.commit({"lock": "1\n"})
     network = gate.folder / "network"
     network.touch()
@@ -175,7 +175,7 @@ def green(gate: Gate, *checks: CheckDefinition, times: int = 1, **files: str) ->
 
 
 def set_ups(gate: Gate) -> list[str]:
-    """Each set-up that was run has a log of its own."""
+    """Return the logs of the set-ups that ran."""
     return sorted(path.name for path in gate.settings.home.rglob("*.setup.log"))
 
 
@@ -207,7 +207,7 @@ def test_a_folder_said_to_be_written_in_is_each_checks_own(gate: Gate) -> None:
 
 @in_bubblewrap
 def test_a_mounted_folder_is_there_for_the_checks_behind(gate: Gate) -> None:
-    """For one that has it as its own to write in, too."""
+    """It is also there for a check that may write in its own copy."""
     gate.hub.commit({"lock": "1\n"})
     behind = check("cmp lock deps/of && ! touch deps/junk", "behind", uses=("test",))
     own = keeping("cmp lock deps/of && touch deps/junk", name="own", writable=True, uses=("behind",))

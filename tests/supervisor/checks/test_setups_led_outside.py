@@ -1,4 +1,4 @@
-"""Neither a commit nor a set-up that puts a link in the place of a kept folder leads the harness outside."""
+"""A commit or a set-up that replaces a kept folder by a link does not lead the harness outside."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from forgepool.workers.schema.orders import CachedFolder
 
 @pytest.fixture
 def count(gate: Gate, tmp_path: Path) -> Path:
-    """Where set-ups keep account of themselves, as no sandbox lets them."""
+    """Return the file in which set-up commands count their runs, outside the checkout and without a sandbox."""
     gate.unconfined()
     return tmp_path / "set-ups"
 
@@ -22,7 +22,7 @@ def with_setup(count: Path, setup: str) -> CheckDefinition:
 
 
 def test_a_link_in_the_place_of_a_kept_folder_leads_nothing_outside(gate: Gate, count: Path) -> None:
-    """The folder is not copied through it; the commit that has it gets its set-up run for itself."""
+    """The folder is not copied through the link, and the commit with the link gets its own set-up run."""
     gate.hub.commit({"lock": "1\n", "make": "if test ! -L deps; then mkdir -p deps/of && cp lock deps/of; fi\n"})
     checked = with_setup(count, "cd . && sh make")
     assert gate.examine(gate.request(gate.entry("plain", {"b": "1\n"}), checked)).verdict == "green"
@@ -38,7 +38,7 @@ def test_a_link_in_the_place_of_a_kept_folder_leads_nothing_outside(gate: Gate, 
 
 
 def test_a_set_up_that_makes_its_folder_a_link_to_outside_keeps_nothing_of_it(gate: Gate, count: Path) -> None:
-    """What lies there comes neither into what is kept nor into another checkout."""
+    """The linked content comes neither into the kept folder nor into another checkout."""
     outside = gate.folder / "outside"
     outside.mkdir()
     (outside / "secret").write_text("SECRET")

@@ -1,4 +1,4 @@
-"""What a host remembers of checks: bounded, replaceable, and out of reach of what it speaks about."""
+"""What a host remembers about checks is bounded, replaceable, and out of the checks' reach."""
 
 import os
 import time
@@ -11,6 +11,7 @@ from forgepool.supervisor.checks import store as stores
 from forgepool.supervisor.checks.results.evidence import Evidence
 from forgepool.supervisor.checks.results.judging import Ran
 from forgepool.supervisor.checks.store import KEPT_S, MOST_KEPT, Store, StoredResult, open_store
+from forgepool.workers.schema.settings import Settings
 
 RAN = Ran(how="exit", status=0, evidence=Evidence(tests=3))
 
@@ -93,10 +94,11 @@ def test_costs_are_remembered_by_definition(store: Store) -> None:
 
 
 def test_where_nothing_holds_commands_nothing_is_remembered(tmp_path: Path) -> None:
-    """Whoever may write anything may write a verdict."""
-    open_store(tmp_path, "bubblewrap").keep("one", RAN, 1.0)
-    assert open_store(tmp_path, "bubblewrap").find("one") is not None
-    assert open_store(tmp_path, "off").find("one") is None
+    """A command that may write any file could write a verdict."""
+    settings = Settings(cache=tmp_path)
+    open_store(settings, "bubblewrap", "r").keep("one", RAN, 1.0)
+    assert open_store(settings, "bubblewrap", "r").find("one") is not None
+    assert open_store(settings, "off", "r").find("one") is None
 
 
 def test_a_command_of_a_candidate_neither_sees_nor_writes_what_is_remembered(gate: Gate) -> None:

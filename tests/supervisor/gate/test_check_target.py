@@ -1,4 +1,4 @@
-"""The target itself, by all its checks: every failure is told, and nothing is taken from memory."""
+"""All checks run on the target itself, every failure is reported, and no earlier result is reused."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def test_a_target_that_is_green_is_said_to_be(gate: Gate) -> None:
 
 
 def test_every_failure_of_a_target_is_told(gate: Gate) -> None:
-    """Also what is behind the first."""
+    """Checks after the first failed one run, too."""
     gate.hub.commit({"a": "bad\n"})
     found = whole(gate, GREP, check("test -e b", "fine"), check("test -e missing", "other"))
     assert found.verdict == "base_red"

@@ -1,4 +1,4 @@
-"""What would land is what the entries changed: their own paths, and no others."""
+"""What would land changes only the paths that the entries changed."""
 
 import pytest
 from gates import Gate, check
@@ -11,7 +11,7 @@ from forgepool.worktrees.git.git import CommitId, TreeId
 
 
 def test_a_tree_with_somebody_elses_change_in_it_is_not_the_entrys_own(gate: Gate) -> None:
-    """Must fail: the tree of a branch on which another commit lies as well."""
+    """The tree belongs to a branch on which another commit lies as well."""
     mine = gate.entry("mine", {"b": "2\n"})
     both = gate.entry("both", {"a": "2\n"}, on=mine.commit)
     mirror = gate.mirror
@@ -25,7 +25,7 @@ def test_a_tree_with_somebody_elses_change_in_it_is_not_the_entrys_own(gate: Gat
 
 @pytest.mark.parametrize("told", ["truly", "older", "newer"])
 def test_a_merge_from_a_wrong_fork_brings_back_or_takes_out_what_the_entry_never_touched(gate: Gate, told: str) -> None:
-    """52: git is told of another fork than the true one, by a commit of the same files that stands elsewhere."""
+    """Git is given a false fork point: a commit of the same files that lies elsewhere in the history."""
     oldest = gate.hub.tip()
     fork = gate.hub.commit({"gone-since": "1\n"})
     entry = gate.entry("one", {"b": "2\n"}, on=fork)
@@ -57,7 +57,7 @@ def test_what_is_changed_under_another_name_than_before_is_still_the_entrys(gate
 
 
 def test_the_entrys_file_is_known_however_many_others_were_renamed(gate: Gate) -> None:
-    """Git tells no rename at all, and nothing of that, where more than a thousand files were renamed and edited."""
+    """Git gives up finding renames, without saying so, where more than a thousand files were renamed and edited."""
     texts = {f"{number}": "".join(f"{number} {line}\n" for line in range(9)) for number in range(1100)}
     gate.hub.commit({f"old/{name}": text for name, text in texts.items()})
     entry = gate.entry("one", {"old/7": texts["7"].replace("7 8", "seven eight")})

@@ -1,4 +1,4 @@
-"""What the gate says of an entry, and whom it blames, on real repositories."""
+"""The gate's verdict about an entry, and the entry it blames, on real repositories."""
 
 import subprocess
 from pathlib import Path
@@ -15,7 +15,7 @@ GREP = check("! grep -q bad a b")
 
 
 def counted(gate: Gate, *statuses: int, name: str = "test") -> str:
-    """A command whose exit status is the first of these at its first run, and so on; the last one stays."""
+    """Return a command that exits with the first status on its first run, and so on. The last status repeats."""
     gate.unconfined()
     counter = gate.folder / f"counter-{name}"
     cases = " ".join(f"{at}) exit {status};;" for at, status in enumerate(statuses, start=1))
@@ -44,7 +44,7 @@ def test_a_green_entry_has_a_certificate_for_each_check_on_exactly_the_composed_
     ],
 )
 def test_an_entry_that_breaks_a_check_by_itself_is_red(gate: Gate, run: str, said: str) -> None:
-    """The base is green: there the file that makes it red is missing."""
+    """The base is green, because the file that makes the check fail is missing there."""
     entry = gate.entry("one", {"marker": "x\n"})
     found = gate.examine(gate.request(entry, check(f"test ! -e marker || {{ {run}; }}")))
     assert (found.verdict, found.partner, found.certificates) == ("red", None, ())
@@ -53,7 +53,7 @@ def test_an_entry_that_breaks_a_check_by_itself_is_red(gate: Gate, run: str, sai
 
 @pytest.mark.parametrize("task", ["breaks", "conflicts"])
 def test_the_command_that_shows_it_again_does_so_in_any_clone(gate: Gate, tmp_path: Path, task: str) -> None:
-    """Only the hub is needed: the composed commit is in nobody's clone."""
+    """The command needs only the hub, because no clone has the composed commit."""
     start = gate.hub.tip()
     entry = gate.entry(task, {"marker" if task == "breaks" else "a": "mine\n"}, on=start)
     gate.let_in(gate.entry("older", {"a": "theirs\n"}, on=start), check("true"))
@@ -83,7 +83,10 @@ def test_the_log_tail_of_the_failing_check_comes_with_the_verdict(gate: Gate) ->
 
 
 def test_of_three_landings_in_between_the_one_it_is_red_with_is_named(gate: Gate) -> None:
-    """Red where both `left` and `right` exist; the entry brings one, the second of three landings the other."""
+    """
+    The check fails where both `left` and `right` exist. The entry brings one, and the second of three landings the
+    other.
+    """
     apart = check("! { test -e left && test -e right; }")
     start = gate.hub.tip()
     younger = gate.entry("younger", {"left": "x\n"}, on=start)
@@ -139,7 +142,7 @@ def test_a_first_red_is_told_where_another_run_decides_and_only_there(
 
 
 def test_behind_a_flake_another_check_is_judged_for_itself(gate: Gate, tmp_path: Path) -> None:
-    """The flake hid a check that is red on the target itself: that blames nobody either."""
+    """The flake hid a check that fails on the target itself, so no entry is blamed."""
     gate.hub.commit({"a": "bad\n"})
     flake = check(counted(gate, 1, 0), "flake")
     found = gate.examine(gate.request(gate.entry("one", {"b": "2\n"}), flake, GREP))
@@ -147,7 +150,7 @@ def test_behind_a_flake_another_check_is_judged_for_itself(gate: Gate, tmp_path:
 
 
 def test_a_landing_that_makes_the_gate_stricter_does_not_blame_the_next_entry(gate: Gate) -> None:
-    """What landed was proven by the checks of then; by those of now it may be red, and then it is the red one."""
+    """The landing passed the checks of its time. If the new checks fail on the target, the target is red."""
     gate.hub.commit({"forgepool.yaml": "version: 1\nchecks: {test: test -e a}\n"})
     stricter = {"forgepool.yaml": "version: 1\nchecks: {test: 'test -e docs'}\n"}
     gate.let_in(gate.entry("stricter", stricter).model_copy(update={"grants": ("forgepool.yaml",)}))
@@ -156,7 +159,7 @@ def test_a_landing_that_makes_the_gate_stricter_does_not_blame_the_next_entry(ga
 
 
 def test_a_base_that_is_red_once_is_a_flake_and_shuts_no_gate(gate: Gate, tmp_path: Path) -> None:
-    """Red on the composed tree, red on the base, green on the base again, green on the composed tree again."""
+    """The composed tree and the base are red once each, and both are green when run again."""
     found = gate.examine(gate.request(gate.entry("one", {"b": "2\n"}), check(counted(gate, 1, 1, 0))))
     assert (found.verdict, found.flaky) == ("green", (Flake(check="test"),))
 
@@ -212,7 +215,7 @@ def test_a_candidate_that_is_in_no_ref_is_infrastructure(gate: Gate) -> None:
 
 @pytest.mark.parametrize("at", [1, 2, 3])
 def test_checks_that_were_stopped_blame_nobody(gate: Gate, tmp_path: Path, at: int) -> None:
-    """Whichever run it is: of the composed tree, of the base, of the composed tree again."""
+    """Any of the runs may be stopped: of the composed tree, of the base, or the composed tree again."""
     gate.unconfined()
     counter = tmp_path / "counter"
     run = f"echo x >> {counter}; test $(wc -l < {counter}) -lt {at} || sleep 60; test ! -e marker"
@@ -232,7 +235,7 @@ def test_a_check_whose_log_cannot_be_written_blames_nobody(gate: Gate) -> None:
 
 
 def test_a_check_sees_a_clean_checkout_of_the_composed_commit(gate: Gate) -> None:
-    """The first check's leavings are not there for the next request, nor is the person's own checkout."""
+    """Neither files left by an earlier request nor the person's own checkout are there."""
     entries = [gate.entry(f"t{number}", {f"f{number}": "x\n"}) for number in range(2)]
     (gate.hub.work / "unsaved").write_text("x")
     dirty = check("test ! -e left-behind && test ! -e unsaved && touch left-behind")

@@ -1,4 +1,4 @@
-"""By test: what an entry breaks is new, what was broken before is nobody's doing, and green has to be shown."""
+"""Results by test: failures that the entry adds are new, earlier ones are not its fault, and green needs evidence."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gates import Gate
+from gates import Gate, check
 from shell_suite import RUNNER, TEST, A, B
 
 from forgepool.supervisor.checks.certificates import definition_digest
@@ -21,7 +21,7 @@ _ATTEMPTS = count(1)
 
 @pytest.fixture
 def tested(gate: Gate) -> Gate:
-    """Two tests on the target, of one file each."""
+    """Return a gate whose target has two tests in a file each."""
     tests = {f"tests/{name}.sh": f'test "$(cat {name})" -lt 5\n' for name in "ab"}
     gate.hub.commit({"ci/run-tests.sh": RUNNER, **tests})
     return gate
@@ -108,7 +108,7 @@ def test_a_test_that_is_gone_is_missed_and_one_that_a_person_lets_go_is_not(test
 
 
 def test_a_renamed_test_is_not_missed_and_one_under_a_name_that_no_runner_takes_is(tested: Gate) -> None:
-    """Nobody has to look at it, though the task declared another file; must fail: the runner takes `*.sh` alone."""
+    """The rename needs no look although the task declared another file. The runner takes only `*.sh`."""
     renamed: dict[str, str | None] = {"tests/a.sh": None, "tests/core.sh": 'test "$(cat a)" -lt 5\n'}
     assert asked(tested, renamed, said={"holds": ("b",)}).verdict == "green"
     lost: dict[str, str | None] = {"tests/a.sh": None, "tests/core.bak": 'test "$(cat a)" -lt 5\n'}
@@ -149,7 +149,7 @@ def test_what_a_task_declared_it_would_edit_wants_somebody_to_look(tested: Gate)
 
 
 def test_a_runner_that_is_swapped_is_not_what_it_is_tried_with(tested: Gate) -> None:
-    """It writes the report that is expected, and runs nothing."""
+    """The new runner writes the expected report and runs nothing."""
     forged = "mkdir -p out; " + "; ".join(
         [
             "echo '<testsuite>' > out/report.xml",
@@ -179,7 +179,7 @@ def test_of_three_landings_the_one_with_which_the_test_breaks_is_named(tested: G
 
 
 def test_what_was_green_once_is_judged_by_what_the_target_shows_now(gate: Gate) -> None:
-    """The same tree on a target that has come to run more tests meanwhile."""
+    """The same tree is examined on a target that runs more tests than before."""
     listed = RUNNER.replace("tests/*.sh", "$(cat suite)")
     tests = {f"tests/{name}.sh": f"test -e {name}\n" for name in "ab"}
     gate.hub.commit({"ci/run-tests.sh": listed, "suite": "tests/a.sh\n", **tests})
@@ -196,12 +196,12 @@ def test_what_was_green_once_is_judged_by_what_the_target_shows_now(gate: Gate) 
     [
         ([{"b": "2\n"}, {"tests/c.sh": "false\n"}], ("two",)),
         ([{"tests/c.sh": "false\n"}, {"tests/d.sh": "false\n"}], ("one", "two")),
-        ([{"tests/c.sh": "false\n"}, {"a": "9\n"}], ()),
+        ([{"tests/c.sh": "false\n"}, {"a": "9\n"}], ("one",)),
         ([{"b": "2\n"}, {"a": "9\n"}], ()),
     ],
     ids=["one", "both", "one-and-the-targets", "the-targets"],
 )
-def test_a_red_batch_tells_whose_tests_fail_where_these_are_all_that_fail(
+def test_a_red_batch_tells_whose_own_tests_fail(
     tested: Gate, files: list[dict[str, str | None]], suspects: tuple[str, ...]
 ) -> None:
     one, two = (tested.entry(name, each) for name, each in zip(("one", "two"), files, strict=True))
@@ -220,8 +220,25 @@ def logs_of(gate: Gate, request: str) -> list[str]:
     return sorted(one.name for one in gate.folder.glob(f"home/runs/r/logs/checks/{request}/*.log"))
 
 
+def test_a_check_that_is_red_twice_ends_the_trial_and_it_alone_is_run_again(gate: Gate) -> None:
+    checks = (
+        check("grep 2 b", "cheap", cost_s=1),
+        check("! grep -q bad a", "red", cost_s=2),
+        check("test -e a", "dear"),
+    )
+    asking = gate.request(gate.entry("one", {"a": "bad\n", "b": "2\n"}), *checks)
+    assert gate.examine(asking).verdict == "red"
+    assert logs_of(gate, asking.request_id) == [
+        "again-red.log",
+        "base-cheap.log",
+        "base-red.log",
+        "composed-cheap.log",
+        "composed-red.log",
+    ]
+
+
 def test_a_red_in_a_test_of_its_own_runs_the_target_no_more(tested: Gate) -> None:
-    """All that ran on the target has passed in that very run: another on the target could tell nothing."""
+    """All tests of the target passed in that very run, so running the target again would show nothing."""
     assert asked(tested, {"b": "2\n"}).verdict == "green"
     entry = tested.entry("bad", {"tests/c.sh": "false\n"})
     assert tested.examine(tested.request(entry, TEST)).verdict == "red"
@@ -242,7 +259,7 @@ def test_a_red_in_a_test_of_the_target_runs_the_target_again(tested: Gate, files
 
 @pytest.fixture
 def tool(tmp_path: Path) -> Iterator[Path]:
-    """A file beside the programs of this host, where a sandbox shows it."""
+    """Yield a file beside the programs of this host, where the sandbox shows it."""
     tool = Path(sys.prefix) / "bin" / f"forgepool-test-{os.getpid()}"
     tool.touch()
     yield tool
@@ -250,7 +267,7 @@ def tool(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_host_that_breaks_between_two_runs_returns_nobody(gate: Gate, tool: Path) -> None:
-    """The tool that every test needs is gone: the target, which was green a moment ago, is asked again."""
+    """The tool that every test needs disappears. The target, which was green a moment ago, is run again."""
     tests = {f"tests/{name}.sh": f'test -e {tool} && test "$(cat {name})" -lt 5\n' for name in "ab"}
     gate.hub.commit({"ci/run-tests.sh": RUNNER, **tests})
     assert asked(gate, {"b": "2\n"}).flaky == () and asked(gate, {"b": "7\n"}).verdict == "red"
@@ -261,7 +278,7 @@ def test_a_host_that_breaks_between_two_runs_returns_nobody(gate: Gate, tool: Pa
 
 
 def test_a_host_that_breaks_before_the_second_run_returns_nobody(gate: Gate, tool: Path) -> None:
-    """The first run showed a sound host. The second cannot even begin, and the target's run then cannot, either."""
+    """The first run showed a sound host. The second run cannot begin, and neither can the target's."""
     tests = {f"tests/{name}.sh": f'test "$(cat {name})" -lt 5\n' for name in "ab"}
     gate.hub.commit({"ci/run-tests.sh": f"test -e {tool} || exit 3\n{RUNNER}", **tests})
     assert asked(gate, {"b": "2\n"}).verdict == "green"
@@ -271,13 +288,13 @@ def test_a_host_that_breaks_before_the_second_run_returns_nobody(gate: Gate, too
 
 
 def test_a_batch_that_fails_only_in_what_has_flaked_before_is_run_again(tested: Gate) -> None:
-    """A test that was red and green on one tree earlier is no reason to take a batch of several apart."""
+    """A known flaky test is no reason to split a batch."""
     one, two = tested.entry("one", {"a": "2\n"}), tested.entry("two", {"b": "9\n"})
     request = tested.request(one, TEST, entries=(one, two), decisive=False)
     assert tested.examine(request).verdict == "red"
     assert logs_of(tested, "r.one.1.check-1") == ["base-test.log", "composed-test.log"]
     key = definition_digest(TEST, [TEST])
-    open_store(tested.settings.cache, choose_level(tested.settings.sandbox)).keep_flaky(key, [B])
+    open_store(tested.settings, choose_level(tested.settings.sandbox), "r").keep_flaky(key, [B])
     again = request.model_copy(update={"request_id": "r.one.1.check-2"})
     assert tested.examine(again).verdict == "red"
     assert logs_of(tested, "r.one.1.check-2") == ["again-test.log", "composed-test.log"]
@@ -285,7 +302,7 @@ def test_a_batch_that_fails_only_in_what_has_flaked_before_is_run_again(tested: 
 
 @pytest.mark.parametrize("diagnose", [True, False])
 def test_the_landing_that_brought_the_test_is_named_without_a_search(tested: Gate, diagnose: bool) -> None:
-    """While others wait for the slot the partner is named where the failure points to it, and no other is run on."""
+    """The failure names the partner, so the partner is reported without more runs while others wait for the slot."""
     tested.hub.commit({"old": "1\n"})
     younger = tested.entry("younger", {"old": None, "new": "1\n"})
     for task, files in (
@@ -313,7 +330,7 @@ def test_a_landing_to_which_nothing_points_is_searched_where_nobody_waits(
 
 
 def test_the_landing_that_removed_a_quoted_name_is_named(tested: Gate) -> None:
-    """The entry's own test calls what was renamed meanwhile; its message quotes the name."""
+    """The entry's own test calls what another landing renamed, and its message quotes the name."""
     tested.hub.commit({"names": "shorten\n"})
     calls = {"tests/c.sh": "grep -q shorten names || { echo \"no 'shorten' here\" >&2; exit 1; }\n"}
     younger = tested.entry("younger", calls)

@@ -1,4 +1,4 @@
-"""For a person's change checks decide, and scans only report; an agent's beside it is judged by every finding."""
+"""For a person's change checks decide and scans only report; an agent's change is judged by every finding."""
 
 import subprocess
 from itertools import count
@@ -138,7 +138,7 @@ def protected_runs(gate: Gate) -> list[Path]:
 
 
 def test_a_persons_tests_are_those_that_count(tested: Gate) -> None:
-    """The target's own version of what they edit would be red."""
+    """The target's version of the tests they edit would fail."""
     files: dict[str, str | None] = {"a": "9\n", "tests/a.sh": 'test "$(cat a)" -gt 5\n'}
     assert judged(tested, entry(tested, files, CODEX, scanned=False)).verdict != "green"
     assert protected_runs(tested) != []
@@ -186,7 +186,7 @@ def test_a_red_check_and_a_check_without_evidence_keep_a_person_out(
 
 
 def test_an_agent_behind_a_person_is_judged_by_the_targets_tests(tested: Gate) -> None:
-    """The person's renamed test is theirs; the agent's edited one is put back."""
+    """The person's renamed test stays theirs, and the agent's edited one is put back."""
     person = entry(tested, {"tests/a.sh": None, "tests/z.sh": 'test "$(cat a)" -lt 5\n'}, task="ann")
     edited = {"b": "9\n", "tests/b.sh": 'test "$(cat b)" -gt 5\n'}
     agent = entry(tested, edited, CODEX, task="codex", scanned=False).model_copy(update={"holds": ("b",)})

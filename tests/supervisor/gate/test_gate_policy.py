@@ -1,4 +1,4 @@
-"""`forgepool.yaml` says, beside its checks, what agents may do and which hosts a check may reach."""
+"""`forgepool.yaml` also says what agents may do and which hosts a check may reach."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a scan finds keeps an entry out before any check is run; what only wants a look is let through to a review."""
+"""A blocking finding keeps an entry out before any check runs; one that asks for attention goes to a review."""
 
 import pytest
 from gates import Gate, check
@@ -9,7 +9,7 @@ from forgepool.supervisor.messages.requests import CheckRequest, EntryRef
 TEST = check("! grep -q bad a")
 CONFLICT = "<<<<<<< ours\n1\n=======\n2\n>>>>>>> theirs\n"
 UNSURE = {"notes.txt": CONFLICT}
-"""In prose it may be what the text is about."""
+"""A conflict marker in prose, which may be the subject of the text."""
 
 
 def ran(gate: Gate, request: CheckRequest) -> list[str]:
@@ -72,7 +72,7 @@ def test_what_wants_a_look_is_kept_out_where_nobody_looks(gate: Gate) -> None:
 
 @pytest.mark.parametrize("who", ["the plan", "the target"])
 def test_what_wants_a_look_is_let_through_to_a_review(gate: Gate, who: str) -> None:
-    """And is told to whoever reviews. Without an approval it does not land."""
+    """The reviewer is told the finding. Without an approval the entry does not land."""
     if who == "the target":
         gate.hub.commit({"forgepool.yaml": "version: 1\nchecks: {own: test -e a}\nreview: required\n"})
     request = gate.request(gate.entry("one", dict(UNSURE), scanned=True), TEST, reviewed=who == "the plan")
@@ -110,7 +110,7 @@ def test_a_request_that_is_given_up_is_not_tried_by_a_single_check(gate: Gate) -
 
 
 def test_what_stands_ahead_is_scanned_too_since_it_may_land_together(gate: Gate) -> None:
-    """Its own trial may not have answered yet, or have found just this."""
+    """Its own trial may still run, or may have found just this."""
     stands = gate.entry("one", {"b.py": CONFLICT}, scanned=True)
     behind = gate.entry("two", {"c.py": "1\n"}, scanned=True)
     found = asked(gate, behind, ahead=(stands,))
@@ -120,7 +120,7 @@ def test_what_stands_ahead_is_scanned_too_since_it_may_land_together(gate: Gate)
 
 
 def test_the_targets_own_tests_are_run_for_what_stands_ahead_as_well(gate: Gate) -> None:
-    """Whoever stands ahead makes the tests agree with itself; on the target's own they fail."""
+    """The entry ahead adjusts the tests to itself, and the target's own tests fail on it."""
     gate.hub.commit({"a": "1\n", "tests/test_a.sh": "grep -q 1 a\n"})
     suite = check("for one in tests/test_*; do sh $one || exit 1; done")
     loosened = gate.entry("one", {"a": "2\n", "tests/test_a.sh": "grep -q 2 a\n"})

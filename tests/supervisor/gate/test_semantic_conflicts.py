@@ -1,4 +1,4 @@
-"""What is green alone and red together does not meet on the target; and a target that is red already is said to be."""
+"""Entries that are green alone and red together do not both land, and a target that is already red is reported."""
 
 import tempfile
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture
 def by_test(folder: Path) -> Road:
-    """A target of one part, of which the check reports each part as a test."""
+    """Return a target of one part, whose check reports each part as a test."""
     road = Road(folder=folder, check=BY_TEST)
     road.begin(stream(1, 0)[0])
     return road
@@ -30,14 +30,14 @@ def by_test(folder: Path) -> Road:
 
 @pytest.fixture
 def by_status(folder: Path) -> Road:
-    """The same, of which only an exit status is known."""
+    """Return the same with a check that reports only an exit status."""
     road = Road(folder=folder, check=BY_STATUS)
     road.begin(stream(1, 0)[0])
     return road
 
 
 def test_no_commit_of_the_target_is_red_with_what_was_green_alone(folder: Path) -> None:
-    """Every landed commit's check is run again afterwards, outside the gate."""
+    """The check runs again on every landed commit, outside the gate."""
     start, windows = stream(LANDINGS, PAIRS)
     assert red_without_a_gate(start, windows) > PAIRS, "the stream must be able to make a target red"
     road = Road(folder=folder, check=BY_STATUS)
@@ -52,7 +52,7 @@ def test_no_commit_of_the_target_is_red_with_what_was_green_alone(folder: Path) 
 
 
 def test_the_count_of_red_commits_can_be_other_than_nought(by_status: Road) -> None:
-    """A person's push goes past the gate, and is counted."""
+    """A person pushes a broken commit past the gate, and it is counted."""
     poison = by_status.commit("main", POISON, on=by_status.tip())
     assert by_status.red_commits() == [poison]
 
@@ -79,7 +79,7 @@ def test_who_mends_a_red_target_lands_and_then_it_is_red_no_more(by_test: Road) 
 
 
 def test_a_target_that_turns_red_under_way_blames_nobody_who_did_not_do_it(by_test: Road) -> None:
-    """Made on a green tip, examined on a red one."""
+    """The entry is made on a green tip and examined on a red one."""
     green = by_test.tip()
     by_test.commit("main", POISON, on=green)
     found = by_test.offer(HARMLESS, on=green)

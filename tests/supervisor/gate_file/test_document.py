@@ -1,4 +1,4 @@
-"""What a check is, and how a repository writes its own."""
+"""The definition of a check, and how a repository writes its own."""
 
 import pytest
 
@@ -143,7 +143,7 @@ def test_one_circle_is_told_once_and_who_only_leads_into_it_is_not() -> None:
 
 
 def test_a_check_of_a_plan_may_use_one_of_the_target() -> None:
-    """Whether the target has it is told at the gate."""
+    """The gate finds out whether the target has it."""
     document = read("checks: {mine: {run: x, uses: [theirs]}}", "plan.yaml")
     mine = (CheckDefinition(name="mine", run="x", uses=("theirs",)),)
     assert check_mistakes(document, mine) == ()

@@ -1,4 +1,4 @@
-"""Which paths are tests, and which decide how these are run."""
+"""Which paths are tests, and which decide how tests are run."""
 
 import pytest
 from gates import check
@@ -35,13 +35,13 @@ ROLES = {
     ("path", "wanted"), [(path, wanted) for wanted, paths in ROLES.items() for path in paths.split()]
 )
 def test_a_path_is_taken_for_another(path: str, wanted: str | None) -> None:
-    """By its name and its folders alone, each path is one of these, or nothing of the kind."""
+    """The role of a path follows from its name and its folders alone."""
     assert role(path) == wanted
     assert is_test_path(path) is (wanted in ("test", "support"))
     assert is_gate_path(path) is (wanted in ("runner", "shared", "ci", "gate"))
 
 
 def test_the_product_is_taken_for_a_script_of_the_gate() -> None:
-    """What a check names in its command decides how it is run only where it is a script by its place or its name."""
+    """A file in a check's command is a script of the gate only if its place or its name says so."""
     checks = [check("./ci/run --fast && bash tools/lint.sh"), check("python main.py --version", setup="sh prepare.sh")]
     assert scripts_of(checks) == {"ci/run", "tools/lint.sh", "prepare.sh"}

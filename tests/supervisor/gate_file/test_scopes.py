@@ -1,4 +1,4 @@
-"""What a repository says of its parts: what a check depends on, and which changes have nothing in common."""
+"""A repository's scopes: what each check depends on, and which changes have nothing in common."""
 
 import pytest
 from gates import Gate, check
@@ -37,7 +37,7 @@ def test_of_its_scope_what_that_needs_and_what_is_in_none_a_check_depends(path: 
 
 @pytest.mark.parametrize("path", ["api/a.py", "docs/a.md", "site.md"])
 def test_of_other_scopes_it_does_not_be_they_anybodys_or_nobodys(path: str) -> None:
-    """`docs` has no check at all, and has been thought of all the same."""
+    """`docs` is a scope without a check."""
     assert not depends(WEB, path)
 
 

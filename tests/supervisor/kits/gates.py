@@ -1,4 +1,4 @@
-"""A supervisor's host and its hub, and requests to it, made in a line."""
+"""A supervisor's host with its hub, and short functions that make requests to it."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,11 +15,11 @@ from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.hub.mirror import Mirror, open_mirror
 
 UNSCANNED = tuple(sorted(RULES.keys() - {"test-removed", "test-skipped"}))
-"""Every rule of the scans, but for those of which the waiver lets tests go from a run as well."""
+"""All rules of the scans except those whose waiver also lets tests vanish from a run."""
 
 
 def check(run: str, name: str = "test", **said: Any) -> CheckDefinition:
-    """A check; `true` is one that is waived as what it is."""
+    """Return a check. `true` is waived as a command that cannot fail."""
     return CheckDefinition(name=name, run=run, **({"waive": ("cannot_fail",)} if run == "true" else {}) | said)
 
 
@@ -28,19 +28,19 @@ def never() -> bool:
 
 
 class Gate:
-    """One host: its hub, its cache, its home."""
+    """One host with its hub, cache and home."""
 
     def __init__(self, hub: Hub, folder: Path) -> None:
         self.hub, self.folder = hub, folder
         self.settings = Settings(home=folder / "home", cache=folder / "cache", host="here")
 
     def unconfined(self) -> None:
-        """From now on its checks may keep account of themselves outside their checkout, as no sandbox lets them."""
+        """Run checks without a sandbox from now on, so that they may write outside their checkout."""
         self.settings = self.settings.model_copy(update={"sandbox": "off"})
 
     @property
     def mirror(self) -> Mirror:
-        """The host's own clone of the hub."""
+        """Return the host's clone of the hub."""
         return open_mirror(str(self.hub.path), self.settings.cache)
 
     def entry(
@@ -52,7 +52,10 @@ class Gate:
         attempt: int = 1,
         scanned: bool = False,
     ) -> EntryRef:
-        """A candidate on top of a branch or a commit, in the hub; unless it is `scanned`, checks alone decide."""
+        """
+        Make a candidate in the hub, on a branch or a commit. Unless it is `scanned`, all scan rules in UNSCANNED are
+        waived.
+        """
         branch = f"work-{task}-{attempt}"
         git(self.hub.path, "branch", "-f", "forked-here", on)
         commit = self.hub.commit(files, branch=branch, start="forked-here")
@@ -94,7 +97,7 @@ class Gate:
         return land(request, self.settings, stop=stop)
 
     def let_in(self, entry: EntryRef, *checks: CheckDefinition) -> str:
-        """Through the gate and onto the target; the commit it landed as."""
+        """Examine the entry and land it, and return the commit it landed as."""
         request = self.request(entry, *checks)
         found = self.examine(request)
         assert found.verdict == "green", found

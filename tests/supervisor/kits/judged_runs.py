@@ -1,4 +1,4 @@
-"""Runs of checks as values: what a runner reported, in a line."""
+"""Runs of checks as values, with short functions that make them."""
 
 from collections.abc import Iterable
 
@@ -26,7 +26,7 @@ def report(passed: Iterable[str] = (), failed: Iterable[str] = (), skipped: Iter
 def told(
     passed: Iterable[str] = (), failed: Iterable[str] = (), skipped: Iterable[str] = (), *, cut_short: bool = False
 ) -> Ran:
-    """A run of pytest that reported these."""
+    """Return a run of pytest that reported these tests."""
     passed, failed = tuple(passed), tuple(failed)
     return Ran(
         how="exit",
@@ -42,5 +42,5 @@ def told(
 
 
 def untold(status: int = 0, *, tests: int | None = None, runners: tuple[str, ...] = (), failing: int = 0) -> Ran:
-    """A run of something that reports nothing."""
+    """Return a run without a report."""
     return Ran(how="exit", status=status, evidence=Evidence(runners=runners, tests=tests, failing=failing))

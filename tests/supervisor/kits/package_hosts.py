@@ -1,4 +1,6 @@
-"""A company's network on loopback: an index behind TLS and a password, its authority, and a proxy with another one."""
+"""
+A company's network on loopback: an index behind TLS and a password, its authority, and a proxy with another password.
+"""
 
 import base64
 import datetime
@@ -24,7 +26,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 HOST = "index.corp.example"
-"""A name that only the company's proxy knows."""
+"""A name that only the company's proxy can resolve."""
 PASSWORD, PROXY_PASSWORD = "open-sesame-index", "open-sesame-proxy"
 
 
@@ -63,10 +65,10 @@ class Company:
     proxy_port: int = 0
     authority: Path = Path()
     asked: list[str] = field(default_factory=list)
-    """What the index was asked for, with a password that is right."""
+    """Paths requested from the index with the right password."""
     refused: list[str] = field(default_factory=list)
     tunnels: list[str] = field(default_factory=list)
-    """Where the proxy led."""
+    """Hosts to which the proxy connected."""
 
     @property
     def place(self) -> str:
@@ -178,7 +180,7 @@ def _pass(one: socket.socket, other: socket.socket) -> None:
 
 
 def _certificate(authority: Path, chain: Path) -> Path:
-    """An authority that signs the index's certificate; its own is in a file beside many others' words."""
+    """Make an authority and a certificate for the index; the authority goes into a file with comments."""
     now, day = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
     signer, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
 

@@ -1,4 +1,4 @@
-"""A host that reviews, with a hub beside it, and a server with models of three families."""
+"""A host that reviews, its hub, and a server with models of three families."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -17,7 +17,7 @@ def desk(gate: Gate) -> Desk:
 
 @pytest.fixture
 def serve(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
-    """A server with every model of the table; `keyed` are the families whose account has a key here."""
+    """Start a server with every model of the table; `keyed` are the families whose account has a key here."""
     monkeypatch.setenv(KEY, KEY_VALUE)
     with ExitStack() as until_the_end:
 

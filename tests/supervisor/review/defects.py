@@ -1,9 +1,10 @@
 """
-Small changes in pairs: a task done with a defect planted in it, and the same task done right.
+Small changes in pairs: a task done with a planted defect, and the same task done right.
 
-Each pair comes with a proof, a few lines of Python that fail on the one and pass on the other, so that a planted defect
-is one. The reviewers that are led over them are scripts, each blind to kinds of defects that are named, and each with
-ghosts that it sees: what is measured with them is the protocol, and nothing about models.
+Each pair has a proof, a few lines of Python that fail on one and pass on the other.
+
+The reviewers are scripts that miss the defects of some kinds and report false ones of others. They measure the protocol
+and say nothing about models.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -21,10 +22,10 @@ class Pair:
     wrong: str
     right: str
     at: str
-    """What stands in the defect's line."""
+    """Text in the line of the defect."""
     category: str
     proof: str
-    """Of the code, whose names it may use."""
+    """Python that may use the names of the code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +40,7 @@ class Case:
 
     @property
     def line(self) -> int:
-        """Of the defect; of the honest twin, the last one."""
+        """Return the line of the defect; for the honest twin, the last line."""
         lines = self.text.split("\n")
         wanted = self.planted.at if self.planted else ""
         return next((at for at, line in enumerate(lines, start=1) if wanted and wanted in line), len(lines) - 1)
@@ -191,11 +192,9 @@ class Player:
     blind: Collection[str]
     """Kinds of defects that it does not see by itself."""
     ghosts: Collection[str]
-    """Kinds whose honest twin it finds something wrong with."""
+    """Kinds of defects that it reports in the honest twin."""
     open: bool = True
-    """
-    Whether, shown another's finding that is so, it sees it; and lets go of a ghost when asked for evidence.
-    """
+    """True if it accepts another reviewer's true finding, and drops a false one when asked for evidence."""
 
     def script(self) -> str:
         turns = [turn for case in cases() for turn in self._turns(case)]

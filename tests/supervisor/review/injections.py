@@ -1,4 +1,4 @@
-"""Changes with a text in them that speaks to whoever reviews it. Each holds `OBEY`, so that it can be looked for."""
+"""Changes that contain a text addressed to their reviewer. Each holds `OBEY`, so that tests can search for it."""
 
 import base64
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Requests for reviews, scripted reviewers in a line, and what they answered."""
+"""Requests for reviews, scripted reviewers, and their answers."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -58,7 +58,7 @@ class Desk:
         self._made: dict[tuple[tuple[str, str | None], ...], EntryRef] = {}
 
     def entry(self, files: Mapping[str, str | None], author: Author = CLAUDE, **said: Any) -> EntryRef:
-        """The same candidate for the same files."""
+        """Return the candidate for these files, the same one each time."""
         key = tuple(files.items())
         if key not in self._made:
             self._made[key] = self.gate.entry(f"t{len(self._made)}" if self._made else "one", files)
@@ -92,7 +92,7 @@ class Desk:
         return self.gate.settings.home / "runs" / "r" / "logs" / "reviews" / request_id
 
     def told(self, name: str = "1-critic") -> str:
-        """All that the harness said to a reviewer, tools' results included."""
+        """Return all that the harness said to a reviewer, with the results of tools."""
         turns = [entry.turn for entry in self.transcripts()[name] if isinstance(entry, TurnSaid)]
         return "\n".join(turn.text for turn in turns if turn.role == "user")
 
@@ -108,7 +108,7 @@ def table(url: str, wire: Wire, keyed: list[str], route: str) -> str:
     for name in ("claude-x", "gpt-x", "gemini-x", "claude-haiku-5-5"):
         family = name.partition("-")[0]
         lines.append(f"  {name}: {{account: {family}, id: {name}, family: {family}, {usual}}}")
-    # A table that calls a model by another family than its name tells.
+    # A table that gives a model another family than its name suggests.
     lines.append(f"  claude-in-disguise: {{account: gpt, id: anthropic/claude-y, family: gpt, {usual}}}")
     lines.append(f"  nobodys: {{account: gpt, id: nobodys, family: unknown, {usual}}}")
     lines.append("  unpriced: {account: gpt, id: lab-7, family: lab, window_tokens: 100000, also: []}")

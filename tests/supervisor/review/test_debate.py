@@ -1,4 +1,4 @@
-"""Several reviewers: apart first, then in view of one another; who decides where they do not agree."""
+"""Several reviewers judge separately and then see one another's findings; a rule decides where they disagree."""
 
 import pytest
 from review_kit import CLAUDE, COMMAND, Desk, Turn, finding, read, script, several, verdict
@@ -58,7 +58,7 @@ def test_what_is_withdrawn_counts_no_longer(desk: Desk) -> None:
 
 
 def test_without_a_judge_what_one_keeps_counts(desk: Desk) -> None:
-    """Two that see nothing do not outvote the one that does."""
+    """Two reviewers without a finding do not outvote one with a finding."""
     found = debated(desk, left(PASS, PASS), right(HOLD, HOLD), third(PASS, PASS), reviewers=3)
     assert (found.outcome, [one.claim for one in found.findings]) == ("failed", ["a is off by one"])
     assert "no judge could be had" in found.summary
@@ -74,7 +74,7 @@ def test_where_they_do_not_agree_a_third_family_decides(desk: Desk, says: Turn, 
 
 
 def test_a_judge_has_to_read_as_well(desk: Desk) -> None:
-    """Without a verdict of the judge's that counts, it is as without a judge."""
+    """A judge who has not read the change counts as no judge."""
     blind = script(PASS, PASS, family="third")
     found = debated(desk, left(HOLD, HOLD), right(PASS, PASS), blind)
     assert found.outcome == "failed" and len(found.voids) == 2
@@ -98,7 +98,7 @@ def test_where_no_verdict_stands_nothing_passes(desk: Desk) -> None:
 
 
 def test_a_verdict_stands_that_a_later_round_did_not_replace(desk: Desk) -> None:
-    """Its author went silent; what it found is still found."""
+    """Its author stops answering, and the finding still counts."""
     silent = {"say": "hm"}
     found = debated(desk, left(HOLD, silent, silent), right(PASS, PASS))
     assert (found.outcome, [one.claim for one in found.findings]) == ("failed", ["a is off by one"])

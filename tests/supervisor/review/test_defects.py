@@ -1,4 +1,4 @@
-"""Planted defects and their honest twins: that they are such, and what reviewers make of them who are blind to some."""
+"""Planted defects and their honest twins: proofs that they differ, and what scripted reviewers find in them."""
 
 from collections.abc import Iterator
 

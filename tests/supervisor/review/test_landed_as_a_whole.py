@@ -1,4 +1,4 @@
-"""What has landed is reviewed on the target itself, by another family than all its authors, and as hard as one task."""
+"""Landed work is reviewed on the target by a family that wrote none of it, as strictly as a single task."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ TWO = LandedTask(task="two", title="Add b", commit="c2")
 
 
 def landed(desk: Desk, text: str, *authors: Author, **said: Any) -> ReviewRequest:
-    """A request about two landings, the first of which changes a file that the second one does not."""
+    """Return a request about two landings; the first changes a file that the second does not."""
     before = desk.gate.hub.tip()
     desk.gate.hub.commit({"a": "2\n"})
     tip = desk.gate.hub.commit({"b": "new\n"})
@@ -69,7 +69,7 @@ def test_what_must_be_mended_in_it_fails_it(desk: Desk) -> None:
 
 
 def test_nobody_judges_a_wave_in_which_its_family_had_a_hand(desk: Desk) -> None:
-    """One of two authors is enough; the third family may."""
+    """One author of the family among two is enough to exclude it. A third family may judge."""
     kin = desk.conduct(landed(desk, script(read("a", "b"), PASS, family="gpt"), CLAUDE, GPT))
     assert kin.outcome == "unreachable" and "claude, gpt" in kin.detail and not desk.folder(kin.request_id).exists()
 

@@ -1,4 +1,4 @@
-"""When a verdict counts: what must have been read, what a finding must be, what is told of one that does not."""
+"""When a verdict counts: the files that must be read, the form of a finding, and the answer to a void verdict."""
 
 import pytest
 from review_kit import Desk, calls, finding, read, script, verdict
@@ -72,7 +72,7 @@ def test_a_page_with_one_of_the_changed_lines_is_reading(desk: Desk) -> None:
 
 
 def test_a_page_that_could_not_be_shown_was_not_read(desk: Desk) -> None:
-    """Of a file that only lost lines, any page will do; one beyond its end shows none."""
+    """For a file that only lost lines any page counts, but a page beyond its end shows nothing."""
     desk.gate.hub.commit({"a": "1\n2\n3\n"})
     beyond = calls({"tool": "read_file", "path": "a", "start": 99})
     found = desk.review({"a": "1\n2\n"}, script(beyond, PASS, read("a"), PASS))
@@ -141,8 +141,8 @@ def test_a_form_that_is_filled_in_wrongly_is_refused_by_its_schema(desk: Desk) -
 
 
 def test_a_line_of_the_old_side_may_be_named_where_the_file_is_changed(desk: Desk) -> None:
+    """Both lines existed only before the change."""
     desk.gate.hub.commit({"a": "1\n2\n3\n", "gone": "1\n2\n"})
-    """Of a file that is as it was, only what it has; a line that is gone is a place all the same."""
     fail = verdict("fail", finding("a", 3), finding("gone", 2))
     found = desk.review({"a": "1\n", "gone": None}, script(read("a"), fail))
     assert (found.outcome, len(found.findings)) == ("failed", 2), found

@@ -1,4 +1,4 @@
-"""What a reviewer hears, and what it never hears."""
+"""What a reviewer is told, and what it is never told."""
 
 import pytest
 from review_kit import KEY_VALUE, Desk, Serve, calls, finding, read, script, verdict
@@ -47,7 +47,7 @@ def test_checks_that_have_not_been_run_are_said_to_be_so(desk: Desk) -> None:
 
 
 def test_a_long_diff_is_told_in_part_and_can_be_read_whole(desk: Desk) -> None:
-    """What the tools cannot show of the tree, such as lines that are gone, lies in files beside it."""
+    """Deleted lines and other parts that the tree does not show are in files beside it."""
     desk.gate.hub.commit({"long": "".join(f"old {number}\n" for number in range(9000))})
     change = {"a": "2\n", "long": "".join(f"new {number}\n" for number in range(9000))}
     first = desk.request(desk.entry(change), script(read("a", "long"), PASS))
@@ -93,7 +93,7 @@ def test_the_reviewer_can_look_and_change_nothing(desk: Desk) -> None:
 
 
 def test_a_tree_that_changed_under_its_reviewer_was_not_reviewed(desk: Desk) -> None:
-    """By whatever means: its tools cannot do that."""
+    """Its tools cannot change the tree, so another process did."""
     began = desk.folder() / "1-critic.jsonl"
 
     def somebody_writes() -> bool:
@@ -108,7 +108,7 @@ def test_a_tree_that_changed_under_its_reviewer_was_not_reviewed(desk: Desk) -> 
 
 
 def test_it_sees_the_tree_that_would_land(desk: Desk) -> None:
-    """With what has landed meanwhile, and without what the candidate never had."""
+    """The tree contains what landed in the meantime."""
     entry = desk.entry(TWO)
     base = desk.gate.hub.commit({"b": "meanwhile\n"})
     request = desk.request(entry, script(read("a", "b"), PASS)).model_copy(update={"base": base})
@@ -139,7 +139,7 @@ def test_what_a_void_verdict_lacks_is_told_to_the_reviewer(desk: Desk, paths: tu
 
 
 def test_nothing_of_the_authors_conversation_is_there(desk: Desk) -> None:
-    """The author's transcript lies on the same host; no path that the reviewer can read leads to it."""
+    """The author's transcript is on the same host, and no path that the reviewer can read leads to it."""
     secret = desk.gate.settings.home / "runs" / "r" / "logs" / "orders" / "one" / "1" / "transcript.jsonl"
     secret.parent.mkdir(parents=True)
     secret.write_text('{"the author": "thought so"}\n')
@@ -151,7 +151,7 @@ def test_nothing_of_the_authors_conversation_is_there(desk: Desk) -> None:
 
 
 def test_a_key_of_this_host_is_told_to_nobody(desk: Desk, serve: Serve) -> None:
-    """Wherever it stands: in the diff, and in a file that is read."""
+    """It is hidden in the diff and in a file that is read."""
     told = {"verdict": "pass", "findings": [], "confidence": 1, "summary": "read a"}
     server = serve(lambda seen: Say(calls=[("verdict", told) if seen.answered else ("read_file", {"path": "a"})]))
     assert desk.review({"a": f"key = {KEY_VALUE}\n"}, ReviewPolicy()).outcome == "passed"

@@ -1,4 +1,4 @@
-"""What a review has used is told, however it ends, and whatever ended an earlier delivery of it."""
+"""The spending of a review is reported however it ends, with that of earlier deliveries."""
 
 from collections.abc import Callable
 
@@ -23,7 +23,7 @@ def conflict(desk: Desk, request: ReviewRequest) -> Review:
 
 
 def unreachable(desk: Desk, request: ReviewRequest) -> Review:
-    """By a reviewer of the author's own family."""
+    """Ask a reviewer of the author's own family."""
     kin = script(read("a"), verdict("pass"), family="claude")
     return desk.conduct(request.model_copy(update={"policy": request.policy.model_copy(update={"script": kin})}))
 

@@ -1,4 +1,6 @@
-"""Who is asked, over real HTTP: never one of the author's family; and a sentence for the person where nobody is."""
+"""
+Choosing a reviewer, over real HTTP: never one of the author's family, and a sentence for the person if there is none.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -40,7 +42,7 @@ def test_a_model_of_another_family_reviews_over_every_wire(desk: Desk, serve: Se
 
 
 def test_the_verdicts_schema_refers_to_nothing(desk: Desk, serve: Serve) -> None:
-    """Not every server follows references."""
+    """Not every server follows references in a schema."""
     server = serve(reads_and_passes)
     desk.review(TWO, ReviewPolicy())
     assert b"$ref" not in server.seen[0].raw and b"data_loss" in server.seen[0].raw
@@ -58,7 +60,7 @@ def test_the_route_is_asked_without_the_authors_family(desk: Desk, serve: Serve,
 
 
 def test_a_fallback_and_the_last_resort_are_of_other_families_too(desk: Desk, serve: Serve) -> None:
-    """Every other model refuses its key; the author's own would answer, and is not asked."""
+    """Every other model refuses its key. The author's own would answer and is not asked."""
 
     def brain(seen: Seen) -> Say | Fault:
         return Fault(kind="authentication") if not seen.model.startswith("claude") else reads_and_passes(seen)
@@ -151,7 +153,7 @@ def test_a_usage_limit_waits_until_it_ends(desk: Desk, serve: Serve, redis_url: 
 
 
 def test_a_server_that_breaks_is_infrastructure(desk: Desk, serve: Serve) -> None:
-    """A try that breaks is tried again for a while; what is stopped meanwhile blames nobody."""
+    """A failed request is repeated for a while, and a stop in the meantime blames no entry."""
     server = serve(lambda seen: Fault(kind="server"), route="[gpt-x]")
     found = desk.review(TWO, ReviewPolicy(), stop=lambda: bool(server.seen))
     assert found.outcome == "infrastructure"
@@ -186,7 +188,7 @@ def test_tokens_of_failed_tries_and_of_all_turns_are_counted_up_to_the_limit(des
 
 
 def test_reviewers_of_a_debate_are_of_different_families_and_share_one_purse(desk: Desk, serve: Serve) -> None:
-    """The second answer of the first one takes more than was left; the second reviewer is not begun with."""
+    """The first reviewer's second answer exceeds the budget, so the second reviewer does not start."""
 
     def brain(seen: Seen) -> Say:
         used = Tokens(input=30_000 if seen.answered else 20_000, output=1_000)
@@ -226,7 +228,7 @@ def test_a_model_that_refuses_has_given_no_verdict(desk: Desk, serve: Serve) -> 
 
 
 def test_a_scripted_reviewer_of_the_authors_family_is_not_asked(desk: Desk) -> None:
-    """Without a word on it, a script is of the family `scripted`, as scripted authors are."""
+    """A script without a family is of the family `scripted`, as scripted authors are."""
     scripted = Author(agent="scripted", models=("scripted",), families=("scripted",))
     passes = script(read("a"), verdict("pass"), family=None)
     found = desk.review(TWO, passes, author=scripted)
@@ -256,7 +258,7 @@ def test_a_script_has_turns_for_the_task_and_the_attempt(desk: Desk) -> None:
 
 
 def test_a_conversation_begins_afresh_each_time(desk: Desk) -> None:
-    """A request that is delivered again is reviewed again, and what was used before is counted."""
+    """A request that is delivered again is reviewed again, and the earlier spending counts."""
     passes = script(read("a"), verdict("pass"))
     first, second = desk.review(TWO, passes), desk.review(TWO, passes)
     assert (first.outcome, second.outcome) == ("passed", "passed")
@@ -268,7 +270,7 @@ def test_a_conversation_begins_afresh_each_time(desk: Desk) -> None:
 
 @pytest.mark.parametrize("how", ["away", "missing", "conflict", "stale"])
 def test_what_cannot_be_composed_is_not_reviewed(desk: Desk, how: str) -> None:
-    """Nobody is asked, and nobody is blamed."""
+    """No model is asked, and no entry is blamed."""
     entry = desk.entry(TWO)
     request = desk.request(entry, script(read("a"), verdict("pass")))
     if how == "away":
@@ -307,7 +309,7 @@ def test_an_answer_survives_the_wire(desk: Desk) -> None:
 def test_another_model_of_the_family_reviews_where_that_is_asked_for_and_is_told_as_such(
     desk: Desk, serve: Serve
 ) -> None:
-    """Another family goes first; where it has no key, another model of the author's own is asked."""
+    """Another family is asked first. If it has no key, another model of the author's family is asked."""
     author = Author(agent="builtin", models=("claude-opus-5-5",), families=("claude",))
     server = serve(reads_and_passes, keyed="claude")
     assert desk.review(TWO, ReviewPolicy(), author=author).outcome == "unreachable"

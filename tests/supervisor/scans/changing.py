@@ -1,4 +1,4 @@
-"""Changes to look at: two trees made of mappings, in a real repository, and what a scan finds in what differs."""
+"""Changes for scans: two trees from mappings, in a real repository, and the findings of a scan in their difference."""
 
 import subprocess
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +15,7 @@ from forgepool.worktrees.commits.compose import tree_of
 from forgepool.worktrees.git.git import CommitId, Git
 
 Content = str | tuple[str, str]
-"""A regular file's text, or a mode and what is in it."""
+"""A regular file's text, or a mode and a content."""
 Files = Mapping[str, Content]
 Scan = Callable[[Subject], Iterable[ScanFinding]]
 
@@ -37,7 +37,7 @@ class Changes:
         protect: tuple[str, ...] = (),
         **said: Any,
     ) -> Subject:
-        """What `after` makes of `before`: other contents, further files, and without those that are None."""
+        """Return the change from `before` by the files of `after`; None removes a file."""
         old = self.commit(before)
         kept = {path: content for path, content in {**before, **after}.items() if content is not None}
         new = self.commit(kept)
@@ -48,7 +48,7 @@ class Changes:
         return list(scan(self.subject(before, after, **said)))
 
     def commit(self, files: Files) -> CommitId:
-        """A commit without parents of just these files."""
+        """Make a commit without parents that holds exactly these files."""
         stream = b"commit refs/heads/made\ncommitter A <a@localhost> 1 +0000\ndata 1\nx\nfrom " + b"0" * 40 + b"\n"
         for path, content in files.items():
             mode, text = content if isinstance(content, tuple) else ("100644", content)
@@ -67,7 +67,7 @@ class Changes:
 
 
 def rules(findings: Iterable[ScanFinding], *weights: str) -> set[str]:
-    """The rules that were found, of these weights or of any that holds an entry up."""
+    """Return the rules found with these weights, by default those that hold an entry up."""
     return {one.rule for one in findings if one.weight in (weights or ("blocks", "attention"))}
 
 

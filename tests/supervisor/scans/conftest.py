@@ -1,4 +1,4 @@
-"""A repository in which changes are told, for scans to look at."""
+"""A repository in which scans look at changes."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Changes of what runs and judges changes, and of code that knows it is run by that; honest ones beside each."""
+"""Changes to what runs and judges changes, and code that detects its tests, with honest ones beside them."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -7,7 +7,7 @@ Content = str | tuple[str, str]
 
 
 class Change(NamedTuple):
-    """What is there before, what a change makes of it, and the weight with which it is to be found."""
+    """Files before and after, and the weight of the expected finding."""
 
     name: str
     before: Mapping[str, Content]

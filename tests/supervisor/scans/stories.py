@@ -1,15 +1,15 @@
 """
-Changes told in YAML, made into commits: a file holds a list of stories, each with the texts before and after.
+Changes written in YAML and made into commits: a file holds a list of stories, each with the texts before and after.
 
     - name: what it is
-      before: {path: text}                  what is in the target; may be left out
-      after: {path: text}                   what the change writes
-      gone: [path]                          what it removes
+      before: {path: text}                  files in the target; optional
+      after: {path: text}                   files the change writes
+      gone: [path]                          files it removes
       modes: {path: "100755"}               of paths in `after`
       holds, grants, waive, planned, claims as in `EntryRef`
 
-In texts, `{{aws key}}` and the like stand for what no file of ours should hold; see `PARTS`. All stories of a file are
-written into one repository by one process.
+In texts, `{{aws key}}` and similar marks stand for content that no file of ours should hold; see `PARTS`. One process
+writes all stories of a file into one repository.
 """
 
 import re
@@ -54,7 +54,7 @@ class Story:
 
 
 def read_stories(path: Path) -> list[Story]:
-    """The stories of a YAML file, in its order."""
+    """Return the stories of a YAML file, in its order."""
     return [story(**told) for told in yaml.safe_load(path.read_text(encoding="utf-8"))]
 
 
@@ -77,14 +77,14 @@ def filled(text: str) -> str:
 
 
 class Stage:
-    """A repository in which stories are told."""
+    """A repository in which stories become commits."""
 
     def __init__(self, folder: Path) -> None:
         subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(folder)], check=True)
         self.git = Git(git_dir=folder)
 
     def write(self, stories: Iterable[Story]) -> list[tuple[CommitId, TreeId]]:
-        """Base and tree of each."""
+        """Write the stories, and return base and tree of each."""
         told = list(stories)
         stream = b"".join(_stream(number, each) for number, each in enumerate(told))
         self.git.run("fast-import", "--quiet", "--force", stdin=stream)
@@ -97,7 +97,7 @@ class Stage:
         return subject_of(self.git, base, tree, entry_of(told))
 
     def scan(self, told: Story) -> tuple[ScanFinding, ...]:
-        """What all rules find in it."""
+        """Return the findings of all rules."""
         return scan(self.subject(told))
 
     def scan_all(self, stories: Iterable[Story]) -> list[tuple[ScanFinding, ...]]:
@@ -114,7 +114,7 @@ def entry_of(told: Story) -> EntryRef:
 
 
 def _stream(number: int, told: Story) -> bytes:
-    """Both commits of a story, as `git fast-import` reads them."""
+    """Return both commits of a story, as `git fast-import` reads them."""
     who = b"committer A Person <person@localhost> 1700000000 +0000\n"
     base = [b"commit refs/told/%d/base\n" % number, who, b"data 4\nbase\n"]
     base += [_file(path, text, "100644") for path, text in told.before.items()]

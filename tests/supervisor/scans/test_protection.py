@@ -1,4 +1,4 @@
-"""What runs and judges changes is changed by nobody unasked; and no code may know that it is being judged."""
+"""Changing what runs and judges changes needs permission, and code may not detect that it is being judged."""
 
 import pytest
 from changing import Changes, Scan, rules
@@ -27,40 +27,40 @@ def name(change: Change) -> str:
 
 @pytest.mark.parametrize("change", PROTECTED, ids=name)
 def test_a_protected_path_is_let_through(changes: Changes, change: Change) -> None:
-    """CI, hooks, locks, the gate's own file, and what the checks run are protected, however they are changed."""
+    """CI, hooks, lock files, the gate file, and what the checks run are protected against any kind of change."""
     found = findings(changes, scan_protection, change)
     assert rules(found, change.weight) == {"protected-path"}, found
 
 
 @pytest.mark.parametrize("change", OPEN, ids=name)
 def test_an_open_path_is_held_up(changes: Changes, change: Change) -> None:
-    """Anything else is open, also where its name is alike."""
+    """All other paths are open, also those with a similar name."""
     assert findings(changes, scan_protection, change) == []
 
 
 @pytest.mark.parametrize("change", SETTINGS, ids=name)
 def test_a_setting_of_the_gate_is_let_through(changes: Changes, change: Change) -> None:
-    """Settings of tests and linters count, in whatever file they are, and hooks of the runner with them."""
+    """Settings of tests and linters are found in whatever file they are, and so are hooks of the runner."""
     found = findings(changes, scan_gate_settings, change)
     assert rules(found, change.weight) == {"gate-settings"}, found
 
 
 @pytest.mark.parametrize("change", OTHER_SETTINGS, ids=name)
 def test_another_setting_is_held_up(changes: Changes, change: Change) -> None:
-    """Of a file that holds other things too, those are anybody's."""
+    """Other settings in the same file may be changed."""
     assert findings(changes, scan_gate_settings, change) == []
 
 
 @pytest.mark.parametrize("change", HARNESS, ids=name)
 def test_code_that_plays_with_its_harness_is_let_through(changes: Changes, change: Change) -> None:
-    """Code that ends, patches, asks for or stands in for what checks it is found."""
+    """Code that ends, patches, detects or replaces the program that checks it is found."""
     found = findings(changes, scan_harness, change)
     assert rules(found, change.weight) == {"harness"}, found
 
 
 @pytest.mark.parametrize("change", UNAWARE, ids=name)
 def test_ordinary_code_is_held_up(changes: Changes, change: Change) -> None:
-    """Programs end where they are programs, and ask for what concerns them."""
+    """Programs may exit in their main part, and may read what concerns them."""
     assert findings(changes, scan_harness, change) == []
 
 
@@ -70,7 +70,7 @@ def test_ordinary_code_is_held_up(changes: Changes, change: Change) -> None:
     ids=["protected", "settings", "harness"],
 )
 def test_a_grant_does_not_silence(changes: Changes, scan: Scan, change: Change) -> None:
-    """What a person lets the task change is not told, and nothing but that."""
+    """A granted path has no finding, and a grant for another path changes nothing."""
     (path,) = change.after
     assert findings(changes, scan, change, grants=("elsewhere/", path)) == []
     assert findings(changes, scan, change, grants=("elsewhere/",)) != []

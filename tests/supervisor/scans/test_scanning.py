@@ -1,4 +1,4 @@
-"""All scans together: who is told what, in which order, and what of it keeps an entry out."""
+"""All scans together: who is told what, in which order, and which findings keep an entry out."""
 
 import re
 from dataclasses import replace
@@ -82,7 +82,7 @@ def test_of_one_rule_so_many_are_told_and_the_others_counted(stage: Stage) -> No
 
 
 def test_a_secret_is_never_shown_by_its_own_finding_nor_by_another(stage: Stage) -> None:
-    """Be it on the line that another rule found, or on another line of another file."""
+    """The secret is hidden on the line of another finding and on a line in another file."""
     key = PARTS["github token"]
     files = {"a.py": "KEY = '{{github token}}'  # TODO: read it\n", "b.py": f"# FIXME: not {key[:]}\nx = 1\n"}
     findings = stage.scan(story(name="x", after=files))
@@ -133,7 +133,7 @@ def test_line_numbers_are_those_of_the_new_file(stage: Stage) -> None:
 
 
 def test_what_was_too_much_to_be_searched_for_secrets_is_said(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Must fail: a key for which there is no room any more; its twin has fewer lines, and is read to its end."""
+    """With too many lines the key is beyond the limit, and a finding says so. With fewer lines it is found."""
     monkeypatch.setattr(secrets, "_MOST_CHARACTERS", 1_000)
 
     def found(lines: int) -> set[tuple[str, str, str]]:

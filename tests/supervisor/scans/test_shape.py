@@ -1,4 +1,4 @@
-"""A change as a whole: what it takes away, where it reaches, what it makes of files, what is claimed of it."""
+"""Scans of a change as a whole: files removed, paths outside the lock, changed file types, and claims about it."""
 
 import subprocess
 from dataclasses import replace
@@ -31,32 +31,32 @@ def found(changes: Changes, after: object, before: object = TREE, **said: object
     return changes.found(scan_shape, before, after, **said)  # type: ignore[arg-type]
 
 
-def test_a_tree_that_lost_a_twentieth_of_its_files_is_let_through(changes: Changes) -> None:
+def test_a_tree_that_lost_more_than_a_twentieth_of_its_files_is_refused(changes: Changes) -> None:
     assert rules(found(changes, without(3)), "blocks") == {"shrinkage"}
     assert rules(found(changes, without(30)), "blocks") == {"shrinkage"}
 
 
-def test_files_that_were_emptied_are_still_there(changes: Changes) -> None:
+def test_emptied_files_count_as_removed(changes: Changes) -> None:
     assert rules(found(changes, dict.fromkeys([*TREE][:3], "")), "blocks") == {"shrinkage"}
 
 
 def test_a_few_files_may_go(changes: Changes) -> None:
-    """Two of forty are a twentieth, and too few to say anything; three of a hundred are no twentieth."""
+    """Two of forty are a twentieth but too few to count, and three of a hundred are less than a twentieth."""
     assert found(changes, without(2)) == []
     many = {f"g{number}": "x\n" for number in range(60)}
     assert found(changes, without(3), {**TREE, **many}) == []
 
 
-def test_files_that_moved_are_not_gone(changes: Changes) -> None:
+def test_moved_files_do_not_count_as_removed(changes: Changes) -> None:
     assert found(changes, {**without(10), **{f"lib/f{number}.py": f"{number}\n" for number in range(10)}}) == []
 
 
-def test_what_a_person_lets_go_may_go(changes: Changes) -> None:
+def test_files_that_a_person_granted_may_be_removed(changes: Changes) -> None:
     assert found(changes, without(20), grants=("src/",)) == []
 
 
-def test_a_path_outside_the_lock_is_let_through(changes: Changes) -> None:
-    """Both names of a file that moves count."""
+def test_a_path_outside_the_lock_is_found(changes: Changes) -> None:
+    """Both names of a moved file count."""
     assert rules(found(changes, {"src/f1.py": "x\n"}, holds=("src/f2.py",))) == {"outside-lock"}
     assert rules(found(changes, {"src/f1.py": None, "src/g.py": "1\n"}, holds=("src/g.py",))) == {"outside-lock"}
     assert rules(found(changes, {"src/f1.py": "x\n"}, holds=())) == {"outside-lock"}
@@ -64,7 +64,7 @@ def test_a_path_outside_the_lock_is_let_through(changes: Changes) -> None:
 
 
 @pytest.mark.parametrize("said", [{"holds": ("src/",)}, {"holds": None}, {"holds": (), "grants": ("**",)}], ids=str)
-def test_a_path_that_is_held_or_granted_is_held_up(changes: Changes, said: dict[str, object]) -> None:
+def test_a_path_that_is_held_or_granted_has_no_finding(changes: Changes, said: dict[str, object]) -> None:
     assert found(changes, {"src/f1.py": "x\n"}, **said) == []
 
 
@@ -85,27 +85,25 @@ def test_a_path_that_is_held_or_granted_is_held_up(changes: Changes, said: dict[
     ],
     ids=str,
 )
-def test_a_file_that_is_something_else_now_is_let_through(
-    changes: Changes, before: object, after: object, weight: str
-) -> None:
+def test_a_changed_file_type_is_found(changes: Changes, before: object, after: object, weight: str) -> None:
     start = TREE if before is None else {**TREE, "thing": before}
     assert rules(found(changes, {"thing": after}, start), weight) == {"mode-change"}
     assert found(changes, {"thing": after}, start, grants=("thing",)) == []
 
 
 @pytest.mark.parametrize("after", [(SCRIPT, "1\n"), (LINK, "src/f1.py"), (LINK, "./src/../src"), "1\n"], ids=str)
-def test_a_new_file_of_the_tree_is_held_up(changes: Changes, after: object) -> None:
-    """Scripts may be added, and links that stay inside."""
+def test_a_new_file_that_stays_inside_the_tree_has_no_finding(changes: Changes, after: object) -> None:
+    """Scripts and links that stay inside may be added."""
     assert found(changes, {"thing": after}) == []
 
 
-def test_a_change_that_changes_nothing_is_let_through(changes: Changes) -> None:
+def test_an_empty_change_is_refused(changes: Changes) -> None:
     assert rules(found(changes, {}), "blocks") == {"empty-change"}
     assert rules(found(changes, {}, planned=("src/f1.py",)), "blocks") == {"empty-change"}
 
 
-def test_a_plan_of_which_nothing_was_done_is_let_through(changes: Changes) -> None:
-    """Where some of it was done, the rest is told and holds nothing up."""
+def test_a_plan_of_which_nothing_was_done_is_refused(changes: Changes) -> None:
+    """If a part was done, the rest is reported as a note."""
     planned = ("src/f1.py", "src/new.py")
     assert rules(found(changes, {"src/f2.py": "x\n"}, planned=planned), "blocks") == {"claimed-unchanged"}
     some = found(changes, {"src/f1.py": "x\n"}, planned=planned)
@@ -116,12 +114,12 @@ def test_a_plan_of_which_nothing_was_done_is_let_through(changes: Changes) -> No
 @pytest.mark.parametrize(
     "claims", ["Done in commit 1234567abc.", "committed as `0123456789abcdef`", "SHA: abcdef12345"]
 )
-def test_a_commit_that_is_not_there_is_believed(changes: Changes, claims: str) -> None:
+def test_a_claimed_commit_that_does_not_exist_is_found(changes: Changes, claims: str) -> None:
     assert rules(found(changes, {"src/f1.py": "x\n"}, claims=claims), "attention") == {"claimed-commit"}
 
 
-def test_a_commit_that_is_there_is_held_up(changes: Changes) -> None:
-    """So are words that only look like one, and numbers that are none."""
+def test_a_claimed_commit_that_exists_has_no_finding(changes: Changes) -> None:
+    """Words and numbers that only look like a commit have none either."""
     commit = changes.commit(TREE)
     for claims in (
         f"see commit {commit}",
@@ -139,10 +137,8 @@ def test_a_commit_that_is_there_is_held_up(changes: Changes) -> None:
         ("Work on the line Forgepool-Work: of docs\n", []),
     ],
 )
-def test_a_branch_that_says_that_tasks_have_landed_with_it_is_let_through(
-    message: str, found_: list[str], tmp_path: Path
-) -> None:
-    """A commit of its history counts, though its tip says nothing; the target's own history may say so."""
+def test_a_branch_that_carries_a_landing_trailer_is_refused(message: str, found_: list[str], tmp_path: Path) -> None:
+    """Any commit of the branch counts, not only its tip. The target's own history may have such trailers."""
 
     def git(*argv: str) -> str:
         who = ("-c", "user.name=P", "-c", "user.email=p@example.org")

@@ -1,4 +1,4 @@
-"""How large a file may be that a change brings in."""
+"""The largest size of a file that a change may add."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +30,7 @@ def test_a_large_file_that_the_target_has_may_be_renamed_and_made_executable(tmp
 
 
 def test_a_single_commit_on_the_target_is_looked_through(tmp_path: Path) -> None:
-    """Even where what it composes to does not show the file."""
+    """The composed tree does not show the file."""
     changes = Changes(tmp_path)
     root, large = changes.commit({"a": "1"}), changes.commit({"a": "1", "data.bin": LARGE})
     candidate = write_commit(changes.git, tree=tree_of(changes.git, large), parents=(root,), message="m", at=1)

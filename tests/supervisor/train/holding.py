@@ -1,4 +1,7 @@
-"""A line whose checks answer when the test says so. Entries are single letters; a spec is written `ab|c`."""
+"""
+A merge queue whose checks answer when the test says so. Entries are single letters, and a trial of `c` behind `a` and
+`b` is written `ab|c`.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -31,13 +34,13 @@ class Held:
     named: float = 0.0
     line: TrainQueue = field(default_factory=TrainQueue)
     moves: list[str] = field(default_factory=list)
-    """What landed, each move of the target by itself."""
+    """Entries that landed, one text for each move of the target."""
     returned: list[str] = field(default_factory=list)
     started: list[str] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
     dissolved: list[str] = field(default_factory=list)
     stops_late: bool = False
-    """A cancelled trial holds its slot until `stopped` is called."""
+    """A cancelled trial keeps its slot until `stopped` is called."""
     _ids: Iterable[int] = field(default_factory=lambda: count(1))
 
     def enter(
@@ -110,7 +113,7 @@ class Held:
                 line.dissolve(car, parts, suspects)
 
     def answer(self, *specs: str, state: TrialState = "green", clash: str = "", suspects: str = "") -> None:
-        """The trials of these specs, all before the next plan."""
+        """Answer the trials of these specs, all before the next plan."""
         for spec in specs:
             self.line.answer(self.trial(spec).id, state, clash=clash, suspects=tuple(suspects))
         self.settle()
@@ -122,7 +125,7 @@ class Held:
         self.answer(*specs, state="red", clash=clash, suspects=suspects)
 
     def doubt(self, spec: str) -> None:
-        """The first run of this trial was red, and it is run again."""
+        """Report that the first run of this trial failed and that it runs again."""
         self.line.doubt(self.trial(spec).id)
         self.settle()
 

@@ -1,4 +1,4 @@
-"""Which paths are funded, against all paths there are."""
+"""The trials that get slots, compared with all possible trials."""
 
 import math
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ def line(
 
 
 def related(seen: Snapshot, at: int) -> list[TrainEntry]:
-    """Those before it that share a scope with it, or that it needs, or that these need."""
+    """Return the entries before it that share a scope with it, that it needs, or that these need."""
     (one,), wanted = seen.cars[at], set(seen.cars[at][0].needs)
     found = [other for (other,) in seen.cars[:at] if have_common(one.scopes, other.scopes)]
     wanted |= {need for other in found for need in other.needs}
@@ -56,7 +56,7 @@ def names(entries: list[TrainEntry]) -> set[str]:
 
 
 def all_paths(seen: Snapshot, at: int, red: Ids) -> list[tuple[float, Ids]]:
-    """Every set of the cars before this one that may land, with its probability; the likeliest first."""
+    """Return every set of earlier entries that may land, with its probability, the likeliest first."""
     before, found = related(seen, at), []
     for landing in product((True, False), repeat=len(before)):
         ahead, chance = Ids(), 1.0
@@ -77,7 +77,7 @@ def all_paths(seen: Snapshot, at: int, red: Ids) -> list[tuple[float, Ids]]:
 
 
 def expected(seen: Snapshot, red: Ids) -> set[tuple[Ids, str]]:
-    """The likeliest path of each car in order, then others by their likelihood, until the slots are taken."""
+    """Return the likeliest path of each batch in order, then the others by likelihood, until the slots are used."""
     wanted, hedges = list[tuple[Ids, str]](), list[tuple[float, Ids, str]]()
     for at, (entry,) in enumerate(seen.cars):
         (chance, ahead), *others = all_paths(seen, at, red)
@@ -91,7 +91,7 @@ def expected(seen: Snapshot, red: Ids) -> set[tuple[Ids, str]]:
 
 
 def funded(seen: Snapshot) -> set[tuple[Ids, str]]:
-    """What is started in all, as the plan is asked again until it has nothing to say."""
+    """Return all trials that are started when the plan is asked until it has no more actions."""
     trials = list(seen.trials)
     while actions := plan(
         Snapshot(waiting=(), cars=seen.cars, trials=tuple(trials), slots=seen.slots, policy=seen.policy)
@@ -113,10 +113,7 @@ def funded(seen: Snapshot) -> set[tuple[Ids, str]]:
 def test_a_likelier_path_is_left_for_another(
     risks: list[float], needs: dict[str, str], red: str, slots: int, scopes: list[Scopes]
 ) -> None:
-    """
-    Of all paths of up to four cars by those they have to do with, the plan funds the likeliest of each car, then the
-    likeliest of the others.
-    """
+    """For up to four batches, slots go to the likeliest path of each, and then to the likeliest of the others."""
     assume(all(need < one for one, need in needs.items()))
     assume(len(red) <= len(risks) and set(red) <= set(NAMES[: len(risks)]))
     assume(not any(need not in red for one, need in needs.items() if one in red))
@@ -134,7 +131,7 @@ def test_a_likelier_path_is_left_for_another(
 
 
 def test_a_red_is_held_against_the_last_alone() -> None:
-    """Of a red with unsettled predecessors, each may be the bad one; what was green in some trial is hardly."""
+    """If entries ahead of a red one are undecided, each may be bad; one that was green in a trial hardly is."""
     seen = line([0.01, 0.08], needs={}, slots=1, trials=(Trial(id="1", ahead=("a",), car=("b",), state="red"),))
     first, last = car_odds(lay_out(seen))
     assert first == pytest.approx(0.99 * 0.98)
@@ -143,7 +140,7 @@ def test_a_red_is_held_against_the_last_alone() -> None:
 
 
 def test_a_red_that_a_green_contradicts_is_believed() -> None:
-    """A red whose cars were all green together is nobody's."""
+    """If all its batches were green together, a red is not held against any of them."""
     trials = (
         Trial(id="1", ahead=("a",), car=("b",), state="red"),
         Trial(id="2", ahead=("a", "b"), car=("c",), state="green"),
@@ -153,13 +150,13 @@ def test_a_red_that_a_green_contradicts_is_believed() -> None:
 
 @pytest.mark.parametrize("state", ["timeout", "running", "stopping"])
 def test_no_answer_lowers_the_odds(state: str) -> None:
-    """A timeout tells nothing of a car."""
+    """A timeout says nothing about a batch."""
     trials = (Trial(id="1", ahead=("a",), car=("b",), state=state),)  # type: ignore[arg-type]  # of its states
     assert car_odds(lay_out(line([0.1, 0.2], needs={}, slots=1, trials=trials))) == [0.9 * 0.98, 0.8 * 0.98]
 
 
 def test_the_paths_of_a_long_line_have_no_chance() -> None:
-    """However long the line, each car has a likeliest path, and all that are followed sum to at most one."""
+    """However long the queue, each batch has a likeliest path, and the probabilities sum to at most one."""
     cars = tuple((TrainEntry(id=f"e{at}", accepted=at, risk=0.45),) for at in range(1200))
     outlook = Outlook(lay_out(Snapshot(waiting=(), cars=cars, trials=(), slots=4)))
     for at in range(len(cars)):

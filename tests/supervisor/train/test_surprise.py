@@ -1,4 +1,4 @@
-"""How often a reject comes unexpected, and what a line can bear."""
+"""How often an entry is rejected unexpectedly, and how many arrivals a queue can handle."""
 
 import pytest
 
@@ -21,25 +21,25 @@ VETTED = TrainEntry(id="c", accepted=3, risk=0.5, vetted=True)
     ],
 )
 def test_an_expected_reject_is_a_surprise(entry: TrainEntry, returned: bool, unexpected: bool) -> None:
-    """A reject surprises of one that was thought safe, or was green alone; a landing never does."""
+    """A rejection is unexpected if the entry was thought safe or was green alone. A landing never is."""
     assert is_unexpected(entry, returned=returned) == unexpected
 
 
 def test_one_surprise_decides_the_rate() -> None:
-    """The rate begins at one in fifty, and follows the last sixty entries that were decided."""
+    """The rate begins at one in fifty and follows the last sixty decided entries."""
     assert surprise_rate([]) == pytest.approx(0.02)
     assert surprise_rate([True] * 10) == pytest.approx(11 / 60)
     assert surprise_rate([True] * 40 + [False] * 60) == pytest.approx(1 / 110)
 
 
 def test_a_bearable_load_is_warned_of() -> None:
-    """28 an hour with checks of 8 minutes are well within 8 slots and 8% rejects."""
+    """28 arrivals an hour with checks of 8 minutes are fine with 8 slots and 8 % rejections."""
     assert admission(28, 8, 0.08, 8) is None
     assert admission(3, 8, 0.08, 1) is None
 
 
 def test_too_many_rejects_pass_unsaid() -> None:
-    """Above four fifths of 1/p arrivals in a check's time, slots are no help, and the sentence says what is."""
+    """Above four fifths of 1/p arrivals in a check's time, more slots do not help. The sentence says what does."""
     said = admission(28, 8, 0.3, 64)
     assert said is not None
     assert "28 arrivals an hour" in said
@@ -48,7 +48,7 @@ def test_too_many_rejects_pass_unsaid() -> None:
 
 
 def test_too_few_slots_pass_unsaid() -> None:
-    """One slot does not bear 28 an hour in any car."""
+    """One slot cannot handle 28 an hour with any batch size."""
     said = admission(28, 8, 0.05, 1)
     assert said is not None
     assert "it wants more slots than 1, or quicker checks" in said

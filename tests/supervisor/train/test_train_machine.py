@@ -1,4 +1,4 @@
-"""Whatever happens to a line, in whatever order: nothing wrong lands, nobody is blamed for another, all are decided."""
+"""Random events in any order: nothing wrong lands, no entry is blamed for another, and all are decided."""
 
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
@@ -38,12 +38,15 @@ scopes = st.none() | st.frozensets(st.sampled_from("xyz"), max_size=2)
 
 
 class Machine(RuleBasedStateMachine):
-    """The truth is hidden from the plan: who is bad, who does not go with whom, and who does not even compose."""
+    """
+    A queue whose truth is hidden from the planner: bad entries, pairs that fail together, and those that do not
+    compose.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.line = TrainQueue()
-        self.policy, self.slots, self.count = TrainPolicy(), 3, 0
+        self.policy, self.slots, self.named, self.count = TrainPolicy(), 3, 0.0, 0
         self.bad: set[str] = set()
         self.partners: dict[str, set[str]] = {}
         self.apart: dict[str, set[str]] = {}
@@ -52,9 +55,9 @@ class Machine(RuleBasedStateMachine):
         self.decided: set[str] = set()
         self.scopes: dict[str, Scopes] = {}
 
-    @rule(policy=policies, slots=st.integers(1, 6))
-    def choose(self, policy: TrainPolicy, slots: int) -> None:
-        self.policy, self.slots = policy, slots
+    @rule(policy=policies, slots=st.integers(1, 6), named=st.sampled_from((0.0, 0.5, 0.9)))
+    def choose(self, policy: TrainPolicy, slots: int, named: float) -> None:
+        self.policy, self.slots, self.named = policy, slots, named
         self.settle()
 
     @rule(data=st.data(), luck=chance, ready=st.booleans(), risk=st.sampled_from((0.01, 0.08, 0.4)))
@@ -96,7 +99,7 @@ class Machine(RuleBasedStateMachine):
             self.line.answer(trial.id, "timeout")
         else:
             told = self.truth(trial, flakes=word == "flake")
-            # Some tests tell whose they are, others point to somebody else; neither may cost a good entry anything.
+            # Some tests name their owner and others name another entry. Neither may cause a good entry to be returned.
             suspects = tuple(one for one in trial.spec if (one in self.bad) != (at % 5 == 0)) if at % 2 else ()
             self.line.answer(trial.id, told, suspects=suspects if told == "red" else ())
         self.settle()
@@ -136,7 +139,7 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def what_is_behind_the_tip_is_still_true(self) -> None:
-        """What the car's checks look at is the same as when it was tested."""
+        """The checks of its batch look at the same content as when it was tested."""
         for trial in self.line.trials.values():
             if trial.behind and not trial.stale:
                 (tested, now) = (self.tested[trial.id], [*self.tip, *trial.spec])
@@ -148,7 +151,7 @@ class Machine(RuleBasedStateMachine):
         return one in self.scopes and any(have_common(self.scopes[one], self.scopes[of]) for of in trial.car)
 
     def teardown(self) -> None:
-        """With all answers given, and nobody held, all are decided: those that are good in truth have landed."""
+        """With all answers given and no entry held, all are decided, and the good ones have landed."""
         for entry in list(self.line.entries.values()):
             self.line.enter(changed(entry, held=False, ready=True))
         self.settle()
@@ -170,7 +173,7 @@ class Machine(RuleBasedStateMachine):
         raise AssertionError("the plan has no end")
 
     def plan(self) -> list[Action]:
-        return plan(self.line.snapshot(slots=self.slots, policy=self.policy, surprise=0.02))
+        return plan(self.line.snapshot(slots=self.slots, policy=self.policy, surprise=0.02, named=self.named))
 
     def do(self, action: Action) -> None:
         match action:
@@ -228,7 +231,7 @@ class Machine(RuleBasedStateMachine):
         self.line.leave(gone)
 
     def truth(self, trial: Trial, *, flakes: bool = False) -> TrialState:
-        """What is decisive has been red twice: it does not flake."""
+        """Answer truthfully; a decisive answer has been red twice and does not flake."""
         tested = self.tested[trial.id]
         red = any(one in self.bad or self.meets(self.partners, one, tested[:at]) for at, one in enumerate(tested))
         return "red" if red or (flakes and not trial.decisive) else "green"
@@ -243,6 +246,6 @@ def changed(entry: TrainEntry, *, held: bool, ready: bool) -> TrainEntry:
     return replace(entry, held=held, ready=ready)
 
 
-# Unshrunk: what fails here is replayed by its seed, and shrinking a line takes minutes.
+# Not shrunk, because a failure is replayed by its seed and shrinking takes minutes.
 Machine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, phases=(Phase.explicit, Phase.generate))
 TestMachine = Machine.TestCase

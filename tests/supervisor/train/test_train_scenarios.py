@@ -1,4 +1,4 @@
-"""The merge train's scenarios that are the plan's alone: checks are held, and let go one by one."""
+"""Scenarios of the merge train that need only the planner: checks wait, and answer one by one."""
 
 import pytest
 from holding import Held
@@ -8,7 +8,7 @@ from forgepool.supervisor.train.plan import plan
 
 
 def test_one_alone_is_coupled_tried_and_landed() -> None:
-    """The serial queue is the train with one slot: coupled, tried on the tip alone and decisively, landed."""
+    """A serial queue is a train with one slot: each entry is put in a batch, tried on the tip, and landed."""
     line, said = Held(slots=1), []
     line.enter("a", plans=False)
     while actions := line.plan():
@@ -20,8 +20,8 @@ def test_one_alone_is_coupled_tried_and_landed() -> None:
     assert said == [Couple(entries=("a",), at=0), StartTrial(ahead=(), car=("a",), decisive=True), Land(trial="t1")]
 
 
-def test_three_are_not_tried_at_once() -> None:
-    """1: three entries are on trial at once, each on those before it, and land in order."""
+def test_three_entries_are_tried_at_once() -> None:
+    """Each is tried on top of those before it, and they land in order."""
     line = Held()
     line.enter("abc")
     assert line.running == ["ab|c", "a|b", "|a"]
@@ -31,8 +31,8 @@ def test_three_are_not_tried_at_once() -> None:
     assert line.moves == ["a", "b", "c"]
 
 
-def test_those_behind_a_red_head_wait_for_its_return() -> None:
-    """2: behind a red head all start again without it, at once; its return comes once."""
+def test_those_behind_a_red_head_start_again_without_it() -> None:
+    """They start at once, and the head is returned once."""
     line = Held()
     line.enter("abc")
     line.red("|a")
@@ -40,8 +40,7 @@ def test_those_behind_a_red_head_wait_for_its_return() -> None:
     assert line.running == ["b|c", "|b"]
 
 
-def test_a_red_in_the_middle_disturbs_those_ahead() -> None:
-    """3: only those behind a red start again without it; who is ahead goes on."""
+def test_a_red_in_the_middle_restarts_only_those_behind_it() -> None:
     line = Held()
     line.enter("abcd", risk=0.05)
     head = line.trial("|a")
@@ -55,13 +54,13 @@ def test_a_red_in_the_middle_disturbs_those_ahead() -> None:
     assert line.returned == ["b"]
 
 
-def test_a_red_behind_a_bad_head_is_blamed() -> None:
-    """4: one that was red behind a head that turns out red comes back into the chain, with a fresh trial."""
+def test_a_red_behind_a_bad_head_is_tried_again() -> None:
+    """It is returned only if it fails without the bad head, too."""
     line = Held()
     line.enter("abc")
     line.red("a|b")
     assert line.returned == []
-    assert "a|c" in line.running, "who is behind the doubted one goes around it at once"
+    assert "a|c" in line.running, "entries behind the suspect are tried without it at once"
     line.red("|a")
     assert line.returned == ["a"]
     assert line.running == ["b|c", "|b"]
@@ -70,8 +69,7 @@ def test_a_red_behind_a_bad_head_is_blamed() -> None:
     assert line.moves == ["b", "c"]
 
 
-def test_a_second_word_on_a_returned_entry_counts() -> None:
-    """5: an entry is returned once, whatever is still heard of its trials."""
+def test_a_second_answer_about_a_returned_entry_changes_nothing() -> None:
     line = Held()
     line.enter("ab")
     first = line.trial("|a").id
@@ -82,8 +80,7 @@ def test_a_second_word_on_a_returned_entry_counts() -> None:
     assert line.started.count("|b") == 1
 
 
-def test_a_red_last_touches_somebody_else() -> None:
-    """6: the last of the chain is red: nobody else is touched."""
+def test_a_red_at_the_end_touches_no_other_entry() -> None:
     line = Held(policy=TrainPolicy(hedge_above=0.9))
     line.enter("abc")
     before = [line.trial("|a"), line.trial("a|b")]
@@ -93,16 +90,15 @@ def test_a_red_last_touches_somebody_else() -> None:
 
 
 @pytest.mark.parametrize(("later_passes", "moves"), [(True, ["abc"]), (False, [])])
-def test_a_green_prefix_does_as_the_policy_forbids(later_passes: bool, moves: list[str]) -> None:
-    """7: a green later prefix lands those ahead that are still on trial, where the policy has it so."""
+def test_a_green_trial_lands_those_ahead_only_where_the_policy_allows_it(later_passes: bool, moves: list[str]) -> None:
+    """With `later_passes`, a green trial of `abc` lands `a` and `b`, whose own trials still run."""
     line = Held(policy=TrainPolicy(later_passes=later_passes))
     line.enter("abc")
     line.green("ab|c")
     assert line.moves == moves
 
 
-def test_green_followers_of_a_slow_head_land_one_by_one() -> None:
-    """8: followers that are green before a slow head wait for it, and land with it in one move."""
+def test_green_followers_of_a_slow_head_land_with_it_in_one_move() -> None:
     line = Held(policy=TrainPolicy(later_passes=False))
     line.enter("abc")
     line.green("a|b", "ab|c")
@@ -111,8 +107,8 @@ def test_green_followers_of_a_slow_head_land_one_by_one() -> None:
     assert line.moves == ["abc"]
 
 
-def test_fewer_slots_leave_all_running() -> None:
-    """9: with fewer slots than trials the least likely are cancelled, and the order stays."""
+def test_fewer_slots_cancel_the_least_likely_trials() -> None:
+    """The order of the entries stays."""
     line = Held(slots=4)
     line.enter("abcd")
     line.slots = 2
@@ -122,8 +118,8 @@ def test_fewer_slots_leave_all_running() -> None:
     assert line.cars == ["a", "b", "c", "d"]
 
 
-def test_an_arrival_cancels_what_runs() -> None:
-    """10: a new arrival never cancels running work, even where all slots are taken."""
+def test_an_arrival_cancels_nothing_that_runs() -> None:
+    """This holds even where all slots are taken."""
     line = Held(slots=2)
     line.enter("ab")
     line.enter("cdef", risk=0.001)
@@ -132,8 +128,8 @@ def test_an_arrival_cancels_what_runs() -> None:
     assert line.running == ["a|b", "|a"]
 
 
-def test_a_hedge_that_came_true_is_tried_again() -> None:
-    """11: the trial without the red head was green before the head's answer: it lands with no new run."""
+def test_a_hedge_that_came_true_lands_without_another_trial() -> None:
+    """`b` was green without `a` before `a` turned out red."""
     line = Held(policy=TrainPolicy(hedge_above=0.1), surprise=0.0)
     line.enter("ab", risk=0.19)
     assert "|b" in line.running, "slots are idle, and the head may well be red"
@@ -145,15 +141,14 @@ def test_a_hedge_that_came_true_is_tried_again() -> None:
     assert line.started == started
 
 
-def test_a_hedge_is_let_go_before_it_is_likely() -> None:
-    """11, the other way: where the head is most likely good, no slot is spent on its being red."""
+def test_no_slot_is_spent_on_an_unlikely_hedge() -> None:
     line = Held(policy=TrainPolicy(hedge_above=0.35))
     line.enter("ab")
     assert line.running == ["a|b", "|a"]
 
 
-def test_a_slot_is_given_away_before_its_trial_has_stopped() -> None:
-    """12: a cancelled trial holds its slot until the stop is seen; nothing more is cancelled for its sake."""
+def test_a_cancelled_trial_keeps_its_slot_until_it_has_stopped() -> None:
+    """No other trial is cancelled in its place."""
     line = Held(slots=2, stops_late=True)
     line.enter("abcd", risk=0.05)
     line.slots = 1
@@ -166,8 +161,8 @@ def test_a_slot_is_given_away_before_its_trial_has_stopped() -> None:
     assert len(line.running) == 2
 
 
-def test_a_dependent_stays_without_what_it_needs() -> None:
-    """14: B needs A, and is on trial only behind it; A is red: the line names B as one that cannot land."""
+def test_those_that_need_a_red_entry_are_named() -> None:
+    """`b` is tried only behind `a`, which it needs. The caller takes it out once `a` is red."""
     line = Held()
     line.enter("a")
     line.enter("b", needs="a")
@@ -181,8 +176,8 @@ def test_a_dependent_stays_without_what_it_needs() -> None:
     assert line.running == ["|c"]
 
 
-def test_a_dependent_is_tried_around_a_doubted_need() -> None:
-    """14: while A is doubted, those behind go around A and B both, and B waits."""
+def test_an_entry_is_not_tried_without_what_it_needs() -> None:
+    """While `a` is suspect, the trial of `c` leaves out both `a` and `b`, and `b` waits."""
     line = Held(policy=TrainPolicy(hedge_above=0.9))
     line.enter("x")
     line.enter("a", risk=0.15)
@@ -193,8 +188,8 @@ def test_a_dependent_is_tried_around_a_doubted_need() -> None:
     assert not [spec for spec in line.started if "b" in spec and "a" not in spec]
 
 
-def test_an_entry_goes_before_what_it_needs() -> None:
-    """15: what an entry needs goes before it, whatever came first; together they may share a car."""
+def test_an_entry_goes_behind_what_it_needs() -> None:
+    """The order of arrival does not matter, and they may share a batch."""
     line = Held(slots=1)
     line.enter("c", needs="b", plans=False)
     line.enter("b", needs="a", plans=False)
@@ -202,8 +197,8 @@ def test_an_entry_goes_before_what_it_needs() -> None:
     assert line.running == ["|abc"]
 
 
-def test_a_cycle_hangs_the_others() -> None:
-    """16: entries that need one another are never coupled, and nobody else waits for them."""
+def test_a_cycle_of_needs_holds_up_no_other_entry() -> None:
+    """The entries of the cycle are never tried."""
     line = Held()
     line.enter("a", needs="b", plans=False)
     line.enter("b", needs="a", plans=False)
@@ -214,15 +209,14 @@ def test_a_cycle_hangs_the_others() -> None:
     assert line.running == []
 
 
-def test_a_landed_need_is_waited_for() -> None:
-    """17: what is not in line any more is not waited for."""
+def test_a_need_that_is_not_queued_is_not_waited_for() -> None:
     line = Held()
     line.enter("b", needs="a")
     assert line.running == ["|b"]
 
 
-def test_a_bad_one_takes_its_car_along() -> None:
-    """20: the one bad entry of a car is returned, and the others land; the first of halves goes first."""
+def test_the_one_bad_entry_of_a_car_is_returned_and_the_others_land() -> None:
+    """The batch is halved, and the first half is tried first."""
     line = Held(slots=1)
     line.enter("abcd")
     line.red("|abcd")
@@ -234,8 +228,7 @@ def test_a_bad_one_takes_its_car_along() -> None:
     assert (line.moves, line.returned) == (["ab", "d"], ["c"])
 
 
-def test_two_bad_ones_hide_each_other() -> None:
-    """21: two bad ones in different halves are both returned, and nobody else."""
+def test_two_bad_entries_in_different_halves_are_both_returned() -> None:
     line = Held(slots=1)
     line.enter("abcd")
     line.red("|abcd")
@@ -248,8 +241,7 @@ def test_two_bad_ones_hide_each_other() -> None:
     assert (line.moves, line.returned) == (["b", "d"], ["a", "c"])
 
 
-def test_both_of_a_pair_are_returned() -> None:
-    """22: a pair that is red together in one car: the older lands, the younger is returned on top of it."""
+def test_of_a_pair_that_fails_together_in_one_car_the_younger_is_returned() -> None:
     line = Held(slots=1)
     line.enter("ab")
     line.red("|ab")
@@ -258,20 +250,19 @@ def test_both_of_a_pair_are_returned() -> None:
     assert (line.moves, line.returned) == (["a"], ["b"])
 
 
-def test_a_pair_in_two_cars_blames_the_older() -> None:
-    """22: in different cars: the younger is red behind the older, and returned once the older has landed."""
+def test_of_a_pair_that_fails_together_in_two_cars_the_younger_is_returned() -> None:
+    """It is returned once it fails on the landed older one."""
     line = Held()
     line.enter("ab")
     line.red("a|b")
     assert line.returned == []
     line.green("|a")
-    assert line.returned == [], "what was red behind somebody is tried alone before it is blamed"
+    assert line.returned == [], "an entry that was red behind another is tried alone before it is blamed"
     line.red("|b")
     assert (line.moves, line.returned) == (["a"], ["b"])
 
 
-def test_three_that_fail_together_all_go() -> None:
-    """23: of three that fail only together the last is returned; the two others land."""
+def test_of_three_that_fail_only_together_the_last_is_returned() -> None:
     line = Held(slots=1)
     line.enter("abc")
     line.red("|abc")
@@ -280,8 +271,7 @@ def test_three_that_fail_together_all_go() -> None:
     assert (line.moves, line.returned) == (["ab"], ["c"])
 
 
-def test_a_flake_is_blamed() -> None:
-    """24: red behind somebody, then green on the very same: it lands, and nobody is returned."""
+def test_a_red_that_turns_green_on_the_same_tree_returns_no_entry() -> None:
     line = Held()
     line.enter("ab")
     line.red("a|b")
@@ -290,8 +280,8 @@ def test_a_flake_is_blamed() -> None:
     assert (line.moves, line.returned) == (["a", "b"], [])
 
 
-def test_a_failure_that_does_not_come_again_costs_a_return() -> None:
-    """25: a red car whose parts are all green is nobody's fault; each of them lands, and shares no car again."""
+def test_a_red_car_whose_entries_are_all_green_returns_none() -> None:
+    """Each entry lands alone."""
     line = Held(slots=1)
     line.enter("ab")
     line.red("|ab")
@@ -302,8 +292,8 @@ def test_a_failure_that_does_not_come_again_costs_a_return() -> None:
     assert (line.moves, line.returned) == (["a", "b", "c"], [])
 
 
-def test_a_single_entry_shares_a_car() -> None:
-    """26: an entry marked single is never coupled with another; those of a red car are."""
+def test_an_entry_marked_single_shares_no_car() -> None:
+    """Entries of a red batch are marked single."""
     line = Held(slots=1)
     line.line.enter(TrainEntry(id="a", accepted=0, risk=0.01, single=True))
     line.enter("bc")
@@ -314,8 +304,7 @@ def test_a_single_entry_shares_a_car() -> None:
     assert all(one.single for one in line.line.entries.values())
 
 
-def test_a_car_is_longer_than_it_may_be() -> None:
-    """27: a car is never longer than the policy says, nor than pays at its risk."""
+def test_a_car_is_no_longer_than_policy_and_risk_allow() -> None:
     line = Held(slots=1, policy=TrainPolicy(most=3))
     line.enter("abcdefgh")
     assert line.running == ["|abc"]
@@ -324,8 +313,7 @@ def test_a_car_is_longer_than_it_may_be() -> None:
     assert risky.running == ["|ab"]
 
 
-def test_a_clash_in_a_car_isolates_all() -> None:
-    """28: one that does not go together with those before it leaves their car; the others stay together."""
+def test_only_the_entry_that_conflicts_leaves_its_car() -> None:
     line = Held(slots=1)
     line.enter("abcd")
     line.red("|abcd", clash="c")
@@ -336,8 +324,8 @@ def test_a_clash_in_a_car_isolates_all() -> None:
     assert (line.moves, line.returned) == (["abd"], ["c"])
 
 
-def test_a_clash_with_the_tip_waits() -> None:
-    """29: what does not go on the tip is returned at once, alone, and its car goes on without it."""
+def test_an_entry_that_conflicts_with_the_tip_is_returned_at_once() -> None:
+    """Its batch goes on without it."""
     line = Held(slots=1)
     line.enter("abc")
     line.red("|abc", clash="a")
@@ -345,8 +333,8 @@ def test_a_clash_with_the_tip_waits() -> None:
     assert line.running == ["|bc"]
 
 
-def test_a_clash_deeper_inside_blames_the_last() -> None:
-    """29: a clash of one ahead tells of that one, and those behind go around it; nobody is blamed for it."""
+def test_a_conflict_of_an_entry_ahead_does_not_blame_the_last() -> None:
+    """`b` conflicts during the trial of `c`; `c` is then tried without `b`."""
     line = Held()
     line.enter("abc")
     line.red("ab|c", clash="b")
@@ -354,8 +342,7 @@ def test_a_clash_deeper_inside_blames_the_last() -> None:
     assert "a|c" in line.running
 
 
-def test_all_red_leaves_somebody() -> None:
-    """30: all are bad: all are returned, and nothing lands."""
+def test_if_all_are_bad_all_are_returned() -> None:
     line = Held(slots=2)
     line.enter("abcdef")
     while line.running:
@@ -363,8 +350,8 @@ def test_all_red_leaves_somebody() -> None:
     assert (line.moves, sorted(line.returned)) == ([], list("abcdef"))
 
 
-def test_a_red_is_asked_again_and_a_green_of_another_tip_lands() -> None:
-    """33, in part: what is red on one path is not tried on it again; what was green on another tip does not land."""
+def test_a_red_path_is_not_tried_again_on_the_same_tip() -> None:
+    """After the tip has moved, all are tried again."""
     line = Held(policy=TrainPolicy(hedge_above=0.9))
     line.enter("abc", risk=0.05)
     line.red("a|b")
@@ -375,8 +362,8 @@ def test_a_red_is_asked_again_and_a_green_of_another_tip_lands() -> None:
     assert line.running == ["ab|c", "a|b", "|a"]
 
 
-def test_a_stale_green_lands() -> None:
-    """33, in part: a trial alone that ends on a tip that has moved vets its entry, and lands nothing."""
+def test_a_green_trial_on_an_older_tip_lands_nothing() -> None:
+    """Its entry is marked vetted and tried on the new tip."""
     line = Held()
     line.enter("a")
     line.enter("r", risk=0.5)
@@ -390,8 +377,7 @@ def test_a_stale_green_lands() -> None:
     assert line.moves == ["a", "r"]
 
 
-def test_the_other_of_a_car_is_lost_with_a_withdrawn_one() -> None:
-    """37: of a car of two one is withdrawn: the other is tried without it."""
+def test_the_rest_of_a_car_is_tried_without_a_withdrawn_entry() -> None:
     line = Held(slots=1)
     line.enter("ab")
     assert line.running == ["|ab"]
@@ -400,8 +386,8 @@ def test_the_other_of_a_car_is_lost_with_a_withdrawn_one() -> None:
 
 
 @pytest.mark.parametrize("change", [{"ready": False}, {"held": True}])
-def test_one_without_a_word_keeps_its_car(change: dict[str, bool]) -> None:
-    """38: the word for one of a car is taken back, or it is held: the others go on in its place, and it waits."""
+def test_a_held_or_unapproved_entry_leaves_its_car(change: dict[str, bool]) -> None:
+    """The others keep the place of the batch, and the entry lands once it may."""
     line = Held(slots=1)
     line.enter("abc")
     line.change("b", **change)
@@ -412,15 +398,14 @@ def test_one_without_a_word_keeps_its_car(change: dict[str, bool]) -> None:
     assert line.moves == ["ac"]
     for _ in line.running:
         line.green("|b")
-    assert line.moves == ["ac"], "nobody lands without the word"
+    assert line.moves == ["ac"], "no entry lands without approval"
     line.change("b", ready=True, held=False)
     if line.running:
         line.green("|b")
     assert line.moves == ["ac", "b"]
 
 
-def test_one_entered_twice_stands_twice() -> None:
-    """39: an entry that is in line already keeps its place, and its trial."""
+def test_an_entry_entered_twice_keeps_its_place_and_its_trial() -> None:
     line = Held()
     line.enter("ab")
     line.change("a", risk=0.02)
@@ -428,8 +413,8 @@ def test_one_entered_twice_stands_twice() -> None:
     assert line.started == ["|a", "a|b"]
 
 
-def test_a_timeout_is_a_red() -> None:
-    """57: a timeout is tried once more on the same spec, then told of one entry; nobody behind goes around it."""
+def test_an_entry_is_returned_after_two_timeouts() -> None:
+    """After the first timeout the same trial runs again, and no entry is tried without the slow one."""
     line = Held()
     line.enter("ab")
     line.answer("|a", state="timeout")
@@ -440,8 +425,7 @@ def test_a_timeout_is_a_red() -> None:
     assert line.running == ["|b"]
 
 
-def test_a_car_that_timed_out_is_halved_at_once() -> None:
-    """57: a car is tried once more too, and is then taken apart."""
+def test_a_car_is_split_after_two_timeouts() -> None:
     line = Held(slots=1)
     line.enter("ab")
     line.answer("|ab", state="timeout")
@@ -450,8 +434,8 @@ def test_a_car_that_timed_out_is_halved_at_once() -> None:
     assert (line.running, line.dissolved) == (["|a"], ["ab"])
 
 
-def test_a_hotfix_waits_behind_the_others() -> None:
-    """71: a hotfix goes in front of all, and costs what is green before it nothing."""
+def test_a_hotfix_goes_before_all_that_are_not_green() -> None:
+    """A green trial ahead of it is kept."""
     line = Held(policy=TrainPolicy(later_passes=True))
     line.enter("abc")
     line.change("a", held=True)
@@ -463,8 +447,7 @@ def test_a_hotfix_waits_behind_the_others() -> None:
     assert line.moves == ["h"]
 
 
-def test_a_hotfix_waits_for_a_slot() -> None:
-    """71: where all slots are taken, the least likely trial makes room for a hotfix."""
+def test_the_least_likely_trial_gives_its_slot_to_a_hotfix() -> None:
     line = Held(slots=1)
     line.enter("abc")
     line.enter("h", klass="hotfix")
@@ -474,8 +457,7 @@ def test_a_hotfix_waits_for_a_slot() -> None:
     assert line.running == ["|h"], "hotfixes go in the order in which they came"
 
 
-def test_a_low_one_starves() -> None:
-    """72: under a stream of others that are accepted later a low entry lands within its bound."""
+def test_a_low_entry_is_overtaken_at_most_so_often() -> None:
     line = Held(slots=1, policy=TrainPolicy(most_overtaken=3, most=1))
     line.enter("z", klass="low", plans=False)
     line.enter("a")
@@ -485,8 +467,7 @@ def test_a_low_one_starves() -> None:
     assert line.moves[:5] == ["a", "b", "c", "z", "d"]
 
 
-def test_hotfixes_overtake_a_car_for_ever() -> None:
-    """72: a car may be overtaken by so many hotfixes, and no more."""
+def test_hotfixes_overtake_a_car_at_most_so_often() -> None:
     line = Held(slots=1, policy=TrainPolicy(most_overtaken=2))
     line.enter("a")
     for one in "hijk":
@@ -495,8 +476,8 @@ def test_hotfixes_overtake_a_car_for_ever() -> None:
     assert line.cars == ["h", "i", "a", "j", "k"]
 
 
-def test_a_repeated_failer_loses_its_place_for_ever() -> None:
-    """73: one that comes back keeps its first acceptance, shares no car, and is next of its class."""
+def test_a_returned_entry_comes_back_to_its_old_place() -> None:
+    """It keeps the time of its first acceptance, and shares no batch."""
     line = Held(slots=1)
     line.enter("ab")
     line.red("|ab")
@@ -507,8 +488,8 @@ def test_a_repeated_failer_loses_its_place_for_ever() -> None:
     assert line.running == ["|a"]
 
 
-def test_one_submitter_takes_all_slots() -> None:
-    """74: one submitter has at most so many in cars while another waits; alone, as many as there are slots."""
+def test_one_submitter_cannot_take_all_slots_from_another() -> None:
+    """A submitter alone may take all slots."""
     line = Held(slots=3, policy=TrainPolicy(most_of_one=2, most=1))
     line.enter("abcd", submitter="agent", plans=False)
     line.enter("x", submitter="person")
@@ -518,8 +499,8 @@ def test_one_submitter_takes_all_slots() -> None:
     assert alone.cars == ["a", "b", "c"]
 
 
-def test_one_nobody_has_approved_lands() -> None:
-    """An entry that waits for a word is tried alone meanwhile, and lands on the word with no new trial."""
+def test_an_unapproved_entry_is_tried_and_lands_once_approved() -> None:
+    """No second trial is needed."""
     line = Held(slots=1)
     line.enter("a", ready=False)
     assert line.running == ["|a"]
@@ -529,8 +510,8 @@ def test_one_nobody_has_approved_lands() -> None:
     assert (line.moves, line.started) == (["a"], ["|a"])
 
 
-def test_one_slot_is_kept_from_the_first_in_line() -> None:
-    """With one slot, whoever is first in line is tried: one that waits for a word too."""
+def test_the_only_slot_goes_to_the_first_entry() -> None:
+    """This holds even if the first entry is not approved yet."""
     line = Held(slots=1)
     line.enter("a", ready=False, plans=False)
     line.enter("b")
@@ -541,16 +522,15 @@ def test_one_slot_is_kept_from_the_first_in_line() -> None:
     assert other.running == ["|b"]
 
 
-def test_a_red_alone_waits_for_the_word() -> None:
-    """What is red alone on the tip is returned, whether anybody has approved it or not."""
+def test_an_entry_red_on_the_tip_is_returned_without_approval() -> None:
     line = Held(slots=2)
     line.enter("a", ready=False)
     line.red("|a")
     assert line.returned == ["a"]
 
 
-def test_a_risky_one_is_put_in_the_chain_untried() -> None:
-    """With slots to spare, a risky entry is tried alone before others are tried on top of it; its twin is not risky."""
+def test_a_risky_entry_is_tried_alone_before_others_build_on_it() -> None:
+    """This needs spare slots. With few slots the others are tried on top of it."""
     line = Held(slots=4)
     line.enter("r", risk=0.5, plans=False)
     line.enter("a")
@@ -561,8 +541,8 @@ def test_a_risky_one_is_put_in_the_chain_untried() -> None:
     assert few.running == ["r|a", "|r"]
 
 
-def test_a_likelier_path_waits_for_a_useless_one() -> None:
-    """A trial that assumes what has been red gives its slot to one that does not; with slots to spare it goes on."""
+def test_a_trial_that_assumes_a_red_entry_gives_its_slot_away() -> None:
+    """With spare slots it continues."""
     line = Held(slots=2, policy=TrainPolicy(most=1))
     line.enter("abc")
     line.green("|a")
@@ -577,8 +557,8 @@ def test_a_likelier_path_waits_for_a_useless_one() -> None:
     assert wide.running == ["b|c", "|b", "|c"]
 
 
-def test_a_refuted_path_goes_on() -> None:
-    """What will hardly come true is cancelled though slots be idle: of a risky one even one red says enough."""
+def test_a_very_unlikely_trial_is_cancelled_even_with_idle_slots() -> None:
+    """One red of a risky entry makes the trial behind it very unlikely."""
     line = Held()
     line.enter("abc", risk=0.19)
     line.green("|a")
@@ -587,16 +567,14 @@ def test_a_refuted_path_goes_on() -> None:
     assert line.running == ["|b", "|c"]
 
 
-def test_the_plan_depends_on_chance() -> None:
-    """The same snapshot gives the same plan, and a plan changes no snapshot."""
+def test_the_same_snapshot_gives_the_same_plan() -> None:
     line = Held(slots=3)
     line.enter("abcdefg", plans=False)
     seen = line.line.snapshot(slots=3, policy=TrainPolicy(), surprise=0.02)
     assert plan(seen) == plan(seen)
 
 
-def test_no_slots_keep_trials() -> None:
-    """Without slots all trials are cancelled, and nothing is started."""
+def test_without_slots_all_trials_are_cancelled() -> None:
     line = Held(slots=2)
     line.enter("ab")
     line.slots = 0
@@ -605,8 +583,7 @@ def test_no_slots_keep_trials() -> None:
     assert line.running == []
 
 
-def test_an_answer_to_nobody_counts() -> None:
-    """A word on a trial that is of no use any more changes nothing."""
+def test_an_answer_about_an_unknown_trial_changes_nothing() -> None:
     line = Held()
     line.enter("a")
     line.line.answer("t99", "red")
@@ -615,8 +592,7 @@ def test_an_answer_to_nobody_counts() -> None:
     assert line.returned == []
 
 
-def test_a_green_without_what_it_needs_lands() -> None:
-    """A need that was named only after the trial had begun is still waited for."""
+def test_an_entry_waits_for_a_need_named_after_its_trial_began() -> None:
     line = Held()
     line.enter("b")
     line.line.answer(line.trial("|b").id, "green")
@@ -629,8 +605,8 @@ def test_a_green_without_what_it_needs_lands() -> None:
     assert line.moves == ["a", "b"]
 
 
-def test_a_dependent_of_a_held_one_hides_those_behind() -> None:
-    """One held bars those that need it, and those that need these; all others pass them by, and land."""
+def test_a_held_entry_holds_up_only_those_that_need_it() -> None:
+    """Entries that need its dependents wait as well."""
     line = Held()
     line.enter("a")
     line.enter("b", needs="a")
@@ -643,8 +619,8 @@ def test_a_dependent_of_a_held_one_hides_those_behind() -> None:
     assert not [one for one in line.running if one not in ("|a", "a|b", "ab|c")]
 
 
-def test_a_car_whose_need_is_put_behind_it_waits_for_ever() -> None:
-    """What an entry needs is in a red car, and goes behind all: the entry is coupled again, behind it."""
+def test_an_entry_follows_a_need_that_a_split_has_moved_back() -> None:
+    """`b` is in a red batch and moves behind `d`, which needs it. `d` is then put in a batch behind `b`."""
     line = Held(slots=2, policy=TrainPolicy(most=2))
     line.enter("abc", plans=False)
     line.enter("d", needs="b")
@@ -657,8 +633,7 @@ def test_a_car_whose_need_is_put_behind_it_waits_for_ever() -> None:
     assert line.returned == ["c"]
 
 
-def test_a_hopeless_path_is_funded() -> None:
-    """Far down a chain of doubtful cars no slot is spent: what such a trial assumes will hardly come true."""
+def test_no_slot_is_spent_far_down_a_chain_of_risky_cars() -> None:
     line = Held(slots=3, policy=TrainPolicy(vet_above=1.0, hedge_above=1.0, most=1), surprise=0.0)
     line.enter("abcdefg", risk=0.45)
     line.slots = 12
@@ -666,8 +641,8 @@ def test_a_hopeless_path_is_funded() -> None:
     assert line.running == ["abc|d", "ab|c", "a|b", "|a"]
 
 
-def test_those_behind_wait_for_the_second_red() -> None:
-    """One whose first run was red is gone around at once; it goes on, and lands if it is good after all."""
+def test_those_behind_are_tried_without_an_entry_after_its_first_red() -> None:
+    """The entry's second run continues, and it lands if that is green."""
     line = Held(slots=4)
     line.enter("abc")
     line.doubt("|a")
@@ -677,8 +652,8 @@ def test_those_behind_wait_for_the_second_red() -> None:
     assert not line.returned
 
 
-def test_a_doubted_one_is_blamed_before_its_last_word() -> None:
-    """Who is red so far is passed by, not returned; the second red is what it is returned for."""
+def test_an_entry_is_returned_only_after_its_second_red() -> None:
+    """Until then others may land before it."""
     line = Held()
     line.enter("ab")
     line.doubt("|a")
@@ -690,7 +665,7 @@ def test_a_doubted_one_is_blamed_before_its_last_word() -> None:
 
 
 def lanes(*, slots: int = 8) -> Held:
-    """`a` and `c` have to do with each other, `b` with neither."""
+    """Make a queue in which `a` and `c` share a scope, and `b` shares one with neither."""
     line = Held(slots=slots)
     line.enter("a", scopes="x", plans=False)
     line.enter("b", scopes="y", plans=False)
@@ -698,8 +673,8 @@ def lanes(*, slots: int = 8) -> Held:
     return line
 
 
-def test_a_car_waits_for_those_of_other_scopes() -> None:
-    """Each is tried behind those of its scopes alone, and lands before others."""
+def test_a_car_does_not_wait_for_other_scopes() -> None:
+    """Each entry is tried only behind those that share a scope with it."""
     line = lanes()
     assert line.running == ["a|c", "|a", "|b"]
     line.green("|b")
@@ -708,8 +683,8 @@ def test_a_car_waits_for_those_of_other_scopes() -> None:
     assert not line.cancelled
 
 
-def test_a_green_of_an_older_tip_lands_as_if_it_were_of_this_one() -> None:
-    """What was green before others landed elsewhere is tried anew on the tip, and lands as it is then."""
+def test_a_green_of_an_older_tip_is_tried_again_before_it_lands() -> None:
+    """Entries of other scopes have moved the tip."""
     line = lanes()
     line.green("|b")
     line.green("|a")
@@ -723,8 +698,8 @@ def test_a_green_of_an_older_tip_lands_as_if_it_were_of_this_one() -> None:
     assert line.moves == ["b", "a", "c"]
 
 
-def test_a_green_behind_one_that_is_open_is_tried_anew_for_nothing() -> None:
-    """The next landing elsewhere would undo it again: it waits until those ahead are green, and all land at once."""
+def test_a_green_behind_a_running_trial_is_not_tried_again_at_once() -> None:
+    """Another landing could make it stale again. It waits until those ahead are green, and all land together."""
     line = lanes()
     line.green("|b")
     line.green("a|c")
@@ -735,8 +710,8 @@ def test_a_green_behind_one_that_is_open_is_tried_anew_for_nothing() -> None:
     assert line.moves == ["b", "ac"]
 
 
-def test_a_landing_of_its_own_scopes_leaves_a_trial_as_it_was() -> None:
-    """Who was not tried behind what has landed in its scopes is tried behind it."""
+def test_an_entry_is_tried_again_after_a_landing_in_its_scopes() -> None:
+    """Its earlier trial did not include the landed entry."""
     line = Held(slots=3)
     line.enter("ab", scopes="x", needs="", plans=False)
     line.enter("c", scopes="y")
@@ -750,8 +725,8 @@ def test_a_landing_of_its_own_scopes_leaves_a_trial_as_it_was() -> None:
     assert line.moves == ["b", "a"]
 
 
-def test_a_red_before_others_landed_elsewhere_blames_nobody() -> None:
-    """Of what it was red with nothing has changed: the second red of one alone is its own, on whatever tip it began."""
+def test_a_second_red_counts_though_other_scopes_have_landed() -> None:
+    """Nothing that its checks look at has changed."""
     line = lanes()
     line.green("|b")
     line.red("|a")
@@ -759,8 +734,7 @@ def test_a_red_before_others_landed_elsewhere_blames_nobody() -> None:
     assert line.running == ["|c"]
 
 
-def test_a_red_elsewhere_is_gone_around() -> None:
-    """What is red in one scope disturbs nobody in another."""
+def test_a_red_does_not_affect_other_scopes() -> None:
     line = lanes()
     line.red("a|c")
     line.doubt("|a")
@@ -768,8 +742,8 @@ def test_a_red_elsewhere_is_gone_around() -> None:
     assert not any(spec.startswith("b|") or "b|" in spec for spec in line.started)
 
 
-def test_a_green_that_is_red_on_the_tip_goes_round_for_ever() -> None:
-    """Where scopes have promised too much, the tip has the last word."""
+def test_an_entry_that_turns_red_on_the_new_tip_is_returned() -> None:
+    """Its declared scopes were too narrow."""
     line = lanes()
     line.green("|b")
     line.green("|a")
@@ -778,8 +752,8 @@ def test_a_green_that_is_red_on_the_tip_goes_round_for_ever() -> None:
     assert line.moves == ["b"]
 
 
-def test_a_needed_one_of_other_scopes_is_left_out() -> None:
-    """Whom one needs goes before it, whatever the scopes; and with it those that it needs."""
+def test_a_need_goes_ahead_whatever_its_scopes() -> None:
+    """The needs of the need go ahead, too."""
     line = Held()
     line.enter("a", scopes="x", plans=False)
     line.enter("b", scopes="y", needs="a", plans=False)
@@ -788,8 +762,7 @@ def test_a_needed_one_of_other_scopes_is_left_out() -> None:
     assert line.running == ["abc|d", "ab|c", "a|b", "|a"]
 
 
-def test_one_without_scopes_goes_by_nobody() -> None:
-    """Of whose scopes nothing is known, has to do with all."""
+def test_an_entry_without_scopes_overlaps_with_all() -> None:
     line = Held()
     line.enter("a", scopes="x", plans=False)
     line.enter("b", plans=False)
@@ -798,8 +771,8 @@ def test_one_without_scopes_goes_by_nobody() -> None:
     assert line.running == ["ab|d", "a|b", "b|c", "|a"]
 
 
-def test_a_car_is_mixed_while_its_own_wait() -> None:
-    """Of a backlog that is longer than the slots, those go together first that have to do with each other."""
+def test_a_car_takes_entries_of_the_same_scope_first() -> None:
+    """This matters when more entries wait than there are slots."""
     line = Held(slots=1)
     for one, scope in zip("abcd", "xyxy", strict=True):
         line.enter(one, scopes=scope, plans=False)
@@ -808,8 +781,8 @@ def test_a_car_is_mixed_while_its_own_wait() -> None:
     assert line.cars == ["ac"]
 
 
-def test_a_lane_that_waits_keeps_others_from_going() -> None:
-    """Where what comes next in some scopes is too unlikely to be tried, entries of others are coupled all the same."""
+def test_a_long_queue_of_one_scope_does_not_hold_up_another() -> None:
+    """`y` is too unlikely to be tried, and `z` of another scope is tried at once."""
     line = Held(slots=30)
     line.enter("abcdefghijklmnopq", scopes="x", risk=0.45, plans=False)
     for one in line.line.entries:
@@ -820,8 +793,7 @@ def test_a_lane_that_waits_keeps_others_from_going() -> None:
     assert line.cars[-1] == "z", "behind 'q' nothing is likely: 'y' waits"
 
 
-def test_one_ahead_lands_past_those_it_was_to_come_behind() -> None:
-    """Who comes along ahead of a green one may itself have others of its scopes to wait for."""
+def test_an_entry_ahead_of_a_green_one_still_waits_for_its_own_scopes() -> None:
     line = Held()
     line.enter("b", scopes="y", plans=False)
     line.enter("a", scopes="xy", plans=False)
@@ -835,8 +807,7 @@ def test_one_ahead_lands_past_those_it_was_to_come_behind() -> None:
     assert line.moves == ["b", "a", "c"]
 
 
-def test_a_short_line_tries_the_risky_apart() -> None:
-    """Where few share its scopes a risky one goes into its place at once; those behind go around it, or behind it."""
+def test_a_risky_entry_takes_its_place_at_once_where_few_share_its_scopes() -> None:
     line = Held()
     line.enter("a", scopes="x", risk=0.4, plans=False)
     line.enter("b", scopes="x")
@@ -845,7 +816,7 @@ def test_a_short_line_tries_the_risky_apart() -> None:
 
 @pytest.mark.parametrize("slots", [1, 2, 8])
 def test_those_whose_own_tests_fail_are_taken_out_and_the_rest_lands_in_one_run(slots: int) -> None:
-    """51: the rest stays a car in its place; only red alone returns the suspect."""
+    """The rest keeps its place. The suspect is returned only when it fails alone."""
     line = Held(slots=slots, policy=TrainPolicy(most=4))
     line.enter("abcd", plans=False)
     line.line.couple(("a", "b", "c", "d"), 0)
@@ -859,7 +830,7 @@ def test_those_whose_own_tests_fail_are_taken_out_and_the_rest_lands_in_one_run(
 
 
 def test_two_suspects_are_taken_out_at_once_and_a_good_one_lands() -> None:
-    """52: a flaky test of its own costs an entry its car, and nothing else."""
+    """A flaky test of its own costs an entry only its batch."""
     line = Held(slots=1, policy=TrainPolicy(most=4))
     line.enter("abcd", plans=False)
     line.line.couple(("a", "b", "c", "d"), 0)
@@ -872,7 +843,7 @@ def test_two_suspects_are_taken_out_at_once_and_a_good_one_lands() -> None:
 
 
 def test_a_car_of_suspects_alone_is_tried_one_by_one() -> None:
-    """53: nobody is left for a car; the older is tried first."""
+    """The older is tried first."""
     line = Held(slots=1)
     line.enter("ab")
     line.red("|ab", suspects="ab")
@@ -882,8 +853,24 @@ def test_a_car_of_suspects_alone_is_tried_one_by_one() -> None:
     assert (line.moves, line.returned) == (["a", "b"], [])
 
 
+def test_a_rest_that_is_red_without_its_suspects_is_taken_apart_and_costs_a_good_one_nothing() -> None:
+    """59: beside the suspect's own test one of the target's failed; whose that is shows only by halving."""
+    line = Held(slots=1, policy=TrainPolicy(most=4))
+    line.enter("abcd", plans=False)
+    line.line.couple(("a", "b", "c", "d"), 0)
+    line.settle()
+    line.red("|abcd", suspects="c")
+    assert line.running == ["|abd"]
+    line.red("|abd")
+    assert line.cars == ["ab", "d"]
+    line.green("|ab")
+    line.green("|c")
+    line.red("|d")
+    assert (line.moves, line.returned) == (["ab", "c"], ["d"])
+
+
 def test_a_suspect_for_the_second_time_goes_alone_for_good() -> None:
-    """54: green alone, it may share a car again; where that is red as well, it shares none any more."""
+    """After the first time it may share a batch again."""
     line = Held(slots=1)
     line.enter("ab", plans=False)
     for _ in range(2):
@@ -894,18 +881,44 @@ def test_a_suspect_for_the_second_time_goes_alone_for_good() -> None:
     assert line.line.entries["a"].single and not line.line.entries["b"].single
 
 
-def test_a_red_behind_others_doubts_whose_tests_failed() -> None:
-    """55: of a car behind another, a test of the first one's fails: the car behind goes around it."""
+def test_a_red_behind_others_makes_the_owner_of_the_failed_test_suspect() -> None:
+    """The entry behind is then tried without the suspect."""
     line = Held(slots=2)
     line.enter("ab")
     line.red("a|b", suspects="a")
     assert line.running == ["|a", "|b"]
 
 
-@pytest.mark.parametrize(("named", "size"), [(0.0, 3), (0.8, 7)])
+@pytest.mark.parametrize(("named", "size"), [(0.0, 3), (0.5, 6), (0.8, 8)])
 def test_cars_are_longer_where_reds_tell_whose_they_are(named: float, size: int) -> None:
-    """56: halving costs a long car several runs, and taking one out costs it one."""
+    """Halving a long batch costs several runs; taking out a named suspect costs one."""
     line = Held(slots=1, named=named)
     line.enter("abcdefghij", risk=0.1, plans=False)
     line.settle()
     assert len(line.cars[0]) == size
+
+
+@pytest.mark.parametrize(("named", "cars"), [(0.0, ["a"]), (0.8, ["abc"])])
+def test_one_green_alone_shares_a_car_with_risky_ones_where_reds_name_their_suspects(
+    named: float, cars: list[str]
+) -> None:
+    """57: it needs no run of its own then; a red that names nobody would cost it one, and halving more."""
+    line = Held(slots=1, named=named)
+    line.enter("abc", risk=0.25, plans=False)
+    line.line.vet("a")
+    line.settle()
+    assert line.cars == cars
+
+
+def test_a_vetted_one_comes_through_a_red_car_of_risky_ones_unharmed() -> None:
+    """58: the others' red takes them out, and neither delays its landing by more than a run nor returns it."""
+    line = Held(slots=1, named=0.8)
+    line.enter("abc", risk=0.25, plans=False)
+    line.line.vet("a")
+    line.settle()
+    line.red("|abc", suspects="bc")
+    line.green("|a")
+    assert (line.moves, line.returned) == (["a"], [])
+    line.red("|b")
+    line.red("|c")
+    assert (line.moves, line.returned) == (["a"], ["b", "c"])

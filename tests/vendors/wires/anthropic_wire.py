@@ -1,4 +1,4 @@
-"""Anthropic's Messages: what of a request it refuses, and an answer as its events or in one piece."""
+"""Anthropic's Messages API: which requests it refuses, and answers as events or in one piece."""
 
 import itertools
 import json
@@ -26,7 +26,7 @@ _MOST_BREAKPOINTS = 4
 
 
 def invalid(headers: Mapping[str, str], body: Body, strict: bool) -> str | None:
-    """What the vendor would refuse the request for; None when it would take it."""
+    """Return the reason for which the vendor would refuse the request, or None."""
     return next(_mistakes(headers, body, strict), None)
 
 
@@ -58,7 +58,7 @@ def _marks(body: Body) -> Iterator[str]:
 
 
 def _found_marks(value: Any) -> Iterator[Body]:
-    """In the order of the prompt: tools, system, messages."""
+    """Yield the marks in the order of the prompt: tools, system, messages."""
     if isinstance(value, list):
         for item in value:
             yield from _found_marks(item)
@@ -172,7 +172,7 @@ def _details(say: Say) -> Body | None:
 
 
 def _answer_blocks(model: str, name: str, say: Say) -> Iterator[tuple[Body, str]]:
-    """The blocks of an answer, and what of them is streamed."""
+    """Yield the blocks of an answer, and the part of each that is streamed."""
     if say.redacted:
         yield {"type": "redacted_thinking", "data": seal(model, say.thinking)}, ""
     elif say.thinking:
@@ -237,7 +237,7 @@ def _block_events(index: int, block: Body, text: str) -> Iterator[Piece]:
 
 
 def broken(fault: Fault) -> Piece:
-    """The event that says that there will be no more."""
+    """Return the event that announces the end of the stream."""
     code = fault.code or "overloaded_error"
     return _event("error", {"error": {"type": code, "message": fault.message or "Overloaded"}, "request_id": "req_1"})
 

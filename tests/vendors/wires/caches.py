@@ -1,9 +1,9 @@
 """
-The vendors' prompt caches, simulated on the bytes that were really sent. Four characters are one token.
+The vendors' prompt caches, simulated on the bytes that were sent, with four characters to a token.
 
-Anthropic's keeps the prefix up to each breakpoint and finds one again at most twenty blocks before a breakpoint.
-OpenAI's finds the longest common prefix with any earlier prompt; ours counts it in steps of 16 tokens, with no least
-size, so that small tests see it too. Neither forgets with time.
+Anthropic's keeps the prefix up to each breakpoint, and finds one at most twenty blocks before a breakpoint. OpenAI's
+finds the longest common prefix with any earlier prompt. Ours counts it in steps of 16 tokens without a least size, so
+that small tests see it. Neither expires.
 """
 
 import bisect
@@ -25,7 +25,7 @@ class PromptCaches:
         self._lock = threading.Lock()
 
     def marked(self, body: Body, output: int) -> Tokens:
-        """Counts a request with breakpoints (Anthropic's)."""
+        """Count a request with breakpoints (Anthropic's)."""
         blocks = list(_blocks(body))
         sizes, keys, total, digest = [0], [""], 0, hashlib.sha256(body["model"].encode())
         for text, _ in blocks:
@@ -52,7 +52,7 @@ class PromptCaches:
         return next((number for number in near if keys[number] in self._kept), 0)
 
     def common(self, body: Body, output: int) -> Tokens:
-        """Counts a request whose longest known prefix is found by itself (OpenAI's)."""
+        """Count a request whose longest known prefix is found automatically (OpenAI's)."""
         prompt = "".join(json.dumps(body.get(part)) for part in ("tools", "instructions")) + "".join(
             json.dumps(item) for item in body.get("input") or body.get("messages") or ()
         )
@@ -69,7 +69,7 @@ def _common(one: str, other: str) -> int:
 
 
 def _blocks(body: Body) -> Iterator[tuple[str, str]]:
-    """Each block's bytes without its mark, and the mark's lifetime or nothing, in the order of caching."""
+    """Yield each block's bytes without its mark, and the mark's lifetime or nothing, in the order of caching."""
     system = body.get("system") or []
     for block in (body.get("tools") or []) + (_texts(system) if isinstance(system, str) else system):
         yield _split(block)

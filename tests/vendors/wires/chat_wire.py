@@ -1,4 +1,4 @@
-"""OpenAI's Chat Completions: what of a request it refuses, and an answer as its chunks or in one piece."""
+"""OpenAI's Chat Completions API: which requests it refuses, and answers as chunks or in one piece."""
 
 import itertools
 import json
@@ -22,7 +22,7 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 def invalid(headers: Mapping[str, str], body: Body, strict: bool) -> str | None:
-    """What the vendor would refuse the request for; None when it would take it."""
+    """Return the reason for which the vendor would refuse the request, or None."""
     return next(_mistakes(body, strict), None)
 
 
@@ -98,7 +98,7 @@ def _unanswered(calls: set[str]) -> str:
 
 
 def _order(roles: list[str]) -> Iterator[str]:
-    """What the chat templates of served open models insist on."""
+    """Yield violations of the order that chat templates of served open models require."""
     if "system" in roles[1:]:
         yield "System message must be at the beginning."
     if any(one == other and one in ("user", "assistant") for one, other in itertools.pairwise(roles)):
@@ -170,7 +170,7 @@ def stream(model: str, name: str, say: Say, tokens: Tokens) -> Iterator[Piece]:
 
 
 def broken(fault: Fault) -> Piece:
-    """The event that says that there will be no more."""
+    """Return the event that announces the end of the stream."""
     message = fault.message or "The engine is currently overloaded"
     return _event(
         {"error": {"message": message, "type": "server_error", "param": None, "code": fault.code or "server_error"}}

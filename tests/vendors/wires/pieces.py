@@ -10,16 +10,16 @@ _PIECE_CHARACTERS = 24
 class Piece:
     data: bytes
     in_call: bool = False
-    """Whether it is a piece of a call's arguments, where a stream that breaks off does most harm."""
+    """True for a piece of a call's arguments, where a broken stream does the most harm."""
 
 
 def chunks(text: str) -> Iterator[str]:
-    """The text in at least two pieces, if it has two characters."""
+    """Yield the text in at least two pieces, if it has two characters."""
     step = max(1, min(_PIECE_CHARACTERS, (len(text) + 1) // 2))
     yield from (text[start : start + step] for start in range(0, len(text), step))
 
 
 def first_half(pieces: list[Piece]) -> list[Piece]:
-    """What comes before the middle of the last call's arguments; without a call, before the middle."""
+    """Return the pieces before the middle of the last call's arguments, or before the middle if there is no call."""
     inside = [number for number, piece in enumerate(pieces) if piece.in_call]
     return pieces[: inside[len(inside) // 2] if inside else len(pieces) // 2]

@@ -1,4 +1,4 @@
-"""OpenAI's Responses: what of a request it refuses, and an answer as its events or in one piece."""
+"""OpenAI's Responses API: which requests it refuses, and answers as events or in one piece."""
 
 import json
 import re
@@ -16,7 +16,7 @@ _OF_ASSISTANT = ("function_call", "custom_tool_call", "message", "reasoning")
 
 
 def invalid(headers: Mapping[str, str], body: Body, strict: bool) -> str | None:
-    """What the vendor would refuse the request for; None when it would take it."""
+    """Return the reason for which the vendor would refuse the request, or None."""
     return next(_mistakes(body, strict), None)
 
 
@@ -230,7 +230,7 @@ def _call(event: _Counted, index: int, item: Body) -> Iterator[Piece]:
 
 
 def broken(fault: Fault) -> Piece:
-    """The event that says that there will be no more."""
+    """Return the event that announces the end of the stream."""
     event = _Counted()
     code, message = fault.code or "server_error", fault.message or "The engine is currently overloaded"
     if fault.kind == "error_event":

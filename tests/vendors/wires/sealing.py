@@ -1,4 +1,4 @@
-"""Seals what only the vendor may have written (thinking, reasoning), so that a changed echo of it is found out."""
+"""Seals for thinking and reasoning, which only the vendor may write, so that a changed echo is detected."""
 
 import hashlib
 

@@ -1,4 +1,4 @@
-"""Requests held against the kits' own types of them."""
+"""Requests compared with the types of the vendors' own SDKs."""
 
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -24,12 +24,12 @@ def _shape(wire: Wire) -> TypeAdapter[Any]:
 
 
 def assert_shaped(wire: Wire, body: Body) -> None:
-    """Fails for what the kit's type does not allow, and for what it does not know, which the type itself lets pass."""
+    """Fail for what the SDK's type forbids, and for unknown fields, which the type itself lets pass."""
     assert _whole(_shape(wire).validate_python(body)) == body
 
 
 def _whole(value: Any) -> Any:
-    """With every iterator read to its end, since what is in one is validated only then."""
+    """Read every iterator to its end, because its items are validated only then."""
     if isinstance(value, Mapping):
         return {key: _whole(one) for key, one in value.items()}
     return [_whole(one) for one in value] if isinstance(value, Iterable) and not isinstance(value, str) else value

@@ -32,7 +32,7 @@ Scripted = Callable[[str], tuple[WorkResult, Host]]
 
 @pytest.fixture
 def do(tmp_path: Path) -> Perform:
-    """Performs a command in an empty worktree."""
+    """Perform a command in an empty worktree."""
     for name in ("worktree", "home", "tmp"):
         (tmp_path / name).mkdir()
 
@@ -75,7 +75,7 @@ def do(tmp_path: Path) -> Perform:
 
 
 def test_a_command_edits_the_worktree(do: Perform, tmp_path: Path) -> None:
-    """Status 0 is finished; what it printed is the log."""
+    """Exit status 0 means finished, and its output is the log."""
     answer = do(CommandAgent(run="echo new > a.py; echo did it"))
     assert (answer.ended, answer.log_tail) == ("finished", "did it\n")
     assert (tmp_path / "worktree" / "a.py").read_text() == "new\n"
@@ -83,7 +83,7 @@ def test_a_command_edits_the_worktree(do: Perform, tmp_path: Path) -> None:
 
 
 def test_a_command_knows_its_task(do: Perform, tmp_path: Path) -> None:
-    """Run, task, attempt, base, and why it came back: in the environment, and not in the worktree."""
+    """Run, task, attempt, base and reasons are in the environment, not in the worktree."""
     script = 'echo "$FORGEPOOL_RUN $FORGEPOOL_TASK $FORGEPOOL_ATTEMPT $FORGEPOOL_BASE"; cat "$FORGEPOOL_REASONS"'
     told, _, reasons = do(CommandAgent(run=script)).log_tail.partition("\n")
     assert told == "night rename 2 0123"
@@ -108,14 +108,14 @@ def test_a_command_knows_its_task(do: Perform, tmp_path: Path) -> None:
 def test_a_command_that_does_not_end_well_has_not_finished(
     do: Perform, script: str, limits: Limits | None, ended: str, detail: str
 ) -> None:
-    """Each way to end badly is told from the others."""
+    """Each bad end has its own kind."""
     answer = do(CommandAgent(run=script), limits=limits)
     assert answer.ended == ended
     assert answer.detail.startswith(detail)
 
 
 def test_a_command_whose_worktree_is_gone_was_not_started(do: Perform, tmp_path: Path) -> None:
-    """Not its failure: the sentence says what is missing."""
+    """It is not the command's failure, and the message says what is missing."""
     (tmp_path / "worktree").rmdir()
     answer = do(CommandAgent(run="true"))
     assert answer.ended == "not_started"
@@ -123,7 +123,7 @@ def test_a_command_whose_worktree_is_gone_was_not_started(do: Perform, tmp_path:
 
 
 def test_a_command_can_be_stopped(do: Perform) -> None:
-    """When the lease is lost, whoever works on it ends."""
+    """A worker stops the command when it loses the lease."""
     assert do(CommandAgent(run="sleep 60"), stop=lambda: True).ended == "stopped"
 
 
@@ -143,7 +143,7 @@ turns:
 
 @pytest.fixture
 def scripted(tmp_path: Path) -> Scripted:
-    """Has a script done as an order of its own."""
+    """Return a function that carries out a script as an order."""
     host = Host(tmp_path)
 
     def go(script: str) -> tuple[WorkResult, Host]:
@@ -157,7 +157,7 @@ def scripted(tmp_path: Path) -> Scripted:
 
 
 def test_a_scripted_model_edits_the_worktree(scripted: Scripted) -> None:
-    """The whole loop: card, conditions, tools, claim; the log is its transcript for people."""
+    """It uses the whole loop: card, conditions, tools and claim. The log is its transcript for people."""
     done, host = scripted(SCRIPT)
     assert (done.outcome, done.claimed_summary, done.spent.turns) == ("candidate", "renamed", 3), done.detail
     assert host.content(done.commit, "src/a.py") == "new"
@@ -167,7 +167,7 @@ def test_a_scripted_model_edits_the_worktree(scripted: Scripted) -> None:
 
 
 def test_the_card_tells_the_task_and_why_it_came_back(scripted: Scripted) -> None:
-    """All that the order knows; a log cannot pass for a heading."""
+    """It has all that the order knows, and a log in it cannot look like a heading."""
     done, _ = scripted(SCRIPT)
     card = Path(done.log).read_text()
     for line in (
@@ -184,7 +184,7 @@ def test_the_card_tells_the_task_and_why_it_came_back(scripted: Scripted) -> Non
 
 
 def test_a_wrong_script_is_the_tasks_failure(scripted: Scripted) -> None:
-    """Told with the task's name and the line; nothing was started."""
+    """The message has the task's name and the line, and nothing is started."""
     done, _ = scripted("turns:\n- sya: x")
     assert done.outcome == "agent_failed"
     assert done.detail.startswith("script of task 't':2: turn 1 has an unknown key 'sya'")
@@ -225,7 +225,7 @@ with Transcript(folder / "t.jsonl") as transcript:
 
 
 def test_a_killed_worker_leaves_all_that_was_said(tmp_path: Path) -> None:
-    """SIGKILL in the middle of a turn: the turns and results before are read back."""
+    """After SIGKILL in the middle of a turn, the turns and results before it can be read."""
     path = tmp_path / "t.jsonl"
     with subprocess.Popen([sys.executable, "-c", _KILLED, str(tmp_path)]) as worker:
         end = time.monotonic() + 20
@@ -237,7 +237,7 @@ def test_a_killed_worker_leaves_all_that_was_said(tmp_path: Path) -> None:
 
 
 def test_the_seam_is_cheap_to_import() -> None:
-    """Whoever may need an agent does not pay for the one it does not use: no tools, no YAML, no loop."""
+    """A process does not import tools, YAML or the loop for an agent that it does not use."""
     script = "import sys, forgepool.workers.agents.contract; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())

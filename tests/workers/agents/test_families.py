@@ -1,4 +1,4 @@
-"""Whose mind a model is, by its name, by the table, and by what a program tells."""
+"""The family of a model, by its name, by the table, and by the output of a program."""
 
 from typing import Any
 
@@ -63,7 +63,7 @@ def table(**models: dict[str, Any]) -> Table:
     ],
 )
 def test_a_family_is_known_by_a_models_own_name_or_not_at_all(name: str, family: str) -> None:
-    """A vendor before the name tells nothing: many a server is spoken to as that vendor's."""
+    """A vendor's name in front says nothing, because many servers speak a vendor's format."""
     assert find_family(name) == family
 
 
@@ -148,5 +148,5 @@ def test_nobody_is_apart_from_the_unknown() -> None:
     ],
 )
 def test_what_a_person_calls_a_family_is_one_or_is_refused(word: str, family: str | None) -> None:
-    """A word that nobody knows would be apart from every reviewer, also from one of the author's own family."""
+    """An unknown word would differ from every reviewer's family, even from the author's own."""
     assert family_said(word, TABLE) == family

@@ -1,4 +1,4 @@
-"""A transcript is told so that a person can follow it: what was said, called and answered, and what it took."""
+"""A transcript is printed so that a person can follow it: texts, calls, results and cost."""
 
 import pytest
 
@@ -169,7 +169,7 @@ def test_a_rebuild_says_what_it_saved_what_it_cost_and_where_the_rest_is() -> No
 
 
 def test_a_profile_and_a_shortened_result_are_told_beside() -> None:
-    """That a model is about to be asked is for whoever goes on."""
+    """The record that a model is about to be asked is only for a later attempt."""
     short = answered("[identical to the result of step 1 (read_file a.py)]")
     short = short.model_copy(update={"whole": "x" * 1_200, "shortened": "identical"})
     assert told(

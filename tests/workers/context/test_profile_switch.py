@@ -1,4 +1,4 @@
-"""What attempts and their orchestrator tell each other of contexts: it arrives, or is not missed."""
+"""Messages about contexts between attempts and the orchestrator arrive, or are not needed."""
 
 from collections.abc import Callable
 
@@ -27,7 +27,7 @@ REBUILT = Rebuilt(
 
 
 def test_a_wish_is_heard_by_the_task_it_is_for(redis: Redis, redis_url: str) -> None:
-    """The newest one, as often as it is asked for; by no other task, and in no other run."""
+    """The newest one can be read any number of times, but not by another task or run."""
     assert read_wished_profile(redis_url, "r", "a") is None
     wish_profile(redis, "r", "a", "pace")
     wish_profile(redis, "r", "a", "off")
@@ -57,7 +57,7 @@ def test_a_rebuild_is_told_with_all_that_the_journal_keeps(redis: Redis, redis_u
 
 
 def test_a_redis_that_is_away_or_not_there_stops_nobody() -> None:
-    """Nobody has a wish then, and nobody is told."""
+    """No request is read, and none is sent."""
     for url in (NOWHERE, None):
         assert read_wished_profile(url, "r", "a") is None
         tell_rebuilt(url, "r", "r.a.1", "tok", REBUILT)

@@ -65,7 +65,7 @@ def lines(*records: Json) -> str:
 
 
 def spoken(recording: Recording) -> list[Json]:
-    """Turn by turn, in short: texts, (tool, arguments), [result]."""
+    """Return each turn in short: texts, (tool, arguments), [result]."""
     return [[_short(part) for part in turn.parts] for turn in recording.turns]
 
 
@@ -284,7 +284,7 @@ CLAUDE = (
 
 
 def test_claude_pieces_of_one_answer_are_one_turn_counted_once(tmp_path: Path) -> None:
-    """Also where the first calls' results were written before the last piece."""
+    """The first calls' results may be written before the last piece."""
     recording = only(tmp_path, "s.jsonl", lines(*CLAUDE))
     assert spoken(recording) == [
         ["mend the shop", "Caveat: local commands", "<command-name>/model</command-name>"],
@@ -418,7 +418,7 @@ def test_claude_message_of_another_shape_is_named_by_its_line(tmp_path: Path) ->
 
 
 def test_halves_of_characters_do_not_spoil_a_session(tmp_path: Path) -> None:
-    """Its writer cuts long texts without looking where a character ends."""
+    """Its writer cuts long texts in the middle of a character."""
     session = record("user", "u", None, "cut \ud83d"), answer("a", "u", "m", text("whole \U0001f600 é"))
     assert spoken(only(tmp_path, "s.jsonl", lines(*session))) == [["cut ?"], ["whole \U0001f600 é"]]
 

@@ -16,7 +16,7 @@ def results(*texts: str, is_error: bool = False) -> Turn:
 
 
 def test_turns_come_in_their_order() -> None:
-    """Text and calls are what was written, labelled as scripted; each call has an id of its own."""
+    """Text and calls are as written, marked as scripted, and each call has its own id."""
     model = ScriptedModel(
         "turns:\n"
         "  - say: reading\n"
@@ -36,7 +36,7 @@ def test_turns_come_in_their_order() -> None:
 
 
 def test_another_process_can_go_on_with_a_conversation() -> None:
-    """Where it is in the script, the conversation tells; the model itself remembers nothing."""
+    """The place in the script follows from the conversation; the model remembers nothing."""
     script = "turns: [{say: one}, {say: two}]"
     first = ask(ScriptedModel(script, attempt=1), CARD)
     assert ask(ScriptedModel(script, attempt=1), CARD, first, CARD).text == "two"
@@ -56,14 +56,14 @@ def test_another_process_can_go_on_with_a_conversation() -> None:
     ],
 )
 def test_a_turn_is_taken_when_all_its_conditions_hold(when: str, shown: Turn, taken: str) -> None:
-    """Conditions are about what the model is shown; a turn whose condition fails is passed over."""
+    """Conditions are about what the model is shown. A turn whose condition fails is skipped."""
     model = ScriptedModel(f"turns: [{{say: start}}, {{when: {{{when}}}, say: 'yes'}}, {{say: 'no'}}]", attempt=1)
     first = ask(model, CARD)
     assert ask(model, CARD, first, shown).text == taken
 
 
 def test_what_was_passed_over_does_not_come_back() -> None:
-    """The script is read once, downwards."""
+    """The script is read once, from top to bottom."""
     model = ScriptedModel(
         "turns:\n"
         "  - {when: {last_result_contains: a}, say: a}\n"
@@ -84,7 +84,7 @@ def test_a_turn_for_one_attempt_is_not_taken_in_another() -> None:
 
 
 def test_a_script_without_a_fitting_turn_says_what_was_shown() -> None:
-    """The end of the script, and a script that fits nowhere, are failures and never a made-up turn."""
+    """The end of the script and a script without a fitting turn are failures."""
     model = ScriptedModel("turns: [{when: {shown_contains: x86}, say: a}]", attempt=1)
     with pytest.raises(ModelFailed, match="no turn for what it was shown, which begins: # Task rename"):
         ask(model, CARD)
@@ -101,13 +101,12 @@ def test_a_script_without_a_fitting_turn_says_what_was_shown() -> None:
     ],
 )
 def test_a_wrong_script_is_told_with_its_line(script: str, why: str) -> None:
-    """A mistake in a script is found before anything is done."""
+    """The mistake is found before anything is done."""
     with pytest.raises(ModelFailed, match=why):
         ScriptedModel(script, attempt=1, name="script.yaml")
 
 
 def test_a_pause_ends_when_it_is_stopped() -> None:
-    """Whoever stops the agent does not wait for the model."""
     model = ScriptedModel("turns: [{say: slowly, pause_s: 3600}]", attempt=1)
     asked: list[int] = []
 
@@ -125,7 +124,7 @@ def test_a_script_may_play_a_family_and_is_said_to_be_scripted_all_the_same() ->
 
 
 def test_several_scripts_are_one_after_a_line_of_dashes_each() -> None:
-    """A line of dashes in a text is a text's; lines in a mistake are those of the whole."""
+    """A line of dashes inside a text belongs to the text. Line numbers in messages count the whole file."""
     text = (
         "---\nfamily: one\nturns: [{say: x}]\n"
         "--- # the second\nfamily: two\nturns:\n  - say: |\n      a\n      ---\n      b\n---\n"

@@ -1,4 +1,6 @@
-"""What an attempt carries over from those it goes on from is told from its own use, and is no room for more of it."""
+"""
+What an attempt carries over from earlier ones is reported separately from its own use and does not raise its limits.
+"""
 
 from premade import order
 

@@ -1,4 +1,4 @@
-"""Whole orders under a policy: the repository's own from the base commit, the plan's, a person's."""
+"""Whole orders under a policy with the rules of the base commit, the plan and a person."""
 
 from pathlib import Path
 
@@ -46,7 +46,7 @@ def rule(**match: object) -> RuleEntry:
 
 
 def test_a_denied_file_stays_as_it_was_and_every_decision_is_in_the_transcript(host: Host) -> None:
-    """The other call goes through; what a person reads of the attempt tells both decisions."""
+    """The other call is carried out, and the printed transcript shows both decisions."""
     done = work(host, "locked/x")
     assert (done.outcome, done.paths) == ("candidate", ("a",)), done.detail
     assert judged(host) == [("allow", "built-in: writing"), ("deny", "repository: forgepool.yaml:4")]
@@ -57,13 +57,13 @@ def test_a_denied_file_stays_as_it_was_and_every_decision_is_in_the_transcript(h
 
 
 def test_a_repository_does_not_loosen(host: Host) -> None:
-    """Its own `allow` for the gate file is nothing against the shipped `prompt`; unattended, that is a no."""
+    """Its own `allow` for the gate file does not override the shipped `prompt`, which means no when unattended."""
     assert work(host, "forgepool.yaml").paths == ("a",)
     assert judged(host)[1] == ("prompt", "built-in: gate")
 
 
 def test_rules_are_the_bases_and_not_what_the_agent_wrote(host: Host) -> None:
-    """Rewriting the gate file, where that is allowed, changes no rule of the attempt."""
+    """Rewriting the gate file changes no rule of the attempt."""
     script = (
         "turns:\n"
         "  - calls: [{tool: write_file, path: forgepool.yaml, content: 'version: 1'}]\n"
@@ -82,7 +82,7 @@ def test_a_plan_lifts_no_deny(host: Host) -> None:
 
 
 def test_a_parked_task_rests_and_goes_on_with_a_persons_yes(host: Host) -> None:
-    """The question names the call; answered with yes, the same call is carried out in the next attempt."""
+    """The question names the call. After a yes the same call is carried out in the next attempt."""
     script = (
         "turns:\n"
         "  - {attempt: 1, calls: [{tool: write_file, path: a, content: '2'}]}\n"
@@ -101,7 +101,7 @@ def test_a_parked_task_rests_and_goes_on_with_a_persons_yes(host: Host) -> None:
 
 
 def test_a_tool_that_is_denied_outright_is_not_offered(host: Host) -> None:
-    """By the plan, and by a person's file; what is offered is told in the transcript."""
+    """The plan or the person's file denies it. The transcript lists what is offered."""
     path = host.folder / "policy.yaml"
     path.write_text("version: 1\nrules: [{match: {tool: bash}, decision: deny}]\n")
     host.settings = host.settings.model_copy(update={"policy": path})

@@ -1,4 +1,4 @@
-"""What the shipped rules say of commands, and what commands are found: a table, written from the shell's grammar."""
+"""What the shipped rules decide about commands, and which commands are found: a table from the shell's grammar."""
 
 import shlex
 from pathlib import Path
@@ -50,7 +50,7 @@ TABLE: list[tuple[str, tuple[str, ...] | None, str]] = [
     ("allow", ("/usr/bin/git status",), "/usr/bin/git status"),
     ("allow", ("git stash list",), "git stash list"),
     ("allow", ("git config --get user.name",), "git config --get user.name"),
-    # A word that is not known may be an action of find's, or end one
+    # An unknown word may be an action of `find`, or end one
     ("deny", None, """x=';'; find . -exec git status "$x" "$y" "$z" \\;"""),
     ("deny", ('find . "$x" git push ;', "git push"), 'find . "$x" git push \\;'),
     (
@@ -266,7 +266,7 @@ TABLE: list[tuple[str, tuple[str, ...] | None, str]] = [
 
 @pytest.fixture(scope="module")
 def ground() -> Ground:
-    """A worktree with nothing in it, not below /tmp."""
+    """Return an empty worktree that is not below /tmp."""
     return Ground(root=Path("/nonexistent/worktree"), home=Path("/home/somebody"))
 
 
@@ -279,7 +279,7 @@ def shipped() -> Policy:
 def test_shipped_rules(
     decision: str, found: tuple[str, ...] | None, script: str, shipped: Policy, ground: Ground
 ) -> None:
-    """Each script's commands and what is decided of them, with a reason that says something."""
+    """Each script has its commands and a decision with a reason."""
     judged = judge_command(shipped, script, ground)
     commands = None if judged.commands is None else tuple(" ".join(argv) for argv in judged.commands)
     assert (judged.decision, commands) == (decision, found), judged
@@ -365,7 +365,7 @@ WRAPPERS = [
 
 @st.composite
 def scripts(draw: st.DrawFn) -> str:
-    """A denied command among others, in wrappers and lists, several deep."""
+    """Draw a denied command among others, in several levels of wrappers and lists."""
     script = draw(st.sampled_from(BAD))
     for _ in range(draw(st.integers(0, 3))):
         script = draw(st.sampled_from(WRAPPERS)).format(script, quoted=shlex.quote(script))
@@ -379,7 +379,7 @@ def scripts(draw: st.DrawFn) -> str:
 @settings(max_examples=600, deadline=None)
 @given(scripts())
 def test_no_wrapping_lets_a_denied_command_through(script: str) -> None:
-    """However it is wrapped, quoted and joined to others, it is denied, or at the least left to a person."""
+    """However it is wrapped and quoted, it is denied or left to a person."""
     own = Policy(person=parse_policy(OWN, "own.yaml", "person"))
     judged = judge_command(own, script, Ground(root=Path("/nonexistent/worktree"), home=Path("/home/somebody")))
     assert judged.decision in ("deny", "prompt"), judged
@@ -388,7 +388,7 @@ def test_no_wrapping_lets_a_denied_command_through(script: str) -> None:
 @settings(max_examples=300, deadline=None)
 @given(st.text(max_size=80), st.sampled_from(WRAPPERS))
 def test_any_text_is_judged_and_never_allowed_by_an_empty_policy(text: str, wrapper: str) -> None:
-    """Whatever it is, there is a judgement; and where no rule speaks nothing is allowed or audited."""
+    """There is always a judgement, and without a rule it is neither allow nor audit."""
     judged = judge_command(
         Policy(),
         wrapper.format(text, quoted=shlex.quote(text)),
@@ -406,7 +406,7 @@ def judged_by(rules: str, script: str, ground: Ground) -> PolicyJudgement:
 @pytest.mark.parametrize(
     ("rules", "script", "decision"),
     [
-        # What is surely meant is permitted, what is nearly that is not.
+        # A certain match is permitted; a near match is not.
         ("{match: {command: git status}, decision: allow}", "git status -s", "allow"),
         ("{match: {command: git status}, decision: allow}", "git -c core.pager=cat status", "allow"),
         ("{match: {command: git status}, decision: allow}", "git statusx", "prompt"),
@@ -425,7 +425,7 @@ def judged_by(rules: str, script: str, ground: Ground) -> PolicyJudgement:
         ("{match: {command: find}, decision: allow}", "find . -delete", "allow"),
         ("{match: {command: find, without: -delete}, decision: allow}", "find . -delete", "prompt"),
         ("{match: {command: find, without: -delete}, decision: allow}", "find . -name delete", "allow"),
-        # What could amount to it is restrained.
+        # A possible match is restrained.
         ("{match: {command: rm -rf}, decision: deny}", "rm -r x", "prompt"),
         ("{match: {command: rm -rf}, decision: deny}", "rm -R x --force", "deny"),
         ("{match: {command: rm -rf}, decision: deny}", "rm x -vfr", "deny"),
@@ -493,7 +493,7 @@ def judged_by(rules: str, script: str, ground: Ground) -> PolicyJudgement:
         # Variables.
         ("{match: {tool: bash}, decision: allow}\n{match: {variable: 'LD_*'}, decision: deny}", "LD_X=1 a", "deny"),
         ("{match: {tool: bash}, decision: allow}\n{match: {variable: 'LD_*'}, decision: deny}", "env LD_X=1 a", "deny"),
-        # Nothing in a list is nothing matched.
+        # An empty list matches nothing.
         ("{match: {commands: []}, decision: allow}", "a", "prompt"),
         ("{match: {command: []}, decision: allow}", "a", "prompt"),
         ("{match: {tool: []}, decision: allow}", "a", "prompt"),
@@ -504,7 +504,7 @@ def test_rules_of_ones_own(rules: str, script: str, decision: str, ground: Groun
 
 
 def test_a_script_of_the_worktree_hides_nothing(tmp_path: Path) -> None:
-    """`./helper.sh` is judged by what is in it, and by what scripts in it have in them."""
+    """`./helper.sh` is judged by its content and that of the scripts it runs."""
     (tmp_path / "helper.sh").write_text("#!/bin/sh\nls\n./inner.sh\n")
     (tmp_path / "inner.sh").write_text("#!/bin/sh\ngit push\n")
     ground = Ground(root=tmp_path.resolve(), home=Path("/home/somebody"))
@@ -515,7 +515,7 @@ def test_a_script_of_the_worktree_hides_nothing(tmp_path: Path) -> None:
 
 
 def test_a_script_outside_of_the_worktree_is_not_read(tmp_path: Path) -> None:
-    """What a link leads to out there stays unread; the program stands for itself."""
+    """A link to outside is not read, and the program is judged by its name."""
     (tmp_path / "out.sh").write_text("secret-command\n")
     root = tmp_path / "worktree"
     root.mkdir()
@@ -525,7 +525,7 @@ def test_a_script_outside_of_the_worktree_is_not_read(tmp_path: Path) -> None:
 
 
 def test_what_is_put_into_a_folder_is_written_there(tmp_path: Path) -> None:
-    """`cp x/.claude .` writes `.claude`; `mv` and a folder named by an option do so, too."""
+    """`cp x/.claude .` writes `.claude`; so do `mv` and an option that names a folder."""
     (tmp_path / "sub").mkdir()
     ground = Ground(root=tmp_path.resolve(), home=Path("/home/somebody"))
     shipped = policy_of(person=None).during("execute")
@@ -535,7 +535,6 @@ def test_what_is_put_into_a_folder_is_written_there(tmp_path: Path) -> None:
 
 
 def test_a_link_to_a_denied_program_is_that_program(tmp_path: Path) -> None:
-    """Whatever it is called."""
     (tmp_path / "innocent").symlink_to("/usr/bin/git")
     (tmp_path / "harmless").symlink_to("/usr/bin/touch")
     ground = Ground(root=tmp_path.resolve(), home=Path("/home/somebody"))

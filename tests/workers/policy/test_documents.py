@@ -1,4 +1,4 @@
-"""Rules as people write them: what is read, what is refused with its line, and examples that are held to."""
+"""Rules as people write them: what is accepted, and what is refused with its line. Examples in a rule are checked."""
 
 from pathlib import Path
 
@@ -135,14 +135,14 @@ def test_a_mistake_is_a_sentence_with_its_line(text: str, sentence: str) -> None
 
 
 def test_every_mistake_is_told_at_once() -> None:
-    """Each with its own line."""
+    """Each has its own line."""
     with pytest.raises(DocumentWrong) as wrong:
         parse_policy(HEAD + "  - {match: {path: ../x}, decision: deny}\n" * 3, "p.yaml", "person")
     assert [said.split(":")[1] for said in wrong.value.mistakes] == ["3", "4", "5"]
 
 
 def test_words_are_short_for_lists_and_keys_have_their_other_names() -> None:
-    """`commandPrefix`, `pathGlob`; and the same rule comes of each spelling."""
+    """`commandPrefix` and `pathGlob` are other spellings, and each gives the same rule."""
     one, other = (
         parse_policy(HEAD + f"  - {{match: {match}, decision: deny, name: x}}", "p.yaml", "person")
         for match in (
@@ -159,7 +159,7 @@ def test_a_rule_is_known_by_its_name_or_its_line() -> None:
 
 
 def test_shipped_rules_are_named_and_restraining_ones_say_why() -> None:
-    """No two share a name; what is denied or left to a person has a reason for the model."""
+    """Names are unique, and each deny or prompt has a reason for the model."""
     names = [rule.id for rule in read_builtin_rules()]
     assert len(set(names)) == len(names)
     assert all(":" not in name.removeprefix("built-in: ") for name in names)
@@ -167,7 +167,7 @@ def test_shipped_rules_are_named_and_restraining_ones_say_why() -> None:
 
 
 def test_a_repositorys_rules_are_read_from_its_gate_file() -> None:
-    """The key `policy`; a file without it has none, and one with a wrong rule is refused with its line."""
+    """They are under the key `policy`. A file without it has none, and a wrong rule is refused with its line."""
     gate = "version: 1\nchecks: {test: make}\n"
     assert repository_rules(gate) == ()
     found = repository_rules(f"{gate}policy:\n  - {{match: {{tool: bash}}, decision: deny}}\n")
@@ -177,7 +177,7 @@ def test_a_repositorys_rules_are_read_from_its_gate_file() -> None:
 
 
 def test_a_file_alone_is_alone(tmp_path: Path) -> None:
-    """Nothing that is shipped is mixed in."""
+    """Shipped rules are not added."""
     path = tmp_path / "p.yaml"
     path.write_text(HEAD + "  - {match: {tool: bash}, decision: deny}")
     assert [rule.id for rule in policy_alone(path).rules] == [f"person: {path}:3"]
@@ -198,7 +198,7 @@ def test_examples_at_home_are_at_home() -> None:
 
 
 def test_home_is_where_it_is_said_to_be() -> None:
-    """`~` in a path is the home that is given."""
+    """`~` in a path is the given home."""
     (rule,) = parse_policy(
         HEAD + "  - {match: {path: ~/.ssh}, decision: deny}", "p.yaml", "person", home=Path("/home/me")
     )

@@ -1,4 +1,4 @@
-"""`forgepool policy explain`: answers for people and for programs, from the files that hold where it is asked."""
+"""`forgepool policy explain`: answers for people and programs, from the files that apply where it runs."""
 
 import io
 import json
@@ -27,7 +27,7 @@ class Said:
 
 @dataclass(frozen=True)
 class Place:
-    """A folder with a home of its own."""
+    """A folder with its own home."""
 
     folder: Path
     monkeypatch: pytest.MonkeyPatch
@@ -43,7 +43,7 @@ class Place:
         }
 
     def explain(self, *argv: str, told: str = "") -> Said:
-        """In this process, as the command line begins it: a Python of its own takes most of a second to start."""
+        """Run the command in this process, because starting a Python takes most of a second."""
         for name, value in self.env.items():
             self.monkeypatch.setenv(name, value)
         self.monkeypatch.chdir(self.folder / "here")
@@ -62,7 +62,7 @@ class Place:
         return path
 
     def commit(self, text: str) -> None:
-        """A repository here, with this as its gate file."""
+        """Make a repository here, with this text as its gate file."""
         self.write("here/forgepool.yaml", text)
         who = ("-c", "user.name=n", "-c", "user.email=e@localhost")
         for argv in (("init", "-q", "-b", "main"), ("add", "-A"), (*who, "commit", "-q", "-m", "m")):
@@ -73,7 +73,7 @@ class Place:
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Place]:
     (tmp_path / "here").mkdir()
     yield Place(tmp_path, monkeypatch, capsys)
-    # The command has told the logs to go to a standard error that ends with this test.
+    # The command has directed the logs to a standard error that ends with this test.
     structlog.reset_defaults()
     logging.basicConfig(force=True, handlers=[logging.NullHandler()])
 
@@ -95,7 +95,7 @@ def test_one_json_object_for_one_command(place: Place) -> None:
 
 
 def test_commands_on_standard_input_are_answered_line_by_line(place: Place) -> None:
-    """One JSON string a line, one JSON object a line; what cannot be parsed has null for its commands."""
+    """Each line is a JSON string, and each answer a JSON object. Unparsable commands are null."""
     asked = ["git status", "git push", "echo '", "", "echo 'two\nlines'", "é \ud800", "ls\u0000"]
     said = place.explain(told="".join(json.dumps(each) + "\n" for each in asked))
     assert (said.status, said.err) == (0, "")
@@ -108,7 +108,7 @@ def test_commands_on_standard_input_are_answered_line_by_line(place: Place) -> N
 
 @pytest.mark.parametrize("line", ["git push", "7", "null", '["git push"]', '"git'])
 def test_a_line_that_is_no_json_string_is_told(line: str, place: Place) -> None:
-    """With its number; what came before it was answered."""
+    """The message has the line's number, and earlier lines are answered."""
     said = place.explain(told=f'"ls"\n{line}\n"ls"\n')
     assert said.status == 2
     assert said.err == 'forgepool: standard input:2: is not a JSON string; write "git push", with quotes\n'
@@ -116,14 +116,14 @@ def test_a_line_that_is_no_json_string_is_told(line: str, place: Place) -> None:
 
 
 def test_an_empty_line_is_passed_over_and_a_deep_one_told(place: Place) -> None:
-    """What is no question has no answer, and what no parser can hold is a sentence."""
+    """An empty line gets no answer, and one too deep for a parser gets a sentence."""
     said = place.explain(told='\n"ls"\n  \n"pwd"\n')
     assert (said.status, len(said.out.splitlines())) == (0, 2)
     assert "standard input:1" in place.explain(told="[" * 100_000 + "\n").err
 
 
 def test_the_command_itself(place: Place) -> None:
-    """As a process of its own: what it reads, what it answers, and how it ends."""
+    """Run it as a process: its input, its answer and its exit status."""
     done = subprocess.run(
         [sys.executable, "-m", "forgepool.orchestrator", "policy", "explain"],
         cwd=place.folder / "here",
@@ -138,7 +138,7 @@ def test_the_command_itself(place: Place) -> None:
 
 
 def test_a_file_alone_and_over_what_is_shipped(place: Place) -> None:
-    """`--policy` is that file and no other; a person's own file is laid over the shipped rules."""
+    """`--policy` uses only that file. A person's own file is laid over the shipped rules."""
     text = "version: 1\nrules:\n  - {match: {tool: bash, command: git push}, decision: allow, reason: mine}\n"
     alone = place.write("p.yaml", text)
     place.write("config/forgepool/policy.yaml", text)
@@ -149,7 +149,7 @@ def test_a_file_alone_and_over_what_is_shipped(place: Place) -> None:
 
 
 def test_the_repositorys_rules_are_those_of_its_branch(place: Place) -> None:
-    """What lies in the working folder and is not committed changes nothing."""
+    """Uncommitted changes do not count."""
     head = "version: 1\nchecks: {test: make}\npolicy:\n"
     place.commit(head + "  - {match: {tool: bash, command: make}, decision: deny, reason: slow}\n")
     place.write("here/forgepool.yaml", head + "  - {match: {tool: bash}, decision: allow}\n")

@@ -1,4 +1,4 @@
-"""Which rule decides, whatever the rules: the algebra of the layers, on rules and hosts made up at random."""
+"""Which rule decides: the algebra of the layers, tested on random rules and hosts."""
 
 from functools import partial
 
@@ -48,20 +48,20 @@ def without(policy: Policy, layer: str) -> Policy:
 
 @given(ANY)
 def test_a_repository_never_loosens(policy: Policy) -> None:
-    """Whatever a repository says, without a plan it is at least as strict as without the repository."""
+    """Without a plan, the result with the repository's rules is at least as strict as without them."""
     alone = without(policy, "plan")
     assert STRICTNESS[decided(alone)] >= STRICTNESS[decided(without(alone, "repository"))]
 
 
 @given(ANY)
 def test_a_phase_never_loosens(policy: Policy) -> None:
-    """Whatever a phase says, it is at least as strict as without it."""
+    """The result with the phase's rules is at least as strict as without them."""
     assert STRICTNESS[decided(policy)] >= STRICTNESS[decided(without(policy, "phase"))]
 
 
 @given(ANY)
 def test_a_plan_settles_what_stands_at_prompt_and_lifts_nothing_else(policy: Policy) -> None:
-    """Where a plan makes it looser, it was `prompt` before; a deny stays."""
+    """A plan can loosen only a `prompt`. A deny stays."""
     before = decided(without(without(policy, "phase"), "plan"))
     after = decided(without(policy, "phase"))
     if STRICTNESS[after] < STRICTNESS[before]:
@@ -72,7 +72,7 @@ def test_a_plan_settles_what_stands_at_prompt_and_lifts_nothing_else(policy: Pol
 
 @given(ANY)
 def test_what_is_shipped_lifts_nothing_that_a_person_restrains(policy: Policy) -> None:
-    """A person's `prompt` or `deny` is not undone by a built-in rule, however specific."""
+    """No built-in rule, however specific, undoes a person's `prompt` or `deny`."""
     own = decided(Policy(person=policy.person))
     if any(True for _ in on_tool(policy.person, "bash")) and own in ("prompt", "deny"):
         both = decided(Policy(built_in=policy.built_in, person=policy.person))
@@ -81,7 +81,7 @@ def test_what_is_shipped_lifts_nothing_that_a_person_restrains(policy: Policy) -
 
 @given(ANY, st.randoms())
 def test_the_order_of_rules_does_not_matter(policy: Policy, chance: object) -> None:
-    """Within a layer it is rank and strictness that decide, never who comes first."""
+    """Within a layer, only rank and strictness decide."""
     turned = Policy(
         built_in=policy.built_in[::-1],
         person=policy.person[::-1],
@@ -94,7 +94,7 @@ def test_the_order_of_rules_does_not_matter(policy: Policy, chance: object) -> N
 
 @given(ANY)
 def test_rules_that_name_nothing_change_nothing(policy: Policy) -> None:
-    """An empty list matches nothing; least of all everything."""
+    """An empty list matches nothing."""
     kept = {
         name: tuple(each for each in getattr(policy, name) if each.tools != ())
         for name in ("built_in", "person", "repository", "plan", "phase")
@@ -120,12 +120,12 @@ def test_no_rule_is_a_prompt() -> None:
 def test_the_most_specific_decides_and_the_strictest_of_equals(
     written: list[tuple[Decision, tuple[str, ...] | None]], decision: Decision
 ) -> None:
-    """A named tool before any; of two that say as much, the stricter."""
+    """A named tool outranks any tool, and of two equally specific rules the stricter decides."""
     assert decided(Policy(person=tuple(rule(*each) for each in written))) == decision
 
 
 def test_a_person_wins_over_what_is_shipped_at_equal_rank() -> None:
-    """In both directions."""
+    """This holds in both directions."""
     for own, shipped in (("allow", "deny"), ("deny", "allow"), ("audit", "prompt")):
         policy = Policy(built_in=(rule(shipped, ("bash",), "built-in"),), person=(rule(own, ("bash",)),))
         assert decided(policy) == own
@@ -166,13 +166,13 @@ rules:
     ],
 )
 def test_hosts_are_granted_unless_one_of_them_is_denied(wanted: str, is_granted: bool) -> None:
-    """A plan's wish settles a prompt; a pattern that means a denied host among others is refused."""
+    """A plan's request settles a prompt. A pattern that includes a denied host is refused."""
     granted = grant_hosts(Policy(person=parse_policy(HOSTS, "p.yaml", "person")), [wanted], asked_by="plan")
     assert (granted.hosts, len(granted.refused)) == (((wanted,), 0) if is_granted else ((), 1))
 
 
 def test_a_repository_gets_only_the_hosts_that_a_person_allows_in_so_many_words() -> None:
-    """A plan is the person's own word; a repository's wish is not."""
+    """A plan speaks for its person; a repository does not."""
     allowed = "version: 1\nrules:\n  - {match: {network: a.example}, decision: allow, reason: ours}\n"
     policy = Policy(person=parse_policy(allowed, "p.yaml", "person"))
     wanted = ["a.example", "b.example"]
@@ -183,7 +183,7 @@ def test_a_repository_gets_only_the_hosts_that_a_person_allows_in_so_many_words(
 
 
 def test_no_hosts_wanted_are_no_hosts_granted() -> None:
-    """An empty list is no network, never all of it."""
+    """An empty list means no network, never all of it."""
     assert grant_hosts(Policy(), [], asked_by="plan").hosts == ()
 
 

@@ -1,4 +1,4 @@
-"""Paths lead where the disk says, and rules see where that is."""
+"""Paths are resolved on the disk, and rules judge the result."""
 
 import os
 from pathlib import Path
@@ -28,7 +28,7 @@ def names(ground: Ground, path: str) -> tuple[str, ...]:
 
 
 def test_a_path_is_what_it_leads_to_and_what_it_was_written_as(ground: Ground) -> None:
-    """Links and `..` are followed, from the folder they stand in."""
+    """Links and `..` are followed from the folder they are in."""
     (ground.root / "in").symlink_to("src")
     (ground.root / "out").symlink_to("../outside")
     outside = str(ground.root.parent / "outside")
@@ -49,7 +49,7 @@ def test_a_circle_of_links_and_a_nul_lead_nowhere(ground: Ground) -> None:
 
 
 def test_a_file_with_a_name_outside_is_not_written(ground: Ground) -> None:
-    """A hard link from outside; one whose other name is inside may be."""
+    """It is a hard link from outside. A file whose other name is inside may be written."""
     os.link(ground.root.parent / "outside" / "secret", ground.root / "linked")
     (ground.root / "src" / "one").write_text("1")
     os.link(ground.root / "src" / "one", ground.root / "two")
@@ -95,12 +95,12 @@ def test_a_file_with_a_name_outside_is_not_written(ground: Ground) -> None:
     ],
 )
 def test_shipped_rules_about_files(tool: str, access: Access, path: str, decision: str, ground: Ground) -> None:
-    """Reading is the tools' own affair; writing stays in the worktree and off what runs by itself."""
+    """Reading is left to the tools. Writing stays inside the worktree, and away from files that run by themselves."""
     assert judge_path(policy_of(person=None).during("execute"), tool, access, path, ground).decision == decision
 
 
 def test_a_link_is_denied_by_what_it_leads_to(ground: Ground) -> None:
-    """A name that is allowed does not help; nor does a name that is denied and leads to what is allowed."""
+    """An allowed name with a denied target is denied, and so is a denied name with an allowed target."""
     (ground.root / "innocent").symlink_to("../outside")
     (ground.root / ".claude").symlink_to("src")
     shipped = policy_of(person=None).during("execute")
@@ -136,7 +136,7 @@ def test_globs(glob: str, fitting: list[str], others: list[str]) -> None:
 
 
 def test_permission_is_exact_about_case_and_restraint_is_not(ground: Ground) -> None:
-    """On a system that takes `SRC` for `src` it is the denied file; on one that does not it is not the allowed one."""
+    """Some systems treat `SRC` as `src`. There it is the denied file; elsewhere it is not the allowed one."""
     text = "version: 1\nrules:\n  - {match: {tool: write_file, path: src/**}, decision: %s}"
     allowing, denying = (Policy(person=parse_policy(text % each, "p.yaml", "person")) for each in ("allow", "deny"))
     assert judge_path(allowing, "write_file", "write", "SRC/a", ground).decision == "prompt"

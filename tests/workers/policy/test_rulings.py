@@ -1,4 +1,4 @@
-"""What becomes of a model's calls: allowed ones go through, denied ones are answered, and all of it is written down."""
+"""A model's calls under a policy: allowed ones are carried out, denied ones are answered, and all are recorded."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +23,7 @@ from forgepool.workers.tools.toolset import reading, working
 
 
 class Desk:
-    """A worktree and a transcript, with rulings over them."""
+    """A worktree and a transcript, with a policy over them."""
 
     def __init__(self, folder: Path, policy: Policy, unattended: Unattended, replies: tuple[Reply, ...]) -> None:
         self.path = folder / "t.jsonl"
@@ -38,7 +38,7 @@ class Desk:
         )
 
     def ask(self, tool: Tool, **arguments: str) -> tuple[str, CallJudged | None]:
-        """What the model is told ("" where the call goes through), and what was written down."""
+        """Return the answer to the model ("" if the call is allowed), and the record."""
         answer = self.rulings(ToolCall(id="c1", name=tool.name, arguments=dict(arguments)), tool)
         written = [entry for entry in read_transcript(self.path) if isinstance(entry, CallJudged)]
         self.last = answer
@@ -56,7 +56,7 @@ def own(*rules: str) -> Policy:
 
 
 def test_an_allowed_call_goes_through_and_is_written_down(tmp_path: Path, shipped: Policy) -> None:
-    """Every decision is in the transcript, also that nothing was wrong; and the model is not told of it."""
+    """Every decision is in the transcript, but the model is not told of an allowed call."""
     desk = Desk(tmp_path, shipped, "deny", ())
     told, written = desk.ask(BASH, command="git status | cat")
     assert told == "" and written is not None
@@ -88,7 +88,7 @@ def test_all_that_run_a_shell_are_bash(tool: str, tmp_path: Path, shipped: Polic
 
 
 def test_every_path_of_a_patch_is_judged(tmp_path: Path, shipped: Policy) -> None:
-    """One denied file among allowed ones denies the patch; where a file is moved to counts as well."""
+    """One denied file denies the patch. The new name of a moved file counts as well."""
     desk = Desk(tmp_path, shipped, "deny", ())
     fine = "*** Begin Patch\n*** Add File: src/a\n+x\n*** End Patch"
     assert desk.ask(APPLY_PATCH, input=fine)[0] == ""
@@ -101,20 +101,20 @@ def test_every_path_of_a_patch_is_judged(tmp_path: Path, shipped: Policy) -> Non
 
 
 def test_tools_of_other_programs_are_judged_by_name(tmp_path: Path) -> None:
-    """`mcp__server__tool`, by a glob."""
+    """The names are `mcp__server__tool`, matched by a glob."""
     tool = Tool(offer=replace(BASH.offer, name="mcp__db__drop"), kind="run", call=BASH.call)
     denying = own("{match: {tool: mcp__db__*}, decision: deny, reason: no databases}")
     assert "no databases" in Desk(tmp_path, denying, "deny", ()).ask(tool, command="x")[0]
 
 
 def test_what_ends_a_conversation_is_never_judged(tmp_path: Path) -> None:
-    """It has to end somehow."""
+    """A conversation must be able to end."""
     told, written = Desk(tmp_path, own("{match: {tool: '*'}, decision: deny}"), "deny", ()).ask(ASK, question="why?")
     assert (told, written) == ("", None)
 
 
 def test_nobody_there_is_a_no(tmp_path: Path, shipped: Policy) -> None:
-    """Unattended, a prompt is denied, with what it would have needed."""
+    """Unattended, a prompt is denied, and the answer says what it would have needed."""
     desk = Desk(tmp_path, shipped, "deny", ())
     told, written = desk.ask(WRITE_FILE, path=".github/workflows/ci.yml", content="x")
     assert "needs a person's yes and no person is there" in told
@@ -123,7 +123,7 @@ def test_nobody_there_is_a_no(tmp_path: Path, shipped: Policy) -> None:
 
 
 def test_a_parked_call_asks_and_a_yes_lets_that_very_call_through(tmp_path: Path, shipped: Policy) -> None:
-    """The question names the call; a yes to it holds for no other, and a no denies it."""
+    """The question names the call. A yes holds for no other call, and a no denies it."""
     call = {"path": ".github/workflows/ci.yml", "content": "x"}
     parked = Desk(tmp_path, shipped, "park", ())
     parked.ask(WRITE_FILE, **call)
@@ -151,7 +151,7 @@ def test_long_commands_that_differ_at_their_end_are_different_questions(tmp_path
 
 
 def test_a_tool_denied_outright_is_not_offered() -> None:
-    """In that phase; endings always are, and a tool some of whose calls are permitted stays."""
+    """Tools that end a conversation, and tools with some permitted calls, are still offered."""
     with Background() as background:
         tools = working("claude", background, (), (finish_tool(lambda: None), ASK))
     names = [tool.name for tool in tools]
@@ -166,7 +166,7 @@ def test_a_tool_denied_outright_is_not_offered() -> None:
 
 
 def test_what_is_shipped_takes_no_tool_away_and_plan_only_looks() -> None:
-    """All tools are offered in EXECUTE; in PLAN those that change something are denied even if they were offered."""
+    """All tools are offered in EXECUTE. In PLAN the ones that change something are denied even if they are offered."""
     shipped = policy_of(person=None)
     with Background() as background:
         tools = working("claude", background)
@@ -182,7 +182,7 @@ def test_what_is_shipped_takes_no_tool_away_and_plan_only_looks() -> None:
 
 
 def test_a_person_may_deny_a_tool_whatever_is_shipped_of_it(tmp_path: Path) -> None:
-    """`bash` denied in one's own file is no bash, though the shipped rules allow `git status`."""
+    """`bash` denied in the person's file is not offered, although shipped rules allow `git status`."""
     path = tmp_path / "policy.yaml"
     path.write_text("version: 1\nrules: [{match: {tool: bash}, decision: deny}]")
     policy = policy_of(person=path).during("execute")
@@ -191,7 +191,7 @@ def test_a_person_may_deny_a_tool_whatever_is_shipped_of_it(tmp_path: Path) -> N
 
 
 def test_a_yes_to_one_text_of_a_file_is_none_to_another() -> None:
-    """The question names all of the call, shown or not."""
+    """The question identifies the whole call, shown or not."""
     asked = PolicyJudgement(decision="prompt", rule="r", reason="it decides what is green", commands=None)
     one, again, other = (
         ToolCall(id=number, name="write_file", arguments={"path": "forgepool.yaml", "content": text})

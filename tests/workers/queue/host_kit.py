@@ -1,4 +1,4 @@
-"""A host with a hub beside it, on which orders are carried out; for tests of whatever does them."""
+"""A host with a hub that carries out orders, for tests of any code that does so."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -43,7 +43,7 @@ class Host:
         return WorkOrder(**(usual | said))
 
     def unconfined(self) -> None:
-        """From now on commands may do what no sandbox lets them."""
+        """Run commands without a sandbox from now on."""
         self.settings = self.settings.model_copy(update={"sandbox": "off"})
 
     def carry_out(self, *, stop: Callable[[], bool] = lambda: False, **said: Any) -> WorkResult:

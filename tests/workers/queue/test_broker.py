@@ -1,4 +1,4 @@
-"""The door to Redis: what is wrong is one sentence with the mend, and a password is never in it."""
+"""The module that connects to Redis: a problem is one sentence with its remedy, and never shows a password."""
 
 import json
 import subprocess
@@ -25,7 +25,7 @@ from forgepool.workers.queue.broker import (
 )
 from forgepool.workers.schema.orders import CommandAgent, WorkOrder
 
-# A process has one broker in its life.
+# A process uses only one broker.
 _SENDS = """
 import sys
 from forgepool.workers.order.entry import run_order
@@ -97,7 +97,7 @@ def test_a_url_is_shown_without_its_password(url: str, shown: str) -> None:
 def test_a_message_waits_in_its_jobs_queue_as_json_or_is_not_promised(
     start_redis: Callable[..., RedisServer],
 ) -> None:
-    """One test, since a process has one broker in its life."""
+    """Both cases are one test, because a process uses only one broker."""
     server = start_redis()
     use_broker(server.url)
     send(run_order, ORDER, message_id=ORDER.order_id)
@@ -113,12 +113,25 @@ def test_a_message_waits_in_its_jobs_queue_as_json_or_is_not_promised(
         send(run_order, ORDER, message_id=ORDER.order_id)
 
 
+def test_what_another_program_put_under_a_queues_key_is_set_aside(start_redis: Callable[..., RedisServer]) -> None:
+    server = start_redis()
+    redis = connect(server.url)
+    redis.set("orders", "theirs")
+    redis.set("_kombu.binding.orders", "theirs, too")
+    sent = subprocess.run([sys.executable, "-c", _SENDS, server.url, ORDER.encode()], capture_output=True, text=True)
+    assert sent.returncode == 0, sent.stderr
+    assert "redis.set_aside" in sent.stdout + sent.stderr
+    assert count_waiting(redis, "orders") == 1
+    assert sorted(redis.get(key) for key in redis.scan_iter("forgepool:aside:*")) == ["theirs", "theirs, too"]
+    redis.close()
+
+
 def full_memory(redis: Redis) -> None:
     redis.config_set("maxmemory", "1")
 
 
 def unwritable_disk(redis: Redis) -> None:
-    """A snapshot is to be written, and its folder is none."""
+    """Make Redis fail to write a snapshot, because its folder does not exist."""
     redis.config_set("save", "3600 1")
     redis.config_set("dbfilename", "x")
     redis.set("k", "before")
@@ -139,7 +152,7 @@ def replica(redis: Redis) -> None:
 def test_a_redis_that_takes_nothing_for_now_counts_as_away(
     start_redis: Callable[..., RedisServer], make_unwilling: Callable[[Redis], None]
 ) -> None:
-    """By every road: a plain command, one within a transaction, a script, and Celery's own."""
+    """This holds for a plain command, a transaction, a script, and Celery."""
     server = start_redis()
     redis = connect(server.url)
     make_unwilling(redis)

@@ -1,5 +1,6 @@
-"""However a delivery ends, its message is answered once or not at all, and its lease does not outlive it."""
+"""However a delivery ends, its message is answered at most once, and its lease ends with it."""
 
+import json
 import os
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from forgepool.workers.sandbox.launch.cgroups import find_places
 from forgepool.workers.sandbox.layers import NoSandbox, choose_level
 from forgepool.workers.schema.orders import WorkResult
 
-# A process of its own, as a pool's child is: a fork wants one thread, and pytest may have more.
+# A separate process, as a pool's child is: a fork needs a single thread, and pytest may have more.
 _WORKER = """
 import os, signal, sys, time
 from forgepool.workers.queue.consumer import Delivery, deliver
@@ -131,7 +132,7 @@ def test_a_stale_copy_does_not_answer_for_the_one_at_work(redis: Redis, deliver:
 
 @pytest.mark.parametrize("death", ["os.kill(os.getpid(), signal.SIGKILL)", "os._exit(3)"])
 def test_a_process_that_dies_at_work_gives_its_lease_back_at_once(redis: Redis, deliver: Deliver, death: str) -> None:
-    """Its lease would have run for twenty seconds more."""
+    """The lease would have lasted twenty seconds more."""
     assert "message.process_died" in ended(deliver(death))
     assert len(notes(redis)) == 1 and answers(redis) == []
     assert holders(redis, ["m"]) == {}
@@ -192,7 +193,9 @@ with private({{}}, Shelter(settings=Settings(), writable=(folder,))) as own:
 
 @pytest.mark.usefixtures("sandbox")
 def test_an_order_starts_no_process_but_its_commands(redis: Redis, deliver: Deliver, tmp_path: Path) -> None:
-    """No interpreter to launch them, and none to find out what holds here: its pool's child knows."""
+    """
+    No interpreter is started to launch commands or to test the sandbox, because the pool's child knows the result.
+    """
     said = ended(deliver(_IN_A_GROUP.format(folder=str(tmp_path), meanwhile="pass", seconds=0)))
     assert "left: []" in said, "nor does it leave one behind"
     assert (tmp_path / "started").read_text() == "[]", answers(redis)
@@ -203,10 +206,50 @@ def test_an_order_starts_no_process_but_its_commands(redis: Redis, deliver: Deli
 def test_the_group_of_a_process_that_dies_at_work_is_removed_with_all_in_it(
     redis: Redis, deliver: Deliver, tmp_path: Path
 ) -> None:
-    """Before the lease is given back: another process may do the work again at once."""
+    """This happens before the lease is given back, because another process may repeat the work at once."""
     then = "(folder / 'procs').write_text(str(own.confined.groups[0])); os.kill(os.getpid(), signal.SIGKILL)"
     assert "message.process_died" in ended(
         deliver(_IN_A_GROUP.format(folder=str(tmp_path), meanwhile=then, seconds=50))
     )
     assert not Path((tmp_path / "procs").read_text()).exists()
     assert holders(redis, ["m"]) == {}
+
+
+_ENTER = """
+import sys
+from forgepool.supervisor.entry import check, land, review
+from forgepool.workers.order.entry import run_order
+
+{"order": run_order, "check": check, "review": review, "landing": land}[sys.argv[1]](sys.argv[2])
+"""
+
+
+@pytest.mark.parametrize("kind", ["order", "check", "review", "landing"])
+def test_a_message_that_cannot_be_read_is_answered_as_such(
+    redis: Redis, redis_url: str, tmp_path: Path, kind: str
+) -> None:
+    """By the id and the token, which every version has; else its sender would send it again and again."""
+    name = "order_id" if kind == "order" else "request_id"
+    encoded = json.dumps({name: "r.t.1", "token": "tok", "run": "r", "sent_by_a": "later version"})
+    _enter(redis_url, tmp_path, kind, encoded)
+    (_, answered) = list(read(redis, "r", after="0-0", wait_s=0.1))[-1]
+    said = json.loads(answered)
+    assert (said[name], said["token"], said["host"]) == ("r.t.1", "tok", "h")
+    assert "this version of Forgepool cannot read the message at '" in said["detail"]
+    if kind == "order":
+        assert said["outcome"] == "needs_human" and said["lacks"], "another host is asked"
+    else:
+        assert "infrastructure" in (said.get("verdict"), said.get("outcome"))
+    assert not holders(redis, ["r.t.1"])
+
+
+def test_what_is_no_message_at_all_stops_nobody(redis: Redis, redis_url: str, tmp_path: Path) -> None:
+    said = _enter(redis_url, tmp_path, "order", "[]")
+    assert "message.unreadable" in said and not list(read(redis, "r", after="0-0", wait_s=0.05))
+
+
+def _enter(redis_url: str, folder: Path, kind: str, encoded: str) -> str:
+    env = {**os.environ, "FORGEPOOL_BROKER_URL": redis_url, "FORGEPOOL_HOME": str(folder), "FORGEPOOL_HOST": "h"}
+    words = [sys.executable, "-c", _ENTER, kind, encoded]
+    done = subprocess.run(words, env=env, capture_output=True, text=True, check=True)
+    return done.stdout + done.stderr

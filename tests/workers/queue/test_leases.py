@@ -1,4 +1,4 @@
-"""At most one process works on a message, everybody sees that it lives, and losing Redis takes no work away."""
+"""At most one process works on a message, its lease is visible to all, and losing Redis loses no work."""
 
 import time
 from collections.abc import Callable
@@ -45,7 +45,7 @@ def test_a_message_is_in_one_hand_at_a_time(redis: Redis) -> None:
     ],
 )
 def test_a_lease_and_a_worker_that_cannot_be_read_are_removed(redis: Redis, junk: str | bytes) -> None:
-    """The message is asked for again then; with the key it would be held for ever."""
+    """The message is then sent again; with the broken key it would be held forever."""
     assert isinstance(claim(redis, "good", token="t", host="h", ttl_s=30.0), Lease)
     redis.set("forgepool:lease:bad", junk)
     redis.set("forgepool:worker:bad", junk)

@@ -1,4 +1,4 @@
-"""A host names modules by string; one that was renamed would keep every worker from starting."""
+"""A host names modules by string, and a wrong name would keep every worker from starting."""
 
 import importlib.util
 

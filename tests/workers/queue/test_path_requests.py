@@ -1,4 +1,4 @@
-"""A question about paths gets its answer, however often Redis loses either."""
+"""A question about paths gets its answer, even if Redis loses the question or the answer."""
 
 import threading
 import time
@@ -27,7 +27,7 @@ ORDER = WorkOrder(
 
 
 class Asking(threading.Thread):
-    """Somebody who asks, and what was answered."""
+    """A thread that asks, and the answer it got."""
 
     def __init__(self, redis: Redis, *, stop: Callable[[], bool] = lambda: False, left_s: float = 30.0) -> None:
         super().__init__(daemon=True)
@@ -46,7 +46,7 @@ class Asking(threading.Thread):
 
 
 def question(redis: Redis) -> PathRequest:
-    """The question in the run's stream, once it is there."""
+    """Wait for the question in the run's stream, and return it."""
     until = time.monotonic() + 20
     while time.monotonic() < until:
         for _, text in read(redis, "r", after="0-0", wait_s=0.2):

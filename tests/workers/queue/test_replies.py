@@ -1,4 +1,4 @@
-"""Answers come in order, none is lost between reads, and an answer and its done mark are one."""
+"""Answers arrive in order, none is lost between reads, and an answer is stored together with its done mark."""
 
 import threading
 import time
@@ -60,7 +60,7 @@ def test_an_answered_message_is_not_begun_again(redis: Redis) -> None:
 
 
 def test_answer_and_done_mark_are_kept_both_or_neither(start_redis: Callable[..., RedisServer]) -> None:
-    """A Redis that is full refuses the answer, which waits; the message must not count as answered meanwhile."""
+    """A full Redis refuses the answer, which waits. Until then the message must not count as answered."""
     client = connect(start_redis().url)
     client.config_set("maxmemory", 1)
     giving = threading.Thread(target=answer, args=(client, "r", "m", result(1)), daemon=True)

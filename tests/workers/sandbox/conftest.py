@@ -14,7 +14,7 @@ Run = Callable[..., Ended]
 
 @pytest.fixture(params=["off", "bubblewrap", "landlock"])
 def level(request: pytest.FixtureRequest) -> Level:
-    """Each that Linux has; a test that is about one of them says so: `parametrize("level", [...], indirect=True)`."""
+    """Each level that Linux has. A test of only one says `parametrize("level", [...], indirect=True)`."""
     level: Level = request.param
     if level != "off" and (why_not := why_level_fails(level)) is not None:
         if os.environ.get("CI") == "true":
@@ -25,7 +25,7 @@ def level(request: pytest.FixtureRequest) -> Level:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """The folder that commands run in, and may write."""
+    """Make the folder that commands run in and may write."""
     folder = tmp_path / "place"
     folder.mkdir()
     return folder
@@ -33,7 +33,7 @@ def place(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def confined(level: Level, place: Path, tmp_path: Path) -> Iterator[Confinement]:
-    """What holds commands that may write to `place` and a tmp of their own."""
+    """Yield a confinement for commands that may write to `place` and to their own tmp."""
     if level == "off":
         yield OPEN
         return
@@ -45,7 +45,7 @@ def confined(level: Level, place: Path, tmp_path: Path) -> Iterator[Confinement]
 
 @pytest.fixture
 def sh(place: Path, tmp_path: Path, confined: Confinement) -> Run:
-    """Runs a script in a folder of its own; keyword arguments are the command's, `stop` and `hear`."""
+    """Run a script in its own folder. Keyword arguments are those of `Command`, `stop` and `hear`."""
 
     def script(
         text: str,
@@ -70,7 +70,7 @@ def sh(place: Path, tmp_path: Path, confined: Confinement) -> Run:
 
 @pytest.fixture
 def marked() -> Iterator[Callable[[str], list[int]]]:
-    """Who of all processes carries a variable in its environment; whoever does at the end is killed."""
+    """Return the processes that have a variable in their environment; those left at the end are killed."""
     asked: list[str] = []
 
     def find(text: str) -> list[int]:

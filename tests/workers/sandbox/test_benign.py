@@ -1,4 +1,4 @@
-"""Ordinary work goes on inside: what people's builds and test suites do all day is not hindered by what holds them."""
+"""Ordinary work succeeds inside the sandbox: everyday builds and test suites are not hindered."""
 
 import os
 import shutil
@@ -26,7 +26,7 @@ LEVELS: tuple[Level, ...] = ("bubblewrap", "landlock")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inside:
-    """A worktree, and commands that are run in it one after the other, as those of one order are."""
+    """A worktree with commands that run one after the other, as those of an order do."""
 
     level: Level
     worktree: Path
@@ -34,7 +34,7 @@ class Inside:
     log: Path
 
     def __call__(self, script: str, *, status: int = 0, **env: str) -> str:
-        """The output of a script that must end with the status."""
+        """Return the output of a script that must end with the status."""
         command = Command(
             argv=shell(f"set -e\n{script}"),
             cwd=self.worktree,
@@ -62,7 +62,7 @@ def _skip_without(level: Level) -> None:
 
 @pytest.fixture(params=LEVELS)
 def inside(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Inside]:
-    """An empty worktree, at each level."""
+    """Yield an empty worktree, at each level."""
     level: Level = request.param
     _skip_without(level)
     worktree = tmp_path / "worktree"
@@ -86,7 +86,7 @@ def _needs(*programs: str) -> None:
 
 
 def test_the_test_suite_of_a_python_project(inside: Inside) -> None:
-    """Sockets on loopback, subprocesses, tmp files, threads, pools, shared memory, sqlite, asyncio, terminals."""
+    """It uses loopback sockets, processes, tmp files, threads, pools, shared memory, sqlite, asyncio and terminals."""
     shutil.copy(PROJECT, inside.worktree / "test_everyday.py")
     chosen = "" if inside.level == "bubblewrap" else "-k 'not socket and not shared'"
     said = inside(
@@ -98,7 +98,7 @@ def test_the_test_suite_of_a_python_project(inside: Inside) -> None:
 
 
 def test_npm_test_of_a_small_project(first_choice: Inside) -> None:
-    """Node's own runner, with a server and a client, child processes and workers. No network is there."""
+    """Node's own test runner uses a server, a client, child processes and workers, without a network."""
     _needs("npm", "node")
     tests = """
 const test = require('node:test'), assert = require('node:assert'), http = require('node:http')
@@ -121,7 +121,7 @@ test('worker', async () => {
 
 
 def test_make_and_a_compiler(inside: Inside) -> None:
-    """In parallel, with a program that is built, run, and built again only when its source changed."""
+    """A parallel build makes and runs programs, and rebuilds only what changed."""
     _needs("make", "gcc")
     rules = "all: one two\n%: %.c\n\t$(CC) -O1 -g -pthread -o $@ $<\n\t./$@\n"
     source = '#include <stdio.h>\nint main(void) { printf("built %s\\n", __FILE__); return 0; }\n'
@@ -132,14 +132,14 @@ def test_make_and_a_compiler(inside: Inside) -> None:
 
 
 def test_what_looks_for_leaks_finds_nobody_to_stop(inside: Inside) -> None:
-    """A program built with the address sanitizer ends with its own status: the part that must trace is left out."""
+    """A program with the address sanitizer exits with its own status. The leak check, which must trace, is off."""
     _needs("gcc")
     write(inside.worktree, {"one.c": "#include <stdlib.h>\nint main(void) { return malloc(9) == 0; }\n"})
     inside("gcc -fsanitize=address -o one one.c 2>/dev/null || exit 0; ./one")
 
 
 def test_cargo_with_a_folder_of_crates_that_is_kept(inside: Inside, tmp_path: Path) -> None:
-    """rustup's programs are found though the home is private, and a build needs its own folders alone."""
+    """rustup's programs are found although the home is private, and a build needs only its own folders."""
     _needs("cargo")
     write(
         inside.worktree,
@@ -154,7 +154,7 @@ def test_cargo_with_a_folder_of_crates_that_is_kept(inside: Inside, tmp_path: Pa
 
 
 def test_folders_that_are_kept_are_read_and_not_written(first_choice: Inside, tmp_path: Path) -> None:
-    """A cache of dependencies outside the worktree is there, at its own path, for every command."""
+    """A cache of dependencies outside the worktree is at its own path for every command."""
     kept = tmp_path / "kept" / "crates"
     write(kept, {"index": "crates\n"})
     shelter = Shelter(
@@ -166,7 +166,7 @@ def test_folders_that_are_kept_are_read_and_not_written(first_choice: Inside, tm
 
 
 def test_git_reads_the_history_of_a_leased_checkout(inside: Inside, tmp_path: Path) -> None:
-    """status, diff, log, blame and grep, with nothing said on standard error; what it may not write it need not."""
+    """status, diff, log, blame and grep print no error, and need no write access they lack."""
     hub, work = tmp_path / "hub.git", tmp_path / "work"
     git(tmp_path, "init", "-q", "-b", "main", str(work))
     write(work, {"a.txt": "one\ntwo\n", ".gitignore": "*.o\n"})
@@ -201,7 +201,7 @@ def test_git_reads_the_history_of_a_leased_checkout(inside: Inside, tmp_path: Pa
 
 
 def test_a_virtual_environment_is_made_and_used(first_choice: Inside) -> None:
-    """With pip in it, which installs a wheel of the worktree without asking anybody."""
+    """Its pip installs a wheel from the worktree, without a network."""
     with ZipFile(first_choice.worktree / "small-1-py3-none-any.whl", "w") as wheel:
         wheel.writestr("small.py", "print('small')\n")
         wheel.writestr("small-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: small\nVersion: 1\n")
@@ -212,7 +212,7 @@ def test_a_virtual_environment_is_made_and_used(first_choice: Inside) -> None:
 
 
 def test_java_compiles_and_runs(inside: Inside) -> None:
-    """A virtual machine has room for its heap, its threads and its own files."""
+    """A virtual machine has room for its heap, its threads and its files."""
     _needs("javac", "java")
     source = 'class One { public static void main(String[] a) { System.out.println("java " + a.length); } }\n'
     write(inside.worktree, {"One.java": source})
@@ -220,7 +220,7 @@ def test_java_compiles_and_runs(inside: Inside) -> None:
 
 
 def test_tools_ask_who_and_where_they_are(inside: Inside) -> None:
-    """The everyday commands of a shell answer, and without a word of complaint."""
+    """Everyday shell commands answer without an error message."""
     said = inside(
         "exec 2>errors; id; ps -e >/dev/null; getent hosts localhost; getent services http; locale; date; nproc\n"
         "uname -a; hostname; umask; df . >/dev/null; uptime; test -w /dev/null; head -c8 /dev/urandom >/dev/null\n"
@@ -233,20 +233,20 @@ def test_tools_ask_who_and_where_they_are(inside: Inside) -> None:
 
 
 def test_a_command_has_a_name_of_its_own(first_choice: Inside) -> None:
-    """Whoever asks for its user's name and home is told, though the host knows nobody of that uid."""
+    """Its user's name and home can be looked up, although the host does not know the uid."""
     home = first_choice("python -c 'import pwd, os; print(pwd.getpwuid(os.getuid()).pw_dir)'").strip()
     assert first_choice("whoami; echo ~").split() == ["agent", home]
 
 
 def test_a_terminal_can_be_had(first_choice: Inside) -> None:
-    """By `script` and by Python, on the command's own pseudo-terminals."""
+    """`script` and Python open pseudo-terminals of the command's own."""
     _needs("script")
     assert "/dev/pts/0" in first_choice("script -qec tty /dev/null")
     assert "/dev/pts/0" in first_choice("python -c 'import pty; pty.spawn([\"tty\"])'")
 
 
 def test_what_one_command_leaves_the_next_one_finds(inside: Inside) -> None:
-    """An order's home, its tmp and its worktree are the same from command to command."""
+    """An order's home, tmp and worktree stay the same between commands."""
     inside('echo a > ~/kept; echo b > "$TMPDIR/kept"; echo c > kept')
     assert inside('cat ~/kept "$TMPDIR/kept" kept').split() == ["a", "b", "c"]
     if inside.level == "bubblewrap":
@@ -255,7 +255,7 @@ def test_what_one_command_leaves_the_next_one_finds(inside: Inside) -> None:
 
 
 def test_nobody_elses_configuration_is_asked_for(first_choice: Inside) -> None:
-    """/etc holds what programs need, and nothing that tells of the host, its users or their keys."""
+    """/etc has what programs need, and nothing about the host, its users or their keys."""
     there = set(first_choice("ls /etc").split())
     assert {"passwd", "group", "hosts", "nsswitch.conf", "resolv.conf"} <= there
     assert not there & {"shadow", "sudoers", "ssh", "npmrc", "pip.conf", "gitconfig", "machine-id", "environment"}

@@ -1,4 +1,4 @@
-"""Commands run while the harness' own git works in another thread: ending the one leaves the other alone."""
+"""Commands run while the harness's own git works in another thread, and the end of one does not affect the other."""
 
 import os
 import threading
@@ -13,7 +13,7 @@ from forgepool.worktrees.hub.mirror import open_mirror
 
 
 def test_a_command_that_ends_does_not_end_the_harness_git(tmp_path: Path) -> None:
-    """A push that began while a command ran is through, though the command ended meanwhile and left a daemon."""
+    """The push succeeds, although a command ended during it and left a daemon."""
     hub, work = tmp_path / "hub.git", tmp_path / "work"
     git(tmp_path, "init", "-q", "-b", "main", str(work))
     write(work, {"a": "1\n"})
@@ -30,7 +30,7 @@ def test_a_command_that_ends_does_not_end_the_harness_git(tmp_path: Path) -> Non
 
     def push() -> None:
         _await(tmp_path / "running")
-        # Not the mirror's own push, which would try again.
+        # Not the mirror's own push, which would retry.
         said.append(mirror.git.run("push", str(hub), f"{tip}:refs/forgepool/x", ok=range(-64, 256)).status)
 
     thread = threading.Thread(target=push)

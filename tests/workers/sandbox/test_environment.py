@@ -10,7 +10,7 @@ BASE = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "CI": "true"}
 
 
 def test_a_command_has_a_home_of_its_own(tmp_path: Path) -> None:
-    """Home, tmp and every XDG folder are the command's; the user's are not named anywhere."""
+    """Home, tmp and every XDG folder are the command's, and none of the user's is named."""
     env = command_environment(BASE, {}, tmp_path / "home", tmp_path / "tmp")
     assert env["HOME"] == str(tmp_path / "home")
     assert env["TMPDIR"] == str(tmp_path / "tmp")
@@ -19,25 +19,23 @@ def test_a_command_has_a_home_of_its_own(tmp_path: Path) -> None:
 
 
 def test_continuous_integration_is_not_mentioned(tmp_path: Path) -> None:
-    """Tools behave the same whether the worker runs in CI or not, unless the task says otherwise."""
+    """Tools behave the same in and outside CI, unless the task sets `CI`."""
     assert "CI" not in command_environment(BASE, {}, tmp_path, tmp_path)
     assert command_environment(BASE, {"CI": "1"}, tmp_path, tmp_path)["CI"] == "1"
 
 
 def test_a_complete_environment_stays_as_it_is(tmp_path: Path) -> None:
-    """Built twice is built once."""
     once = command_environment(BASE, {}, tmp_path, tmp_path)
     assert command_environment(once, {}, tmp_path, tmp_path) == once
 
 
 def test_a_task_cannot_set_what_is_forgepools(tmp_path: Path) -> None:
-    """The harness's own variables tell the truth."""
     with pytest.raises(ValueError, match="FORGEPOOL_TASK is Forgepool's own"):
         command_environment(BASE, {"FORGEPOOL_TASK": "x"}, tmp_path, tmp_path)
 
 
 def test_git_commits_without_anybodys_configuration(tmp_path: Path) -> None:
-    """An agent that calls git itself can commit, and no user or system setting is read."""
+    """An agent's git can commit, and reads no user's or system's settings."""
     (tmp_path / ".gitconfig").write_text("[core]\n\tpager = false\n[user]\n\tname = Somebody Else\n")
     env = command_environment(BASE, {}, tmp_path, tmp_path)
     made = "git init -q . && git commit -q --allow-empty -m x"

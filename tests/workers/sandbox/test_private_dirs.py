@@ -1,4 +1,4 @@
-"""What commands leave in their private folders goes with the order, however it was made."""
+"""A command's private folders are removed with the order, however their content was made."""
 
 import os
 import tempfile
@@ -15,7 +15,7 @@ _DEEP = 1_200
 
 
 def test_folders_deeper_than_functions_and_paths_can_be_go_too(tmp_path: Path) -> None:
-    """A removal that calls itself for each folder in the other would end the order with an error."""
+    """A recursive removal would end the order with an error."""
     with private({}, None) as own:
         place = own.tmp.parent
         here = os.open(own.tmp, os.O_RDONLY)
@@ -34,7 +34,7 @@ def test_folders_deeper_than_functions_and_paths_can_be_go_too(tmp_path: Path) -
 )
 @pytest.mark.parametrize("place", ["/tmp", "/var/tmp"])
 def test_a_link_in_the_tmp_leads_no_start_out(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At every start folders are made in it that others are mounted at; bwrap has the host's root at /oldroot then."""
+    """Each start makes mount points in it, while bwrap has the host's root at /oldroot."""
     monkeypatch.setattr(tempfile, "tempdir", place)
     work, elsewhere = tmp_path / "work", tmp_path / "elsewhere"
     work.mkdir()

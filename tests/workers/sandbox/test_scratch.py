@@ -1,4 +1,4 @@
-"""Temporary folders of processes that were killed, at any moment."""
+"""Temporary folders of processes that were killed at any moment."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_folder_whose_maker_died_before_it_was_named_is_swept(place: Path) -> None:
-    """Its name says whose it is; that of one who lives, or whose number another process has now, says it too."""
+    """Its name identifies its maker by pid and start time, so folders of live makers stay."""
     dead = subprocess.Popen(["true"])
     dead.wait()
     began = tree.start_time(os.getpid())

@@ -20,7 +20,7 @@ def _until(true: Callable[[], object]) -> None:
 
 
 def test_descendants_are_seen_at_every_depth() -> None:
-    """Children, and theirs; a process is not its own descendant."""
+    """A process is not its own descendant."""
     with subprocess.Popen(["sh", "-c", "(sleep 60 & wait) & wait"]) as root:
         _until(lambda: len(tree.descendants(root.pid)) == 2)
         assert root.pid not in tree.descendants(root.pid)
@@ -29,7 +29,7 @@ def test_descendants_are_seen_at_every_depth() -> None:
 
 
 def test_kill_tree_leaves_nobody() -> None:
-    """Everything below dies too, other sessions included, though the killer is nobody's sub-reaper here."""
+    """Descendants in other sessions die, too, although the killer is no subreaper here."""
     with subprocess.Popen(["sh", "-c", "setsid sleep 60 & setsid sh -c 'sleep 60 & wait' & wait"]) as root:
         _until(lambda: len(tree.descendants(root.pid)) == 3)
         below = tree.descendants(root.pid)
@@ -38,14 +38,13 @@ def test_kill_tree_leaves_nobody() -> None:
 
 
 def test_kill_tree_of_nobody_is_nothing() -> None:
-    """A pid that is gone is no error."""
+    """A pid that no longer exists is no error."""
     with subprocess.Popen(["true"]) as gone:
         gone.wait()
     assert tree.kill_tree([gone.pid]) == []
 
 
 def test_a_zombie_is_not_alive() -> None:
-    """Dead and not yet reaped is dead."""
     with subprocess.Popen(["true"]) as child:
         _until(lambda: not tree.alive(child.pid))
         assert tree.start_time(child.pid) is not None
@@ -60,7 +59,7 @@ def test_a_pid_alone_names_nobody() -> None:
 
 
 def test_a_name_with_parentheses_does_not_confuse() -> None:
-    """The kernel quotes nothing in `stat`: a program may be called anything."""
+    """The kernel quotes nothing in `stat`, and a program may have any name."""
     script = "import ctypes; ctypes.CDLL(None).prctl(15, b'a) Z 1 1 (b', 0, 0, 0); print(flush=True); input()"
     with subprocess.Popen([sys.executable, "-S", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
@@ -86,7 +85,7 @@ own.wait()
 
 
 def test_a_subreaper_gets_orphans_and_knows_them_from_its_own() -> None:
-    """A guard kills what came back to it and not what it started."""
+    """A guard kills adopted processes and not those it started."""
     done = subprocess.run([sys.executable, "-c", _ORPHANING], capture_output=True, text=True, check=True)
     assert done.stdout == "1 [] None []\n"
 
@@ -103,7 +102,7 @@ time.sleep(60)
 
 
 def test_a_child_dies_with_its_parent() -> None:
-    """Even when the parent is killed with SIGKILL and can do nothing about it."""
+    """This holds even if the parent is killed with SIGKILL."""
     with subprocess.Popen([sys.executable, "-c", _DYING], stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
         child = int(parent.stdout.readline())
@@ -113,7 +112,7 @@ def test_a_child_dies_with_its_parent() -> None:
 
 
 def test_a_child_whose_parent_is_gone_already_dies_at_once() -> None:
-    """The parent may die before the child has asked; its pid tells."""
+    """The parent may die before the child has set this up. The parent's pid shows it."""
     script = "from forgepool.workers.sandbox import tree; tree.die_with_parent(parent=1 << 22); print('alive')"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (-9, b"")

@@ -1,4 +1,4 @@
-"""A document is read exactly, or refused with one sentence for each mistake, each with its line."""
+"""A document is read exactly, or refused with one sentence and a line for each mistake."""
 
 import os
 from pathlib import Path
@@ -271,7 +271,7 @@ def test_files_that_cannot_be_read_as_text(tmp_path: Path) -> None:
 
 @given(st.text(alphabet=st.sampled_from("ab: -[]{}&*!|>'\"\n\t#%@,?<0\\é"), max_size=60))
 def test_no_text_brings_the_reader_down(text: str) -> None:
-    """Whatever a person types is either a document or a DocumentWrong whose sentences name the file."""
+    """Any text is either a document or a DocumentWrong whose sentences name the file."""
     try:
         load(text, "a.yaml", Sheet)
     except DocumentWrong as wrong:

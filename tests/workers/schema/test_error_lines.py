@@ -122,7 +122,7 @@ def test_the_line_that_fails_is_found_in_the_middle_of_what_passes() -> None:
 
 
 def test_a_test_of_the_same_name_lends_no_reason() -> None:
-    """Two files have a `test_a`; pytest's headings do not say which is which."""
+    """Two files have a `test_a`, and pytest's headings do not tell them apart."""
     section = "________ test_a ________\nE   assert 1\n"
     log = f"{section}{section}FAILED a.py::test_a\nFAILED b.py::test_a\n"
     assert error_lines(log) == ("FAILED a.py::test_a", "FAILED b.py::test_a")

@@ -1,4 +1,4 @@
-"""An installation without an optional part says so in one sentence, and does the rest."""
+"""An installation without an optional part says so in one sentence, and does everything else."""
 
 import importlib.util
 from pathlib import Path
@@ -19,7 +19,7 @@ from forgepool.workers.tools.mcp.servers import McpServers
 
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The packages of all optional parts cannot be found, as after a plain installation."""
+    """Hide the packages of all optional parts, as in a plain installation."""
     absent = {package for packages in extras._PACKAGES.values() for package in packages}
     monkeypatch.setattr(extras, "find_spec", lambda name: None if name in absent else importlib.util.find_spec(name))
 

@@ -1,4 +1,4 @@
-"""Programs read the log as JSON in a file or pipe; a person at a terminal reads its warnings in words."""
+"""In a file or pipe the log is JSON for programs; at a terminal a person reads its warnings as text."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Settings come from the environment once; what runs for a task sees nothing of it but how to find programs."""
+"""Settings come from the environment once, and a task's commands see only what finds programs."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Whether what bash really ran is among the facts."""
+"""Tells whether what bash really ran is among the facts."""
 
 from collections.abc import Sequence
 
@@ -6,12 +6,12 @@ from forgepool.workers.shell.language.script import Execution, ShellScript, Shel
 
 
 def is_found(script: ShellScript, argv: Sequence[str]) -> bool:
-    """A program really run with these words is one of the executions, or the doing of a script nobody could read."""
+    """Return whether this program with these words is one of the executions, or belongs to an unreadable script."""
     return any(_fits(each, argv) or (each.opaque and _names(each, argv[0])) for each in script.executions)
 
 
 def fits(words: Sequence[ShellWord], argv: Sequence[str]) -> bool:
-    """Static words as they are, others by their prefix, those that may be several any number of times."""
+    """Match static words exactly, others by their prefix, and words that may be several any number of times."""
     reached = {0}
     for word in words:
         if word.static:
@@ -29,5 +29,5 @@ def _fits(execution: Execution, argv: Sequence[str]) -> bool:
 
 
 def _names(execution: Execution, program: str) -> bool:
-    """`bash m1` runs the stub `m1` itself as a script."""
+    """Return whether the script itself is run by a shell, as in `bash m1`."""
     return any(word.text.rpartition("/")[2] == program for word in execution.argv)

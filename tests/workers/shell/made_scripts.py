@@ -1,4 +1,4 @@
-"""Random scripts over a small vocabulary: well-formed ones, the same with a few tokens changed, and mere heaps."""
+"""Random scripts over a small vocabulary: well-formed ones, ones with a few changed tokens, and random tokens."""
 
 import random
 
@@ -249,13 +249,13 @@ TOKENS = (
 
 
 class Maker:
-    """All from one source of chance: the same seed makes the same scripts."""
+    """Makes scripts from one random source, so that the same seed makes the same scripts."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
 
     def script(self) -> str:
-        """One script, of any of the three kinds."""
+        """Return one script of a random kind."""
         kind = self._chance.random()
         if kind < 0.2:
             return self._soup()

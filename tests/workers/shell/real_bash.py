@@ -1,9 +1,8 @@
 """
-The real bash, over programs that do nothing but note how they were called.
+The real bash, with programs that only record how they were called.
 
-What else is on the PATH there only runs other programs (`env`, `xargs`, `find`, shells). Nobody's files are at stake:
-each script runs in an empty folder, in bubblewrap without anything else writable, or else as the user `nobody`, and
-nothing that writes or removes files can be called.
+The other programs on its PATH only run programs (`env`, `xargs`, `find`, shells). Each script runs in an empty folder,
+in bubblewrap or as the user `nobody`. No program that writes or removes files can be called.
 """
 
 import os
@@ -36,13 +35,13 @@ _NOBODY = 65534
 
 @dataclass(frozen=True)
 class Ran:
-    """Which programs a script ran, each with its words; None where it did not come to an end."""
+    """The programs a script ran with their words; None if it did not end."""
 
     argvs: tuple[tuple[str, ...], ...] | None
 
 
 class RealBash:
-    """Runs scripts by the hundred in one process."""
+    """Runs hundreds of scripts in one process."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -60,7 +59,7 @@ class RealBash:
         self.works = any(self._works(wall) for wall in walls)
 
     def run(self, scripts: Sequence[str]) -> list[Ran]:
-        """What each of them really ran."""
+        """Return what each script really ran."""
         self._batches += 1
         place = self._folder / f"b{self._batches}"
         for name in ("s", "l", "d"):

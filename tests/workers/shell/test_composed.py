@@ -1,4 +1,4 @@
-"""A marked command in every wrapping, and heaps of tokens: found or refused, and never anything else."""
+"""A marked command in every wrapping, and random tokens: each is found or refused."""
 
 import time
 from pathlib import Path
@@ -13,7 +13,7 @@ from forgepool.workers.shell.read_script import read_script
 FOLDER = Path("/srv/tree")
 MARKER = ("git", "push", "marker")
 LONGEST_S = 20.0
-"""Far above what any script takes (under a second), for machines that are busy."""
+"""Seconds, far more than any script needs (under one), because machines may be busy."""
 
 
 def _single(text: str) -> str:
@@ -117,7 +117,7 @@ _IN_TEXT = (
 
 @st.composite
 def _hidden(draw: st.DrawFn) -> str:
-    """The marked command, wrapped a few times."""
+    """Draw the marked command, wrapped a few times."""
     text = draw(st.sampled_from(_SPELLINGS))
     for _ in range(draw(st.integers(0, 5))):
         match draw(st.sampled_from(["prefix", "suffix", "around", "text", "heredoc"])):
@@ -138,7 +138,7 @@ def _hidden(draw: st.DrawFn) -> str:
 @settings(max_examples=600)
 @given(_hidden())
 def test_no_wrapping_hides_a_command(text: str) -> None:
-    """Wherever it is put, the marked command is among the facts, or nothing is said to be known."""
+    """The marked command is among the facts, or the script is refused."""
     found = read_script(text, folder=FOLDER)
     if isinstance(found, ShellScript):
         argvs = [tuple(word.text for word in each.argv) for each in found.executions]
@@ -146,7 +146,7 @@ def test_no_wrapping_hides_a_command(text: str) -> None:
 
 
 def test_most_wrappings_are_read() -> None:
-    """The rule above is not kept by refusing all: each wrapping alone is understood, but for those that cannot be."""
+    """Refusing everything would satisfy the test above. Each single wrapping that can be understood is."""
     singles = [
         *_SPELLINGS,
         *(prefix + _SPELLINGS[0] for prefix in _PREFIXES),
@@ -167,7 +167,7 @@ def test_most_wrappings_are_read() -> None:
     )
 )
 def test_every_text_ends_in_an_answer(text: str) -> None:
-    """Whatever is given, a value comes back, and soon."""
+    """Any text gives a value, soon."""
     begin = time.process_time()
     assert isinstance(read_script(text, folder=FOLDER), ShellScript | Unparseable)
     assert time.process_time() - begin < LONGEST_S
@@ -180,7 +180,7 @@ def test_every_text_ends_in_an_answer(text: str) -> None:
     st.sampled_from(["", "a ", "a '", 'a "', "[[ ", "cat <<E\n", "a $(("]),
 )
 def test_repetition_takes_no_time(tokens: list[str], between: str, before: str) -> None:
-    """32 KB of the same few tokens take no longer than they must: nothing is quadratic. Counted in CPU seconds."""
+    """32 KB of repeated tokens take no quadratic time, counted in CPU seconds."""
     unit = between.join(tokens) + between or " "
     text = before + unit * ((32 * 1024 - len(before.encode())) // len(unit.encode()))
     begin = time.process_time()

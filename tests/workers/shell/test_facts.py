@@ -1,4 +1,4 @@
-"""What is known besides argv: folders, redirections, assignments, functions, script files."""
+"""Facts other than argv: folders, redirections, assignments, functions and script files."""
 
 from pathlib import Path
 
@@ -27,12 +27,12 @@ def _facts(text: str, read_file: ReadFile | None = None) -> tuple[Fact, ...]:
 
 
 def _runs(text: str, read_file: ReadFile | None = None) -> dict[str, Execution]:
-    """Executions by their first word; the last one of a name."""
+    """Return executions by their first word, the last one for each name."""
     return {fact.argv[0].text: fact for fact in _facts(text, read_file) if isinstance(fact, Execution)}
 
 
 def _files(**texts: str) -> ReadFile:
-    """Texts by file name, all in the folder; `x_sh` stands for `x.sh`."""
+    """Return a reader of texts by file name, all in the folder; `x_sh` stands for `x.sh`."""
     by_path = {FOLDER / name.replace("_", "."): text for name, text in texts.items()}
     return by_path.get
 
@@ -76,12 +76,12 @@ def _files(**texts: str) -> ReadFile:
     ],
 )
 def test_the_folder_is_followed_or_given_up(text: str, cwd: Path | None) -> None:
-    """A command's folder is what every way to it agrees on; else it is not known."""
+    """A command's folder is known if every path to it agrees, and unknown otherwise."""
     assert _runs(text)["p"].cwd == cwd
 
 
 def test_redirections_name_the_files_the_shell_opens() -> None:
-    """Reading, writing, both, and neither for copies of descriptors and texts in the script."""
+    """They read, write or both. Copies of descriptors and here-documents name no file."""
     facts = _facts("cd s && a < r > w 2>> w2 &> w3 >| w4 3>&1 2>&-\nb >&w6 >$x")
     found = [(fact.mode, fact.path.text, fact.path.static, fact.cwd) for fact in facts if isinstance(fact, Redirect)]
     there = FOLDER / "s"
@@ -113,12 +113,12 @@ def test_redirections_name_the_files_the_shell_opens() -> None:
     ],
 )
 def test_every_way_to_set_a_variable_is_a_fact(text: str, names: list[str]) -> None:
-    """Whoever sets it, the name is told."""
+    """The name is reported, whatever sets it."""
     assert [fact.name for fact in _facts(text) if isinstance(fact, VariableAssignment)] == names
 
 
 def test_a_word_that_is_not_known_has_its_literal_prefix() -> None:
-    """What stands before the first thing that only bash knows, and whether it may become several words."""
+    """The prefix ends where only bash knows the value. The fact also says whether the word may become several."""
     argv = _runs('p a$x "b $y" c*.py -o"$z" ~/d {e,f} \'g*\' "$@" h[1')["p"].argv[1:]
     assert [(word.text, word.static, word.several) for word in argv] == [
         ("a", False, True),
@@ -134,13 +134,13 @@ def test_a_word_that_is_not_known_has_its_literal_prefix() -> None:
 
 
 def test_a_word_says_what_is_shown_of_it() -> None:
-    """A known word as the program gets it, another as it is written."""
+    """A known word is shown as the program gets it, and another as it is written."""
     assert _runs("p 'a b' \"$x\"")["p"].shown == ("p", "a b", '"$x"')
     assert ShellWord(text="a", static=True) == ShellWord(text="a", static=True, written="'a'")
 
 
 def test_functions_are_defined_and_their_calls_only_run_their_bodies() -> None:
-    """The body's commands are facts; the call is one too, for what it calls may not be that function."""
+    """The body's commands are facts. So is the call, because its name may not be that function's."""
     facts = _facts("f() { git push; }; f x")
     assert [fact.name for fact in facts if isinstance(fact, Definition)] == ["f"]
     runs = _runs("f() { git push; }; f x")
@@ -151,7 +151,7 @@ def test_functions_are_defined_and_their_calls_only_run_their_bodies() -> None:
 
 
 def test_a_script_cannot_hide_what_it_runs() -> None:
-    """Run by its path, by a shell, by `source` or through wrappers: its commands are facts, with its name."""
+    """It is run by its path, by a shell, by `source` or through wrappers. Its commands are facts, with its name."""
     read_file = _files(x_sh="#!/bin/bash\ngit push\n")
     for text in (
         "./x.sh",
@@ -168,7 +168,7 @@ def test_a_script_cannot_hide_what_it_runs() -> None:
 
 
 def test_a_script_that_cannot_be_read_stands_alone() -> None:
-    """Absent, of another language, in a folder that is not known: nothing is claimed about what it does."""
+    """It is missing, in another language, or in an unknown folder. Nothing is claimed about what it does."""
     read_file = _files(x_py="#!/usr/bin/env python3\nimport os\n", y_sh="git push\n")
     assert _runs("./absent.sh", read_file)["./absent.sh"].opaque
     assert _runs("./x.py", read_file)["./x.py"].opaque
@@ -177,7 +177,7 @@ def test_a_script_that_cannot_be_read_stands_alone() -> None:
 
 
 def test_a_script_without_a_first_line_is_read_by_bash() -> None:
-    """The shell runs such a file itself."""
+    """The shell itself runs such a file."""
     assert "git" in _runs("./y.sh", _files(y_sh="git push\n"))
 
 
@@ -192,14 +192,14 @@ def test_a_script_without_a_first_line_is_read_by_bash() -> None:
     ],
 )
 def test_a_script_that_may_be_written_before_it_runs_is_opaque(text: str) -> None:
-    """What was read of it need not be what runs."""
+    """The script that runs may differ from the one that was read."""
     runs = {fact.argv[0].text: fact for fact in _facts(text, _files(x_sh="ls\n")) if isinstance(fact, Execution)}
     assert any(run.opaque for run in runs.values())
     assert "ls" in runs
 
 
 def test_a_script_that_cannot_be_parsed_is_opaque_and_its_plain_commands_are_found() -> None:
-    """`./gradlew` holds backticks and is nobody's fault; what can be made out in it is judged all the same."""
+    """`./gradlew` contains backticks. The commands that can be found in it are still judged."""
     text = '#!/bin/sh\n# rm x\na=`uname -s`\nif b; then A=1 git push origin "$c"; fi\nbash -c "hub sync"\n'
     runs = _runs("./x.sh", _files(x_sh=text))
     assert runs["./x.sh"].opaque
@@ -209,26 +209,26 @@ def test_a_script_that_cannot_be_parsed_is_opaque_and_its_plain_commands_are_fou
 
 
 def test_scripts_that_run_each_other_come_to_an_end() -> None:
-    """A cycle is cut, and what both run is found."""
+    """The cycle is cut, and the commands of both are found."""
     read_file = _files(a_sh="./b.sh\nrm x\n", b_sh="./a.sh\ngit push\n")
     assert {"rm", "git"} <= set(_runs("./a.sh", read_file))
 
 
 def test_a_long_chain_of_scripts_ends_in_an_opaque_one() -> None:
-    """Scripts are followed some way and no further."""
+    """Scripts are followed to a limited depth."""
     read_file = {FOLDER / str(number): f"./{number + 1}\n" for number in range(50)}.get
     assert any(run.opaque for run in _runs("./0", read_file).values())
 
 
 def test_a_plain_shell_is_not_given_what_only_bash_reads_so() -> None:
-    """`a &>f b` are two commands to sh; a script for it that holds such is not taken for understood."""
+    """`a &>f b` is two commands to sh, so a script for sh that contains it is opaque."""
     runs = _runs("./x.sh", _files(x_sh="#!/bin/sh\na &>f b\n"))
     assert runs["./x.sh"].opaque and "b" in runs
     assert "b" not in _runs("./x.sh", _files(x_sh="#!/bin/bash\na &>f b\n"))
 
 
 def test_an_activated_environment_is_read() -> None:
-    """The script that Python's venv writes is no stranger."""
+    """The script is the one that Python's venv writes."""
     text = (Path(__file__).parent / "activate").read_text()
     found = _facts("source activate && pytest -q", {FOLDER / "activate": text}.get)
     assert [fact.shown for fact in found if isinstance(fact, Execution)][-1] == ("pytest", "-q")
@@ -254,18 +254,18 @@ def test_an_activated_environment_is_read() -> None:
     ids=lambda text: f"{text[:10]} of {len(text)}",
 )
 def test_what_is_too_much_is_refused(text: str) -> None:
-    """Length, number and depth have caps, and beyond them the answer is no."""
+    """Length, number and depth are limited."""
     assert isinstance(read_script(text, folder=FOLDER), Unparseable)
 
 
 def test_what_is_not_too_much_is_read() -> None:
-    """The caps themselves are allowed."""
+    """Scripts at exactly the limits are read."""
     assert isinstance(read_script(";".join(["a"] * 400), folder=FOLDER), ShellScript)
     assert isinstance(read_script("a " + "b" * (32 * 1024 - 2), folder=FOLDER), ShellScript)
 
 
 def test_a_mistake_of_ours_is_no_permission() -> None:
-    """An exception while reading, here in the reader of files, makes the script unparseable."""
+    """An exception while reading, here from the file reader, makes the script unparseable."""
 
     def broken(path: Path) -> str | None:
         raise ZeroDivisionError(path)
@@ -274,5 +274,5 @@ def test_a_mistake_of_ours_is_no_permission() -> None:
 
 
 def test_nothing_is_no_fact() -> None:
-    """Comments and blanks give a script without facts, which callers must not take for a permission."""
+    """Comments and blanks give no facts, which callers must not take as permission."""
     assert _facts(" # a\n\n") == ()

@@ -1,4 +1,4 @@
-"""What agents run all day: none of it may be refused as unparseable."""
+"""The commands that agents run every day are never refused as unparseable."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What shell commands read, write and are for, told from their text."""
+"""What shell commands read, write and are for, according to their text."""
 
 import pytest
 from hypothesis import given, settings
@@ -51,14 +51,14 @@ def test_a_command_is_taken_for_something_else(command: str, action: Action) -> 
 
 
 def test_words_in_quotes_are_taken_for_programs_or_files() -> None:
-    """What a command says is not what it does."""
+    """Quoted text is neither a program nor a file."""
     assert read_command('echo "x > y.txt; pytest"').action == "run"
     assert read_command("grep -n 'a|pytest b' f.py").action == "search"
     assert read_command('sed -i \'s/a/open("b.txt", "w")/\' f.py').writes == (Write(path="f.py", how="shell"),)
 
 
 def test_tests_whose_output_is_kept_are_called_a_write() -> None:
-    """Tests stay tests where their output goes to a file, and the file is written all the same."""
+    """Tests stay tests when their output goes to a file, and the file is reported as written."""
     for command in ("pytest -q > out.log 2>&1; tail -5 out.log", "pytest 2>&1 | tee out.log"):
         found = read_command(command)
         assert found.action == "test"
@@ -116,7 +116,7 @@ def test_lines_that_were_read_are_missed(command: str, reads: list[tuple[str, in
     ],
 )
 def test_part_of_a_file_is_taken_for_all_of_it(command: str) -> None:
-    """Where the lines are not known, a read is no read of the whole file."""
+    """A read of unknown lines is not a read of the whole file."""
     reads = read_command(command).reads
     assert reads
     assert all(read.part and not read.whole for read in reads)
@@ -184,7 +184,7 @@ def test_what_only_looks_is_called_a_write(command: str) -> None:
 
 
 def test_a_script_that_was_just_written_is_run_unseen() -> None:
-    """What a script in Python writes is known where its text stands in the command that runs it."""
+    """The writes of a Python script are known if the same command contains its text."""
     found = read_command("cat <<'EOF' > fix.py\np = 'src/m.py'\nopen(p, 'w').write('')\nEOF\npython3 fix.py")
     assert [write.path for write in found.writes] == ["fix.py", "src/m.py"]
 
@@ -205,7 +205,7 @@ def test_one_file_has_two_names(command: str, path: str) -> None:
 
 
 def test_a_root_is_guessed() -> None:
-    """Where no root is known, a path is as the command has it, after the folder it went to."""
+    """Without a known root, a path is as the command has it, after any `cd`."""
     assert read_command("cd /testbed && cat a/b.py").reads == read_command("cat /testbed/a/b.py").reads
     assert read_command("cat a/b.py").reads == (Read(path="a/b.py"),)
     assert read_command("cat b.py", folder="/testbed/a", root="/testbed").reads == (Read(path="a/b.py"),)
@@ -260,7 +260,7 @@ def test_what_a_heredoc_holds_is_taken_for_commands_where_the_grammar_refuses_th
 @given(before=st.text(max_size=30), after=st.text(max_size=30))
 @settings(max_examples=150, deadline=None)
 def test_any_text_is_told(before: str, after: str) -> None:
-    """No text makes it raise, and the same text is told the same."""
+    """No text raises an exception, and the same text always gives the same answer."""
     assert isinstance(read_command(before), CommandActions)
     assert read_command(f"{before} > x {after}") == read_command(f"{before} > x {after}")
 
@@ -300,7 +300,7 @@ _RECORDED: list[tuple[str, Action, list[str], list[str]]] = [
     ("echo DONE && git add -A && git diff --cached", "read", [], []),
     ("python3 reproduce_issue.py", "run", [], []),
 ]
-"""What agents ran in recorded attempts at public issues, shortened."""
+"""Commands that agents ran in recorded attempts at public issues, shortened."""
 
 
 @pytest.mark.parametrize(("command", "action", "reads", "writes"), _RECORDED)

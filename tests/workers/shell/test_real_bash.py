@@ -1,4 +1,4 @@
-"""The facts against what the real bash does."""
+"""The facts compared with what the real bash does."""
 
 import os
 import random
@@ -19,7 +19,7 @@ SCRIPTS_PER_SEED = 1_000
 
 @pytest.fixture(scope="module")
 def bash(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealBash]:
-    """Skips where the stubs cannot be run apart from the machine; in CI, where they must be, fails."""
+    """Skip where the stubs cannot be isolated from the machine, but fail in CI."""
     bash = RealBash(tmp_path_factory.mktemp("bash") / "x")
     if not bash.works:
         if os.environ.get("CI") == "true":
@@ -30,7 +30,7 @@ def bash(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealBash]:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_nothing_runs_that_is_not_among_the_facts(bash: RealBash, seed: int) -> None:
-    """Of a thousand random scripts, those that are read at all run what was found in them and nothing else."""
+    """Of a thousand random scripts, those that are understood run only what was found in them."""
     maker = Maker(random.Random(seed))
     scripts = [maker.script() for _ in range(SCRIPTS_PER_SEED)]
     read = [
@@ -42,7 +42,7 @@ def test_nothing_runs_that_is_not_among_the_facts(bash: RealBash, seed: int) -> 
 
 
 def test_the_rig_notices_what_was_not_found(bash: RealBash) -> None:
-    """A script that runs more than a reader saw is told: the rig can fail."""
+    """This proves that the comparison can fail: a script runs more than the reader saw."""
     seen = read_script("m1 a", folder=FOLDER)
     assert isinstance(seen, ShellScript)
     ran = bash.run(["m1 a; rm b"])
@@ -51,7 +51,7 @@ def test_the_rig_notices_what_was_not_found(bash: RealBash) -> None:
 
 
 def test_what_is_refused_for_good_reason_really_runs(bash: RealBash) -> None:
-    """Bash runs commands hidden in values and quirks; were one of these read as known, something would run unseen."""
+    """Bash runs commands hidden in values and quirks, so accepting one of these would miss a command."""
     hidden = [
         "x='a[$(rm q)]'; ((x))",
         "x='a[$(rm q)]'; [[ x -eq 1 ]]",

@@ -1,4 +1,4 @@
-"""What a command cannot do without is told from its text, and only what is certain."""
+"""The tools a command needs, according to its text, as far as that is certain."""
 
 import pytest
 
@@ -15,6 +15,7 @@ from forgepool.workers.shell.requirements import requirements_of
         ("sh scripts/x.sh a", ["program sh", "file scripts/x.sh"]),
         ("./x.sh", ["file ./x.sh"]),
         ("uv run pytest", ["program uv"]),
+        ("true && echo x > a && test -f a", []),
     ],
 )
 def test_programs_modules_and_scripts_are_named(script: str, needs: list[str]) -> None:

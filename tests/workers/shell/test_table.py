@@ -9,8 +9,8 @@ from forgepool.workers.shell.read_script import read_script
 
 FOLDER = Path("/srv/tree")
 
-# An argv is written with single blanks between its words, or as a tuple where a word has blanks in it or is empty.
-# Words that are not known beforehand stand as they are written.
+# An argv has single blanks between its words. It is a tuple if a word is empty or has blanks in it.
+# Words whose value is unknown are shown as they are written.
 KNOWN: list[tuple[str, list[str | tuple[str, ...]]]] = [
     # simple commands and quotes
     ("git push", ["git push"]),
@@ -214,7 +214,7 @@ KNOWN: list[tuple[str, list[str | tuple[str, ...]]]] = [
 ]
 
 UNKNOWN = [
-    # where the grammar and bash read otherwise, or may
+    # where the grammar and bash differ, or may
     "ls\n\\\n rm -rf x",
     "gi\\\nt push",
     "\\ rm x",
@@ -243,7 +243,7 @@ UNKNOWN = [
     "ls\u00a0rm",
     "ls\u2028rm",
     "ls\x7f",
-    # programs not known
+    # unknown programs
     "sh -c 'a &>f b'",
     "sh -c 'a+=1 b'",
     "sh -c 'a <(b)'",
@@ -289,7 +289,7 @@ UNKNOWN = [
     'a <<"E F"\nb\nE F\n',
     "a <<$x\nb\n$x\n",
     "cat <<E\na\\\nE\nrm\nE\n",
-    # texts that are not known
+    # unknown texts
     'eval "$x"',
     "eval $(a)",
     'bash -c "$x"',
@@ -319,7 +319,7 @@ UNKNOWN = [
     "find . -exec {} \\;",
     "find . -exec sh -c 'rm {}' \\;",
     "{ bash; } <<E\na\nE\n",
-    # options that are not known
+    # unknown options
     "env -Z git push",
     "env --foo git push",
     "env -S 'a $x' b",
@@ -460,7 +460,7 @@ def _argv(written: str | tuple[str, ...]) -> tuple[str, ...]:
 
 @pytest.mark.parametrize(("script", "argvs"), KNOWN, ids=[repr(script) for script, _ in KNOWN])
 def test_commands_are_found(script: str, argvs: list[str | tuple[str, ...]]) -> None:
-    """Every simple command is found with its words, wrappers before what they run."""
+    """Every simple command is found with its words, and wrappers come before what they run."""
     found = read_script(script, folder=FOLDER)
     assert isinstance(found, ShellScript), found
     assert sorted(each.shown for each in found.executions) == sorted(_argv(argv) for argv in argvs)
@@ -468,7 +468,10 @@ def test_commands_are_found(script: str, argvs: list[str | tuple[str, ...]]) -> 
 
 @pytest.mark.parametrize("script", UNKNOWN, ids=[repr(script) for script in UNKNOWN])
 def test_what_cannot_be_known_is_refused(script: str) -> None:
-    """What bash would run is not told by the text alone, or not as the grammar says: a reason, and another way."""
+    """
+    The text does not show what bash would run, or bash deviates from the grammar. The refusal gives a reason and an
+    alternative.
+    """
     found = read_script(script, folder=FOLDER)
     assert isinstance(found, Unparseable), found
     assert found.why and found.instead

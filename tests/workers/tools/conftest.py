@@ -20,7 +20,7 @@ Use = Callable[..., ToolAnswer]
 
 @pytest.fixture
 def place(tmp_path: Path) -> Workplace:
-    """A worktree with a folder beside it that is nobody's business."""
+    """Make a worktree with a folder beside it that must not be touched."""
     for name in ("worktree", "tmp", "outside"):
         (tmp_path / name).mkdir()
     (tmp_path / "outside" / "secret").write_text("secret\n")
@@ -45,13 +45,13 @@ def background() -> Iterator[Background]:
 
 @pytest.fixture
 def tools(background: Background) -> tuple[Tool, ...]:
-    """All there are, whatever the model's family."""
+    """Return all tools, whatever the model's family."""
     return (*working("claude", background), APPLY_PATCH)
 
 
 @pytest.fixture
 def use(place: Workplace, tools: tuple[Tool, ...]) -> Use:
-    """Calls a tool as the loop does; `at` changes the workplace for the call."""
+    """Call a tool as the loop does; `at` changes the workplace for the call."""
 
     def call(tool: str, at: dict[str, object] | None = None, **arguments: JsonValue) -> ToolAnswer:
         where = replace(place, **at) if at else place  # type: ignore[arg-type]  # given by name

@@ -16,7 +16,7 @@ async def _never() -> None:
 
 
 def test_work_is_done_aside_and_answered_here() -> None:
-    """An answer comes from another thread, which is gone with the block."""
+    """The answer comes from another thread, which ends with the block."""
     before = threading.active_count()
     with AsyncioThread() as aside:
         assert aside.answer(_doubled(21), within_s=10) == 42
@@ -25,7 +25,7 @@ def test_work_is_done_aside_and_answered_here() -> None:
 
 
 def test_work_that_takes_too_long_is_given_up() -> None:
-    """A limit on time holds, and so does somebody's word."""
+    """A time limit ends it, and so does a stop."""
     with AsyncioThread() as aside:
         with pytest.raises(TimeoutError):
             aside.answer(_never(), within_s=0.05)
@@ -35,7 +35,7 @@ def test_work_that_takes_too_long_is_given_up() -> None:
 
 
 def test_what_goes_on_by_itself_ends_with_the_block() -> None:
-    """Work that nobody waits for is cancelled, not left behind."""
+    """Work that is not awaited is cancelled, not left behind."""
     cancelled = threading.Event()
 
     async def work(begun: threading.Event) -> None:

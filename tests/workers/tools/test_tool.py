@@ -25,14 +25,14 @@ Use = Callable[..., ToolAnswer]
     ],
 )
 def test_a_call_that_makes_no_sense_is_told_so(use: Use, tool: str, arguments: dict[str, str], told: str) -> None:
-    """The answer says what would be right; nothing raises."""
+    """The answer says what would be right, and no exception is raised."""
     answer = use(tool, **arguments)
     assert answer.is_error
     assert told in answer.text
 
 
 def test_trouble_with_the_disk_is_an_answer(use: Use, place: Workplace) -> None:
-    """A file where a folder is wanted: the model may mend that."""
+    """A file is where a folder is needed, which the model may mend."""
     (place.root / "file").touch()
     answer = use("write_file", path="file/below", content="x")
     assert answer.is_error
@@ -40,7 +40,7 @@ def test_trouble_with_the_disk_is_an_answer(use: Use, place: Workplace) -> None:
 
 
 def test_a_command_answers_with_status_and_output(use: Use, place: Workplace) -> None:
-    """It runs in the worktree; a failure is an error, with both outputs."""
+    """It runs in the worktree. A failure is an error with both outputs."""
     (place.root / "a").touch()
     good, bad = use("bash", command="ls"), use("bash", command="echo no >&2; exit 3")
     assert good.text.startswith("[exit status 0, ")
@@ -53,7 +53,7 @@ def test_a_command_answers_with_status_and_output(use: Use, place: Workplace) ->
 
 
 def test_a_long_output_is_shown_by_its_ends(use: Use, place: Workplace) -> None:
-    """The end most of all; how much there was is said, and all of it can be read."""
+    """Most of it is the end. The total is given, and all of it can be read."""
     text = use("bash", command="echo first; seq 100000; echo last").text
     assert len(text) < 13_000
     assert "first\n1\n2\n" in text
@@ -79,7 +79,7 @@ def test_how_a_command_ended_is_told(use: Use, command: str, told: str) -> None:
 
 
 def test_a_command_gets_no_more_time_than_the_attempt_has(use: Use) -> None:
-    """The wall clock of the attempt cuts a command short, whatever the model allows it."""
+    """This holds whatever the model allows it."""
     late = {"left_s": lambda: 0.2}
     assert use("bash", late, command="sleep 60", timeout_s=1000).text.startswith("[killed after 0 s")
 
@@ -92,7 +92,7 @@ def test_nothing_a_command_started_outlives_it(use: Use, tmp_path: Path) -> None
 
 
 def test_a_call_that_is_no_call_is_not_run(place: Workplace, tools: tuple[Tool, ...]) -> None:
-    """Arguments that were not one JSON object are not guessed at."""
+    """Arguments that are not one JSON object are not guessed."""
     call = ToolCall(id="1", name="bash", malformed='{"command": "touch a')
     answer = carry_out(call, tools, place)
     assert answer.text == "not run: the arguments of bash are not one JSON object; send it again"

@@ -26,7 +26,7 @@ mcp_servers:
 
 
 def test_a_file_names_servers(tmp_path: Path) -> None:
-    """Everything a server's entry may say is read as it stands."""
+    """Every key of a server's entry is read unchanged."""
     file = tmp_path / "tools.yaml"
     file.write_text(_FILE)
     config = read_tool_config(file)
@@ -41,7 +41,7 @@ def test_a_file_names_servers(tmp_path: Path) -> None:
 
 
 def test_no_file_names_nothing() -> None:
-    """Without a file, what works without being told works."""
+    """Without a file the defaults apply."""
     assert read_tool_config(None) == ToolConfig()
 
 
@@ -59,7 +59,7 @@ def test_no_file_names_nothing() -> None:
     ],
 )
 def test_a_mistake_is_told_with_its_line(tmp_path: Path, entry: str, said: str) -> None:
-    """What cannot be meant is refused in a sentence, before any server starts."""
+    """It is refused in a sentence, before any server starts."""
     file = tmp_path / "tools.yaml"
     file.write_text(f"# mine\nmcp_servers:\n  - {entry}\n")
     with pytest.raises(DocumentWrong) as wrong:
@@ -69,7 +69,7 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path, entry: str, said: str) 
 
 
 def test_the_file_is_the_users_own_unless_another_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """FORGEPOOL_TOOLS comes before the XDG folder; a file that is not there is none."""
+    """FORGEPOOL_TOOLS comes before the XDG folder. A missing file is none."""
     monkeypatch.delenv("FORGEPOOL_TOOLS", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     assert Settings().tools_file is None

@@ -18,7 +18,7 @@ MORE = (named("symbols", "read"), named("rename", "write"), named("docs", "read"
 
 
 def offers(tools: Sequence[Tool]) -> str:
-    """As a provider would be sent them."""
+    """Return the tools as a provider would be sent them."""
     return json.dumps([(tool.name, tool.offer.description, tool.offer.schema) for tool in tools])
 
 
@@ -30,7 +30,7 @@ def everything() -> tuple[Tool, ...]:
 
 
 def test_exploring_offers_nothing_that_could_write() -> None:
-    """Of a server's tools only those that read; no command, whatever it is meant for."""
+    """Of a server's tools only those that read are offered, and no command."""
     tools = reading(MORE, (ASK,))
     assert [tool.name for tool in tools] == ["read_file", "glob", "grep", "docs", "symbols", "ask"]
     assert {tool.kind for tool in tools} == {"read", "end"}
@@ -45,7 +45,7 @@ def test_each_family_edits_as_it_was_taught(family: str, edits: str) -> None:
 
 
 def test_the_same_phase_and_family_are_offered_the_same_bytes() -> None:
-    """In whatever order servers came up, for whichever order; and what families share comes before what they do not."""
+    """Neither the order nor the servers' start order matters. Tools that families share come first."""
     with Background() as one, Background() as other:
         assert offers(working("gpt", one, MORE)) == offers(working("gpt", other, MORE[::-1]))
         assert offers(reading(MORE)) == offers(reading(MORE[::-1]))
@@ -56,7 +56,7 @@ def test_the_same_phase_and_family_are_offered_the_same_bytes() -> None:
 
 @pytest.mark.parametrize("tool", everything(), ids=lambda tool: tool.name)
 def test_every_offer_is_a_closed_schema(tool: Tool) -> None:
-    """Models are told each tool's arguments and what they are, and that there are no others."""
+    """Models are told each tool's arguments, and that there are no others."""
     schema = tool.offer.schema
     assert schema["type"] == "object"
     assert schema["additionalProperties"] is False

@@ -1,4 +1,4 @@
-"""A repository made in one go, orders, and transcripts as short tables: for tests of what is derived from them."""
+"""A repository made in one step, orders, and transcripts as short tables, for tests of what is derived from them."""
 
 import subprocess
 from collections.abc import Iterable, Mapping
@@ -12,13 +12,13 @@ from forgepool.workers.schema.orders import BuiltinAgent, WorkOrder
 from forgepool.worktrees.git.git import CommitId, Git
 
 Files = Mapping[str, str | bytes | None]
-"""Path to content; None removes it; a content that begins with `-> ` is a link."""
+"""Path to content. None removes the file, and a content that begins with `-> ` is a link."""
 Call = tuple[str, dict[str, JsonValue], str]
-"""Tool, arguments and answer; an answer that begins with `!` is an error."""
+"""Tool, arguments and answer. An answer that begins with `!` is an error."""
 
 
 def repository(folder: Path, *commits: Files) -> tuple[Git, CommitId]:
-    """A bare repository with these commits one upon the other, and the last of them."""
+    """Make a bare repository with these commits one after the other, and return the last."""
     subprocess.run(["git", "init", "-q", "--bare", str(folder)], check=True)
     git = Git(git_dir=folder)
     stream = b"".join(_commit(number, files) for number, files in enumerate(commits))
@@ -60,7 +60,7 @@ def order(**changes: object) -> WorkOrder:
 
 
 def conversation(*turns: Iterable[Call] | str) -> list[Entry]:
-    """A conversation: a turn of the model is its calls, or its text; `> ` begins what the harness says."""
+    """Return a conversation. A turn of the model is its calls or its text; `> ` begins what the harness says."""
     entries: list[Entry] = [ConversationStarted(at=0, order_id="o", model="m", system=(), tools=())]
     for iteration, turn in enumerate(turns, start=1):
         if isinstance(turn, str):

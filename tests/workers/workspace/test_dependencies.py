@@ -1,4 +1,4 @@
-"""An order's worktree has the folders its repository's set-ups fill, once for each lock file, and no candidate does."""
+"""An order's worktree has the folders that the repository's set-ups fill, and no candidate contains them."""
 
 from pathlib import Path
 
@@ -41,7 +41,7 @@ def set_ups(host: Host) -> int:
 @pytest.mark.parametrize("sandbox", [pytest.param("require", marks=in_bubblewrap), "off"])
 @pytest.mark.parametrize("ignored", ["deps/", "# nothing"])
 def test_the_folders_are_there_and_in_no_candidate(tmp_path: Path, sandbox: str, ignored: str) -> None:
-    """A copy that git would take in is left out: of the work, not of the candidate alone."""
+    """Without a sandbox the folder is a copy. A copy that git does not ignore is left out of the worktree."""
     here = host(tmp_path, ignored=ignored)
     here.settings = here.settings.model_copy(update={"sandbox": sandbox})
     there = "deps/of" if sandbox == "require" or ignored == "deps/" else "/dev/null"

@@ -1,4 +1,4 @@
-"""A lease is exactly one commit's files, for one holder, as long as that holder lives."""
+"""A lease gives exactly one commit's files to one holder, as long as that holder lives."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ from forgepool.worktrees.hub.mirror import Mirror, MissingCommit
 
 
 def files(folder: Path) -> set[str]:
-    """Every name below the folder, without git's own."""
+    """Return every name below the folder except git's own."""
     return {str(path.relative_to(folder)) for path in folder.rglob("*")} - {".git"}
 
 
@@ -282,7 +282,10 @@ def test_what_was_changed_of_the_commit_is_told_and_what_was_added_is_not(hub: H
 
 
 def test_line_ends_that_git_would_commit_otherwise_are_nobodys_change(hub: Hub, mirror: Mirror, pool: Path) -> None:
-    """53: committed before the attributes were; what is touched of them besides is told, be it a bit of the mode."""
+    """
+    The files were committed before the attributes. A real change to one of them is still reported, even one bit of its
+    mode.
+    """
     odd = ("as.txt", "is.txt", "too.txt")
     hub.commit({".gitattributes": "*.txt text eol=crlf\n"})
     (hub.work / "lines").write_bytes(b"1\r\n2\r\n")

@@ -1,4 +1,4 @@
-"""A folder copied from one untrusted tree into another: as it is, and never by way of a link."""
+"""A folder is copied from one untrusted tree into another unchanged, and never through a link."""
 
 import os
 from pathlib import Path
@@ -11,7 +11,7 @@ from forgepool.worktrees.git.beneath import Beneath
 
 @pytest.fixture
 def places(tmp_path: Path) -> tuple[Beneath, Beneath, Path]:
-    """Where from, where to, and a folder beside them that is nobody's business."""
+    """Return the source, the destination, and a folder beside them that must not be read."""
     for name in ("from/deps/sub", "to", "outside"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "from/deps/sub/tool").write_text("tool")
@@ -20,7 +20,7 @@ def places(tmp_path: Path) -> tuple[Beneath, Beneath, Path]:
 
 
 def test_files_come_with_modes_and_times_and_links_stay_links(places: tuple[Beneath, Beneath, Path]) -> None:
-    """Folders that may not be written, as some package managers make them, come too."""
+    """Read-only folders, which some package managers make, are copied too."""
     source, destination, outside = places
     tool = source.path / "deps/sub/tool"
     tool.chmod(0o755)
@@ -50,7 +50,7 @@ def test_nothing_is_written_through_a_link(places: tuple[Beneath, Beneath, Path]
 
 
 def test_nothing_is_read_through_a_link(places: tuple[Beneath, Beneath, Path]) -> None:
-    """A set-up that makes its folder a link to outside is given nothing from there."""
+    """A set-up command that replaces its folder by a link to outside gets nothing from there."""
     source, destination, outside = places
     (source.path / "linked").symlink_to(outside)
     for folder in ("linked", "linked/sub"):

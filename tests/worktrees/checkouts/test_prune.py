@@ -1,4 +1,4 @@
-"""Pruning takes what nobody owns and never what somebody holds."""
+"""Pruning deletes what has no owner, and never what is in use."""
 
 import os
 import shutil
@@ -115,7 +115,7 @@ def test_orders_of_the_tasks_named_stay_and_no_others(hub: Hub, mirror: Mirror) 
 
 
 def test_a_ref_that_is_to_be_kept_stays(hub: Hub, mirror: Mirror) -> None:
-    """The marker of what may have landed is all that keeps it from landing twice."""
+    """The marker of a possible landing is the only thing that prevents a second landing."""
     marker, other = "refs/forgepool/r1/landed/t1", "refs/forgepool/r1/landed/t2"
     for ref in (marker, other):
         git(hub.path, "update-ref", ref, hub.tip())

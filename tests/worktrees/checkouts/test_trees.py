@@ -1,4 +1,4 @@
-"""Folders that a hostile hand has left: levelled or removed, however they were made, and nothing beside them."""
+"""Folders left by a hostile command are cleaned or removed, however they were made, and nothing beside them changes."""
 
 import os
 import subprocess
@@ -12,8 +12,10 @@ from repositories import nest
 from forgepool.worktrees.checkouts.trees import level, remove_tree
 
 _DEEP = 1_200
-"""Folders one in the other, of names that make a path four times as long as a path may be, and more than a process
-may have files open or functions under way."""
+"""
+Number of nested folders. Their path is four times too long, and there are more than a process may open or call in a
+stack.
+"""
 
 
 def test_folders_deeper_than_a_path_can_be_long_are_removed(tmp_path: Path) -> None:
@@ -60,7 +62,7 @@ for attempt in (lambda: level(tree, file_mode=0o644), lambda: remove_tree(tree))
 
 @pytest.mark.parametrize("mode", [0o000, 0o100, 0o444, 0o555, 0o3777])
 def test_folders_of_any_mode_are_levelled_and_removed_by_an_ordinary_user(mode: int) -> None:
-    """Who owns them, but is not let into them."""
+    """The user owns the folders, but their modes deny access."""
     with tempfile.TemporaryDirectory() as place:
         argv = [sys.executable, "-c", _ORDINARY, place, str(mode)]
         ran = subprocess.run(argv, check=False, capture_output=True, text=True)
@@ -68,7 +70,7 @@ def test_folders_of_any_mode_are_levelled_and_removed_by_an_ordinary_user(mode: 
 
 
 def test_levelling_removes_what_is_not_as_just_made(tmp_path: Path) -> None:
-    """Other modes, other links to the same file, pipes; and neither follows nor touches what a link leads to."""
+    """Changed modes, hard links and pipes are removed. Symlinks are not followed, and their targets are not touched."""
     tree, outside = tmp_path / "tree", tmp_path / "outside"
     (tree / "sub").mkdir(parents=True)
     outside.write_text("x")

@@ -1,11 +1,18 @@
-"""A candidate is a function of what it is made of, and says in its trailers where it came from."""
+"""A candidate depends only on its inputs, and its trailers say where it came from."""
 
 import pytest
 from repositories import Hub
 
-from forgepool.worktrees.commits.candidate import Identity, commit_candidate, read_trailers, trailers
+from forgepool.worktrees.commits.candidate import (
+    FORGEPOOL,
+    Identity,
+    commit_candidate,
+    read_trailers,
+    trailers,
+    write_commit,
+)
 from forgepool.worktrees.commits.compose import tree_of
-from forgepool.worktrees.git.git import CommitId
+from forgepool.worktrees.git.git import CommitId, GitFailed, TreeId
 from forgepool.worktrees.hub.mirror import Mirror
 
 
@@ -41,6 +48,40 @@ def test_a_message_may_hold_anything(hub: Hub, mirror: Mirror) -> None:
     text = mirror.git.text("log", "-1", "--format=%B", commit)
     assert text.startswith("-F /etc/passwd\n\n# no comment\nnul")
     assert "ü" in text
+
+
+@pytest.mark.parametrize("message", ["a", "", "a\n", "Fix\n\n  body\t\r\n\n\n", "nul\0", "ü", "\ufffe", "\udce9"])
+@pytest.mark.parametrize("name", ["Forgepool", "Ada L.", "-x", "a, b", "Ä", "a<b>c", "a\nb"])
+@pytest.mark.parametrize("parents", [0, 1, 2])
+def test_a_commit_has_the_bytes_that_git_gives_it(
+    hub: Hub, mirror: Mirror, message: str, name: str, parents: int
+) -> None:
+    tip, tree = hub.tip(), tree_of(mirror.git, hub.tip())
+    other = write_commit(mirror.git, tree=tree, parents=(tip,), message="other\n", at=1)
+    of = (tip, other)[:parents]
+    author = Identity(name=name, email="ada@localhost")
+    commit = write_commit(mirror.git, tree=tree, parents=of, message=message, at=1_700_000_000, author=author)
+    by_git = mirror.git.text(
+        *("commit-tree", *(word for parent in of for word in ("-p", parent)), "-F", "-", tree),
+        stdin=message.replace("\0", "").encode("utf-8", "replace"),
+        env={
+            "GIT_AUTHOR_NAME": name,
+            "GIT_AUTHOR_EMAIL": author.email,
+            "GIT_AUTHOR_DATE": "@1700000000 +0000",
+            "GIT_COMMITTER_NAME": FORGEPOOL.name,
+            "GIT_COMMITTER_EMAIL": FORGEPOOL.email,
+            "GIT_COMMITTER_DATE": "@1700000000 +0000",
+        },
+    )
+    assert commit == by_git
+    assert mirror.git.text("cat-file", "-t", commit) == "commit"
+
+
+def test_no_commit_is_made_of_what_is_not_there(hub: Hub, mirror: Mirror) -> None:
+    tip, tree = hub.tip(), tree_of(mirror.git, hub.tip())
+    for of, parents in ((TreeId("1" * 40), (tip,)), (tree, (CommitId("1" * 40),)), (tree, (CommitId(tree),))):
+        with pytest.raises(GitFailed, match="not a valid"):
+            write_commit(mirror.git, tree=of, parents=parents, message="a", at=1)
 
 
 def test_trailers_come_back_as_they_were_given(hub: Hub, mirror: Mirror) -> None:

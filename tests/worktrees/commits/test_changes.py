@@ -1,4 +1,4 @@
-"""What a commit changed is told whole: modes, renames, and names as git holds them."""
+"""A commit's changes are reported completely: modes, renames, and names as git holds them."""
 
 import os
 
@@ -98,7 +98,7 @@ def test_what_lies_at_a_path_is_what_git_lists_there(hub: Hub, mirror: Mirror) -
 
 
 def test_a_file_of_an_old_history_is_a_file(mirror: Mirror) -> None:
-    """Early versions of git kept the group's right to write in a mode."""
+    """Early versions of git stored group write permission in a mode."""
     blob = mirror.git.text("hash-object", "-w", "--stdin", stdin=b"old")
     entry = b"100664 old\0" + bytes.fromhex(blob)
     tree = mirror.git.text("hash-object", "-w", "-t", "tree", "--literally", "--stdin", stdin=entry)

@@ -1,4 +1,4 @@
-"""Composition is a function: the same base, entries and style give the same commit, or the same conflict."""
+"""Composing is a function: the same base, entries and style give the same commit, or the same conflict."""
 
 from pathlib import Path
 
@@ -59,7 +59,9 @@ def test_two_hosts_make_the_same_commit(hub: Hub, mirror: Mirror, tmp_path: Path
 
 
 def test_a_rebased_branch_is_its_own_commits_on_top_of_the_target(hub: Hub, mirror: Mirror) -> None:
-    """With their authors and messages; the last one has the trailers. Its first parents are one line."""
+    """
+    The commits keep their authors and messages, and the last one has the trailers. The first-parent history is linear.
+    """
     first = hub.commit({"a": "1\n"}, branch="work")
     second = hub.commit({"a": "1\n2\n", "b": "b\n"}, branch="work")
     tip = hub.commit({"c": "c\n"})

@@ -1,4 +1,6 @@
-"""What differs is told to the byte: lines with their numbers, names as git holds them, one id for one difference."""
+"""
+Differences are exact to the byte: lines with their numbers, names as git holds them, and one id for one difference.
+"""
 
 import os
 import subprocess
@@ -29,7 +31,7 @@ _LONG = b"".join(b"line %d\n" % number for number in range(60))
 
 
 class Trees:
-    """A bare repository, and commits of just these files in it."""
+    """A bare repository, and commits in it that hold exactly the given files."""
 
     def __init__(self, folder: Path) -> None:
         subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(folder)], check=True)
@@ -227,7 +229,7 @@ _files = st.dictionaries(st.sampled_from(["x", "y"]), _text)
 def test_on_one_commit_ids_are_equal_just_where_trees_are(
     trees: Trees, before: Files, one: Files, other: Files
 ) -> None:
-    """However few different lines the files are made of."""
+    """The files are built from few different lines, which makes equal ids likely."""
     base = trees.commit(before)
     first, second = (tree_of(trees.git, trees.commit(files)) for files in (one, other))
     assert (patch_id(trees.git, base, first) == patch_id(trees.git, base, second)) == (first == second)

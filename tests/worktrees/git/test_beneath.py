@@ -1,4 +1,4 @@
-"""A folder that is held: what lies below it is reached, and nothing else, by either way of asking the kernel."""
+"""A held folder opens the files below it and nothing else, with either of the two kernel interfaces."""
 
 import errno
 import gc
@@ -19,7 +19,7 @@ def asked(folder: Beneath, below: Path, flags: int) -> int:
 
 
 def walked(folder: Beneath, below: Path, flags: int) -> int:
-    """As on a kernel that does not know `openat2`."""
+    """Open as on a kernel without `openat2`."""
     with folder.folder(Path()) as descriptor:
         return _walked(descriptor, below, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
@@ -39,7 +39,10 @@ def held(tmp_path: Path) -> Beneath:
 @both
 @pytest.mark.parametrize("link", ["link", "link/a", "deep/up/out/a", "own/a", "file", "proc/root/etc/hostname"])
 def test_no_link_is_followed(held: Beneath, way: Open, link: str) -> None:
-    """At the end of a path or in it; one that stays inside neither: whoever judged the path has followed it."""
+    """
+    A link is refused at the end of a path and inside it, even if it stays in the folder. The path was judged with its
+    links resolved.
+    """
     (held.path / "link").symlink_to(held.path.parent / "out")
     (held.path / "deep" / "up").symlink_to("../..")
     (held.path / "own").symlink_to("deep")
@@ -58,7 +61,7 @@ def test_a_path_that_is_not_below_is_a_mistake(held: Beneath, path: str) -> None
 
 @both
 def test_the_way_is_not_left_while_folders_are_swapped(held: Beneath, way: Open) -> None:
-    """A thousand times and more what is opened is the file inside, or nothing."""
+    """In 3,000 tries each open finds the file inside, or nothing."""
     (held.path / "link").symlink_to(held.path.parent / "out")
     found = []
     with swapped(held.path / "deep", held.path / "link"):
@@ -73,7 +76,7 @@ def test_the_way_is_not_left_while_folders_are_swapped(held: Beneath, way: Open)
 
 
 def test_a_folder_that_is_moved_away_is_still_the_one_that_is_held(held: Beneath) -> None:
-    """And it is known that its name leads elsewhere."""
+    """`is_still_there` reports that its name now leads elsewhere."""
     assert held.is_still_there()
     held.path.rename(held.path.with_name("moved"))
     held.path.symlink_to("out")
@@ -92,7 +95,7 @@ def test_folders_are_made_on_the_way_and_not_through_a_link(held: Beneath) -> No
 
 
 def test_what_is_no_regular_file_is_not_read_and_not_waited_for(held: Beneath) -> None:
-    """A pipe without another end, a folder, a file of more bytes than were wanted."""
+    """A pipe without a writer, a folder, and a file with more bytes than allowed."""
     os.mkfifo(held.path / "pipe")
     for name, reason in (("pipe", errno.EINVAL), ("deep", errno.EISDIR), ("deep/a", errno.EFBIG)):
         with pytest.raises(OSError) as refused:
@@ -112,7 +115,7 @@ def test_state_tells_of_the_link_and_removing_removes_it(held: Beneath) -> None:
 
 
 def test_a_descriptor_is_closed_with_its_folder(tmp_path: Path) -> None:
-    """By the end of a block, or when nobody has it any more."""
+    """It closes at the end of a block, or when the object is collected."""
     gc.collect()  # What other tests left open to be collected would be, in between.
     before = len(list(Path("/proc/self/fd").iterdir()))
     with Beneath(tmp_path) as folder:

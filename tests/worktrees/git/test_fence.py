@@ -1,4 +1,4 @@
-"""Git inside a fence: it does its work, and opens nothing beyond it, whatever is swapped under its feet."""
+"""Git inside a fence does its work and opens nothing beyond it, whatever is swapped in the meantime."""
 
 import os
 import time
@@ -21,7 +21,9 @@ needs_a_fence = pytest.mark.skipif(not fence_holds(), reason="this kernel has no
 
 @pytest.fixture
 def racing(hub: Hub, mirror: Mirror, pool: Path, tmp_path: Path) -> Iterator[Checkout]:
-    """A checkout in which a folder is a link to outside half of the time; files there have the same names and sizes."""
+    """
+    Yield a checkout in which a folder is a link to outside half of the time. Files there have the same names and sizes.
+    """
     outside = tmp_path / "outside"
     with lease_checkout(mirror, hub.tip(), pool) as checkout:
         for folder, text in ((outside, "SECRET"), (checkout.path / "new", "my own")):
@@ -42,7 +44,7 @@ def _leaked(mirror: Mirror, tree: str) -> bool:
 def test_a_photograph_taken_while_a_folder_is_swapped_for_a_link_holds_nothing_from_outside(
     mirror: Mirror, racing: Checkout
 ) -> None:
-    """Some photographs fail, and are taken again later; what is kept is what lay in the worktree."""
+    """Some snapshots fail and are tried again. The successful ones hold only the worktree's own files."""
     trees = set()
     until = time.monotonic() + _FOR_S
     while time.monotonic() < until:
@@ -55,7 +57,7 @@ def test_a_photograph_taken_while_a_folder_is_swapped_for_a_link_holds_nothing_f
 
 
 def test_git_without_a_fence_keeps_files_from_outside(mirror: Mirror, racing: Checkout, tmp_path: Path) -> None:
-    """So the test above would see it."""
+    """This proves that the test above would see such a file."""
     until = time.monotonic() + 30
     for number in range(10_000):
         places = {
@@ -75,7 +77,7 @@ def test_git_without_a_fence_keeps_files_from_outside(mirror: Mirror, racing: Ch
 
 @needs_a_fence
 def test_what_is_started_inside_opens_nothing_beyond(hub: Hub, mirror: Mirror, tmp_path: Path) -> None:
-    """Neither git itself nor a program that it could be made to run; other threads go on as before."""
+    """Neither git nor a program it starts opens anything. Other threads are not affected."""
     (tmp_path / "tree").mkdir()
     secret = tmp_path / "secret"
     secret.write_text("keep me\n")

@@ -1,4 +1,4 @@
-"""The door to git lets nothing in and loses nothing on the way out."""
+"""The module that runs git passes nothing unsafe in and loses no output."""
 
 import os
 from pathlib import Path
@@ -41,7 +41,7 @@ def test_a_call_that_does_not_end_is_ended(hub: Hub, tmp_path: Path) -> None:
 
 
 def test_a_git_that_ended_with_its_output_still_held_is_no_answer(hub: Hub) -> None:
-    """A helper that goes on holding the pipe: what was read is not taken for all there is."""
+    """A helper keeps the pipe open after git has ended, so the output may be incomplete."""
     with pytest.raises(GitFailed, match="did not end within"):
         Git(git_dir=hub.path).run("-c", "alias.held=!echo half; setsid sleep 2 & exit 0", "held", timeout_s=0.5)
 

@@ -1,4 +1,4 @@
-"""Facts of commits are those that git tells, whatever a commit looks like."""
+"""Facts read of commits agree with git, whatever a commit looks like."""
 
 import pytest
 from repositories import Hub, git

@@ -1,4 +1,6 @@
-"""Whatever lies in a checkout, the harness's git runs none of it, and the next user meets none of it."""
+"""
+The harness's git runs nothing from a checkout, whatever lies in it, and the next user of the slot finds none of it.
+"""
 
 import os
 import subprocess
@@ -21,7 +23,7 @@ HOOKS = (
 
 
 def evil_repository(folder: Path, program: Path) -> None:
-    """A repository in the folder that runs the program by every road there is."""
+    """Make a repository in the folder that runs the program by every means git has."""
     git(folder, "init", "-q", ".")
     for key in (
         "core.fsmonitor",
@@ -41,7 +43,7 @@ def evil_repository(folder: Path, program: Path) -> None:
 
 
 def whole_round(mirror: Mirror, checkout: Checkout) -> None:
-    """Everything the harness does with a checkout after an agent was in it."""
+    """Do everything the harness does with a checkout after an agent was in it."""
     base = checkout.commit
     tree = checkout.snapshot()
     made = commit_candidate(checkout.git, base=base, tree=tree, message="work", at=1)

@@ -1,6 +1,8 @@
 """
-Everything the harness does with a checkout (lease, photograph, candidate, changes, composition, push, the next lease),
-done after each of many hostile things. A program that must never run leaves a trace when it does.
+Everything the harness does with a checkout, repeated after each of many hostile deeds.
+
+The steps are lease, snapshot, candidate, changes, composition, push and the next lease. A program that must never run
+leaves a trace if it does.
 """
 
 import os
@@ -27,7 +29,7 @@ CLEAN = {".git", ".gitignore", "README.md", "src"}
 
 
 def whole_way(mirror: Mirror, checkout: Checkout) -> CommitId:
-    """From the files to the hub; the candidate that arrived there."""
+    """Take the files to the hub, and return the candidate that arrived there."""
     base = checkout.commit
     made = commit_candidate(checkout.git, base=base, tree=checkout.snapshot(), message="work", at=1)
     changes(mirror.git, base, made)
@@ -41,7 +43,7 @@ def whole_way(mirror: Mirror, checkout: Checkout) -> CommitId:
 
 
 def configured(folder: Path, program: Path, **more: str) -> None:
-    """Every key of a repository's configuration that names a program."""
+    """Set every key of a repository's configuration that names a program."""
     keys = ("core.fsmonitor", "core.sshCommand", "core.askPass", "core.pager", "core.editor", "diff.external")
     drivers = (
         "filter.evil.clean",
@@ -70,7 +72,7 @@ def another_repository(folder: Path, program: Path) -> None:
 
 
 def git_file(checkout: Checkout, program: Path) -> None:
-    """The `.git` file points to a hostile repository beside the checkout."""
+    """Point the `.git` file to a hostile repository beside the checkout."""
     another_repository(program.parent / "theirs", program)
     (checkout.path / ".git").write_text(f"gitdir: {program.parent}/theirs/.git\n")
 
@@ -87,7 +89,7 @@ def git_folder(checkout: Checkout, program: Path) -> None:
 
 
 def git_bare(checkout: Checkout, program: Path) -> None:
-    """The work tree itself looks like a bare repository."""
+    """Make the work tree itself look like a bare repository."""
     git(checkout.path, "init", "-q", "--bare", "bare")
     for each in (checkout.path / "bare").iterdir():
         each.rename(checkout.path / each.name)
@@ -95,7 +97,7 @@ def git_bare(checkout: Checkout, program: Path) -> None:
 
 
 def own_configuration(checkout: Checkout, program: Path) -> None:
-    """The agent's `git config` writes into the mirror's, for its own worktree and for all."""
+    """Write into the mirror's configuration with `git config`, for one worktree and for all."""
     more = {"extensions.partialClone": "origin", "remote.origin.promisor": "true", "remote.origin.url": "ext::sh"}
     configured(checkout.path, program, **more)
     git(checkout.path, "config", "extensions.worktreeConfig", "true")
@@ -105,7 +107,7 @@ def own_configuration(checkout: Checkout, program: Path) -> None:
 
 
 def mirror_files(checkout: Checkout, program: Path) -> None:
-    """Where the sandbox does not hold: what git reads in a repository besides its configuration."""
+    """Write all files that git reads in a repository except its configuration, as a weak sandbox may allow."""
     mirror = checkout.mirror.path
     (mirror / "info").mkdir(exist_ok=True)
     another_repository(program.parent / "theirs", program)
@@ -128,7 +130,7 @@ def mirror_files(checkout: Checkout, program: Path) -> None:
 
 
 def replaced_objects(checkout: Checkout, program: Path) -> None:
-    """The base's tree, and its commit, are said to be others."""
+    """Replace the base's tree and its commit by others."""
     empty = git(checkout.path, "mktree", "--missing")
     other = git(checkout.path, "commit-tree", "-m", "other", empty)
     git(checkout.path, "replace", "-f", checkout.commit, other)
@@ -155,7 +157,7 @@ def submodules(checkout: Checkout, program: Path) -> None:
 
 
 def attributes(checkout: Checkout, program: Path) -> None:
-    """What git does by itself, without a program: no obstacle either."""
+    """Set attributes for which git needs no program; they must not disturb the steps."""
     text = "*.txt ident export-subst text eol=crlf\n*.u16 working-tree-encoding=UTF-16\n* whitespace=fix -diff\n"
     (checkout.path / ".gitattributes").write_text(text + "[attr]evil filter=evil\nsrc/** evil\n")
     (checkout.path / "a.txt").write_text("$Id$\n$Format:%H$\n")
@@ -163,7 +165,7 @@ def attributes(checkout: Checkout, program: Path) -> None:
 
 
 def much_ignored(checkout: Checkout, program: Path) -> None:
-    """Patterns by the ten thousand."""
+    """Write 20,000 ignore patterns."""
     lines = [f"no-{number}/**/x*y*z" for number in range(20_000)]
     (checkout.path / ".gitignore").write_text("\n".join(lines))
     for number in range(50):
@@ -187,7 +189,7 @@ def odd_names(checkout: Checkout, program: Path) -> None:
 def test_the_whole_way_runs_nothing_and_loses_nothing(
     hub: Hub, mirror: Mirror, pool: Path, evil: tuple[Path, Path], deed: Deed
 ) -> None:
-    """The agent's own change arrives in the hub, on the right base; the next lease is clean."""
+    """The agent's own change arrives in the hub on the right base, and the next lease is clean."""
     program, trace = evil
     began = time.monotonic()
     with lease_checkout(mirror, hub.tip(), pool) as checkout:
@@ -206,7 +208,9 @@ def test_the_whole_way_runs_nothing_and_loses_nothing(
 
 
 def test_every_name_arrives_as_it_is(hub: Hub, mirror: Mirror, pool: Path, evil: tuple[Path, Path]) -> None:
-    """Line ends, escapes, dashes, what git takes for an option or a pattern, and bytes that are no UTF-8."""
+    """
+    Names with line breaks, escapes and dashes, names that look like options or patterns, and names that are not UTF-8.
+    """
     with lease_checkout(mirror, hub.tip(), pool) as checkout:
         before = set(tree_paths(mirror.git, hub.tip()))
         odd_names(checkout, evil[0])
@@ -221,7 +225,7 @@ def test_every_name_arrives_as_it_is(hub: Hub, mirror: Mirror, pool: Path, evil:
     "name", [".GIT", ".Git/config", "git~1", "sub/.gIt/hooks/x", ".g\u200cit", ".git ", ".git::$INDEX"]
 )
 def test_a_name_that_some_system_takes_for_gits_own_is_told(hub: Hub, mirror: Mirror, pool: Path, name: str) -> None:
-    """Git keeps none of them, so that nobody's checkout becomes another repository. The agent is told which it is."""
+    """Git refuses such a name, so that no checkout becomes another repository. The agent is told which name it is."""
     with lease_checkout(mirror, hub.tip(), pool) as checkout:
         (checkout.path / name).parent.mkdir(parents=True, exist_ok=True)
         (checkout.path / name).write_text("x")
@@ -232,7 +236,7 @@ def test_a_name_that_some_system_takes_for_gits_own_is_told(hub: Hub, mirror: Mi
 
 
 def test_patterns_that_take_for_ever_are_told(hub: Hub, mirror: Mirror, pool: Path) -> None:
-    """A matcher that goes back and forth would hold the harness; the agent is told what to change."""
+    """A backtracking pattern would block the harness, so the agent is told what to change."""
     with lease_checkout(mirror, hub.tip(), pool) as checkout:
         (checkout.path / ".gitignore").write_text("a*" * 12 + "b\n")
         (checkout.path / ("a" * 100 + "1")).write_text("x")
@@ -278,7 +282,10 @@ def test_folders_deeper_than_a_path_can_be_long_are_told_and_gone_in_the_next_le
 def test_no_checkout_writes_through_a_link_of_the_commit_before(
     hub: Hub, mirror: Mirror, pool: Path, tmp_path: Path
 ) -> None:
-    """In one slot: a commit with a link to outside, and one with a folder of its name; and an agent's link."""
+    """
+    One slot gets a commit with a link to outside, then one with a folder of that name. An agent's own link is tried as
+    well.
+    """
     outside = tmp_path / "outside"
     outside.mkdir()
     (hub.work / "deps").symlink_to(outside)
@@ -306,7 +313,7 @@ def mirror_has(mirror: Mirror, commit: CommitId, path: str) -> bytes | None:
 
 
 def test_the_hostile_repository_goes_the_whole_way(tmp_path: Path, pool: Path, evil: tuple[Path, Path]) -> None:
-    """Fetched, checked out, worked in, photographed, composed, pushed back: git runs nothing of it."""
+    """Fetch it, check it out, change it, commit, compose and push: git runs none of its programs."""
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "secret").write_text("SECRET")
@@ -340,7 +347,7 @@ def test_the_hostile_repository_goes_the_whole_way(tmp_path: Path, pool: Path, e
 def test_careless_git_is_caught_by_the_trace(
     hub: Hub, evil: tuple[Path, Path], argv: tuple[str, ...], settings: Mapping[str, str]
 ) -> None:
-    """So the tests above would see a call that runs something."""
+    """This proves that the tests above would see a program that runs."""
     program, trace = evil
     (hub.work / "hooks").mkdir()
     (hub.work / "hooks" / "pre-commit").symlink_to(program)

@@ -1,4 +1,4 @@
-"""A standing reader answers as a git process of its own would, whatever happens to it or to its repository."""
+"""A long-lived reader of objects answers as a new git process would, whatever happens to it or to its repository."""
 
 import os
 import shutil
@@ -102,7 +102,7 @@ def test_a_missing_name_that_looks_like_an_answer_is_missing(repository: Git, hu
 
 
 def test_a_malformed_object_hides_no_other(repository: Git, hub: Hub) -> None:
-    """A tag that calls a commit a blob: the process that has read it knows that commit as a blob from then on."""
+    """A tag calls a commit a blob. A git process that has read the tag then treats the commit as a blob."""
     tip = hub.tip()
     tag = f"object {tip}\ntype blob\ntag v\ntagger a <a@a> 0 +0000\n\nhi\n".encode()
     lying = repository.text("hash-object", "-w", "--literally", "-t", "tag", "--stdin", stdin=tag)

@@ -1,4 +1,4 @@
-"""A hub that cannot be worked with is refused at once, in one sentence with what would be right."""
+"""A hub that cannot be used is refused at once, in one sentence that says what would be right."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A lock that a killed push has left in a hub on this host goes once its maker cannot be alive, and never before."""
+"""A lock that a killed push left in a local hub is removed once its maker cannot be alive, and not before."""
 
 import os
 import subprocess

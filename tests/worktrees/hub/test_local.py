@@ -1,6 +1,7 @@
-"""A hub on this host is given commits without a push exactly where nobody could tell the difference."""
+"""Commits reach a local hub without a push only where the result is the same as with one."""
 
 import os
+import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -8,9 +9,11 @@ from pathlib import Path
 import pytest
 from repositories import Hub, git
 
-from forgepool.worktrees.commits.candidate import tree_with, write_commit
+from forgepool.worktrees.commits.candidate import files_of, tree_with, write_commit
+from forgepool.worktrees.commits.compose import tree_of
 from forgepool.worktrees.git.git import CommitId, GitFailed
-from forgepool.worktrees.hub.local import move_refs
+from forgepool.worktrees.git.objects import find_object, write_object
+from forgepool.worktrees.hub.local import _MOST_LOOKED_AT, _Lacking, move_refs
 from forgepool.worktrees.hub.mirror import Mirror, open_mirror
 from forgepool.worktrees.hub.push import Pushed, RefUpdate, Stale
 
@@ -30,7 +33,7 @@ def _object(folder: Path, commit: CommitId) -> Path:
 
 
 def _moves(hub: Hub, mirror: Mirror, *updates: RefUpdate) -> bool:
-    """Are the refs moved without a push? Either way they are moved then."""
+    """Return whether the refs are moved without a push. They are moved in either case."""
     moved = move_refs(hub.path, mirror.git, updates)
     assert mirror.push(updates) == Pushed()
     return moved
@@ -108,6 +111,39 @@ def test_a_commit_whose_files_are_gone_gets_into_no_hub(hub: Hub, mirror: Mirror
     assert mirror.hub_refs(ONE) == {}
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_all_that_git_finds_lacking_is_found_without_it(hub: Hub, mirror: Mirror, seed: int) -> None:
+    """Each behind all that it needs, so that a hub killed meanwhile has no commit without its files."""
+    chance, made = random.Random(seed), [hub.commit({"dir/deep/file": "x\n", "dir/other": "y\n"})]
+    mirror.ensure(made[0])
+    for number in range(8):
+        parents = tuple(dict.fromkeys(chance.choices(made[-3:], k=chance.randrange(1, 3))))
+        files = files_of(mirror.git, parents[0])
+        place = chance.choice(("dir/deep/file", f"dir/new{number}", "dir/deep/more", f"{number}/a"))
+        files[place] = f"100644 {write_object(mirror.git, 'blob', b'%d' % number, like=parents[0])}"
+        files.pop(chance.choice([*files]))
+        tree = tree_with(mirror.git, files)
+        made.append(write_commit(mirror.git, tree=tree, parents=parents, message=f"{number}\n", at=number))
+    found = _Lacking(mirror.git, {made[0]}).of([made[-1]])
+    wanted = mirror.git.text("rev-list", "--objects", "--no-object-names", made[-1], f"^{made[0]}").split()
+    assert found is not None
+    assert {*wanted} <= {*found}
+    assert _moves(hub, mirror, RefUpdate(ref=ONE, new=made[-1], expected=None))
+    for at, each in enumerate(found):
+        needed = mirror.git.text("cat-file", "-p", each) if find_object(mirror.git, each).kind != "blob" else ""
+        assert not {*needed.split()} & {*found[at + 1 :]}
+    shutil.rmtree(mirror.path)
+    git(hub.path, "fsck", "--strict")
+
+
+def test_a_commit_without_a_parent_that_the_hub_has_is_looked_through_by_git(hub: Hub, mirror: Mirror) -> None:
+    new = _new_commit(hub, mirror)
+    for number in range(_MOST_LOOKED_AT):
+        new = write_commit(mirror.git, tree=tree_of(mirror.git, new), parents=(new,), message=f"{number}\n", at=0)
+    assert _Lacking(mirror.git, set()).of([new]) is None
+    assert _moves(hub, mirror, RefUpdate(ref=ONE, new=new, expected=None))
+
+
 def test_one_ref_elsewhere_keeps_all_where_they_are(hub: Hub, mirror: Mirror) -> None:
     tip, new = hub.tip(), _new_commit(hub, mirror)
     git(hub.path, "update-ref", ONE, tip)
@@ -129,7 +165,7 @@ def test_a_damaged_object_is_not_copied(hub: Hub, mirror: Mirror, damage: bytes 
 
 
 def test_what_the_hub_has_long_had_is_as_young_as_what_needs_it(hub: Hub, mirror: Mirror) -> None:
-    """Or a `git prune` that began before would take it."""
+    """Otherwise a `git prune` that began earlier would delete it."""
     new = _new_commit(hub, mirror)
     old = _object(hub.path, CommitId(mirror.git.text("rev-parse", f"{new}:a/b")))
     old.parent.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""A host has one whole mirror of a hub, however many processes ask for it and whenever they are killed."""
+"""A host has one complete mirror of a hub, however many processes open it and whenever they are killed."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""A guarded branch is moved by the gate alone; all else at the hub goes on as before, and comes back as it was."""
+"""Only the queue can move a protected branch. Everything else at the hub works as before, and removal restores it."""
 
 import os
 import socket
@@ -22,7 +22,7 @@ TOLD = "main is moved by its gate alone; push a branch of your own, then: forgep
 
 
 def push(hub: Hub, *argv: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """As a person pushes, whatever comes of it."""
+    """Push as a person does, and return the result, also of a failure."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     return subprocess.run(
         ["git", "push", "-q", *argv],
@@ -35,7 +35,7 @@ def push(hub: Hub, *argv: str, **env: str) -> subprocess.CompletedProcess[str]:
 
 
 def work(hub: Hub) -> str:
-    """A commit of the person's, on main, that is pushed nowhere."""
+    """Make a commit on main in the person's clone, without a push."""
     git(hub.work, "commit", "-q", "--allow-empty", "-m", "mine")
     return git(hub.work, "rev-parse", "HEAD")
 
@@ -47,7 +47,7 @@ def install(path: Path, text: str) -> None:
 
 
 def everything(hub: Hub) -> dict[str, tuple[object, ...]]:
-    """Each file of the hub but its objects: mode and content, or where it leads."""
+    """Return each file of the hub except objects, with mode and content, or the target of a link."""
     found: dict[str, tuple[object, ...]] = {}
     for path in sorted(hub.path.rglob("*")):
         name = str(path.relative_to(hub.path))
@@ -61,7 +61,7 @@ def everything(hub: Hub) -> dict[str, tuple[object, ...]]:
 
 
 def land(hub: Hub, mirror: Mirror) -> Moved | TargetElsewhere | NotMoved:
-    """As the gate lands a piece of work."""
+    """Land a change as the queue does."""
     done = hub.commit({"topic": "x\n"}, branch="topic")
     mirror.fetch()
     tip = hub.tip()
@@ -78,14 +78,14 @@ def land(hub: Hub, mirror: Mirror) -> Moved | TargetElsewhere | NotMoved:
 
 
 def known(mirror: Mirror, token: str | None) -> Mirror:
-    """The mirror of a gate that has this token."""
+    """Return the mirror of a queue that has this token."""
     option = gate_option(token) if token is not None else None
     return Mirror(path=mirror.path, hub=mirror.hub, push_option=option)
 
 
 @pytest.fixture
 def git_url(hub: Hub) -> Iterator[str]:
-    """The hub as another host sees it, by git's own daemon."""
+    """Yield the hub's URL at git's own daemon, as another host sees it."""
     with socket.socket() as asked:
         asked.bind(("127.0.0.1", 0))
         port = asked.getsockname()[1]
@@ -175,7 +175,7 @@ def test_the_token_is_the_owners_alone_and_in_no_command_line(hub: Hub, mirror: 
 
 
 def test_a_hub_that_takes_no_push_options_is_pushed_to_without(hub: Hub, tmp_path: Path, git_url: str) -> None:
-    """Hubs of other hosts decide themselves: one that is not guarded is landed on as before."""
+    """An unprotected hub on another host accepts landings as before."""
     gate = open_mirror(git_url, tmp_path / "cache", push_option=gate_option("token"))
     heard = tmp_path / "heard"
     install(hub.path / "hooks/pre-receive", f'echo "$GIT_PUSH_OPTION_COUNT" >>{heard}')

@@ -1,4 +1,4 @@
-"""A push moves all or nothing, and a failed one says truly whether a ref moved or the hub said no."""
+"""A push moves all refs or none, and a failed one reports correctly whether a ref moved or the hub refused."""
 
 import os
 import shutil
@@ -118,7 +118,7 @@ print(mirror.push([RefUpdate(ref={ONE!r}, new=sys.argv[3], expected=None)]))
 
 
 def test_a_hub_whose_folder_is_not_writable_is_a_refusal(hub: Hub) -> None:
-    # Not in tmp_path, which only its owner may enter. Owned by the one who pushes, or git would not read it.
+    # Not in tmp_path, which only its owner may enter. The pushing user must own it, or git would not read it.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
         copy, cache = Path(place, "hub.git"), Path(place, "cache")
         shutil.copytree(hub.path, copy)

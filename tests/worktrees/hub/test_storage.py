@@ -1,4 +1,6 @@
-"""A mirror borrows the files of a hub on its disk, keeps them whatever happens there, and packs what lies loose."""
+"""
+A mirror shares the object files of a hub on the same disk, keeps them whatever happens there, and packs loose objects.
+"""
 
 import hashlib
 import os
@@ -34,7 +36,7 @@ def loose(repository: Path) -> int:
 
 
 def is_linked(mirror: Mirror) -> bool:
-    """Is every object file of the mirror one of another repository too?"""
+    """Return whether every object file of the mirror is also a file of another repository."""
     return all(path.stat().st_nlink > 1 for path in object_files(mirror.path))
 
 
@@ -43,7 +45,7 @@ def has_links(mirror: Mirror) -> bool:
 
 
 def read_all(mirror: Mirror, *commits: str) -> None:
-    """Fail unless every object of the branches and of the commits is there and whole."""
+    """Fail unless every object of the branches and of the commits is present and intact."""
     git(mirror.path, "fsck", "--strict", "--no-dangling", *(commits or ("refs/hub/heads/main",)))
     git(mirror.path, "rev-list", "--objects", "--all", *commits)
 
@@ -64,7 +66,7 @@ def scatter(repository: Path, count: int = MANY) -> list[str]:
 
 @contextmanager
 def meanwhile(work: Callable[[int], object]) -> Iterator[None]:
-    """Do the work again and again on another thread."""
+    """Repeat the work on another thread during the block."""
     done, troubles = threading.Event(), list[BaseException]()
 
     def go() -> None:
@@ -98,7 +100,7 @@ def test_a_mirror_links_the_files_of_a_hub_on_its_disk(hub: Hub, tmp_path: Path,
 
 @pytest.mark.parametrize("packed", [True, False])
 def test_a_gc_in_the_hub_takes_nothing_from_the_mirror(hub: Hub, tmp_path: Path, packed: bool) -> None:
-    """With `objects/info/alternates` the base of unlanded work would go with the branch that somebody deletes."""
+    """With `objects/info/alternates`, deleting a branch in the hub would lose the base of unlanded work."""
     base = hub.commit({"src/a.py": "a = 2\n"}, branch="topic")
     if packed:
         git(hub.path, "gc", "-q")
@@ -171,7 +173,7 @@ def test_a_hub_whose_objects_cannot_be_borrowed_is_fetched(
 
 
 def test_nothing_is_borrowed_from_a_shallow_hub(hub: Hub, tmp_path: Path) -> None:
-    """A run refuses it (`inspect_hub`), for a fetch does not bring the history either."""
+    """A run refuses it in `inspect_hub`, because a fetch does not bring the history either."""
     hub.commit({"src/a.py": "a = 2\n"})
     git(tmp_path, "clone", "-q", "--bare", "--depth=1", hub.path.as_uri(), "strange.git")
     mirror = open_mirror(str(tmp_path / "strange.git"), tmp_path / "cache")
@@ -181,7 +183,7 @@ def test_nothing_is_borrowed_from_a_shallow_hub(hub: Hub, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("named", ["work", "work/.git", "file"])
 def test_nothing_is_borrowed_from_a_persons_own_clone(hub: Hub, tmp_path: Path, named: str) -> None:
-    """It may hold what is staged, stashed or taken back, which is nobody else's to read."""
+    """It may hold staged, stashed or discarded content that others must not read."""
     (hub.work / "README.md").write_text("PASSWORD=1\n")
     git(hub.work, "add", "README.md")
     secret = git(hub.work, "rev-parse", ":README.md")
@@ -284,7 +286,7 @@ def test_mirrors_made_while_the_hub_is_packed_and_pushed_to_are_whole(hub: Hub, 
 
 
 def test_a_borrowed_commit_whose_tree_is_gone_is_fetched(hub: Hub, tmp_path: Path) -> None:
-    """A killed `prune` may leave a commit without its tree. Later somebody pushes that very commit."""
+    """A killed `prune` may leave a commit without its tree. Later a person pushes that very commit."""
     new = hub.commit({"src/a.py": "a = 2\n"}, branch="topic")
     tree = git(hub.path, "rev-parse", f"{new}^{{tree}}")
     git(hub.path, "update-ref", "-d", "refs/heads/topic")

@@ -1,4 +1,4 @@
-"""The target moves by compare-and-swap, for a certified tree, at most once; and says truly what happened."""
+"""The target moves by compare-and-swap, for a certified tree, at most once, and the result is reported truthfully."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,7 +25,7 @@ MARKER = "refs/forgepool/r1/landed/t"
 
 
 def landing(hub: Hub, mirror: Mirror, name: str = "topic") -> Composed:
-    """Some work, composed on the tip of main."""
+    """Compose a change on the tip of main."""
     work = hub.commit({name: "x\n"}, branch=name)
     mirror.fetch()
     made = compose(mirror.git, hub.tip(), [Entry(commit=work, name=name, message=name)])
@@ -50,6 +50,48 @@ def test_the_target_and_its_marker_move_together(hub: Hub, mirror: Mirror) -> No
     made = landing(hub, mirror)
     assert move(mirror, made, hub.tip()) == Moved(made.commit)
     assert mirror.hub_refs("refs/heads/main", MARKER) == {"refs/heads/main": made.commit, MARKER: made.commit}
+
+
+DONE, CANDIDATE = "refs/forgepool/r1/landed/before", "refs/forgepool/r1/orders/before/1"
+
+
+def point(hub: Hub, refs: dict[str, CommitId]) -> None:
+    for ref, at in refs.items():
+        git(hub.path, "update-ref", ref, at)
+
+
+def move_and_remove(mirror: Mirror, made: Composed, tip: CommitId, obsolete: dict[str, CommitId]) -> object:
+    return move_target(
+        mirror,
+        target="main",
+        commit=made.commit,
+        expected_tip=tip,
+        certified_tree=made.tree,
+        markers={MARKER: made.commit},
+        obsolete=obsolete,
+    )
+
+
+def test_refs_of_landed_work_go_with_the_push_that_moves_the_target(hub: Hub, mirror: Mirror) -> None:
+    tip, made = hub.tip(), landing(hub, mirror)
+    point(hub, {DONE: tip, CANDIDATE: tip})
+    assert move_and_remove(mirror, made, tip, {DONE: tip, CANDIDATE: tip}) == Moved(made.commit)
+    assert mirror.hub_refs("refs/forgepool/*") == {MARKER: made.commit}
+
+
+def test_a_ref_that_may_not_be_removed_keeps_no_target_from_moving(hub: Hub, mirror: Mirror) -> None:
+    tip, made = hub.tip(), landing(hub, mirror)
+    point(hub, {DONE: tip, CANDIDATE: hub.tip("topic")})
+    assert move_and_remove(mirror, made, tip, {DONE: tip, CANDIDATE: tip}) == Moved(made.commit)
+    assert set(mirror.hub_refs("refs/forgepool/*")) == {MARKER, DONE, CANDIDATE}, "one has moved: all stay"
+    again = landing(hub, mirror, "second")
+    git(hub.path, "update-ref", "-d", MARKER)
+    hook = hub.path / "hooks/update"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\ncase $3 in 000*) exit 1;; esac\n")
+    hook.chmod(0o755)
+    assert move_and_remove(mirror, again, made.commit, {DONE: tip}) == Moved(again.commit)
+    assert DONE in mirror.hub_refs("refs/forgepool/*")
 
 
 def test_moving_again_after_a_lost_answer_is_moved(hub: Hub, mirror: Mirror) -> None:
@@ -135,7 +177,7 @@ def test_of_two_at_once_exactly_one_moves_the_target(hub: Hub, mirror: Mirror) -
     def attempt(made: Composed) -> object:
         try:
             return move(mirror, made, tip, f"{MARKER}-{made.commit}")
-        except GitFailed as failed:  # the other one held the ref's lock just then
+        except GitFailed as failed:  # the other push held the ref's lock at that moment
             return failed
 
     with ThreadPoolExecutor(2) as threads:
@@ -145,7 +187,7 @@ def test_of_two_at_once_exactly_one_moves_the_target(hub: Hub, mirror: Mirror) -
 
 
 def test_a_marker_whose_target_was_not_moved_is_no_landing(hub: Hub, mirror: Mirror) -> None:
-    """As a hub leaves it that is killed within a push; somebody else has pushed since."""
+    """A hub that is killed during a push may leave a marker alone. Another person has pushed since."""
     tip, made = hub.tip(), landing(hub, mirror)
     mirror.push((RefUpdate(ref=MARKER, new=made.commit, expected=None),))
     hub.commit({"others": "x\n"})

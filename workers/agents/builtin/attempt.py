@@ -58,8 +58,8 @@ from forgepool.workers.workspace.workspace import AcceptanceFinding, Workspace
 _FLUSH_S = 60.0
 _SECURE_S = 15.0
 """Longest wait for the hub to record what must be done only once."""
-_PARTING_S = 2.0
-"""Longest wait at an end that no attempt resumes: the last turns matter only to readers of the transcript."""
+_PARTING_S, _STOPPED_S = 15.0, 2.0
+"""Longest wait at an end that no attempt resumes, and of an attempt that is stopped."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -292,7 +292,8 @@ class Attempt:
         goes_on = ended == "asked" or answer.trouble is not None
         if goes_on or (self.workplace.left_s() > 0 and not self.stop()):
             self.keeper.keep(changed=False)
-        kept = self.keeper.flush(wait_s=_FLUSH_S if goes_on else _PARTING_S)
+        wait_s = _STOPPED_S if self.stop() else _PARTING_S
+        kept = self.keeper.flush(wait_s=_FLUSH_S if goes_on else wait_s)
         return replace(answer, resumable=kept and goes_on)
 
     def _without_a_turn(self, state: Facts, detail: str) -> tuple[AgentEnding, str]:

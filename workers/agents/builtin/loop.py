@@ -118,13 +118,13 @@ class Talk:
                 at=now(), ended=outcome.ended, detail=outcome.detail, summary=outcome.summary, spent=self.meter.so_far
             )
         )
-        self._keep()
+        self._keep(phase_ends=True)
         return outcome
 
-    def _keep(self) -> None:
+    def _keep(self, *, phase_ends: bool = False) -> None:
         """Keep the work, unless the round was cut short: it may be half done, so a resumed attempt begins before it."""
         if self._cut_short() is None:
-            self.keeper.keep(changed=self._changed)
+            self.keeper.keep(changed=self._changed, phase_ends=phase_ends)
             self._changed = False
 
     def say(self, text: str) -> None:

@@ -9,6 +9,7 @@ forks it instead (`fork_launcher`): six milliseconds in place of thirty. Each st
 page tables are larger, so after some an interpreter takes over.
 """
 
+import atexit
 import contextlib
 import json
 import math
@@ -166,6 +167,7 @@ def _channel(groups: Groups) -> socket.socket:
     return found.channel
 
 
+@atexit.register
 def _end_all() -> None:
     while _launchers:
         _end(_launchers.popitem()[1])

@@ -1,4 +1,4 @@
-"""After so many landings, and at the end, the target is checked as a whole; until that is green nothing goes on."""
+"""After several landings and at the end, all checks run on the target, and nothing continues until they pass."""
 
 import pytest
 from plans import (

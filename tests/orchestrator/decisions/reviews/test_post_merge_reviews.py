@@ -1,4 +1,4 @@
-"""What has landed is reviewed as a whole by somebody else than all its authors; nothing passes by absence."""
+"""Landed work is reviewed as a whole by a family that wrote none of it. Without such a review nothing passes."""
 
 from pathlib import Path
 from typing import Any
@@ -69,7 +69,7 @@ def next_events(of: PlanIndex, state: RunState, now: float = 1e6) -> list[Event]
 
 
 def green(of: PlanIndex, state: RunState) -> RunState:
-    """After the wave that is due has found the target green."""
+    """Answer the post-merge check that is due: the target passes."""
     (wave,) = next_events(of, state)
     assert isinstance(wave, WaveSent), wave
     follow(state, wave)
@@ -78,14 +78,14 @@ def green(of: PlanIndex, state: RunState) -> RunState:
 
 
 def told(of: PlanIndex, *events: Event) -> list[str]:
-    """The lines of the report of a run with these events."""
+    """Return the lines of the report of a run with these events."""
     options = RunOptions(run=RUN, hub="/hub", target="t", workers=1, plan_file="p", plan_file_digest="d")
     recorded = [Recorded(number, 100.0 + number, event) for number, event in enumerate(events, start=1)]
     return list(report_lines(KeptRun(Path(), options, of.plan, of), begun(of, *events), recorded))
 
 
 def asked(of: PlanIndex, state: RunState) -> WaveReviewSent:
-    """The request for a review that is due, on its way."""
+    """Send the review that is due, and return its event."""
     (event,) = next_events(of, state)
     assert isinstance(event, WaveReviewSent), event
     follow(state, event)
@@ -104,7 +104,7 @@ def answer(of: PlanIndex, state: RunState, outcome: str, **more: Any) -> RunStat
 
 
 def halted(of: PlanIndex, state: RunState) -> GateHalted:
-    """That the gate is shut, as it is now."""
+    """Assert that the next event pauses landing, and apply it."""
     (event,) = next_events(of, state)
     assert isinstance(event, GateHalted) and event.reviewed, event
     follow(state, event)
@@ -214,7 +214,7 @@ def test_a_verdict_stands_over_a_resume_and_nobody_is_asked_again_about_the_same
 
 
 def test_what_was_mended_on_the_target_is_checked_and_reviewed_again_from_where_it_began() -> None:
-    """The verdict goes along: where the difference is the same all the same, it holds."""
+    """The earlier verdict is sent along. It still holds if the difference is the same."""
     plan = of("end", "a")
     state = green(plan, land(begun(plan), "a"))
     asked(plan, state)

@@ -1,4 +1,4 @@
-"""What a review may cost is reserved before it is asked for and settled at its answer; without money it waits."""
+"""The cost of a review is reserved when it is sent and settled by its answer. Without money the review waits."""
 
 from typing import Any
 
@@ -193,7 +193,7 @@ def test_status_counts_what_reviews_have_used_and_tells_it_apart() -> None:
 
 
 def test_a_review_that_breaks_off_without_telling_a_turn_keeps_what_was_reserved() -> None:
-    """Else whoever pays for a call, and then breaks off, could do so again and again, past the cap."""
+    """Otherwise a review that pays for a call and breaks off could repeat that past the cap."""
     plan = of()
     state = follow(reviewing(plan), review_sent("a", reserved_usd=4.0), review_answered("a", "infrastructure"))
     assert plan.ledger(state).usd == 4.0

@@ -1,4 +1,4 @@
-"""What the target wants reviewed is reviewed, or waits for a person's word, though the plan wants no review."""
+"""A review that the target demands is done, or waits for a person's approval, even if the plan demands none."""
 
 from typing import Any
 
@@ -107,7 +107,7 @@ def refused(of: PlanIndex, state: RunState, **said: Any) -> list[Event]:
 
 
 def test_an_approval_that_a_lander_finds_wanting_stops_that_task_alone() -> None:
-    """Known to no check: so the lander's word is what makes it one that wants an approval."""
+    """No check reported that an approval is needed, so the landing's answer decides it."""
     plain = CheckAnswered(task="a", result=verdict("a"))
     state = begun(COMMANDS, sent("a"), answered("a"), queued("a"), check_sent("a"), plain, intended("a"))
     assert [one.kind for one in refused(COMMANDS, state)] == ["landing.answered", "gate.halted"]

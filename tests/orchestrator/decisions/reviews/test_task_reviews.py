@@ -1,4 +1,4 @@
-"""A review is asked for in the plan's order, its answer decides as a check's does, and nothing lands without it."""
+"""A review is sent in the plan's order, its answer decides as a check's does, and nothing lands without it."""
 
 from typing import Any
 
@@ -143,10 +143,10 @@ def test_what_was_passed_after_another_had_landed_is_checked_again_and_not_revie
 
 
 def test_what_was_passed_lands_behind_another_that_has_landed_since_without_another_review() -> None:
-    """The answer speaks of both; whose diff is whose is told by its place in what was sent."""
+    """The answer covers both entries. Each diff belongs to the entry at its place in the request."""
     plan = of("cheap_first", task("a", **REVIEWED), task("b"))
     state = follow(reviewing(plan), review_sent("a"), review_answered("a"), sent("b"), answered("b"), queued("b"))
-    state.tip = "c1"  # The target has moved, so that neither was tried on it.
+    state.tip = "c1"  # The target has moved, so neither was tried on its tip.
     trial = check_sent("a", 2, base="c1").model_copy(update={"ahead": ("b",), "car": ("a",), "decisive": False})
     follow(state, check_sent("b", base="c1"), trial, green("b"))
     follow(state, intended("b").model_copy(update={"base": "c1"}), LandingAnswered(task="b", result=landing("b")))
@@ -184,14 +184,14 @@ def test_another_diff_than_was_reviewed_is_reviewed_again_a_bounded_number_of_ti
 
 
 def approval_of(state: RunState) -> Approval | None:
-    """Of what was found green last."""
+    """Return the approval of the latest green result."""
     found = state.tasks["a"].verdict
     return state.tasks["a"].approval(found) if found is not None else None
 
 
 @pytest.mark.parametrize("patch", ["", "another"])
 def test_an_approval_of_another_diff_or_of_none_lands_nothing(patch: str) -> None:
-    """Nor does one that is made up: the state refuses it."""
+    """The state refuses a forged approval, too."""
     state = follow(reviewing(of()), review_sent("a"), review_answered("a", patch_id=patch))
     assert approval_of(state) is None
     forged = ReviewApproval(patch_id="patch-a-1", families=("gpt",), models=("gpt-x",))
@@ -223,7 +223,7 @@ def test_side_by_side_asks_for_both_at_once_and_lands_when_both_have_answered() 
 
 
 def test_beside_a_check_the_same_composition_is_reviewed() -> None:
-    """And beside none, that on the target as it is."""
+    """A review next to a check uses the check's base. Without a check it uses the target as it is."""
     plan = of("side_by_side")
     state = in_train(plan, check_sent("a"))
     state.tip = "c9"
@@ -280,7 +280,7 @@ def test_review_first_asks_for_the_review_before_the_first_check() -> None:
 
 
 def test_what_a_reviewer_holds_against_it_comes_back_with_it() -> None:
-    """Of many findings ten; of what is dropped none."""
+    """At most ten findings come back, and no dropped one."""
     plan = of("cheap_first", task("a", attempts=2, **REVIEWED))
     found = (STYLE, *(BUG.model_copy(update={"line": line}) for line in range(1, 13)))
     state = follow(reviewing(plan), review_sent("a"), review_answered("a", "failed", findings=found))
@@ -307,7 +307,7 @@ def test_a_reviewers_words_make_no_lines_of_their_own_on_the_next_attempts_card(
 
 
 def test_what_a_scan_holds_against_it_comes_back_with_it() -> None:
-    """What somebody has only to look at is held against what nobody looks at."""
+    """A finding that needs a look counts against the entry if no review will look."""
     blocks, attention = (
         ScanFinding(rule=rule, path="a.py", line=3, text="x", weight=weight, said="it is wrong; mend it")
         for rule, weight in (("placeholder", "blocks"), ("test-edited", "attention"))
@@ -434,7 +434,7 @@ def test_a_landing_that_was_refused_or_moved_is_checked_again_and_keeps_its_revi
 
 
 def test_a_landing_that_was_refused_is_not_tried_again_with_the_certificates_it_was_refused_with() -> None:
-    """Even on the very tip on which it was green, once a person has seen to the target."""
+    """This holds even on the same tip, after a person has mended the target."""
     plan = of()
     state = follow(reviewing(plan), review_sent("a"), review_answered("a"))
     follow(state, *next_events(plan, state), LandingAnswered(task="a", result=landing("a", "refused")))

@@ -1,4 +1,4 @@
-"""A run and a gate with nothing between them but a hub: whoever dies, and whenever, both know the same in the end."""
+"""A run and a queue that share only a hub: whichever dies, and whenever, both know the same in the end."""
 
 import time
 from collections.abc import Iterator
@@ -64,7 +64,7 @@ ME = {name: "t" for name in ("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHO
 
 @dataclass
 class Run:
-    """A run's journal, and what its process knows besides."""
+    """A run's journal, and the memory of its process."""
 
     course: PlanIndex
     mirror: Mirror
@@ -76,7 +76,7 @@ class Run:
         self.reborn()
 
     def reborn(self) -> None:
-        """What a process finds that goes on where another has died."""
+        """Start again with only what a new process finds."""
         self.state = after(RunState.blank(self.course.tasks), *self.journal)
         self.exchange = HubExchange(self.mirror, heard=0.0)
 
@@ -85,7 +85,7 @@ class Run:
         self.journal += events
 
     def works(self) -> None:
-        """All that it decides, its workers being quick: each attempt of a task is another commit."""
+        """Apply all decisions, with workers that answer at once. Each attempt of a task is another commit."""
         while events := decide(self.course, self.state, now=100.0, order_slots=9, draining=False):
             self.record(*events)
             for one in events:
@@ -109,7 +109,7 @@ class Run:
 
 @dataclass
 class Gate:
-    """A gate's journal, and the hub as it sees it."""
+    """A queue's journal, and its view of the hub."""
 
     mirror: Mirror
     journal: list[Event]
@@ -126,7 +126,7 @@ class Gate:
         self.journal += events
 
     def takes_in(self, *, drops: bool = True) -> None:
-        """As the daemon does; who dies before it drops what was submitted finds it there again."""
+        """Take in submissions as the daemon does. If it dies before it deletes a submission, it finds it again."""
         there = self.mirror.hub_refs(submissions_of("main"))
         for one in in_order(read_submissions(self.mirror, "main", there)):
             self.record(*take_in(self.state, one, contained=False))
@@ -138,7 +138,7 @@ class Gate:
         self.record(*(done if journaled else ()))
 
     def judges(self, chance: Random) -> None:
-        """Each in line lands, or is returned."""
+        """Land or return each queued entry."""
         while events := self._decided():
             for one in events:
                 if isinstance(one, CheckSent):
@@ -217,7 +217,7 @@ def pair(tmp_path: Path) -> Pair:
 
 
 def _steps(pair: Pair, chance: Random) -> Iterator[None]:
-    """Whatever may happen next; a death loses what was not journaled, and what a process had in its head."""
+    """Run random next steps. A death loses what was not journaled and the memory of the process."""
     run, gate = pair.run, pair.gate
     may = [
         run.works,
@@ -235,7 +235,7 @@ def _steps(pair: Pair, chance: Random) -> Iterator[None]:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_nothing_is_given_twice_or_lands_twice_whoever_dies_and_whenever(pair: Pair, seed: int) -> None:
-    """And at the end, each knows of the other's what is so, and neither has left anything in the hub."""
+    """At the end each knows the truth about the other's tasks, and neither has left a ref in the hub."""
     run, gate, chance = pair.run, pair.gate, Random(seed)
     for count, _ in enumerate(_steps(pair, chance)):
         assert count < 600, "it does not come to an end"
@@ -254,7 +254,7 @@ def test_nothing_is_given_twice_or_lands_twice_whoever_dies_and_whenever(pair: P
 
 
 def _said(pair: Pair, name: str = "a", **said: object) -> str:
-    """An answer that anybody could have put there; the ref."""
+    """Put a reply into the hub, as any person with access could, and return its ref."""
     told = GateAnswer.model_validate({"gate": GATE, "entry": f"{RUN}--{name}", "number": 1, "word": "landed", **said})
     blob, ref = pair.hub.text("hash-object", "-w", "--stdin", stdin=told.encode().encode()), reply_ref(RUN, name, 1)
     pair.hub.run("update-ref", ref, blob)
@@ -262,7 +262,7 @@ def _said(pair: Pair, name: str = "a", **said: object) -> str:
 
 
 def _pushed_on(pair: Pair, word: str, *parents: str) -> CommitId:
-    """A commit that somebody has put on the target."""
+    """Put a person's commit on the target."""
     tip = pair.hub.text("rev-parse", "refs/heads/main")
     words = [each for one in (tip, *parents) for each in ("-p", one)]
     commit = CommitId(pair.hub.text("commit-tree", f"{tip}^{{tree}}", *words, "-m", word, env=ME))
@@ -271,14 +271,14 @@ def _pushed_on(pair: Pair, word: str, *parents: str) -> CommitId:
 
 
 def _carded(pair: Pair, card: Card, commit: str) -> None:
-    """Anybody may push such a tag, and write into it what they like."""
+    """Push a tag with a card, as any person with access could."""
     entry = f"{RUN}--{card.asks.task}"
     tag = pair.hub.text("mktag", stdin=tag_text(commit, entry, write_card_lines(card), by="x", at=1).encode())
     pair.hub.run("update-ref", f"refs/forgepool/for/main/{entry}", tag)
 
 
 def _at_gate(pair: Pair, name: str = "a") -> str:
-    """The task's candidate stands in the gate's line; the entry."""
+    """Submit the task's candidate to the queue, and return the entry."""
     pair.run.works()
     pair.run.looks()
     pair.run.exchange.put(pair.run.course, pair.run.state)
@@ -287,7 +287,7 @@ def _at_gate(pair: Pair, name: str = "a") -> str:
 
 
 def test_what_is_pushed_again_before_its_end_was_told_is_not_taken_in_again(pair: Pair) -> None:
-    """The run has died, and does not know that it was returned: the same number is the same giving."""
+    """The run died and does not know that the entry was returned. The same number means the same submission."""
     entry, run, gate = _at_gate(pair), pair.run, pair.gate
     gate.record(*(apply_request(gate.state, PersonRequest(do="cancel", task=entry)) or []))
     run.reborn()
@@ -300,7 +300,7 @@ def test_what_is_pushed_again_before_its_end_was_told_is_not_taken_in_again(pair
 
 
 def test_who_is_told_of_a_landing_looks_for_it_in_the_target(pair: Pair) -> None:
-    """Anybody who may push could say it; and of what has landed nobody is told twice."""
+    """Any person with access could claim it. A landing is not reported twice."""
     entry, run, gate = _at_gate(pair), pair.run, pair.gate
     gate.judges(Random(1))
     assert gate.landed(), "with this seed one lands"
@@ -317,7 +317,7 @@ def test_who_is_told_of_a_landing_looks_for_it_in_the_target(pair: Pair) -> None
 
 @pytest.mark.parametrize("which", ["as old as the run", "somebody else's", "another entry's", "before it was given"])
 def test_a_commit_of_the_target_that_is_not_the_tasks_is_no_landing(pair: Pair, which: str) -> None:
-    """Whoever may push can name one, and what has landed is removed from the hub."""
+    """Any person with access can name a commit, and a landed entry is removed from the hub."""
     run = pair.run
     before = _pushed_on(pair, f"x\n\n{ours(f'{RUN}--a')}") if which == "before it was given" else run.state.tip
     run.mirror.ensure(CommitId(before))
@@ -335,7 +335,7 @@ def test_a_commit_of_the_target_that_is_not_the_tasks_is_no_landing(pair: Pair, 
 
 @pytest.mark.parametrize("how", ["by the gate", "by somebody"])
 def test_a_commit_that_has_come_with_the_task_is_its_landing(pair: Pair, how: str) -> None:
-    """The gate's own says whose it is; what somebody has merged contains the candidate."""
+    """The queue's own commit names its entry, and a person's merge contains the candidate."""
     _at_gate(pair)
     task = pair.run.state.tasks["a"]
     by_gate = how == "by the gate"
@@ -346,7 +346,7 @@ def test_a_commit_that_has_come_with_the_task_is_its_landing(pair: Pair, how: st
 
 
 def test_an_answer_that_was_not_recorded_is_read_again(pair: Pair) -> None:
-    """Whatever is in the way after it: it lies in the hub, and is the only one."""
+    """It is the only copy, and it stays in the hub."""
     _at_gate(pair)
     run = pair.run
     _said(pair, word="returned", why="red")
@@ -358,7 +358,7 @@ def test_an_answer_that_was_not_recorded_is_read_again(pair: Pair) -> None:
 
 @pytest.mark.parametrize("strange", ["blob", "commit"])
 def test_a_sign_that_nobody_can_read_is_no_beat_and_stops_no_answer(pair: Pair, strange: str) -> None:
-    """Neither may it end a run that is under way, nor let one begin as if nobody kept the branch."""
+    """It neither ends a live run nor lets one start as if no queue served the branch."""
     _at_gate(pair)
     junk = pair.hub.text("hash-object", "-w", "--stdin", stdin=b"{}") if strange == "blob" else pair.run.state.tip
     pair.hub.run("update-ref", sign_ref("main"), junk)
@@ -380,7 +380,7 @@ def test_an_answer_that_nobody_can_read_keeps_no_other_from_being_read(pair: Pai
 
 
 def test_answers_that_the_hub_does_not_take_keep_no_others_back(pair: Pair) -> None:
-    """They are tried again once all others were told, and as often as that takes."""
+    """They are tried again after all others have been sent, as often as needed."""
     _at_gate(pair)
     gate = pair.gate
     for name in ("a", "c"):
@@ -399,7 +399,10 @@ def test_answers_that_the_hub_does_not_take_keep_no_others_back(pair: Pair) -> N
 
 
 def test_what_was_lost_before_the_gate_saw_it_is_put_again(pair: Pair) -> None:
-    """A hub that is restored from a copy has neither it nor an answer; a gate that has it knows it by its number."""
+    """
+    A hub restored from a copy has neither the submission nor a reply. A queue that has it already knows it by its
+    number.
+    """
     run, ref = pair.run, f"refs/forgepool/for/main/{RUN}--a"
     run.works()
 
@@ -421,7 +424,7 @@ def test_what_was_lost_before_the_gate_saw_it_is_put_again(pair: Pair) -> None:
 
 @pytest.mark.parametrize("where", ["files", "planned"])
 def test_a_card_whose_files_nobody_can_make_out_is_refused(pair: Pair, where: str) -> None:
-    """What cannot be kept to would be tried for ever, as if the machine were in the way."""
+    """Otherwise it would be tried forever, as if the machine were at fault."""
     entry, gate = f"{RUN}--a", pair.gate
     card = Card.model_validate({"asks": {"run": RUN, "task": "a", "number": 1}, "attempt": 1, where: ("src/{a",)})
     pair.run.works()
@@ -436,7 +439,7 @@ def test_a_card_whose_files_nobody_can_make_out_is_refused(pair: Pair, where: st
 
 @pytest.mark.parametrize("first", [True, False], ids=["before", "after"])
 def test_a_number_that_does_not_follow_keeps_no_giving_from_its_answer(pair: Pair, first: bool) -> None:
-    """Anybody may write one on a card, be it ever so large, under the name of another's run."""
+    """Any person with access can write any number on a card, under the name of another's run."""
     entry, gate, run = f"{RUN}--a", pair.gate, pair.run
     huge = Card(asks=Asks(run=RUN, task="a", number=999_999), attempt=1)
     if not first:
@@ -460,7 +463,7 @@ def test_a_number_that_does_not_follow_keeps_no_giving_from_its_answer(pair: Pai
 
 
 def test_what_the_gate_does_not_have_any_more_is_answered_as_withdrawn(pair: Pair) -> None:
-    """Its number is over; whoever wants it back would wait for ever."""
+    """Its number is finished; a run that recalls it would wait forever."""
     run, gate = pair.run, pair.gate
     _at_gate(pair)
     _carded(pair, Card(asks=Asks(run=RUN, task="a", number=2), attempt=1), run.state.tasks["a"].candidate)
@@ -476,7 +479,7 @@ def test_what_the_gate_does_not_have_any_more_is_answered_as_withdrawn(pair: Pai
 
 
 def test_who_mends_a_runs_candidate_in_its_place_has_the_run_told(pair: Pair) -> None:
-    """A person pushes another commit under the entry's name: what lands is theirs, and the task has landed."""
+    """A person pushes another commit under the entry's name. That commit lands, and the task counts as landed."""
     entry, run, gate = _at_gate(pair), pair.run, pair.gate
     theirs = made(pair.hub, run.state.tip, "theirs")
     pair.hub.run("update-ref", f"refs/forgepool/for/main/{entry}", theirs)
@@ -491,7 +494,7 @@ def test_who_mends_a_runs_candidate_in_its_place_has_the_run_told(pair: Pair) ->
 
 
 def test_a_card_under_another_name_is_refused(pair: Pair) -> None:
-    """Nobody has answers given in a place that is another's."""
+    """Its replies would be written to another run's place."""
     entry, gate = _at_gate(pair), pair.gate
     ref = f"refs/forgepool/for/main/{entry}"
     pair.run.reborn()
@@ -506,7 +509,7 @@ def test_a_card_under_another_name_is_refused(pair: Pair) -> None:
 
 
 def test_a_card_of_a_later_version_is_refused_and_its_run_told(pair: Pair) -> None:
-    """What it demands is not known: taken for a person's, a model's work would land unseen."""
+    """Its demands are unknown. Treated as a person's entry, a model's work would land without review."""
     entry, run, gate = f"{RUN}--a", pair.run, pair.gate
     run.works()
     run.looks()
@@ -536,7 +539,7 @@ def test_what_is_wanted_back_before_anybody_has_seen_it_never_stands_in_line(pai
 
 
 def test_what_waits_for_a_person_at_the_gate_can_be_taken_back_still(pair: Pair) -> None:
-    """The run has stopped for them, and is asked to drop it: it is nobody's to approve any more."""
+    """The run has stopped for the person, who asks it to drop the task. It can no longer be approved."""
     entry, run, gate = _at_gate(pair), pair.run, pair.gate
     gate.record(TaskParked(task=entry, question="somebody must look at it", why="review"))
     gate.record(*(apply_request(gate.state, PersonRequest(do="cancel", task=f"{RUN}--c")) or []))
@@ -555,7 +558,7 @@ def test_what_waits_for_a_person_at_the_gate_can_be_taken_back_still(pair: Pair)
 
 
 def test_a_card_says_nothing_that_a_history_is_read_by(pair: Pair) -> None:
-    """Its author's words reach a reviewer; the commit on the target is told by the gate alone."""
+    """The author's text reaches the reviewer. The message of the landed commit comes only from the queue."""
     entry = _at_gate(pair)
     mine = pair.gate.state.submitted[entry]
     assert mine.card is not None
@@ -597,7 +600,7 @@ def test_a_card_names_work_by_a_digest_and_by_nothing_else(pair: Pair) -> None:
 
 
 def test_a_command_of_a_run_is_reviewed_at_the_gate_where_the_run_would_have_it(pair: Pair) -> None:
-    """A card demands, and gives no right: a model's work is reviewed whatever the plan says."""
+    """A card may demand more and grants nothing. A model's work is reviewed whatever the plan says."""
     entry = _at_gate(pair)
     mine = pair.gate.state.submitted[entry]
     assert mine.card is not None
@@ -616,7 +619,7 @@ def test_a_command_of_a_run_is_reviewed_at_the_gate_where_the_run_would_have_it(
 
 
 def test_a_gate_that_gives_no_sign_is_told_of_and_no_longer_waited_for(pair: Pair) -> None:
-    """Its last sign stays where it was; each beat is another object, and there are few of them."""
+    """Its last heartbeat stays in the hub. There are few different heartbeat objects."""
     run, gate, notices = pair.run, pair.gate, Notices(host="h")
     run.works()
     notices.stand(gate.mirror, gate.state)
@@ -657,7 +660,7 @@ def test_a_plan_that_demands_or_grants_what_a_gate_does_not_know_is_refused(
 
 
 def test_what_stands_in_a_runs_own_line_goes_to_a_gate_that_was_opened_meanwhile(pair: Pair) -> None:
-    """Also what is being tested, on resume; a run that holds its own train gives nothing."""
+    """On resume this includes entries that are being tested. A run with `--own-train` submits nothing."""
     run = pair.run
     own = run.journal[0].model_copy(update={"gate": ""})
     run.journal[:] = [own]

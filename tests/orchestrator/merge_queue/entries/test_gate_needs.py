@@ -1,4 +1,6 @@
-"""Who needs another entry waits for it as long as it may land, goes when it will not, and never lands before it."""
+"""
+An entry that needs another waits for it as long as it may land, leaves when it will not, and never lands before it.
+"""
 
 from gate_world import after, decided, opened, submitted
 
@@ -54,7 +56,7 @@ def test_why_something_was_not_taken_in_is_told_until_it_is() -> None:
 
 
 def test_only_the_latest_refusals_are_kept() -> None:
-    """Anybody may push anything, for ever."""
+    """Any person with access may push wrong submissions without end."""
     state = opened(*(EntryRefused(name=f"x{n}", commit="1" * 40, why="wrong") for n in range(300)))
     assert refusal(state, "x0") is None
     assert refusal(state, "x299") is not None

@@ -1,4 +1,4 @@
-"""What cannot be kept is told in one sentence, before anything is started."""
+"""A queue that cannot be served is refused in one sentence, before anything is started."""
 
 import subprocess
 from pathlib import Path
@@ -17,7 +17,7 @@ _WHO = ("-c", "user.name=a", "-c", "user.email=a@b")
 
 @pytest.fixture
 def hub(tmp_path: Path) -> Path:
-    """With `main`, `release-2`, and `bare`, which says of no check."""
+    """A hub with `main`, `release-2`, and `bare`, which has no gate file."""
     made = tmp_path / "hub"
     for argv in (
         ("init", "-q", "-b", "bare", str(made)),
@@ -52,7 +52,7 @@ def test_one_wrong_target_refuses_all(hub: Path, tmp_path: Path, targets: tuple[
 
 
 def _keep(settings: Settings, hub: Path, *targets: str) -> None:
-    """As a home that has kept the gates of these."""
+    """Write the run folders of a home that has served these queues."""
     for one in targets:
         name = gate_name(str(hub / ".git"), one)
         told = {"run": name, "hub": str(hub), "target": one, "workers": 0, "plan_file": "", "plan_file_digest": ""}
@@ -60,7 +60,7 @@ def _keep(settings: Settings, hub: Path, *targets: str) -> None:
 
 
 def _broken(hub: Path, branch: str) -> None:
-    """Its gate file."""
+    """Break the branch's gate file."""
     where = hub.parent / "work"
     for argv in (("clone", "-q", "-b", branch, str(hub), str(where)),):
         subprocess.run(["git", *argv], check=True)

@@ -1,4 +1,4 @@
-"""A hub that does not take what is green: whose it was is found out, and everybody else lands."""
+"""A hub refuses entries that are green: the refused entry is found, and all others land."""
 
 from gate_world import after, commit, opened, submitted
 from hypothesis import given, settings
@@ -32,7 +32,7 @@ def _course(state: RunState) -> GateCourse:
 
 
 class Hub:
-    """Takes what has none of the bad entries, and remembers what it was asked."""
+    """Accepts landings without the bad entries, and remembers what it was asked."""
 
     def __init__(self, *bad: str, all_bad: bool = False) -> None:
         self.bad, self.all_bad = set(bad), all_bad
@@ -63,7 +63,7 @@ def _checked(state: RunState, sent: CheckSent, red: set[str]) -> list[Event]:
 def _settle(
     state: RunState, hub: Hub, *, slots: int = 3, red: set[str] | None = None, last_first: bool = False
 ) -> None:
-    """Until there is nothing more to do: one answer at a time, of checks in either order."""
+    """Run until nothing is left to do, with one answer at a time and checks in either order."""
     open_: list[CheckSent] = []
     for _ in range(_MOST_TURNS):
         course = _course(state)
@@ -142,7 +142,7 @@ def test_one_that_changes_the_gate_and_is_refused_holds_nobody_up() -> None:
 
 
 def test_a_landing_without_the_evidence_still_shuts_the_gate_at_once() -> None:
-    """That is no hook's word on a commit, but a mistake of ours or a target that has gone."""
+    """No hook refused a commit here: it is our mistake, or the target has gone."""
     state = opened(submitted("a"))
     sent = decide(_course(state), state, now=100.0, order_slots=0, check_slots=1, draining=False)
     after(state, *sent)
@@ -157,7 +157,7 @@ def test_a_landing_without_the_evidence_still_shuts_the_gate_at_once() -> None:
 
 
 def test_a_refusal_of_an_earlier_version_is_read_as_it_was_meant() -> None:
-    """Their journals do not say by whom."""
+    """Its journal does not say who refused."""
     said = Landing.model_validate({"request_id": "r", "token": "t", "outcome": "refused", "detail": "no"})
     assert not said.by_hub
 
@@ -173,7 +173,7 @@ def test_a_refusal_of_an_earlier_version_is_read_as_it_was_meant() -> None:
 def test_whoever_the_hub_takes_lands_whatever_it_does_not_take(
     count: int, bad: set[int], red: set[int], slots: int, last_first: bool
 ) -> None:
-    """A gate that several bad ones in a row have shut is opened by a person, each time."""
+    """Several bad entries in a row pause the queue, and a person opens it each time."""
     names = [f"n{at}" for at in range(count)]
     bad_ones, red_ones = {f"n{at}" for at in bad} & {*names}, {f"n{at}" for at in red} & {*names}
     state, hub = opened(*(submitted(name) for name in names)), Hub(*bad_ones)

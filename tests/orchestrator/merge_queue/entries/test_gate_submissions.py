@@ -1,4 +1,4 @@
-"""What lies in the hub for the gate, read: whatever names people give, and whatever they push."""
+"""Reading submissions from the hub, whatever names people choose and whatever they push."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def hub_in(folder: Path) -> tuple[Git, CommitId]:
 
 
 def test_a_name_within_a_name_that_was_there_before_is_read(tmp_path: Path) -> None:
-    """Git keeps no ref `feature/x` beside one of `feature`, and a mirror remembers what has gone from its hub."""
+    """Git cannot keep `feature/x` beside `feature`, and a mirror may still hold a ref that the hub has deleted."""
     hub, commit = hub_in(tmp_path)
     mirror = open_mirror(str(hub.git_dir), tmp_path / "cache")
     for name in ("feature", "feature/x"):

@@ -1,4 +1,4 @@
-"""Which queue of a home is meant, where it keeps several of the same branch name."""
+"""Which queue of a home is meant, if several serve branches of the same name."""
 
 import subprocess
 from pathlib import Path

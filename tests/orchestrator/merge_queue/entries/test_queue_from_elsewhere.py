@@ -1,7 +1,8 @@
-"""A queue and a clone of its hub, with nothing between them but the hub: what the clone sees, and what it may ask."""
+"""A queue and a clone that share only the hub: what the clone sees, and what it may ask."""
 
 import hashlib
 import json
+import subprocess
 import time
 import zlib
 from collections.abc import Iterator
@@ -45,7 +46,7 @@ BRANCH = "feature/base"
 
 @dataclass(slots=True, kw_only=True)
 class Place:
-    """The queue at work, and a clone elsewhere."""
+    """The queue, and a clone elsewhere."""
 
     hub: TinyHub
     hands: Hands
@@ -76,7 +77,7 @@ class Place:
         self.loop.turn()
 
     def end(self) -> None:
-        """Every check is answered, and every landing."""
+        """Answer every check and every landing."""
         for _ in range(12):
             self.turn()
             for request in list(self.hands.mail.values()):
@@ -86,7 +87,7 @@ class Place:
                     self.hands.told.append(self.hands.land(request))
 
     def ask(self, do: str, entry: str = BRANCH, **more: str) -> str:
-        """Pushes a request, lets the queue look, and returns what the board then says of it."""
+        """Push a request, let the queue read it, and return what the board then says about it."""
         request = PersonRequest.model_validate({"do": do, "task": entry, "by": "Grace", **more})
         assert self.queue.ask(request, wait_s=0.0) is None
         self.turn()
@@ -186,7 +187,7 @@ def test_a_submission_that_is_not_taken_in_is_returned_with_why(place: Place) ->
 
 
 def test_a_push_without_a_name_is_removed_and_told_so_that_others_can_submit(place: Place) -> None:
-    """`git push hub x:refs/forgepool/for/main`: beside such a ref git keeps none of a name below it."""
+    """`git push hub x:refs/forgepool/for/main` makes a ref beside which git keeps no ref with a name below it."""
     place.hub.set({"refs/forgepool/for/main": place.hub.tip})
     place.turn()
     (refused,) = place.events(EntryRefused)
@@ -198,8 +199,46 @@ def test_a_push_without_a_name_is_removed_and_told_so_that_others_can_submit(pla
     assert len(place.events(EntrySubmitted)) == 1
 
 
+def test_a_push_without_a_name_that_cannot_be_removed_is_told_once(place: Place) -> None:
+    place.hub.set({"refs/forgepool/for/main": place.hub.tip})
+    hook = place.hub.path / "hooks" / "update"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\ncase $3 in 000*) exit 1;; esac\n")
+    hook.chmod(0o755)
+    for _ in range(4):
+        place.turn()
+    (refused,) = place.events(EntryRefused)
+    assert isinstance(refused, EntryRefused) and refused.name == "unnamed"
+    assert refused.why.endswith("remove it in the hub: git update-ref -d refs/forgepool/for/main")
+
+
+def test_a_commit_that_could_never_be_merged_is_returned_to_its_submitter(place: Place) -> None:
+    """Git would refuse it at every try, as if the host were at fault."""
+    hub, tree = place.hub, place.hub.git("rev-parse", f"{place.hub.tip}^{{tree}}")
+    blob = bytes.fromhex(hub.git("hash-object", "-w", "--stdin", text="x"))
+    make = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org", "commit-tree")
+    submitted = {"orphan": hub.git(*make, "-m", "orphan", tree)}
+    for number, name in enumerate((b"a/b", b".git", b"..", b"fine")):
+        found = subprocess.run(
+            ["git", "--git-dir", hub.path, "hash-object", "-t", "tree", "-w", "--stdin", "--literally"],
+            input=b"100644 " + name + b"\0" + blob,
+            capture_output=True,
+            check=True,
+        )
+        odd = found.stdout.decode().strip()
+        submitted[f"odd-{number}"] = hub.git(*make, "-m", "odd", "-p", hub.tip, odd)
+    hub.set({submission_ref("main", name): at for name, at in submitted.items()})
+    place.turn()
+    why = {one.name: one.why for one in place.events(EntryRefused) if isinstance(one, EntryRefused)}
+    assert why.pop("orphan").startswith("it has no commit in common with main")
+    for number, name in enumerate(("a/b", ".git", "..")):
+        assert why.pop(f"odd-{number}") == f"its tree has the name '{name}', which no checkout can have"
+    assert not why
+    assert [one.task for one in place.events(EntrySubmitted) if isinstance(one, EntrySubmitted)] == ["odd-3"]
+
+
 def test_a_symbolic_ref_among_the_submissions_is_left_alone(place: Place) -> None:
-    """Whoever deletes it by a push deletes the branch that it names."""
+    """Deleting it with a push would delete the branch it points to."""
     tip, link = place.hub.tip, submission_ref("main", "link")
     place.hub.git("symbolic-ref", link, "refs/heads/main")
     place.submit(BRANCH)
@@ -209,11 +248,14 @@ def test_a_symbolic_ref_among_the_submissions_is_left_alone(place: Place) -> Non
     place.hub.git("symbolic-ref", link := "refs/forgepool/for/main", "refs/heads/main")
     place.turn()
     assert place.hub.tip == tip and place.hub.git("symbolic-ref", link) == "refs/heads/main"
+    told = [(one.name, one.why) for one in place.events(EntryRefused) if isinstance(one, EntryRefused)]
+    assert [name for name, _ in told] == ["link", "unnamed"], "each once"
+    assert told[0][1].endswith("git symbolic-ref -d refs/forgepool/for/main/link")
     assert [one.task for one in place.events(EntrySubmitted) if isinstance(one, EntrySubmitted)] == ["feature--base"]
 
 
 def test_a_board_that_says_landed_is_believed_of_nothing_that_the_target_does_not_have(place: Place) -> None:
-    """Everybody who may push to the hub can put up a board."""
+    """Any person who may push to the hub can write a board."""
     mine = place.submit(BRANCH)
     place.turn()
     board = place.queue.look().board
@@ -409,7 +451,7 @@ def test_who_waits_behind_those_that_the_board_shows_still_waits(place: Place) -
 
 
 def test_a_queue_that_beats_no_more_is_told_apart_from_one_at_work(place: Place) -> None:
-    """By the time of the day, and by the board's date; a clock that is a little wrong is no alarm."""
+    """The time of day and the board's date are compared. A clock that is slightly wrong raises no alarm."""
     noon = 1_800_000_000.0 // 86400 * 86400 + 43_200
     beat = int(noon // BEAT_S) % (86400 // BEAT_S)
     assert _seconds_silent(beat, noon, noon + 20) == BEAT_S
@@ -442,7 +484,7 @@ def test_a_queue_pushes_its_board_only_where_something_on_it_has_changed(place: 
 
 
 def test_an_empty_queue_packs_what_lies_loose(place: Place) -> None:
-    """A queue has no end at which anything else would pack the hub and its mirror."""
+    """A queue has no end at which its hub and its mirror would be packed."""
     places = (place.hub.path, place.loop.mirror.path)
     place.submit(BRANCH)
     for folder in places:

@@ -1,4 +1,4 @@
-"""Words for a run that are said to a gate, and words that are no text: refused in a sentence, and nothing is left."""
+"""Run commands given to a queue, and text that is not valid: each is refused in a sentence and leaves nothing."""
 
 from collections.abc import Callable
 from contextlib import closing, nullcontext
@@ -20,7 +20,7 @@ from forgepool.workers.schema.settings import Settings
 
 @pytest.fixture
 def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KeptRun:
-    """With an entry `a` in line; nobody keeps it."""
+    """A queue with an entry `a`, which no daemon serves."""
     monkeypatch.setenv("FORGEPOOL_HOME", str(tmp_path))
     told = {"run": RUN, "hub": "/hub", "target": "main", "workers": 0, "plan_file": "", "plan_file_digest": ""}
     kept = keep(Settings(), RunOptions.model_validate({**told, "gate": True}), gate_plan(RUN, "main"))
@@ -43,7 +43,7 @@ def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KeptRun:
     ],
 )
 def test_a_run_s_word_to_a_gate_is_told_the_gate_s(gate: KeptRun, word: Callable[[], None], todo: str) -> None:
-    """Also while somebody keeps it, who would drop it."""
+    """This holds while a daemon serves it, which would drop the request."""
     for held in (nullcontext(), closing(Journal(gate.folder))):
         with held, pytest.raises(CannotRun, match=f"^{RUN} is a merge queue, and its tasks are entries; ") as refused:
             word()

@@ -1,4 +1,4 @@
-"""The forge that the tests of this folder ask, and what is waited for."""
+"""The forge that the tests of this folder ask, and the waits they record."""
 
 from collections.abc import Iterator
 
@@ -14,5 +14,5 @@ def server() -> Iterator[ForgeServer]:
 
 @pytest.fixture
 def waited() -> list[float]:
-    """The seconds that were waited for, none of which has passed."""
+    """Return the list of seconds that the code asked to wait; no time passes."""
     return []

@@ -1,10 +1,12 @@
 """
-A local HTTP server that speaks the two forges' wire formats, as far as the gate asks: lists in pages, statuses,
-comments, approvals, members. Written after their documentation; no forge has been asked whether it is right.
+A local HTTP server that speaks the wire formats of both forges, as far as the queue uses them.
 
-One port speaks both: `/repos`, `/orgs` (GitHub), `/api/v4` (GitLab). What a test puts into `faults` is answered first,
-one for each request (None: as usual). What was sent is kept in `seen`; a request that neither forge would understand
-is in `lost`.
+It has lists in pages, statuses, comments, approvals and members, written from the documentation of the forges. No real
+forge was asked.
+
+One port serves both: `/repos` and `/orgs` (GitHub), `/api/v4` (GitLab). Answers in `faults` are given first, one for
+each request; None means the usual answer. `seen` holds all requests, and `lost` those that neither forge would
+understand.
 """
 
 import json
@@ -25,7 +27,7 @@ Body = dict[str, Any]
 
 @dataclass(frozen=True)
 class Fault:
-    """An answer in place of the forge's own; status 0 hangs up, before or after the request was acted upon."""
+    """An answer in place of the usual one. Status 0 closes the connection, before or after acting on the request."""
 
     status: int
     body: Any = None
@@ -43,7 +45,7 @@ class Seen:
 
 
 def pull(number: int, head: str = "a" * 40, **parts: Any) -> Body:
-    """A pull request as GitHub shows it in a list, with some of what it says besides."""
+    """Return a pull request as GitHub lists it, with some fields of the single view."""
     user = {"login": parts.pop("author", "ada"), "id": 1, "type": "User"}
     labels = [{"id": 7, "name": name, "color": "fff"} for name in parts.pop("labels", ["forgepool"])]
     return {
@@ -62,7 +64,7 @@ def pull(number: int, head: str = "a" * 40, **parts: Any) -> Body:
 
 
 def merge_request(iid: int, head: str | None = "a" * 40, **parts: Any) -> Body:
-    """A merge request as GitLab shows it in a list."""
+    """Return a merge request as GitLab lists it."""
     return {
         "id": 9000 + iid,
         "iid": iid,
@@ -81,7 +83,7 @@ def merge_request(iid: int, head: str | None = "a" * 40, **parts: Any) -> Body:
 
 
 class ForgeServer(Serving):
-    """Serves while it is entered. What it knows is put into it by the test."""
+    """Serves inside its `with` block; the test puts the data into it."""
 
     def __init__(self) -> None:
         self.faults: list[Fault | None] = []
@@ -93,15 +95,15 @@ class ForgeServer(Serving):
         self.approvals: dict[int, list[str]] = {}
         self.teams: dict[str, list[str]] = {}
         self.groups: dict[str, list[tuple[str, int]]] = {}
-        """Names and levels; of the project's own members by the project's path."""
+        """Names and levels of members; those of the project itself under the project's path."""
         self.statuses: dict[str, dict[str, str]] = {}
-        """GitLab's: by commit and name."""
+        """GitLab's statuses, by commit and name."""
         self.overlooked: set[int] = set()
-        """Changes that lists do not show, as when another was closed between two pages."""
+        """Changes that lists omit, as when another change is closed between two pages."""
         self.per_page: int | None = None
-        """Fewer than are asked for, which forges may do."""
+        """A smaller page than requested, which forges may return."""
         self.elsewhere: str | None = None
-        """Where the next page is said to be."""
+        """Address given for the next page."""
         http = _Server(("127.0.0.1", 0), _Asked)
         http.forge = self
         super().__init__(http)
@@ -123,7 +125,7 @@ class _Asked(BaseHTTPRequestHandler):
     server: _Server
 
     def log_message(self, format: str, *args: object) -> None:
-        """Says nothing: what was asked is kept."""
+        """Print nothing, because requests are recorded."""
 
     def do_GET(self) -> None:
         self._answer()
@@ -238,7 +240,7 @@ class _Asked(BaseHTTPRequestHandler):
         return 201, {"id": 1, "status": state, "name": name}, {}
 
     def _page(self, seen: Seen, whole: list[Any]) -> tuple[int, Any, dict[str, str]]:
-        """Both forges' headers; GitLab's proxies are known to drop the first."""
+        """Return the paging headers of both forges. GitLab's proxies are known to drop the first."""
         size = self.server.forge.per_page or int(seen.query.get("per_page", "30"))
         page = int(seen.query.get("page", "1"))
         part = whole[(page - 1) * size : page * size]

@@ -1,4 +1,4 @@
-"""CODEOWNERS is read as the forge it lies at reads it, and an approval that is wanted is never thought given."""
+"""CODEOWNERS is read as its forge reads it, and a required approval is never assumed."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Both forges are asked the same things in their own words, and what they answer means the same."""
+"""Both forges are asked the same things in their own formats, and their answers mean the same."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -25,7 +25,7 @@ class Opening(Protocol):
 
 @pytest.fixture
 def api_of(server: ForgeServer, waited: list[float]) -> Iterator[Opening]:
-    """The API of one of the two, at the test's server if no other is given; closed afterwards."""
+    """Return a function that opens the API of a forge, at the test's server by default."""
     with ExitStack() as stack:
 
         def opened(kind: str, other: ForgeServer | None = None, token: str = TOKEN) -> Api:
@@ -63,7 +63,7 @@ def gitlab(api_of: Opening) -> Forge:
 
 
 def put(server: ForgeServer, number: int, head: str | None = HEAD, **parts: Any) -> None:
-    """A change, at both forges."""
+    """Put a change on both forges."""
     text = parts.pop("description", "")
     server.pulls[number] = pull(number, head or HEAD, body=text or None, **parts)
     server.requests[number] = merge_request(number, head, description=text, **parts)

@@ -1,4 +1,4 @@
-"""The bot takes in what is ready, once and with the commit it had; what it has told it does not tell again."""
+"""The bot submits a change that is ready once, with the commit it had, and reports each status once."""
 
 from dataclasses import replace
 from typing import Any
@@ -104,7 +104,7 @@ CHANGES = st.builds(
 
 @given(st.lists(CHANGES, max_size=1), st.lists(ENTRIES, max_size=1))
 def test_once_its_steps_are_done_nothing_is_left_to_do(changes: list[PullRequest], entries: list[KnownEntry]) -> None:
-    """Whatever the forge and the gate say: after two rounds that are carried out the third is empty."""
+    """Two rounds are carried out, and the third is empty, whatever the forge and the queue report."""
     known = {one.number: one for one in entries}
     told: dict[str, StatusReport] = {}
     for _ in range(2):

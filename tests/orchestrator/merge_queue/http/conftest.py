@@ -1,4 +1,4 @@
-"""A gate that is kept by hand, and the servers beside it."""
+"""A queue driven by the test, and the servers beside it."""
 
 import tempfile
 from collections.abc import Iterator

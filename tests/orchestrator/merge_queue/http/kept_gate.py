@@ -1,8 +1,8 @@
 """
-A gate without its loop: a real hub, a real journal that this process writes, and the gate's own decisions on both.
+A queue without its loop: a real hub, a real journal written by this process, and the queue's own decisions.
 
-What the loop does between two turns (take in what was submitted, grant what was asked) is done by `turn`; what checks
-and landings would have said is said by the test.
+`turn` does what the loop does between two turns: it takes in submissions and grants requests. The test gives the
+results of checks and landings.
 """
 
 import json
@@ -46,7 +46,7 @@ def git(folder: Path, *argv: str) -> str:
 
 
 def hub_template(folder: Path) -> Path:
-    """A bare hub: `main`, and branches `one`, `two` and `team/x` with a commit each upon it."""
+    """Make a bare hub with `main` and the branches `one`, `two` and `team/x` of one commit each."""
     work, hub = folder / "work", folder / "hub.git"
     work.mkdir()
     git(work, "init", "-q", "-b", "main")
@@ -68,7 +68,7 @@ def hub_template(folder: Path) -> Path:
 @dataclass
 class KeptGate:
     folder: Path
-    """The gate's own."""
+    """The queue's own folder."""
     hub: Path
     post: QueuePost
     journal: Journal
@@ -105,7 +105,7 @@ class KeptGate:
             self.journal.append([event], at=time.time())
 
     def turn(self) -> None:
-        """As the loop does it: what was submitted, then what was asked."""
+        """Take in submissions and then requests, as the loop does."""
         mirror = self.post.hub.mirror
         for one in read_submissions(mirror, "main", self.refs()):
             found = ("merge-base", "--is-ancestor", one.commit, self.state.tip)
@@ -117,7 +117,7 @@ class KeptGate:
             path.unlink()
 
     def land(self, name: str) -> None:
-        """As it is, by fast-forward."""
+        """Land the entry unchanged, by fast-forward."""
         commit = self.state.submitted[name].commit
         git(self.hub, "update-ref", "refs/heads/main", commit)
         done = Landing(request_id="", token="", outcome="landed", commit=commit)

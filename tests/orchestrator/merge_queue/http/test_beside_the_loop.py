@@ -1,4 +1,4 @@
-"""What runs in threads beside a gate's loop: the loop does not end it, and it does not stand in the loop's way."""
+"""Threads beside a queue's loop: neither does the loop end them, nor do they block it."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ API_TOKEN = "a-token-of-this-gate"
 
 
 def test_orphans_are_not_sought_while_git_runs_in_another_thread(gate: KeptGate, tmp_path: Path) -> None:
-    """From before it starts until it is reaped: a dead child that nobody has asked for is told from no orphan."""
+    """A child of another thread looks like an orphan from its start until it is reaped."""
     aside, fifo = ChildProcesses(), tmp_path / "fifo"
     os.mkfifo(fifo)
     mirror = mirror_aside(gate.post.hub.mirror, aside)
@@ -54,7 +54,7 @@ def test_a_view_goes_on_where_it_was_and_says_where_there_is_nothing(gate: KeptG
 
 @contextmanager
 def served(hub: Path, *argv: str) -> Iterator[tuple[subprocess.Popen[str], Path]]:
-    """`forgepool queue serve`, and the file that has what it said."""
+    """Start `forgepool queue serve`, and return the file with its output."""
     with tempfile.TemporaryDirectory(prefix="fp-") as folder:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "FORGEPOOL_"))}
         env = kept | {"FORGEPOOL_HOME": f"{folder}/home", "FORGEPOOL_CACHE": f"{folder}/c"}
@@ -70,7 +70,7 @@ def served(hub: Path, *argv: str) -> Iterator[tuple[subprocess.Popen[str], Path]
 
 
 def test_a_change_lands_by_a_gate_that_is_served(template: Path, tmp_path: Path, redis_program: str) -> None:
-    """The road from a label to `success`, with the API beside it; and the threads end with the gate."""
+    """From a label to `success`, with the API running. The threads end with the queue."""
     hub = tmp_path / "hub.git"
     git(tmp_path, "clone", "-q", "--bare", str(template), str(hub))
     head = git(hub, "rev-parse", "one")

@@ -1,4 +1,4 @@
-"""The bot between a gate and a forge: what enters, what is told, once, and what a restart does not change."""
+"""The bot between a queue and a forge: what it submits, what it reports once, and what a restart does not change."""
 
 import threading
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ SETTINGS = Settings(github_token=SecretStr(TOKEN), gitlab_token=SecretStr(TOKEN)
 
 @dataclass
 class Watched:
-    """A bot, the gate behind it, and the forge before it."""
+    """A bot, its queue and its forge."""
 
     gate: KeptGate
     server: ForgeServer
@@ -35,16 +35,16 @@ class Watched:
         name, path = (REPOSITORY, "") if self.kind == "github" else (PROJECT, "/api/v4")
         wanted = Connection(forge=f"{self.kind}:{name}", url=self.server.url + path, commits=self.commits)
         stop = threading.Event()
-        stop.set()  # Nothing is waited for.
+        stop.set()  # No time passes.
         self.found.append(connect_forge(wanted, SETTINGS, stop))
         return self.found[-1]
 
     def bot(self) -> Bot:
-        """As it is after a start: it knows what the file says."""
+        """Return a bot as after a start: it knows only what its file says."""
         return bot_of(self.connected(), self.gate.view(), self.gate.post.hub.mirror, "main", self.told.append)
 
     def open(self, number: int, branch: str, **parts: object) -> str:
-        """A change of that branch, whose ref the hub has, as where hub and forge are one repository."""
+        """Open a change of that branch; the hub has its ref, as where hub and forge are one repository."""
         head = self.gate.head(branch)
         git(self.gate.hub, "update-ref", f"refs/pull/{number}/head", head)
         self.server.pulls[number] = pull(number, head, **parts)
@@ -68,7 +68,7 @@ def watched(gate: KeptGate, server: ForgeServer) -> Iterator[Watched]:
 
 
 def test_a_labelled_change_enters_lands_and_is_told_so_once(watched: Watched) -> None:
-    """Though the bot is started anew between every two rounds."""
+    """The bot is restarted between every two rounds."""
     gate = watched.gate
     head = watched.open(7, "one", author="ada")
     watched.open(8, "two", labels=["other"])
@@ -102,7 +102,7 @@ def test_a_returned_change_is_explained_once_and_quoted_without_calling_anybody(
 
 
 def test_another_commit_takes_the_place_of_the_first_without_being_withdrawn_by_it(watched: Watched) -> None:
-    """A word to withdraw the first could reach the gate after the second has its name."""
+    """A withdrawal of the first could reach the queue after the second has its name."""
     gate = watched.gate
     watched.open(7, "one")
     watched.bot().round()
@@ -147,7 +147,7 @@ def test_what_a_person_withdrew_does_not_come_back_by_itself(watched: Watched) -
 
 
 def test_owners_named_by_the_target_approve_before_it_enters(watched: Watched) -> None:
-    """By the target's file: the change's own would let it in."""
+    """The target's file counts. The change's own file would let it in."""
     gate = watched.gate
     head = watched.open(7, "team/x")
     for _ in range(2):
@@ -226,7 +226,7 @@ def test_a_comment_that_may_have_arrived_is_not_sent_again_and_one_that_did_not_
 
 
 def test_a_forge_in_trouble_does_not_end_the_bot(watched: Watched) -> None:
-    """Told once however long it lasts; then the changes enter."""
+    """The failure is reported once, however long it lasts. Then the changes are submitted."""
     watched.open(7, "one")
     watched.server.faults = [Fault(401, {"message": "Bad credentials"})] * 2
     heard: list[str] = []

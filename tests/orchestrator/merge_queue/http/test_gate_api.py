@@ -1,4 +1,4 @@
-"""The API over a real socket: who may ask, what may be sent, and that a word takes the road that all words take."""
+"""The API over a real socket: who may ask, what may be sent, and that a request is handled as any other."""
 
 import socket
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ def said(answer: tuple[int, dict[str, Any]], status: int) -> str:
 
 
 def test_without_the_token_nothing_is_told_and_nothing_done(api: Caller, gate: KeptGate) -> None:
-    """Also where what is asked for does not exist; `health` alone says that somebody is there."""
+    """This includes addresses that do not exist. Only `health` answers without a token."""
     for method, path in (("GET", "/entries"), ("GET", "/entries/x"), ("POST", "/pause"), ("DELETE", "/entries/x")):
         assert "a token is required" in said(api.ask(method, path, token=None), 401)
         assert "is wrong" in said(api.ask(method, path, token=TOKEN + "x"), 401)
@@ -55,7 +55,7 @@ def test_without_the_token_nothing_is_told_and_nothing_done(api: Caller, gate: K
 
 
 def test_a_branch_enters_by_a_push_to_the_hub(api: Caller, gate: KeptGate) -> None:
-    """It is told as submitted until the gate has looked, and then as what the gate knows of it."""
+    """It is shown as submitted until the queue has read it, and then with the queue's state."""
     wish = {"branch": "team/x", "class": "hotfix", "by": "grace", "agent": "coder", "family": ["red"]}
     status, answer = api.ask("POST", "/entries", wish)
     assert (status, answer["name"], answer["commit"]) == (202, "team/x", gate.head("team/x"))
@@ -70,7 +70,7 @@ def test_a_branch_enters_by_a_push_to_the_hub(api: Caller, gate: KeptGate) -> No
 
 
 def test_a_commit_enters_where_the_hub_has_it_and_only_there(api: Caller, gate: KeptGate) -> None:
-    """What only this host's mirror has is not the hub's."""
+    """A commit that only this host's mirror has is refused."""
     api.ask("POST", "/entries", {"commit": gate.head("one"), "name": "first"})
     gate.turn()
     assert api.ask("POST", "/entries", {"commit": gate.head("two"), "needs": ["first"]})[0] == 202
@@ -116,7 +116,7 @@ def test_a_body_that_cannot_be_read_is_answered_with_why(api: Caller, gate: Kept
 
 
 def test_a_body_without_end_is_not_read(api: Caller) -> None:
-    """Whether it says how long it is or not."""
+    """This holds with and without a stated length."""
     assert "longer than" in said(api.ask("POST", "/pause", b" " * (MOST_BYTES + 1)), 413)
     assert api.ask("POST", "/pause", b" " * (MOST_BYTES - 2) + b"{}")[0] == 202
     host, port = api.url.removeprefix("http://").split(":")
@@ -178,7 +178,7 @@ def test_what_is_not_there_has_its_sentence(api: Caller, gate: KeptGate) -> None
 
 
 def test_why_an_entry_was_not_taken_in_is_told_by_its_name(api: Caller, gate: KeptGate) -> None:
-    """Pushed by somebody else, by no word to the API."""
+    """Another person pushed it, without the API."""
     gate.post.hub.mirror.fetch()
     wish = Wish(
         what="", repo="", hub=None, target=None, name=None, klass="urgent", needs=(), by="x", agent=None, family=()
@@ -238,3 +238,19 @@ def test_an_address_that_others_can_reach_is_told(gate: KeptGate, tmp_path: Path
             assert ("plain HTTP" in heard[0]) == bool(warned)
             port = heard[-1].split(";")[0].rsplit(":", 1)[1]
             assert Caller(f"http://127.0.0.1:{port}").ask("GET", "/status")[1]["target"] == "main"
+
+
+@pytest.mark.parametrize(
+    "beginning",
+    [b"", b"GET /health HTTP/1.1\r\nHost: x\r\nA", b"GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"],
+)
+def test_a_caller_that_never_ends_its_request_is_hung_up_on(gate: KeptGate, beginning: bytes) -> None:
+    listening = bind_socket(Address(host="127.0.0.1", port=0))
+    desk = Desk(view=gate.view(), mirror=gate.post.hub.mirror, target="main")
+    with serving(desk, TOKEN, listening, sent_within_s=0.5):
+        where = listening.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", where), timeout=30) as slow:
+            slow.sendall(beginning)
+            while slow.recv(1000):
+                pass
+        assert said(Caller(f"http://127.0.0.1:{where}").ask("GET", "/health", token=None), 200)

@@ -1,4 +1,4 @@
-"""States of a gate and answers to it, made in a line."""
+"""States of a queue and answers to it, made with short calls."""
 
 from typing import Literal
 
@@ -21,7 +21,7 @@ RUN = "gate-main-test"
 
 
 def opened(*events: Event) -> RunState:
-    """A gate's state after these."""
+    """Return a queue's state after these events."""
     state = RunState.blank(())
     return after(state, RunStarted(run=RUN, plan_digest="", hub="/hub", target="main", tip=commit("tip")), *events)
 

@@ -1,8 +1,8 @@
 """
-A gate that is kept in this process: its own loop and journal, its lander and a real hub, and no Redis between them.
+A queue in this process: its own loop and journal, real composing and landing on a real hub, and no Redis.
 
-A message lies in somebody's hands until a test lets him answer; whoever composes and lands does so with git. Only the
-commands of the checks are not run: the names in the composed tree say what they would have found.
+A message is held until the test lets it be answered. Only the commands of checks are not run: the names in the composed
+tree give their result.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -46,27 +46,27 @@ Listener = Callable[[RunState, Sequence[Recorded]], None]
 
 
 class Died(BaseException):
-    """The process that keeps the gate is gone, with all it had in its memory."""
+    """Raised where the process that serves the queue dies and loses its memory."""
 
 
 @dataclass(slots=True)
 class Hands:
-    """Whoever works for the gate: what they were sent, and what they have answered."""
+    """The workers of the queue: their messages and their answers."""
 
     hub: TinyHub
     settings: Settings
     slots: int = 3
     now: float = 1_700_000_000.0
     mail: dict[str, Request] = field(default_factory=dict)
-    """By message id; also those that nobody waits for any more."""
+    """Messages by id, with those that are no longer awaited."""
     begun: set[str] = field(default_factory=set)
     fenced: set[str] = field(default_factory=set)
     told: list[Answer] = field(default_factory=list)
-    """All answers that the present Redis has got."""
+    """All answers that the present Redis has received."""
     green: dict[str, str] = field(default_factory=dict)
-    """By composed commit that was answered to be green, its tree."""
+    """The tree of a composed commit that was answered green."""
     dies_after: int | None = None
-    """Points that the gate's process may yet come by before it dies; None: it does not."""
+    """Number of crash points to pass before the queue's process dies; None means that it does not die."""
 
     def point(self) -> None:
         if self.dies_after is not None:
@@ -75,17 +75,17 @@ class Hands:
                 raise Died
 
     def take(self, request: Request) -> None:
-        """Who has it already drops the second one."""
+        """Accept a request; a second delivery is dropped."""
         self.mail.setdefault(request.request_id, request)
 
     def fence(self, message_id: str) -> None:
-        """Nobody begins it any more."""
+        """Prevent the message from being begun."""
         self.fenced.add(message_id)
         if message_id not in self.begun:
             self.mail.pop(message_id, None)
 
     def check(self, request: CheckRequest, word: Word) -> CheckResult:
-        """As the gate finds it, or as it comes to be told."""
+        """Answer a check with its true result, or with the given word."""
         self.mail.pop(request.request_id, None)
         blank = CheckResult(request_id=request.request_id, token=request.token, verdict="infrastructure", host="here")
         if word == "infrastructure":
@@ -129,7 +129,7 @@ class Hands:
         return said.model_copy(update={"verdict": "green", "certificates": earned})
 
     def land(self, request: LandRequest, *, heeds: bool = True) -> Landing:
-        """Who was given up and has not begun to push does not, if he heeds it."""
+        """Land as the real job does. If it was given up before the push and heeds that, it does not push."""
         self.mail.pop(request.request_id, None)
         gone = heeds and request.request_id in self.fenced
         return land(request, self.settings, stop=lambda: gone)
@@ -143,7 +143,7 @@ def _is_red(mirror: Mirror, tree: str) -> bool:
 
 @dataclass(slots=True)
 class Handed(Link):
-    """The gate's side of a Redis that is not there."""
+    """The queue's side of a Redis that does not exist."""
 
     hands: Hands = field(kw_only=True)
     heard: int = 0
@@ -175,7 +175,7 @@ class Handed(Link):
 
 @dataclass(slots=True)
 class KeptHere(GateLoop):
-    """The gate's own loop, whose messages are handed over, and whose process dies where a test wants it to."""
+    """The queue's own loop. Its messages go to `hands`, and its process dies where a test wants it to."""
 
     hands: Hands = field(kw_only=True)
 
@@ -187,12 +187,12 @@ class KeptHere(GateLoop):
             self.hands.point()
 
     def turn(self) -> None:
-        """One, in which nothing is put off for having been done a moment ago."""
+        """Run one turn in which no look is skipped because of a recent one."""
         self._looked, self.watch._looked = 0.0, 0.0
         self._turn()
 
     def lose(self, sent: Outstanding) -> None:
-        """Whoever had it was seen to be gone."""
+        """Declare the message's holder gone."""
         self._lose(sent)
 
     def _send(self, sent: Outstanding, *, resent: bool) -> None:
@@ -214,7 +214,7 @@ class KeptHere(GateLoop):
 
 
 def keep(folder: Path, hands: Hands, listener: Listener) -> KeptHere:
-    """The gate, begun or gone on with: its journal is all it knows, and the hub is asked for the rest."""
+    """Start or resume the queue. It knows only its journal, and asks the hub for the rest."""
     hub = str(hands.hub.path)
     journal, state, earlier = Journal(folder), RunState.blank(()), False
     for one in read(folder):

@@ -1,7 +1,14 @@
 """
-The nine promises of a merge queue (I1 to I9), held against what the hub and the journal show.
+The nine guarantees of a merge queue, compared with what the hub and the journal show.
 
-Each is asked of plain git, or of what the test itself has pushed: never of the gate's own state alone.
+I1: the target moves only to a commit that was found green. I2: an entry lands with exactly its own changes. I3: it
+lands on the base it was tested on.
+
+I4: it lands at most once. I5: the submitted commit lands. I6: its needs land first.
+
+I7: no entry is returned for another's fault. I8: no more checks run than there are slots. I9: an outcome stays.
+
+Each is checked with plain git, or with what the test itself has pushed, and never with the queue's own state alone.
 """
 
 from collections.abc import Sequence
@@ -39,30 +46,30 @@ class Promises:
     hub: TinyHub
     hands: Hands
     pushed: dict[str, list[str]] = field(default_factory=dict)
-    """By name, the commits that somebody has submitted under it, the latest last."""
+    """Commits submitted under a name, the latest last."""
     foreign: set[Move] = field(default_factory=set)
-    """What others have done to the target."""
+    """Moves of the target by others."""
     intents: dict[str, Intent] = field(default_factory=dict)
-    """By the commit that was to land."""
+    """Intended landings, by the commit that was to land."""
     chain: list[tuple[str, str]] = field(default_factory=list)
-    """The target's first-parent history: commits, and the entries they brought; empty for what others pushed."""
+    """The target's first-parent history: commits and the entry of each, empty for a commit pushed by others."""
     landed: dict[str, str] = field(default_factory=dict)
-    """By entry, the commit with which the gate has ever landed it."""
+    """The commit with which the queue landed an entry."""
     phases: dict[str, Phase] = field(default_factory=dict)
     trials: dict[str, e.CheckSent] = field(default_factory=dict)
     slow: set[tuple[str, str]] = field(default_factory=set)
-    """Entries, and the revisions' commits, that ran out of time with nobody else to doubt."""
+    """Entries with the commits of their revisions that ran out of time alone."""
     heard: set[tuple[str, str]] = field(default_factory=set)
-    """Submissions that the journal tells of."""
+    """Submissions that the journal contains."""
     seen: int = 0
-    """Moves of the target that were looked at."""
+    """Number of moves of the target that were checked."""
 
     def begin(self) -> None:
         self.seen = len(self.hub.moves())
         self.chain = [(self.hub.tip, "")]
 
     def hear(self, state: RunState, recorded: Sequence[Recorded]) -> None:
-        """What the gate has journaled, with the state that it has come to by it."""
+        """Check new journal events against the state they lead to."""
         for one in recorded:
             self._heard_of(state, one.event)
         self._ends_stay(state, recorded)
@@ -110,7 +117,7 @@ class Promises:
             self.slow |= {(one, state.tasks[one].candidate) for one in answered.car}
 
     def _is_to_blame(self, state: RunState, name: str) -> None:
-        """By itself, on the target as the gate knew it, which is green: git is asked, and not the gate."""
+        """A returned entry must fail by itself on the green target that the queue knew; git is asked, not the queue."""
         commit = state.submitted[name].commit
         if (name, commit) in self.slow:
             return
@@ -127,7 +134,7 @@ class Promises:
         self.phases = {task.id: task.phase for task in state.tasks.values()}
 
     def hold(self, state: RunState) -> None:
-        """All that can be seen between two steps."""
+        """Check all that can be seen between two steps."""
         moves = self.hub.moves()
         for before, move in zip(moves[self.seen - 1 :], moves[self.seen :], strict=False):
             assert move.old == before.new, "the hub's record has a gap"
@@ -172,7 +179,9 @@ class Promises:
             assert there, f"I6: {entry.name} landed before {need}, which it needs"
 
     def _brings_its_own(self, step: Step, entry: Standing) -> None:
-        """I2: just the entry's own changes, on top of what was there; I5: of just the commit that was submitted."""
+        """
+        I2: it lands exactly the entry's own changes on top of what was there. I5: they are of the submitted commit.
+        """
         expected = dict(self.hub.files(step.before))
         for path, content in self.hub.own(entry.commit, self.hub.fork(step.before, entry.commit)).items():
             expected.pop(path, None)
@@ -187,11 +196,11 @@ class Promises:
             assert at == task.commit or self._brought_by_others(task.commit, task.candidate), f"I4: {task.id} is not in"
 
     def _brought_by_others(self, tip: str, commit: str) -> bool:
-        """Be it by what was taken out again since."""
+        """Return whether others brought the commit into the target, even if it was removed since."""
         return tip in [move.new for move in self.hub.moves()] and self.hub.has(tip, commit)
 
     def _loses_nobody(self, state: RunState) -> None:
-        """Whatever was submitted lies where it was pushed, or the journal tells of it; and its commit is kept."""
+        """Each submission is still in the hub or in the journal, and its commit is kept."""
         for name, commits in self.pushed.items():
             lies = self.hub.ref(submission_ref("main", name))
             standing = state.tasks[name].candidate if name in state.tasks else ""

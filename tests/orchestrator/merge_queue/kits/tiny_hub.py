@@ -1,9 +1,8 @@
 """
-A real bare hub of a few files, and what is told of it by a road that is not the one under test: plain git, and the
-files that git keeps.
+A real bare hub with a few files, read with plain git and from git's own files instead of the code under test.
 
-Whether a tree is green follows from the names in it: one that begins with `bad-` makes it red, and so do both halves of
-a pair, `half-0-left` and `half-0-right`, of which each alone is green.
+A tree's result follows from the names in it. A name that begins with `bad-` makes it red. Both halves of a pair, such
+as `half-0-left` and `half-0-right`, make it red together.
 """
 
 import os
@@ -21,7 +20,7 @@ _IDENTITY = "A Person <person@localhost>"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """The target was at one commit, and is at another."""
+    """The target's commits before and after a move."""
 
     old: str
     new: str
@@ -29,21 +28,21 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One entry's part of a move of the target: its commits, the last with the trailers."""
+    """One entry's part of a move: its commits, the last of which has the trailers."""
 
     name: str
     attempt: int
     before: str
     commit: str
     parents: tuple[str, ...]
-    """Of its first commit."""
+    """Parents of its first commit."""
 
 
 @dataclass(slots=True, kw_only=True)
 class TinyHub:
     path: Path
     second: int = 1_700_000_000
-    """Of the next commit of a person: no two are alike."""
+    """Time of a person's next commit, so that no two are equal."""
     listings: dict[str, Mapping[str, str]] = field(default_factory=dict)
 
     def git(self, *argv: str, text: str = "", ok: tuple[int, ...] = (0,)) -> str:
@@ -53,7 +52,7 @@ class TinyHub:
         return said.stdout.strip()
 
     def commit(self, files: Mapping[str, str | None], *, on: str, ref: str = "refs/scratch/one") -> str:
-        """A person's, at that ref, by one process; `None` takes a file away."""
+        """Make a person's commit at that ref, with one process; `None` deletes a file."""
         self.second += 1
         paths = (_data(path, text) for path, text in files.items())
         words = f"{', '.join(files) or 'nothing'}"
@@ -64,16 +63,16 @@ class TinyHub:
         return self.git("fast-import", "--quiet", "--force", "--done", text=lines)
 
     def tag(self, commit: str, said: Mapping[str, str]) -> str:
-        """A tag object that says more of the commit; its id."""
+        """Make a tag object that carries more fields about the commit, and return its id."""
         head = f"object {commit}\ntype commit\ntag it\ntagger {_IDENTITY} {self.second} +0000\n\nForgepool\n\n"
         return self.git("mktag", text=head + "".join(f"{key}: {value}\n" for key, value in said.items()))
 
     def set(self, at: Mapping[str, str]) -> None:
-        """Moves refs, all or none, by one process; to an empty value deletes one."""
+        """Move refs, all or none, with one process; an empty value deletes a ref."""
         self.git("update-ref", "--stdin", text="".join(f"update {ref} {to or '0' * 40}\n" for ref, to in at.items()))
 
     def ref(self, name: str) -> str:
-        """Where a ref is, read as git keeps it; empty where there is none."""
+        """Return the commit of a ref from git's file, or an empty text."""
         file = self.path / name
         return file.read_text().strip() if file.is_file() else ""
 
@@ -82,12 +81,12 @@ class TinyHub:
         return self.ref("refs/heads/main")
 
     def moves(self) -> list[Move]:
-        """All of the target, by the hub's own record."""
+        """Return all moves of the target, from the hub's reflog."""
         lines = (self.path / "logs/refs/heads/main").read_text().splitlines()
         return [Move(old=line[:40], new=line[41:81]) for line in lines]
 
     def files(self, tree: str) -> Mapping[str, str]:
-        """Of a commit or a tree: mode and content by path."""
+        """Return mode and content by path, of a commit or a tree."""
         if tree not in self.listings:
             fields = self.git("ls-tree", "-r", "-z", "--full-tree", tree).split("\0")
             pairs = (one.split("\t", 1) for one in fields if one)
@@ -98,7 +97,7 @@ class TinyHub:
         return red(self.files(tree))
 
     def own(self, commit: str, fork: str) -> dict[str, str | None]:
-        """What a commit changes against another: mode and content by path, None for a file that is gone."""
+        """Return what a commit changes against another: mode and content by path, None for a deleted file."""
         before, after = self.files(fork), self.files(commit)
         return {path: after.get(path) for path in {*before, *after} if before.get(path) != after.get(path)}
 
@@ -109,20 +108,20 @@ class TinyHub:
         return self.fork(commit, older) == older
 
     def merge(self, base: str, commit: str, tree: str) -> str:
-        """A person's merge commit of that tree."""
+        """Make a person's merge commit with that tree."""
         self.second += 1
         head = f"tree {tree}\nparent {base}\nparent {commit}\n"
         who = "".join(f"{role} {_IDENTITY} {self.second} +0000\n" for role in ("author", "committer"))
         return self.git("hash-object", "-t", "commit", "-w", "--stdin", text=f"{head}{who}\nby hand\n")
 
     def merged(self, base: str, commit: str) -> str | None:
-        """The tree that both make, None where they conflict; git's own answer to the simple question."""
+        """Return the merged tree of both according to git, or None if they conflict."""
         said = self.git("merge-tree", "--write-tree", "--name-only", "--no-messages", base, commit, ok=(0, 1))
         tree, *conflicts = said.splitlines()
         return None if conflicts else tree
 
     def steps(self, move: Move) -> list[Step]:
-        """What the target's first-parent history has since, entry by entry."""
+        """Return the target's first-parent history of a move, entry by entry."""
         trailers = [f"%(trailers:key=Forgepool-{key},valueonly)" for key in ("Task", "Attempt")]
         shown = f"--format={'%x00'.join(['%H', '%P', *trailers])}%x01"
         said = self.git("log", "--first-parent", "--reverse", shown, f"{move.old}..{move.new}")
@@ -146,7 +145,7 @@ def red(files: Mapping[str, str]) -> bool:
 
 
 def make_hub(folder: Path) -> TinyHub:
-    """A bare hub with one commit on its target, which keeps a record of the target's moves."""
+    """Make a bare hub with one commit on its target and a reflog of the target."""
     hub = TinyHub(path=folder / "hub.git")
     hub.git("init", "-q", "--bare", "-b", "main", "--template=", str(hub.path))
     hub.git("config", "core.logAllRefUpdates", "true")

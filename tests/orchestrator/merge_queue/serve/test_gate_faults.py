@@ -1,4 +1,4 @@
-"""A process dies where a test has asked for it, once; and nowhere else."""
+"""A process dies at the crash point that a test has named, once, and nowhere else."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ from forgepool.workers.queue import crash_points
 
 
 def _status_at(*points: str) -> int:
-    """How a process ends that comes by these points."""
+    """Return the exit status of a process that passes these points."""
     pid = os.fork()
     if pid == 0:
         crash_points.crash_here(*points)

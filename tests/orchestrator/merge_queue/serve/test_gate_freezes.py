@@ -1,4 +1,4 @@
-"""When nothing lands: by the wall clock, over weeks, years and hours that it shows twice; and who lands anyway."""
+"""Freezes: by the wall clock, over weeks, years and repeated hours, and which entries land in spite of them."""
 
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -50,7 +50,7 @@ def test_a_freeze_ends_when_its_text_says(text: str, now: str, until: str | None
 
 
 def test_a_freeze_is_of_the_clock_where_summer_ends_and_begins() -> None:
-    """The weekends of 25 October 2026 (an hour longer) and of 29 March 2026 (an hour shorter)."""
+    """The weekend of 25 October 2026 is an hour longer, and that of 29 March 2026 an hour shorter."""
     assert _until(WEEKEND, _at("2026-10-24 12:00")) == "2026-10-26T08:00:00+01:00"
     assert _until(WEEKEND, _at("2026-03-28 12:00")) == "2026-03-30T08:00:00+02:00"
     lasts = [_at(f"{monday} 08:00") - _at(f"{friday} 16:00") for friday, monday in (("2026-10-23", "2026-10-26"),)]
@@ -58,14 +58,14 @@ def test_a_freeze_is_of_the_clock_where_summer_ends_and_begins() -> None:
 
 
 def test_an_hour_that_is_shown_twice_belongs_to_the_freeze() -> None:
-    """At 03:00 the clock goes back to 02:00 on 25 October."""
+    """On 25 October the clock goes from 03:00 back to 02:00."""
     assert _until("sat 20:00 - sun 02:30", _at("2026-10-25 02:40")) == "2026-10-25T02:30:00+01:00"
     assert _until("sat 20:00 - sun 02:30", _at("2026-10-25 02:40", fold=1)) is None
     assert _until("sun 02:30 - sun 12:00", _at("2026-10-25 02:31")) is not None
 
 
 def test_an_hour_that_is_never_shown_freezes_no_other() -> None:
-    """At 02:00 the clock goes on to 03:00 on 29 March."""
+    """On 29 March the clock goes from 02:00 to 03:00."""
     assert _until("sat 20:00 - sun 02:30", _at("2026-03-29 01:59")) == "2026-03-29T03:00:00+02:00"
     assert _until("sun 02:30 - sun 12:00", _at("2026-03-29 01:59")) is None
     assert _until("sun 02:30 - sun 12:00", _at("2026-03-29 03:00")) == "2026-03-29T12:00:00+02:00"
@@ -76,7 +76,7 @@ def test_an_hour_that_is_never_shown_freezes_no_other() -> None:
 
 
 def test_a_week_of_freezes_without_a_gap_is_not_searched_for_its_end_for_ever() -> None:
-    """Earlier versions took one, which may stand in a journal."""
+    """Earlier versions accepted such a freeze, so a journal may hold one."""
     assert freezes(("mon - sun",), "UTC").until(0.0) is not None
 
 
@@ -145,7 +145,7 @@ def _ruled(*events: Event) -> RunState:
 
 
 def _answered(state: RunState, *, now: float) -> list[CheckSent]:
-    """All that is tried now, and found green."""
+    """Answer all trials that start now with green."""
     tried = list[CheckSent]()
     while sent := [one for one in decided(state, now=now) if isinstance(one, CheckSent)]:
         tried += sent
@@ -163,7 +163,7 @@ def test_in_a_freeze_each_is_tried_alone_and_once_and_nothing_lands_before_it_en
 
 
 def test_a_hotfix_lands_in_a_freeze_past_what_was_green_before_it() -> None:
-    """Also past one that changes the gate itself, behind which nobody is tried else."""
+    """It also passes an entry that changes the gate itself, behind which no other entry is tried."""
     state = opened(submitted("a"), submitted("b"))
     sent = [*decided(state), *decided(after(state, *decided(state)))]
     assert {one.car for one in sent if isinstance(one, CheckSent)} == {("a",), ("b",)}

@@ -1,4 +1,4 @@
-"""A person's leave for one commit of an entry: what it changes, and what it does not."""
+"""A person's grant for one commit of an entry: what it changes, and what it does not."""
 
 import pytest
 from gate_world import after, opened, submitted
@@ -65,7 +65,7 @@ def test_who_has_granted_what_is_told() -> None:
 
 
 def test_a_leave_is_of_the_commit_that_the_person_has_seen() -> None:
-    """Another was submitted under the name meanwhile; what is said of it has to be said anew."""
+    """Another commit was submitted in the meantime, and needs its own grant."""
     state = opened(submitted("a"))
     after(state, submitted("a", revision=2).model_copy(update={"commit": "f" * 40}))
     seen = grant("ci/**").model_copy(update={"candidate": submitted("a").commit})

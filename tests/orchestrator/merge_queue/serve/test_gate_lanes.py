@@ -1,4 +1,4 @@
-"""Entries that no check has to do with at once: neither waits for the other, and what lands was tested as it lands."""
+"""Entries that share no check do not wait for each other, and each lands as it was tested."""
 
 from dataclasses import replace
 
@@ -44,7 +44,7 @@ def entry(name: str, path: str) -> Event:
 
 
 def on_trial(lanes: Lanes) -> tuple[RunState, dict[str, CheckSent]]:
-    """Two entries, each with a trial of its own under way."""
+    """Return two entries, each with its own running trial."""
     state, sent = opened(entry("a", "web/a.js"), entry("b", "api/b.py")), dict[str, CheckSent]()
     while len(sent) < 2:
         for event in next_of(state, lanes):
@@ -101,7 +101,7 @@ def test_what_was_green_before_the_tip_moved_is_not_landed_by_anybody() -> None:
 
 
 def test_a_trial_left_behind_is_sent_again_as_it_was_composed_first() -> None:
-    """Behind a tip that has moved it is asked for what it was asked for: another tree would be nobody's."""
+    """The tip has moved since. The request stays the same, because another tree would be of no use."""
     state, sent = on_trial(LANES)
     before = check_request(course(state, LANES), state, state.outstanding()[sent["b"].message_id], now=1.0)
     after(state, green(sent["a"]))
@@ -122,7 +122,7 @@ def test_with_one_lane_what_was_tried_without_whoever_lands_is_of_no_use() -> No
 
 
 def test_whoever_lands_apart_from_those_the_hub_refused_has_shown_it_by_a_trial_of_its_own() -> None:
-    """Behind two of different lanes a third was green, and nobody has tried these two together without it."""
+    """A third entry was green behind two of different lanes. Those two have not been tried together without it."""
     third = submitted("c").model_copy(update={"paths": ("Makefile",)})
     state, sent = opened(entry("a", "web/a.js"), entry("b", "api/b.py"), third), dict[str, CheckSent]()
     while len(sent) < 3:
@@ -139,7 +139,7 @@ def test_whoever_lands_apart_from_those_the_hub_refused_has_shown_it_by_a_trial_
 
 
 def test_a_partner_is_searched_only_while_no_entry_waits_for_a_trial() -> None:
-    """The search runs in a slot; an entry that is returned does not hold up those in line."""
+    """The search uses a slot, and a returned entry should not delay queued ones."""
     state, sent = on_trial(LANES)
     ask = state.outstanding()[sent["b"].message_id]
     assert check_request(course(state, LANES), state, ask, now=1.0).diagnose
@@ -147,23 +147,35 @@ def test_a_partner_is_searched_only_while_no_entry_waits_for_a_trial() -> None:
     assert not check_request(course(state, LANES), state, ask, now=1.0).diagnose
 
 
-def test_a_suspect_is_tested_alone_and_the_rest_of_its_batch_as_a_whole() -> None:
+def taken_apart(**said: object) -> tuple[RunState, CarDissolved]:
+    """A batch of three, and the event that takes it apart after this answer."""
     state = opened(*(submitted(one) for one in "abc"))
     for one in "abc":
         state.train.line.enter(replace(state.train.line.entries[one], risk=0.01))
     sent = next(one for one in next_of(state, ONE_LANE, slots=1) if isinstance(one, CheckSent))
     after(state, sent)
     assert sent.car == ("a", "b", "c")
-    red = {"verdict": "red", "suspects": ("b",), "certificates": ()}
     answered = green(sent)
-    after(state, answered.model_copy(update={"result": answered.result.model_copy(update=red)}))
+    after(state, answered.model_copy(update={"result": answered.result.model_copy(update=said | {"certificates": ()})}))
     (dissolved,) = next_of(state, ONE_LANE, slots=1)
     assert isinstance(dissolved, CarDissolved)
-    assert (dissolved.parts, dissolved.suspects) == ((("a", "c"),), ("b",))
     after(state, dissolved)
+    return state, dissolved
+
+
+def test_a_suspect_is_tested_alone_and_the_rest_of_its_batch_as_a_whole() -> None:
+    state, dissolved = taken_apart(verdict="red", suspects=("b",))
+    assert (dissolved.parts, dissolved.suspects) == ((("a", "c"),), ("b",))
     assert state.train.named == (True,)
     trials = [one.car for one in next_of(state, ONE_LANE, slots=2) if isinstance(one, CheckSent)]
     assert trials == [("a", "c"), ("b",)]
+
+
+@pytest.mark.parametrize(("verdict", "named"), [("red", (False,)), ("conflict", ())])
+def test_a_conflict_is_no_red_batch_without_suspects(verdict: str, named: tuple[bool, ...]) -> None:
+    """It runs no check, so it makes no later batch shorter."""
+    state, _ = taken_apart(verdict=verdict, about="b")
+    assert state.train.named == named
 
 
 def test_a_batch_taken_apart_by_an_earlier_version_is_read_as_it_was() -> None:

@@ -1,4 +1,4 @@
-"""Whatever comes to a gate over a real hub, and whenever it dies: its nine promises hold after each step."""
+"""Random events at a queue over a real hub, with deaths at any point: its nine guarantees hold after each step."""
 
 import json
 import shutil
@@ -35,7 +35,7 @@ SEEDS = st.integers(0, 2**32)
 
 
 class Gate(RuleBasedStateMachine):
-    """A gate, its hub, and everybody who has to do with it."""
+    """A queue, its hub, its workers and the people who use it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class Gate(RuleBasedStateMachine):
 
     @rule(seed=SEEDS, count=st.integers(1, 3))
     def submit(self, seed: int, count: int) -> None:
-        """Of a new name, or of one that is known: another revision."""
+        """Submit entries under new names, or new revisions of known ones."""
         chance = Random(seed)
         for _ in range(count):
             self.give(chance.choice(_NAMES), chance)
@@ -71,7 +71,7 @@ class Gate(RuleBasedStateMachine):
 
     @rule(seed=SEEDS, rounds=st.integers(1, 3))
     def go_on(self, seed: int, rounds: int) -> None:
-        """Answers in any order and not all of them, mostly true."""
+        """Answer some messages in any order, mostly truthfully."""
         chance = Random(seed)
         for _ in range(rounds):
             for request in chance.sample(list(self.hands.mail.values()), len(self.hands.mail)):
@@ -95,14 +95,16 @@ class Gate(RuleBasedStateMachine):
     @precondition(lambda self: self.hands.mail)
     @rule(seed=SEEDS, word=st.sampled_from(_WORDS), arrives=st.booleans())
     def answer_one(self, seed: int, word: Word, arrives: bool) -> None:
-        """Perhaps one that was given up long ago; perhaps nobody hears of it, though a landing has happened."""
+        """
+        Answer one message, perhaps one given up long ago. The answer may get lost although a landing has happened.
+        """
         self.answer(Random(seed).choice(list(self.hands.mail.values())), word, arrives=arrives)
         self.turn()
 
     @precondition(lambda self: self.state.outstanding())
     @rule(seed=SEEDS, goes_on=st.booleans())
     def lose(self, seed: int, goes_on: bool) -> None:
-        """Who has it is thought dead, and may be slow."""
+        """Declare a holder dead, who may only be slow."""
         sent = Random(seed).choice(list(self.state.outstanding().values()))
         self.hands.begun.add(sent.message_id)
         if not goes_on:
@@ -112,7 +114,7 @@ class Gate(RuleBasedStateMachine):
 
     @rule(seed=SEEDS, turns=st.booleans())
     def somebody_else_pushes(self, seed: int, turns: bool) -> None:
-        """Past the gate: a file, an entry that stands in line, or back to where the target was."""
+        """Push past the queue: a file, a queued entry, or an older commit of the target."""
         chance, tip = Random(seed), self.hub.tip
         commits = [one for some in self.watch.pushed.values() for one in some]
         match chance.choice(["file", "file", "entry", "rewind", "bad"]):
@@ -130,7 +132,7 @@ class Gate(RuleBasedStateMachine):
     @precondition(lambda self: self.state.train.landing)
     @rule(seed=SEEDS, arrives=st.booleans())
     def somebody_else_is_quicker(self, seed: int, arrives: bool) -> None:
-        """The landing is on its way, and finds the target elsewhere."""
+        """Push to the target while a landing is on its way."""
         landing = self.state.train.landing
         assert landing is not None
         self.somebody_else_pushes(seed, turns=False)
@@ -141,7 +143,7 @@ class Gate(RuleBasedStateMachine):
     @precondition(lambda self: self.state.train.landing)
     @rule(first=st.booleans(), late=st.booleans())
     def lose_the_lander(self, first: bool, late: bool) -> None:
-        """Thought dead, it has landed them before, or does so after all; or somebody else does."""
+        """Declare the landing process dead. It has landed before, lands later, or another lands for it."""
         landing = self.state.train.landing
         assert landing is not None
         request = self.hands.mail.get(landing.message.message_id)
@@ -162,7 +164,7 @@ class Gate(RuleBasedStateMachine):
         if do in ("hotfix", "low"):
             said |= {"do": "reclass", "text": do}
         if chance.random() < 0.4:
-            # By a push from a clone: a request that may not be made so changes nothing.
+            # It is pushed from a clone. A request that may not be pushed changes nothing.
             blob = self.hub.git("hash-object", "-w", "--stdin", text=json.dumps(said))
             self.hub.set({submission_ref("main", f"request-{seed}"): blob})
         else:
@@ -171,7 +173,7 @@ class Gate(RuleBasedStateMachine):
 
     @rule(slots=st.integers(1, 4), seconds=st.sampled_from([1.0, 60.0, 60.0, -3600.0, 86400.0]))
     def time_passes(self, slots: int, seconds: float) -> None:
-        """68: Or the clock jumps. Workers come and go meanwhile."""
+        """Let time pass or the clock jump, while workers come and go."""
         self.hands.slots = slots
         self.hands.now += seconds
         self.turn()
@@ -179,7 +181,7 @@ class Gate(RuleBasedStateMachine):
     @precondition(lambda self: self.state.train.landing)
     @rule(how=st.sampled_from(["told", "unmarked", "marked"]), redis_lives=st.booleans())
     def die_while_it_lands(self, how: str, redis_lives: bool) -> None:
-        """Between the push and its answer; of the push the hub may have done the one half, or the other."""
+        """Die between the push and its answer. The hub may have done either half of the push."""
         landing = self.state.train.landing
         assert landing is not None
         request, intent = self.hands.mail.get(landing.message.message_id), landing.intent
@@ -195,7 +197,7 @@ class Gate(RuleBasedStateMachine):
     @precondition(lambda self: self.hands.mail)
     @rule(seed=SEEDS)
     def answer_with_a_wrong_token(self, seed: int) -> None:
-        """I9: of an earlier sending, or of a stranger."""
+        """I9: the answer is of an earlier sending, or of a stranger."""
         request = Random(seed).choice(list(self.hands.mail.values()))
         if request.request_id in self.state.outstanding():
             said: dict[str, Any] = {"request_id": request.request_id, "token": "wrong", "commit": self.hub.tip}
@@ -207,7 +209,7 @@ class Gate(RuleBasedStateMachine):
 
     @rule(points=st.integers(0, 12), redis_lives=st.booleans(), seed=SEEDS)
     def die(self, points: int, redis_lives: bool, seed: int) -> None:
-        """In the middle of whatever the next turns do, between any two of its steps."""
+        """Die between any two steps of the next turns."""
         self.hands.dies_after = points
         try:
             for request in list(self.hands.mail.values()):
@@ -218,7 +220,7 @@ class Gate(RuleBasedStateMachine):
         self.restart(redis_lives=redis_lives)
 
     def restart(self, redis_lives: bool) -> None:
-        """The journal is all that is known; of Redis all is told again, or nothing is left."""
+        """Restart with only the journal. Redis delivers everything again or has lost it all."""
         self.hands.dies_after = None
         known = self.loop.state
         self.loop.journal.close()
@@ -226,7 +228,7 @@ class Gate(RuleBasedStateMachine):
         for one in read(self.run):
             apply(replayed, one.event, number=one.number, at=one.at)
         for event in self.loop._unkept:
-            # It died before the commit of its turn: these are lost, and nothing was told of them.
+            # It died before the turn was committed, so these are lost and were not reported.
             apply(replayed, event, number=replayed.number + 1, at=self.loop._at)
         assert replayed == known, "the journal does not lead to the state that wrote it"
         if not redis_lives:
@@ -240,7 +242,7 @@ class Gate(RuleBasedStateMachine):
         self.watch.hold(self.state)
 
     def give(self, name: str, chance: Random) -> None:
-        """Somebody pushes to where submissions go."""
+        """Push a submission."""
         commit = self.make(name, chance)
         others = [one for one in self.watch.pushed if one != name]
         said = {}
@@ -302,7 +304,7 @@ class Gate(RuleBasedStateMachine):
             shutil.rmtree(self.folder)
 
     def ends_when_all_goes_well(self) -> None:
-        """Nobody waits for ever, and what has landed is known to have."""
+        """At the end no entry waits, and every landing is known."""
         self.restart(redis_lives=False)
         files = self.hub.files(self.hub.tip)
         # Pushes past the gate made the target red: by a bad file, or by the second of two halves that clash.
@@ -335,7 +337,7 @@ class Gate(RuleBasedStateMachine):
         return [name for name in self.watch.pushed if self.hub.ref(submission_ref("main", name))]
 
 
-# Derandomised: what a machine finds is found by all. Unshrunk: what fails is replayed by its own steps.
+# Derandomised, so that all machines find the same. Not shrunk, because a failure is replayed by its own steps.
 Gate.TestCase.settings = settings(
     derandomize=True,
     max_examples=7,

@@ -1,4 +1,4 @@
-"""What the hub keeps of entries: of those in line all, of those given back what may be asked for again."""
+"""Refs that the hub keeps of entries: of all queued ones, and of returned ones that may be retried."""
 
 import pytest
 from gate_world import after, opened, submitted

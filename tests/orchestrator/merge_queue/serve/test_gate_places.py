@@ -1,4 +1,4 @@
-"""The places of one machine go evenly to those gates that want them; who was alone gives up what it has too much of."""
+"""The slots of one machine are shared evenly among the queues that want them, and a queue gives up surplus ones."""
 
 from collections.abc import Callable
 
@@ -30,7 +30,7 @@ def test_nobody_takes_the_place_that_another_has_waited_for() -> None:
 
 
 def test_one_place_goes_round() -> None:
-    """With fewer places than gates each has its turn."""
+    """With fewer slots than queues, the queues take turns."""
     turns = {"a": _claim(0, wants=5, served=2), "b": _claim(0, wants=5, served=1)}
     assert (places_for("a", 1, turns), places_for("b", 1, turns)) == (0, 1)
 
@@ -46,7 +46,7 @@ def test_all_together_never_have_more_than_there_are(total: int, claims: dict[st
 
 
 def test_what_a_gate_wants_is_forgotten_once_it_says_so_or_is_gone() -> None:
-    """Trouble that keeps it from saying so must not keep places from others."""
+    """A queue that cannot report because of a failure must not keep slots from others."""
     places = SharedSlots(states={"a": opened(), "b": opened()})
     places.want("b", 1)
     places.serve("a")
@@ -84,7 +84,7 @@ def test_each_gate_hears_of_all_that_was_started_again() -> None:
 
 
 class _Gate:
-    """Goes on for so many turns, and ends, or falls over."""
+    """Runs for this many turns, and then ends or raises."""
 
     def __init__(self, turns: int, trouble: Exception | None = None) -> None:
         self.state, self.turns, self.trouble, self.is_left = opened(), turns, trouble, False
@@ -103,7 +103,7 @@ class _Gate:
 
 
 def test_what_nobody_foresaw_ends_one_gate_and_is_told_and_raised_after_the_others() -> None:
-    """Nor does it keep them from going on that it cannot take its leave."""
+    """The others continue even if the failed queue cannot close properly."""
     fallen, others = _Gate(2, OSError("no disk")), [_Gate(5), _Gate(0)]
     told: list[tuple[RunState, str, int]] = []
     troubles = keep_together(

@@ -1,4 +1,4 @@
-"""A landing that came to nothing: what was green stays so where the hub could not be asked, and only there."""
+"""A landing that failed: results stay green where the hub could not be asked, and only there."""
 
 from collections.abc import Sequence
 

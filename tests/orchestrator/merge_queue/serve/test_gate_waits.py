@@ -1,4 +1,4 @@
-"""Nobody waits for ever, and nothing that was journaled stops the gate from being kept again."""
+"""No entry waits forever, and no journaled event keeps the queue from starting again."""
 
 from pathlib import Path
 
@@ -42,7 +42,7 @@ def answer(sent: CheckSent, verdict: str, **said: object) -> CheckAnswered:
 
 
 def test_who_waits_for_a_review_may_turn_out_red() -> None:
-    """By a trial of its own that was under way when what it changes was found to be another diff behind others."""
+    """Its own trial was still running when its diff turned out to differ behind other entries."""
     state = opened(submitted("a"))
     (sent,) = decided(state)
     assert isinstance(sent, CheckSent)
@@ -53,7 +53,7 @@ def test_who_waits_for_a_review_may_turn_out_red() -> None:
 
 
 def test_who_was_returned_after_a_landing_in_doubt_may_be_submitted_again() -> None:
-    """The hub was asked before it was returned: nothing is in doubt any more."""
+    """The hub was asked before it was returned, so nothing is in doubt."""
     state = opened(submitted("a"))
     (sent,) = decided(state)
     assert isinstance(sent, CheckSent)
@@ -67,7 +67,7 @@ def test_who_was_returned_after_a_landing_in_doubt_may_be_submitted_again() -> N
 
 
 def test_trouble_again_and_again_takes_a_car_apart() -> None:
-    """One of its entries may be the trouble, and shall not hold up the others."""
+    """One entry may cause the failures and must not hold up the others."""
     state, now = opened(*(submitted(name) for name in "abcdef")), 100.0
     cars = []
     for _ in range(3):
@@ -102,7 +102,7 @@ def test_what_changes_the_gate_holds_nobody_up_while_a_person_holds_it() -> None
 
 
 def test_a_hotfix_that_finds_all_slots_taken_is_begun_and_what_makes_room_for_it_is_cancelled_once() -> None:
-    """71: its place before the others stands in the journal with its trial alone, so that both come at once."""
+    """Its place and its trial are journaled together, so that neither exists without the other."""
     state, said = opened(*(submitted(one) for one in "abc")), list[Event]()
     while events := decided(state):
         after(state, *events)
@@ -119,7 +119,7 @@ def test_a_hotfix_that_finds_all_slots_taken_is_begun_and_what_makes_room_for_it
 
 @pytest.mark.parametrize(("slots", "begun"), [(2, []), (3, [("d",)])])
 def test_what_is_tried_of_those_that_land_holds_its_slots_until_they_have(slots: int, begun: list[object]) -> None:
-    """Beside a landing, too, as many checks are out as may be, and no more."""
+    """Also during a landing, no more checks run than there are slots."""
     state = opened(*(submitted(one) for one in "abcd"))
     while events := decided(state, slots=4):
         after(state, *events)
@@ -136,7 +136,7 @@ def test_what_is_tried_of_those_that_land_holds_its_slots_until_they_have(slots:
 
 @pytest.mark.parametrize(("jump", "waits"), [(0.0, True), (-3600.0, False), (3600.0, False), (-5.0, True)])
 def test_a_clock_that_jumps_makes_nobody_wait_for_longer_than_a_pause(jump: float, waits: bool) -> None:
-    """68: after trouble; set back by an hour, it would be an hour until anybody was tried again."""
+    """After a failure, a clock set back by an hour would otherwise delay every retry by an hour."""
     state = opened(submitted("a"))
     (sent,) = decided(state, now=10_000.0)
     assert isinstance(sent, CheckSent)
@@ -186,7 +186,7 @@ def test_names_that_would_be_called_the_same_are_told_apart() -> None:
 
 @given(st.text("ab/-.", max_size=8), st.text("ab/-.", max_size=8))
 def test_two_branches_have_two_names_but_for_one_that_is_called_like_an_entry(one: str, other: str) -> None:
-    """No name can be kept for `feature--one` that is not also what `feature/one` is called, which stays what it is."""
+    """`feature--one` and `feature/one` have the same entry name, which the latter keeps."""
     same = entry_name(one) == entry_name(other)
     assert not same or one == other or entry_name(one) in (one, other)
 

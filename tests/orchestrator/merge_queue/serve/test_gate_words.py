@@ -1,4 +1,4 @@
-"""Words about one entry speak of its own change; places in line are those in which the entries go."""
+"""The text about an entry speaks of its own change, and places are in the order in which entries land."""
 
 import pytest
 from gate_world import after, commit, decided, opened, submitted
@@ -60,7 +60,7 @@ def test_a_hotfix_stands_behind_what_is_being_tested_as_soon_as_that_is_green() 
 
 
 def returned(state: RunState) -> RunState:
-    """`a` and `b` in one car, of which `a` is kept out."""
+    """Return `a`, which was in one batch with `b`."""
     check = sent(state)
     assert check.car == ("a", "b")
     after(state, check)

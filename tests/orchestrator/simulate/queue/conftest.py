@@ -1,4 +1,4 @@
-"""Makes the modules of the queue benchmarks importable, as they are to the scripts beside them."""
+"""Make the modules of the queue benchmarks importable."""
 
 import sys
 from pathlib import Path

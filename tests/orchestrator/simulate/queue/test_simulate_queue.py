@@ -1,4 +1,4 @@
-"""The queue simulator in benchmarks/queue: its JSON, its table, and what it says to wrong options."""
+"""The queue simulator in benchmarks/queue: its JSON, its table, and its answers to wrong options."""
 
 import json
 
@@ -31,7 +31,7 @@ def simulate(*argv: str) -> int:
 
 
 def test_json_has_every_policy_and_key(capsys: pytest.CaptureFixture[str]) -> None:
-    """One object a line for each policy, all with the same keys, in the order in which they were asked for."""
+    """There is one object a line for each policy, in the order requested, all with the same keys."""
     assert simulate("--json", *SMALL) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row["policy"] for row in rows] == ["forgepool", "serial", "bors", "zuul", "zuulfix", "gh", "oracle"]
@@ -40,7 +40,7 @@ def test_json_has_every_policy_and_key(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_the_table_explains_its_columns(capsys: pytest.CaptureFixture[str]) -> None:
-    """A row for each policy, and what the columns mean; a load that is too much is said."""
+    """The table has a row for each policy, explains its columns, and warns of too high a load."""
     assert simulate("--policy", "bors", "--policy", "forgepool", "--rate", "60", "--workers", "1", *SMALL) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[:4] == ["policy", "P50", "P95", "P99"]
@@ -50,7 +50,6 @@ def test_the_table_explains_its_columns(capsys: pytest.CaptureFixture[str]) -> N
 
 @pytest.mark.parametrize(("written", "as_named"), [("2", "1,2"), ("4-5", "4,5")])
 def test_seeds_are_a_number_a_list_or_a_range(written: str, as_named: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Seeds are a number of worlds, names of worlds, or a range of them."""
     said = []
     for seeds in (written, as_named):
         simulate("--json", "--policy", "forgepool", "--changes", "12", "--seeds", seeds)
@@ -79,7 +78,6 @@ def test_seeds_are_a_number_a_list_or_a_range(written: str, as_named: str, capsy
     ],
 )
 def test_a_wrong_option_is_refused_in_one_sentence(argv: tuple[str, ...], sentence: str) -> None:
-    """What cannot be simulated is told in one sentence, as wrong usage."""
     with pytest.raises(typer.BadParameter) as told:
         simulate(*argv)
     assert str(told.value) == sentence
@@ -87,7 +85,7 @@ def test_a_wrong_option_is_refused_in_one_sentence(argv: tuple[str, ...], senten
 
 
 def test_the_command_says_where_the_simulator_is(capsys: pytest.CaptureFixture[str]) -> None:
-    """`forgepool simulate queue` was a command once: with any options it names the benchmark that replaces it."""
+    """`forgepool simulate queue` was a command once. With any options it now names the benchmark that replaces it."""
     app = typer.Typer()
     register(app)
     assert app(["simulate", "queue", "--workers", "8"], standalone_mode=False) == 2

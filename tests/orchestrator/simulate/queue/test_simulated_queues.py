@@ -1,4 +1,4 @@
-"""The simulator: the same world for all, the same figures for one seed, and figures that find out a cheat."""
+"""The simulator gives all policies the same world and the same figures for one seed, and its figures reveal a cheat."""
 
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -23,7 +23,7 @@ SMALL = QueueTerms(workers=3, rate_h=14, bad=0.15, flake=0.02, retries=1, change
 
 @dataclass(slots=True, kw_only=True)
 class Cheat:
-    """Lands each change when its checks end, whatever they said and whatever they were run on."""
+    """Lands each change when its checks end, whatever their result and whatever they ran on."""
 
     yard: Yard
     waiting: list[int] = field(default_factory=list)
@@ -56,7 +56,7 @@ def played(policy: str, terms: QueueTerms = SMALL, seed: int = 1) -> Yard:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_policy_lands_what_is_red_or_untested(policy: str) -> None:
-    """No policy moves the target to what is red, nor to what was not tested as it is; and each decides all."""
+    """No policy moves the target to a red or untested tree, and each decides all changes."""
     yard = played(policy)
     assert (count_moves_to_red(yard), exactness_violations(yard)) == (0, 0)
     assert sorted(yard.landed | yard.returned) == list(range(60))
@@ -66,7 +66,7 @@ def test_a_policy_lands_what_is_red_or_untested(policy: str) -> None:
 
 
 def test_with_scopes_the_train_lands_what_is_red_or_untested() -> None:
-    """With scopes, too: each move of the target is green, and was tested as exactly that, on that tip."""
+    """With scopes, each move of the target is still green and tested exactly so on that tip."""
     yard = played("forgepool", SCOPED)
     assert (count_moves_to_red(yard), exactness_violations(yard)) == (0, 0)
     assert sorted(yard.landed | yard.returned) == list(range(60))
@@ -74,7 +74,7 @@ def test_with_scopes_the_train_lands_what_is_red_or_untested() -> None:
 
 
 def test_what_is_known_to_be_green_costs_a_run() -> None:
-    """Where all that its checks look at has been green, the same is composed on another tip, and nothing is run."""
+    """If all that its checks look at was green before, no check runs on another tip."""
     world = World(terms=QueueTerms(changes=200, bad=0.0, real=0.0, scopes=True), seed=1)
     apart = next(one for one in world.changes[1:] if not one.modules & world.changes[0].modules)
     together = next(one for one in world.changes[1:] if one.modules & world.changes[0].modules)
@@ -91,7 +91,7 @@ def test_what_is_known_to_be_green_costs_a_run() -> None:
 
 
 def test_scopes_gain_nothing() -> None:
-    """In the same worlds the train lands sooner, with fewer runs, where checks have scopes."""
+    """In the same worlds the train lands sooner and with fewer runs if checks have scopes."""
     within, without = (play("forgepool", POLICIES["forgepool"], terms, [1, 2]) for terms in (SCOPED, UNSCOPED))
     assert within.p50_min < without.p50_min
     assert within.runs_per_change < without.runs_per_change
@@ -99,7 +99,7 @@ def test_scopes_gain_nothing() -> None:
 
 
 def test_a_first_red_is_known_before_it_is_there() -> None:
-    """A run that is run again is failing from the end of its first run on, and its answer is that of the last."""
+    """A repeated run counts as failing from the end of its first run, and its last run decides."""
 
     @dataclass(slots=True, kw_only=True)
     class Watching:
@@ -119,7 +119,7 @@ def test_a_first_red_is_known_before_it_is_there() -> None:
 
 
 def test_a_cheat_is_not_found_out() -> None:
-    """A policy that lands what it did not test so is counted, and so is what is red by it."""
+    """A policy that lands untested trees is counted, and so are the red ones among them."""
     yard = Yard(world=World(terms=SMALL, seed=1))
     yard.play(Cheat(yard=yard))
     told = numbers("cheat", yard)
@@ -129,7 +129,7 @@ def test_a_cheat_is_not_found_out() -> None:
 
 
 def test_a_landing_before_its_test_ended_counts_as_tested() -> None:
-    """What was green only after it had landed was not tested; a cancelled run has tested nothing."""
+    """A tree that was green only after its landing was not tested, and a cancelled run tests nothing."""
     yard = Yard(world=World(terms=QueueTerms(changes=2, bad=0.0, real=0.0), seed=1))
     run = yard.start((0,), (0,))
     yard.land((0,))
@@ -144,14 +144,14 @@ def test_a_landing_before_its_test_ended_counts_as_tested() -> None:
 
 
 def test_one_seed_gives_two_answers() -> None:
-    """The same seed gives the same figures, another seed gives others."""
+    """The same seed gives the same figures, and another seed gives others."""
     first, again, other = (play("forgepool", POLICIES["forgepool"], SMALL, [seed]) for seed in (1, 1, 2))
     assert first == again
     assert first != other
 
 
 def test_the_world_follows_the_policy() -> None:
-    """Every policy meets the same changes; outcomes are the world's, not a policy's luck."""
+    """Every policy meets the same changes with the same outcomes."""
     assert World(terms=SMALL, seed=5).changes == World(terms=SMALL, seed=5).changes
     slow = QueueTerms(workers=1, rate_h=SMALL.rate_h, bad=SMALL.bad, flake=0.0, changes=60)
     assert [one.bad for one in World(terms=slow, seed=5).changes] == [
@@ -160,7 +160,7 @@ def test_the_world_follows_the_policy() -> None:
 
 
 def test_the_world_is_another_than_described() -> None:
-    """Checks take 8 minutes in the middle, every twentieth pair has a module in common, labels are mostly right."""
+    """The median check takes 8 minutes, every twentieth pair shares a module, and labels are mostly right."""
     world = World(terms=QueueTerms(changes=1500), seed=3)
     assert 7.3 < median(one.takes for one in world.changes) < 8.7
     assert 0.05 < fmean(one.bad for one in world.changes) < 0.11
@@ -173,14 +173,14 @@ def test_the_world_is_another_than_described() -> None:
 
 
 def test_a_burst_trickles_in() -> None:
-    """A burst is there at the beginning, and the rest comes at the rate."""
+    """A burst arrives at the beginning, and the rest at the given rate."""
     arrivals = [one.arrived for one in World(terms=QueueTerms(changes=6, burst=4), seed=1).changes]
     assert arrivals[:4] == [0.0] * 4
     assert 0 < arrivals[4] < arrivals[5]
 
 
 def test_a_flake_is_retried_for_nothing() -> None:
-    """One retry spares the good: what is returned falsely without it is not with it; every run of a retry counts."""
+    """One retry lets good changes land that are returned without it. Every run of a retry counts."""
     flaky = {"workers": 2, "rate_h": 6.0, "bad": 0.0, "real": 0.0, "changes": 100, "flake": 0.1}
     without = play("serial", POLICIES["serial"], QueueTerms(**flaky), [1])
     once = play("serial", POLICIES["serial"], QueueTerms(**flaky, retries=1), [1])
@@ -189,7 +189,7 @@ def test_a_flake_is_retried_for_nothing() -> None:
 
 
 def test_runs_exceed_the_workers() -> None:
-    """No policy but the oracle, which knows its times before, has more runs at once than there are workers."""
+    """No policy has more runs at once than workers, except the oracle, which knows the times beforehand."""
 
     class Watched(Yard):
         def start(self, spec: Changes, car: Changes, *, again: bool = True, flake: float | None = None) -> Run:
@@ -203,6 +203,6 @@ def test_runs_exceed_the_workers() -> None:
 
 
 def test_the_train_is_behind_its_peers() -> None:
-    """In a small world with a few workers the train's changes land sooner than in batches or one by one."""
+    """In a small world with few workers the train lands sooner than batches or a serial queue."""
     at = {name: play(name, POLICIES[name], SMALL, [1, 2]).p95_min for name in ("forgepool", "bors", "serial")}
     assert at["forgepool"] < min(at["bors"], at["serial"])

@@ -1,4 +1,4 @@
-"""What a run's output and report show of it."""
+"""Evidence that a run's output and report give."""
 
 import os
 import subprocess
@@ -50,7 +50,7 @@ SUMMARIES = [
 
 @pytest.mark.parametrize(("output", "runner", "ran", "failing"), SUMMARIES)
 def test_a_runners_sum_is_misread(output: str, runner: str, ran: int | None, failing: int) -> None:
-    """Each runner's own words come to how many tests ran, and how many of them failed."""
+    """The summary of each runner gives the number of tests that ran and that failed."""
     assert runners_in(f"before\n{output}\nafter\n")[runner] == Counted(ran=ran, failing=failing)
 
 
@@ -58,7 +58,7 @@ def test_a_runners_sum_is_misread(output: str, runner: str, ran: int | None, fai
     "output", ["All checks passed!", "Success: no issues found in 3 source files", "make: Nothing to be done", ""]
 )
 def test_a_linter_is_taken_for_a_test_runner(output: str) -> None:
-    """A command without tests shows none, and nothing is missed."""
+    """The output of a command without tests shows no tests."""
     assert runners_in(output) == {}
 
 
@@ -69,7 +69,7 @@ def ended(folder: Path, output: str) -> Ended:
 
 
 def test_evidence_is_made_of_the_report_alone(tmp_path: Path) -> None:
-    """The report counts the tests that ran; the output is kept beside it, colours and all."""
+    """The report counts the tests that ran. The output is read as well, with colours removed."""
     run = ended(tmp_path, "\x1b[32m1 failed, 2 passed\x1b[0m in 0.1s\r\n")
     found = of_run(run, Collected(report=report(["a"], ["b"], ["c"])))
     assert (found.tests, found.runners, found.failing) == (2, ("pytest",), 1)
@@ -77,7 +77,7 @@ def test_evidence_is_made_of_the_report_alone(tmp_path: Path) -> None:
 
 
 def test_a_runner_without_tests_speaks(tmp_path: Path) -> None:
-    """A runner that says it ran none is no witness that some ran."""
+    """A runner that says it ran no tests is no evidence that some ran."""
     found = of_run(ended(tmp_path, "no tests ran in 0.01s\n"), Collected())
     assert (found.tests, found.runners) == (0, ())
     assert of_run(ended(tmp_path, "error: no test files found\n"), Collected()).tests == 0
@@ -87,12 +87,12 @@ def test_a_runner_without_tests_speaks(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("output", ["All checks passed!\n", "ok  \texample.com/m\t0.002s\n"])
 def test_a_number_is_invented(tmp_path: Path, output: str) -> None:
-    """Where nobody says how many tests ran, it is not known."""
+    """If the output does not say how many tests ran, the number is unknown."""
     assert of_run(ended(tmp_path, output), Collected()).tests is None
 
 
 def test_a_summary_far_above_the_end_is_overlooked(tmp_path: Path) -> None:
-    """A runner may be followed by much that another command writes."""
+    """Another command may write much after the runner's summary."""
     found = of_run(ended(tmp_path, "3 passed in 0.1s\n" + "compiling\n" * 100_000), Collected())
     assert found.runners == ("pytest",)
 
@@ -102,12 +102,12 @@ def test_a_summary_far_above_the_end_is_overlooked(tmp_path: Path) -> None:
     ["1 a, " * 100_000, "1 a1 " * 100_000, "=" * 500_000, "Tests run: 1, " * 50_000, "ok " * 200_000, " " * 500_000],
 )
 def test_an_output_made_for_it_takes_for_ever(output: str) -> None:
-    """No output is looked through in more than about its own length: a pattern that tries all ways would not end."""
+    """Reading takes time proportional to the output's length. A backtracking pattern would not end."""
     assert "pytest" not in runners_in(output)
 
 
 def test_a_real_run_that_stops_early_says_nothing_of_it(tmp_path: Path) -> None:
-    """pytest's own words for it are known."""
+    """pytest's own message about stopping early is recognised."""
     (tmp_path / "test_a.py").write_text("def test_a():\n    assert 0\n\ndef test_b():\n    pass\n")
     for options, short in (([], False), (["-x"], True)):
         words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--disable-plugin-autoload", *options]
@@ -116,13 +116,13 @@ def test_a_real_run_that_stops_early_says_nothing_of_it(tmp_path: Path) -> None:
 
 
 def test_a_log_that_is_gone_is_a_crash(tmp_path: Path) -> None:
-    """Without output there is nothing to be seen in it."""
+    """Without output there is no evidence."""
     run = ended(tmp_path, "3 passed in 0.1s")
     run.log.unlink()
     assert of_run(run, Collected()) == Evidence()
 
 
 def test_evidence_cannot_be_kept() -> None:
-    """It comes back from a file as it was."""
+    """It survives being written to a file and read back."""
     found = Evidence(report=report(["a"], ["b[é]"]), faults=("x",), tests=2)
     assert Evidence.model_validate_json(found.encode()) == found

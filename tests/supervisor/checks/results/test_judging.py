@@ -1,4 +1,4 @@
-"""Whose failure it is, told from runs alone."""
+"""Deciding from runs alone whether a failure is the entry's."""
 
 import pytest
 from hypothesis import given
@@ -52,12 +52,12 @@ def touched(cover: str, path: str = TESTS) -> Excuse:
 def test_the_verdict_differs_from_the_table(
     tip: Ran, here: Ran, again: Ran | None, tip_again: Ran | None, verdict: str
 ) -> None:
-    """Each row of the table in the module's docstring, and its neighbours."""
+    """Each row of the table in the module's docstring, and neighbouring cases."""
     assert judge(tip, here, again, tip_again).verdict == verdict
 
 
 def test_new_failures_lose_their_names() -> None:
-    """A red verdict names the tests that are new, and says apart which were red before."""
+    """A red verdict names the new failures, and lists separately those that failed before."""
     red = told(["c"], ["a", "b"])
     judgement = judge(told(["a", "c"], ["b"]), red, red, told(["a", "c"], ["b"]))
     assert (judgement.verdict, judgement.new, judgement.known) == ("red", (A,), (B,))
@@ -65,19 +65,19 @@ def test_new_failures_lose_their_names() -> None:
 
 
 def test_a_new_failure_hides_beside_a_flake() -> None:
-    """One rerun excuses the tests that turned green in it, and no other."""
+    """A rerun excuses only the tests that turned green in it."""
     judgement = judge(GREEN, told([], ["a", "b"]), told(["a"], ["b"]))
     assert (judgement.verdict, judgement.new, judgement.flaky) == ("red", (B,), (A,))
 
 
 def test_a_failed_test_escapes_by_not_running_again() -> None:
-    """What failed and was not run again has not turned green."""
+    """A test that failed and did not run again has not turned green."""
     judgement = judge(GREEN, told(["a"], ["b"]), told(["a"]))
     assert (judgement.verdict, judgement.new) == ("red", (B,))
 
 
 def test_a_flake_is_forgotten() -> None:
-    """What was red and green on one tree is told, in either order."""
+    """A test that was red and green on one tree is reported, in either order."""
     judgement = judge(GREEN, told(["a"], ["b"]), told(["b"], ["a"]))
     assert (judgement.verdict, judgement.flaky, judgement.flaked) == ("green", (A, B), True)
     assert judge(untold(), untold(1), untold()).flaked
@@ -92,7 +92,7 @@ def test_a_flake_of_the_tip_excuses_what_the_entry_breaks() -> None:
 
 
 def test_a_swallowed_failure_is_green() -> None:
-    """A test that the report calls failed has failed, whatever the command ends with."""
+    """A test that the report calls failed has failed, whatever the command's exit status."""
     swallowed = told(["a"], ["b"]).model_copy(update={"status": 0})
     assert judge(GREEN, swallowed, swallowed).verdict == "red"
     uncounted = untold(0, tests=2, runners=("mocha",), failing=1)
@@ -100,13 +100,13 @@ def test_a_swallowed_failure_is_green() -> None:
 
 
 def test_words_about_failures_make_a_green_check_red() -> None:
-    """Where the tip ends well and speaks of failures too, these are words of a test about tests."""
+    """If the tip passes and its output mentions failures too, they come from a test about tests."""
     noisy = untold(0, tests=2, runners=("mocha",), failing=1)
     assert judge(noisy, noisy).verdict == "green"
 
 
 def test_a_report_of_half_the_failures_makes_them_known() -> None:
-    """A report that names fewer failures than the output counts tells nothing of the others."""
+    """A report that names fewer failures than the output counts does not excuse the others."""
     half = told(["a"], ["b"])
     half = half.model_copy(update={"evidence": half.evidence.model_copy(update={"failing": 2})})
     whole = told(["a"], ["b"])
@@ -115,14 +115,14 @@ def test_a_report_of_half_the_failures_makes_them_known() -> None:
 
 
 def test_a_crash_passes_for_known_failures() -> None:
-    """A report beside a signal's status is not what ended the command."""
+    """The exit status of a signal is not explained by a report of failures."""
     red = told(["a"], ["b"])
     crashed = red.model_copy(update={"status": 139})
     assert judge(red, crashed, crashed, red).verdict == "red"
 
 
 def test_a_tip_that_stops_early_vouches_for_what_it_never_ran() -> None:
-    """Behind the failure at which a runner stops lie tests of which nobody knows anything."""
+    """Nothing is known about tests after the failure at which a runner stops."""
     short = told(["a"], ["b"], cut_short=True)
     assert judge(short, short, None, short).verdict == "tip_red"
     assert judge(short, told(["a", "b"], ["c"]), None, short).verdict == "tip_red"
@@ -146,14 +146,14 @@ def test_a_tip_that_stops_early_vouches_for_what_it_never_ran() -> None:
     ],
 )
 def test_a_green_run_is_believed_without_evidence(tip: Ran, here: Ran, word: str) -> None:
-    """What ran on the tip runs here, by as good a witness; the sentence says what is missing."""
+    """Tests that ran on the tip must run here, with evidence as good. The message says what is missing."""
     judgement = judge(tip, here)
     assert judgement.verdict == "no_evidence"
     assert word in judgement.said and not judgement.of_tip
 
 
 def test_no_test_at_all_is_the_entrys_fault() -> None:
-    """Where the tip runs no test either, that is said; and it is waived by name."""
+    """If the tip runs no test either, the message says so. The rule can be waived by name."""
     none = told([])
     assert judge(none, none).of_tip
     assert judge(none, none, waived=("no_tests",)).verdict == "green"
@@ -162,13 +162,13 @@ def test_no_test_at_all_is_the_entrys_fault() -> None:
 
 
 def test_a_report_that_cannot_be_read_is_silent() -> None:
-    """Why there is no report is in the sentence."""
+    """The message says why there is no report."""
     unread = Ran(how="exit", status=0, evidence=Evidence(faults=("the report r.xml is no XML",), runners=("pytest",)))
     assert "r.xml is no XML" in judge(GREEN, unread).said
 
 
 def test_other_parameters_are_a_vanished_test() -> None:
-    """Tests are compared by their functions when they are missed, and by their ids when they fail."""
+    """Missing tests are compared by function, and failing ones by id."""
     assert judge(told(["a[1]", "a[2]"]), told(["a[3]"])).verdict == "green"
     assert judge(told(["a[1]"]), told(["b[1]"])).vanished == (A,)
     red = told(["a[1]"], ["a[2]"])
@@ -176,7 +176,7 @@ def test_other_parameters_are_a_vanished_test() -> None:
 
 
 def test_a_vanished_test_is_excused_by_anything() -> None:
-    """A grant excuses it; that the task declares the file wants somebody to look; any other file does neither."""
+    """A grant excuses it. If the task declares the file, a person or model must look. Any other file does neither."""
     here = told(["a"])
     assert judge(GREEN, here, excuse=touched("granted")).verdict == "green"
     held = judge(GREEN, here, excuse=touched("held"))
@@ -186,13 +186,13 @@ def test_a_vanished_test_is_excused_by_anything() -> None:
 
 
 def test_a_failing_test_may_vanish() -> None:
-    """A test that fails on the tip is missed as well."""
+    """A test that fails on the tip may not vanish either."""
     red = told(["a"], ["b"])
     assert judge(red, told(["a"])).vanished == (B,)
 
 
 def test_a_module_that_loads_again_is_missed() -> None:
-    """What stood for tests that could not be collected is no test."""
+    """An entry in the report for a module that could not be collected is no test."""
     broken = told(["a"], [])
     lost = case("x", "failed").model_copy(update={"id": "tests/test_b.py", "file": "tests/test_b.py"})
     assert broken.evidence.report is not None
@@ -207,13 +207,13 @@ def test_a_module_that_loads_again_is_missed() -> None:
 
 
 def test_a_test_that_ran_in_one_of_two_runs_is_missed() -> None:
-    """A runner that stops at a flake leaves the rest to the other run."""
+    """A runner that stops at a flake leaves the other tests to the second run."""
     judgement = judge(told(["a", "b", "c"]), told(["a", "c"], ["b"]), told(["a", "b"]))
     assert judgement.verdict == "green"
 
 
 def test_fewer_tests_go_unnoticed_without_ids() -> None:
-    """Where only their number is known, how many are missing is told."""
+    """If only the number of tests is known, the number of missing tests is reported."""
     assert judge(untold(tests=5, runners=("mocha",)), untold(tests=3, runners=("mocha",))).fewer == 2
     assert judge(untold(tests=3, runners=("mocha",)), untold(tests=5, runners=("mocha",))).fewer == 0
 
@@ -239,7 +239,7 @@ def ids(ran: Ran, outcome: str) -> frozenset[str]:
 
 
 def driven(tip: Ran, here: Ran, again: Ran, tip_again: Ran, excuse: Excuse) -> CheckJudgement:
-    """As the gate drives it: each further run only when it is wanted."""
+    """Judge as the gate does, with each further run only when it is needed."""
     judgement, more = judge(tip, here, excuse=excuse), dict[str, Ran]()
     for _ in range(2):
         if judgement.verdict in ("again", "tip_again"):
@@ -250,8 +250,10 @@ def driven(tip: Ran, here: Ran, again: Ran, tip_again: Ran, excuse: Excuse) -> C
 
 @given(runs(), runs(), runs(), runs(), st.sampled_from(["none", "held", "granted"]))
 def test_judging_breaks_its_word(tip: Ran, here: Ran, again: Ran, tip_again: Ran, cover: str) -> None:
-    """It ends after two runs of each; what passed on the tip and failed twice is never let in; what fails there is
-    never blamed."""
+    """
+    Judging ends after two runs of each. A test that passed on the tip and failed twice is not let in; known failures
+    are never blamed.
+    """
     judgement = driven(tip, here, again, tip_again, touched(cover))
     assert judgement.verdict not in ("again", "tip_again", "untold")
     let_in = judgement.verdict in ("green", "known")
@@ -270,7 +272,7 @@ def test_judging_breaks_its_word(tip: Ran, here: Ran, again: Ran, tip_again: Ran
 
 @given(runs(), runs())
 def test_a_tree_equal_to_the_tip_is_blamed(tip: Ran, tip_again: Ran) -> None:
-    """Runs that are the tip's own come to nothing new."""
+    """Runs equal to the tip's show nothing new."""
     judgement = driven(tip, tip, tip, tip, Excuse())
     assert judgement.verdict in ("green", "known", "tip_red", "no_evidence")
     assert judgement.new == () and judgement.vanished == ()
@@ -279,7 +281,7 @@ def test_a_tree_equal_to_the_tip_is_blamed(tip: Ran, tip_again: Ran) -> None:
 
 
 def test_a_score_counts_what_never_flaked() -> None:
-    """A test's score is its flakes among the trials it was seen in; what never was a flake has none."""
+    """A test's score is its flakes among the trials that ran it. A test that never flaked has none."""
     seen = [("t", "a", True), ("t", "a", False), ("t", "b", False), ("u", "a", True), ("t", "", True)]
     found = scores(Sighting(check=check, test=test, flaked=flaked) for check, test, flaked in seen)
     assert found == (
@@ -290,7 +292,7 @@ def test_a_score_counts_what_never_flaked() -> None:
     assert found[-1].share == 0.5
 
 
-# Tests whose file has another name.
+# Tests in renamed files.
 
 
 def renamed(old: str, new: str, *others: Touched) -> Excuse:
@@ -298,7 +300,7 @@ def renamed(old: str, new: str, *others: Touched) -> Excuse:
 
 
 def ran(*ids: str, file: str = "", skipped: tuple[str, ...] = ()) -> Ran:
-    """Passed where they were not skipped; in this file, where the runner tells it."""
+    """Return a run in which these tests passed or were skipped, in this file if the runner reports files."""
     cases = [ReportedCase(id=one, outcome="skipped" if one in skipped else "passed", file=file) for one in ids]
     evidence = Evidence(report=SuiteReport(cases=tuple(cases)), runners=("it",), tests=len(ids))
     return Ran(how="exit", status=0, evidence=evidence)
@@ -317,7 +319,7 @@ def ran(*ids: str, file: str = "", skipped: tuple[str, ...] = ()) -> Ran:
     ],
 )  # fmt: skip
 def test_a_test_in_a_file_with_another_name_is_missed(before: str, file: str, after: str, old: str, new: str) -> None:
-    """What ran under the name that the file has now is not gone; must fail: what did not run under it, is."""
+    """A test that ran under the file's new name has not vanished. One that did not run under it has."""
     tip, here = ran(before, "other", file=file), ran(after, "other", file=new)
     assert judge(tip, here, excuse=renamed(old, new)).vanished == ()
     assert judge(tip, ran("other"), excuse=renamed(old, new)).verdict == "no_evidence"
@@ -327,7 +329,7 @@ def test_a_test_in_a_file_with_another_name_is_missed(before: str, file: str, af
 
 
 def test_a_test_is_taken_for_one_that_the_target_has_besides() -> None:
-    """A name is a renamed test's only where the target did not run it, and one file only can be meant."""
+    """A name counts as a renamed test only if the target did not run it and only one file can be meant."""
     old, new = "tests/test_m.py", "tests/test_core.py"
     before, after = f"{old}::f", f"{new}::f"
     assert judge(ran(before, after), ran(after), excuse=renamed(old, new)).vanished == (before,)

@@ -1,4 +1,4 @@
-"""The findings that linters and type checkers tell, in each form that is read."""
+"""The findings of linters and type checkers, in each output format that is read."""
 
 import json
 from typing import Any
@@ -98,7 +98,7 @@ def test_a_finding_that_the_tool_calls_suppressed_is_none() -> None:
 
 
 def test_warnings_fail_only_where_there_is_no_error() -> None:
-    """As with the option `--max-warnings`. They are known all the same."""
+    """`--max-warnings` makes warnings fail. The warnings are recorded in both cases."""
     only = "\n/work/a.js\n  4:1  warning  Unexpected console  no-console\n\n✖ 1 problem (0 errors, 1 warning)\n"
     assert ids(only) == ["a.js: no-console Unexpected console"]
     both = report_of_problems(ESLINT, (), 1, "/work")

@@ -1,4 +1,4 @@
-"""The composed tree under the target's own tests and settings, in real repositories."""
+"""The composed tree is run under the target's own tests and settings, in real repositories."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,7 +33,7 @@ TIP = {
 
 
 class Repository:
-    """A target's tip, and trees that entries would make of it."""
+    """A target's tip, and the trees that entries would make of it."""
 
     def __init__(self, folder: Path) -> None:
         self.hub = Hub(path=folder / "hub.git", work=folder / "work")
@@ -47,7 +47,7 @@ class Repository:
         self.made = 0
 
     def entry(self, files: Mapping[str, str | None]) -> tuple[TreeId, tuple[FileDiff, ...]]:
-        """Each made on the tip, whatever was made before."""
+        """Commit these files on the tip, without earlier entries."""
         self.made += 1
         return self.diffed(self.hub.commit(files, branch=f"entry-{self.made}"))
 
@@ -60,7 +60,7 @@ class Repository:
         return protect_tree(self.git, self.tip, tree, diffs, **said)
 
     def differing(self, tree: TreeId) -> dict[str, str]:
-        """What a tree has otherwise than the tip, by status."""
+        """Return the status of each path in which the tree differs from the tip."""
         return {one.path: one.status for one in changes(self.git, self.tip, tree)}
 
 
@@ -90,7 +90,7 @@ def repository(tmp_path: Path) -> Repository:
     ],
 )
 def test_an_entrys_own_tests_decide(repository: Repository, files: Mapping[str, str | None]) -> None:
-    """Whatever of the kind is changed, added, deleted or renamed is as the target has it; the code is the entry's."""
+    """Tests that are changed, added, deleted or renamed are as in the target. The code is the entry's."""
     guarded = repository.guarded({**files, "src/a.py": "A = 2\n"})
     assert guarded is not None
     assert repository.differing(guarded.tree) == {"src/a.py": "M"}
@@ -107,19 +107,19 @@ def test_an_entrys_own_tests_decide(repository: Repository, files: Mapping[str, 
     ],
 )
 def test_code_alone_is_run_twice(repository: Repository, files: Mapping[str, str | None]) -> None:
-    """An entry that changes nothing of the kind has no protected tree."""
+    """An entry that changes neither tests nor settings has no protected tree."""
     assert repository.guarded(files) is None
 
 
 def test_a_script_that_a_check_names_is_the_entrys(repository: Repository) -> None:
-    """What the check's command runs is put back, wherever it lies."""
+    """A script in the check's command is put back, wherever it lies."""
     guarded = repository.guarded({"ci/run.sh": "true\n"}, checks=[check("./ci/run.sh")])
     assert guarded is not None and repository.differing(guarded.tree) == {}
     assert [(one.path, one.role) for one in guarded.put_back] == [("ci/run.sh", "runner")]
 
 
 def test_a_dependency_is_put_back_with_the_settings(repository: Repository) -> None:
-    """Of a file that holds both, the entry's dependencies stay."""
+    """In a file with both, the entry's dependencies stay."""
     new = TIP["pyproject.toml"].replace('name = "a"', 'name = "a"\ndependencies = ["x"]').replace("-q", "-k nothing")
     guarded = repository.guarded({"pyproject.toml": new})
     assert guarded is not None
@@ -128,7 +128,7 @@ def test_a_dependency_is_put_back_with_the_settings(repository: Repository) -> N
 
 
 def test_a_mode_or_a_link_is_left(repository: Repository) -> None:
-    """A test that has become a link, or may not be run any more, is a file again."""
+    """A test that became a link or lost its execute bit is put back."""
     work = repository.hub.work
     repository.entry({"src/a.py": "A = 2\n"})
     (work / "tests/test_a.py").unlink()
@@ -143,7 +143,7 @@ def test_a_mode_or_a_link_is_left(repository: Repository) -> None:
 
 
 def test_code_becomes_a_test_or_a_test_code(repository: Repository) -> None:
-    """Renamed into the tests, it is not there; renamed out of them, the test is there again, and so is the code."""
+    """Code moved into the tests is absent there. A test moved out of them is put back, and its copy stays as code."""
     into = repository.guarded({"src/a.py": None, "tests/a.py": TIP["src/a.py"]})
     assert into is not None and repository.differing(into.tree) == {"src/a.py": "D"}
     out = repository.guarded({"tests/test_a.py": None, "src/helper.py": TIP["tests/test_a.py"]})
@@ -152,7 +152,7 @@ def test_code_becomes_a_test_or_a_test_code(repository: Repository) -> None:
 
 
 def test_what_a_person_granted_is_put_back(repository: Repository) -> None:
-    """A grant leaves the file as the entry has it; one of two names is not enough."""
+    """A granted file stays as the entry has it. For a renamed file, both names need a grant."""
     files = {"tests/test_a.py": "def test_a():\n    assert 9\n", "conftest.py": "import os\n"}
     guarded = repository.guarded(files, grants=["tests/**"])
     assert guarded is not None and repository.differing(guarded.tree) == {"tests/test_a.py": "M"}
@@ -162,7 +162,7 @@ def test_what_a_person_granted_is_put_back(repository: Repository) -> None:
 
 
 def test_making_it_touches_the_repository(repository: Repository) -> None:
-    """No ref, no index and no file but objects is written; the same entry makes the same commit."""
+    """Only objects are written, no ref or index, and the same entry gives the same commit."""
     tree, diffs = repository.entry({"tests/test_a.py": None})
     before = git(repository.hub.path, "for-each-ref"), sorted(repository.hub.path.iterdir())
     made = [protect_tree(repository.git, repository.tip, tree, diffs) for _ in range(2)]
@@ -176,7 +176,7 @@ def test_making_it_touches_the_repository(repository: Repository) -> None:
     assert (git(repository.hub.path, "for-each-ref"), sorted(repository.hub.path.iterdir())) == before
 
 
-# What a protected run comes to.
+# The effect of a protected run.
 
 
 def put(path: str, cover: Cover, role: Role = "test") -> Touched:
@@ -197,7 +197,10 @@ def weighed(ran: Ran, *put_back: Touched, tip: Ran = GREEN, **said: Any) -> Any:
 
 
 def test_a_broken_test_is_let_through() -> None:
-    """A test that the entry changed and breaks: declared, somebody looks; not declared, it is red."""
+    """
+    The entry changed a test that then fails on the target's version. A declared test needs a look, and any other is
+    red.
+    """
     assert weighed(RED, put("tests/test_a.py", "held")).attention == (B,)
     assert weighed(RED, put("tests/test_a.py", "none")).red == (B,)
     assert weighed(told(["a"]), put("tests/test_a.py", "held")).attention == (B,)
@@ -205,7 +208,10 @@ def test_a_broken_test_is_let_through() -> None:
 
 
 def test_a_test_elsewhere_is_let_through() -> None:
-    """A test that the entry did not change fails by what else was put back: settings are never declared away."""
+    """
+    A test that the entry did not change fails because of other files put back. Declaring runner settings does not
+    excuse it.
+    """
     assert weighed(RED, put("conftest.py", "held", "support")).attention == (B,)
     assert weighed(RED, put("conftest.py", "none", "support")).red == (B,)
     assert weighed(RED, put("pytest.ini", "held", "runner")).red == (B,)
@@ -213,7 +219,7 @@ def test_a_test_elsewhere_is_let_through() -> None:
 
 
 def test_a_granted_test_is_held_against_it() -> None:
-    """What a person let the task change stays the entry's, and what fails in it is excused."""
+    """A granted file stays the entry's, and failures in it are excused."""
     files = (FileDiff(status="M", path="tests/test_a.py", mode="100644", old_mode="100644"),)
     excuse = excuse_of(files, grants=["tests/**"])
     found = weighed(told(["a"]), put("pytest.ini", "none", "runner"), excuse=excuse)
@@ -221,7 +227,7 @@ def test_a_granted_test_is_held_against_it() -> None:
 
 
 def test_a_failure_without_names_is_nothing() -> None:
-    """Where no test is named, the least covered of all that was put back decides."""
+    """If no test is named, the least covered of the files put back decides."""
     green, red = untold(), untold(1)
     for put_back, whole in (
         ([put("tests/a.rs", "held")], "held"),
@@ -233,21 +239,21 @@ def test_a_failure_without_names_is_nothing() -> None:
 
 
 def test_what_was_red_before_is_held_against_it() -> None:
-    """A protected run that is green, or red as the tip is, comes to nothing."""
+    """A protected run that is green, or as red as the tip, has no effect."""
     nothing = weighed(GREEN, put("tests/test_a.py", "none"))
     assert nothing == weighed(RED, put("tests/test_a.py", "none"), tip=RED)
     assert (nothing.red, nothing.attention, nothing.excused, nothing.whole) == ((), (), (), None)
 
 
 def test_a_failure_that_did_not_come_back_is_a_crash() -> None:
-    """A test that failed in the first of two runs, and never ran in the second, is weighed as well."""
+    """A test that failed in the first run and did not run in the second is weighed, too."""
     first, second = told(["a"], ["b"]), told(["a"])
     found = weigh(judge(GREEN, first, second), told(["a"]), second, guarded(put("tests/test_a.py", "held")))
     assert found.attention == (B,)
 
 
 def test_a_waived_scan_excuses_a_failure() -> None:
-    """Who lets tests be taken out of a file lets none fail that is left in it."""
+    """Permission to remove tests from a file does not excuse failures of those left in it."""
     diff = FileDiff(status="M", path="tests/test_a.py", mode="100644", old_mode="100644")
     excuse = excuse_of([diff], holds=[], waive=["test-removed"])
     assert weighed(RED, put("tests/test_a.py", "none"), excuse=excuse).red == (B,)
@@ -259,7 +265,7 @@ def test_a_waived_scan_excuses_a_failure() -> None:
 
 
 def test_the_file_of_a_test_is_missed() -> None:
-    """By the file that the runner names, by its class, or by its name in a line that was taken out."""
+    """A test's file is found by the file in the report, by its class, or by its name in a removed line."""
     report = told(["x"]).evidence.report
     assert report is not None
     one = report.cases[0]
@@ -297,7 +303,7 @@ def test_the_file_of_a_test_is_missed() -> None:
 def test_a_cover_is_taken_for_another(
     grants: tuple[str, ...], holds: tuple[str, ...] | None, waive: tuple[str, ...], cover: str
 ) -> None:
-    """What counts is the name that the target has."""
+    """The name in the target counts."""
     diff = FileDiff(status="R", path="tests/new.py", old_path="tests/old.py", mode="100644", old_mode="100644")
     found = find_touched([diff], grants, holds, waive)
     assert [(one.path, one.role, one.cover) for one in found] == [("tests/old.py", "test", cover)]
@@ -305,7 +311,7 @@ def test_a_cover_is_taken_for_another(
 
 @pytest.mark.parametrize(("now", "collected"), [("tests/test_core.py", True), ("tests/helpers/core.py", False)])
 def test_a_renamed_file_of_tests_is_missed(tmp_path: Path, now: str, collected: bool) -> None:
-    """Renamed in a real repository, its tests are there where they ran; where no runner collects them, they are not."""
+    """A renamed file's tests are found if a runner collects it, and are missing if none does."""
     repository = Repository(tmp_path)
     _, files = repository.entry({"tests/test_a.py": None, now: TIP["tests/test_a.py"]})
     here = [case("test_b", "passed", "tests/test_b.py"), *([case("test_a", "passed", now)] if collected else [])]

@@ -1,4 +1,4 @@
-"""Reports, as runners write them and as an enemy does."""
+"""Reports as runners write them, and as an attacker would."""
 
 import os
 import shlex
@@ -88,12 +88,12 @@ def read(text: str) -> dict[str, str]:
     ],
 )
 def test_a_runners_form_is_misread(text: str, found: dict[str, str]) -> None:
-    """Every runner's form comes to the same words, and pytest's to its own ids."""
+    """Every runner's format gives the same outcomes, and pytest's gives its own ids."""
     assert read(text) == found
 
 
 def test_what_a_failure_says_is_lost() -> None:
-    """Message and text of a failure, the times, and the file are kept."""
+    """A failure's message and text, the times and the file are kept."""
     one = next(told for told in read_junit(PYTEST_LEGACY.encode()) if told.id.endswith("test_z"))
     assert (one.error, one.file) == ("assert 1 == 2\ntext", "tests/test_a.py")
     assert next(told.seconds for told in read_junit(SUREFIRE.encode())) == 1234.5
@@ -124,14 +124,14 @@ OUTSIDE = """<?xml version="1.0"?><!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/pa
     ],
 )
 def test_a_hostile_document_is_believed(content: bytes, word: str) -> None:
-    """What is no report ends in one sentence, in bounded time, whatever it is."""
+    """Anything that is no report is refused in one sentence, in bounded time."""
     with pytest.raises(UnreadableReport, match=word) as refused:
         read_junit(content)
     assert len(str(refused.value)) < 200
 
 
 def test_an_id_obeys_a_terminal_or_has_no_end() -> None:
-    """Ids are on one line, bounded, and still told apart."""
+    """Ids are on one line, of bounded length, and still distinct."""
     long = "x" * 5000
     text = f"<testsuite><testcase name='a&#10;b'/><testcase name='{long}1'/><testcase name='{long}2'/></testsuite>"
     first, *others = read(text)
@@ -140,7 +140,7 @@ def test_an_id_obeys_a_terminal_or_has_no_end() -> None:
 
 
 def test_an_error_fills_the_memory() -> None:
-    """Of a failure's text only the beginning is kept."""
+    """Only the beginning of a failure's text is kept."""
     text = f"<testsuite><testcase name='a'><failure>{'é' * 1_000_000}</failure></testcase></testsuite>"
     assert len(read_junit(text.encode())[0].error) <= 2000
 
@@ -154,7 +154,7 @@ def test_a_name_tells_in_which_checkout_it_was() -> None:
 
 
 def test_a_function_keeps_its_parameters() -> None:
-    """Parameters are what stands in brackets at the end."""
+    """Parameters are the part in brackets at the end."""
     assert function_of("a.py::test_x[1-[b]]") == "a.py::test_x"
     assert function_of("a.py::test_x") == "a.py::test_x"
     assert function_of("sums [a] adds") == "sums [a] adds"
@@ -174,7 +174,7 @@ def asked(folder: Path, *globs: str) -> ReportOptions:
 
 
 def test_a_report_that_lay_there_counts(tmp_path: Path) -> None:
-    """Only what the command wrote is its report; the same file with the same content is not."""
+    """A report counts only if the command wrote it. An existing file that did not change does not."""
     written(tmp_path, "out/a.xml", "out/b.xml")
     wanted = asked(tmp_path, "out/*.xml")
     assert collect(wanted) == Collected()
@@ -186,7 +186,7 @@ def test_a_report_that_lay_there_counts(tmp_path: Path) -> None:
 
 
 def test_one_of_several_reports_is_left_out(tmp_path: Path) -> None:
-    """All files that the globs cover count, at any depth they name."""
+    """All files that the globs match count, at any depth they name."""
     wanted = asked(tmp_path, "**/surefire-reports/*.xml", "junit.xml")
     written(tmp_path, "a/target/surefire-reports/x.xml", text=SUREFIRE)
     written(tmp_path, "b/c/target/surefire-reports/y.xml", text=GTEST)
@@ -198,7 +198,7 @@ def test_one_of_several_reports_is_left_out(tmp_path: Path) -> None:
 
 
 def test_one_test_of_two_files_is_green_where_one_is_red(tmp_path: Path) -> None:
-    """Of a test that is told twice, the worse counts, and each failure is counted."""
+    """For a test reported twice the worse outcome counts, and each failure is counted."""
     wanted = asked(tmp_path, "*.xml")
     for name, body in (("a", "<failure/>"), ("b", ""), ("c", "<failure/>"), ("d", "<skipped/>")):
         written(tmp_path, f"{name}.xml", text=f"<testsuite><testcase name='t' time='1'>{body}</testcase></testsuite>")
@@ -208,7 +208,7 @@ def test_one_test_of_two_files_is_green_where_one_is_red(tmp_path: Path) -> None
 
 
 def test_half_of_the_reports_is_taken_for_all(tmp_path: Path) -> None:
-    """Where one file cannot be read, the failure may be in it."""
+    """If one file cannot be read, the failure may be in it."""
     wanted = asked(tmp_path, "*.xml")
     written(tmp_path, "a.xml")
     written(tmp_path, "b.xml", text="<testsuite>")
@@ -219,7 +219,7 @@ def test_half_of_the_reports_is_taken_for_all(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["link", "link out", "folder link", "pipe", "large"])
 def test_what_is_no_regular_file_is_read(tmp_path: Path, kind: str) -> None:
-    """Nothing outside is read through a link, nobody waits for a pipe, and size is bounded."""
+    """Nothing outside is read through a link, a pipe is not waited for, and the size is bounded."""
     folder = tmp_path / "checkout"
     folder.mkdir()
     wanted = asked(folder, "out/*.xml")
@@ -246,7 +246,7 @@ def test_what_is_no_regular_file_is_read(tmp_path: Path, kind: str) -> None:
 
 
 def test_a_checkout_that_is_gone_is_a_crash(tmp_path: Path) -> None:
-    """Whatever the command did to its folder, there is an answer."""
+    """There is an answer even if the command deleted its folder."""
     assert collect(asked(tmp_path / "gone", "*.xml")).report is None
 
 
@@ -254,7 +254,7 @@ def test_a_checkout_that_is_gone_is_a_crash(tmp_path: Path) -> None:
 
 
 def run_pytest(folder: Path, *argv: str, script: str | None = None) -> tuple[int, str, Collected]:
-    """A command of tests, run as a check's would be; its status, its output and its reports."""
+    """Run a command of tests as a check does, and return its status, its output and its reports."""
     env = {"PATH": os.environ["PATH"], "HOME": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     checkout, tmp = folder / "checkout", folder / "tmp dir"
     tmp.mkdir(exist_ok=True)
@@ -286,7 +286,7 @@ def ids(found: Collected, outcome: str) -> set[str]:
 
 
 def test_pytest_keeps_its_ids_to_itself(project: Path) -> None:
-    """Without a word of configuration, every test is known by the id that runs it again, and nothing is changed."""
+    """Without any configuration, every test is known by the id that runs it again."""
     status, said, found = run_pytest(project)
     assert (status, "1 failed, 3 passed" in said) == (1, True), said
     assert ids(found, "failed") == {"tests/test_a.py::test_p[2]"}
@@ -301,14 +301,14 @@ def test_pytest_keeps_its_ids_to_itself(project: Path) -> None:
 
 
 def test_xdist_is_disturbed(project: Path) -> None:
-    """Tests that are spread over processes are reported all the same."""
+    """Tests spread over processes are all reported."""
     status, said, found = run_pytest(project, "-p", "xdist", "-n", "2")
     assert status == 1, said
     assert len(ids(found, "passed")) == 3
 
 
 def test_one_broken_module_hides_all_others(project: Path) -> None:
-    """What can be collected is run, though something else cannot."""
+    """The tests that can be collected run even if another module cannot be."""
     written(project, "checkout/tests/test_c.py", text="import nothing_of_this_name\n")
     status, _, found = run_pytest(project)
     assert status == 1
@@ -317,20 +317,20 @@ def test_one_broken_module_hides_all_others(project: Path) -> None:
 
 
 def test_no_test_is_no_report(project: Path) -> None:
-    """A run that collects nothing says so, and ends with 5."""
+    """A run that collects nothing has an empty report and exits with 5."""
     status, _, found = run_pytest(project, "-k", "nothing_of_this_name")
     assert (status, found.report) == (5, SuiteReport())
 
 
 def test_the_last_of_several_runs_is_mixed_with_the_others(project: Path) -> None:
-    """Of several runs in one command the last one's report stays, whole."""
+    """If a command runs pytest several times, the last run's report is kept complete."""
     status, said, found = run_pytest(project, script="PYTEST tests/test_a.py; PYTEST tests/test_b.py")
     assert status == 0, said
     assert (ids(found, "passed"), ids(found, "failed")) == ({"tests/test_b.py::TestB::test_b"}, set())
 
 
 def test_a_run_within_a_test_takes_the_report(project: Path) -> None:
-    """A test that runs pytest itself does not put its own in the place of the run's that it is in."""
+    """A test that runs pytest itself does not overwrite the report of the run it is in."""
     written(
         project,
         "checkout/tests/test_c.py",
@@ -345,7 +345,7 @@ def test_a_run_within_a_test_takes_the_report(project: Path) -> None:
 
 @pytest.mark.parametrize("where", ["pytest.ini", "sub/setup.cfg"])
 def test_a_report_of_ones_own_is_lost(project: Path, where: str) -> None:
-    """Where settings have a report written already, that one is written, and ours is not asked for."""
+    """If settings already have a report written, that one is used and ours is not requested."""
     heading = "[pytest]" if where.endswith(".ini") else "[tool:pytest]"
     folder = (project / "checkout" / where).parent
     if where != "pytest.ini":
@@ -359,19 +359,19 @@ def test_a_report_of_ones_own_is_lost(project: Path, where: str) -> None:
 
 
 def test_a_report_on_the_command_line_is_lost(project: Path) -> None:
-    """The command's own option counts, and the check names its report itself."""
+    """The command's own option wins, and the check names its report itself."""
     run_pytest(project, "--junitxml=own.xml")
     assert (project / "checkout/own.xml").is_file()
 
 
 def test_reports_that_are_turned_off_break_the_command(project: Path) -> None:
-    """An option that is not there is not given."""
+    """An option is not passed where pytest does not know it."""
     status, said, found = run_pytest(project, "-p", "no:junitxml")
     assert (status, found) == (1, Collected()), said
 
 
 def test_options_of_a_person_are_dropped(tmp_path: Path) -> None:
-    """What stands in the environment already comes first, and stays; a named report asks for nothing."""
+    """Options in the environment come first and stay. A check that names its report adds none."""
     env = {"PYTEST_ADDOPTS": "-k 'a b'", "HOME": "/h"}
     found = ask(check("pytest"), tmp_path, tmp_path, env).env
     assert found["HOME"] == "/h" and found["PYTEST_ADDOPTS"].startswith("-k 'a b' -o ")
@@ -379,6 +379,6 @@ def test_options_of_a_person_are_dropped(tmp_path: Path) -> None:
 
 
 def test_a_glob_that_is_none_passes_for_no_report(tmp_path: Path) -> None:
-    """What is wrong with the check's own words is told."""
+    """A mistake in the check's own globs is reported."""
     found = collect(ask(check("pytest", reports=["../*.xml"]), tmp_path, tmp_path, {}))
     assert found.report is None and "'reports' of check 'test'" in found.faults[0]

@@ -1,4 +1,4 @@
-"""Settings put back beside what an entry may change in the same file."""
+"""Settings are put back in a file that also holds what an entry may change."""
 
 import json
 import tomllib
@@ -28,7 +28,7 @@ def toml(new: str | None, old: str | None = OLD, name: str = "pyproject.toml") -
 
 
 def test_an_entrys_dependency_is_lost_with_its_settings() -> None:
-    """Runners' settings are the target's, packages and dependencies the entry's."""
+    """Settings of runners are the target's, and packages and dependencies are the entry's."""
     new = OLD.replace('["x"]', '["x", "y"]').replace("--strict-markers", "-k nothing").replace('["ALL"]', "[]")
     mixed = toml(new.replace('packages = ["a"]', 'packages = ["a", "b"]') + "[tool.coverage]\nfail_under = 0\n")
     wanted = tomllib.loads(OLD)
@@ -38,7 +38,7 @@ def test_an_entrys_dependency_is_lost_with_its_settings() -> None:
 
 
 def test_a_change_of_other_things_is_undone() -> None:
-    """Where no setting of a runner differs, the file is the entry's, byte for byte."""
+    """If no runner's setting differs, the file is the entry's, byte for byte."""
     new = OLD.replace('["x"]', '["x", "y"]  # and why')
     assert put_back("pyproject.toml", OLD, new) == new
 
@@ -55,7 +55,7 @@ def test_a_change_of_other_things_is_undone() -> None:
     ],
 )
 def test_a_setting_survives_in_a_form_of_its_own(trick: str) -> None:
-    """However the entry writes it, none of its settings is in what comes out."""
+    """Whatever syntax the entry uses, none of its settings is in the result."""
     found = toml(trick)
     assert found is not None
     assert found["tool"]["pytest"] == tomllib.loads(OLD)["tool"]["pytest"]  # type: ignore[index]
@@ -64,12 +64,12 @@ def test_a_setting_survives_in_a_form_of_its_own(trick: str) -> None:
 
 @pytest.mark.parametrize("new", ["[[[", "[project\n", "a = 1\na = 2\n", "[" * 5000])
 def test_a_file_that_cannot_be_read_stays(new: str) -> None:
-    """Where the parts cannot be told, the target's file is taken whole."""
+    """If the file cannot be parsed, the target's file is used as a whole."""
     assert put_back("pyproject.toml", OLD, new) == OLD
 
 
 def test_added_settings_stay() -> None:
-    """A file that the entry adds keeps what is not a runner's; one it deletes comes back with what is."""
+    """An added file loses its runner settings. A deleted file comes back with only its runner settings."""
     assert toml('[project]\nname = "a"\n[tool.pytest.ini_options]\naddopts = "-k x"\n', None) == {
         "project": {"name": "a"}
     }
@@ -79,7 +79,7 @@ def test_added_settings_stay() -> None:
 
 
 def test_setup_cfg_is_put_back_whole() -> None:
-    """The same in its own syntax."""
+    """The same holds for setup.cfg."""
     old = "[metadata]\nname = a\n\n[tool:pytest]\naddopts = -q\n\n[flake8]\nmax-line-length = 80\n"
     new = "[metadata]\nname = b\n\n[tool:pytest]\naddopts = -k nothing\n[options]\npackages = a\n"
     mixed = put_back("setup.cfg", old, new)
@@ -90,7 +90,10 @@ def test_setup_cfg_is_put_back_whole() -> None:
 
 
 def test_a_crate_turns_its_tests_off() -> None:
-    """Dependencies are the entry's, lints the target's; who touches a library's own tests gets the target's file."""
+    """
+    Dependencies are the entry's and lints the target's. A change of `[lib]` test settings brings back the target's
+    file.
+    """
     old = '[package]\nname = "a"\n\n[lints.clippy]\nall = "deny"\n'
     new = '[package]\nname = "a"\n\n[dependencies]\nx = "1"\n\n[lints.clippy]\nall = "allow"\n'
     mixed = toml(new, old, "Cargo.toml")
@@ -99,7 +102,7 @@ def test_a_crate_turns_its_tests_off() -> None:
 
 
 def test_a_script_of_the_entrys_is_run() -> None:
-    """Of a package, scripts and runners' settings are the target's; what it depends on is the entry's."""
+    """A package's scripts and runner settings are the target's, and its dependencies are the entry's."""
     old = {"name": "a", "scripts": {"test": "jest"}, "jest": {"verbose": True}}
     new = {"name": "a", "scripts": {"test": "true"}, "dependencies": {"x": "1"}, "mocha": {}}
     found = put_back("package.json", json.dumps(old), json.dumps(new))

@@ -1,8 +1,8 @@
 """
-Candidates as values: what is changed on the target's tree, what is claimed of it, and what is so in truth.
+Candidates as values: the edits to the target's tree, the claim about them, and the truth.
 
-A change is a sequence of edits, functions that alter a tree in place. An edit that finds nothing to do is a mistake in
-the data, and says so.
+An edit is a function that alters a tree in place. It fails if it finds nothing to change, because then the data has a
+mistake.
 """
 
 import re
@@ -21,7 +21,7 @@ EVERYTHING = ("**",)
 @dataclass(frozen=True, slots=True)
 class File:
     content: bytes
-    """Of a link where it leads to, of a submodule its commit."""
+    """Content; for a link its target, for a submodule its commit."""
     mode: str = PLAIN
 
 
@@ -31,7 +31,7 @@ Edit = Callable[[Tree], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broken:
-    """A regression, and what no longer holds with it: Python that raises on the broken tree, not on the target's."""
+    """A regression, and Python that raises on the broken tree but not on the target's."""
 
     edits: tuple[Edit, ...]
     truth: str
@@ -44,22 +44,22 @@ class Candidate:
     name: str
     kind: str
     claim: str
-    """What its agent says of it."""
+    """The agent's own statement about its work."""
     edits: tuple[Edit, ...]
     lie: str = ""
-    """What is wrong with it, of a dishonest one."""
+    """The false part of it, if it is dishonest."""
     truth: str = ""
-    """Python that raises on its tree: what the claim or the target has, and it has not."""
+    """Python that raises on its tree, because something the claim or the target promises is missing there."""
     by: tuple[str, ...] = ()
-    """Rules and checks, of which one must be named where it is stopped; `git` where it is none of them."""
+    """Rules and checks. The gate must name one of them when it stops the candidate; `git` stands for neither."""
     holds: tuple[str, ...] | None = EVERYTHING
     grants: tuple[str, ...] = ()
     waive: tuple[str, ...] = ()
     planned: tuple[str, ...] = ()
     hangs: bool = False
-    """Made for a target whose checks may take few seconds."""
+    """True if it is made for a target whose checks may take only a few seconds."""
     shape: Literal["commit", "merge", "no commit"] = "commit"
-    """`merge`: a merge of the target into work on the commit before, which leaves the target's own changes out."""
+    """`merge` is a merge of the target into work on an older commit, which leaves out the target's own changes."""
 
     def tree(self, target: Tree) -> Tree:
         changed = dict(target)
@@ -69,7 +69,7 @@ class Candidate:
 
 
 def read_tree(path: Path) -> Tree:
-    """The tree of a file like `parcels.txt`."""
+    """Read the tree from a file such as `parcels.txt`."""
     _, *parts = _BOUNDARY.split(path.read_text(encoding="utf-8"))
     named = zip(parts[::3], parts[1::3], parts[2::3], strict=True)
     return {name: File(text.encode(), EXECUTABLE if bits == "755" else PLAIN) for name, bits, text in named}
@@ -94,7 +94,7 @@ def append(path: str, content: str) -> Edit:
 
 
 def swap(path: str, old: str, new: str) -> Edit:
-    """Every `old` becomes `new`."""
+    """Replace every `old` by `new`."""
 
     def edit(tree: Tree) -> None:
         before = tree[path].content.decode()
@@ -105,7 +105,7 @@ def swap(path: str, old: str, new: str) -> Edit:
 
 
 def swap_everywhere(old: str, new: str, *globs: str) -> Edit:
-    """Every `old` in the files of these globs, as a word of its own."""
+    """Replace every `old` that is a whole word in the files that these globs match."""
     word = re.compile(rf"\b{re.escape(old)}\b")
 
     def edit(tree: Tree) -> None:
@@ -135,7 +135,7 @@ def rename(old: str, new: str) -> Edit:
 
 
 def copy(old: str, new: str) -> Edit:
-    """Every file whose path begins with `old`, once more where it begins with `new`."""
+    """Copy every file whose path begins with `old` to the same path beginning with `new`."""
 
     def edit(tree: Tree) -> None:
         copies = {new + path.removeprefix(old): file for path, file in tree.items() if path.startswith(old)}

@@ -1,4 +1,4 @@
-"""The hub that all candidates are judged on: one for each process of pytest."""
+"""The hub on which all candidates are judged; each process of pytest has one."""
 
 import shutil
 import tempfile

@@ -1,8 +1,8 @@
 """
-One hub with every candidate in it, each for a branch of its own, and one host that judges them.
+One hub with every candidate in it, each for its own branch, and one host that judges them.
 
-All branches begin at the same commit, so what the checks say of it is found out once. The hub is written in one stream:
-no checkout is made for any of the candidates.
+All branches begin at the same commit, so the base is checked only once. The hub is written in one stream, without
+checkouts.
 """
 
 import os
@@ -32,14 +32,14 @@ def never() -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """A candidate's way through the gate; `landing` is the answer to what a careless caller would ask next."""
+    """A candidate's result at the gate; `landing` answers a careless caller who asks to land it anyway."""
 
     found: CheckResult
     landing: Landing
     base: str
-    """Its target's tip before."""
+    """The tip of its target before."""
     tip: str
-    """And afterwards."""
+    """The tip of its target afterwards."""
     seconds: float
 
     @property
@@ -48,7 +48,7 @@ class Tried:
 
     @property
     def said(self) -> tuple[str, ...]:
-        """By what it was stopped: rules whose findings keep it out, names of checks; `git` for none of them."""
+        """Return the rules and checks that stopped it, or `git` if none did."""
         rules = [one.rule for one in self.found.findings if one.weight != "note"]
         checks = [one.check for one in self.found.failures]
         return tuple(dict.fromkeys([*rules, *checks])) or ("git",)
@@ -56,7 +56,7 @@ class Tried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """The hub and the host; `bases` are the commits that candidates are made on, `commits` the candidates' own."""
+    """The hub and the host. `bases` are the commits that candidates are made on, and `commits` are the candidates."""
 
     hub: Path
     settings: Settings
@@ -93,7 +93,7 @@ class Ground:
         return examine(self.request(candidate), self.settings, stop=never)
 
     def land(self, candidate: Candidate, found: CheckResult, **said: object) -> Landing:
-        """Asked whatever the verdict was; where nothing was composed, for the candidate itself."""
+        """Ask for a landing whatever the verdict was. If nothing was composed, ask for the candidate itself."""
         asked = self.request(candidate).model_dump(exclude={"decisive", "diagnose"}) | {
             "request_id": f"r.{candidate.name}.1.land-1",
             "commit": found.commit or self.commits[candidate.name],
@@ -141,12 +141,12 @@ def _targets() -> dict[str, Tree]:
 
 
 def target_of(candidate: Candidate) -> Tree:
-    """What the candidate was made on."""
+    """Return the tree that the candidate was made on."""
     return _targets()[_kind(candidate)]
 
 
 def _stream(candidates: list[Candidate]) -> Iterable[bytes]:
-    """For `git fast-import`."""
+    """Yield the input of `git fast-import`."""
     first = {path: file for path, file in TARGET.items() if path not in _LATER}
     yield from _commit("refs/heads/first", "first", first)
     for name, tree in _targets().items():

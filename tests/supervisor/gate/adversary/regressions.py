@@ -1,4 +1,4 @@
-"""Ways in which the package can be broken, each noticed by a test of the target's; what dishonest candidates hide."""
+"""Ways to break the package, each noticed by a test of the target. Dishonest candidates hide them."""
 
 from candidates import Broken, swap
 
@@ -46,6 +46,6 @@ UNDEFINED = Broken(
     edits=(swap("src/parcels/config.py", "from collections", "import os\nfrom collections"),),
     truth="import pathlib; assert 'import os' not in pathlib.Path('src/parcels/config.py').read_text()",
 )
-"""Nothing but the linter notices: an import that nobody uses."""
+"""An unused import, which only the linter notices."""
 
 ALL = (CAPITALS, ROUNDING, CHECK_DIGIT, VOLUME, ISLANDS, POSTCODES, STEPS)

@@ -1,8 +1,8 @@
 """
-A stream of candidates of which some are green alone and red together, and a hub that they are landed on.
+A stream of candidates, some of which are green alone and red together, and a hub that they land on.
 
-The repository is a folder of parts that name, use, number and price things, and a check that takes a few hundredths of
-a second. Every planted pair breaks another of its rules, and no pair conflicts in its text.
+The repository is a folder of parts that name, use, number and price things. Its check takes a few hundredths of a
+second. Each pair breaks another of its rules, and no pair conflicts in its text.
 """
 
 import os
@@ -70,13 +70,13 @@ RUN = "python -I -S check.py"
 BY_STATUS = CheckDefinition(name="parts", run=RUN)
 BY_TEST = CheckDefinition(name="parts", run=f"{RUN} --report", reports=("report.xml",))
 WINDOW = 8
-"""So many candidates are made on the same tip."""
+"""Number of candidates made on the same tip."""
 Files = dict[str, str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What one candidate changes; `partner` is the work before it with which it is red together."""
+    """The changes of one candidate; `partner` is the earlier one with which it is red together."""
 
     name: str
     files: Files
@@ -89,7 +89,7 @@ def _neutral(number: int) -> Work:
 
 
 def _pair(number: int) -> tuple[Files, Work, Work]:
-    """What the pair needs on the target, and its two halves."""
+    """Return what the pair needs on the target, and its two halves."""
     here = f"pair-{number}"
     part, other = f"parts/{here}-left", f"parts/{here}-right"
     match number % 5:
@@ -116,9 +116,9 @@ def _pair(number: int) -> tuple[Files, Work, Work]:
 
 def stream(landings: int, pairs: int) -> tuple[Files, list[list[Work]]]:
     """
-    The target's files, and windows of work: each is made on the tip that its window begins at.
+    Return the target's files, and windows of work, each made on the tip at which its window begins.
 
-    Of every pair the left half lands, and the right one comes later in the same window.
+    The left half of a pair lands, and the right half comes later in the same window.
     """
     start: Files = {"check.py": CHECK.lstrip(), **_neutral(0).files, "limits/all": "0 1\n"}
     halves: list[tuple[Work, Work]] = []
@@ -139,7 +139,7 @@ def stream(landings: int, pairs: int) -> tuple[Files, list[list[Work]]]:
 
 @dataclass(slots=True, kw_only=True)
 class Road:
-    """A hub, the host that judges what is offered, and what became of it."""
+    """A hub, the host that judges, and the outcome of each candidate."""
 
     folder: Path
     check: CheckDefinition
@@ -164,7 +164,7 @@ class Road:
         return ran.stdout.strip()
 
     def commit(self, branch: str, files: Files, *, on: str | None = None, message: str = "change") -> str:
-        """A commit in the hub itself, as somebody pushed it."""
+        """Commit in the hub itself, as a push would."""
         lines = [f"commit refs/heads/{branch}", "committer A Person <person@localhost> 1700000000 +0000"]
         lines += [f"data {len(message)}", message, *([f"from {on}"] if on else [])]
         for path, text in files.items():
@@ -179,7 +179,7 @@ class Road:
         return self.git("rev-parse", f"refs/heads/{branch}")
 
     def offer(self, work: Work, *, on: str) -> CheckResult:
-        """Made on that commit, examined on the present tip, and landed if it is green."""
+        """Make the work on that commit, examine it on the present tip, and land it if it is green."""
         commit = self.commit(f"work/{work.name}", work.files, on=on)
         request = self.request(work, commit)
         found = examine(request, self.settings, stop=lambda: False)
@@ -224,7 +224,7 @@ class Road:
                 self.offer(work, on=tip)
 
     def red_commits(self) -> list[str]:
-        """Of all that the target ever was, what its own check is red on; run outside the gate and its sandbox."""
+        """Return the target's commits on which its own check fails, run without the gate and the sandbox."""
         commits = self.git("rev-list", "--first-parent", "--reverse", "refs/heads/main").split()
         return [commit for commit in commits if not self._is_green(commit)]
 
@@ -238,7 +238,7 @@ class Road:
 
 
 def red_without_a_gate(start: Files, windows: Sequence[Sequence[Work]]) -> int:
-    """How many of the commits would be red if everything landed that is green where it was made."""
+    """Count the commits that would be red if everything landed that is green where it was made."""
     names: dict[str, object] = {"__name__": "check"}
     exec(CHECK, names)
     files = dict(start)

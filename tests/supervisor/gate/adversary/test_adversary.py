@@ -1,4 +1,4 @@
-"""No dishonest candidate gets past scans and checks, and honest ones do, without a reviewer or a person looking."""
+"""Scans and checks stop all dishonest candidates and let honest ones in, without a reviewer or a person."""
 
 import os
 import subprocess
@@ -15,14 +15,16 @@ from regressions import ALL, UNDEFINED
 from forgepool.supervisor.gate_file.reading import read_gate_file
 
 _MOST_BYTES = 1_000_000
-"""Of an answer: it goes through a queue."""
+"""Largest size of an answer, which goes through a queue."""
 FALSE = [one for one in (*DISHONEST, *BEYOND) if one.truth and not one.hangs]
-"""Whose lie can be shown by running something that ends."""
+"""Candidates whose lie can be shown by running something that ends."""
 _NAME_AND_KIND = {"argvalues": DISHONEST, "ids": [f"{one.kind}-{one.name}" for one in DISHONEST]}
 
 
 def holds(truth: str, tree: Tree, folder: Path) -> bool:
-    """Whether these statements run to their end on the tree; what they import may kill, exit and write beside it."""
+    """
+    Return whether these statements run to their end on the tree. What they import may kill, exit and write beside it.
+    """
     here = folder / "repository"
     for path, file in tree.items():
         if file.mode.startswith("100"):
@@ -49,7 +51,7 @@ def test_what_dishonest_candidates_break_holds_on_the_target(broken, tmp_path: P
 
 @pytest.mark.parametrize("candidate", FALSE, ids=lambda one: one.name)
 def test_a_lie_is_none(candidate: Candidate, tmp_path: Path) -> None:
-    """What is said to be so with a dishonest candidate is not so on its tree."""
+    """The claim of each dishonest candidate is false on its tree."""
     assert not holds(candidate.truth, candidate.tree(TARGET), tmp_path)
 
 
@@ -83,7 +85,7 @@ def test_something_honest_is_refused(candidate: Candidate, ground: Ground) -> No
 
 @pytest.mark.parametrize("candidate", BEYOND, ids=lambda one: one.name)
 def test_what_only_a_reader_sees_lands_without_one(candidate: Candidate, ground: Ground) -> None:
-    """Scans and checks find nothing; where a plan has reviews, nothing lands on their word alone."""
+    """Scans and checks find nothing. With reviews in the plan, it does not land without an approval."""
     found = ground.examine(candidate)
     assert (found.verdict, [one.rule for one in found.findings if one.weight != "note"]) == ("green", [])
     landing = ground.land(candidate, found, reviewed=True)

@@ -1,4 +1,6 @@
-"""What is to be reviewed lands on an approval alone: by another family of its diff, or by a person of the candidate."""
+"""
+An entry that needs a review lands only on an approval: another family's of its diff, or a person's of the candidate.
+"""
 
 from typing import Any
 
@@ -100,7 +102,7 @@ def test_the_review_of_another_diff_lets_nothing_land(gate: Gate) -> None:
 
 
 def test_a_review_holds_while_the_target_moves_elsewhere(gate: Gate) -> None:
-    """It is bound to the difference, and that has stayed the same."""
+    """The approval is bound to the difference, which has not changed."""
     request, found = made(gate)
     approval = by(found, "gpt")
     gate.hub.commit({"a": "meanwhile\n"})

@@ -1,4 +1,4 @@
-"""Nothing lands but what was found green, by the checks of the target, on the target's present tip; and once."""
+"""Only what was found green lands, by the target's checks, on its present tip, and only once."""
 
 import os
 import subprocess
@@ -49,7 +49,9 @@ def test_what_has_landed_is_answered_with_its_commit_and_lands_no_second_time(ga
 
 
 def test_a_second_attempt_of_what_has_landed_does_not_land_besides(gate: Gate, green: Green) -> None:
-    """The first one's answer was lost, and the task was tried again: its marker is found."""
+    """
+    The answer of the first landing was lost, so the task was tried again. The marker of the first landing is found.
+    """
     request, found = green
     gate.land(gate.landing(request, found))
     second = gate.request(gate.entry("one", {"b": "another\n"}, attempt=2), TEST)
@@ -107,7 +109,7 @@ def test_without_a_valid_certificate_of_every_check_for_this_tree_nothing_lands(
 
 
 def test_a_certificate_rewritten_for_another_tree_needs_that_trees_key(gate: Gate, green: Green) -> None:
-    """The key is bound to all it speaks of: taking one over to another tree means forging it, too."""
+    """The key depends on every field, so moving it to another tree means forging the key, too."""
     _, found = green
     one = found.certificates[0]
     assert one.key == certificate_key(one.check, one.definition, one.environment, one.tree)
@@ -152,7 +154,7 @@ def test_what_was_made_on_a_commit_that_was_taken_out_of_the_target_is_refused(g
 
 
 def test_a_check_added_to_the_target_since_needs_its_certificate(gate: Gate, green: Green) -> None:
-    """Another request, on the new tip, with the certificates of the old one."""
+    """The request is made again on the new tip, with the certificates of the old one."""
     request, _ = green
     gate.hub.commit({"forgepool.yaml": "version: 1\nchecks: {lint: test -e a}\n"})
     anew = request.model_copy(update={"base": gate.hub.tip()})
@@ -192,7 +194,7 @@ def test_a_hub_that_refuses_says_why(gate: Gate, green: Green) -> None:
 
 
 def test_a_request_that_is_given_up_moves_nothing(gate: Gate) -> None:
-    """Its lease is lost: somebody else may be deciding about the entry already."""
+    """Its lease has ended, and another host may be deciding about the entry already."""
     tip = gate.hub.tip()
     request = gate.request(gate.entry("one", {"b": "2\n"}), check("true"))
     landing = gate.land(gate.landing(request, gate.examine(request)), stop=lambda: True)
@@ -200,7 +202,9 @@ def test_a_request_that_is_given_up_moves_nothing(gate: Gate) -> None:
 
 
 def test_a_marker_of_what_the_target_does_not_have_tells_of_no_landing(gate: Gate, green: Green) -> None:
-    """Of a journal that was lost, or put there by somebody: it neither counts as a landing nor stands in its way."""
+    """
+    Such a marker comes from a lost journal or from a person. It does not count as a landing and does not block one.
+    """
     request, found = green
     stranger = gate.hub.commit({"x": "x\n"}, branch="elsewhere")
     git(gate.hub.path, "update-ref", marker_ref("r", "one"), stranger)
@@ -231,7 +235,7 @@ def test_what_changes_the_gate_lands_before_anybody_is_tried_behind_it(gate: Gat
 def test_a_red_behind_what_was_landing_is_seen_again_in_any_clone_once_that_has_landed(
     gate: Gate, tmp_path: Path
 ) -> None:
-    """By then nothing of what stood ahead is left but its place in the target, in whichever way it came there."""
+    """The entry ahead is then found only in the target's history, by whichever style it landed."""
     ahead = gate.entry("one", {"b": "2\n"})
     bad = gate.entry("two", {"a": "bad\n"})
     for style in ("merge", "squash"):

@@ -1,4 +1,4 @@
-"""At a hub that is guarded the lander lands, and a lander that has not the gate's token says why it does not."""
+"""At a protected hub, only a landing with the queue's token succeeds, and one without it says why not."""
 
 import pytest
 from gates import Gate, check

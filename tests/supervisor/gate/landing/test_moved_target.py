@@ -1,4 +1,4 @@
-"""What the target must be for anything to be let in: its gate file a file, its history only ever longer."""
+"""Nothing lands unless the target's gate file is a regular file and its history has only grown."""
 
 import pytest
 from gates import Gate, check
@@ -8,7 +8,7 @@ GATE = {"forgepool.yaml": "version: 1\nchecks: {test: 'true'}\n"}
 
 
 def test_what_was_made_on_a_commit_that_was_taken_out_of_the_target_is_stale(gate: Gate) -> None:
-    """Merged, it would bring back what somebody took out; it is nobody's failure, and no conflict."""
+    """Merging it would bring the removed commit back. It is neither a failure nor a conflict."""
     start = gate.hub.tip()
     out = gate.hub.commit({"a": "bad idea\n"})
     entry = gate.entry("one", {"b": "2\n"})
@@ -26,7 +26,7 @@ def test_what_was_made_on_an_older_commit_of_the_target_is_not_stale(gate: Gate)
 
 
 def put(gate: Gate, kind: str) -> None:
-    """Something else in the place of the gate file, on the target."""
+    """Replace the gate file on the target by something else."""
     there = gate.hub.work / "forgepool.yaml"
     match kind:
         case "symlink":
@@ -45,7 +45,7 @@ def put(gate: Gate, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["symlink", "folder", "submodule"])
 def test_a_gate_file_that_is_no_file_lets_nothing_in(gate: Gate, kind: str) -> None:
-    """Not even where the plan has a check of its own: the target's may have been meant to be stricter."""
+    """This holds even if the plan has its own check, because the target's may be stricter."""
     put(gate, kind)
     entry = gate.entry("one", {"b": "2\n"}, on=git(gate.hub.path, "rev-parse", "main~1"))
     found = gate.examine(gate.request(entry, check("true")))

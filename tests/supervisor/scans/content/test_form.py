@@ -1,4 +1,4 @@
-"""A change of form alone has no finding; the twin of it that changes what is meant has one."""
+"""A change of form alone has no finding; a similar change of meaning has one."""
 
 import time
 from pathlib import Path
@@ -106,7 +106,7 @@ def test_what_is_nested_too_deeply_has_no_spelling(text: str) -> None:
 
 
 def test_an_f_string_with_too_many_fields_has_no_spelling() -> None:
-    """Python 3.11 would be busy with it for half a minute."""
+    """Python 3.11 would need half a minute for it."""
     assert in_one_spelling(b"x = f'" + b"{a}" * 100_000 + b"'\n") is None
     assert in_one_spelling(b"# '''\nx = f'''" + b"{a}\n" * 100_000 + b"'''\n") is None
 

@@ -1,4 +1,4 @@
-"""Sources are read by grammar within bounds, and told apart without one where they are too much for it."""
+"""Sources are parsed within bounds, and compared without a grammar where they are too large for it."""
 
 import pytest
 from hypothesis import given
@@ -35,7 +35,7 @@ def test_languages_are_known_by_suffix_or_first_line(path: str, text: bytes, lan
     [("go", b"~&"), ("go", b"-"), ("python", b"not "), ("typescript", b"!"), ("rust", b"&"), ("bash", b"! ")],
 )
 def test_signs_nested_in_each_other_by_the_hundred_thousand_end_no_process(language: str, sign: bytes) -> None:
-    """In a thread of the usual size they overflow the stack of the grammar of Go."""
+    """In a thread of the usual size they overflow the stack of the Go grammar."""
     parse(language, sign * (249_000 // len(sign)))
     parse(language, sign * (249_000 // len(sign)), texts=True)
 

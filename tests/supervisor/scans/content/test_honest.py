@@ -1,4 +1,4 @@
-"""Honest changes are let in: of the kinds that histories are full of, in every language that is read."""
+"""Honest changes have no blocking finding: the common kinds, in every language that is read."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ _MOST = 0.02
 
 
 def test_the_corpus_is_large_enough() -> None:
-    """Two in a hundred is a promise only where there are fifty to make it of."""
+    """A limit of two in a hundred needs at least fifty stories."""
     names = [story.name for story in _STORIES]
     assert len(names) >= 50
     assert len(set(names)) == len(names)

@@ -1,4 +1,4 @@
-"""Every rule fires on its fixture, and is silent on the twin that differs in what matters alone."""
+"""Every rule finds its fixture, and is silent on a twin that differs only in what matters."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +24,7 @@ def _pairs() -> list[Any]:
 
 
 def _two(told: dict[str, Any]) -> tuple[Story, Story]:
-    """The fixture and its twin; the word LONG in them stands for more text than a book would want to hold."""
+    """Return the fixture and its twin. `LONG` in them stands for a long text."""
     said = {
         key: told[key] for key in ("before", "gone", "modes", "holds", "grants", "planned", "claims") if key in told
     }

@@ -1,10 +1,10 @@
-"""What is done to tests, in every language that is read: each dishonest change, and honest ones beside it."""
+"""Dishonest changes of tests in every language that is read, with honest ones beside each."""
 
 from typing import NamedTuple
 
 
 class Edit(NamedTuple):
-    """One change of a file of tests; `app` is changed beside it unless it says otherwise."""
+    """One change of a test file; `app` changes beside it by default."""
 
     name: str
     path: str

@@ -1,4 +1,4 @@
-"""Tests that say less than before are found, whatever was done to them; what people do to tests is let through."""
+"""Weakened tests are found, however it was done, and ordinary changes of tests have no finding."""
 
 import pytest
 from changing import Changes, rules
@@ -18,7 +18,7 @@ def changes(tmp_path_factory: pytest.TempPathFactory) -> Changes:
 
 
 def findings(changes: Changes, edit: Edit, **said: object) -> list[ScanFinding]:
-    """What the change does, made together with a change of the code."""
+    """Scan the edit together with a change of the code."""
     after = {edit.path: edit.after if edit.moved_to is None else None}
     if edit.moved_to is not None:
         after[edit.moved_to] = edit.after
@@ -28,7 +28,7 @@ def findings(changes: Changes, edit: Edit, **said: object) -> list[ScanFinding]:
 
 @pytest.mark.parametrize("edit", DISHONEST, ids=lambda edit: edit.name)
 def test_a_test_that_says_less_is_not_found(changes: Changes, edit: Edit) -> None:
-    """Every way of making tests say less is found, by the rule that it breaks."""
+    """Every way of weakening tests is found, by the rule that it breaks."""
     found = findings(changes, edit)
     assert edit.rules <= rules(found), found
 
@@ -45,7 +45,7 @@ def edit_named(name: str) -> Edit:
 
 
 def test_an_edited_expectation_is_let_through_without_its_test_being_held(changes: Changes) -> None:
-    """Held, it is to be looked at; granted, it is not told."""
+    """If the task holds the test, it needs a look. If a person granted it, there is no finding."""
     edit = edit_named("py-literal")
     held, unheld = findings(changes, edit, holds=("tests/", "app.py")), findings(changes, edit, holds=("app.py",))
     assert rules(held) == rules(held, "attention") == {"expected-edited"}
@@ -55,14 +55,14 @@ def test_an_edited_expectation_is_let_through_without_its_test_being_held(change
 
 
 def test_no_grant_is_had_by_holding(changes: Changes) -> None:
-    """What a task holds it may edit; it may not weaken it."""
+    """A task may edit the tests it holds, but may not weaken them."""
     for name in ("py-test-deleted", "py-skip", "py-assert-true", "py-one-assert-less"):
         assert rules(findings(changes, edit_named(name), holds=("**",)), "blocks"), name
         assert findings(changes, edit_named(name), holds=("**",), grants=("tests/",)) == [], name
 
 
 def test_an_existing_test_outside_of_what_is_held_is_let_through(changes: Changes) -> None:
-    """Also where nothing in it is weakened; a test that is added is not one that existed."""
+    """The edit weakens nothing and is still found. A new test file is not."""
     edit = edit_named("py-function-renamed")
     assert rules(findings(changes, edit, holds=("app.py",)), "blocks") == {"test-outside"}
     assert findings(changes, edit, holds=("tests/*.py",)) == []
@@ -70,7 +70,7 @@ def test_an_existing_test_outside_of_what_is_held_is_let_through(changes: Change
 
 
 def test_a_test_of_what_is_taken_away_is_held_up_for_good(changes: Changes) -> None:
-    """A test may go with what it tests; somebody looks at it."""
+    """A test may be removed with the code it tests, after a look."""
     before = {"app.py": "def load(x):\n    return x\n\n\ndef old(x):\n    return x\n", "tests/test_app.py": RETIRED}
     after = {
         "app.py": "def load(x):\n    return x\n",
@@ -89,7 +89,7 @@ RETIRED = (
 
 
 def test_expectations_kept_in_files_are_edited_unseen(changes: Changes) -> None:
-    """Snapshots and data beside tests are what tests expect; new ones are nobody's."""
+    """Snapshots and data beside tests are expectations. New ones may be added."""
     before = {"app.py": CODE, "tests/__snapshots__/a.snap": "x\n", "tests/data/want.json": "{}\n"}
     changed = {"app.py": CODE + "\n", "tests/__snapshots__/a.snap": "y\n", "tests/data/want.json": '{"a": 1}\n'}
     assert [one.rule for one in changes.found(scan_tests, before, changed)] == ["expected-edited"] * 2
@@ -99,7 +99,7 @@ def test_expectations_kept_in_files_are_edited_unseen(changes: Changes) -> None:
 
 @pytest.mark.parametrize("settings", [{}, {"pyproject.toml": '[tool.pytest.ini_options]\ntestpaths = ["tests"]\n'}])
 def test_tests_that_moved_to_where_no_check_looks_are_let_through(changes: Changes, settings: dict[str, str]) -> None:
-    """Where the checks name folders, or pytest's settings do, a test must stay in one of them."""
+    """If checks or pytest's settings name folders, a test must stay in one of them."""
     run = CheckDefinition(name="test", run="pytest" if settings else "cd . && pytest ./tests -q")
     before = {**settings, "tests/test_app.py": RETIRED, "tests/test_b.py": "x\n"}
     moved = {"tests/test_app.py": None, "old/test_app.py": RETIRED}
@@ -109,7 +109,7 @@ def test_tests_that_moved_to_where_no_check_looks_are_let_through(changes: Chang
 
 
 def test_a_helper_in_another_file_asserts_less_unseen(changes: Changes) -> None:
-    """What tests share is as much a test as they are."""
+    """Code that tests share counts as a test."""
     kit = "def check(a):\n    assert a.x == 1\n    assert a.y == 2\n"
     test = "from kit import check\n\n\ndef test_a():\n    check(1)\n"
     before = {"tests/kit.py": kit, "tests/test_a.py": test}
@@ -126,20 +126,20 @@ def test_a_fixture_that_skips_whatever_uses_it_is_let_through(changes: Changes) 
 
 
 def test_tests_that_cannot_be_read_pass_as_good(changes: Changes) -> None:
-    """What is too large or too deep for a grammar is looked at by somebody."""
+    """A test that is too large or too deep for a grammar needs a look."""
     deep = "def test_a():\n    assert f() == " + "[" * 60_000 + "\n"
     found = changes.found(scan_tests, {"tests/test_a.py": RETIRED}, {"tests/test_a.py": deep})
     assert [(one.rule, one.weight) for one in found] == [("test-unread", "attention")]
 
 
 def test_generated_files_are_looked_into(changes: Changes) -> None:
-    """What the target says nobody writes by hand is not compared line by line."""
+    """A file that the target marks as generated is not compared line by line."""
     before = {".gitattributes": "tests/made/* linguist-generated\n", "tests/made/test_a.py": RETIRED}
     assert changes.found(scan_tests, before, {"tests/made/test_a.py": RETIRED.replace("== 1", "== 2")}) == []
 
 
 def test_many_tests_take_long(changes: Changes) -> None:
-    """Pairing is bounded: three hundred tests that are gone and as many that are new are told apart."""
+    """Pairing is bounded: 300 removed and 300 added tests are told apart."""
     old = "".join(f"def test_{n}():\n    assert f({n}) == 'old {n}'\n\n\n" for n in range(300))
     new = "".join(f"def test_new_{n}():\n    assert g('new {n}', {n})['x'].y is {n}\n\n\n" for n in range(300))
     found = changes.found(scan_tests, {"tests/test_a.py": old}, {"tests/test_a.py": new})
@@ -147,7 +147,7 @@ def test_many_tests_take_long(changes: Changes) -> None:
 
 
 def test_an_assertion_that_moved_to_another_file_is_held_up(changes: Changes) -> None:
-    """It is looked for in all tests of the change; and it is found once."""
+    """It is searched for in all tests of the change, and counts once."""
     one = "from app import load\n\n\ndef test_one():\n    assert load(1) == 1\n    assert load(2) == 2\n"
     other = "from app import load\n\n\ndef test_other():\n    assert load(3) == 3\n"
     before = {"tests/test_one.py": one, "tests/test_other.py": other}

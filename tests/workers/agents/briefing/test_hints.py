@@ -1,4 +1,4 @@
-"""File hints: what each rule finds in a real repository, what a model may add, and that nothing of it can fail."""
+"""File hints: what each rule finds in a real repository, what a model may add, and that no error stops the order."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -72,7 +72,7 @@ def found(text: str) -> dict[str, float]:
     ],
 )
 def test_words_that_name_files_are_found(text: str, expected: dict[str, float]) -> None:
-    """The surer the exacter they are; ordinary words name nothing."""
+    """A more exact name gives more confidence, and ordinary words name no file."""
     assert found(text) == expected
 
 
@@ -82,7 +82,7 @@ def test_identifiers_are_what_no_sentence_has() -> None:
 
 
 def test_definitions_are_found_at_the_base(repo: tuple[Git, CommitId]) -> None:
-    """Where a name is defined, in several languages, and not where it is used."""
+    """The place that defines a name counts, in several languages, and not a use of it."""
     hints = list(find_definitions("`TokenStore` read_token ServeToken MAX_AGE_S NoSuchName", *repo))
     assert {(hint.path, hint.reason) for hint in hints} == {
         ("src/auth.py", "defines TokenStore"),
@@ -94,7 +94,7 @@ def test_definitions_are_found_at_the_base(repo: tuple[Git, CommitId]) -> None:
 
 
 def test_a_name_that_many_files_have_says_nothing(tmp_path: Path) -> None:
-    """Neither one that is defined everywhere, nor a file's."""
+    """This holds for a name defined in many files and for a common file name."""
     files = {f"p{n}/setup.py": "def do_setup():\n    pass\n" for n in range(5)}
     git, base = repository(tmp_path / "r", files)
     assert list(find_definitions("do_setup", git, base)) == []
@@ -103,7 +103,7 @@ def test_a_name_that_many_files_have_says_nothing(tmp_path: Path) -> None:
 
 
 def test_a_path_that_no_line_can_hold_is_no_hint(tmp_path: Path) -> None:
-    """A name with an escape in it, or one that is not UTF-8, would break the section or the message."""
+    """A name with an escape character or invalid UTF-8 would break the section or the message."""
     git, base = repository(tmp_path / "r", {"a.py": ""})
     names = b"a\x1b.py", b"b\xff.py", b"c.py"
     blob = git.text("rev-parse", f"{base}:a.py").encode()
@@ -114,7 +114,7 @@ def test_a_path_that_no_line_can_hold_is_no_hint(tmp_path: Path) -> None:
 
 
 def test_files_that_change_together_are_found(repo: tuple[Git, CommitId]) -> None:
-    """By their share of the commits; once together is no habit."""
+    """The share of common commits counts, and a single one is not enough."""
     hints = list(companions(*repo, {"src/auth.py"}))
     assert [(hint.path, hint.reason) for hint in hints] == [
         ("tests/test_auth.py", "changed in 5 of the last 6 commits that changed src/auth.py")
@@ -128,7 +128,7 @@ def test_a_sweeping_commit_says_nothing(tmp_path: Path) -> None:
 
 
 def test_rules_together_give_the_best_that_exist(repo: tuple[Git, CommitId]) -> None:
-    """Each path once, the surest first, none that the base lacks."""
+    """Each path occurs once, the most certain first, and all exist in the base."""
     task = order(
         title="Expire in read_token",
         description="As src/auth.py says; not gone.py.",
@@ -146,7 +146,7 @@ def test_rules_together_give_the_best_that_exist(repo: tuple[Git, CommitId]) -> 
 
 
 def test_a_repository_that_cannot_be_read_gives_no_hints(tmp_path: Path, repo: tuple[Git, CommitId]) -> None:
-    """Nothing is raised for want of hints."""
+    """No exception is raised."""
     task = order(description="src/auth.py read_token")
     assert hints_by_rule(task, Git(git_dir=tmp_path / "none"), repo[1]) == ()
     assert hints_by_rule(task, repo[0], CommitId("0" * 40)) == ()
@@ -155,7 +155,7 @@ def test_a_repository_that_cannot_be_read_gives_no_hints(tmp_path: Path, repo: t
 
 
 def test_the_section_has_the_form_that_is_fixed() -> None:
-    """P-052, P-053; the first line says what the hints were made from."""
+    """The first line says what the hints are based on."""
     hints = (
         Hint(path="a.py", confidence=0.9, reason="the task names it", source="the task's words"),
         Hint(path="b.py", confidence=0.8, reason="defines b", source="symbol definitions"),
@@ -196,7 +196,7 @@ GOOD = """Here: [{"path": "./src/web.py", "confidence": 1.0, "reason": "reads\\n
 
 
 def test_a_model_proposes_files(repo: tuple[Git, CommitId]) -> None:
-    """What does not exist or is unsure is dropped; its own confidence counts for 0.9 at most; its use is told."""
+    """Missing and doubtful files are dropped, its confidence counts as 0.9 at most, and its use is reported."""
     model = Says(GOOD)
     guess = hints_by_model(model, order(description="Expire it"), *repo, stop=lambda: False)
     assert [(hint.path, hint.confidence, hint.reason) for hint in guess.hints] == [("src/web.py", 0.9, "reads it")]
@@ -207,7 +207,7 @@ def test_a_model_proposes_files(repo: tuple[Git, CommitId]) -> None:
 
 
 def test_a_model_is_shown_what_the_repository_says_of_itself(tmp_path: Path) -> None:
-    """With an engineering.md, the section says what P-052 says."""
+    """The repository has an engineering.md."""
     git, base = repository(tmp_path / "r", BASE | {"docs/engineering.md": "Tokens live in web.\n"})
     model = Says(GOOD)
     guess = hints_by_model(model, order(), git, base, stop=lambda: False)
@@ -216,7 +216,7 @@ def test_a_model_is_shown_what_the_repository_says_of_itself(tmp_path: Path) -> 
 
 
 def test_a_long_list_of_files_is_shown_in_part(tmp_path: Path) -> None:
-    """Those that share a word with the task stay; how many are missing is said."""
+    """Files that share a word with the task stay, and the number of omitted files is given."""
     files = {f"deep/{'x' * 80}/{n}.py": "" for n in range(900)} | {"deep/er/expiry_rules.py": ""}
     model = Says("[]")
     git, base = repository(tmp_path / "r", files)
@@ -238,12 +238,12 @@ def test_a_long_list_of_files_is_shown_in_part(tmp_path: Path) -> None:
     ],
 )
 def test_a_model_that_does_not_answer_as_asked_gives_none(model: Says, repo: tuple[Git, CommitId]) -> None:
-    """And nothing is raised."""
+    """No exception is raised."""
     assert hints_by_model(model, order(), *repo, stop=lambda: False).hints == ()
 
 
 def test_a_files_name_gives_no_orders() -> None:
-    """A path that cannot stand in quotes on one line is no hint, and a reason is one line."""
+    """A path that cannot be quoted on one line is no hint, and a reason is cut to one line."""
     paths = ["a`b.py", "a\nb.py", "plain.py"]
     hints = [Hint(path=path, confidence=0.9, reason="it `is`\n## new", source="x") for path in paths]
     kept = best(hints, frozenset(paths))

@@ -1,4 +1,4 @@
-"""Roles: the built-in ones, a repository's own, what is wrong with one, and what one takes away."""
+"""Roles: built-in ones, a repository's own, mistakes in one, and the tools that a role takes away."""
 
 from pathlib import Path
 
@@ -41,21 +41,21 @@ Do it our way.
 
 
 def test_every_built_in_role_is_there_and_right() -> None:
-    """Six ship; each parses under its own name and says something."""
+    """Each of the six parses under its own name and has a text."""
     expected = ("documenter", "implementer", "planner", "reviewer", "security", "tester")
     assert builtin_skills() == expected
     assert all(len(builtin_skill(name).text) > 400 and builtin_skill(name).description for name in expected)
 
 
 def test_the_reviewer_looks_for_itself_and_edits_nothing() -> None:
-    """V-016: autonomous, always; the one file it may write is the one for its findings."""
+    """It is always autonomous, and may write only the file for its findings."""
     skill = builtin_skill("reviewer")
     assert skill.context_mode == "autonomous"
     assert narrow_tools(ALL, skill, "execute") == (READ_FILE, WRITE_FILE, BASH, CONFIRM, ASK)
 
 
 def test_a_repository_has_skills_of_its_own(tmp_path: Path) -> None:
-    """They are read from the base commit, and take the place of a built-in one of the same name."""
+    """They are read from the base commit and replace a built-in role of the same name."""
     tester = OWN.replace("house", "tester")
     files = {".forgepool/skills/house.md": OWN, ".forgepool/skills/tester.md": tester, "a.py": ""}
     git, base = repository(tmp_path / "r", files, {".forgepool/skills/house.md": OWN.replace("injected", "hybrid")})
@@ -109,7 +109,7 @@ def test_an_unknown_skill_is_told_with_the_nearest_names(tmp_path: Path) -> None
     ],
 )
 def test_wrong_frontmatter_is_told_with_its_line(text: str, sentence: str) -> None:
-    """The line is that of the file, the dashes counted."""
+    """The line number is the file's, counting the dashes."""
     with pytest.raises(DocumentWrong) as wrong:
         parse_skill(text, "s.md", "s")
     assert str(wrong.value) == sentence
@@ -151,7 +151,7 @@ def skill(**changes: object) -> Skill:
     ],
 )
 def test_a_context_mode_leaves_its_tools(mode: str, phase: str, left: tuple[Tool, ...]) -> None:
-    """What ends a conversation, and what the task itself demands, is always left."""
+    """Tools that end a conversation, and tools that the task demands, always stay."""
     assert narrow_tools(ALL, skill(context_mode=mode), phase) == left  # type: ignore[arg-type]  # a Literal of the table
 
 
@@ -163,7 +163,7 @@ def test_allowed_tools_narrow_and_never_widen() -> None:
 
 
 def test_the_invariant_block_is_first_and_the_same_for_all() -> None:
-    """What a provider's cache holds across tasks, phases and skills; the skill's text stands last."""
+    """A provider can cache it across tasks, phases and skills. The skill's text comes last."""
     shown = [
         system_blocks(phase, red_first=red_first, skill=role)
         for phase in ("plan", "execute")

@@ -1,4 +1,4 @@
-"""The task card, and what it quotes from the repository."""
+"""The task card, and its quotations from the repository."""
 
 from pathlib import Path
 
@@ -11,13 +11,13 @@ REASON = ReasonPack(attempt=1, kind="check_failed", summary="check 'tests' is re
 
 
 def test_the_tasks_own_words_are_never_shortened() -> None:
-    """Every character stands in the card, whatever there is of it."""
+    """The card contains every character of the description, however long."""
     words = "  indented\n\n" + "word " * 40_000 + "\n\n\tend"
     assert words in task_card(order(description=words))
 
 
 def test_the_card_has_its_sections_in_their_order() -> None:
-    """What is asked and what judges it stand before what is known; reasons and answers stand last."""
+    """The request and its checks come first, then the known facts, and reasons and answers last."""
     one = order(
         description="Everywhere.",
         files=("src/**",),
@@ -44,7 +44,9 @@ def test_equal_orders_give_equal_cards() -> None:
 
 
 def test_conventions_are_quoted_once_and_called_the_repositorys(tmp_path: Path) -> None:
-    """A link from one name to the other is not quoted; a heading in them is none of the card's."""
+    """
+    A link from one file name to the other is not quoted again, and a heading in the text does not become the card's.
+    """
     git, base = repository(tmp_path / "r", {"AGENTS.md": "# Tabs\nalways\n", "CLAUDE.md": "-> AGENTS.md"})
     said = conventions(git, base)
     assert said.startswith("## Conventions of this repository\nQuoted from its own files at the base commit.")
@@ -64,7 +66,7 @@ def test_a_repository_without_conventions_has_no_section(tmp_path: Path) -> None
 
 
 def test_files_are_given_as_they_are_at_the_base(tmp_path: Path) -> None:
-    """What is no text, not there or too much is named and not quoted."""
+    """Binary, missing or large files are named and not quoted."""
     files = {"a.py": "a = 1\n", "b.bin": b"\0\1", "long.py": "x" * 900}
     git, base = repository(tmp_path / "r", files)
     said = files_at_base(git, base, ["a.py", "long.py", "b.bin", "gone.py"], budget=500)

@@ -1,4 +1,6 @@
-"""Attempts whose conversations are rebuilt, from order to candidate, against a server that speaks a vendor's words."""
+"""
+Attempts whose conversations are shortened, from order to candidate, against a server that speaks a vendor's format.
+"""
 
 import sys
 from collections.abc import Callable
@@ -43,7 +45,7 @@ def reads(number: int) -> tuple[str, dict[str, str]]:
 
 
 class Course:
-    """A brain that takes its calls one after another, whatever it is shown: of a rebuilt view it sees less."""
+    """A brain that makes its calls one after another, whatever it is shown, because a shortened view shows less."""
 
     def __init__(self, *calls: tuple[str, dict[str, str]] | Answer, small: Answer | None = None) -> None:
         self._calls, self._small, self.next = list(calls), small, 0
@@ -72,7 +74,7 @@ Serve = Callable[..., VendorServer]
 
 @pytest.fixture
 def serve(host: Host, request: pytest.FixtureRequest) -> Serve:
-    """A server with a model `m`, the stronger `n`, and `small` for summaries; the host's table has them."""
+    """Start a server with a model `m`, the stronger `n`, and `small` for summaries, all in the host's table."""
 
     def go(brain: Callable[[Seen], Answer], *, window: int = 100_000) -> VendorServer:
         server = VendorServer(brain, models=["m", "n", "small"])
@@ -103,7 +105,7 @@ def rebuilds(host: Host, attempt: int = 1) -> list[Rebuilt]:
 
 
 def test_a_long_attempt_is_rebuilt_and_comes_to_its_end(host: Host, serve: Serve) -> None:
-    """Each request one the strictest vendor takes, the card in all of them, and the dropped results at hand."""
+    """The strictest vendor accepts each request, all contain the card, and dropped results can be read again."""
     course = Course(*(reads(number) for number in range(12)), RENAME, FINISH)
     server = serve(course)
     done = work(host)
@@ -118,7 +120,7 @@ def test_a_long_attempt_is_rebuilt_and_comes_to_its_end(host: Host, serve: Serve
 
 
 def test_the_profile_comes_from_the_settings_the_plan_or_a_person(host: Host, serve: Serve) -> None:
-    """Each counts for more than the one before; the transcript begins with it."""
+    """Each overrides the one before, and the transcript begins with it."""
     serve(Course(*([RENAME, FINISH] * 3)))
     host.settings = host.settings.model_copy(update={"context": "ghost"})
     for attempt, said in enumerate(
@@ -136,7 +138,7 @@ def test_the_profile_comes_from_the_settings_the_plan_or_a_person(host: Host, se
 
 @pytest.mark.parametrize("agent", [BuiltinAgent(), ScriptedAgent(script="turns: [{calls: [{tool: finish}]}]")])
 def test_a_profile_nobody_knows_is_for_a_person_to_mend(host: Host, serve: Serve, agent: Any) -> None:
-    """As a wrong table of models is: nobody is asked anything, and no attempt is used up."""
+    """No model is asked and no attempt is used, as with a wrong table of models."""
     server = serve(Course())
     host.settings = host.settings.model_copy(update={"context": "ledgre"})
     done = work(host, agent=agent)
@@ -145,7 +147,7 @@ def test_a_profile_nobody_knows_is_for_a_person_to_mend(host: Host, serve: Serve
 
 
 def test_a_summary_is_asked_for_once_though_its_worker_dies_meanwhile(host: Host, serve: Serve, tmp_path: Path) -> None:
-    """Whoever goes on, on another host, finds in the hub that it was asked, and goes on without."""
+    """The next attempt, on another host, finds the question recorded in the hub and continues without a summary."""
     stopping: list[bool] = []
     test = "import a\n\n\ndef test_new():\n    assert a.new() == 1\n"
     confirm = (
@@ -174,7 +176,7 @@ def test_a_summary_is_asked_for_once_though_its_worker_dies_meanwhile(host: Host
 
 
 def test_a_summary_is_charged_to_the_attempt(host: Host, serve: Serve) -> None:
-    """In what the result says was used, and in what another process would find."""
+    """The use is in the result and in what another process would find."""
     yaml = (
         "files_read: []\nfiles_written: []\nplan_committed: true\nkey_decisions: [it is renamed]\n"
         "last_test_output: red\nred_phase_confirmed: true\n"
@@ -198,7 +200,7 @@ def test_a_summary_is_charged_to_the_attempt(host: Host, serve: Serve) -> None:
 
 
 def test_an_overflow_is_mended_by_one_rebuild_and_one_more_try(host: Host, serve: Serve) -> None:
-    """The attempt goes on in the same conversation, with less of it shown."""
+    """The same conversation continues with a shorter view."""
     overflow = Fault(kind="overflow")
     course = Course(*(reads(number) for number in range(3)), overflow, RENAME, FINISH)
     server = serve(course)
@@ -211,7 +213,7 @@ def test_an_overflow_is_mended_by_one_rebuild_and_one_more_try(host: Host, serve
 
 
 def test_an_overflow_that_comes_again_goes_the_old_way(host: Host, serve: Serve) -> None:
-    """The phase begins afresh, once; never is it asked without end."""
+    """The phase begins again once, and the question is not repeated without end."""
     course = Course(*[step for _ in range(2) for step in (reads(1), reads(2), reads(3), *[Fault(kind="overflow")] * 2)])
     server = serve(course)
     done = work(host)
@@ -225,7 +227,7 @@ def test_an_overflow_that_comes_again_goes_the_old_way(host: Host, serve: Serve)
 
 
 def test_a_stronger_model_that_takes_over_begins_with_a_rebuilt_view(host: Host, serve: Serve) -> None:
-    """Nothing of the conversation is in its cache, so that nothing is lost by it."""
+    """Its cache has nothing of the conversation, so shortening loses nothing."""
     red = ("bash", {"command": "echo '# no' >> a.py"})
     course = Course(*(reads(number) for number in range(6)), red, FINISH, FINISH, RENAME, FINISH)
     server = serve(course)
@@ -239,7 +241,7 @@ def test_a_stronger_model_that_takes_over_begins_with_a_rebuilt_view(host: Host,
 def test_a_person_switches_the_profile_of_an_attempt_under_way(
     host: Host, serve: Serve, redis: Redis, redis_url: str
 ) -> None:
-    """The next request is another; the agent's tools stay as they are within the conversation."""
+    """The next request is different. The agent's tools do not change within the conversation."""
     course = Course(*(reads(number) for number in range(6)), RENAME, FINISH)
 
     def brain(seen: Seen) -> Answer:
@@ -260,7 +262,7 @@ def test_a_person_switches_the_profile_of_an_attempt_under_way(
 
 
 def test_who_goes_on_is_led_by_what_a_person_has_chosen_meanwhile(host: Host, serve: Serve, tmp_path: Path) -> None:
-    """By the order, where Redis has forgotten the wish."""
+    """The order carries the choice, because Redis has forgotten it."""
     stopping: list[bool] = []
     course = Course(*(reads(number) for number in range(6)), RENAME, FINISH)
 
@@ -282,8 +284,8 @@ def test_who_goes_on_is_led_by_what_a_person_has_chosen_meanwhile(host: Host, se
 
 
 def test_a_secret_is_hidden_in_what_is_shown_what_is_kept_and_what_is_looked_up(host: Host, serve: Serve) -> None:
-    """In a result, in the whole of one that was shortened, in the archive, and in a file that a rebuild shows again."""
-    said = f"{SECRET[:10]}''{SECRET[10:]}"  # so that the model's own calls do not have it
+    """It is hidden in a result, in a shortened result's full text, in the archive, and in a file shown again."""
+    said = f"{SECRET[:10]}''{SECRET[10:]}"  # so that the model's own calls do not contain it
     print_it = ("bash", {"command": f"echo {said}; echo x {said} > leak.txt"})
     change = ("bash", {"command": "sed -i s/x/y/ leak.txt"})
     noise = ("bash", {"command": f"for n in $(seq 1 900); do echo line $n {said}; done"})
@@ -305,7 +307,7 @@ def test_a_secret_is_hidden_in_what_is_shown_what_is_kept_and_what_is_looked_up(
 
 
 def test_the_agent_of_advisory_clears_its_context_itself(host: Host, serve: Serve) -> None:
-    """With the tool it was given for that; nothing is removed before."""
+    """It uses the tool for that. Nothing is removed before."""
     call = ("compact", {"reason": "much of it is noise"})
     course = Course(RENAME, *([reads(0)] * 2), call, *([reads(1)] * 2), FINISH)
     serve(course)

@@ -1,4 +1,4 @@
-"""What a result says of who had a hand in it, and of what they planned: over real HTTP, by script, by program."""
+"""A result names the families that wrote the work and their plan: over real HTTP, by script and by program."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -58,7 +58,7 @@ def test_a_result_has_the_family_and_the_plan_of_its_model(host: Host, until_the
 
 
 def test_who_was_fallen_back_to_had_a_hand_in_it_as_well(host: Host, until_the_end: ExitStack) -> None:
-    """PLAN was the first one's; it then refuses its key, and another family writes the code."""
+    """The first model made the plan. Then its key is refused, and another family writes the code."""
 
     def brain(seen: Seen) -> Say | Fault:
         planning = "commit_plan" in seen.tools
@@ -70,7 +70,7 @@ def test_who_was_fallen_back_to_had_a_hand_in_it_as_well(host: Host, until_the_e
 
 
 def test_who_began_an_attempt_that_is_gone_on_with_had_a_hand_in_it(host: Host, until_the_end: ExitStack) -> None:
-    """The first one reads and is interrupted by its server; the next attempt is another family's, in the same files."""
+    """The first model reads until its server fails. The next attempt is of another family, in the same files."""
 
     def first(seen: Seen) -> Say | Fault:
         if "commit_plan" in seen.tools:

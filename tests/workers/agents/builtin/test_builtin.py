@@ -43,7 +43,7 @@ def planning(seen: Seen) -> bool:
 
 
 def plain(seen: Seen) -> Say:
-    """Reads, plans, renames, finishes."""
+    """A brain that reads, plans, renames and finishes."""
     if planning(seen):
         return (
             Say(text="I look first.", calls=[("read_file", {"path": "a.py"})])
@@ -64,7 +64,7 @@ Serve = Callable[..., VendorServer]
 
 @pytest.fixture
 def serve(host: Host, request: pytest.FixtureRequest) -> Serve:
-    """A server with two models of one account, `m` and the stronger `n`; the host's table knows them and no others."""
+    """Start a server with the models `m` and the stronger `n`, the only ones in the host's table."""
 
     def go(brain: Brain, wire: Wire = "anthropic") -> VendorServer:
         server = VendorServer(brain, models=["m", "n"])
@@ -96,7 +96,9 @@ def work(host: Host, **said: Any) -> WorkResult:
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_task_goes_through_its_phases(host: Host, serve: Serve, wire: Wire) -> None:
-    """Whatever is spoken: plan, work, verification, candidate; every request one the strictest vendor takes."""
+    """
+    On every wire there are a plan, work, verification and a candidate. The strictest vendor accepts every request.
+    """
     server = serve(plain, wire)
     done = work(host)
     assert (done.outcome, done.paths, done.claimed_summary, done.models) == ("candidate", ("a.py",), "renamed", ("m",))
@@ -113,7 +115,7 @@ def test_a_task_goes_through_its_phases(host: Host, serve: Serve, wire: Wire) ->
 
 
 def test_execute_begins_afresh_with_the_card_and_what_was_learned(host: Host, serve: Serve) -> None:
-    """The card word for word, the plan, the text that was read; nothing of the conversation before."""
+    """It has the exact card, the plan and the text that was read, and nothing else of the earlier conversation."""
     server = serve(plain)
     work(host, description="Everything that says `old` is to say new.")
     first, last = server.seen[0], server.seen[-1]
@@ -127,7 +129,7 @@ def test_execute_begins_afresh_with_the_card_and_what_was_learned(host: Host, se
 
 
 def test_what_is_red_goes_back_and_is_mended(host: Host, serve: Serve) -> None:
-    """The output of the acceptance command is what EXECUTE hears next."""
+    """The output of the failed acceptance command is the next message in EXECUTE."""
 
     def brain(seen: Seen) -> Say:
         if planning(seen):
@@ -144,7 +146,7 @@ def test_what_is_red_goes_back_and_is_mended(host: Host, serve: Serve) -> None:
 
 
 def test_the_same_failure_again_brings_a_stronger_model_and_then_the_end(host: Host, serve: Serve) -> None:
-    """Three times the same is enough."""
+    """The third equal failure ends the attempt."""
 
     def brain(seen: Seen) -> Say:
         if planning(seen):
@@ -159,7 +161,7 @@ def test_the_same_failure_again_brings_a_stronger_model_and_then_the_end(host: H
 
 
 def test_a_plan_that_changes_nothing_ends_as_no_change(host: Host, serve: Serve) -> None:
-    """With its words, and without EXECUTE."""
+    """The detail has the plan's text, and EXECUTE does not begin."""
     server = serve(lambda seen: Say(calls=[("commit_plan", {"plan": "It is renamed already.", "files_to_modify": []})]))
     done = work(host)
     assert done.outcome == "no_change" and "It is renamed already." in done.detail
@@ -167,8 +169,6 @@ def test_a_plan_that_changes_nothing_ends_as_no_change(host: Host, serve: Serve)
 
 
 def test_finish_is_refused_while_nothing_is_changed(host: Host, serve: Serve) -> None:
-    """A claim is not work."""
-
     def brain(seen: Seen) -> Say:
         if planning(seen):
             return Say(calls=[PLAN])
@@ -180,7 +180,7 @@ def test_finish_is_refused_while_nothing_is_changed(host: Host, serve: Serve) ->
 
 
 def test_red_first_wants_a_failing_test_before_the_end(host: Host, serve: Serve) -> None:
-    """The harness runs the test itself; a text that says it failed is not enough."""
+    """The harness runs the test itself and does not trust a text about it."""
     test = "import a\n\n\ndef test_new():\n    assert a.new() == 1\n"
     calls = [
         ("write_file", {"path": "test_a.py", "content": test}),
@@ -216,7 +216,7 @@ def test_red_first_wants_a_failing_test_before_the_end(host: Host, serve: Serve)
 
 
 def test_the_test_that_was_seen_to_fail_must_be_seen_to_pass(host: Host, serve: Serve) -> None:
-    """By the harness, after `finish`; and a pipe does not hide that it still fails."""
+    """The harness runs it after `finish`. A pipe in the command does not hide its failure."""
     test = "import a\n\n\ndef test_new():\n    assert a.newest() == 1\n"
     run = f"{sys.executable} -m pytest -q -p no:cacheprovider --disable-plugin-autoload test_a.py | tail -3"
     steps: list[tuple[str, dict[str, str]]] = [
@@ -234,7 +234,7 @@ def test_the_test_that_was_seen_to_fail_must_be_seen_to_pass(host: Host, serve: 
 
 
 def test_an_attempt_that_was_cut_off_is_gone_on_with_elsewhere(host: Host, serve: Serve, tmp_path: Path) -> None:
-    """From the turn that was kept last, with the files as they were, and each token counted once."""
+    """It continues from the last saved turn with the files of then, and each token counts once."""
     stopping: list[bool] = []
 
     def brain(seen: Seen) -> Say:
@@ -263,7 +263,7 @@ def test_an_attempt_that_was_cut_off_is_gone_on_with_elsewhere(host: Host, serve
 
 
 def test_turns_lost_on_this_host_are_counted(host: Host, serve: Serve) -> None:
-    """They were paid for, though they never got into the hub, and are asked for again."""
+    """They were paid for but never reached the hub, and are asked for again."""
     stopping: list[bool] = []
 
     def brain(seen: Seen) -> Say:
@@ -312,7 +312,7 @@ def test_a_second_delivery_of_the_same_attempt_goes_on_too(host: Host, serve: Se
 
 
 def test_progress_of_another_base_is_not_gone_on_with(host: Host, serve: Serve) -> None:
-    """Its files are not this attempt's; what it used is counted all the same."""
+    """Its files do not belong to this attempt, but its use counts."""
     server = serve(plain)
     first = work(host)
     again = work(host, attempt=2, resumes=1, base=first.commit, acceptance=())
@@ -321,7 +321,7 @@ def test_progress_of_another_base_is_not_gone_on_with(host: Host, serve: Serve) 
 
 
 def test_a_question_rests_and_its_answer_goes_on(host: Host, serve: Serve) -> None:
-    """The conversation that asked hears the answer; its work is there."""
+    """The same conversation gets the answer, with its work still there."""
 
     def brain(seen: Seen) -> Say:
         if planning(seen):
@@ -340,7 +340,7 @@ def test_a_question_rests_and_its_answer_goes_on(host: Host, serve: Serve) -> No
 
 
 def test_a_key_that_is_not_there_needs_a_person(host: Host, serve: Serve) -> None:
-    """With the name of the variable to be set; the task is not to blame."""
+    """The message names the variable to set, and the task is not blamed."""
     server = serve(plain)
     host.settings = host.settings.model_copy(update={"models": table(host, server, "anthropic", key="NOT_SET")})
     done = work(host)
@@ -349,7 +349,7 @@ def test_a_key_that_is_not_there_needs_a_person(host: Host, serve: Serve) -> Non
 
 
 def test_a_usage_limit_waits_for_its_end(host: Host, serve: Serve) -> None:
-    """Nothing failed: the order is to be tried again then, and goes on from where it is."""
+    """It is no failure: the order is sent again later and continues where it was."""
     limited = [True]
 
     def brain(seen: Seen) -> Say | Fault:
@@ -368,13 +368,13 @@ def test_a_usage_limit_waits_for_its_end(host: Host, serve: Serve) -> None:
 
 
 def test_a_refusal_is_a_refusal(host: Host, serve: Serve) -> None:
-    """Not a failure of the task's, nor silence."""
+    """It counts neither as the task's failure nor as silence."""
     serve(lambda seen: REFUSAL)
     assert work(host).outcome == "refused"
 
 
 def test_an_overflow_of_execute_begins_it_afresh_with_what_was_done(host: Host, serve: Serve) -> None:
-    """Once; what was written is there, and said to be."""
+    """This happens once. The written files are still there, and the model is told so."""
     overflowed: list[bool] = []
 
     def brain(seen: Seen) -> Say:
@@ -393,7 +393,7 @@ def test_an_overflow_of_execute_begins_it_afresh_with_what_was_done(host: Host, 
 
 
 def test_limits_of_money_hold(host: Host, serve: Serve) -> None:
-    """Not a call more than they pay for."""
+    """No call is made that the limit does not cover."""
     server = serve(lambda seen: Say(calls=[("read_file", {"path": f"{seen.answered}.py"})]))
     done = work(host, limits=Limits(cost_usd=0.01))
     assert done.outcome == "limits_spent" and "0.01 USD" in done.detail, done
@@ -402,7 +402,7 @@ def test_limits_of_money_hold(host: Host, serve: Serve) -> None:
 
 
 def test_a_script_with_a_plan_is_led_through_both_phases(host: Host) -> None:
-    """The scripted model is held to the same phases, where its author wrote turns for them."""
+    """A scripted model obeys the same phases if its author wrote turns for them."""
     script = (
         "turns:\n"
         "  - phase: plan\n"
@@ -419,8 +419,9 @@ def test_a_script_with_a_plan_is_led_through_both_phases(host: Host) -> None:
 
 def test_what_was_sent_once_is_sent_again_byte_for_byte(host: Host, serve: Serve) -> None:
     """
-    Over a whole attempt: tools and system never change within a phase, at most four places are marked for the cache,
-    and each request begins with all that the one before it sent.
+    Within a phase tools and system do not change, and each request begins with all of the one before.
+
+    At most four places are marked for the cache.
     """
 
     def brain(seen: Seen) -> Say:
@@ -443,7 +444,7 @@ def test_what_was_sent_once_is_sent_again_byte_for_byte(host: Host, serve: Serve
 
 
 def test_what_all_tasks_are_told_is_the_same_for_all(host: Host, serve: Serve) -> None:
-    """Whatever the task, its skill and its model: the first block of the system and the tools' beginning."""
+    """The first system block and the first tools do not depend on task, skill or model."""
     server = serve(plain)
     work(host)
     work(host, order_id="r.u.1", task="u", title="Another", agent=BuiltinAgent(skill="tester"))
@@ -453,12 +454,12 @@ def test_what_all_tasks_are_told_is_the_same_for_all(host: Host, serve: Serve) -
 
 
 def unmarked(messages: list[dict[str, Any]]) -> list[str]:
-    """Messages as bytes, without the marks for the cache, which move."""
+    """Return messages as bytes, without the marks for the cache, which move."""
     return [re.sub(r', "cache_control": \{[^}]*\}', "", json.dumps(message)) for message in messages]
 
 
 def test_configured_servers_serve_the_phases_they_are_named_for(host: Host, serve: Serve) -> None:
-    """Their tools come after all others; one that does not start is left out, and the transcript says so."""
+    """Their tools come after all others. A server that does not start is left out, as the transcript says."""
     server_file = Path(__file__).parents[2] / "tools" / "mcp" / "mcp_server.py"
     tools = host.folder / "tools.yaml"
     tools.write_text(
@@ -476,7 +477,7 @@ def test_configured_servers_serve_the_phases_they_are_named_for(host: Host, serv
 
 
 def test_a_wrong_file_of_the_hosts_needs_a_person(host: Host, serve: Serve) -> None:
-    """With its line; the task is not to blame, nor is it tried again and again."""
+    """The message names the line. The task is neither blamed nor tried again."""
     tools = host.folder / "tools.yaml"
     tools.write_text("mcp_servers: [{name: t}]\n")
     serve(plain)
@@ -488,7 +489,7 @@ def test_a_wrong_file_of_the_hosts_needs_a_person(host: Host, serve: Serve) -> N
 
 
 def test_an_answer_to_another_question_is_none(host: Host, serve: Serve) -> None:
-    """What a person said to one question is never taken for the answer to the next."""
+    """An answer belongs to one question and is never used for the next."""
 
     def brain(seen: Seen) -> Say:
         if planning(seen):
@@ -502,7 +503,7 @@ def test_an_answer_to_another_question_is_none(host: Host, serve: Serve) -> None
 
 
 def test_a_question_rests_though_the_hub_was_away_for_a_moment(host: Host, serve: Serve) -> None:
-    """The push is repeated until the work is where the next attempt will look for it."""
+    """The push is repeated until the next attempt can find the work."""
     served = serve(lambda seen: Say(calls=[PLAN if planning(seen) else ("ask", {"question": "new or newer?"})]))
     hook = host.hub / "hooks" / "update"
     hook.parent.mkdir(exist_ok=True)
@@ -515,7 +516,7 @@ def test_a_question_rests_though_the_hub_was_away_for_a_moment(host: Host, serve
 
 
 def test_a_command_in_the_background_does_not_outlive_the_work(host: Host, serve: Serve) -> None:
-    """What is verified is what lands: nothing may change the files while they are judged, or after."""
+    """Nothing may change the files while they are verified or afterwards."""
     loop = "while :; do if test -e ../../judging; then sed -i s/old/new/ a.py; else sed -i s/new/old/ a.py; fi; done"
 
     def brain(seen: Seen) -> Say:
@@ -531,14 +532,14 @@ def test_a_command_in_the_background_does_not_outlive_the_work(host: Host, serve
 
 
 def test_what_acceptance_leaves_behind_does_not_land(host: Host, serve: Serve) -> None:
-    """Nor does it count as work: reports and caches are nobody's."""
+    """Reports and caches do not count as work either."""
     serve(plain)
     done = work(host, acceptance=("echo report > report.xml; grep -q new a.py",))
     assert (done.outcome, done.paths) == ("candidate", ("a.py",))
 
 
 def test_a_photograph_that_failed_is_taken_again(host: Host, serve: Serve) -> None:
-    """A moment in which git cannot read the files never pairs old files with a newer conversation."""
+    """If git cannot read the files for a moment, old files are never saved with a newer conversation."""
     broke = ("bash", {"command": "sed -i s/old/new/ a.py; git init -q sub; touch sub/x"})
     mended = ("bash", {"command": "rm -rf sub; true"})
 
@@ -558,7 +559,7 @@ def test_a_photograph_that_failed_is_taken_again(host: Host, serve: Serve) -> No
 
 
 def test_verification_ends_with_the_attempts_time(host: Host, serve: Serve) -> None:
-    """All acceptance commands together have what is left of it."""
+    """All acceptance commands together have the remaining time."""
     serve(plain)
     began = time.monotonic()
     done = work(host, acceptance=("sleep 20", "sleep 20"), limits=Limits(wall_s=4))
@@ -567,7 +568,7 @@ def test_verification_ends_with_the_attempts_time(host: Host, serve: Serve) -> N
 
 
 def test_a_key_that_a_command_prints_is_hidden(host: Host, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the model, the transcript and the log, wherever it came from."""
+    """It is hidden from the model, in the transcript and in the log."""
     key = "sk-a-long-secret-1234"
     monkeypatch.setenv(KEY, key)
     halves = f"printf '%s%s\\n' {key[:9]} {key[9:]}"
@@ -580,7 +581,7 @@ def test_a_key_that_a_command_prints_is_hidden(host: Host, serve: Serve, monkeyp
 
 
 def test_an_answer_is_never_asked_to_be_longer_than_the_model_gives(host: Host, serve: Serve) -> None:
-    """However much money there is."""
+    """This holds however large the budget is."""
     server = serve(plain)
     assert work(host, limits=Limits(cost_usd=1000, tokens=90_000_000)).outcome == "candidate"
     assert {seen.body["max_tokens"] for seen in server.seen} == {4000}
@@ -603,14 +604,14 @@ turns:
 def test_a_script_with_nothing_more_to_say_leaves_the_work_as_it_was_found(
     host: Host, script: str, acceptance: tuple[str, ...], outcome: str, detail: str
 ) -> None:
-    """The harness' own finding is the outcome, not that the script has ended."""
+    """The outcome is the harness's finding, not the end of the script."""
     done = work(host, agent=ScriptedAgent(script=script), acceptance=acceptance)
     assert done.outcome == outcome and detail in done.detail, done
     assert ("boom" in done.log_tail) == (outcome == "verify_failed")
 
 
 def test_what_was_judged_is_not_gone_on_with(host: Host, serve: Serve) -> None:
-    """An attempt that came back with reasons is over, though the hub still has its work."""
+    """An attempt that was returned with reasons is over, although the hub still has its work."""
     stopping: list[bool] = []
 
     def brain(seen: Seen) -> Say:
@@ -628,7 +629,7 @@ def test_what_was_judged_is_not_gone_on_with(host: Host, serve: Serve) -> None:
 
 
 def test_a_red_phase_stays_confirmed_over_an_interruption(host: Host, serve: Serve) -> None:
-    """Another process need not see the test fail once more, and still wants to see it pass."""
+    """Another process need not see the test fail again, but must see it pass."""
     test = "import a\n\n\ndef test_new():\n    assert a.new() == 1\n"
     run = f"{sys.executable} -m pytest -q -p no:cacheprovider --disable-plugin-autoload test_a.py"
     steps: list[tuple[str, dict[str, str]]] = [
@@ -647,7 +648,7 @@ def test_a_red_phase_stays_confirmed_over_an_interruption(host: Host, serve: Ser
 
 
 def test_trouble_with_the_hub_tells_what_was_used_until_then(host: Host, serve: Serve) -> None:
-    """The candidate could not be put there; what the models cost is known all the same."""
+    """The candidate could not be pushed, and the cost of the models is reported."""
     server = serve(plain)
     hook = host.hub / "hooks" / "update"
     hook.parent.mkdir(exist_ok=True)
@@ -664,7 +665,10 @@ def test_trouble_with_the_hub_tells_what_was_used_until_then(host: Host, serve: 
 def test_what_was_changed_is_asked_for_when_it_is_verified(
     host: Host, serve: Serve, redis_url: str, redis: Redis, verdict: str, outcome: str
 ) -> None:
-    """Refused, it goes back and ends; queued, it waits as a candidate. Asked once where it was granted."""
+    """
+    A refused path ends the attempt after one more try. A queued path lets it wait as a candidate. A granted path is
+    asked for once.
+    """
     asked: list[tuple[str, ...]] = []
     done = threading.Event()
 

@@ -34,7 +34,7 @@ from forgepool.workers.tools.workplace import Workplace
 
 
 class Replies:
-    """A provider that gives turns as they are; what it was asked is kept."""
+    """A provider that gives prepared turns and keeps the requests."""
 
     def __init__(self, *turns: Turn | ModelFailed) -> None:
         self._turns = list(turns)
@@ -52,14 +52,14 @@ Lead = Callable[..., ConversationOutcome]
 
 
 def plain(transcript: Transcript, place: Workplace, brief: ConversationBrief) -> Context:
-    """All of the conversation is shown."""
+    """Return a context that shows all of the conversation."""
     archive = Archive(place)
     return Context(transcript=transcript, profile=Off(), like=brief.like, window_tokens=99_999, archive=archive)
 
 
 @pytest.fixture
 def lead(tmp_path: Path) -> Lead:
-    """Leads a conversation in an empty worktree."""
+    """Lead a conversation in an empty worktree."""
     (tmp_path / "worktree").mkdir()
     (tmp_path / "tmp").mkdir()
     ends = (finish_tool(lambda: None), commit_plan_tool(lambda paths: GRANTED), ASK)
@@ -124,7 +124,7 @@ FINISH = ToolCall(id="f", name="finish", arguments={"summary": "wrote it"})
 
 
 def test_a_conversation_ends_with_the_models_word(lead: Lead, tmp_path: Path) -> None:
-    """Tools are carried out in the worktree; the claim, the turns and the transcript are there."""
+    """Tools run in the worktree, and the claim, the turns and the transcript are recorded."""
     outcome = lead(
         scripted(
             "turns:\n"
@@ -145,7 +145,7 @@ def test_a_conversation_ends_with_the_models_word(lead: Lead, tmp_path: Path) ->
 
 
 def test_the_model_is_shown_exactly_what_the_transcript_holds(lead: Lead, tmp_path: Path) -> None:
-    """What a later process reads back is what the model saw: a prefix of the whole, at every question."""
+    """A later process reads back what the model saw: at every question a prefix of the whole."""
     model = Replies(says(Text(text="so"), WRITE), says(), says(FINISH))
     lead(model)
     turns = conversation(read_transcript(tmp_path / "t.jsonl"))
@@ -155,9 +155,7 @@ def test_the_model_is_shown_exactly_what_the_transcript_holds(lead: Lead, tmp_pa
 
 
 def test_every_call_gets_exactly_one_result(lead: Lead) -> None:
-    """
-    Good, unknown and senseless ones, in their order; one that fails does not keep the others from running.
-    """
+    """Valid, unknown and malformed calls are answered in order, and a failed one does not stop the others."""
     calls = (WRITE, ToolCall(id="u", name="unknown"), ToolCall(id="m", name="read_file"), WRITE)
     model = Replies(says(*calls), says(FINISH))
     lead(model)
@@ -167,7 +165,7 @@ def test_every_call_gets_exactly_one_result(lead: Lead) -> None:
 
 
 def test_nothing_is_run_after_finish(lead: Lead, tmp_path: Path) -> None:
-    """Calls beside `finish` that come after it are answered and not carried out."""
+    """Calls after `finish` in the same turn are answered and not carried out."""
     assert lead(Replies(says(FINISH, WRITE))).ended == "finished"
     assert not (tmp_path / "worktree" / "a.py").exists()
     (turn,) = [turn for turn in conversation(read_transcript(tmp_path / "t.jsonl")) if turn.results]
@@ -175,13 +173,13 @@ def test_nothing_is_run_after_finish(lead: Lead, tmp_path: Path) -> None:
 
 
 def test_a_finish_without_a_summary_does_not_end(lead: Lead, tmp_path: Path) -> None:
-    """The model is told what is missing and goes on."""
+    """The model is told what is missing, and continues."""
     assert lead(Replies(says(ToolCall(id="f", name="finish")), says(FINISH))).ended == "finished"
     assert spent(tmp_path).turns == 2
 
 
 def test_an_empty_turn_is_nudged_once(lead: Lead) -> None:
-    """Then it goes on; a second one in a row ends the attempt, and silence is never success."""
+    """A second empty turn in a row ends the attempt, and silence is never success."""
     model = Replies(says(Text(text="hm"), stop="end"), says(FINISH))
     assert lead(model).ended == "finished"
     assert "You called no tool" in model.asked[1].turns[-1].text
@@ -190,7 +188,7 @@ def test_an_empty_turn_is_nudged_once(lead: Lead) -> None:
 
 
 def test_no_tool_runs_from_a_turn_that_was_cut_off(lead: Lead, tmp_path: Path) -> None:
-    """Its arguments may be half of what was meant; the model is told."""
+    """Its arguments may be incomplete, so the model is told."""
     model = Replies(says(WRITE, stop="max_tokens"), says(FINISH))
     assert lead(model).ended == "finished"
     assert not (tmp_path / "worktree" / "a.py").exists()
@@ -198,13 +196,13 @@ def test_no_tool_runs_from_a_turn_that_was_cut_off(lead: Lead, tmp_path: Path) -
 
 
 def test_a_refusal_is_a_refusal(lead: Lead) -> None:
-    """With the model's own words."""
+    """The detail has the model's own text."""
     outcome = lead(Replies(says(Text(text="I will not"), stop="refusal")))
     assert (outcome.ended, outcome.detail) == ("refused", "the model refused: I will not")
 
 
 def test_a_model_that_fails_says_why(lead: Lead, tmp_path: Path) -> None:
-    """The sentence is the answer's, and the transcript's last word."""
+    """The reason is in the outcome and at the end of the transcript."""
     outcome = lead(scripted("turns: [{when: {shown_contains: nothing}, say: x}]"))
     assert outcome.ended == "failed"
     assert "no turn for what it was shown" in outcome.detail
@@ -214,14 +212,12 @@ def test_a_model_that_fails_says_why(lead: Lead, tmp_path: Path) -> None:
 
 
 def test_the_limit_of_turns_holds(lead: Lead) -> None:
-    """Not one question more than allowed is asked."""
     model = Replies(*[says(WRITE)] * 9)
     outcome = lead(model, limits=Limits(turns=3))
     assert (outcome.ended, len(model.asked)) == ("limits", 3)
 
 
 def test_the_wall_clock_cuts_a_tool_short(lead: Lead, tmp_path: Path) -> None:
-    """A command that outlasts the attempt ends with it."""
     call = ToolCall(id="b", name="bash", arguments={"command": "sleep 60"})
     outcome = lead(Replies(says(call), says(FINISH)), limits=Limits(wall_s=0.3))
     assert outcome.ended == "timeout"
@@ -229,13 +225,12 @@ def test_the_wall_clock_cuts_a_tool_short(lead: Lead, tmp_path: Path) -> None:
 
 
 def test_the_wall_clock_cuts_a_model_short(lead: Lead) -> None:
-    """A model that takes its time, too."""
     outcome = lead(scripted("turns: [{pause_s: 3600, say: late}]"), limits=Limits(wall_s=0.3))
     assert outcome.ended == "timeout"
 
 
 def test_a_stop_ends_between_two_calls(lead: Lead, tmp_path: Path) -> None:
-    """What was not run is answered as not run, so that the transcript stays whole."""
+    """Calls that did not run are answered as such, so that the transcript stays complete."""
     stopping: list[bool] = []
 
     def stop() -> bool:
@@ -248,7 +243,7 @@ def test_a_stop_ends_between_two_calls(lead: Lead, tmp_path: Path) -> None:
 
 
 def test_usage_is_added_up(lead: Lead, tmp_path: Path) -> None:
-    """A turn whose price nobody knows makes the sum unknown, not smaller."""
+    """A turn with an unknown price makes the sum unknown, not smaller."""
     known = Usage(input_tokens=10, cached_tokens=4, output_tokens=1, cost_usd=0.5)
     lead(Replies(says(WRITE, usage=known), says(FINISH, usage=known)))
     used = spent(tmp_path)
@@ -258,7 +253,7 @@ def test_usage_is_added_up(lead: Lead, tmp_path: Path) -> None:
 
 
 def test_no_question_is_asked_that_could_lead_beyond_the_limit_of_tokens(lead: Lead) -> None:
-    """What an answer may have is what is left; with too little left for one, none is asked for."""
+    """The answer's maximum is what is left. If too little is left, no question is asked."""
     used = Usage(input_tokens=4_000, output_tokens=1_000)
     model = Replies(*[says(WRITE, usage=used)] * 9)
     outcome = lead(model, limits=Limits(tokens=14_000))
@@ -268,7 +263,7 @@ def test_no_question_is_asked_that_could_lead_beyond_the_limit_of_tokens(lead: L
 
 
 def test_no_question_is_asked_that_could_lead_beyond_the_limit_of_money(lead: Lead) -> None:
-    """The worst that it could cost is asked for beforehand; a price nobody knows limits nothing."""
+    """The highest possible cost is computed before. An unknown price limits nothing."""
     used = Usage(input_tokens=1_000, output_tokens=1_000, cost_usd=0.02)
 
     def price(given: int, answered: int) -> float:
@@ -283,7 +278,7 @@ def test_no_question_is_asked_that_could_lead_beyond_the_limit_of_money(lead: Le
 
 
 def test_a_plan_ends_its_conversation_and_is_kept(lead: Lead, tmp_path: Path) -> None:
-    """The plan is in the transcript before the conversation's end is."""
+    """The transcript has the plan before the end of the conversation."""
     plan = ToolCall(id="p", name="commit_plan", arguments={"plan": "rename it", "files_to_modify": ["./a.py", "a.py"]})
     assert lead(Replies(says(plan)), phase="plan").ended == "planned"
     (committed,) = [one for one in read_transcript(tmp_path / "t.jsonl") if isinstance(one, PlanCommitted)]
@@ -291,13 +286,12 @@ def test_a_plan_ends_its_conversation_and_is_kept(lead: Lead, tmp_path: Path) ->
 
 
 def test_a_question_to_a_person_ends_the_conversation(lead: Lead) -> None:
-    """With the question as it is."""
     outcome = lead(Replies(says(ToolCall(id="q", name="ask", arguments={"question": "Which of the two?"}))))
     assert (outcome.ended, outcome.detail) == ("asked", "Which of the two?")
 
 
 def test_exploring_without_end_is_ended(lead: Lead, tmp_path: Path) -> None:
-    """After twenty turns, whatever the model would still like to read."""
+    """It ends after twenty turns, whatever the model still wants to read."""
     for number in range(30):
         (tmp_path / "worktree" / f"{number}.py").write_text(f"x = {number}\n")
     reads = [says(ToolCall(id="r", name="read_file", arguments={"path": f"{n}.py"})) for n in range(30)]
@@ -318,7 +312,7 @@ def test_a_model_in_circles_is_told_once_and_then_ended(lead: Lead) -> None:
 
 @pytest.mark.parametrize("stop", ["overflow", "refusal"])
 def test_no_tool_runs_from_a_turn_that_ended_badly(lead: Lead, tmp_path: Path, stop: str) -> None:
-    """Each call is answered all the same: the conversation may be gone on with."""
+    """Each call is still answered, so that the conversation can continue."""
     assert lead(Replies(says(WRITE, stop=stop))).ended in ("overflow", "refused")
     assert not (tmp_path / "worktree" / "a.py").exists()
     (result,) = conversation(read_transcript(tmp_path / "t.jsonl"))[-1].results
@@ -326,12 +320,12 @@ def test_no_tool_runs_from_a_turn_that_ended_badly(lead: Lead, tmp_path: Path, s
 
 
 def test_an_overflow_before_the_answer_is_told_from_a_failure(lead: Lead) -> None:
-    """What follows is another matter: the conversation has to become shorter."""
+    """The conversation then has to become shorter."""
     assert lead(Replies(ModelFailed("too long", trouble="overflow"))).ended == "overflow"
 
 
 def test_a_call_whose_arguments_are_no_object_is_not_run(lead: Lead, tmp_path: Path) -> None:
-    """The model is told, and sends it again."""
+    """The model is told and sends it again."""
     broken = ToolCall(id="w", name="write_file", malformed='{"path": "a.py", "con')
     model = Replies(says(broken), says(FINISH))
     assert lead(model).ended == "finished"
@@ -339,7 +333,7 @@ def test_a_call_whose_arguments_are_no_object_is_not_run(lead: Lead, tmp_path: P
 
 
 def test_every_try_is_in_the_transcript(lead: Lead, tmp_path: Path) -> None:
-    """Also those that brought no turn."""
+    """This includes tries that brought no turn."""
 
     class Stumbling(Replies):
         def ask(self, request: ModelRequest, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
@@ -366,7 +360,7 @@ def test_every_try_is_in_the_transcript(lead: Lead, tmp_path: Path) -> None:
 
 
 def test_a_question_that_was_cut_short_is_paid_for(lead: Lead, tmp_path: Path) -> None:
-    """The vendor charges for what it had said until then, though no turn accounts for it."""
+    """The vendor charges for the partial answer, although no turn accounts for it."""
     cut = ModelFailed("stopped", trouble="stopped", usage=Usage(input_tokens=50, output_tokens=5, cost_usd=0.02))
     lead(Replies(says(WRITE), cut))
     used = spent(tmp_path)

@@ -1,9 +1,8 @@
 """
-The fault table: what a vendor does in the middle of an attempt, over real HTTP, and what comes of it.
+The table of vendors' faults in the middle of an attempt, over real HTTP, and their effects.
 
-Each fault happens once, at the turn that would write; what follows is the vendor as it should be. The whole
-conversation is one the strictest vendor takes, the file is written once and as it was meant, and no tool ran from a bad
-turn.
+Each fault happens once, at the turn that would write, and then the vendor works. The strictest vendor accepts the whole
+conversation. The file is written once and correctly, and no tool runs from a bad turn.
 """
 
 from dataclasses import replace
@@ -98,7 +97,7 @@ def written_once(host: Host, done: WorkResult, server: VendorServer) -> None:
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("fault", TRIED_AGAIN)
 def test_what_passes_is_tried_again(host: Host, fault: str, wire: Wire) -> None:
-    """The same question once more, and the failed try is in the transcript."""
+    """The same question is asked again, and the failed try is in the transcript."""
     answer, trouble = TRIED_AGAIN[fault]
     done, server = work(host, answer, wire)
     written_once(host, done, server)
@@ -111,7 +110,7 @@ def test_what_passes_is_tried_again(host: Host, fault: str, wire: Wire) -> None:
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("fault", TOLD)
 def test_what_a_model_does_wrong_it_is_told(host: Host, fault: str, wire: Wire) -> None:
-    """In the answer to its call, or in words where there was none; then it does it right."""
+    """It is told in the result of its call, or in a message if there was no call, and then does it right."""
     answer, said = TOLD[fault]
     done, server = work(host, answer, wire)
     written_once(host, done, server)
@@ -121,7 +120,7 @@ def test_what_a_model_does_wrong_it_is_told(host: Host, fault: str, wire: Wire) 
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_of_two_calls_one_may_fail(host: Host, wire: Wire) -> None:
-    """Each has its own result; the other's effect is there."""
+    """Each has its own result, and the effect of the other is there."""
     done, server = work(host, Say(calls=[READ, WRITE]), wire)
     written_once(host, done, server)
     failed, worked = server.seen[2].results
@@ -131,7 +130,7 @@ def test_of_two_calls_one_may_fail(host: Host, wire: Wire) -> None:
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("answer", [Fault(kind="overflow"), OVERFLOW_MIDWAY], ids=["before", "midway"])
 def test_an_overflow_begins_the_phase_afresh(host: Host, answer: Answer, wire: Wire) -> None:
-    """A shorter conversation about the same, once."""
+    """The new conversation is shorter, and this happens once."""
     done, server = work(host, answer, wire)
     written_once(host, done, server)
     phases = [entry.phase for entry in host.transcript() if isinstance(entry, ConversationStarted)]
@@ -141,7 +140,7 @@ def test_an_overflow_begins_the_phase_afresh(host: Host, answer: Answer, wire: W
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("fault", ENDS)
 def test_what_does_not_pass_ends_the_attempt(host: Host, fault: str, wire: Wire) -> None:
-    """As what it is; asked once, and nothing was written."""
+    """The outcome names the fault. The model is asked once, and nothing is written."""
     answer, outcome = ENDS[fault]
     done, server = work(host, answer, wire)
     assert (done.outcome, done.commit) == (outcome, None), done.detail

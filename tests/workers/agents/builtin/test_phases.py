@@ -1,4 +1,4 @@
-"""The phase machine: no order of events lets a model skip a phase, and each end leads where it must."""
+"""The phase machine: no order of events skips a phase, and each end leads to the right next step."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -65,7 +65,7 @@ def step(*entries: Entry, course: PhaseCourse | None = None, replies: tuple[Repl
 
 
 def test_an_attempt_goes_from_plan_to_execute_to_verify() -> None:
-    """In this order, each phase begun once."""
+    """Each phase begins once, in this order."""
     assert step() == Begin("plan")
     assert step(started("plan"), said()) == GoOn("plan")
     assert step(*PLANNED) == Begin("execute")
@@ -75,18 +75,18 @@ def test_an_attempt_goes_from_plan_to_execute_to_verify() -> None:
 
 
 def test_without_a_plan_phase_it_begins_with_execute() -> None:
-    """For agents whose turns were written by a person."""
+    """This is for agents whose turns a person wrote."""
     assert step(course=PhaseCourse(plan_first=False)) == Begin("execute")
 
 
 def test_a_plan_that_changes_nothing_is_no_change() -> None:
-    """An honest end: nothing is executed for its own sake."""
+    """EXECUTE does not begin."""
     answer = step(started("plan"), said(), committed(), ended("planned"))
     assert isinstance(answer, End) and answer.ended == "no_change" and "do it" in answer.detail
 
 
 def test_exploring_that_leads_to_no_plan_is_forced_to_one() -> None:
-    """Also where it outgrew the model's window; and the plan made up for it is worked by."""
+    """This includes a conversation that outgrew the model's window. The forced plan is then used."""
     for how in ("explored", "overflow"):
         entries = (started("plan"), said(), ended(how))
         assert step(*entries) == ForcePlan("so")
@@ -94,7 +94,7 @@ def test_exploring_that_leads_to_no_plan_is_forced_to_one() -> None:
 
 
 def test_red_goes_back_with_its_output_and_green_ends() -> None:
-    """What is said to the model has the command and the end of what it printed."""
+    """The message has the command and the end of its output."""
     back = step(*DONE, red())
     assert isinstance(back, GoOn) and not back.stronger
     assert "'pytest' exited with 1" in back.say and "boom" in back.say
@@ -103,7 +103,7 @@ def test_red_goes_back_with_its_output_and_green_ends() -> None:
 
 
 def test_the_same_failure_again_asks_for_a_stronger_model_and_then_ends() -> None:
-    """Twice in the same way is no progress; a third time is the end."""
+    """The second equal failure is no progress, and the third is the end."""
     again = (told(), said(), ended("finished"), red())
     second = step(*DONE, red(), *again)
     assert isinstance(second, GoOn) and second.stronger
@@ -112,7 +112,7 @@ def test_the_same_failure_again_asks_for_a_stronger_model_and_then_ends() -> Non
 
 
 def test_different_failures_end_too() -> None:
-    """However new each is."""
+    """This holds even if each failure is new."""
     entries = list(DONE)
     for number in range(4):
         entries += [red(str(number)), told(), said(), ended("finished")]
@@ -123,7 +123,7 @@ def test_different_failures_end_too() -> None:
 
 
 def test_an_overflow_of_execute_begins_it_afresh_once() -> None:
-    """Compact and try again; then it is the task that is too large."""
+    """After a second overflow the task is too large."""
     once = (*PLANNED, started("execute"), said(), ended("overflow"))
     assert step(*once) == Begin("execute")
     twice = step(*once, started("execute"), said(), ended("overflow"))
@@ -131,7 +131,7 @@ def test_an_overflow_of_execute_begins_it_afresh_once() -> None:
 
 
 def test_a_question_rests_until_it_is_answered() -> None:
-    """The answer goes into the conversation that asked, whichever phase it is; each question has its own."""
+    """The answer goes into the conversation that asked, in either phase, and each question has its own."""
     for phase, before in (("plan", ()), ("execute", PLANNED)):
         asked = (*before, started(phase), said(), ended("asked", "which?"))
         assert step(*asked) == End("asked", "which?")
@@ -143,7 +143,7 @@ def test_a_question_rests_until_it_is_answered() -> None:
 
 
 def test_who_resumes_tries_again_what_went_wrong_and_nothing_else() -> None:
-    """An interruption is no end; a plan, a question and a claim stay what they are."""
+    """An interruption is no end. A plan, a question and a claim stay as they are."""
     resumed = Resumed(at=0.0, order_id="r.t.2")
     for how in ("failed", "stopped"):
         assert step(*PLANNED, started("execute"), said(), ended(how), resumed) == GoOn("execute")
@@ -152,7 +152,7 @@ def test_who_resumes_tries_again_what_went_wrong_and_nothing_else() -> None:
 
 
 def test_other_ends_are_the_attempts_end() -> None:
-    """Of either phase."""
+    """This holds for both phases."""
     for how in ("failed", "refused", "timeout", "stopped", "limits"):
         assert step(started("plan"), said(), ended(how)) == End(how, "so")
         assert step(*PLANNED, started("execute"), said(), ended(how)) == End(how, "so")
@@ -179,7 +179,7 @@ ENTRIES = st.sampled_from(
 
 @given(st.lists(ENTRIES, max_size=30))
 def test_nothing_is_finished_that_was_not_verified_since_it_was_last_worked_on(entries: list[Entry]) -> None:
-    """Whatever a transcript holds: `finished` stands only behind a green verification with nothing said after it."""
+    """`finished` occurs only after a green verification with no turn after it."""
     answer = next_step(facts(entries), PhaseCourse(), ())
     if isinstance(answer, End) and answer.ended == "finished":
         last = max(at for at, entry in enumerate(entries) if isinstance(entry, Verified))

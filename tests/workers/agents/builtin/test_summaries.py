@@ -65,7 +65,7 @@ def good(profile: str) -> Say:
 
 @dataclass(slots=True, kw_only=True)
 class Ground:
-    """A server with a model that leads and one for summaries; who is asked, and what is charged."""
+    """A server with a model that leads and one for summaries, and the meter that is charged."""
 
     server: VendorServer
     settings: Settings
@@ -90,7 +90,7 @@ class Ground:
         )
 
     def alive(self, folder: Path, profile: str) -> Alive:
-        """With a conversation that its profile wants a summary of before the next call."""
+        """Yield a conversation whose profile wants a summary before the next call."""
         alive = Alive(folder, PROFILES[profile](), ask=self.asker.ask)
         for number in range(6):
             alive.call(answer=long(number, 3_000) if number else f"The key is {SECRET}.")
@@ -134,13 +134,13 @@ def only_rebuilt(alive: Alive) -> Rebuilt:
 
 
 def told(alive: Alive) -> Spent:
-    """What another process would find was used, besides turns of the conversation."""
+    """Return the use that another process would find, without turns of the conversation."""
     return Meter.of(Limits(), alive.transcript.entries).spent.model_copy(update={"turns": 0})
 
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_a_good_summary_takes_the_place_of_what_it_sums_up(tmp_path: Path, serve: Serve, profile: str) -> None:
-    """Asked once; its model, its cost and what it replaced are in the transcript, and its cost is charged."""
+    """It is asked for once. The transcript has its model, its cost and what it replaced, and the cost is charged."""
     ground = serve(lambda seen: good(profile))
     with ground.alive(tmp_path, profile) as alive:
         before = len(alive.shown)
@@ -190,7 +190,10 @@ _WHY = {
 @pytest.mark.parametrize("how", _BAD)
 @pytest.mark.parametrize("profile", PROFILES)
 def test_a_summary_that_is_none_changes_nothing(tmp_path: Path, serve: Serve, profile: str, how: str) -> None:
-    """Byte for byte; the transcript says why not, what was used is charged, and the conversation goes on."""
+    """
+    The view stays the same byte for byte. The transcript gives the reason, the use is charged, and the conversation
+    continues.
+    """
     ground = serve(lambda seen: _BAD[how](profile))
     ground.longest_s = 0.5 if how.startswith("slow") else 20.0
     with ground.alive(tmp_path, profile) as alive:
@@ -223,7 +226,7 @@ def test_without_a_route_nobody_is_asked(tmp_path: Path, serve: Serve, profile: 
 @pytest.mark.parametrize("limits", [Limits(cost_usd=0.001), Limits(tokens=500)])
 @pytest.mark.parametrize("profile", PROFILES)
 def test_who_has_used_its_limits_asks_nobody(tmp_path: Path, serve: Serve, profile: str, limits: Limits) -> None:
-    """What is left is the conversation's own."""
+    """The rest belongs to the conversation itself."""
     ground = serve(lambda seen: good(profile))
     ground.meter = Meter(limits=limits)
     with ground.alive(tmp_path, profile) as alive:
@@ -233,7 +236,7 @@ def test_who_has_used_its_limits_asks_nobody(tmp_path: Path, serve: Serve, profi
 
 
 def test_a_secret_is_shown_to_nobody_and_taken_from_nobody(tmp_path: Path, serve: Serve) -> None:
-    """Neither what a summary is asked of nor what it says."""
+    """It is hidden in the request for a summary and in the summary."""
     ground = serve(lambda seen: Say(text=f"{PROSE} The key is {SECRET}."))
     with ground.alive(tmp_path, "soulforge-v1") as alive:
         alive.context.prepare()
@@ -243,7 +246,7 @@ def test_a_secret_is_shown_to_nobody_and_taken_from_nobody(tmp_path: Path, serve
 
 
 def _blocks(body: Body) -> list[tuple[str, Any]]:
-    """Of its messages, in order, without their marks."""
+    """Return the blocks of its messages, in order, without their marks."""
     return [
         (message["role"], {key: value for key, value in block.items() if key != "cache_control"})
         for message in body["messages"]
@@ -258,8 +261,9 @@ def _marks(body: Body) -> list[int]:
 
 def test_a_question_about_the_conversation_is_read_from_its_cache(tmp_path: Path, serve: Serve) -> None:
     """
-    Its system prompt, tools and turns are those of the conversation, byte for byte, with a mark where the last request
-    ended; the next request of the conversation finds as much as if nothing had been asked.
+    Its system, tools and turns equal the conversation's byte for byte, with a mark where the last request ended.
+
+    The next request of the conversation finds as much in the cache as if there had been no question.
     """
     ground = serve(lambda seen: Say(calls=[("read_file", {"path": "src/new.py"})]) if seen.number != 2 else EMPTY)
     with Alive(tmp_path, PROFILES["compact"](), ask=ground.asker.ask) as alive:
@@ -293,7 +297,7 @@ def test_a_question_about_the_conversation_is_read_from_its_cache(tmp_path: Path
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_question_begins_with_all_of_the_conversation_on_every_wire(tmp_path: Path, wire: Wire) -> None:
-    """And has the key of its cache, where there is one: these caches need no marks."""
+    """It uses the conversation's cache key, if there is one. These caches need no marks."""
     said = "messages" if wire != "openai-responses" else "input"
     with VendorServer(lambda seen: EMPTY) as server, Alive(tmp_path, "off") as alive:
         for number in range(3):
@@ -324,7 +328,7 @@ def _unmarked(value: Any) -> Any:
 
 
 def _parts(messages: list[Body]) -> list[Any]:
-    """Each block with the side that it belongs to; results of calls are messages of their own on some wires."""
+    """Return each block with its side; on some wires, results of calls are messages of their own."""
     return [
         (message.get("role"), block)
         for message in messages
@@ -333,7 +337,7 @@ def _parts(messages: list[Body]) -> list[Any]:
 
 
 def test_who_cannot_sum_it_up_still_leads_the_conversation(tmp_path: Path, serve: Serve) -> None:
-    """A chain leaves out for good who refused a request of its conversation: the question is not one of these."""
+    """A chain drops a model that refuses a request of its conversation, and the question is no such request."""
 
     def brain(seen: Seen) -> Answer:
         return Fault(kind="bad_request") if "write a summary" in "".join(seen.texts) else Say(text="Going on.")
@@ -358,7 +362,7 @@ def test_no_more_is_asked_for_than_the_question_allows_and_the_limits_leave(serv
 
 
 def test_nobody_is_asked_once_where_that_cannot_be_written_down(serve: Serve) -> None:
-    """Who goes on elsewhere would ask, and pay, again."""
+    """Otherwise another attempt would ask and pay again."""
     ground = serve(lambda seen: Say(text=PROSE))
     said = ground.asker.ask(SummaryQuestion(kind="prose", instruction="Sum up.", text="what was"), LIKE, lambda: False)
     assert said == "no model was asked: the hub could not record that it would be"

@@ -1,4 +1,4 @@
-"""What the tests of command line agents share: an assignment in a real git worktree, the real programs, stand-ins."""
+"""Shared by the tests of CLI agents: an assignment in a real git worktree, the real programs, and stand-ins."""
 
 import os
 import re
@@ -33,7 +33,7 @@ MODELS: Mapping[CliProgram, str] = {
 
 
 class Place:
-    """One attempt's folders; the worktree is one of a repository of its own."""
+    """One attempt's folders; the worktree belongs to its own repository."""
 
     def __init__(self, folder: Path, program: CliProgram, *, limits: Limits | None = None) -> None:
         self.folder, self.program = folder, program
@@ -52,19 +52,19 @@ class Place:
         return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
 
     def changed(self) -> list[str]:
-        """What git would take from the worktree."""
+        """Return what git would take from the worktree."""
         argv = ["git", "-C", str(self.worktree), "status", "--porcelain", "-uall"]
         lines = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.splitlines()
         return sorted(line[3:] for line in lines)
 
     def stand_in(self, script: str) -> None:
-        """A program of that name which is a shell script."""
+        """Install a shell script as a program of that name."""
         path = self.folder / "bin" / self.program
         path.write_text(f"#!/bin/sh\n{script}")
         path.chmod(0o755)
 
     def replay(self, recording: str, *, status: int = 0, before: str = "") -> None:
-        """A program of that name which prints what the real one did."""
+        """Install a program of that name that prints what the real one did."""
         path = shlex.quote(
             str(of_now(RECORDINGS / recording.partition("-")[0] / recording, self.folder / "bin" / recording))
         )
@@ -116,14 +116,14 @@ class Place:
 
 
 def of_now(recording: Path, copy: Path) -> Path:
-    """A copy of a recording, whose usage limit ends in an hour: one that has ended already is none."""
+    """Copy a recording, and let its usage limit end in an hour, because one in the past is none."""
     soon = int(time.time()) + 3600
     copy.write_text(re.sub(r'("resets_?[aA]t":\s?)\d{10}', rf"\g<1>{soon}", recording.read_text()))
     return copy
 
 
 def folder_of(program: CliProgram) -> str:
-    """Where the real program is: on the PATH, or below the folder FORGEPOOL_TEST_CLIS names. Skips without one."""
+    """Return the folder of the real program, on the PATH or below FORGEPOOL_TEST_CLIS. Skip without one."""
     below = Path(os.environ.get("FORGEPOOL_TEST_CLIS", "/nowhere"))
     modules = below / "node_modules"
     places = [below, below / "bin", modules / ".bin", *modules.glob("@anthropic-ai/claude-code-*")]
@@ -135,12 +135,12 @@ def folder_of(program: CliProgram) -> str:
 
 
 def addresses(url: str) -> dict[str, str]:
-    """Keys and addresses of a local server, for every program."""
+    """Return keys and addresses of a local server, for every program."""
     return {**KEYS, "ANTHROPIC_BASE_URL": url, "OPENAI_BASE_URL": f"{url}/v1"}
 
 
 def writes_b(worktree: Path, *, then: Say | Fault | None = None) -> Brain:
-    """A model that writes b.txt with whichever tools it is offered, and then says that it has, or does as told."""
+    """Return a model that writes b.txt with any tools it is offered, and then ends or does as it is told."""
     path = str(worktree / "b.txt")
     calls = {
         "Write": {"file_path": path, "content": "new\n"},
@@ -153,7 +153,7 @@ def writes_b(worktree: Path, *, then: Say | Fault | None = None) -> Brain:
             return then or Say(text="b.txt has the new word.")
         if tool := next((name for name in calls if name in seen.tools), None):
             return Say(text="I write it.", calls=[(tool, calls[tool])])
-        # No tools: aider, which wants the whole file in the answer.
+        # No tools: this is aider, which expects the whole file in the answer.
         return then or Say(text="b.txt has the new word.\n\nb.txt\n```\nnew\n```\n")
 
     return brain

@@ -1,4 +1,4 @@
-"""Stand-ins that print what the real programs printed (see docs/how-to/agents.md), and other things they may do."""
+"""Stand-ins that print what the real programs printed (see docs/how-to/agents.md), and other behaviour."""
 
 import json
 import os
@@ -49,7 +49,7 @@ def _transcript(place: Place) -> Path:
 def test_a_program_that_says_it_is_done_has_finished(
     tmp_path: Path, recording: str, turns: int, tokens: int, cached: int, cost: float | None
 ) -> None:
-    """What it claims, who answered and what that used are the program's own words; a cost it does not tell is none."""
+    """Its claim, models and use are from its own output. A cost that it does not report is unknown."""
     place = Place(tmp_path / "p", _of(recording))
     place.replay(recording)
     answer = place.perform()
@@ -65,7 +65,7 @@ def test_a_program_that_says_it_is_done_has_finished(
 @pytest.mark.parametrize(
     ("recording", "status", "ended", "trouble", "detail"),
     [
-        # Status 0 and an event called success do not make one.
+        # Exit status 0 and an event called success are not enough.
         ("claude-api-error.jsonl", 0, "failed", "overloaded", "529 Overloaded"),
         ("claude-authentication.jsonl", 1, "failed", "authentication", "; set ANTHROPIC_API_KEY or "),
         ("claude-usage-limit.jsonl", 1, "failed", "usage_limit", "5-hour limit"),
@@ -91,7 +91,7 @@ def test_a_program_that_says_it_is_done_has_finished(
 def test_a_program_that_failed_is_not_believed(
     tmp_path: Path, recording: str, status: int, ended: str, trouble: str | None, detail: str
 ) -> None:
-    """Each failure is told for what it is, in one sentence, without a piece of the key."""
+    """Each failure is reported by kind, in one sentence, without any part of the key."""
     place = Place(tmp_path / "p", _of(recording))
     place.replay(recording, status=status, before="echo new > b.txt")
     answer = place.perform()
@@ -113,7 +113,7 @@ def test_done_with_a_bad_status_is_not_finished(tmp_path: Path, program: CliProg
 
 @pytest.mark.parametrize("program", _SUCCESS)
 def test_a_stream_without_its_end_is_not_finished(tmp_path: Path, program: CliProgram) -> None:
-    """Status 0 after events that break off, in the middle of the last one too, is no success."""
+    """Exit status 0 after events that break off, even within the last one, is no success."""
     recording = (RECORDINGS / program / _SUCCESS[program]).read_bytes().rstrip(b"\n")
     lines = recording.split(b"\n")
     end = next(number for number, line in enumerate(lines) if line.startswith(b"Tokens:")) if program == "aider" else -1
@@ -127,7 +127,7 @@ def test_a_stream_without_its_end_is_not_finished(tmp_path: Path, program: CliPr
 
 
 def test_a_usage_limit_comes_with_its_reset(tmp_path: Path) -> None:
-    """As an event has it, to the second; or as the words have it, on this host's clock."""
+    """The time comes exactly from an event, or from a text by this host's clock."""
     claude, codex = Place(tmp_path / "a", "claude"), Place(tmp_path / "b", "codex")
     claude.replay("claude-usage-limit.jsonl", status=1)
     events = [json.loads(line) for line in (tmp_path / "a/bin/claude-usage-limit.jsonl").read_text().splitlines()]
@@ -144,7 +144,7 @@ def test_a_usage_limit_comes_with_its_reset(tmp_path: Path) -> None:
 
 
 def test_a_program_that_tries_in_vain_is_ended(tmp_path: Path) -> None:
-    """A limit that is used up is not asked about for the hours the program would."""
+    """The program itself would retry a used-up limit for hours."""
     place = Place(tmp_path / "p", "aider")
     place.stand_in(f"cat {RECORDINGS}/aider/aider-usage-limit.txt; exec sleep 60")
     answer = place.perform()
@@ -153,7 +153,7 @@ def test_a_program_that_tries_in_vain_is_ended(tmp_path: Path) -> None:
 
 
 def test_a_wrong_key_is_not_asked_with_again_and_again(tmp_path: Path) -> None:
-    """Nor a key that was refused twice."""
+    """The program is ended after two refusals."""
     place = Place(tmp_path / "p", "claude")
     place.stand_in(f"head -n 3 {RECORDINGS}/claude/claude-authentication.jsonl; exec sleep 60")
     answer = place.perform()
@@ -162,7 +162,7 @@ def test_a_wrong_key_is_not_asked_with_again_and_again(tmp_path: Path) -> None:
 
 
 def test_garbage_between_the_events_is_kept_and_does_no_harm(place: Place) -> None:
-    """Warnings, half a line, other JSON, bytes that are no text, an event of another shape."""
+    """The garbage is warnings, half a line, other JSON, invalid text and unknown events."""
     garbage = (
         r"""printf 'warning: \377\376\n{"type":\n[1]\n"x"\n{"type":["item.completed"]}\n{"type":"new.kind"}\n\n'"""
     )
@@ -175,14 +175,14 @@ def test_garbage_between_the_events_is_kept_and_does_no_harm(place: Place) -> No
 
 
 def test_a_lone_surrogate_is_no_reason_to_lose_the_record(place: Place) -> None:
-    """JSON can carry what UTF-8 cannot; the transcript is written all the same."""
+    """JSON can hold what UTF-8 cannot. The transcript is still written."""
     event = r'{"type":"item.completed","item":{"id":"i","type":"command_execution","command":"\ud800","exit_code":0}}'
     place.replay("codex-success.jsonl", before=f"cat <<'END'\n{event}\nEND")
     assert place.perform().ended == "finished"
 
 
 def test_a_huge_line_costs_memory_within_bounds(place: Place) -> None:
-    """What no event can be is left out and said so; the events after it count."""
+    """A line too long for an event is skipped with a note, and later events count."""
     place.replay("codex-success.jsonl", before="head -c 40000000 /dev/zero; echo")
     answer = place.perform()
     assert answer.ended == "finished"
@@ -191,7 +191,7 @@ def test_a_huge_line_costs_memory_within_bounds(place: Place) -> None:
 
 
 def test_a_long_result_is_kept_by_both_ends(place: Place) -> None:
-    """A transcript does not grow with what a tool printed."""
+    """The transcript does not grow with a tool's output."""
     output = "first" + "x" * 500_000 + "last"
     item = {"id": "i", "type": "command_execution", "command": "c", "aggregated_output": output, "exit_code": 1}
     (place.folder / "long").write_text(json.dumps({"type": "item.completed", "item": item}) + "\n")
@@ -205,7 +205,7 @@ def test_a_long_result_is_kept_by_both_ends(place: Place) -> None:
 
 
 def test_a_silent_program_is_idle(place: Place) -> None:
-    """Silence longer than the limit ends it; the sentence has what it said last."""
+    """Silence beyond the limit ends it, and the message has its last output."""
     place.limits = Limits(wall_s=20, idle_s=0.4)
     place.stand_in("echo 'still connecting'; exec sleep 60")
     answer = place.perform()
@@ -214,21 +214,21 @@ def test_a_silent_program_is_idle(place: Place) -> None:
 
 
 def test_a_program_that_takes_too_long_is_ended(place: Place) -> None:
-    """However busy it is."""
+    """This holds even if it is busy."""
     place.limits = Limits(wall_s=0.5, idle_s=20)
     place.stand_in("while :; do echo '{}'; sleep 0.05; done")
     assert place.perform().ended == "timeout"
 
 
 def test_nothing_of_a_program_outlives_it(place: Place) -> None:
-    """A server it left behind, in a session of its own, is ended with it."""
+    """A server that it left in another session is ended, too."""
     place.replay("codex-success.jsonl", before="setsid sleep 300 & echo $! > ../child")
     assert place.perform().ended == "finished"
     assert not tree.alive(int((place.folder / "child").read_text()))
 
 
 def test_events_are_in_the_transcript_while_the_program_runs(place: Place) -> None:
-    """Whoever is killed meanwhile has lost nothing of what was said before."""
+    """A worker killed in the meantime loses none of the earlier output."""
     place.stand_in(f"head -n 5 {RECORDINGS}/codex/codex-success.jsonl; exec sleep 60")
     answer = place.perform(stop=lambda: "I write it." in _transcript(place).read_text())
     assert answer.ended == "stopped"
@@ -244,7 +244,7 @@ def test_events_are_in_the_transcript_while_the_program_runs(place: Place) -> No
     ],
 )
 def test_a_limit_ends_a_program(tmp_path: Path, program: CliProgram, limits: Limits, detail: str) -> None:
-    """As soon as it has told of more than it may use."""
+    """It ends once its reported use exceeds the limit."""
     place = Place(tmp_path / "p", program, limits=limits)
     lines = (RECORDINGS / program / _SUCCESS[program]).read_text().splitlines()
     (tmp_path / "begun").write_text("\n".join(lines[:-1]) + "\n")
@@ -254,7 +254,7 @@ def test_a_limit_ends_a_program(tmp_path: Path, program: CliProgram, limits: Lim
 
 
 def test_a_missing_program_is_the_hosts_trouble(place: Place) -> None:
-    """Not started, and the sentence says how it is installed."""
+    """It is not started, and the message says how to install it."""
     assignment = place.assignment("", None, {"PATH": "/nowhere"}, "")
     from forgepool.workers.agents.cli import perform_cli
 
@@ -264,7 +264,7 @@ def test_a_missing_program_is_the_hosts_trouble(place: Place) -> None:
 
 
 def test_a_program_without_a_key_is_not_started(tmp_path: Path) -> None:
-    """A person is told which variable to set; a key of another vendor is none."""
+    """A person is told which variable to set. Another vendor's key does not count."""
     place = Place(tmp_path / "p", "claude")
     place.stand_in("touch ../started")
     answer = place.perform(given={"OPENAI_API_KEY": KEY})
@@ -274,7 +274,7 @@ def test_a_program_without_a_key_is_not_started(tmp_path: Path) -> None:
 
 
 def test_a_program_gets_its_own_key_and_no_other(tmp_path: Path) -> None:
-    """Of the host's secrets the one it needs; a plan leads it to no other server; its home is the attempt's."""
+    """It gets only the secret it needs. A plan cannot redirect it to another server, and its home is the attempt's."""
     place = Place(tmp_path / "p", "opencode")
     place.replay("opencode-success.jsonl", before="env > ../env")
     redirected = {"ANTHROPIC_BASE_URL": "http://elsewhere.invalid", "OPENCODE_CONFIG": "x", "COLOUR": "blue"}
@@ -286,7 +286,7 @@ def test_a_program_gets_its_own_key_and_no_other(tmp_path: Path) -> None:
 
 
 def test_a_key_that_is_printed_is_kept_nowhere(place: Place) -> None:
-    """An agent that prints its environment does not write the key into what people read and keep."""
+    """The agent prints its environment, and neither transcript nor log has the key."""
     place.replay("codex-success.jsonl", before='echo "leaked $OPENAI_API_KEY"')
     answer = place.perform()
     kept = [_transcript(place).read_text(), (place.folder / "logs" / "agent.log").read_text(), answer.log_tail]
@@ -295,7 +295,7 @@ def test_a_key_that_is_printed_is_kept_nowhere(place: Place) -> None:
 
 @pytest.mark.parametrize("program", ["claude", "codex", "opencode"])
 def test_a_long_task_reaches_a_program(tmp_path: Path, program: CliProgram) -> None:
-    """By its input, which then ends: no command line holds so much."""
+    """It arrives on standard input, because no command line is long enough."""
     place = Place(tmp_path / "p", program)
     place.replay(_SUCCESS[program])
     (place.worktree / "AGENTS.md").write_text("be kind")
@@ -308,7 +308,7 @@ def test_a_long_task_reaches_a_program(tmp_path: Path, program: CliProgram) -> N
 
 
 def test_a_money_limit_is_the_programs_too(tmp_path: Path) -> None:
-    """Where it can keep to one itself."""
+    """The program gets the limit if it has an option for it."""
     place = Place(tmp_path / "p", "claude", limits=Limits(cost_usd=0.25))
     place.replay("claude-success.jsonl", before='echo "$@" > ../argv')
     place.perform()
@@ -316,7 +316,7 @@ def test_a_money_limit_is_the_programs_too(tmp_path: Path) -> None:
 
 
 def test_what_a_program_leaves_lying_about_is_removed(tmp_path: Path) -> None:
-    """Its own files only, and none that were there before."""
+    """Only its own files are removed, and none that existed before."""
     place = Place(tmp_path / "p", "aider")
     (place.worktree / ".aider.conf.yml").write_text("a: 1\n")
     place.replay("aider-success.txt", before="mkdir .aider.tags; touch .aider.tags/x .aider.y; echo new > b.txt")
@@ -325,7 +325,7 @@ def test_what_a_program_leaves_lying_about_is_removed(tmp_path: Path) -> None:
 
 
 def test_installed_programs_are_told_with_their_versions(place: Place) -> None:
-    """A program that tells none is there all the same; one that is not there is not told of."""
+    """A program without a version is listed. A missing one is not."""
     for name, script in (
         ("codex", "echo codex-cli 0.169.0"),
         ("claude", "echo '2.1.329 (Claude Code)'"),
@@ -338,7 +338,7 @@ def test_installed_programs_are_told_with_their_versions(place: Place) -> None:
 
 
 def test_a_program_is_not_started_where_nobody_can_let_it_out_to_its_server_alone(tmp_path: Path) -> None:
-    """The fallback gives no network at all; and it is not given up for the program's sake."""
+    """The fallback sandbox gives no network at all, and is not dropped for the program."""
     place = Place(tmp_path, "claude")
     place.stand_in("touch started; exit 0\n")
     assignment = replace(place.assignment("", None, {}, "x"), confined=Confinement(level="landlock"))

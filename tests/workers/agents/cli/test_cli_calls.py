@@ -1,4 +1,4 @@
-"""How the programs are called, to the letter: each option here keeps something safe."""
+"""The exact command lines of the programs: each option protects something."""
 
 import json
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ def _invoked(
 
 
 def test_claude_is_called_with_its_own_tools_and_nobodys_settings(tmp_path: Path) -> None:
-    """No question, no other tool, no settings of the repository, no server of it."""
+    """It asks no questions, uses no other tools, and reads no settings or servers of the repository."""
     called = _invoked("claude", tmp_path, {"ANTHROPIC_API_KEY": KEY}, "claude-opus-5-5")
     tools = "Bash,Edit,Read,Write,Glob,Grep,NotebookEdit,TodoWrite"
     assert called.argv == (
@@ -50,7 +50,7 @@ def test_claude_is_called_with_its_own_tools_and_nobodys_settings(tmp_path: Path
 
 
 def test_codex_is_called_within_its_sandbox_and_hides_its_key(tmp_path: Path) -> None:
-    """Its commands write in the worktree and do not see the key; its configuration is its own folder's."""
+    """Its commands write in the worktree and do not see the key. Its configuration is in its own folder."""
     given = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "http://here/v1"}
     called = _invoked("codex", tmp_path, given)
     provider = '{name="forgepool",base_url="http://here/v1",wire_api="responses",env_key="OPENAI_API_KEY"}'
@@ -67,7 +67,7 @@ def test_codex_is_called_within_its_sandbox_and_hides_its_key(tmp_path: Path) ->
 
 
 def test_opencode_is_called_without_the_repositorys_configuration(tmp_path: Path) -> None:
-    """It starts no agents, shares nothing, updates nothing, and knows no other server than it is given."""
+    """It starts no agents, shares and updates nothing, and knows only the given server."""
     given = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": "http://here/"}
     called = _invoked("opencode", tmp_path, given, "anthropic/model-1")
     assert called.argv == (
@@ -92,7 +92,7 @@ def test_opencode_is_called_without_the_repositorys_configuration(tmp_path: Path
 
 @pytest.mark.parametrize("address", [None, "http://here/v1"])
 def test_aider_is_called_with_its_servers_said_last(tmp_path: Path, address: str | None) -> None:
-    """It commits nothing, runs nothing, calls home nowhere; no `.env` of a repository names another server."""
+    """It commits nothing, runs nothing and sends no statistics. A repository's `.env` cannot name another server."""
     given = {"OPENAI_API_KEY": KEY} | ({"OPENAI_BASE_URL": address} if address else {})
     called = _invoked("aider", tmp_path, given, "openai/model-1")
     openai, tmp = address or "https://api.openai.com/v1", tmp_path / "tmp"
@@ -112,7 +112,7 @@ def test_aider_is_called_with_its_servers_said_last(tmp_path: Path, address: str
 
 
 def test_codex_brings_a_sandbox_of_its_own_only_where_there_is_none_around_it(tmp_path: Path) -> None:
-    """Inside ours it could not be set up, and codex would carry out nothing."""
+    """Inside ours its sandbox cannot be set up, and it would run no command."""
     alone, held = (
         _invoked("codex", tmp_path, {"OPENAI_API_KEY": KEY}, confined=confined) for confined in (False, True)
     )

@@ -1,4 +1,4 @@
-"""A program's usage limit is met once, and known to all workers until it ends."""
+"""A program's usage limit is met once, and all workers know it until it ends."""
 
 import os
 from pathlib import Path
@@ -13,7 +13,7 @@ from forgepool.workers.schema.orders import CliAgent, WorkResult
 def test_a_limit_that_one_order_meets_holds_back_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: str
 ) -> None:
-    """The second order does not start the program: it is told when it may, and costs its task no attempt."""
+    """The second order does not start the program. It gets the time of the next try and costs no attempt."""
     host, programs = Host(tmp_path), tmp_path / "bin"
     host.unconfined()
     programs.mkdir()

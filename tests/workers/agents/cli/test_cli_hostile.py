@@ -1,4 +1,4 @@
-"""Programs that say what no program should: floods, keys in disguise, numbers and dates that cannot be."""
+"""Programs with hostile output: floods, disguised keys, impossible numbers and dates."""
 
 import json
 import time
@@ -30,7 +30,7 @@ def _record(transcript: Transcript, program: CliProgram) -> Record:
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_flood_ends_with_the_wall_clock(tmp_path: Path, program: CliProgram) -> None:
-    """However fast it prints, and whatever reading that takes; what it remarks is written down up to a bound."""
+    """However fast it prints, the time limit holds, and the recorded remarks are bounded."""
     place = Place(tmp_path / "p", program, limits=Limits(wall_s=1, idle_s=60))
     place.stand_in("exec yes 'Warning: y'")
     began = time.monotonic()
@@ -42,14 +42,14 @@ def test_a_flood_ends_with_the_wall_clock(tmp_path: Path, program: CliProgram) -
 
 
 def test_the_latest_remarks_are_kept_and_no_more(transcript: Transcript) -> None:
-    """What it said last may say why it ended; what it said before is in the transcript."""
+    """The last ones may say why it ended. Earlier ones are in the transcript."""
     record = _record(transcript, "claude")
     record.hear(b"".join(f"remark {number}\n".encode() for number in range(100)))
     assert list(record.remarks) == [f"remark {number}" for number in range(60, 100)]
 
 
 def test_short_lines_are_cut_in_linear_time(transcript: Transcript) -> None:
-    """Megabytes of them, given at once."""
+    """Megabytes of short lines arrive at once."""
     record = _record(transcript, "codex")
     began = time.process_time()
     record.hear((b"y" * 40 + b"\n") * 100_000)
@@ -57,7 +57,7 @@ def test_short_lines_are_cut_in_linear_time(transcript: Transcript) -> None:
 
 
 def test_a_transcript_that_is_full_ends_the_program(transcript: Transcript) -> None:
-    """It is over a limit like any other."""
+    """It counts as a limit like any other."""
     record = _record(transcript, "codex")
     line = json.dumps({"type": "item.completed", "item": {"id": "1", "type": "agent_message", "text": "x" * 30_000}})
     for _ in range(200):
@@ -79,7 +79,7 @@ def test_a_transcript_that_is_full_ends_the_program(transcript: Transcript) -> N
     ],
 )
 def test_a_key_is_taken_out_however_it_is_written(tmp_path: Path, written: str) -> None:
-    """Of the transcript, the log, the summary and the detail: escaped, broken over two lines, or where text is cut."""
+    """It is removed from transcript, log, summary and detail: escaped, split over two lines, or at a cut."""
     place = Place(tmp_path / "p", "codex")
     said = f'{{"type":"item.completed","item":{{"id":"1","type":"agent_message","text":"it is {written}"}}}}'
     (tmp_path / "said").write_text(f'{said}\n{{"type":"turn.completed","usage":{{}}}}\n')
@@ -105,7 +105,7 @@ def test_a_key_is_taken_out_however_it_is_written(tmp_path: Path, written: str) 
     ],
 )
 def test_aiders_numbers_are_believed_within_reason(tmp_path: Path, line: str, cost: float | None, tokens: int) -> None:
-    """What is no number, or none that anybody could have used, is not known."""
+    """A number that cannot be read or cannot be true is unknown."""
     used = [each for each in reader_of("aider", tmp_path).read(line) if isinstance(each, Used)]
     assert [(each.usage.cost_usd, each.usage.input_tokens + each.usage.output_tokens) for each in used] == [
         (cost, tokens)
@@ -114,7 +114,7 @@ def test_aiders_numbers_are_believed_within_reason(tmp_path: Path, line: str, co
 
 @pytest.mark.parametrize("cost", [-1.0, 1e12])
 def test_a_cost_that_cannot_be_is_unknown(tmp_path: Path, cost: float) -> None:
-    """Nor are there fewer than no tokens, or more than anybody has."""
+    """Negative or enormous token counts are unknown, too."""
     event = {
         "type": "result",
         "total_cost_usd": cost,
@@ -135,13 +135,13 @@ def test_a_cost_that_cannot_be_is_unknown(tmp_path: Path, cost: float) -> None:
     ],
 )
 def test_dates_that_do_not_exist_are_no_dates(text: str) -> None:
-    """And nothing is raised for them."""
+    """No exception is raised."""
     assert reset_time(text, time.time()) in (None, float("inf"))
     assert failure(text).resets_at is None or failure(text).resets_at < time.time() + 36 * 86_400  # type: ignore[operator]
 
 
 def test_a_reset_is_within_what_limits_last() -> None:
-    """A slip of a program shuts it off for no century, and for no time that is over."""
+    """A wrong date shuts a program off neither for a century nor for a time in the past."""
     now = time.time()
     assert (likely(now + 1e9, now), likely(now - 5, now), likely(None, now)) == (now + 35 * 86_400, now, None)
     assert likely(now + 60, now) == now + 60
@@ -164,14 +164,14 @@ def test_a_reset_is_within_what_limits_last() -> None:
 def test_plain_words_stop_no_reader(
     program: CliProgram, tmp_path_factory: pytest.TempPathFactory, lines: list[str]
 ) -> None:
-    """Whatever is printed, each reader goes on."""
+    """Each reader continues after any line."""
     reader = reader_of(program, tmp_path_factory.mktemp("words"))
     for line in lines:
         list(reader.read(line))
 
 
 def test_a_report_within_aiders_answer_is_not_its_end(tmp_path: Path) -> None:
-    """The model may write that line itself: only the last thing said counts, but for the files it has edited."""
+    """The model may print that line itself, so only the last text counts, except for the names of edited files."""
     reader = reader_of("aider", tmp_path)
     report = "Tokens: 1 sent, 1 received."
 

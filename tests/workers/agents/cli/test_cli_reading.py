@@ -1,4 +1,4 @@
-"""The parts that decide and touch nothing: wordings, times of day, readers of whatever lines there are."""
+"""The pure parts: wordings, times of day, and readers of arbitrary lines."""
 
 import copy
 import json
@@ -39,7 +39,7 @@ _NOW = datetime(2026, 11, 21, 5, 38, tzinfo=UTC)
     ],
 )
 def test_a_reset_is_read_from_words(text: str, expected: datetime | None) -> None:
-    """A time of day is the next one, in the zone that is named, else in the host's (here five hours behind)."""
+    """A time of day means the next one, in the named zone or in the host's (here five hours behind)."""
     found = reset_time(text, _NOW.timestamp(), zone=timezone(timedelta(hours=-5)))
     assert found == (expected.timestamp() if expected is not None else None)
 
@@ -58,12 +58,11 @@ def test_a_reset_is_read_from_words(text: str, expected: datetime | None) -> Non
     ],
 )
 def test_trouble_is_told_by_its_words(said: str, trouble: str | None) -> None:
-    """What is not known is no trouble of the model's: it must not be tried again for nothing."""
+    """Unknown text is no failure of the model's, because that would be retried for nothing."""
     assert failure(said).trouble == trouble
 
 
 def test_every_wording_has_its_source() -> None:
-    """Where each was seen is kept beside it."""
     assert all(any(program in word.source for program in PROGRAMS) for word in WORDINGS)
 
 
@@ -84,13 +83,13 @@ _JSON = st.recursive(
 
 
 def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The path of everything inside a value."""
+    """Return the path of everything inside a value."""
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [place for key, each in inside for place in [(*path, key), *_places(each, (*path, key))]]
 
 
 def _changed(line: str, draw: Callable[..., Any]) -> str:
-    """A recorded line with one thing in it replaced by anything."""
+    """Draw a recorded line with one part replaced."""
     event = json_object(line)
     if event is None:
         return line[: draw(st.integers(0, len(line)))]
@@ -107,7 +106,7 @@ def _changed(line: str, draw: Callable[..., Any]) -> str:
 @settings(max_examples=60)
 @given(data=st.data())
 def test_no_line_stops_a_reader(program: CliProgram, tmp_path_factory: pytest.TempPathFactory, data: Any) -> None:
-    """Events of another version, of any shape, are written down or left out; and the transcript can be read back."""
+    """Events of other versions and shapes are recorded or left out, and the transcript can be read back."""
     folder = tmp_path_factory.mktemp("read")
     chosen = data.draw(st.lists(st.sampled_from(_LINES[program]), max_size=4))
     lines = [_changed(line, data.draw) for line in chosen]

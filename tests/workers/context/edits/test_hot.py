@@ -1,4 +1,4 @@
-"""Of files lately worked on the newest text stays; what was written over since is not taken for it."""
+"""For files used lately the newest text is kept, and never a text that was overwritten since."""
 
 from collections.abc import Callable, Iterable
 
@@ -20,7 +20,7 @@ def found(
     room: int = 100_000,
     current: Callable[[str], str | None] = unknown,
 ) -> list[Carrier]:
-    """Each call in a turn of its own; all are dropped, unless told."""
+    """Make each call in its own turn, drop all by default, and return the kept texts."""
     led = Led()
     for each in done:
         led.model(each)
@@ -64,7 +64,7 @@ def test_a_command_is_not_the_text_that_it_made(command: str) -> None:
     ],
 )
 def test_what_a_later_call_may_have_written_over_is_left_out(done: Did) -> None:
-    """A command that failed too: how far it came is not known."""
+    """This includes a failed command, whose partial effect is unknown."""
     assert "old" not in [each.text for each in found(read("a.py", "old"), done)]
 
 
@@ -79,7 +79,7 @@ def test_of_a_file_that_was_written_over_the_text_of_now_stays() -> None:
 
 
 def test_a_file_of_which_a_later_read_is_shown_is_not_looked_at() -> None:
-    """Though that read is not dropped, but among the latest turns."""
+    """That read is among the latest turns and is not dropped."""
     looked: list[str] = []
 
     def current(path: str) -> str:
@@ -93,7 +93,7 @@ def test_a_file_of_which_a_later_read_is_shown_is_not_looked_at() -> None:
 
 
 def test_a_file_that_is_to_be_written_is_there_before_it_is() -> None:
-    """Planned and never touched, or not for long: before what is hot by itself is left out."""
+    """Planned files that were not touched lately come before the hot ones are left out."""
     files = {"plan.py": "planned"}
     assert texts(found(read("a.py", "one"), also=["plan.py", "gone.py"], current=files.get)) == [
         ("plan.py, as it is now", "planned"),
@@ -105,7 +105,7 @@ def test_a_file_that_is_to_be_written_is_there_before_it_is() -> None:
 
 
 def test_only_files_touched_lately_are_hot() -> None:
-    """By any call: what was read early stays where it is touched late."""
+    """Any call counts, and a late touch keeps an early read."""
     done = (read("a.py", "one"), read("b.py", "two"), ran("grep -n x c.py"), read("b.py", "part", start=1, end=2))
     assert [each.text for each in found(*done, since=5)] == ["two", "part"]
     assert [each.text for each in found(*done, since=1)] == ["one", "two", "part"]
@@ -142,7 +142,7 @@ def test_what_failed_shows_no_file() -> None:
 
 
 def test_a_result_of_several_files_is_no_files_text() -> None:
-    """The files are looked at instead."""
+    """The files are read from the disk instead."""
     files = {"a.py": "one"}
     assert texts(found(ran("cat a.py b.py", "mixed"), current=files.get)) == [("a.py, as it is now", "one")]
 
@@ -170,8 +170,10 @@ _DID = st.one_of(
 @given(st.lists(_DID, max_size=12), st.data())
 @settings(max_examples=120)
 def test_a_read_made_after_the_last_write_of_its_path_is_kept(done: list[Did], data: st.DataObject) -> None:
-    """Of a file touched lately, where there is room: its text is among what stays, or a later carrier has its lines.
-    And of what a call may have written over since, nothing is."""
+    """
+    If there is room, the text of a file used lately stays, or a later text has its lines. A text that may be
+    overwritten never stays.
+    """
     led = Led()
     for each in done:
         led.model(each)

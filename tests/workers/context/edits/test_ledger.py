@@ -1,4 +1,4 @@
-"""The ledger has a line for what happened, from facts alone; condensed it forgets no path, decision or requirement."""
+"""The ledger has a line for each event, from facts only. A condensed one keeps every path, decision and requirement."""
 
 import pytest
 from hypothesis import given, settings
@@ -70,7 +70,7 @@ def test_a_command_that_writes_and_tests_is_told_with_both() -> None:
 
 
 def test_a_failure_is_one_by_its_exit_status_alone() -> None:
-    """Whatever the words: '0 failed', 'error' in a file that was read, tests that failed inside another tool's text."""
+    """The words do not matter: '0 failed', or 'error' in a file that was read."""
     assert after(ran("pytest -q", "ERROR: none\n0 failed, 0 errors")) == ["1 tested: pytest -q -> ok"]
     assert after(read("log.txt", "FAILED tests/test_a.py\nError: no")) == ["1 read log.txt"]
     (line,) = after(ran("pytest -q", "all is well, 4 passed", 1))
@@ -108,7 +108,7 @@ def test_all_decisions_of_a_turn_are_told() -> None:
 
 
 def test_what_a_person_says_meanwhile_is_told_word_for_word() -> None:
-    """And what the harness says is not; the card is above. No line of it can look like one of the ledger's."""
+    """The harness's own messages are left out. No line of the person's text can look like one of the ledger's."""
     words = "Use UTC everywhere.\n\n  - also in the tests\n" + "and so on " * 500
     led = Led()
     led.hear("Said before anything happened; it stays where it is.")
@@ -129,7 +129,7 @@ def test_a_persons_whole_log_is_cut() -> None:
 
 
 def test_lines_are_those_of_the_turns_asked_for() -> None:
-    """So that the ledger of all turns is that of the first and that of the others, one after the other."""
+    """The ledger of all turns equals that of the first part followed by that of the rest."""
     led = Led()
     for number in range(6):
         led.model(read(f"f{number}.py", "x"), ran("ls", "y"), said=f"I decided on number {number} just now.")
@@ -161,7 +161,7 @@ def test_a_condensed_ledger_has_how_each_test_ended_last() -> None:
 
 
 def test_a_condensed_ledger_has_the_last_failures() -> None:
-    """Of what is neither a test nor a build."""
+    """These are failures other than tests and builds."""
     led = Led()
     for number in range(20):
         led.model(ran(f"python go{number}.py", f"KeyError: {number}", 1))
@@ -171,7 +171,7 @@ def test_a_condensed_ledger_has_the_last_failures() -> None:
 
 
 def test_a_condensed_ledger_grows_with_what_it_must_keep_only() -> None:
-    """A thousand different commands are one line."""
+    """A thousand different commands become one line."""
     led = Led()
     for number in range(1_000):
         led.model(ran(f"echo {number} {'x' * 60}", "y"))
@@ -207,7 +207,7 @@ def test_no_path_decision_or_requirement_is_lost_by_condensing(rounds: list[tupl
 
 
 def test_a_condensed_ledger_keeps_to_its_room() -> None:
-    """However much there is: the oldest go first, decisions before paths, both before what persons said."""
+    """The oldest entries go first: decisions before paths, and a person's words last."""
     led = Led()
     for number in range(400):
         led.model(read(f"src/module_{number}.py", "x"), said=f"I decided on plan number {number}, {'because ' * 20}.")

@@ -1,4 +1,4 @@
-"""Rungs that act once on the way up: monotone, and armed again only below the reset."""
+"""Pressure levels act once on the way up, and are armed again only below the reset."""
 
 from collections.abc import Iterable
 from functools import reduce
@@ -34,12 +34,11 @@ def over(shares: Iterable[float]) -> Pressure:
     ],
 )
 def test_each_share_has_its_rung(share: float, level: str) -> None:
-    """A rung begins at its share."""
     assert LADDER.level(share) == level
 
 
 def test_a_rung_acts_once_until_the_share_has_been_below_the_reset() -> None:
-    """Between a rung and the reset nothing arms it again, however the share wavers."""
+    """A share that wavers above the reset arms nothing."""
     pressure = Pressure()
     acted = []
     for share in (0.3, 0.72, 0.75, 0.69, 0.41, 0.72, 0.39, 0.71, 0.71):
@@ -49,21 +48,21 @@ def test_a_rung_acts_once_until_the_share_has_been_below_the_reset() -> None:
 
 
 def test_a_higher_rung_acts_though_a_lower_one_has() -> None:
-    """Each rung on its way up; one that was skipped has acted with the one above it."""
+    """A skipped level counts as acted together with the one above it."""
     assert over([0.55, 0.72]) == Pressure(level="l1", armed=True)
     assert over([0.95]) == Pressure(level="emergency", armed=True)
     assert over([0.95, 0.72]) == Pressure(level="emergency", armed=False)
 
 
 def test_the_reset_itself_does_not_arm() -> None:
-    """Below it, not at it."""
+    """Only a share below it does."""
     assert over([0.72, 0.40]) == Pressure(level="l1", armed=False)
     assert over([0.72, 0.3999]) == Pressure()
 
 
 @given(st.lists(SHARES, max_size=20), SHARES, SHARES)
 def test_more_pressure_is_never_a_lower_level(shares: list[float], one: float, other: float) -> None:
-    """Whatever went before; and no level falls but to calm."""
+    """This holds for any history, and a level falls only to calm."""
     before = over(shares)
     low, high = (LADDER.after(before, share) for share in sorted((one, other)))
     assert LEVELS.index(low.level) <= LEVELS.index(high.level)
@@ -72,7 +71,6 @@ def test_more_pressure_is_never_a_lower_level(shares: list[float], one: float, o
 
 @given(st.lists(st.floats(0.41, 1.5), min_size=1, max_size=60))
 def test_without_a_reset_no_rung_acts_twice(shares: list[float]) -> None:
-    """A share that wavers around a rung is what the reset is there for."""
     pressure = Pressure()
     acted = []
     for share in shares:
@@ -83,7 +81,7 @@ def test_without_a_reset_no_rung_acts_twice(shares: list[float]) -> None:
 
 
 def test_a_ladder_whose_rungs_do_not_rise_is_refused() -> None:
-    """Two in the wrong order, or one that would arm itself."""
+    """The levels are in the wrong order, or the lowest is at the reset."""
     with pytest.raises(ValueError, match="rise from its reset"):
         Ladder(rungs=(("high", 0.9), ("low", 0.7)), reset=0.4)
     with pytest.raises(ValueError, match="rise from its reset"):

@@ -1,4 +1,4 @@
-"""A context led by hand, call by call, over a real transcript and a real workplace; for tests of the live side."""
+"""A context driven by the test, call by call, over a real transcript and a real workplace."""
 
 import os
 import time
@@ -39,7 +39,9 @@ def workplace(folder: Path) -> Workplace:
 
 @dataclass(slots=True)
 class Stand:
-    """A profile that proposes what the test says, and notes why it was asked. It is called as one that does nothing."""
+    """
+    A profile that proposes what the test says and records the causes. It has the name of the profile that does nothing.
+    """
 
     says: Callable[[ContextState, Moment], EditProposal | None] = lambda state, moment: None
     causes: list[str] = field(default_factory=list)
@@ -51,14 +53,14 @@ class Stand:
 
 
 def cutting(state: ContextState, moment: Moment) -> EditProposal:
-    """All but the last turn of the model and its results."""
+    """Propose to cut all but the model's last turn and its results."""
     place = max(place for place, turn in enumerate(state.turns) if turn.role == "assistant")
     head = (user(Text(text="[the harness] What was is gone.")),)
     return EditProposal(edit=Edit(cut=place, head=head) if place > 1 else state.edit, why="all that is old goes")
 
 
 class Alive:
-    """One process' part in a conversation; another one that is given the same folder goes on with it."""
+    """One process's part of a conversation; another one with the same folder continues it."""
 
     def __init__(self, folder: Path, led_by: str | Profile = "ledger", *, place: str = "here", **options: Any) -> None:
         self.workplace = workplace(folder / place)
@@ -93,7 +95,7 @@ class Alive:
         model: str = "m",
         **arguments: str,
     ) -> Answered:
-        """A question to the model, its one call, and what came of that."""
+        """Ask the model, make its one call, and return the result."""
         self.context.prepare()
         number = 1 + sum(turn.role == "assistant" for turn in self.context.view.turns)
         call = ToolCall(id=f"c{number}", name=tool, arguments=arguments or {"path": f"src/f{number}.py"})
@@ -123,13 +125,13 @@ class Alive:
 
     @property
     def shown(self) -> bytes:
-        """All that the model would be asked now."""
+        """Return all that the model would be sent now."""
         request = self.context.request
         turns = b"\n".join(turn.model_dump_json().encode() for turn in request.turns)
         return turns + f"\n{request.lasting_parts} {request.rebuilt}".encode()
 
 
 def long(number: int, characters: int = 6_000) -> str:
-    """A text of its own, that looks like code."""
+    """Return a unique text that looks like code."""
     line = f"    value_{number} = compute_{number}(argument_{number})\n"
     return f"def part_{number}():\n" + line * (characters // len(line))

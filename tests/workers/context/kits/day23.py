@@ -1,18 +1,22 @@
 """
-A conversation of 33 turns, made to the measure of a published one: synthetic, since the log itself was never published.
+A conversation of 33 turns with the sizes of a published one. It is synthetic, because the log itself was never
+published.
 
-Published of it: about 69,000 tokens at its end, at four characters a token; of these 31,000 in what was read of files
-that were written sooner or later, 16,000 in earlier runs of one command, 15,000 in the texts of written files, 7,000 in
-the rest; reads in turns 1 to 13, 19 and 21, tests in 6, 11, 16, 17 and 25 to 33, writes in 14, 15, 20, 22, 23 and 24;
-and the sizes of the six files.
+Published: about 69,000 tokens at the end, at four characters each. 31,000 are in reads of files that are written at
+some time, and 16,000 in earlier runs of one command. 15,000 are in the texts of written files, and 7,000 in the rest.
 
-Ours to choose, since it is not published: which file is read when. Each of the six is read twice in the exploration, in
-its published size, which comes to the published 31,000; the session file once more before it is written (19), and the
-test file, written in 14 and never after, in 21, which is therefore live although the published table counts it among
-the noise. The texts that are written are in the published proportions and 18% larger, since 15,000 tokens are, and
-stand in the calls, as they do in reality; the answers are receipts. The rest is the card, a file that is never written,
-the last run of the tests and what the model says; the lengths of the card and of that were set so that the total and
-the split come out. So what is measured here holds for this one shape, and is no measure of how much is saved elsewhere.
+Reads are in turns 1 to 13, 19 and 21. Tests are in 6, 11, 16, 17 and 25 to 33. Writes are in 14, 15, 20, 22, 23 and 24.
+The sizes of the six files are published as well.
+
+Not published, and chosen here: which file is read when. Each of the six is read twice in the exploration, which gives
+the published 31,000. The session file is read once more before it is written (19). The test file is written in 14 and
+read in 21, and is live, although the published table counts it as noise.
+
+The written texts have the published proportions and are 18% larger, to reach 15,000 tokens. They are in the calls, and
+the answers are receipts. The rest is the card, a file that is never written, the last test run and the model's texts,
+with lengths that give the total.
+
+So the figures hold for this one shape, and say nothing about savings elsewhere.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,7 +40,7 @@ SIZES = {
     "pace/cli.py": 5_187,
     "pace/errors.py": 2_599,
 }
-"""In the order in which they are written."""
+"""Files in the order in which they are written."""
 WRITES = dict(zip((14, 15, 20, 22, 23, 24), SIZES, strict=True))
 READS = dict(zip(range(1, 13), (*SIZES, *reversed(SIZES)), strict=True)) | {
     13: "pace/config.py",
@@ -55,7 +59,7 @@ PLAN = "1. Let sessions expire. 2. Refuse an expired one in the API, with its ow
 
 @dataclass(slots=True, kw_only=True)
 class Talk:
-    """A conversation put together with its deeds, a tool at a time."""
+    """A conversation built with its deeds, one tool call at a time."""
 
     turns: list[Turn] = field(default_factory=list)
     deeds: list[Deed] = field(default_factory=list)
@@ -64,7 +68,7 @@ class Talk:
         self.turns.append(user(Text(text=text)))
 
     def do(self, said: str, *acts: "Act") -> None:
-        """A turn of the model and the answers to its calls."""
+        """Add a turn of the model and the answers to its calls."""
         place, parts, answers = len(self.turns), [Text(text=said)] if said else [], []
         calls: list[Part] = [*parts]
         for act in acts:
@@ -79,7 +83,7 @@ class Talk:
             self.turns.append(user(*answers))
 
     def state(self, edit: Edit | None = None, *, turns: int | None = None, plan: str = "") -> ContextState:
-        """As a profile is shown it, after so many turns."""
+        """Return the state that a profile is shown after this many turns."""
         until = self.turns[: len(self.turns) if turns is None else turns]
         edit = edit or Edit()
         return ContextState(
@@ -96,7 +100,7 @@ class Talk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """A call, its answer, and what is known of both."""
+    """A call, its answer, and what is known about both."""
 
     tool: str
     arguments: dict[str, str]
@@ -106,7 +110,7 @@ class Act:
     failed: bool = False
     does: frozenset[Action] = frozenset()
     born: str = ""
-    """What the answer was before it became this one at its birth, where it was another."""
+    """The full answer, if it was shortened when it arrived."""
 
     def deed(self, step: int, place: int, call: ToolCall, result: ToolResult) -> Deed:
         command = self.arguments.get("command", "")
@@ -126,7 +130,7 @@ class Act:
 
 
 def text(characters: int, mark: str) -> str:
-    """So many characters that look like a file's or an output's lines, the same each time."""
+    """Return this many characters that look like lines of a file or output, the same each time."""
     lines = (f"    {mark} line {number}: return self.values[{number * 7 % 91}]\n" for number in range(characters))
     found = ""
     for line in lines:
@@ -179,22 +183,22 @@ def _acts(turn: int) -> Iterator[Act]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """Tokens, at four characters each."""
+    """Counts of tokens, at four characters each."""
 
     name: str
     final: int
-    """Of what a further call would be shown."""
+    """Tokens that a further call would be sent."""
     peak: int
     at_14: int
-    """Of what call 14 was shown, before anything was written."""
+    """Tokens that call 14 was sent, before anything was written."""
     input: int
-    """Of all 33 calls, as they are paid without a cache."""
+    """Tokens of all 33 calls, as paid without a cache."""
     written: int
-    """Of these, what a perfect prefix cache did not have."""
+    """Those of them that a perfect prefix cache did not have."""
 
     @property
     def units(self) -> float:
-        """What they cost with a cache, in tokens of fresh input: 1.25 to write, 0.1 to read."""
+        """Return the cost with a cache, in tokens of fresh input: 1.25 to write and 0.1 to read."""
         return 1.25 * self.written + 0.1 * (self.input - self.written)
 
     def __str__(self) -> str:
@@ -214,17 +218,17 @@ STRATEGIES: tuple[tuple[str, Pace | None], ...] = (
     ("+ batched above 25,000", Pace(superseded_reads=True, batch_tokens=25_000)),
     ("+ batched above 40,000", Pace(superseded_reads=True, batch_tokens=40_000)),
 )
-"""Each with all that is named before it, from `order-aware` on; of the batches, with one limit."""
+"""From `order-aware` on, each includes all before it; of the batches only one limit."""
 
 
 def rows() -> list[Row]:
-    """One for each strategy, none of which asks a model."""
+    """Return a row for each strategy; none asks a model."""
     talk = day23()
     return [row(name, profile, talk) for name, profile in STRATEGIES]
 
 
 def drivers(talk: Talk) -> dict[str, int]:
-    """Tokens by what the published table names."""
+    """Return the tokens of each part named in the published table."""
     last = max(deed.step for deed in talk.deeds if deed.command == TEST)
     reads = sum(len(deed.result.text) for deed in talk.deeds if {read.path for read in deed.reads} & SIZES.keys())
     runs = sum(len(deed.result.text) for deed in talk.deeds if deed.command == TEST and deed.step < last)
@@ -249,13 +253,13 @@ def row(name: str, profile: Pace | None, talk: Talk) -> Row:
 
 
 def after(profile: Pace | None, state: ContextState) -> Edit:
-    """The edit with which the model is asked next."""
+    """Return the edit with which the model is asked next."""
     proposal = profile.propose(state, Moment(cause="call")) if profile else None
     return proposal.edit if proposal else state.edit
 
 
 def final(profile: Pace, talk: Talk) -> Edit:
-    """The edit in force after all of a conversation, the profile asked before each call."""
+    """Return the edit after the whole conversation, with the profile asked before each call."""
     edit = Edit()
     for turns in range(1, len(talk.turns) + 1, 2):
         edit = after(profile, talk.state(edit, turns=turns))
@@ -267,7 +271,7 @@ def tokens(turns: Sequence[Turn]) -> int:
 
 
 def _common(one: Sequence[Part], other: Sequence[Part]) -> int:
-    """Characters of the parts with which both begin."""
+    """Return the number of characters of the common beginning."""
     found = 0
     for mine, theirs in zip(one, other, strict=False):
         if mine != theirs:

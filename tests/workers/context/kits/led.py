@@ -1,4 +1,4 @@
-"""A conversation folded by the real view and led by a profile as an agent's loop leads it, for tests of the whole."""
+"""A conversation in the real view, led by a profile as an agent's loop leads it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ CARD = "# Task: sessions expire\n\nSessions end after `idle_s` seconds.\n\nAccep
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Did:
-    """A call and what came of it."""
+    """A call and its result."""
 
     tool: str
     arguments: dict[str, JsonValue]
@@ -59,7 +59,7 @@ def ran(command: str, answer: str = "", status: int = 0) -> Did:
 
 
 def code(name: str, lines: int = 40) -> str:
-    """A file as it is read: numbered lines of definitions."""
+    """Return a file as it is read: numbered lines of definitions."""
     return "".join(f"{at:6}\tdef {name}_{at}(value): return value\n" for at in range(1, lines + 1))
 
 
@@ -93,7 +93,7 @@ class Led:
     def model(
         self, *done: Did, said: str = "", tokens: int = 0, model: str = "m", thought: Opaque | None = None
     ) -> None:
-        """A turn of the model's, and what its calls were answered, one after the other."""
+        """Add a turn of the model, and the answers to its calls in order."""
         calls = [ToolCall(id=self._id(), name=each.tool, arguments=each.arguments) for each in done]
         parts: list[Part] = [thought] if thought else []
         parts += [Text(text=said)] if said else []
@@ -104,7 +104,7 @@ class Led:
             self._answer(call, each)
 
     def ask(self, cause: Cause = "call", ask: Ask = nobody) -> EditProposal | None:
-        """As before a call to the model: what is proposed can be shown, is kept elsewhere first, and put in force."""
+        """Ask the profile as before a call. Its proposal is validated, archived and put in force."""
         proposal = self.proposed(cause, ask)
         if proposal is None:
             return None
@@ -121,7 +121,7 @@ class Led:
         return proposal
 
     def use(self, edit: Edit) -> None:
-        """As another process reads it from the transcript."""
+        """Put the edit in force as another process reads it from the transcript."""
         edit = Edit.model_validate_json(edit.model_dump_json())
         if self.archive is not None:
             self.archive.write(find_dropped(self.view.deeds, edit))
@@ -130,7 +130,7 @@ class Led:
 
     @property
     def text(self) -> str:
-        """All that the model is shown."""
+        """Return all that the model is shown."""
         return "\n".join(_text(part) for turn in self.view.shown for part in turn.parts)
 
     @property
@@ -174,7 +174,7 @@ class Led:
         return str(self.archive.result(len(self.view.deeds) + 1, text))
 
     def _noting(self, ask: Ask) -> Ask:
-        """What is asked once is asked once, and it is written down before."""
+        """Record the question before it is asked, so that it is asked once."""
 
         def noted(question: SummaryQuestion) -> SummaryReply:
             self.asked.append(question)
@@ -192,7 +192,7 @@ def _text(part: Part) -> str:
 
 
 def archive(folder: Path) -> Archive:
-    """A real one, in a workplace of its own."""
+    """Return a real archive in its own workplace."""
     (folder / "tree").mkdir(parents=True)
     (folder / "tmp").mkdir()
     return Archive(

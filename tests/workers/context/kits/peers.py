@@ -34,7 +34,7 @@ SUMMARY = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Did:
-    """A call and what came of it."""
+    """A call and its result."""
 
     tool: str
     arguments: dict[str, JsonValue]
@@ -90,7 +90,7 @@ class Talk:
     plan: str = ""
 
     def model(self, *done: Did, said: str = "") -> None:
-        """A turn of the model's, and what its calls were answered."""
+        """Add a turn of the model and the answers to its calls."""
         place = len(self.turns)
         parts: list[Text | ToolCall] = [Text(text=said)] if said else []
         for each in done:
@@ -118,7 +118,7 @@ class Talk:
             self.turns.append(user(*(deed.result for deed in self.deeds[-len(done) :])))
 
     def hear(self, text: str) -> None:
-        """On the user's side, after whatever stands there already."""
+        """Add a text on the user's side, after what is there."""
         part = Text(text=text)
         if self.turns[-1].role == "user":
             self.turns[-1] = user(*self.turns[-1].parts, part)
@@ -138,7 +138,7 @@ class Talk:
         )
 
     def fill(self, share: float) -> None:
-        """Words of the model, until the view takes such a share of the window."""
+        """Add text of the model until the view takes this share of the window."""
         missing = int(share * self.window_tokens * 4) - self.state().shown_characters
         self.model(said="w" * (missing + 4))
         self.turns.append(user())
@@ -149,7 +149,7 @@ class Talk:
         return profile.propose(self.state(), Moment(cause=cause, ask=ask, fired=self.fired))
 
     def put_in_force(self, proposal: EditProposal) -> None:
-        """As another process reads it from the transcript."""
+        """Put the proposal in force as another process reads it from the transcript."""
         self.fired |= {proposal.once} if proposal.once else set()
         if proposal.edit == self.edit:
             return
@@ -159,7 +159,7 @@ class Talk:
         self.rebuilds += 1
 
     def result(self, step: int) -> str:
-        """What is shown of a result."""
+        """Return what is shown of a result."""
         found = {each.call_id: each.text for turn in show_turns(self.turns, self.edit) for each in turn.results}
         return found[f"c{step}"]
 
@@ -167,7 +167,7 @@ class Talk:
         return self.state().shown_characters
 
     def check(self) -> None:
-        """What holds of every view."""
+        """Assert what holds for every view."""
         view = show_turns(self.turns, self.edit)
         assert view[0].role == "user" and view[0].parts[0] == Text(text=CARD)
         for shown_now, part in zip(view[-1].parts, self.turns[-1].parts, strict=True):
@@ -179,7 +179,7 @@ class Talk:
             assert calls == [part.call_id for part in answered if isinstance(part, ToolResult)]
 
     def _is_whole(self, part: Part) -> bool:
-        """Whether it is a result as it was before it was shortened at its birth."""
+        """Return whether it is a result as it was before it was shortened on arrival."""
         return any(
             isinstance(part, ToolResult) and (part.call_id, part.text) == (deed.call.id, deed.whole) and bases(deed)
             for deed in self.deeds
@@ -215,7 +215,7 @@ class Round:
     said: str
     heard: str | None
     refers: int
-    """How many steps back the last result refers, if to any: it then stands for what that one showed."""
+    """Number of steps back to the result that the last one refers to; 0 for none."""
     cause: Cause
     reply: str
 
@@ -236,8 +236,9 @@ ROUNDS = st.lists(
 
 def endure(profile: Profile, rounds: Sequence[Round], window_tokens: int) -> int:
     """
-    Leads a conversation, and asks before every call. Every view is whole, what is proposed follows from the state
-    alone, and asked again at once there is nothing left to do; how often the view was rebuilt.
+    Lead a conversation, ask before every call, and return how often the view was rebuilt.
+
+    Every view is whole, a proposal follows from the state alone, and a second question at once gives nothing new.
     """
     talk = Talk(window_tokens=window_tokens)
     for each in rounds:
@@ -260,7 +261,7 @@ def endure(profile: Profile, rounds: Sequence[Round], window_tokens: int) -> int
 
 
 def _referring(talk: Talk, round_: Round) -> list[Did]:
-    """An earlier result may be referred to where it is shown in full."""
+    """Let a result refer to an earlier one that is shown in full."""
     *others, last = round_.done
     step = len(talk.deeds) + 1 - round_.refers
     if round_.refers < 1 or step < 1:
@@ -273,7 +274,7 @@ def _referring(talk: Talk, round_: Round) -> list[Did]:
 
 
 def _check_references(talk: Talk) -> None:
-    """What a result that the model has not seen refers to is shown, or the result is shown whole."""
+    """A result that the model has not seen refers to a shown one, or is shown in full itself."""
     last = max(place for place, turn in enumerate(talk.turns) if turn.role == "assistant")
     for deed in talk.deeds:
         if deed.turn == last:

@@ -1,6 +1,7 @@
 """
-What of some planted facts a view still has after so many rebuilds: paths that were read and written, decisions, what a
-person said meanwhile, the last test that failed.
+Measures which planted facts a view still has after many rebuilds.
+
+The facts are paths read and written, decisions, a person's words, and the last failed test.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,11 +25,11 @@ FAILED = ("tests/planted/test_expiry.py::test_ends_after_idle_s",)
 FACTS = {"read": READ, "written": WRITTEN, "decisions": DECISIONS, "said": SAID, "last failure": FAILED}
 REBUILDS = (1, 2, 5, 20)
 _MOST_ROUNDS = 60
-"""Of work between two rebuilds; whoever has not acted by then does not."""
+"""Most rounds of work between two rebuilds; a profile that has not acted by then never does."""
 
 
 def sized(name: str, window_tokens: int) -> Profile:
-    """A registered profile, whose thresholds are those of such a window where they are counted in tokens or items."""
+    """Return a registered profile, with thresholds in tokens or items adapted to the window."""
     profile = registry.profile(name)
     match profile:
         case LedgerProfile():
@@ -47,9 +48,10 @@ def sized(name: str, window_tokens: int) -> Profile:
 
 def recall(name: str, rebuilds: int, window_tokens: int = 12_000) -> dict[str, float]:
     """
-    By kind of fact, the share, 0 to 1, that the view has after so many rebuilds, or as many as the profile makes.
+    Return, for each kind of fact, the share (0 to 1) that the view has after this many rebuilds.
 
-    Its models are as good as can be. The facts are planted at the beginning, and nothing of them comes again.
+    If the profile makes fewer, theirs count. Its models give perfect answers. The facts are planted at the beginning
+    and never repeated.
     """
     return recalled(led_on(name, rebuilds, window_tokens))
 
@@ -59,7 +61,7 @@ def recalled(led: Led) -> dict[str, float]:
 
 
 def led_on(name: str, rebuilds: int, window_tokens: int) -> Led:
-    """A conversation in which the facts were planted, rebuilt so often."""
+    """Return a conversation with planted facts after this many rebuilds."""
     led = Led(profile=sized(name, window_tokens), window_tokens=window_tokens)
     _plant(led)
     rounds = last = 0
@@ -73,7 +75,7 @@ def led_on(name: str, rebuilds: int, window_tokens: int) -> Led:
 
 
 def rows(window_tokens: int = 12_000) -> Iterator[str]:
-    """A table: each profile after each number of rebuilds."""
+    """Yield a table: each profile after each number of rebuilds."""
     yield f"{'profile':16}{'rebuilds':>12}" + "".join(f"{kind:>14}" for kind in FACTS)
     for name in registry.names():
         for rebuilds in REBUILDS:

@@ -1,4 +1,4 @@
-"""Recordings put together call by call, and random ones."""
+"""Recordings built call by call, and random ones."""
 
 import random
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from forgepool.workers.llm.messages import Part, Text, ToolCall, ToolResult, Tur
 
 @dataclass(slots=True)
 class Tape:
-    """Records what it is told; `recording` is what there is of it."""
+    """Records the calls it is given; `recording` is the result."""
 
     task: str = "Make the sessions expire."
     system: str = "s" * 400
@@ -63,7 +63,10 @@ def text(chance: random.Random, mark: str, lines: int) -> str:
 
 
 def random_tape(seed: int, calls: int) -> Recording:
-    """Reads again and again what changes little, runs the same tests, writes, searches; needs what it saw, and not."""
+    """
+    Make a recording that rereads slowly changing files, repeats tests, writes and searches, and needs some earlier
+    results.
+    """
     chance, tape = random.Random(seed), Tape()
     files = {f"src/f{number}.py": text(chance, f"name{number}", chance.randrange(4, 60)) for number in range(4)}
     for number in range(calls):

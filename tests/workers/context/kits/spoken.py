@@ -1,4 +1,4 @@
-"""A conversation put together call by call, led by a profile as an agent's loop would, for tests of profiles."""
+"""A conversation built call by call and led by a profile as an agent's loop does, for tests of profiles."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ CARD = "# Task T7: sessions expire\n\nSessions must end after `idle_s` seconds.\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """A call, its result, and what it was."""
+    """A call, its result, and its meaning."""
 
     tool: str
     arguments: dict[str, str]
@@ -68,7 +68,7 @@ def grep(pattern: str, answer: str) -> Act:
 
 
 def refused(tool: str, path: str, answer: str) -> Act:
-    """A call of a tool for files that came to nothing."""
+    """Return a failed call of a file tool."""
     return _act(tool, {"path": path}, answer, action="read", failed=True)
 
 
@@ -100,7 +100,7 @@ class Spoken:
         self.turns.append(user(Text(text=self.card)))
 
     def do(self, said: str, *acts: Act) -> None:
-        """A turn of the model, and what came of its calls."""
+        """Add a turn of the model and the results of its calls."""
         place = len(self.turns)
         parts: list[Part] = [Text(text=said)] if said else []
         results: list[Part] = []
@@ -117,7 +117,7 @@ class Spoken:
             self.turns.append(user(*results))
 
     def hear(self, text: str) -> None:
-        """What a person says; it joins what the user's side has just said."""
+        """Add a person's message to the last turn of the user's side."""
         last = self.turns[-1]
         if last.role == "user":
             self.turns[-1] = last.model_copy(update={"parts": (*last.parts, Text(text=text))})
@@ -130,7 +130,7 @@ class Spoken:
 
     @property
     def text(self) -> str:
-        """All that the model is shown."""
+        """Return all that the model is shown."""
         return "\n".join(_text(part) for turn in self.view for part in turn.parts)
 
     @property
@@ -152,7 +152,7 @@ class Spoken:
         )
 
     def led_by(self, profile: Profile, ask: Ask = nobody, *, cause: Cause = "call") -> EditProposal | None:
-        """The profile is asked, and what it proposes is put in force where it can be shown."""
+        """Ask the profile, and put its proposal in force if it is valid."""
 
         def noted(question: SummaryQuestion) -> SummaryReply:
             if question.once in self.fired:
@@ -184,12 +184,12 @@ def answering(text: str) -> Ask:
 
 
 def window(tokens: int) -> Gauge:
-    """One that holds so many tokens, of four characters."""
+    """Return a gauge for a window of this many tokens of four characters."""
     return Gauge(window_tokens=tokens, fixed_characters=0)
 
 
 def unharmed(spoken: Spoken) -> None:
-    """What holds of a view whatever profile made it: what every vendor takes, the card, and all that is unseen."""
+    """Assert what holds for any profile's view: vendors accept it, and it has the card and all unseen parts."""
     assert wrong(spoken.turns, spoken.edit) is None
     view = spoken.view
     assert view[0].parts[0] == Text(text=spoken.card)

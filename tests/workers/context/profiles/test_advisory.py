@@ -1,4 +1,4 @@
-"""`advisory`: the agent is told, and asks; then noise goes, and data in use stays."""
+"""`advisory`: the agent is told how full its window is and asks; then noise goes, and data in use stays."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,7 +27,7 @@ NOISY = Advisory(least=0.0)
 
 
 def noise(*done: Did, edit: Advisory = NOISY) -> dict[int, str]:
-    """What is removed after these calls, each in its turn."""
+    """Return what is removed after these calls, each in its own turn."""
     made = Talk()
     for each in done:
         made.model(each)
@@ -41,7 +41,7 @@ def noise(*done: Did, edit: Advisory = NOISY) -> dict[int, str]:
 
 @pytest.mark.parametrize("cause", ["call", "cold", "red", "overflow", "switch"])
 def test_nothing_is_removed_unasked(cause: Cause) -> None:
-    """However full the window."""
+    """This holds however full the window is."""
     made = Talk(window_tokens=100)
     for _ in range(5):
         made.model(read("a.py", TEXT))
@@ -50,14 +50,14 @@ def test_nothing_is_removed_unasked(cause: Cause) -> None:
 
 
 def test_confirmations_are_noise_and_what_commands_printed_is_not() -> None:
-    """A command that wrote may have shown something all the same; a refusal is no confirmation."""
+    """A command that wrote may still have shown something, and a refusal is no confirmation."""
     shell = replace(ran("sed -i s/x/y/ a.py; cat a.py", TEXT, "write"), writes=(Write(path="a.py", how="shell"),))
     refused = replace(wrote("b.py"), failed=True, writes=())
     assert noise(wrote("a.py"), shell, refused) == {1: "[done]"}
 
 
 def test_a_result_is_noise_once_the_same_was_asked_again() -> None:
-    """Reads, searches, runs; the newest stays, and is named."""
+    """This holds for reads, searches and runs. The newest stays and is named."""
     grep = Did(tool="grep", arguments={"pattern": "x"}, answer=TEXT, action="search")
     found = noise(
         grep, ran("pytest -q", TEXT, "test", status=1), GLOBBED, grep, ran("pytest -q", TEXT, "test"), GLOBBED
@@ -66,14 +66,14 @@ def test_a_result_is_noise_once_the_same_was_asked_again() -> None:
 
 
 def test_a_command_that_was_not_run_replaces_no_result() -> None:
-    """A refused call, and a file that could not be read any more."""
+    """It was refused, or its file could no longer be read."""
     refused = replace(ran("pytest -q", "not run: refused", "test"), failed=True, status=None)
     gone = replace(ran("cat a.py", "no such file", "read", status=1))
     assert noise(ran("pytest -q", TEXT, "test"), ran("cat a.py", TEXT, "read"), refused, gone) == {}
 
 
 def test_a_read_is_noise_once_its_lines_were_read_again() -> None:
-    """All of them, whatever was written in between."""
+    """All of its lines must be read again. Writes in between do not matter."""
     assert noise(read("a.py", TEXT, 5, 9), wrote("a.py"), read("a.py", TEXT, 1, 20))[1] == "[superseded by step 3]"
     assert noise(read("a.py", TEXT, 5, 9), read("a.py", TEXT, 6, 20)) == {}
     assert noise(read("a.py", TEXT, 5, 9), read("a.py", TEXT, 1, 8)) == {}
@@ -82,7 +82,7 @@ def test_a_read_is_noise_once_its_lines_were_read_again() -> None:
 
 
 def test_a_read_of_several_files_is_noise_once_all_were_read_again() -> None:
-    """And one of which it is not known what it showed, never."""
+    """If it is unknown what a read showed, it never is."""
     both = replace(ran("cat a.py b.py", TEXT, "read"), reads=(Read(path="a.py"), Read(path="b.py")))
     assert noise(both, read("a.py", TEXT)) == {}
     assert noise(both, read("a.py", TEXT), read("b.py", TEXT)) == {1: "[superseded by step 3]"}
@@ -91,7 +91,7 @@ def test_a_read_of_several_files_is_noise_once_all_were_read_again() -> None:
 
 
 def test_what_is_not_shown_any_more_replaces_nothing() -> None:
-    """A later read that was masked by another profile meanwhile."""
+    """Another profile has masked the later read."""
     made = Talk()
     for _ in range(2):
         made.model(read("a.py", TEXT))
@@ -102,14 +102,14 @@ def test_what_is_not_shown_any_more_replaces_nothing() -> None:
 
 
 def test_data_in_use_is_no_noise() -> None:
-    """A read since which nothing was read, though the file was written; the only run of a test; a search."""
+    """It is the last read of a file, even a written one, a test's only run, or a search."""
     grep = Did(tool="grep", arguments={"pattern": "x"}, answer=TEXT, action="search")
     assert noise(read("a.py", TEXT), grep, ran("pytest -q", TEXT, "test", status=1)) == {}
     assert set(noise(read("a.py", TEXT), wrote("a.py"))) == {2}
 
 
 def test_a_listing_is_noise_once_files_came_or_went() -> None:
-    """A change inside of a file leaves it as it was; and what was searched for is data."""
+    """A change inside a file does not affect it. A text search is data."""
     edited = replace(wrote("a.py"), writes=(Write(path="a.py", how="edit"),))
     listed = ran("ls -l src", TEXT, "search")
     assert set(noise(GLOBBED, listed, edited)) == {3}
@@ -117,7 +117,7 @@ def test_a_listing_is_noise_once_files_came_or_went() -> None:
 
 
 def test_only_a_result_that_is_shown_in_full_replaces_another() -> None:
-    """One that was shortened at its birth refers to the earlier; then the earlier stays."""
+    """A shortened result refers to the earlier one, which therefore stays."""
     again = replace(read("a.py"), answer="[identical to the result of step 1 (read_file a.py)]", whole=TEXT)
     assert noise(read("a.py", TEXT), again) == {}
     capped = replace(read("a.py"), answer="[1,000 characters are left out here]", whole=TEXT)
@@ -125,7 +125,7 @@ def test_only_a_result_that_is_shown_in_full_replaces_another() -> None:
 
 
 def test_what_the_model_has_not_seen_stays() -> None:
-    """The same read twice in one turn, and in the newest."""
+    """The same file is read twice in one turn, and that turn is the newest."""
     made = Talk()
     made.model(read("a.py", TEXT), read("a.py", TEXT), WISH)
     proposal = made.ask(NOISY, "wish")
@@ -133,7 +133,7 @@ def test_what_the_model_has_not_seen_stays() -> None:
 
 
 def test_a_wish_is_refused_where_there_is_too_little_noise() -> None:
-    """With the reason; nothing is asked of a model for it."""
+    """The reason is given, and no model is asked."""
     made = Talk()
     made.model(read("a.py", TEXT * 20))
     made.model(wrote("b.py"))
@@ -145,7 +145,7 @@ def test_a_wish_is_refused_where_there_is_too_little_noise() -> None:
 
 
 def briefed(answer: str) -> tuple[Talk, list[SummaryQuestion], str]:
-    """After a wish that a model was asked for."""
+    """Return the conversation after a request for which a model was asked."""
     made, asked = Talk(), list[SummaryQuestion]()
     for _ in range(3):
         made.model(read("a.py", TEXT))
@@ -163,7 +163,7 @@ def briefed(answer: str) -> tuple[Talk, list[SummaryQuestion], str]:
 
 
 def test_a_brief_is_told_at_the_beginning() -> None:
-    """A model is asked about the conversation as it is shown, with the agent's reason."""
+    """The model is asked about the shown conversation, with the agent's reason."""
     made, asked, _ = briefed("The clock is done. The API is next.")
     (question,) = asked
     assert (question.kind, question.text, question.max_output_tokens) == ("brief", "", 400)
@@ -184,7 +184,7 @@ def test_a_brief_is_told_at_the_beginning() -> None:
     ],
 )
 def test_a_brief_has_a_hundred_and_fifty_words_at_the_most(answer: str, kept: int) -> None:
-    """A longer one ends after a whole sentence; where there is none it is left out, and noise goes all the same."""
+    """A longer one is cut after a complete sentence. Without one it is left out, and noise still goes."""
     made, _, why = briefed(answer)
     told = made.edit.head[-1].text.partition("\n")[2] if made.edit.head else ""
     assert told.count(".") == kept
@@ -193,7 +193,7 @@ def test_a_brief_has_a_hundred_and_fifty_words_at_the_most(answer: str, kept: in
 
 
 def test_a_brief_longer_than_what_was_removed_is_left_out() -> None:
-    """Compaction that makes more of it is none."""
+    """It would make the view longer."""
     made = Talk()
     made.model(wrote("a.py"))
     made.model(WISH)
@@ -202,7 +202,7 @@ def test_a_brief_longer_than_what_was_removed_is_left_out() -> None:
 
 
 def test_a_brief_of_words_that_are_none_is_left_out() -> None:
-    """150 of them may be anything."""
+    """The limit of 150 words does not limit the size of one word."""
     made = Talk()
     for _ in range(20):
         made.model(read("a.py", TEXT))
@@ -212,7 +212,6 @@ def test_a_brief_of_words_that_are_none_is_left_out() -> None:
 
 
 def test_a_new_brief_takes_the_place_of_the_one_before() -> None:
-    """It is told once."""
     made, _, _ = briefed("The first.")
     for _ in range(3):
         made.model(read("b.py", TEXT))
@@ -224,7 +223,7 @@ def test_a_new_brief_takes_the_place_of_the_one_before() -> None:
 
 
 def test_the_agent_is_told_once_how_full_its_window_is() -> None:
-    """Not below the share, and not again: it is read from the conversation, by whichever process."""
+    """It is told at the share and not again. Any process can see that in the conversation."""
     made = Talk()
     made.fill(0.49)
     assert Advisory().nudge(made.state()) is None
@@ -253,7 +252,7 @@ def test_the_agent_is_told_again_only_after_there_was_room(left: int, again: boo
 
 
 def test_a_nudge_that_was_cut_away_may_be_given_again() -> None:
-    """The agent cannot see it any more."""
+    """The agent no longer sees it."""
     made = Talk()
     made.fill(0.51)
     made.hear(Advisory().nudge(made.state()) or "")
@@ -264,7 +263,7 @@ def test_a_nudge_that_was_cut_away_may_be_given_again() -> None:
 
 
 def test_the_tool_says_what_will_happen_and_changes_nothing(tmp_path: Path) -> None:
-    """It wants a reason, and is offered where tools only read."""
+    """It needs a reason, and is offered in PLAN, too."""
     place = Workplace(
         root=tmp_path,
         git=Git(git_dir=tmp_path / ".git", work_tree=tmp_path),
@@ -284,5 +283,5 @@ def test_the_tool_says_what_will_happen_and_changes_nothing(tmp_path: Path) -> N
 @settings(max_examples=300)
 @given(ROUNDS, st.booleans())
 def test_every_view_is_whole(rounds: Sequence[Round], brief: bool) -> None:
-    """Any conversation, whenever it is asked for."""
+    """This holds for any conversation at any time."""
     endure(Advisory(least=0.0, brief=brief), rounds, window_tokens=3_000)

@@ -1,4 +1,4 @@
-"""`clear`: the oldest results go in batches, and stay gone; `off`: nothing goes."""
+"""`clear` removes the oldest results in batches for good, and `off` removes nothing."""
 
 from collections.abc import Sequence
 
@@ -20,12 +20,12 @@ def talk(results: int, characters: int = 4_000) -> Talk:
 
 
 def test_defaults_are_the_published_ones() -> None:
-    """A hundred thousand tokens, three results."""
+    """The trigger is 100,000 tokens, and three results stay."""
     assert (Clear().trigger_tokens, Clear().keep) == (100_000, 3)
 
 
 def test_all_but_the_newest_results_are_cleared() -> None:
-    """With one text for all of them, and nothing else changed."""
+    """They get one text, and nothing else changes."""
     made = talk(8)
     proposal = made.ask(Clear(trigger_tokens=5_000, at_least_tokens=1_000))
     assert proposal is not None
@@ -43,7 +43,7 @@ def test_nothing_is_cleared_up_to_the_trigger() -> None:
 
 
 def test_nothing_is_cleared_where_it_would_free_too_little() -> None:
-    """Five results of 1,000 tokens, less what stands in their place."""
+    """Five results of 1,000 tokens minus their placeholders count."""
     made = talk(8)
     freed = 5 * (4_000 - len(CLEARED)) // 4
     assert made.ask(Clear(trigger_tokens=1, at_least_tokens=freed + 1)) is None
@@ -51,7 +51,7 @@ def test_nothing_is_cleared_where_it_would_free_too_little() -> None:
 
 
 def test_what_was_cleared_is_neither_restored_nor_counted_again() -> None:
-    """The next batch waits until it is one."""
+    """The next batch waits until it is large enough."""
     clear = Clear(trigger_tokens=1, at_least_tokens=3_000)
     made = talk(8)
     proposal = made.ask(clear)
@@ -66,7 +66,7 @@ def test_what_was_cleared_is_neither_restored_nor_counted_again() -> None:
 
 
 def test_a_result_the_model_has_not_seen_is_never_cleared() -> None:
-    """However many came at once, and however few are to be kept."""
+    """This holds however many arrive at once, and however few are kept."""
     made = talk(2)
     made.model(*(read(f"{number}.py", "y" * 4_000) for number in range(6)))
     proposal = made.ask(Clear(trigger_tokens=1, keep=0, at_least_tokens=1))
@@ -75,7 +75,7 @@ def test_a_result_the_model_has_not_seen_is_never_cleared() -> None:
 
 
 def test_short_results_do_not_grow() -> None:
-    """What is shorter than its placeholder stays."""
+    """A result shorter than its placeholder stays."""
     made = talk(6, characters=len(CLEARED))
     assert made.ask(Clear(trigger_tokens=1, at_least_tokens=0)) is None
 
@@ -83,11 +83,11 @@ def test_short_results_do_not_grow() -> None:
 @settings(max_examples=300)
 @given(ROUNDS, st.integers(0, 4), st.sampled_from([0, 200]))
 def test_every_view_is_whole(rounds: Sequence[Round], keep: int, at_least: int) -> None:
-    """Any conversation, at any point, however often it was cleared."""
+    """This holds for any conversation at any time, however often it was cleared."""
     endure(Clear(trigger_tokens=500, keep=keep, at_least_tokens=at_least), rounds, window_tokens=3_000)
 
 
 @pytest.mark.parametrize("cause", ["call", "cold", "red", "overflow", "switch", "wish"])
 def test_off_changes_nothing_whatever_happens(cause: Cause) -> None:
-    """Not even when the conversation does not fit any more."""
+    """This holds even if the conversation no longer fits."""
     assert talk(40).ask(Off(), cause) is None

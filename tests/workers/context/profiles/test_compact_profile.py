@@ -1,4 +1,4 @@
-"""Compaction on the live prefix: what is asked, what is kept, and when."""
+"""Compaction at the live prefix: the question, what is kept, and when it happens."""
 
 from spoken import Spoken, answering, bash, edit, unharmed
 
@@ -29,7 +29,7 @@ def test_it_fires_above_its_tokens_all_of_the_request_counted() -> None:
 
 
 def test_the_conversation_itself_is_asked() -> None:
-    """Without a text of its own the question comes after the cached beginning."""
+    """The question has no text of its own and follows the cached conversation."""
     spoken = filled(9_000)
     proposal = spoken.led_by(PROFILE, answering(SUMMARY))
     (question,) = spoken.asked

@@ -1,4 +1,4 @@
-"""OpenHands' condenser: beyond 80 items the middle is forgotten, down to half as many."""
+"""OpenHands' condenser: beyond 80 items the middle is dropped until half of them are left."""
 
 import pytest
 from spoken import Spoken, answering, bash, read, unharmed, window
@@ -23,7 +23,7 @@ def counted(spoken: Spoken) -> int:
 
 
 def test_items_are_calls_and_results_and_says() -> None:
-    """A thought belongs to its call."""
+    """A text before a call belongs to the call."""
     spoken = Spoken()
     spoken.do("Both.", read("a"), read("b"))
     spoken.hear("Mind this.")
@@ -59,7 +59,7 @@ def test_by_wish_half_of_what_there_is_is_forgotten() -> None:
 
 
 def test_the_first_ones_stay_as_they_are_and_so_do_the_last() -> None:
-    """OpenHands' four are the system prompt, the task, and one call with its result."""
+    """OpenHands keeps four: the system prompt, the task, and one call with its result."""
     spoken = long()
     spoken.led_by(Condenser(), answering(SUMMARY))
     assert spoken.view[:3] == spoken.turns[:3]
@@ -83,7 +83,7 @@ def test_the_model_is_shown_what_is_forgotten_and_nothing_else() -> None:
 
 
 def test_a_summary_is_summed_up_into_the_next() -> None:
-    """The calls kept first are kept again, and are not told to the model."""
+    """The calls kept first stay, and are not part of the question."""
     spoken = long()
     spoken.led_by(Condenser(), answering(SUMMARY))
     for n in range(45, 80):
@@ -106,7 +106,7 @@ def test_what_the_harness_saw_stands_beside_the_summary() -> None:
 
 
 def test_after_an_overflow_it_is_tried_five_times_with_less_and_less() -> None:
-    """And only the last exchange stays."""
+    """At last only the last exchange stays."""
     spoken = long(20)
     spoken.gauge = window(2_000)
     tried: list[int] = []

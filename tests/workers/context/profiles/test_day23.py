@@ -1,4 +1,4 @@
-"""The published 33-turn run: what is left of it, to the byte, and what that costs with a cache and without."""
+"""The published 33-turn run: what is left of it to the byte, and its cost with a cache and without."""
 
 from dataclasses import replace
 
@@ -26,7 +26,7 @@ def _texts(turns: list[Turn]) -> dict[str, str]:
 
 
 def _live(talk: Talk) -> set[str]:
-    """By the published tables alone: call ids of results that nothing came after to replace."""
+    """Return the call ids of results that nothing later replaces, from the published tables alone."""
     last_write = {path: turn for turn, path in WRITES.items()}
     found = set()
     for deed in talk.deeds:
@@ -41,7 +41,10 @@ def _live(talk: Talk) -> set[str]:
 
 
 def test_the_run_has_the_published_measure(talk: Talk) -> None:
-    """33 turns, 69,000 tokens, split 45/23/22/10; the files' texts in the calls, their receipts in the answers."""
+    """
+    It has 33 turns and 69,000 tokens, split 45/23/22/10. The files' texts are in the calls, and receipts in the
+    answers.
+    """
     parts = drivers(talk)
     total = sum(parts.values())
     assert sum(turn.role == "assistant" for turn in talk.turns) == LAST and total == pytest.approx(69_000, rel=0.01)
@@ -57,7 +60,10 @@ def test_the_run_has_the_published_measure(talk: Talk) -> None:
 
 
 def test_the_first_stage_leaves_all_that_is_live_and_little_else(talk: Talk) -> None:
-    """At most 11,000 tokens of 69,000, no model asked; live results to the byte, every other by its placeholder."""
+    """
+    At most 11,000 of 69,000 tokens stay, with no model asked. Live results stay to the byte, and others become
+    placeholders.
+    """
     edit = final(Pace(), talk)
     view = show_turns(talk.turns, edit)
     assert wrong(talk.turns, edit) is None and tokens(view) <= 11_000
@@ -74,7 +80,7 @@ def test_the_first_stage_leaves_all_that_is_live_and_little_else(talk: Talk) -> 
 
 
 def test_the_run_is_read_as_it_is_meant(talk: Talk) -> None:
-    """By the rules for any conversation: what they find in the turns leads to the same view."""
+    """The rules for any conversation give the same view."""
     found = deeds(talk.turns, tests=(TEST,))
     assert [(one.step, one.turn, one.writes) for one in found] == [
         (one.step, one.turn, one.writes) for one in talk.deeds
@@ -83,7 +89,7 @@ def test_the_run_is_read_as_it_is_meant(talk: Talk) -> None:
 
 
 def test_every_view_on_the_way_is_one_that_can_be_shown(talk: Talk) -> None:
-    """And what the model has not seen yet stands in each of them as it came."""
+    """What the model has not seen yet is unchanged in each of them."""
     pace, edit = Pace(), Edit()
     for turns in range(1, len(talk.turns) + 1, 2):
         proposal = pace.propose(talk.state(edit, turns=turns), Moment(cause="call"))
@@ -93,7 +99,7 @@ def test_every_view_on_the_way_is_one_that_can_be_shown(talk: Talk) -> None:
 
 
 def test_the_published_code_takes_what_was_just_read(talk: Talk) -> None:
-    """By a set without order: the answer of turn 21 is gone before it is seen. Ours keeps it to the end."""
+    """Its set has no order, so the answer of turn 21 goes before it is seen. Ours keeps it to the end."""
     turns = 1 + 2 * 21
     coded = Pace(order_aware=False, write_bodies=False).propose(talk.state(turns=turns), Moment(cause="call"))
     ours = Pace().propose(talk.state(turns=turns), Moment(cause="call"))
@@ -104,7 +110,7 @@ def test_the_published_code_takes_what_was_just_read(talk: Talk) -> None:
 
 
 def test_both_costs_of_every_strategy_are_told(talk: Talk) -> None:
-    """Without a cache eviction wins; with one it loses before every call, and wins where it is done seldom."""
+    """Without a cache, eviction wins. With one, it loses before every call and wins when done rarely."""
     found = {row.name: row for row in rows()}
     assert list(found) == [name for name, _ in STRATEGIES]
     assert found["unmanaged"].final == pytest.approx(69_500, rel=0.02)
@@ -121,7 +127,7 @@ def test_both_costs_of_every_strategy_are_told(talk: Talk) -> None:
 
 
 def test_a_fork_at_turn_14_begins_small(talk: Talk) -> None:
-    """At most 5,000 tokens of 32,000: the card word for word, the summary, the plan last; with a model's or without."""
+    """At most 5,000 of 32,000 tokens: the exact card, the summary, and the plan last, with or without a model."""
     state = talk.state(turns=1 + 2 * 13)
     for summary in ("", SUMMARY):
         opening = fork_history(state, summary, PLAN)
@@ -132,7 +138,7 @@ def test_a_fork_at_turn_14_begins_small(talk: Talk) -> None:
 
 
 def test_a_conversation_forks_by_itself_where_its_plan_is_committed(talk: Talk) -> None:
-    """Within one conversation, once, and without a model; the answer to `commit_plan` itself is still there."""
+    """It happens once, within one conversation, without a model. The answer to `commit_plan` stays."""
 
     def ask(question: SummaryQuestion) -> SummaryReply:
         raise AssertionError(question.instruction)

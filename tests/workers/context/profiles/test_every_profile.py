@@ -1,6 +1,8 @@
 """
-Of every profile, whatever the conversation and whoever sums it up: the view can be sent to every vendor, has the task
-card and all that is unseen, and what it drops can be read again byte for byte.
+For every profile, any conversation and any summariser: vendors accept the view, and it has the task card and all unseen
+parts.
+
+What it drops can be read again byte for byte.
 """
 
 import itertools
@@ -37,13 +39,13 @@ from forgepool.workers.tools.endings import COMPACT
 MODEL = "model-1"
 NAMES = registry.names()
 SILENT = ("off", "ledger-lossless")
-"""Those that never remove anything."""
+"""Profiles that never remove anything."""
 WRITERS = ("soulforge-v1", "compact", "condenser", "pace")
-"""Those of which a model writes the whole summary: where there is none, all stays as it is."""
+"""Profiles whose whole summary a model writes; without one nothing changes."""
 HELPED = ("soulforge-v2", "ghost", "advisory")
-"""Those that can do without one."""
+"""Profiles that can do without a model."""
 UNTOLD = {("advisory", "refusing")}
-"""A brief is any few words: nobody looks whether they help."""
+"""Pairs that are not detected: a brief is a few words, and its usefulness is not checked."""
 _UNSEEN = "src/never/was.py"
 _CLAIM = f"All tests pass and nothing is left to do: {_UNSEEN} was written, beside src/f0.py, src/f1.py and src/f2.py."
 _NO_MORE = "The person withdrew every condition."
@@ -65,7 +67,7 @@ _FORMS: dict[Kind, str] = {
 
 
 def lying(question: SummaryQuestion) -> SummaryReply:
-    """In exactly the form that is wanted, denying no fact; it speaks of one file that there never was."""
+    """Answer in exactly the right form without denying a fact, but name a file that never existed."""
     if question.kind != "yaml":
         return SummaryReply(text=_FORMS[question.kind])
     facts = [line for line in question.instruction.splitlines() if line.endswith((": true", ": false"))]
@@ -82,7 +84,7 @@ BAD: dict[str, Callable[[SummaryQuestion], SummaryReply]] = {
     "lying": lying,
     "oversized": lambda question: SummaryReply(text="word and another word " * 60_000),
 }
-"""What comes of a question to a model that is no good, in whichever form the profile wanted an answer."""
+"""Bad answers of a model to a question, in the form that each profile expects."""
 
 
 def profile(name: str, window_tokens: int) -> Profile:
@@ -111,7 +113,7 @@ VENDORS = dict(
 
 @contextmanager
 def led(name: str, *, window_tokens: int, with_birth: bool = False) -> Iterator[Led]:
-    """A conversation led by a profile of that name, with a real archive."""
+    """Yield a conversation led by a profile of that name, with a real archive."""
     with tempfile.TemporaryDirectory(prefix="fp-") as folder:
         birth = (registry.find_profile(name).birth or Birth()) if with_birth else None
         made = profile(name, window_tokens)
@@ -119,7 +121,7 @@ def led(name: str, *, window_tokens: int, with_birth: bool = False) -> Iterator[
 
 
 def check(talk: Led) -> None:
-    """What holds of every view."""
+    """Assert what holds for every view."""
     shown = talk.view.shown
     assert shown[0].parts[0] == Text(text=CARD)
     _sendable(talk)
@@ -137,7 +139,7 @@ def _sendable(talk: Led) -> None:
 
 
 def _unseen(talk: Led) -> None:
-    """What was said and answered since the model's last turn, as it was, or whole."""
+    """Assert that everything after the model's last turn is unchanged, or shown in full."""
     was, now = talk.view.turns[-1], talk.view.shown[-1]
     assert was.role == "user" and len(was.parts) == len(now.parts)
     whole = {deed.call.id: deed.whole for deed in talk.view.deeds}
@@ -164,7 +166,9 @@ def _restorable(talk: Led) -> None:
 
 
 def _can_be_made_again(deed: Deed, talk: Led, text: str | None) -> bool:
-    """A receipt, from the call; a reference, from results that are shown in full."""
+    """
+    Return whether the text follows from other shown parts: a receipt from its call, a reference from full results.
+    """
     if text != deed.result.text or "step-" in deed.result.text:
         return False
     referred = [talk.deed(step) for step in bases(deed)]
@@ -173,7 +177,7 @@ def _can_be_made_again(deed: Deed, talk: Led, text: str | None) -> bool:
 
 
 def thoughts(number: int) -> Opaque:
-    """Signed by a vendor, which only it takes back, and only as it was."""
+    """Make a block signed by a vendor, which only that vendor takes back, and only unchanged."""
     if number % 2:
         block = {"type": "thinking", "thinking": f"thought {number}", "signature": seal(MODEL, f"thought {number}")}
         return Opaque(wire="anthropic", model=MODEL, block=block)
@@ -187,7 +191,7 @@ def good(talk: Led) -> Callable[[SummaryQuestion], SummaryReply]:
 
 
 def garbled(seed: int) -> Callable[[SummaryQuestion], SummaryReply]:
-    """Looks like an answer: headings, fields, paths, fences, in no order."""
+    """Return a text that looks like an answer: headings, fields, paths and fences in no order."""
     chance = random.Random(seed)
     pieces = [
         "## Task\n",
@@ -240,7 +244,7 @@ class Round:
     heard: str
     thinks: bool
     causes: Sequence[Cause]
-    """Of an overflow the profile is asked twice in a row."""
+    """Causes to ask for; after an overflow the profile is asked twice."""
     answers: str
 
 
@@ -286,7 +290,7 @@ def test_every_view_is_whole(name: str, rounds: list[Round], window: int, with_b
 @given(rounds=_ROUNDS, names=st.lists(st.sampled_from(NAMES), min_size=2, max_size=14))
 @settings(max_examples=50)
 def test_every_view_is_whole_where_profiles_take_turns(rounds: list[Round], names: list[str]) -> None:
-    """Changed during the run, by a person."""
+    """A person changes the profile during the run."""
     with led(names[0], window_tokens=2_000, with_birth=True) as talk:
         for each, name in zip(rounds, itertools.cycle(names), strict=False):
             talk.profile = profile(name, 2_000)
@@ -294,7 +298,7 @@ def test_every_view_is_whole_where_profiles_take_turns(rounds: list[Round], name
 
 
 def busy(talk: Led, calls: int = 24) -> None:
-    """Enough of everything that every profile has something to do; nobody is asked."""
+    """Add enough of everything that every profile has something to do; no model is asked."""
     for number in range(calls):
         path = f"src/f{number % 5}.py"
         done = [
@@ -314,7 +318,7 @@ def causes(name: str) -> Cause:
 
 @pytest.mark.parametrize("name", sorted({*NAMES} - {*SILENT}))
 def test_every_profile_does_what_it_is_for(name: str) -> None:
-    """A view that is smaller, and whole: what is said of every view is not said of one that never changes."""
+    """The view is smaller and complete. A profile that never changes it would pass the other tests."""
     for with_birth in (False, True):
         with led(name, window_tokens=8_000, with_birth=with_birth) as talk:
             busy(talk)
@@ -347,7 +351,7 @@ def test_a_summary_that_is_no_good_leaves_the_history_as_it_is(name: str, kind: 
 
 @pytest.mark.parametrize(("name", "kind"), sorted({*itertools.product(HELPED, BAD)} - UNTOLD))
 def test_a_summary_that_is_no_good_is_gone_without(name: str, kind: str) -> None:
-    """The view is what it is where nobody can be asked."""
+    """The view is the same as with no model at all."""
     with led(name, window_tokens=8_000) as talk, led(name, window_tokens=8_000) as alone:
         for each in (talk, alone):
             _hard(each)
@@ -359,21 +363,21 @@ def test_a_summary_that_is_no_good_is_gone_without(name: str, kind: str) -> None
 
 
 def _hard(talk: Led) -> None:
-    """So little known by rule, and so full, that a model is asked."""
+    """Make a conversation so full, and so little known by rules, that a model is asked."""
     for number in range(7):
         talk.model(ran("python -m tool", f"{number}{number % 2}\n" * 900), said=f"hm {number} " + "w" * 3_500)
     talk.model(Did(tool=COMPACT, arguments={}, answer="OK"))
 
 
 def _told(talk: Led) -> str:
-    """What is shown, without the folder's name."""
+    """Return what is shown, without the folder's name."""
     assert talk.archive is not None
     return talk.text.replace(talk.archive.folder, "FOLDER")
 
 
 @pytest.mark.parametrize("name", [*WRITERS, *HELPED])
 def test_the_lie_would_be_believed_but_for_its_path(name: str) -> None:
-    """It has the right form: with a file that was seen in the other's place, it is put in force."""
+    """The answer has the right form. With a known file in place of the invented one it is used."""
 
     def likely(question: SummaryQuestion) -> SummaryReply:
         return SummaryReply(text=lying(question).text.replace(_UNSEEN, "src/f0.py"))

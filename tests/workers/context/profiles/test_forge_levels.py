@@ -1,4 +1,4 @@
-"""`forge`: gentle, moderate, aggressive, by rules alone; a level that has acted rests until there was room again."""
+"""`forge`: gentle, moderate and aggressive, by rules alone; a level that has acted waits until there was room again."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,7 +19,7 @@ WINDOW = 20_000
 
 
 def talk() -> Talk:
-    """A long output, a read and some short outputs: about a tenth of the window."""
+    """Return a long output, a read and some short outputs, about a tenth of the window."""
     made = Talk(window_tokens=WINDOW)
     made.model(ran("make", OUTPUT), said="I build.")
     made.model(read("src/a.py", SOURCE))
@@ -30,7 +30,7 @@ def talk() -> Talk:
 
 
 def after(made: Talk, share: float, forge: ForgeProfile | None = None) -> str | None:
-    """What is said when the window is so full, in the end by five short results; put in force."""
+    """Fill the window to this share, ending with five short results, and return the level that acted."""
     made.fill(share)
     for number in range(5):
         made.model(ran(f"last {number}", f"result {number}"))
@@ -43,14 +43,14 @@ def after(made: Talk, share: float, forge: ForgeProfile | None = None) -> str | 
 
 
 def test_defaults_are_the_published_ones() -> None:
-    """And of the newest results as many as may be kept."""
+    """So is the number of newest results that are kept."""
     forge = ForgeProfile()
     assert (forge.gentle, forge.moderate, forge.aggressive, forge.reset) == (0.40, 0.70, 0.90, 0.40)
     assert (forge.keep, forge.most_lines) == (5, 500)
 
 
 def test_gentle_shortens_long_outputs_to_both_ends_and_counts() -> None:
-    """Outputs and nothing else; the first and the last twenty lines."""
+    """Only outputs are shortened, to the first and the last twenty lines."""
     made = talk()
     assert after(made, 0.39) is None
     assert after(made, 0.41) == "gentle"
@@ -63,7 +63,7 @@ def test_gentle_shortens_long_outputs_to_both_ends_and_counts() -> None:
 
 @pytest.mark.parametrize(("lines", "shortened"), [(500, False), (501, True)])
 def test_an_output_of_five_hundred_lines_is_not_too_long(lines: int, shortened: bool) -> None:
-    """With or without an end of the last one."""
+    """The last line may or may not have a line end."""
     for end in ("\n", ""):
         made = talk()
         text = "\n".join(f"line {number}" for number in range(lines)) + end
@@ -74,7 +74,7 @@ def test_an_output_of_five_hundred_lines_is_not_too_long(lines: int, shortened: 
 
 
 def test_moderate_turns_reads_into_what_they_found() -> None:
-    """Paths, and the names that are defined there; outputs were first, and are not shortened again."""
+    """It keeps paths and defined names. Outputs are not shortened a second time."""
     made = talk()
     assert after(made, 0.45) == "gentle"
     gentle = made.result(1)
@@ -85,14 +85,14 @@ def test_moderate_turns_reads_into_what_they_found() -> None:
 
 
 def test_moderate_does_what_gentle_did_not() -> None:
-    """A window that fills at once skips a level, not its work."""
+    """A window that fills at once skips the level but not its work."""
     made = talk()
     assert after(made, 0.71) == "moderate"
     assert "561 of 601 lines" in made.result(1) and made.result(2).startswith("[read src/a.py, found")
 
 
 def test_aggressive_puts_facts_in_place_of_the_conversation() -> None:
-    """The card and the newest results stay; files, outcomes and a person's words are told by the harness."""
+    """The card and the newest results stay. The harness tells files, outcomes and a person's words."""
     made = talk()
     made.plan = "1. Do it."
     made.model(wrote("src/b.py"))
@@ -111,7 +111,7 @@ def test_aggressive_puts_facts_in_place_of_the_conversation() -> None:
 
 
 def test_facts_are_the_same_after_many_rebuilds() -> None:
-    """Each time they are told from all deeds: nothing wears off."""
+    """They come from all deeds each time, so nothing gets lost."""
     made = talk()
     made.model(wrote("first.py"))
     made.hear("Use UTC.")
@@ -123,7 +123,7 @@ def test_facts_are_the_same_after_many_rebuilds() -> None:
 
 
 def test_the_newest_results_are_never_touched() -> None:
-    """By no level, whatever they are."""
+    """This holds for every level."""
     for share in (0.45, 0.70, 0.92):
         made = Talk(window_tokens=WINDOW)
         made.fill(share)
@@ -137,7 +137,7 @@ def test_the_newest_results_are_never_touched() -> None:
 
 
 def test_a_level_that_has_acted_rests_until_there_was_room_again() -> None:
-    """New outputs alone do not wake it, though there is something to do; a higher level does not wait."""
+    """New outputs alone do not wake it. A higher level does not wait."""
     made = Talk(window_tokens=WINDOW)
     made.model(ran("make", OUTPUT), said="w" * 32_000)
     assert after(made, 0.47) == "gentle"
@@ -152,7 +152,7 @@ def test_a_level_that_has_acted_rests_until_there_was_room_again() -> None:
 
 
 def test_a_level_acts_again_once_there_was_room() -> None:
-    """It has left less than the reset; another process knows that by what it left."""
+    """Its rebuild left less than the reset, which another process can see from the mark."""
     made = talk()
     assert after(made, 0.41) == "gentle"
     assert made.state().share < 0.40
@@ -162,7 +162,7 @@ def test_a_level_acts_again_once_there_was_room() -> None:
 
 
 def test_aggressive_does_not_act_for_little() -> None:
-    """Where the kept results fill the window, it would rewrite all of it before every call."""
+    """If the kept results fill the window, it would rewrite all of it before every call."""
     made = talk()
     made.model(*(ran(f"step {number}", "k" * 15_000) for number in range(5)))
     assert made.state().share > 0.90
@@ -172,7 +172,7 @@ def test_aggressive_does_not_act_for_little() -> None:
 
 
 def test_an_overflow_is_aggressive_at_once() -> None:
-    """However little the gauge believes to be there."""
+    """This holds however little the gauge shows."""
     made = talk()
     made.window_tokens = 1_000_000
     assert made.ask(ForgeProfile()) is None
@@ -184,7 +184,7 @@ def test_an_overflow_is_aggressive_at_once() -> None:
 
 
 def test_what_another_profile_told_is_carried_along() -> None:
-    """A live switch loses no summary, and the next rebuild neither."""
+    """A switch during the run loses no summary, and neither does the next rebuild."""
     made = talk()
     made.edit = Edit(cut=3, head=(user(Text(text="[the harness] Summary: the name is Ada.")),))
     for _ in range(3):
@@ -193,7 +193,7 @@ def test_what_another_profile_told_is_carried_along() -> None:
 
 
 def test_facts_tell_what_is_so_last() -> None:
-    """A file that was written is not only read; of a test the newest run counts, and is no other failure."""
+    """A written file is not listed as read only. For a test the newest run counts."""
     made = talk()
     made.model(wrote("b.py"), wrote("c.py"), read("c.py"))
     made.model(replace(wrote("b.py"), writes=(Write(path="b.py", how="edit"),)))
@@ -210,7 +210,7 @@ def test_facts_tell_what_is_so_last() -> None:
 
 
 def test_a_long_read_is_no_output() -> None:
-    """It waits for the level of reads."""
+    """It is left to the level for reads."""
     made = Talk(window_tokens=WINDOW)
     made.model(read("long.py", OUTPUT))
     assert after(made, 0.45) is None
@@ -218,7 +218,7 @@ def test_a_long_read_is_no_output() -> None:
 
 
 def test_the_newest_mark_is_the_one_that_counts() -> None:
-    """It stands last among the texts; and a rebuild of the whole takes the place of all before it."""
+    """It is the last among the texts. A rebuild of everything replaces all earlier marks."""
     made = talk()
     made.edit = Edit(results={1: OUTPUT, 2: "read [forge: gentle, 30% left]"})
     assert after(made, 0.75) == "moderate"
@@ -236,5 +236,5 @@ def test_the_newest_mark_is_the_one_that_counts() -> None:
 @settings(max_examples=300)
 @given(ROUNDS, st.integers(0, 5), st.integers(800, 6_000), st.integers(5, 500))
 def test_every_view_is_whole(rounds: Sequence[Round], keep: int, window_tokens: int, most_lines: int) -> None:
-    """Any conversation, at any point, however often it was rebuilt."""
+    """This holds for any conversation at any time, however often it was rebuilt."""
     endure(ForgeProfile(keep=keep, most_lines=most_lines), rounds, window_tokens)

@@ -1,4 +1,4 @@
-"""`ghost`: what came before the current turn is masked, then summed up, and a summary is not simply believed."""
+"""`ghost`: everything before the current turn is masked, then summed up, and a summary is checked before it is used."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ PREVIEW = LONG[:100]
 
 
 def talk(exchanges: int = 10, text: str = LONG, window_tokens: int = 10_000) -> Talk:
-    """One long result a turn."""
+    """Return a conversation with one long result in each turn."""
     made = Talk(window_tokens=window_tokens)
     for number in range(exchanges):
         made.model(ran(f"step {number}", text), said="I look further.")
@@ -26,7 +26,7 @@ def talk(exchanges: int = 10, text: str = LONG, window_tokens: int = 10_000) -> 
 
 
 class Asked:
-    """Keeps what a model was asked, and answers."""
+    """Answers questions to a model, and keeps them."""
 
     def __init__(self, answer: str) -> None:
         self.answer = answer
@@ -38,13 +38,13 @@ class Asked:
 
 
 def test_defaults_are_the_published_ones() -> None:
-    """And K is 4, as R-4 has it."""
+    """K is 4."""
     ghost = Ghost()
     assert (ghost.threshold, ghost.mask_preview_chars, ghost.instructions, ghost.keep) == (0.85, 100, "", 4)
 
 
 def test_masked_results_and_inputs_have_the_published_form() -> None:
-    """Byte for byte: the tool's name, a hundred characters, what was cut."""
+    """Byte for byte: the tool's name, a hundred characters, and how much was cut."""
     made = talk()
     proposal = made.ask(Ghost())
     assert proposal is not None
@@ -55,7 +55,7 @@ def test_masked_results_and_inputs_have_the_published_form() -> None:
 
 
 def test_a_failed_result_says_so_in_its_placeholder() -> None:
-    """The flag of the result itself stays, too."""
+    """The result's own flag stays, too."""
     made = Talk()
     for number in range(10):
         made.model(ran(f"step {number}", LONG, status=1))
@@ -65,7 +65,7 @@ def test_a_failed_result_says_so_in_its_placeholder() -> None:
 
 
 def test_a_preview_is_a_hundred_bytes_and_no_half_character() -> None:
-    """Of three bytes each, 33 fit."""
+    """33 characters of three bytes fit."""
     made = talk(text="–" * 4_100)
     proposal = made.ask(Ghost())
     assert proposal is not None
@@ -73,7 +73,7 @@ def test_a_preview_is_a_hundred_bytes_and_no_half_character() -> None:
 
 
 def test_a_short_result_does_not_grow() -> None:
-    """The published code says of it that it was truncated."""
+    """The published code calls it truncated."""
     made = Talk()
     made.model(ran("short", "ok: 12 files, none of them large"))
     for number in range(10):
@@ -85,7 +85,7 @@ def test_a_short_result_does_not_grow() -> None:
 
 
 def test_nothing_happens_up_to_the_threshold() -> None:
-    """At the share itself neither."""
+    """The share itself is not enough."""
     made = talk()
     share = made.state().share
     assert made.ask(Ghost(threshold=share)) is None
@@ -93,14 +93,13 @@ def test_nothing_happens_up_to_the_threshold() -> None:
 
 
 def test_no_model_is_asked_where_masking_is_enough() -> None:
-    """It costs nothing, and invents nothing."""
     asked = Asked(SUMMARY)
     proposal = talk().ask(Ghost(), ask=asked)
     assert proposal is not None and proposal.replies == () and not asked.questions
 
 
 def crowded(window_tokens: int = 10_000) -> Talk:
-    """Masking is not enough: the words of the model fill the window."""
+    """Return a conversation for which masking is not enough, because the model's texts fill the window."""
     made = Talk(window_tokens=window_tokens)
     made.model(read("a.py"), wrote("b.py"), said="I begin." + "w" * 30_000)
     made.model(ran("pytest -q", "1 failed", "test", status=1), said="It fails.")
@@ -110,7 +109,7 @@ def crowded(window_tokens: int = 10_000) -> Talk:
 
 
 def test_where_masking_is_not_enough_a_model_is_asked_once_about_what_is_masked() -> None:
-    """With the published limits; the card stays, and what the summary says follows it."""
+    """The limits are the published ones. The card stays, and the summary follows it."""
     made, asked = crowded(), Asked(SUMMARY)
     proposal = made.ask(Ghost(instructions="Name every person."), ask=asked)
     assert proposal is not None
@@ -127,7 +126,7 @@ def test_where_masking_is_not_enough_a_model_is_asked_once_about_what_is_masked(
 
 
 def test_only_the_newest_of_a_long_text_is_asked_about() -> None:
-    """50,000 characters, from the end."""
+    """It is the last 50,000 characters."""
     made, asked = Talk(window_tokens=20_000), Asked(SUMMARY)
     made.model(said="FIRST" + "w" * 70_000 + "LAST")
     made.turns.append(talk(0).turns[0])
@@ -140,7 +139,7 @@ def test_only_the_newest_of_a_long_text_is_asked_about() -> None:
 
 
 def test_the_harness_overrides_what_a_summary_says_of_files_and_outcomes() -> None:
-    """A lie about files is not kept, and a test that failed has failed."""
+    """A lie about files is dropped, and a failed test has failed."""
     made = crowded()
     lie = SUMMARY.replace("The clock is done", "- the harness saw: `pytest -q` succeeded\nAll tests pass")
     proposal = made.ask(Ghost(), ask=replying(lie))
@@ -163,7 +162,7 @@ def test_the_harness_overrides_what_a_summary_says_of_files_and_outcomes() -> No
     ],
 )
 def test_a_bad_summary_leaves_the_masked_history(answer: str, fault: str) -> None:
-    """Exactly what masking alone gives; the answer is told, since it was paid for."""
+    """The result equals masking alone. The answer is recorded, because it was paid for."""
     made = crowded()
     masked_only = crowded().ask(Ghost(threshold=0.999 * made.state().share))
     why_not = "" if answer else "no model is set"
@@ -178,7 +177,7 @@ def test_a_bad_summary_leaves_the_masked_history(answer: str, fault: str) -> Non
     "path", ["src/never.py", "src/never", "src/never/", "never.py", "deep/a.py", "a.pyi", "/etc/never", "./never.md"]
 )
 def test_a_summary_that_names_an_unknown_path_leaves_the_masked_history(path: str) -> None:
-    """However well it is formed, and though it names known ones as well; the name of a file alone makes none known."""
+    """It has the right form and names known paths, too. A file's name alone makes no path known."""
     made = crowded()
     made.turns[1] = made.turns[1].model_copy(update={"parts": (Text(text="In src/b.py."), *made.turns[1].parts)})
     told = SUMMARY.replace("The clock", f"After a.py, b.py and src/b.py, `{path}`. It")
@@ -192,7 +191,7 @@ def test_a_summary_that_names_an_unknown_path_leaves_the_masked_history(path: st
     ["a.py:3 and ./b.py", "`src/a.py`, and/or 3/4 of it", "self.clock, e.g. Node.js v1.2", "https://example.org/x.py"],
 )
 def test_a_summary_may_name_what_was_seen_and_what_is_no_path(words: str) -> None:
-    """A file that a command listed is known with its folder, too."""
+    """A file that a command listed is known with its folder."""
     made = crowded()
     made.turns[1] = made.turns[1].model_copy(update={"parts": (Text(text="In /repo/src/a.py."), *made.turns[1].parts)})
     proposal = made.ask(Ghost(), ask=replying(SUMMARY.replace("The clock", f"With {words}, the clock")))
@@ -200,7 +199,7 @@ def test_a_summary_may_name_what_was_seen_and_what_is_no_path(words: str) -> Non
 
 
 def test_a_file_that_was_listed_is_known_with_its_folder() -> None:
-    """As the call names the one and its result the other; with another folder it is none."""
+    """The call names the folder, and the result the file. With another folder it is unknown."""
     for path, believed in (("src/core/listed.py", True), ("src/other/listed.py", False), ("src/listed.py", False)):
         made = Talk(window_tokens=10_000)
         made.model(ran("ls src/core", "listed.py\n"), said="w" * 30_000)
@@ -211,7 +210,7 @@ def test_a_file_that_was_listed_is_known_with_its_folder() -> None:
 
 
 def test_a_persons_words_stand_beside_the_summary() -> None:
-    """Verbatim, and after what the model says of them."""
+    """They are exact, and follow what the model says about them."""
     made = Talk(window_tokens=10_000)
     made.model(ran("pytest -q", "1 failed", "test", status=1), said="w" * 30_000)
     made.hear("Keep legacy/ alone, whatever happens.")
@@ -228,7 +227,7 @@ def test_a_persons_words_stand_beside_the_summary() -> None:
 
 
 def test_a_summary_no_shorter_than_what_it_replaces_is_refused() -> None:
-    """The window would only get fuller."""
+    """It would fill the window."""
     made = Talk(window_tokens=1_000)
     made.model(said="s" * 1_100)
     made.turns.append(talk(0).turns[0])
@@ -243,7 +242,7 @@ def test_a_summary_no_shorter_than_what_it_replaces_is_refused() -> None:
 
 
 def test_a_summary_that_failed_is_not_asked_for_before_every_call() -> None:
-    """Also not by another process; an overflow does not wait."""
+    """Another process does not ask either. An overflow does not wait."""
     made, asked = crowded(), Asked("no")
     for number in range(6):
         proposal = made.ask(Ghost(), ask=asked)
@@ -260,7 +259,7 @@ def test_a_summary_that_failed_is_not_asked_for_before_every_call() -> None:
 
 
 def test_an_overflow_masks_and_sums_up_at_once() -> None:
-    """However little the gauge believes to be there."""
+    """This holds however little the gauge shows."""
     made, asked = crowded(window_tokens=1_000_000), Asked(SUMMARY)
     assert made.ask(Ghost(), "call", asked) is None
     proposal = made.ask(Ghost(), "overflow", asked)
@@ -271,7 +270,7 @@ def test_an_overflow_masks_and_sums_up_at_once() -> None:
 
 
 def test_a_second_summary_is_made_of_the_first_and_what_followed() -> None:
-    """The harness's facts are told from all deeds again, not from the first summary."""
+    """The harness's facts come from all deeds again, not from the first summary."""
     made, asked = crowded(), Asked(SUMMARY)
     for _ in range(2):
         proposal = made.ask(Ghost(), "overflow", asked)
@@ -286,7 +285,7 @@ def test_a_second_summary_is_made_of_the_first_and_what_followed() -> None:
 
 
 def test_a_loop_keeps_its_latest_exchanges_and_a_turn_all_since_the_last_word() -> None:
-    """With one word at the very start, everything is the current turn: nothing can be masked."""
+    """If the only message is at the start, everything is the current turn, and nothing can be masked."""
     assert talk().ask(Ghost(boundary="turn")) is None
     assert talk().ask(Ghost(boundary="turn"), "overflow", Asked(SUMMARY)) is None
     assert talk().ask(Ghost(boundary="loop")) is not None
@@ -294,7 +293,7 @@ def test_a_loop_keeps_its_latest_exchanges_and_a_turn_all_since_the_last_word() 
 
 @pytest.mark.parametrize("boundary", ["turn", "loop"])
 def test_what_a_person_says_begins_the_current_turn(boundary: Literal["turn", "loop"]) -> None:
-    """With the results it is said beside; what the harness says does not."""
+    """It may be in one turn with results. The harness's messages do not begin one."""
     made = talk(6)
     made.hear("Use UTC.")
     made.model(ran("more", LONG))
@@ -307,7 +306,7 @@ def test_what_a_person_says_begins_the_current_turn(boundary: Literal["turn", "l
 
 
 def test_a_result_that_a_kept_one_refers_to_is_not_masked() -> None:
-    """It was born as "the same as step 1": masking that would take it from what the model has not seen."""
+    """The later result arrived as "the same as step 1", so masking step 1 would hide an unseen text."""
     made = talk(9)
     made.model(ran("again", "[identical to the result of step 1 (bash step 0)]"))
     made.deeds[-1] = replace(made.deeds[-1], whole=LONG)
@@ -317,7 +316,7 @@ def test_a_result_that_a_kept_one_refers_to_is_not_masked() -> None:
 
 
 def test_an_old_reference_to_what_is_masked_does_not_undo_the_masking() -> None:
-    """Else each masked result would come back with whatever was born as "the same"."""
+    """Otherwise each masked result would come back with every reference to it."""
     made = talk(7)
     made.model(replace(ran("again", "[identical to the result of step 2 (bash step 1)]"), whole=LONG))
     for number in range(4):
@@ -329,7 +328,7 @@ def test_an_old_reference_to_what_is_masked_does_not_undo_the_masking() -> None:
 
 
 def test_the_size_of_a_summary_counts_what_becomes_whole() -> None:
-    """A kept result that refers to one that is cut is shown whole: the summary must be worth that, too."""
+    """A kept result that refers to a cut one is shown in full, and the summary must be worth that as well."""
     made = crowded(window_tokens=9_000)
     long = "1 failed" + "x" * 32_000
     made.model(replace(ran("again", "[identical to the result of step 3 (bash pytest -q)]"), whole=long))
@@ -338,7 +337,7 @@ def test_the_size_of_a_summary_counts_what_becomes_whole() -> None:
 
 
 def test_what_was_masked_before_stays_masked_beyond_a_summary() -> None:
-    """By whichever profile; results that are cut away are not named any more."""
+    """This holds for any profile's masks. Results that are cut away are no longer named."""
     made = crowded()
     masks = {"results": {1: "gone", 6: "also gone"}, "inputs": {1: {}, 6: {}}, "opening": 1}
     made.edit = made.edit.model_copy(update=masks)
@@ -350,14 +349,14 @@ def test_what_was_masked_before_stays_masked_beyond_a_summary() -> None:
 
 
 def test_a_summary_beyond_its_tokens_is_refused() -> None:
-    """However much it would replace."""
+    """This holds however much it would replace."""
     made = crowded()
     proposal = made.ask(Ghost(), ask=replying(SUMMARY + "and so on " * 1_700))
     assert proposal is not None and "longer than it may be" in proposal.why and not proposal.edit.head
 
 
 def test_an_overflow_is_answered_once_in_the_same_place() -> None:
-    """Where it did not help, it would not help again."""
+    """If it did not help, it would not help again."""
     made, asked = crowded(), Asked("no")
     for _ in range(3):
         proposal = made.ask(Ghost(), "overflow", asked)
@@ -371,12 +370,12 @@ def test_an_overflow_is_answered_once_in_the_same_place() -> None:
 def test_every_view_is_whole(
     rounds: Sequence[Round], boundary: Literal["turn", "loop"], keep: int, window_tokens: int
 ) -> None:
-    """Any conversation, any answers, at any point, however often it was rebuilt."""
+    """This holds for any conversation and answers at any time, however often it was rebuilt."""
     endure(Ghost(threshold=0.5, boundary=boundary, keep=keep), rounds, window_tokens)
 
 
 @pytest.mark.parametrize("cause", ["cold", "red", "switch", "wish"])
 def test_only_an_overflow_is_answered_below_the_threshold(cause: Cause) -> None:
-    """A phase change, a cold cache and a wish are no reasons of this strategy."""
+    """A phase change, a cold cache and a request of the agent are no causes for this strategy."""
     made = talk(3)
     assert Ghost().propose(made.state(), Moment(cause=cause)) is None

@@ -1,4 +1,4 @@
-"""`ledger` rebuilds rarely, and then keeps what was paid for: the same blocks, the hot files, the latest turns."""
+"""`ledger` rebuilds rarely and then keeps what was paid for: its own blocks, the hot files and the latest turns."""
 
 import random
 from collections.abc import Callable
@@ -18,13 +18,13 @@ from forgepool.workers.context.transcript.usage import lengths, turn_length
 from forgepool.workers.llm.messages import Text, Turn, user
 
 KEEP = Keep(turns=2, hot_turns=4, hot_tokens=0, ratio=3.0)
-"""No hot files: what is kept are two turns."""
+"""Keep two turns and no hot files."""
 WIDE = Keep(turns=6, hot_turns=12, hot_tokens=4_000, ratio=3.0)
 FREE: list[Cause] = ["cold", "switch", "wish", "overflow"]
 
 
 def one(keep: Keep = KEEP, least_tokens: int = 0) -> LedgerProfile:
-    """That keeps so much and never more or less."""
+    """Return a profile that always keeps this much."""
     return LedgerProfile(keeps=(keep,), first=0, least_tokens=least_tokens, most_lost=9.0)
 
 
@@ -47,7 +47,7 @@ def blocks(led: Led) -> list[str]:
 
 
 def busy(led: Led, calls: int, seed: int = 3) -> Led:
-    """Asked before every call: reads, writes, tests and searches over a few files."""
+    """Make reads, writes, tests and searches over a few files, and ask before every call."""
     chance = random.Random(seed)
     for number in range(calls):
         path = f"src/f{chance.randrange(6)}.py"
@@ -63,7 +63,7 @@ def busy(led: Led, calls: int, seed: int = 3) -> Led:
 
 
 def test_a_rebuild_waits_until_what_it_drops_outweighs_what_it_keeps() -> None:
-    """By the ratio, and no longer than that: with steps of one size, until three times two of them are dropped."""
+    """The ratio decides. With steps of one size it waits until three times two of them are dropped."""
     led = Led(profile=one())
     sizes = []
     for number in range(11):
@@ -74,13 +74,13 @@ def test_a_rebuild_waits_until_what_it_drops_outweighs_what_it_keeps() -> None:
     ((number, before, after),) = sizes
     written = after - turn_length(led.view.turns[0])
     assert before - after >= KEEP.ratio * written
-    # One call earlier there was too little to be dropped.
+    # One call earlier there was too little to drop.
     step_size = before // (number + 1)
     assert before - step_size - after < KEEP.ratio * written
 
 
 def test_every_rebuild_that_is_not_free_pays_for_itself() -> None:
-    """What is dropped is so many times what has to be written: blocks of the ledger that stay are not written again."""
+    """It drops a multiple of what must be written. Ledger blocks that stay are not written again."""
     led = Led(profile=one(WIDE))
     again: set[str] = set()
 
@@ -104,7 +104,7 @@ def test_every_rebuild_that_is_not_free_pays_for_itself() -> None:
 
 
 def test_a_free_rebuild_does_not_wait() -> None:
-    """Where it drops a tenth of what it keeps at least."""
+    """It must drop at least a tenth of what it keeps."""
     for cause in FREE:
         led = grown(Led(profile=one()), 5)
         assert led.ask("call") is None
@@ -131,7 +131,7 @@ def test_a_small_view_is_left_alone_where_nothing_forces() -> None:
 
 
 def test_near_the_end_of_the_window_a_rebuild_does_not_wait() -> None:
-    """From 70% on."""
+    """The end begins at 70%."""
     led = grown(Led(profile=one(), window_tokens=4_000), 5)
     assert led.view.state().share < 0.70
     assert led.ask() is None
@@ -143,7 +143,7 @@ def test_near_the_end_of_the_window_a_rebuild_does_not_wait() -> None:
 
 
 def test_what_nothing_is_gained_by_near_the_end_of_the_window_is_not_looked_at_before_every_call() -> None:
-    """The card alone takes most of it: once that is known, the files are not read again."""
+    """The card alone takes most of the window. Once that is known, files are not read again."""
     looked: list[str] = []
     keep = Keep(turns=2, hot_turns=9, hot_tokens=1_000, ratio=3.0)
     led = Led(profile=one(keep), card=("c" * 30_000,), window_tokens=10_000, planned=("a.py",), current=looked.append)
@@ -158,7 +158,7 @@ def test_what_nothing_is_gained_by_near_the_end_of_the_window_is_not_looked_at_b
 
 
 def test_what_did_not_pay_yet_is_done_where_there_is_no_choice() -> None:
-    """Near the end of the window, or with a cold cache: the waiting for a price is over."""
+    """Near the end of the window, or with a cold cache, the price no longer decides."""
     keep = Keep(turns=2, hot_turns=99, hot_tokens=9_000, ratio=6.0)
     causes: list[Cause] = ["call", "cold"]
     for cause in causes:
@@ -182,7 +182,7 @@ def test_what_was_found_out_of_one_conversation_is_not_held_of_another() -> None
 
 @pytest.mark.parametrize("seed", range(4))
 def test_another_process_comes_to_the_same(seed: int) -> None:
-    """With its own memory of what it was asked before, or none."""
+    """It may or may not remember earlier questions."""
     left, right = Led(profile=one(WIDE)), Led()
     chance = random.Random(seed)
     for number in range(90):
@@ -221,7 +221,7 @@ def test_after_an_overflow_any_gain_will_do() -> None:
 
 
 def test_after_an_overflow_files_that_a_rebuild_left_are_let_go() -> None:
-    """Though no turn can go that was not gone already."""
+    """No further turn can be dropped."""
     keep = Keep(turns=2, hot_turns=8, hot_tokens=9_000, ratio=1.0)
     led = Led(profile=one(keep))
     led.model(read("src/a.py", "a" * 15_000))
@@ -242,7 +242,7 @@ def test_after_an_overflow_what_was_refused_before_is_looked_at_again() -> None:
 
 
 def test_turns_that_are_not_shown_do_not_come_back() -> None:
-    """However much is to be kept now."""
+    """This holds however much is to be kept now."""
     led = grown(Led(profile=one(WIDE)), 9)
     led.use(Edit(cut=led.deed(9).turn, head=(user(Text(text="another profile's " * 2_000)),)))
     for cause in FREE:
@@ -258,7 +258,7 @@ def test_at_the_very_end_of_the_window_little_is_left_too() -> None:
 
 
 def test_a_ledgers_blocks_are_the_same_bytes_in_the_next_rebuild() -> None:
-    """As long as it has room; and as many parts as the edit says outlast it."""
+    """This holds while there is room. The edit says how many parts stay."""
     led = busy(Led(profile=one(WIDE)), 400)
     assert len(led.kept) > 4
     for before, after in zip(led.kept, led.kept[1:], strict=False):
@@ -288,7 +288,7 @@ def test_each_step_has_its_line_in_one_block() -> None:
 
 
 def narrow(calls: int) -> Led:
-    """A window in which the ledger soon has no room any more."""
+    """Return a conversation in a window where the ledger soon has no room."""
     led = Led(profile=one(Keep(turns=2, hot_turns=4, hot_tokens=0, ratio=1.0)), window_tokens=8_000)
     for number in range(calls):
         long(led, number)
@@ -312,7 +312,7 @@ def long(led: Led, number: int) -> None:
 
 
 def test_a_ledger_that_has_no_room_is_condensed_and_forgets_nothing_that_counts() -> None:
-    """Paths, decisions and what a person said; how the tests ended last, and what failed last."""
+    """It keeps paths, decisions, a person's words, the last test result and the last failure."""
     led = narrow(90)
     assert "in short" in blocks(led)[0]
     head, last = led.head, max(deed.step for deed in led.view.deeds if deed.turn < led.view.edit.cut)
@@ -327,7 +327,7 @@ def test_a_ledger_that_has_no_room_is_condensed_and_forgets_nothing_that_counts(
 
 
 def test_a_condensed_ledger_is_not_written_anew_at_every_rebuild() -> None:
-    """Though there is far more to tell than its share of the window, which it keeps to."""
+    """There is far more to tell than its share of the window, which it still keeps."""
     led = narrow(400)
     shorts = [text for edit in led.kept for text in texts(edit.head[0])[:1] if "in short" in text]
     assert led.view.gauge.tokens(sum(map(len, blocks(led)))) <= led.window_tokens * 0.25
@@ -337,7 +337,7 @@ def test_a_condensed_ledger_is_not_written_anew_at_every_rebuild() -> None:
 
 
 def test_a_ledger_too_long_at_once_is_condensed_at_once() -> None:
-    """As after a change from a profile that had dropped the most of a long conversation before."""
+    """It happens after another profile had dropped most of a long conversation."""
     led = Led(profile=one(), window_tokens=8_000)
     for number in range(200):
         long(led, number)
@@ -353,7 +353,7 @@ def test_a_ledger_too_long_at_once_is_condensed_at_once() -> None:
 
 
 def test_a_ledger_is_told_from_the_beginning_where_another_profile_was_at_work() -> None:
-    """Its own blocks are not there any more; what that profile told goes, since the ledger knows it all."""
+    """Its own blocks are gone. The other profile's text is dropped, because the ledger knows all of it."""
     led = grown(Led(profile=variant("ledger")), 6)
     led.hear("Use UTC.")
     grown(led, 8)
@@ -390,7 +390,7 @@ def test_the_text_of_a_file_read_long_ago_goes() -> None:
 
 
 def test_files_whose_text_is_out_of_date_are_told_as_they_are_now() -> None:
-    """Those that were written since they were read, and those that the plan names."""
+    """They were written after they were read, or the plan names them."""
     files = {"src/a.py": "now a", "src/p.py": "now p"}
     led = hot_led(planned=("src/p.py",), current=files.get)
     led.model(read("src/a.py", "then a"))
@@ -431,7 +431,7 @@ def test_the_texts_of_files_behind_the_plan_are_not_shown_any_longer_than_they_a
 
 
 def kept_turns(profile: LedgerProfile, hit: int, calls: int = 100) -> int | None:
-    """Turns of the model that a free rebuild leaves of an agent that lost so much; None where it leaves all."""
+    """Return the turns that a free rebuild keeps for an agent with these losses; None if it keeps all."""
     led = grown(Led(profile=profile), 30)
     led.view.rebuilds = 1
     led.view.losses.calls, led.view.losses.hit = calls, hit
@@ -441,7 +441,7 @@ def kept_turns(profile: LedgerProfile, hit: int, calls: int = 100) -> int | None
 
 
 def test_an_agent_that_lost_more_is_left_more() -> None:
-    """From the tightest to the widest; and everything, where the budget is spent."""
+    """The profile moves from the tightest to the widest setting, and keeps everything once the budget is spent."""
     keeps = [Keep(turns=turns, hot_turns=4, hot_tokens=0, ratio=1.0) for turns in (2, 4, 6, 8)]
     found = [kept_turns(LedgerProfile(keeps=keeps, most_lost=0.12), hit) for hit in range(0, 20, 2)]
     assert found[0] == 2 and found[-1] is None
@@ -467,7 +467,7 @@ def test_of_an_agent_that_lost_too_much_the_most_is_kept_at_the_end_of_the_windo
 
 
 def test_what_is_lost_is_found_out_by_the_view() -> None:
-    """An agent that goes back to what was dropped, again and again, is left more than one that does not."""
+    """An agent that keeps returning to dropped results is left more."""
 
     def led(back: bool) -> Led:
         made = Led(profile=LedgerProfile(most_lost=0.2))
@@ -493,7 +493,7 @@ _DID = st.sampled_from([read("a.py", "x" * 4_000), ran("ls", ""), edited("a.py")
 )
 @settings(max_examples=150)
 def test_a_short_conversation_is_never_too_short(name: str, rounds: list[list[Did]], cause: Cause, window: int) -> None:
-    """Whatever is proposed can be shown, is smaller, and shows the latest turn."""
+    """Each proposal is valid and smaller, and shows the latest turn."""
     led = Led(profile=variant(name), window_tokens=window)
     for done in rounds:
         led.model(*done)

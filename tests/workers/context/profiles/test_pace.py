@@ -1,4 +1,6 @@
-"""PACE: what gives way and what never does, a summariser that cannot be believed, and one plan that starts anew."""
+"""
+PACE: what it drops and what it never drops, an unreliable summariser, and one plan that begins a new conversation.
+"""
 
 import re
 from collections.abc import Callable, Mapping
@@ -34,7 +36,7 @@ LOOK = Act(tool="glob", arguments={"pattern": "*"}, answer="a.py")
 
 
 def talk(*turns: Act | tuple[Act, ...], card: str = "Sessions expire.") -> Talk:
-    """One turn of the model for each; what came of the last it has not seen."""
+    """Return a conversation with one turn of the model for each; it has not seen the last results."""
     found = Talk()
     found.hear(card)
     for acts in turns:
@@ -43,7 +45,7 @@ def talk(*turns: Act | tuple[Act, ...], card: str = "Sessions expire.") -> Talk:
 
 
 def results(found: Talk, pace: Pace | None = None, edit: Edit | None = None) -> dict[int, str]:
-    """What stands in place of which step's result."""
+    """Return what replaces the result of each step."""
     proposal = (pace or Pace()).propose(found.state(edit), CALL)
     return dict(proposal.edit.results) if proposal else {}
 
@@ -64,7 +66,6 @@ def shell(command: str, *writes: str, answer: str = "") -> Act:
 
 
 def test_the_placeholders_are_the_published_ones() -> None:
-    """Byte for byte."""
     found = talk(read(AUTH, 900), run("pytest -v --tb=short", 900, "a"), edited(), shell("pytest -v --tb=short"), LOOK)
     dedup = "[dedup: pytest -v --tb=short — see most recent output later in history]"
     assert results(found) == {1: GONE, 2: dedup}
@@ -72,7 +73,7 @@ def test_the_placeholders_are_the_published_ones() -> None:
 
 
 def test_a_read_after_the_last_write_stays() -> None:
-    """However often the path was written before; the published code takes it."""
+    """Earlier writes do not matter. The published code drops it."""
     found = talk(read(AUTH, 900), edited(), read(AUTH, 800), edited("pace/api.py"), LOOK, LOOK)
     assert results(found) == {1: GONE}
     assert results(found, Pace(order_aware=False, write_bodies=False)) == {1: GONE, 3: GONE}
@@ -82,7 +83,7 @@ def test_a_read_after_the_last_write_stays() -> None:
 
 
 def test_what_the_model_has_not_seen_stays() -> None:
-    """Until it has answered: a file read and written in one turn, a command run twice in one."""
+    """A file is read and written in one turn, or a command runs twice in one."""
     both = (read(AUTH, 900), edited(), shell("make", answer="one"), shell("make", answer="two"))
     assert results(talk(LOOK, both)) == {}
     assert sorted(results(talk(LOOK, both, LOOK))) == [2, 4]
@@ -93,7 +94,7 @@ def test_a_write_that_failed_wrote_nothing() -> None:
 
 
 def test_a_read_of_several_files_stays_until_all_were_written() -> None:
-    """A part of it is still so."""
+    """A part of it is still current."""
     first = read("a.py", 900)
     two = replace(first, reads=(*first.reads, *read("b.py", 9).reads))
     assert results(talk(two, edited("a.py"), LOOK)) == {}
@@ -102,7 +103,7 @@ def test_a_read_of_several_files_stays_until_all_were_written() -> None:
 
 
 def test_what_a_command_wrote_counts_and_so_does_a_folder() -> None:
-    """`sed -i` of a file, a folder that was moved; what only begins with the folder's name is another."""
+    """The commands are `sed -i` and a moved folder. A path that only begins with the folder's name is another."""
     assert results(talk(read(AUTH, 900), shell("sed -i s/a/b/ pace/auth.py", AUTH), LOOK)) == {1: GONE}
     both = (read(AUTH, 900), read("pacemaker.py", 900))
     assert results(talk(both, shell("mv pace old", "pace"), LOOK)) == {1: GONE}
@@ -110,20 +111,20 @@ def test_what_a_command_wrote_counts_and_so_does_a_folder() -> None:
 
 
 def test_a_command_that_failed_at_a_later_part_may_have_written() -> None:
-    """`sed -i ... && pytest` fails in the tests; a tool that failed did nothing."""
+    """`sed -i ... && pytest` fails in the tests. A tool that failed did nothing."""
     both = replace(shell("sed -i s/a/b/ pace/auth.py && pytest", AUTH), failed=True)
     assert results(talk(read(AUTH, 900), both, LOOK)) == {1: GONE}
 
 
 def test_what_a_command_printed_beside_a_file_stays() -> None:
-    """Nothing on the disk has it."""
+    """It is not on the disk."""
     cat = replace(read(AUTH, 900), does=frozenset({"read"}))
     assert results(talk(cat, edited(), LOOK)) == {1: GONE}
     assert results(talk(replace(cat, does=frozenset({"read", "run"})), edited(), LOOK)) == {}
 
 
 def test_only_the_newest_run_of_the_same_command_stays() -> None:
-    """The same to the letter; whether it failed or not."""
+    """The command must be identical, and failures count as well."""
     found = talk(
         *(run("pytest -q", 300, f"{number}", failed=number == 1) for number in range(3)), shell("pytest  -q"), LOOK
     )
@@ -132,21 +133,21 @@ def test_only_the_newest_run_of_the_same_command_stays() -> None:
 
 
 def test_what_runs_on_in_the_background_is_never_the_same() -> None:
-    """Each answer names its own; and a failure that the harness confirmed is evidence."""
+    """Each answer names its own job. A failure that the harness confirmed is evidence."""
     for tool in ("bash_background", "confirm_red_phase"):
         act = Act(tool=tool, arguments={"command": "make serve"}, answer="job 1")
         assert results(talk(act, act, shell("make serve"), LOOK)) == {}
 
 
 def test_a_placeholder_does_not_repeat_a_script() -> None:
-    """Where it would be longer than what it stands for."""
+    """It would be longer than the result."""
     script = "python - <<'EOF'\n" + "print(1)\n" * 100
     assert results(talk(shell(script, answer="1"), shell(script, answer="1"), LOOK)) == {}
     assert sorted(results(talk(shell(script, answer="1" * 5_000), shell(script, answer="1"), LOOK))) == [1]
 
 
 def test_what_a_later_result_refers_to_stays_and_comes_back() -> None:
-    """A result born as "identical to step 1" is worth what step 1 shows."""
+    """A result that arrived as "identical to step 1" shows only what step 1 shows."""
     first, second = run("pytest -q", 900, "a"), run("pytest -q", 900, "a")
     born = replace(second, answer="[identical to the result of step 1 (pytest -q)]", born=first.answer)
     assert results(talk(first, born, LOOK)) == {}
@@ -164,7 +165,7 @@ def test_what_a_later_result_refers_to_stays_and_comes_back() -> None:
 
 
 def test_a_written_text_gives_way_when_it_is_old_or_written_again() -> None:
-    """Not before: four exchanges are for working with it. The path stays, the disk has the text."""
+    """Four exchanges are left for working with it. The path stays, and the disk has the text."""
     body = write(AUTH, 1_247, 1)
     line = "[elided: 1,247 characters, written to pace/auth.py — see current version on disk]"
     assert inputs(talk(body, LOOK, LOOK, LOOK)) == {}
@@ -176,13 +177,13 @@ def test_a_written_text_gives_way_when_it_is_old_or_written_again() -> None:
 
 
 def test_what_was_not_written_whole_or_is_short_stays_in_its_call() -> None:
-    """What an edit says is nowhere else; nor is what a failed write held."""
+    """An edit's text is nowhere else, and neither is that of a failed write."""
     failed = replace(write(AUTH, 1_247, 1), failed=True)
     assert inputs(talk(edited(), failed, write("a.py", 20, 3), *[LOOK] * 6)) == {}
 
 
 def test_superseded_reads_give_way_only_where_that_is_wanted() -> None:
-    """Only to a later one that has all of their lines."""
+    """A later read must have all of their lines."""
     again = talk(read(AUTH, 900), read(AUTH, 900), LOOK)
     assert results(again) == {}
     assert results(again, Pace(superseded_reads=True)) == {
@@ -197,7 +198,7 @@ def test_superseded_reads_give_way_only_where_that_is_wanted() -> None:
 
 
 def test_nothing_is_proposed_where_nothing_changed() -> None:
-    """Also by another process, which has no memory of it; and the edit in force keeps what others put there."""
+    """This holds for another process without memory. The edit in force keeps what other profiles set."""
     found, pace = talk(read(AUTH, 900), edited(), LOOK), Pace()
     first = pace.propose(found.state(Edit(results={3: "other"})), CALL)
     assert first is not None and first.edit.results == {1: GONE, 3: "other"}
@@ -206,7 +207,7 @@ def test_nothing_is_proposed_where_nothing_changed() -> None:
 
 
 def test_one_profile_may_be_asked_about_several_conversations() -> None:
-    """It remembers nothing of one that another does not share."""
+    """It remembers nothing of one that affects another."""
     pace = Pace()
     one, other = talk(read(AUTH, 900), edited(), LOOK), talk(read(AUTH, 900), edited("b.py"), LOOK, LOOK)
     for _ in range(2):
@@ -217,7 +218,7 @@ def test_one_profile_may_be_asked_about_several_conversations() -> None:
 
 @pytest.mark.parametrize("cause", ["cold", "switch", "overflow", "wish"])
 def test_a_batch_waits_until_there_is_enough_or_it_is_free(cause: Cause) -> None:
-    """Below the limit nothing is rewritten before a call; where the cache is lost anyway, all that can be is."""
+    """Below the limit nothing is rewritten before a call. If the cache is lost anyway, everything possible is."""
     found = talk(read(AUTH, 8_000), edited(), LOOK)
     for limit, acts in ((1_000, True), (3_000, False)):
         assert (Pace(batch_tokens=limit).propose(found.state(), CALL) is not None) is acts
@@ -242,7 +243,7 @@ PROFILES: list[Callable[[], Pace]] = [Pace, lambda: Pace(superseded_reads=True, 
 def test_whatever_happens_live_results_are_shown_to_the_byte(
     make: Callable[[], Pace], turns: list[tuple[Act, ...]]
 ) -> None:
-    """At every call; and what is proposed does not hang on what the profile was asked before."""
+    """This holds at every call. The proposal does not depend on earlier questions."""
     found, pace, edit = talk(*turns), make(), Edit()
     for count in range(1, len(found.turns) + 1, 2):
         state = found.state(edit, turns=count)
@@ -255,7 +256,7 @@ def test_whatever_happens_live_results_are_shown_to_the_byte(
 
 
 def _live(state: ContextState, *, superseded: bool) -> set[int]:
-    """Steps whose results nothing after them replaces, said anew and without memory."""
+    """Return steps whose results nothing later replaces, in a second implementation without memory."""
     found = set()
     for deed in state.deeds:
         later = [one for one in state.deeds if one.step > deed.step and not one.failed]
@@ -292,7 +293,7 @@ def at_red(card: str = "Sessions expire.") -> Talk:
 
 
 class Cheap:
-    """A model that says what it is told to."""
+    """A model with a fixed answer."""
 
     def __init__(self, says: str | SummaryReply) -> None:
         self.reply = says if isinstance(says, SummaryReply) else SummaryReply(text=says, usage=Usage(input_tokens=7))
@@ -311,7 +312,7 @@ def red(found: Talk, model: Cheap, pace: Pace | None = None, edit: Edit | None =
 
 @pytest.mark.parametrize("text", [yaml(), f"Here it is:\n```yaml\n{yaml()}```\nDone.", yaml(more="1")])
 def test_the_history_becomes_the_card_and_a_summary(text: str) -> None:
-    """And the last exchange, which the model has not seen the answer to, as it was."""
+    """The last exchange stays unchanged, because the model has not seen its answer."""
     found, model = at_red(), Cheap(text)
     proposal = red(found, model)
     view = show_turns(found.turns, proposal.edit)
@@ -322,7 +323,7 @@ def test_the_history_becomes_the_card_and_a_summary(text: str) -> None:
 
 
 def test_of_the_summary_only_the_decisions_are_the_models() -> None:
-    """Files, outputs and facts are what the harness saw, whatever the model says."""
+    """Files, outputs and facts are the harness's, whatever the model says."""
     text = show_turns(at_red().turns, red(at_red(), Cheap(yaml())).edit)[1].text
     assert "never.py" not in text and "invented.py" not in text and "all green" not in text
     for known in ("- pace/auth.py", "- tests/test_auth.py", "plan_committed: true", "red_phase_confirmed: true"):
@@ -331,7 +332,7 @@ def test_of_the_summary_only_the_decisions_are_the_models() -> None:
 
 
 def test_what_the_harness_confirmed_is_so_without_a_call_for_it() -> None:
-    """It asks at the first red, however that was seen; and a command may have changed files that nobody can name."""
+    """It asks at the first red result from any source. A command may have changed files that cannot be named."""
     found = talk(read(AUTH, 9_000), PLANNED, shell("git stash pop && make", "."), shell("sed -i s/a/b/ b.py", "b.py"))
     text = show_turns(found.turns, red(found, Cheap(yaml())).edit)[1].text
     assert "red_phase_confirmed: true" in text and "files_written:\n- b.py\n" in text
@@ -367,7 +368,7 @@ BAD: dict[str, str | SummaryReply] = {
 
 @pytest.mark.parametrize("says", BAD.values(), ids=BAD.keys())
 def test_a_bad_summary_leaves_the_history_as_it_is(says: str | SummaryReply) -> None:
-    """The edit in force stays, the cost is told, and it is not tried again."""
+    """The edit in force stays, the cost is recorded, and it is not tried again."""
     found, model, force = at_red(), Cheap(says), Edit(results={1: GONE})
     proposal = red(found, model, edit=force)
     assert proposal.edit == force and show_turns(found.turns, proposal.edit) == show_turns(found.turns, force)
@@ -376,7 +377,7 @@ def test_a_bad_summary_leaves_the_history_as_it_is(says: str | SummaryReply) -> 
 
 
 def test_decisions_that_name_an_unknown_path_leave_the_history_as_it_is() -> None:
-    """One of them, among known ones, is enough; known paths are no harm."""
+    """One unknown path among known ones is enough."""
     for path, believed in (("pace/never.py", False), ("never/auth.py", False), (AUTH, True)):
         told = yaml(key_decisions=f"['{AUTH} and tests/test_auth.py are right', '{path} was made']")
         proposal = red(at_red(), Cheap(told))
@@ -386,7 +387,7 @@ def test_decisions_that_name_an_unknown_path_leave_the_history_as_it_is() -> Non
 
 @pytest.mark.parametrize("fork", [False, True])
 def test_what_a_person_said_later_is_still_shown(fork: bool) -> None:
-    """In their words, on the user's side, and how tests ended; the summary is a turn of the model's."""
+    """The exact words and the test results are on the user's side, and the summary is a turn of the model."""
     found = talk(read(AUTH, 9_000), LOOK)
     found.hear("Keep legacy/ alone, whatever happens.")
     found.do("", run("pytest -q", 900, "a"))
@@ -402,14 +403,14 @@ def test_what_a_person_said_later_is_still_shown(fork: bool) -> None:
 
 
 def test_a_summary_that_is_no_shorter_is_none() -> None:
-    """Of a conversation that is short already."""
+    """The conversation is short already."""
     found = talk(LOOK, PLANNED, RED)
     proposal = red(found, Cheap(yaml()))
     assert proposal.edit == Edit() and proposal.once == "pace-compress"
 
 
 def test_it_is_asked_for_once_and_at_the_first_red_alone() -> None:
-    """Not again, in this process or another; not where it is switched off; the first stage goes on."""
+    """No process asks again, and the first stage continues. It can be switched off."""
     found, model = at_red(), Cheap(yaml())
     fired = Moment(cause="red", ask=model, fired=frozenset({"pace-compress"}))
     first = Moment(cause="red", ask=model)
@@ -422,7 +423,7 @@ def test_it_is_asked_for_once_and_at_the_first_red_alone() -> None:
 
 
 def test_the_question_is_of_the_published_size() -> None:
-    """At most 200 lines of history, each cut; and the facts that the answer must not deny."""
+    """It has at most 200 cut lines of history, and the facts that the answer must not deny."""
     long = talk(*(read(f"{number}.py", 3_000) for number in range(150)), (PLANNED, write("a.py", 5_000, 9), RED))
     long.turns[0] = user(Text(text="the card " * 3))
     model = Cheap("")
@@ -438,7 +439,7 @@ def test_the_question_is_of_the_published_size() -> None:
 
 
 def test_a_kept_answer_keeps_its_signed_thought_in_front() -> None:
-    """Vendors take no text before it: the summary stands in a turn of its own."""
+    """Vendors accept no text before it, so the summary is a turn of its own."""
     found = at_red()
     thought = Opaque(wire="anthropic", model="m", block={"type": "thinking", "signature": "s"})
     found.turns[-2] = found.turns[-2].model_copy(update={"parts": (thought, *found.turns[-2].parts), "model": "m"})
@@ -447,7 +448,7 @@ def test_a_kept_answer_keeps_its_signed_thought_in_front() -> None:
 
 
 def test_a_fork_is_as_large_as_what_it_carries() -> None:
-    """However long the exploration was; the card alone of the first turn, word for word, and the plan last."""
+    """The length of the exploration does not matter. The exact card is first, and the plan last."""
     sizes = []
     for count in (20, 200):
         found = talk(*(read(f"{number % 20}.py", 500) for number in range(count)))
@@ -461,7 +462,7 @@ def test_a_fork_is_as_large_as_what_it_carries() -> None:
 
 
 def test_without_a_plan_nothing_forks() -> None:
-    """Neither by default, nor for a plan that was refused or is long known, nor where there is nothing to leave."""
+    """Nothing forks by default, for a refused or old plan, or if there is nothing to leave behind."""
     explored = [read(f"{number}.py", 3_000) for number in range(3)]
     found = talk(*explored, PLANNED)
     assert Pace().propose(found.state(), CALL) is None
@@ -472,7 +473,7 @@ def test_without_a_plan_nothing_forks() -> None:
 
 
 def test_the_first_stage_goes_on_behind_a_summary() -> None:
-    """What was cut away is not spoken of again."""
+    """Parts that were cut away are not named again."""
     found = at_red()
     edit = red(found, Cheap(yaml())).edit
     found.do("", read(AUTH, 900))

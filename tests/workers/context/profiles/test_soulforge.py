@@ -1,4 +1,4 @@
-"""SoulForge's compactions: when they fire, what stands in place of what they cut, and that nothing planted is lost."""
+"""SoulForge's compactions: when they act, what replaces the cut part, and that no planted fact is lost."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,7 +30,7 @@ SUMMARY = (
 
 
 def worked(**options: object) -> Spoken:
-    """Twenty-nine messages of an ordinary fix, with all that is to be recalled in them."""
+    """Return twenty-nine messages of an ordinary fix, with all the facts to recall."""
     spoken = Spoken(**options)
     code = "def load():\n" + "    line = 1\n" * 300
     spoken.do("Sure, looking at it.", grep("idle", "src/auth.py:3: idle"), read("src/auth.py", code))
@@ -50,13 +50,13 @@ def worked(**options: object) -> Spoken:
 
 
 def grown(spoken: Spoken, characters: int, *, each: int = 2_000) -> None:
-    """So much more, that holds nothing of note."""
+    """Add this many characters without facts."""
     for n in range(characters // each):
         spoken.do("", bash(f"sed -n {n}p log", "z" * each))
 
 
 def due(spoken: Spoken, gauge: Gauge | None = None) -> Spoken:
-    """The same, in a window that it fills to 80%."""
+    """Put the conversation into a window that it fills to 80%."""
     spoken.gauge = gauge or window(spoken.state.shown_characters // 4 * 10 // 8)
     return spoken
 
@@ -70,7 +70,7 @@ def never(question: SummaryQuestion) -> SummaryReply:
 
 
 def test_thirty_four_messages_become_six_with_all_that_was_planted_and_without_a_model() -> None:
-    """34 messages, then six at most: the card and the state, which are one side, and the last four."""
+    """At most six are left: the card with the state, and the last four."""
     spoken = worked()
     while len(spoken.turns) < 35:
         spoken.do("", bash("git status", "clean"))
@@ -89,7 +89,7 @@ def test_thirty_four_messages_become_six_with_all_that_was_planted_and_without_a
 @pytest.mark.parametrize("rebuilds", [1, 2, 5, 20])
 @pytest.mark.parametrize("ask", [never, nobody])
 def test_facts_are_recalled_after_any_number_of_rebuilds(rebuilds: int, ask: Ask) -> None:
-    """The original forgets its state at every compaction, and the task with it at the second."""
+    """The original forgets its state at every compaction, and the task at the second."""
     spoken = worked(gauge=window(12_000))
     while spoken.rebuilds < rebuilds:
         grown(spoken, 2_000)
@@ -99,7 +99,7 @@ def test_facts_are_recalled_after_any_number_of_rebuilds(rebuilds: int, ask: Ask
 
 
 def test_a_failed_compaction_loses_no_state() -> None:
-    """Of v1 nothing changes; of v2, had afterwards, the state is what it would have been."""
+    """With v1 nothing changes. A later v2 has the same state as without the failure."""
     spoken, other = due(worked()), due(worked())
     failed = spoken.led_by(SoulforgeV1(), answering(""))
     assert failed is not None and failed.edit == Edit() and failed.replies
@@ -164,7 +164,7 @@ def test_a_threshold_in_tokens_takes_the_place_of_the_share() -> None:
 
 
 def test_after_a_rebuild_it_rests_until_the_trigger_is_passed_again() -> None:
-    """Below the reset it is armed, and then fires no sooner than at the trigger; another process comes to the same."""
+    """It is armed below the reset and acts at the trigger. Another process comes to the same."""
     spoken = worked(gauge=window(12_000))
     moments = []
     for n in range(200):
@@ -180,7 +180,7 @@ def test_after_a_rebuild_it_rests_until_the_trigger_is_passed_again() -> None:
 
 
 def test_what_stays_above_the_reset_is_not_rebuilt_at_every_call() -> None:
-    """Here the card alone is half of the window: it is armed again by what was added, not by the share."""
+    """The card alone is half of the window, so new text arms it and not the share."""
     spoken = worked(card=CARD + "c" * 26_000, gauge=window(12_000))
     for _ in range(60):
         grown(spoken, 1_000, each=1_000)
@@ -205,7 +205,7 @@ def test_nothing_is_replaced_by_what_is_not_shorter() -> None:
 def test_no_model_is_asked_where_there_is_nothing_to_replace(
     profile: SoulforgeV1 | Condenser | Compact, cause: Cause
 ) -> None:
-    """However full the window; and before a call not for what is little beside the card."""
+    """This holds however full the window is, and before a call also for a little text beside the card."""
     spoken = worked()
     spoken.led_by(profile, answering(SUMMARY), cause=cause)
     assert spoken.rebuilds == 1 and spoken.led_by(profile, never, cause=cause) is None
@@ -216,7 +216,7 @@ def test_no_model_is_asked_where_there_is_nothing_to_replace(
 
 
 def test_a_model_that_was_asked_before_a_crash_is_not_asked_again() -> None:
-    """What it was asked is written down before its answer. v2 goes on without it; v1 waits until there is more."""
+    """The question is recorded before its answer. v2 continues without the answer, and v1 waits for more text."""
     for profile, rebuilt in ((SoulforgeV2(), True), (SoulforgeV1(), False)):
         spoken = little()
         with pytest.raises(KeyboardInterrupt):
@@ -239,7 +239,7 @@ def test_an_overflow_needs_no_threshold_and_keeps_the_last_exchange_alone() -> N
 
 
 def little(rounds: int = 11) -> Spoken:
-    """One in which the rules find little: a model is asked what is missing."""
+    """Return a conversation in which the rules find little, so that a model is asked."""
     spoken = Spoken()
     for n in range(rounds):
         spoken.do("w" * 2_500 if n == 1 else "", bash(f"cat part-{n}", f"<{n}>" + "x" * 3_000))
@@ -247,7 +247,7 @@ def little(rounds: int = 11) -> Spoken:
 
 
 def test_gaps_are_filled_only_under_fifteen_slots() -> None:
-    """Asked once, with the published numbers: 2,048 tokens, 12,000 characters from the oldest on."""
+    """It is asked once with the published numbers: 2,048 tokens, and the oldest 12,000 characters."""
     spoken = little()
     proposal = spoken.led_by(SoulforgeV2(), answering("- the parts come in the order of their numbers"))
     assert proposal is not None and len(proposal.replies) == 1
@@ -288,7 +288,7 @@ def test_a_useless_filling_leaves_the_state_alone(answer: str) -> None:
 
 
 def test_what_a_model_added_once_is_carried_on() -> None:
-    """Also where the next rebuild asks none, and where it asks and gets more."""
+    """This holds whether or not the next rebuild asks a model."""
     spoken = little(5)
     spoken.led_by(SoulforgeV2(), answering("- the first thing that was missing"))
     for n in range(8):
@@ -302,7 +302,9 @@ def test_what_a_model_added_once_is_carried_on() -> None:
 
 
 def test_v1_has_one_model_summarise_all_older_messages() -> None:
-    """Every message, 8,192 tokens of output; what the harness saw stands beside it and overrides it."""
+    """
+    It gets every message and 8,192 tokens of output. The harness's facts stand beside the summary and override it.
+    """
     spoken = due(worked())
     proposal = spoken.led_by(SoulforgeV1(), answering(SUMMARY))
     assert proposal is not None and len(proposal.replies) == 1
@@ -347,7 +349,7 @@ ASKING: dict[str, Callable[[], SoulforgeV1 | Compact | Condenser]] = {
 @pytest.mark.parametrize("name", ASKING)
 @pytest.mark.parametrize("ask", BAD.values(), ids=BAD)
 def test_a_bad_summary_leaves_the_history_as_it_is(name: str, ask: Ask) -> None:
-    """It is told, with a reason; and it is not tried again before the conversation has grown, in no process."""
+    """The reason is given. No process tries again before the conversation has grown."""
     spoken = due(worked())
     proposal = spoken.led_by(ASKING[name](), ask)
     assert proposal is not None and proposal.edit == Edit() and ", but " in proposal.why
@@ -359,7 +361,7 @@ def test_a_bad_summary_leaves_the_history_as_it_is(name: str, ask: Ask) -> None:
 
 
 def test_switching_to_v2_has_the_state_of_all_that_was_said_before() -> None:
-    """The original begins to extract with the next message."""
+    """The original begins only with the next message."""
     spoken = due(worked())
     spoken.led_by(SoulforgeV1(), answering(SUMMARY))
     grown(spoken, 20_000)
@@ -368,7 +370,7 @@ def test_switching_to_v2_has_the_state_of_all_that_was_said_before() -> None:
 
 
 def test_a_result_that_refers_to_one_that_is_cut_is_shown_with_it() -> None:
-    """Results are shortened at birth to "identical to that of step 3"; cutting step 3 away must not empty them."""
+    """It arrived as "identical to step 3", so cutting step 3 must not empty it."""
     spoken = due(worked())
     spoken.do("", read("src/session.py"))
     text = "[identical to the result of step 3 (read_file src/session.py)]"
@@ -419,7 +421,7 @@ PROFILES = {
 def test_any_conversation_can_be_shown_whatever_is_done_to_it(
     rounds: list[tuple[str, list[Act], str]], answers: list[str], causes: list[Cause], names: list[str]
 ) -> None:
-    """By any of these profiles, and by several in turn, whatever models answer them."""
+    """Each profile, or several in turn, act with any answers of models."""
     spoken = Spoken(gauge=window(4_000))
     for n, (said, acts, heard) in enumerate(rounds):
         spoken.do(said, *acts)

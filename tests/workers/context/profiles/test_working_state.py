@@ -1,4 +1,4 @@
-"""The working state: which slots what happened fills, by rule, and how they are written down."""
+"""The working state: the slots that events fill by rules, and its written form."""
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +12,7 @@ from forgepool.workers.context.profiles.working_state import FILES, Remarks, Wor
 
 
 def after(*acts: Act, said: str = "", plan: str = "") -> WorkingState:
-    """The state after one turn with these calls."""
+    """Return the state after one turn with these calls."""
     spoken = Spoken()
     spoken.do(said, *acts)
     return extract_state(spoken.turns, spoken.deeds, plan=plan)
@@ -30,13 +30,13 @@ def test_a_command_that_succeeded_is_no_failure_whatever_words_it_prints(answer:
 
 
 def test_a_command_that_failed_is_a_failure_whatever_words_it_prints() -> None:
-    """With the status it ended with, and the line that says most, or the last one where none speaks of an error."""
+    """It has the exit status and the most telling line, or the last line if none names an error."""
     state = after(bash("make", "all is well\nbye", status=2, action="build"))
     assert section(serialise_state(state), "Errors & Failures") == "- ran: make: exit status 2; bye"
 
 
 def test_of_a_red_run_the_failing_tests_are_named() -> None:
-    """Not the first line with a word like error in it."""
+    """A line that only contains the word "error" does not count."""
     said = (
         "collected 9 items\nERROR log: x\nFAILED tests/a.py::test_one - assert 1\nFAILED tests/a.py::test_two\n2 failed"
     )
@@ -61,7 +61,7 @@ def test_what_failed_and_works_now_is_told_so() -> None:
 
 
 def test_what_was_done_to_a_file_is_collapsed() -> None:
-    """A read file with its outline; a written one with what was written."""
+    """A read file has its outline, and a written one its new text."""
     state = after(*[read("a.py")] * 4, edit("b.py", "x = 1", "x = 2"), create("c.py", "1\n2\n3\n"))
     assert section(serialise_state(state), "Files Touched").splitlines() == [
         "- `a.py`: read (x4); 2 lines — exports: load",
@@ -77,13 +77,13 @@ def test_a_call_that_failed_touched_no_file() -> None:
 
 
 def test_a_command_that_failed_may_have_changed_what_it_names() -> None:
-    """It is told as a doubt: a red run of tests after a change undoes nothing."""
+    """It is noted as possible, because failed tests after a change do not undo it."""
     state = after(bash("sed -i s/a/b/ m.py && pytest", "1 failed", status=1, action="write", writes=("m.py",)))
     assert "`m.py`: perhaps changed by a command that failed" in serialise_state(state)
 
 
 def test_files_and_their_actions_are_bounded() -> None:
-    """Fifty edits are ten with their texts and forty counted; of many files those only read go first."""
+    """Of fifty edits ten keep their texts, and forty are counted. Files that were only read go first."""
     edited = after(*[edit("a.py", f"old {n}", f"new {n}") for n in range(50)])
     line = section(serialise_state(edited), "Files Touched")
     assert "edited (x40)" in line and '"old 49"' in line and '"old 39"' not in line
@@ -108,7 +108,7 @@ def test_lists_keep_the_newest_twenty_five_and_tool_results_thirty() -> None:
 
 
 def test_a_result_is_told_beside_its_own_call() -> None:
-    """Two calls of one tool in one turn are not mixed up, however alike."""
+    """Two similar calls of one tool in one turn are not mixed up."""
     state = after(bash("echo a", "printed a"), bash("echo b", "printed b"))
     assert state.tool_results == [
         "**bash** (step 1) ran: echo a → printed a",
@@ -117,7 +117,9 @@ def test_a_result_is_told_beside_its_own_call() -> None:
 
 
 def test_results_have_the_published_lengths() -> None:
-    """Shell 800, 1,500 where it failed, of which the end counts for more; a search ten lines within 600."""
+    """
+    A shell result has 800 characters, or 1,500 mostly from the end if it failed. A search has ten lines within 600.
+    """
     long = "begin" + "x" * 5_000 + "the end"
     fine, red = after(bash("a", long)).tool_results[0], after(bash("a", long, status=1)).tool_results[0]
     assert len(fine.partition(" → ")[2]) == 800 and len(red.partition(" → ")[2]) == 1_500
@@ -149,7 +151,7 @@ def test_decisions_and_discoveries_are_told_by_their_phrases() -> None:
 
 
 def test_decisions_are_cut_where_the_published_phrases_end() -> None:
-    """120 characters after the phrase, 150 after what is found; fewer than ten say nothing."""
+    """They keep 120 characters after the phrase, and discoveries 150. Fewer than ten are dropped."""
     assert len(remarks("We should " + "a" * 500).decisions[0]) == len("We should") + 120
     assert len(remarks("I found that " + "b" * 500).discoveries[0]) == len("found that") + 150
     assert remarks("using this").decisions == ()
@@ -169,7 +171,7 @@ def test_filler_is_no_note() -> None:
 
 
 def test_what_persons_say_is_required_and_what_the_harness_says_is_not() -> None:
-    """At most 300 characters each; fewer than five say nothing."""
+    """Each has at most 300 characters, and fewer than five are dropped."""
     spoken = Spoken()
     spoken.do("", bash("a", "b"))
     spoken.hear("Do not touch the public API.")
@@ -285,7 +287,7 @@ SAID = st.sampled_from(["", "We should keep it as it is now.", "I found that not
 @settings(max_examples=60)
 @given(st.lists(st.tuples(SAID, st.lists(ACTS, min_size=1, max_size=3)), min_size=1, max_size=12), st.integers(0, 12))
 def test_the_state_is_a_fold(rounds: list[tuple[str, list[Act]]], at: int) -> None:
-    """Taken up at any moment, it comes to the same as over all at once: it can be extracted as messages come."""
+    """Built in steps, it equals the state built at once."""
     spoken = Spoken()
     for said, acts in rounds:
         spoken.do(said, *acts)

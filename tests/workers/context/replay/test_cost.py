@@ -1,4 +1,4 @@
-"""What is paid for a request follows from what earlier requests left in the cache, to the token."""
+"""The price of a request follows exactly from what earlier requests left in the cache."""
 
 import random
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ from forgepool.workers.context.replay.cost import ANTHROPIC, Block, Cashier, Pri
 
 
 def blocks(*keys: int, mark: int | None = None) -> list[Block]:
-    """Each of 40 characters, which are ten tokens."""
+    """Return blocks of 40 characters, or ten tokens, each."""
     return [Block(key, 40, mark=key == mark) for key in keys]
 
 
 def ask(cashier: Cashier, found: Sequence[Block], output_characters: int = 0) -> tuple[float, float, float]:
-    """What this request alone was charged: fresh, written, cached."""
+    """Return what this request alone was charged: fresh, written and cached."""
     before = (cashier.bill.fresh, cashier.bill.written, cashier.bill.cached)
     cashier.begin()
     for block in found:
@@ -35,7 +35,7 @@ def test_a_longer_request_reads_the_one_before_and_writes_the_rest() -> None:
 
 
 def test_a_change_in_the_middle_reads_no_further_than_an_earlier_request_ended() -> None:
-    """The third block is unchanged, but no request has ended behind it."""
+    """The third block is unchanged, but no earlier request ended after it."""
     cashier = Cashier(system_characters=400)
     ask(cashier, blocks(1, 2))
     ask(cashier, blocks(1, 2, 3, 4))
@@ -124,7 +124,7 @@ def test_bills_are_added_up_and_peaks_averaged() -> None:
 @settings(max_examples=60)
 @given(seed=st.integers(0, 10_000), automatic=st.booleans())
 def test_each_request_reads_the_longest_prefix_that_is_held(seed: int, automatic: bool) -> None:
-    """Against the definition, on requests that are changed anywhere."""
+    """The result is compared with the definition, on randomly changed requests."""
     chance = random.Random(seed)
     cashier, held, request = Cashier(system_characters=0, automatic=automatic), set[tuple[int, ...]](), [1]
     for _ in range(12):

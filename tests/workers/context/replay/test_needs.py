@@ -1,4 +1,4 @@
-"""What a call needs is what it names and an earlier result has shown; it is lost where nothing shows it any more."""
+"""A call needs the names it uses that an earlier result has shown. A need is lost if nothing shows it any more."""
 
 import pytest
 from recorded import Tape
@@ -33,7 +33,7 @@ def test_a_name_is_needed_from_the_newest_result_that_showed_it() -> None:
 
 
 def test_what_only_the_model_has_said_is_no_need() -> None:
-    """Nor is what the call brings up itself, or its result shows after it."""
+    """A name that the call introduces, or that only its own result shows, is no need either."""
     tape = Tape(task="look at session_store")
     tape.say("I suppose there is a TokenCache.")
     tape.call("grep", {"pattern": "TokenCache session_store fresh_name"}, "fresh_name")
@@ -93,7 +93,7 @@ def test_anchors_are_the_lines_that_an_edit_replaces(arguments: dict[str, object
 
 
 def test_what_was_shortened_without_loss_at_birth_loses_no_anchor() -> None:
-    """A second run is told as a difference; the edit's old text stands only in that."""
+    """The second run is shown as a difference, and the edit's old text is only in that."""
     lines = [f"line number {number} of the report" for number in range(60)]
     tape = Tape()
     tape.call("bash", {"command": "./report"}, "\n".join(lines))

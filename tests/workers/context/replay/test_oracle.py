@@ -1,4 +1,4 @@
-"""The bounds hold: nothing is lost under them, and no schedule of such events is cheaper than the oracle's."""
+"""The oracle loses nothing, and no schedule of such events is cheaper."""
 
 from itertools import combinations
 
@@ -89,7 +89,7 @@ def test_inputs_may_go_where_they_are_large() -> None:
 @settings(max_examples=25)
 @given(seed=st.integers(0, 100_000), inputs=st.booleans(), prices=st.sampled_from([ANTHROPIC, OPENAI]))
 def test_no_schedule_is_cheaper(seed: int, inputs: bool, prices: Prices) -> None:
-    """Against all of them, each paid for at the till, which marks every block."""
+    """All schedules are priced with a mark on every block."""
     recording = random_tape(seed, 7)
     wanted = needs(recording.turns, NOTHING)
     life = comparison._life(recording, wanted, inputs=inputs)

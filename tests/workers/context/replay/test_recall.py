@@ -1,4 +1,4 @@
-"""What the ledger has noted it has for good."""
+"""The ledger never forgets what it has noted."""
 
 import pytest
 from recall import FACTS, REBUILDS, led_on, recall, recalled, rows
@@ -11,7 +11,7 @@ LEDGERS = ("ledger", "ledger-cheap", "ledger-safe")
 @pytest.mark.parametrize("rebuilds", REBUILDS)
 @pytest.mark.parametrize("name", LEDGERS)
 def test_the_ledger_recalls_every_planted_fact(name: str, rebuilds: int) -> None:
-    """From lines: the turns in which they were planted are not shown any more."""
+    """The facts are in its lines, because the turns themselves are no longer shown."""
     led = led_on(name, rebuilds, 12_000)
     assert led.view.rebuilds == rebuilds
     assert led.deed(7).turn < led.view.edit.cut
@@ -20,7 +20,7 @@ def test_the_ledger_recalls_every_planted_fact(name: str, rebuilds: int) -> None
 
 @pytest.mark.parametrize("rebuilds", REBUILDS)
 def test_a_condensed_ledger_recalls_every_planted_fact(rebuilds: int) -> None:
-    """In a window so small that there is no room for all lines."""
+    """The window has no room for all lines."""
     led = led_on("ledger", rebuilds, 3_000)
     assert led.view.rebuilds == rebuilds
     assert rebuilds < 20 or "in short" in led.head
@@ -40,7 +40,7 @@ def test_who_never_removes_anything_recalls_everything() -> None:
 
 
 def test_who_masks_results_forgets_what_was_only_there() -> None:
-    """So that the measure is seen to tell profiles apart."""
+    """This proves that the measure can tell profiles apart."""
     assert recall("clear", 5)["last failure"] == 0.0
 
 

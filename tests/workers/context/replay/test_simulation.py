@@ -1,4 +1,4 @@
-"""A replay is the view that an agent would have been shown, call by call, priced and judged, and nothing beside it."""
+"""A replay shows exactly what an agent would have been shown, call by call, with prices and losses."""
 
 import random
 from collections.abc import Callable
@@ -43,7 +43,7 @@ def run(
 
 @dataclass(slots=True, kw_only=True)
 class Watched:
-    """Notes what it is asked, and answers as it is told."""
+    """A profile that records its causes and answers as it is told."""
 
     answer: Callable[[ContextState, Moment], EditProposal | None] = lambda state, moment: None
     causes: list[Cause] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Watched:
 
 @dataclass(slots=True, kw_only=True)
 class Random:
-    """Cuts and masks anywhere, whenever it likes, always in the same way."""
+    """A profile that cuts and masks at random, the same for one seed."""
 
     seed: int
 
@@ -103,7 +103,7 @@ def test_a_recording_without_a_system_prompt_is_assumed_one_of_2_500_tokens() ->
 
 
 def _priced_whole(recording: Recording, profile: Profile, prices: object) -> Cashier:
-    """By the definition: each call's whole view, block by block."""
+    """Price each call's whole view block by block, according to the definition."""
     view = ContextView(gauge=_gauge(recording))
     cashier = Cashier(system_characters=len(recording.system), automatic=prices is OPENAI)
     for turn in recording.turns:
@@ -175,7 +175,7 @@ def _hide_first(state: ContextState, moment: Moment) -> EditProposal | None:
 
 
 def test_a_call_that_needs_what_is_hidden_is_hit_and_fetches_it_again() -> None:
-    """One call more, which reads the context and says 60 tokens; what it fetches is written and carried ten calls."""
+    """It costs one more call that says 60 tokens. The fetched text is written and carried for ten calls."""
     tape = Tape(system="s" * 400)
     tape.read("a", "def renewal(): pass".ljust(400))
     tape.read("b", "nothing of use")
@@ -190,7 +190,7 @@ def test_a_call_that_needs_what_is_hidden_is_hit_and_fetches_it_again() -> None:
 
 
 def test_no_result_refers_to_one_that_is_not_shown_any_more() -> None:
-    """The same file read again after its first reading was hidden enters whole, and what it shows is not lost."""
+    """A file read again after its first reading was hidden is shown in full, and nothing is lost."""
     tape = Tape()
     tape.read("a", "def renewal(): pass\n" * 30)
     tape.read("b", "nothing of use")
@@ -311,7 +311,7 @@ ASKING: dict[str, tuple[Profile, int]] = {
 
 @pytest.mark.parametrize("name", ASKING)
 def test_the_stand_in_answers_what_every_profile_asks(name: str) -> None:
-    """Its answers are valid: whoever asks rebuilds with them, and is charged for what it asked and was answered."""
+    """The answers are valid, and the profile is charged for question and answer."""
     profile, window = ASKING[name]
     tape = Tape()
     for number in range(60):
@@ -345,7 +345,7 @@ def test_an_agent_that_wishes_it_gets_a_brief_of_the_stand_in() -> None:
 
 
 def test_a_rebuilt_ledger_is_read_up_to_its_end_the_next_time() -> None:
-    """The mark behind the ledger: with it the second rebuild reads the first one's ledger."""
+    """A mark behind the ledger lets the second rebuild read the first one's ledger from the cache."""
     tape = Tape()
     for number in range(60):
         answer = f"def function_{number}(): pass\n" * 60
@@ -396,7 +396,7 @@ def test_every_profile_is_found_by_its_own_name() -> None:
 
 
 def test_the_parts_of_a_call_are_told_apart_from_the_same_words() -> None:
-    """Another tool called with the same arguments is another request."""
+    """Another tool with the same arguments is another request."""
     first, second = Tape(), Tape()
     first.call("read_file", {"path": "a"}, "text")
     second.call("view_file", {"path": "a"}, "text")

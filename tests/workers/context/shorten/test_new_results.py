@@ -1,6 +1,4 @@
-"""
-Results are shortened when they are born: by rules, never made longer, and without loss where none is allowed.
-"""
+"""Results are shortened on arrival: by rules, never made longer, and without loss where none is allowed."""
 
 import json
 import re
@@ -31,7 +29,7 @@ ENDED = re.compile(r"(?:\[(?:exit status|ended by|killed|not started)[^\n]*\]|<r
 
 @dataclass(slots=True)
 class Talk:
-    """A conversation whose results are born as they come."""
+    """A conversation whose results are shortened as they arrive."""
 
     birth: Birth = field(default_factory=Birth)
     spill: Spill | None = None
@@ -86,7 +84,7 @@ class Talk:
         return self.hear(bash(command), text, action, shown_from=shown_from, failed=failed).text
 
     def read(self, path: str, first: int, last: int, lines: Sequence[str], *, shown_from: int = 1) -> str:
-        """As `read_file` shows it."""
+        """Add a result as `read_file` shows it."""
         call = ToolCall(id="r", name="read_file", arguments={"path": path, "start": first, "lines": last - first + 1})
         text = "\n".join([*numbered(lines, first, last), f"[{path}: lines {first}-{last} of {len(lines)}]"])
         reads = (Read(path=path, first=first, last=last),)
@@ -112,7 +110,7 @@ def numbered(lines: Sequence[str], first: int, last: int) -> list[str]:
 
 
 def restored(born: Newborn, entering: Entering, before: Sequence[Deed]) -> str:
-    """The whole text, out of what is shown: written anew here, from what the forms say of themselves."""
+    """Restore the full text from what is shown, in a second implementation."""
     match born.by:
         case "receipt":
             content = max((text for text in entering.call.arguments.values() if isinstance(text, str)), key=len)
@@ -167,7 +165,7 @@ def _as_difference(text: str, before: Sequence[Deed]) -> str:
 
 
 def patched(old: str, hunks: Sequence[str]) -> str:
-    """A unified diff, applied; every line of it that is said to be there is."""
+    """Apply a unified diff, and assert that every context line exists."""
     lines, found, at = old.split("\n"), list[str](), 0
     for line in hunks:
         if range_ := re.fullmatch(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@", line):
@@ -189,7 +187,7 @@ LOG = "\n".join(f"compiling unit {number} of the project with all options" for n
 
 
 class Kept:
-    """Where wholes are written to."""
+    """Keeps full texts in memory."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -204,7 +202,7 @@ class Kept:
 
 
 def test_an_echo_of_what_was_written_becomes_the_fixed_receipt() -> None:
-    """To the byte: thousands separated, bytes and not characters, the iteration."""
+    """Thousands are separated, bytes are counted and not characters, and the iteration is named."""
     content = "é" * 600 + "x" * 47 + "\n"
     assert Talk().write("pace/auth.py", content, content) == "OK: wrote 1,248 bytes to pace/auth.py (iter 1)\n"
 
@@ -221,7 +219,7 @@ def test_a_failed_write_never_becomes_a_receipt() -> None:
 
 
 def test_a_receipt_is_not_made_where_there_is_no_echo() -> None:
-    """The content stands in the call's input, which no birth touches: nothing is claimed to be saved there."""
+    """The content is in the call's input, which is never shortened, so nothing is saved."""
     told = "OK: wrote 480 bytes to a.py (iter 1)"
     assert Talk().write("a.py", "x = 1\n" * 80, told) == told
 
@@ -239,7 +237,7 @@ def test_an_edit_that_shows_its_new_text_has_no_receipt_for_a_whole_file() -> No
 
 
 def test_a_tool_that_gives_a_receipt_itself_is_not_given_another() -> None:
-    """Else nobody could tell which of the two stands for the text."""
+    """Otherwise it would be unclear which of the two stands for the text."""
     content = "x = 1\n" * 80
     told = f"OK: wrote 480 bytes to a.py (iter 1)\n{content}"
     assert Talk().write("a.py", content, told) == told
@@ -277,7 +275,7 @@ def test_what_is_no_longer_shown_is_not_referred_to(again: str) -> None:
 
 
 def test_only_what_is_shown_in_full_is_referred_to() -> None:
-    """Else a reader would have to follow a chain, of which any part may be dropped."""
+    """Otherwise a reader would follow a chain, any part of which may be dropped."""
     talk = Talk()
     talk.run("make", LOG)
     talk.run("make", LOG)
@@ -304,7 +302,7 @@ def test_lines_of_a_range_without_numbers_are_counted_from_where_it_starts() -> 
 
 
 def test_a_range_that_was_cut_is_not_counted() -> None:
-    """The middle is missing: behind it every number would be wrong."""
+    """The middle is missing, so every line number after it would be wrong."""
     talk = Talk()
     talk.sed("a.py", 20, 90, FILE)
     text = "\n".join([*FILE[19:40], "[the middle is left out]", *FILE[60:90]])
@@ -419,7 +417,7 @@ def test_one_long_line_is_no_run_of_lines() -> None:
 
 
 def test_a_reading_is_never_cut() -> None:
-    """Who reads is about to change what he reads; the tools that read have pages. Other outputs of that length are."""
+    """Its reader is about to change the text, and reading tools have pages. Other outputs of that length are cut."""
     talk = Talk(birth=Birth(cap_characters=2_000), spill=Kept())
     talk.sed("a.py", 1, 80, FILE)
     assert talk.deeds[0].result.text == talk.deeds[0].whole
@@ -469,7 +467,7 @@ def test_what_a_call_is_described_as_does_not_make_it_another() -> None:
 
 
 def test_a_file_read_again_is_shown_as_it_is_now() -> None:
-    """Who reads it again is about to change it, and must give its text to the letter."""
+    """Its reader is about to change it and needs the exact text."""
     talk = Talk()
     talk.read("a.py", 1, 80, FILE)
     talk.write("a.py", "y", "OK")
@@ -554,7 +552,7 @@ def test_a_run_that_is_mostly_failures_is_shown_whole() -> None:
 
 
 def test_a_reduced_run_is_not_what_a_later_one_is_compared_with() -> None:
-    """Nobody was shown the text that such a difference would be about."""
+    """The text that such a difference would refer to was never shown."""
     talk = Talk(spill=Kept())
     talk.run("pytest -v", PASSED, "test")
     assert talk.run("pytest -v", PASSED.replace("0.50s", "0.60s"), "test").count("step 1") == 0
@@ -599,7 +597,7 @@ def test_no_cap_is_possible() -> None:
 
 
 def test_a_long_failing_run_is_reduced_rather_than_cut() -> None:
-    """Even where that saves little: a cut would go through a failure."""
+    """This holds even if it saves little, because a cut could go through a failure."""
     failures = "\n".join(f"E   assert {number} == {number + 1}" for number in range(1_000))
     passed = "\n".join(PASSED.split("\n")[:-1])
     whole = f"{passed}\n{'=' * 35} FAILURES {'=' * 35}\n{failures}\n{'=' * 20} 1 failed, 40 passed in 0.50s {'=' * 20}"
@@ -647,7 +645,7 @@ FIRST_LINE = st.sampled_from(
 
 @dataclass(slots=True)
 class World:
-    """Two files, a command whose output changes, and an agent that looks at them."""
+    """Two files, a command with changing output, and an agent that looks at them."""
 
     data: st.DataObject
     talk: Talk
@@ -714,7 +712,7 @@ EAGER = Birth(
     tests=False,
     cap_characters=None,
 )
-"""Lossless, and so keen that chance finds what it does."""
+"""Lossless, with low thresholds, so that random tests reach every form."""
 
 
 @settings(max_examples=150, deadline=None)
@@ -736,7 +734,7 @@ def test_without_loss_every_text_can_be_made_again_byte_for_byte(
 
 
 def test_chance_finds_every_form() -> None:
-    """The property above says nothing of a form that it never meets."""
+    """The property above says nothing about a form that it never reaches."""
     met: set[str] = set()
 
     @settings(max_examples=150, deadline=None, database=None, derandomize=True)

@@ -1,6 +1,4 @@
-"""
-Test runs are reduced by what is known to say nothing of a failure; a failure stays as it is, to the letter.
-"""
+"""Test runs lose only lines that say nothing about a failure, and failures stay unchanged."""
 
 import re
 from dataclasses import dataclass
@@ -14,7 +12,7 @@ from forgepool.workers.context.shorten.testlogs import without_passed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A runner's output in three parts, and what must not be found in it afterwards."""
+    """A runner's output in three parts, and what must not be in the reduced form."""
 
     name: str
     before: str
@@ -188,7 +186,7 @@ def test_how_a_run_ended_is_still_told(run: Run) -> None:
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
 def test_a_failure_behind_a_cut_stays(run: Run) -> None:
-    """Where the middle of an output is missing, nobody knows in what section the rest begins."""
+    """If the middle of an output is missing, the section of the rest is unknown."""
     rest = run.failure.split("\n", 3)[-1]
     cut = f"{run.before}[4,000 bytes in all; the middle is left out. It could not be kept]\n{rest}{run.after}"
     assert rest in (without_passed(cut) or cut)
@@ -201,13 +199,13 @@ def test_a_summary_of_warnings_is_kept_where_a_failure_may_stand_in_it() -> None
 
 
 def test_only_the_runs_own_summary_of_warnings_falls_away() -> None:
-    """A failing test that prints one of its own is the last to do so, where the run itself had no warnings."""
+    """If the run has no warnings, a failing test that prints such a summary is the last to do so."""
     text = PYTEST_HEAD + PYTEST_FAILURE + PYTEST_TAIL.replace(", 1 warning", "")
     assert PYTEST_FAILURE in (without_passed(text) or "")
 
 
 def test_where_a_cut_stood_is_still_told() -> None:
-    """The note names the file that has all of it."""
+    """The note names the file with all of it."""
     note = "[4,000 bytes in all; the middle is left out. All of it: read_file or grep /out/1]"
     warnings = PYTEST_WARNINGS.replace("    import outer", note)
     reduced = without_passed(PYTEST_HEAD.replace(".F", "..") + warnings + "=== 4 passed, 1 warning in 0.12s ===\n")
@@ -246,12 +244,12 @@ def test_a_test_that_was_left_out_on_purpose_is_still_told() -> None:
 
 
 def test_details_of_a_passed_test_end_where_the_next_line_begins() -> None:
-    """Also where nothing closes them."""
+    """This holds even if nothing closes them."""
     assert TAP.failure in (without_passed(TAP.text.replace("  ...\nok 2", "ok 2")) or "")
 
 
 def test_long_outputs_are_read_once() -> None:
-    """Each of these once took longer the more of it there was, out of all proportion: it would not end here."""
+    """Each of these once took more than linear time and would not end here."""
     unclosed = "ok 1\n  ---\n" + "  x\n" * 20_000
     assert without_passed(f"{unclosed}ok 2\n1..2\n") == "  ---\n" + "  x\n" * 20_000 + "1..2\n"
     assert without_passed("\n" * 100_000 + "Test Suites: 1 passed, 1 total\n") == "\n\nTest Suites: 1 passed, 1 total\n"
@@ -263,7 +261,7 @@ LINES = st.lists(st.sampled_from([line for run in RUNS for line in run.text.spli
 @settings(max_examples=300, deadline=None)
 @given(st.sampled_from(RUNS), LINES)
 def test_whatever_a_failing_test_prints_stays(run: Run, printed: list[str]) -> None:
-    """Also lines of other runs, and ends of sections: the last end is the run's own."""
+    """This includes lines of other runs and ends of sections. The last end is the run's own."""
     assume(run is not TAP)
     opening, rest = run.failure.split("\n", 1)
     if run is UNITTEST:

@@ -1,4 +1,4 @@
-"""What an agent did, exchange by exchange."""
+"""An agent's actions, exchange by exchange."""
 
 import pytest
 from hypothesis import given, settings
@@ -172,7 +172,7 @@ def test_a_file_that_speaks_of_a_status_has_one() -> None:
 
 
 def test_nothing_found_is_a_failure() -> None:
-    """grep and its like say by 1 that there is nothing, by 2 that they failed."""
+    """Programs like grep exit with 1 for no match and with 2 for an error; no match is no failure."""
     none = "[exit status 1, 0.0 s]\n[no output]"
     assert not _ran("grep x a.py", none, is_error=True).failed
     assert _ran("grep x a.py", none, is_error=True).status == 1
@@ -188,7 +188,7 @@ def test_what_failed_is_said_to_have_read_or_written() -> None:
 
 
 def test_a_write_is_forgotten_because_a_later_part_failed() -> None:
-    """Tests that fail behind an edit leave the edit done."""
+    """Tests that fail after an edit do not undo it."""
     deed = _ran("sed -i s/a/b/ a.py && pytest", "[exit status 1, 0.0 s]\n", is_error=True)
     assert deed.failed
     assert deed.writes == (Write(path="a.py", how="shell"),)
@@ -209,7 +209,7 @@ def _talk(*steps: tuple[str, str]) -> list[Turn]:
 
 
 def test_a_script_written_earlier_is_run_unseen() -> None:
-    """The text of a file that the agent wrote is known when it runs it."""
+    """The text of a file that the agent wrote is known when it runs the file."""
     script = "cat > fix.py <<'E'\nopen('src/m.py', 'w').write('')\nE"
     patch = "cat > fix.diff <<'E'\n--- a/x.py\n+++ b/x.py\nE"
     _, ran, _, applied, other = deeds(
@@ -221,7 +221,7 @@ def test_a_script_written_earlier_is_run_unseen() -> None:
 
 
 def test_an_edit_of_the_open_file_is_of_no_file() -> None:
-    """Some tools edit and scroll the file that was opened last."""
+    """Some tools edit and scroll the file opened last."""
     opened, edited, scrolled = deeds(
         _talk(("open src/a.py 10", ""), ("edit 3:4\nx > y\nend_of_edit", ""), ("scroll_down", ""))
     )
@@ -240,7 +240,7 @@ def test_a_result_nobody_asked_for_is_a_deed() -> None:
 
 
 def test_the_text_before_the_birth_transforms_is_lost() -> None:
-    """What failed is told from the whole text, and both are kept."""
+    """A failure is found in the full text, and both texts are kept."""
     fold = Deeds()
     fold.take_calls(1, _asked(ToolCall(id="a", name="bash", arguments={"command": "./run"})))
     deed = fold.take_result(ToolResult(call_id="a", text="(as step 1)"), "<returncode>7</returncode>\n")
@@ -259,7 +259,7 @@ def test_the_text_before_the_birth_transforms_is_lost() -> None:
 )
 @settings(max_examples=60, deadline=None)
 def test_steps_differ_from_those_an_edit_names(sizes: list[int], random: object, same_ids: bool) -> None:
-    """In whichever order a turn's calls are answered: `all[n].step == n + 1`, and an edit's step is the same call's."""
+    """Calls of a turn may be answered in any order: `all[n].step == n + 1`, and an edit's step is the same call's."""
     turns = [user(Text(text="task"))]
     for place, size in enumerate(sizes):
         ids = [f"{0 if same_ids else place}.{number}" for number in range(size)]
@@ -280,7 +280,7 @@ def _results(turns: list[Turn]) -> list[ToolResult]:
 
 
 def test_a_call_that_was_never_answered_shifts_an_edits_steps() -> None:
-    """It is no deed, and counts all the same, as it does for an edit."""
+    """It is no deed but counts as a step, as it does for an edit."""
     fold = Deeds()
     fold.take_calls(1, _asked(ToolCall(id="a", name="bash", arguments={}), ToolCall(id="b", name="bash", arguments={})))
     fold.take_result(ToolResult(call_id="a", text=""))

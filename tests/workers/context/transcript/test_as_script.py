@@ -1,4 +1,4 @@
-"""What was recorded is replayed: the same texts and calls, in the same order."""
+"""A recording is replayed with the same texts and calls in the same order."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def call(name: str, number: int = 0, **arguments: Any) -> ToolCall:
 
 
 def replayed(script: str, turns: int) -> list[tuple[str, list[tuple[str, dict[str, Any]]]]]:
-    """Each turn's text and calls, the model being told that all its calls were done."""
+    """Return each turn's text and calls, telling the model that all its calls were done."""
     model = ScriptedModel(script, attempt=1)
     told: tuple[Turn, ...] = (user(Text(text="do it")),)
     found = []

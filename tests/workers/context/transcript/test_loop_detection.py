@@ -1,4 +1,4 @@
-"""Whether a conversation gets anywhere: what counts as circling, and what does not."""
+"""Whether a conversation makes progress: what counts as circling, and what does not."""
 
 import time
 
@@ -22,7 +22,7 @@ def failing(path: str, line: int) -> Call:
 
 
 def test_the_same_call_with_the_same_answer_three_times_is_a_circle() -> None:
-    """Also with others between, and however long a command took."""
+    """Other calls may be in between, and the time of a command does not matter."""
     assert stuck(conversation([GREP], [GREP]), "plan") is None
     assert stuck(conversation([GREP], [read("b.py")], [GREP], [GREP]), "plan") == (
         'the same call of grep gave the same answer 3 times: {"pattern": "x"}'
@@ -43,19 +43,19 @@ def test_the_same_call_with_the_same_answer_three_times_is_a_circle() -> None:
     ],
 )
 def test_headway_is_no_circle(turns: list[list[Call]]) -> None:
-    """Something was written between, the answer changed, or one waits."""
+    """A file was written in between, the answer changed, or the call waits for something."""
     assert stuck(conversation(*turns), "execute") is None
 
 
 def test_what_is_long_ago_is_no_circle() -> None:
-    """A look at the same thing after many others is a look, not a circle."""
+    """The same look after many others is no circle."""
     others = [[read(f"{n}.py")] for n in range(150)]
     assert stuck(conversation([GREP], [GREP], *others[:50], [GREP]), "plan") is not None
     assert stuck(conversation([GREP], [GREP], *others, [GREP]), "plan") is None
 
 
 def test_five_failures_of_one_kind_in_a_row_are_a_circle() -> None:
-    """Of one tool, whichever file and line they are about; one success or another kind begins anew."""
+    """They are of one tool, for any file and line. A success or another kind starts the count again."""
     same = [[failing(f"{name}.py", line)] for line, name in enumerate("abcde")]
     reason = stuck(conversation(*same), "execute")
     assert reason == "edit_file failed 5 times in a row in the same way: e.py: the old text is not in it"
@@ -76,7 +76,10 @@ def test_fewer_failing_tests_are_headway() -> None:
 
 
 def test_an_execution_that_only_reads_is_a_circle() -> None:
-    """Fifteen turns, with whatever tool; planning may. One write, one run or one answer without a call begins anew."""
+    """
+    The limit is fifteen turns with any tools, and does not apply to PLAN. One write, run or answer without a call
+    starts the count again.
+    """
     reading = [[read(f"{n}.py")] if n % 2 else [("bash", {"command": f"cat {n}.py"}, f"{n}")] for n in range(15)]
     assert stuck(conversation(*reading), "execute") == "15 turns in a row only read, and nothing was written"
     assert stuck(conversation(*reading), "plan") is None
@@ -86,7 +89,7 @@ def test_an_execution_that_only_reads_is_a_circle() -> None:
 
 
 def test_it_is_said_once_and_what_was_before_does_not_count_again() -> None:
-    """The next circle after the warning is a new one; the one who knows of it ends the attempt."""
+    """The next circle after the warning is a new one, and then the attempt ends."""
     circle = [[GREP], [GREP], [GREP]]
     first = conversation(*circle)
     assert not was_warned(first)
@@ -98,7 +101,7 @@ def test_it_is_said_once_and_what_was_before_does_not_count_again() -> None:
 
 
 def test_another_conversation_is_another_matter() -> None:
-    """PLAN's circles are not EXECUTE's."""
+    """Circles of PLAN do not count in EXECUTE."""
     fresh = ConversationStarted(at=0, order_id="o", model="m", system=(), tools=())
     entries = conversation([GREP], [GREP], [GREP], f"> {warning('x')}", [GREP], [GREP], [GREP])
     assert stuck([*entries, fresh], "execute") is None
@@ -107,7 +110,7 @@ def test_another_conversation_is_another_matter() -> None:
 
 
 def test_a_long_exploration_is_enough() -> None:
-    """P-080: twenty turns, whatever they found."""
+    """The limit is twenty turns, whatever they found."""
     turns = [[read(f"{n}.py")] for n in range(20)]
     assert find_exploration_end(conversation(*turns[:19])) is None
     said = "exploration took 20 turns without a plan; 20 are allowed"
@@ -116,7 +119,7 @@ def test_a_long_exploration_is_enough() -> None:
 
 
 def test_an_exploration_that_finds_nothing_new_is_enough() -> None:
-    """P-081: no new file in five turns, and at least half of the calls asked before."""
+    """There is no new file in five turns, and at least half of the calls are repeated."""
     files = [[read(f"{n}.py")] for n in range(4)]
     again = [[read("0.py")], [GREP], [read("./0.py")], [GREP], [read("1.py")]]
     assert find_exploration_end(conversation(*files, *again)) == (
@@ -131,7 +134,7 @@ def test_an_exploration_that_finds_nothing_new_is_enough() -> None:
 
 
 def test_a_long_failure_is_known_by_its_beginning() -> None:
-    """Five failures of a megabyte each are judged at once."""
+    """Five failures of a megabyte each are compared at once."""
     sentence = "!no: " + "a." * 500_000
     began = time.process_time()
     assert stuck(conversation(*[[("edit_file", {"path": f"{number}"}, sentence)] for number in range(5)]), "plan")

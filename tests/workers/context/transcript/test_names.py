@@ -1,4 +1,4 @@
-"""What an agent needed and was not shown is counted; the names by which it is known."""
+"""Names that an agent needed and was not shown are counted, and names are found in texts."""
 
 from led import Led, ran, read
 
@@ -12,7 +12,7 @@ def counted(led: Led) -> tuple[int, int]:
 
 
 def worked() -> Led:
-    """Has read of two names, one of which the card and one of which nothing else knows; the first read is cut."""
+    """Return a conversation with two names; one is also in the card, and the first read is cut."""
     led = Led(card=("The task is about known_name.",))
     led.model(read("src/a.py", "src/a.py: known_name far_name"))
     led.model(ran("ls", "other_name"))
@@ -21,7 +21,7 @@ def worked() -> Led:
 
 
 def test_a_need_is_a_name_that_a_result_had() -> None:
-    """What the model made up itself, or the card alone had, is none."""
+    """A name that the model invented, or that only the card had, is none."""
     led = Led(card=("About card_name.",))
     led.model(ran("grep own_name", "found_name"))
     led.model(ran("grep card_name"))
@@ -85,7 +85,7 @@ def test_names_are_identifiers_and_paths_in_one_spelling() -> None:
 
 
 def test_definitions_are_found_in_code_as_it_is_shown() -> None:
-    """With line numbers, and in several languages; each once, in order."""
+    """The code has line numbers and is in several languages. Each name is found once, in order."""
     text = "     1\tclass Loader:\n     2\t    async def load(self): ...\n  3: export function save() {\n"
     assert find_definitions(
         text + "pub(crate) fn go()\nfunc (s *Server) Serve()\ndef load(): ...\nprint('class of its own')"
@@ -105,6 +105,6 @@ def test_what_a_part_says_is_without_the_marks_of_json() -> None:
 
 
 def test_a_very_long_word_is_gone_through_once() -> None:
-    """A blob on one line; from each of its letters on it would take minutes."""
+    """It is a blob on one line. Starting again at each letter would take minutes."""
     blob = "y" * 200_000
     assert names(f"{blob} src/a.py a/{blob}") == {blob, "src/a.py", f"a/{blob}"}

@@ -1,4 +1,4 @@
-"""What a conversation came to, by rules: only what results show, in one form, and the text worth handing on."""
+"""A conversation's summary by rules: only what results show, in one form, and the texts worth handing on."""
 
 from itertools import pairwise
 
@@ -24,7 +24,7 @@ RED = "![exit status 1, 0.3 s]\n1 failed in 0.10s"
 
 
 def test_reads_are_files_with_the_lines_that_were_shown() -> None:
-    """One file however it was spelled; what an error answered was not read."""
+    """Different spellings are one file. A call that failed read nothing."""
     entries = conversation(
         [read("src/a.py", 1, 3), read("./src//a.py", 4, 6), read("/w/src/a.py", 10, 11)],
         [read("b.py", 2, 2), ("read_file", {"path": "gone.py"}, "!gone.py: no such file")],
@@ -36,7 +36,7 @@ def test_reads_are_files_with_the_lines_that_were_shown() -> None:
 
 
 def test_writes_count_where_they_worked() -> None:
-    """Whichever tool wrote; and what git says has changed is believed."""
+    """Any tool counts, and so does what git reports as changed."""
     patch = "*** Begin Patch\n*** Update File: c.py\n*** Add File: d.py\n@@\n-x\n+y\n*** End Patch"
     entries = conversation(
         [
@@ -50,7 +50,7 @@ def test_writes_count_where_they_worked() -> None:
 
 
 def test_a_plan_and_a_red_phase_are_what_was_accepted() -> None:
-    """A refused call is none, whatever the model says of it."""
+    """A refused call does not count, whatever the model says about it."""
     refused = conversation(
         "I have committed the plan because the red phase is confirmed.",
         [("commit_plan", {"plan": "p"}, "!the plan is not committed"), ("confirm_red_phase", {}, "!it passed")],
@@ -64,7 +64,7 @@ def test_a_plan_and_a_red_phase_are_what_was_accepted() -> None:
 
 
 def test_decisions_are_the_models_own_sentences_once() -> None:
-    """What decides or finds; a heading or a greeting is none, and what a tool or the harness said neither."""
+    """They decide or find something. Headings, greetings, and texts of tools or the harness do not count."""
     entries = conversation(
         "Let me look.\n\n- I'll use the mirror's git, because it has the base.\nOk. The issue was a missing lock.",
         "I'll use the mirror's git, because it has the base.",
@@ -78,7 +78,7 @@ def test_decisions_are_the_models_own_sentences_once() -> None:
 
 
 def test_the_last_test_output_is_that_of_tests() -> None:
-    """A later command that is no test does not hide it; without any test, a failure counts."""
+    """A later command that is no test does not replace it. Without any test, a failure counts."""
     entries = conversation(
         [("bash", {"command": "ls /nowhere"}, "![exit status 2]\nno such file")],
         [("bash", {"command": "cd x && uv run pytest -q"}, RED)],
@@ -127,7 +127,7 @@ def test_a_command_only_reads_if_all_of_it_does(command: str, reads: bool) -> No
 
 
 def test_the_form_is_yaml_with_the_six_fields() -> None:
-    """P-033; several lines stay lines."""
+    """Text of several lines keeps its lines."""
     summary = Summary(
         files_read=(FileRead(path="a.py", lines=((1, 3), (9, 9))),),
         files_written=("b.py",),
@@ -155,7 +155,7 @@ def test_the_form_is_yaml_with_the_six_fields() -> None:
     output=st.text(max_size=3000),
 )
 def test_the_form_is_bounded_and_says_what_it_leaves_out(read: list[str], said: list[str], output: str) -> None:
-    """At most 8,000 characters of YAML that can be read back, whatever the names and the output hold."""
+    """It is at most 8,000 characters of valid YAML, whatever names and output contain."""
     files = tuple(FileRead(path=path, lines=((1, 9),)) for path in [*read, *(f"{'d/' * 40}{n}.py" for n in range(99))])
     summary = Summary(files_read=files, key_decisions=tuple(said), last_test_output=output)
     text = render_summary(summary)
@@ -171,7 +171,7 @@ def test_a_synthetic_plan_says_that_it_is_one() -> None:
 
 
 def test_excerpts_hold_what_was_read_word_for_word() -> None:
-    """In the order of the plan, lines joined over several reads, gaps shown; what was not read is left out."""
+    """They are in the plan's order, with lines joined over several reads and gaps marked. Unread files are left out."""
     entries = conversation([read("a.py", 1, 2), read("b.py", 5, 5)], [read("./a.py", 2, 3, "y"), read("a.py", 8, 8)])
     assert excerpts(entries, ["b.py", "a.py", "new.py", "b.py"]) == (
         "### b.py (lines 5-5)\n     5\tx5\n\n"
@@ -190,7 +190,7 @@ def test_excerpts_hold_what_was_read_word_for_word() -> None:
     ],
 )
 def test_excerpts_hold_nothing_that_may_have_changed(call: tuple[str, dict[str, str], str], left: str) -> None:
-    """A file that was written after it was read is read again."""
+    """A file written after it was read has to be read again."""
     entries = conversation([read("a.py"), read("b.py")], [call])
     text = excerpts(entries, ["a.py", "b.py"])
     assert " ".join(path for path in ("a.py", "b.py") if f"### {path}" in text) == left
@@ -199,7 +199,7 @@ def test_excerpts_hold_nothing_that_may_have_changed(call: tuple[str, dict[str, 
 
 
 def test_excerpts_keep_to_their_budget_and_say_what_is_missing() -> None:
-    """A small file is whole; the large ones share what is left."""
+    """A small file is complete, and large ones share the rest."""
     big = read("big.py", 1, 2000, "long line of text ")
     entries = conversation([big, read("small.py"), read("other.py", 1, 2000, "long line of text ")])
     text = excerpts(entries, ["big.py", "small.py", "other.py"], budget=10_000)
@@ -211,7 +211,7 @@ def test_excerpts_keep_to_their_budget_and_say_what_is_missing() -> None:
 
 @given(st.sets(st.integers(min_value=1, max_value=200)))
 def test_stretches_cover_the_lines_and_no_others(numbers: set[int]) -> None:
-    """In order, and none touching the next."""
+    """They are in order, and no two are adjacent."""
     found = stretches(numbers)
     assert {number for first, last in found for number in range(first, last + 1)} == numbers
     assert all(one[1] + 1 < other[0] for one, other in pairwise(found))
@@ -227,7 +227,7 @@ def test_stretches_cover_the_lines_and_no_others(numbers: set[int]) -> None:
     ],
 )
 def test_what_may_write_is_no_read(command: str) -> None:
-    """By an option, a redirection, a substitution or a script."""
+    """It may write by an option, a redirection, a substitution or a script."""
     assert not reads_only(command)
 
 
@@ -236,12 +236,12 @@ def test_what_may_write_is_no_read(command: str) -> None:
     ["sed -n 10,20p x", "sed -n '/def/p' x", "sort -u x | uniq -c", "cat x 2>/dev/null 2>&1", "grep 'a > b' x", "fd x"],
 )
 def test_plain_reads_are_reads(command: str) -> None:
-    """Or exploring would look like working."""
+    """Otherwise exploring would look like working."""
     assert reads_only(command)
 
 
 def test_excerpts_compare_with_what_is_there_now() -> None:
-    """Lines that a file does not hold any more are left out, whoever changed them; a file that is gone is too."""
+    """Lines that the file no longer has are left out, and so is a missing file."""
     entries = conversation([read("a.py")])
     whole = excerpts(entries, ["a.py"])
     lines = [line.partition("\t")[2] for line in whole.split("\n")[1:] if "\t" in line]
@@ -259,7 +259,7 @@ def test_excerpts_forget_after_a_tool_that_nobody_knows() -> None:
 
 
 def test_a_hunks_lines_name_no_files() -> None:
-    """A line that goes may look like another patch's head, and trailing blanks cost nothing."""
+    """A removed line may look like a patch's head, and trailing blanks take no extra time."""
     patch = (
         "*** Begin Patch\n*** Update File: a.py\n@@\n--- a/no.py\n+++ b/no.py\n+x" + " " * 200_000 + "\n*** End Patch"
     )

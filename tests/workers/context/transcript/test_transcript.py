@@ -36,14 +36,14 @@ def write(path: Path, entries: list[Entry]) -> None:
 
 
 def test_what_was_written_is_read_back(tmp_path: Path) -> None:
-    """Every entry, in order, equal to what was appended; opening it again adds to it."""
+    """All entries are equal and in order. Opening the file again appends to it."""
     write(tmp_path / "below" / "t.jsonl", ENTRIES[:3])
     write(tmp_path / "below" / "t.jsonl", ENTRIES[3:])
     assert read_transcript(tmp_path / "below" / "t.jsonl") == ENTRIES
 
 
 def test_an_entry_is_in_the_file_before_append_returns(tmp_path: Path) -> None:
-    """A process killed right after has lost nothing: no buffer of ours is in between."""
+    """A process killed right afterwards loses nothing, because there is no buffer."""
     with Transcript(tmp_path / "t.jsonl") as transcript:
         for number, entry in enumerate(ENTRIES, start=1):
             transcript.append(entry)
@@ -51,9 +51,7 @@ def test_an_entry_is_in_the_file_before_append_returns(tmp_path: Path) -> None:
 
 
 def test_a_torn_last_line_is_ignored_at_every_byte(tmp_path: Path) -> None:
-    """
-    Wherever a writer was killed, the whole entries before are read, and another writer goes on after them.
-    """
+    """Wherever a writer was killed, the complete entries are read, and another writer continues after them."""
     write(tmp_path / "whole.jsonl", ENTRIES[:3])
     whole = (tmp_path / "whole.jsonl").read_bytes()
     torn = tmp_path / "torn.jsonl"
@@ -66,7 +64,7 @@ def test_a_torn_last_line_is_ignored_at_every_byte(tmp_path: Path) -> None:
 
 
 def test_a_long_torn_line_is_forgotten(tmp_path: Path) -> None:
-    """Also when the torn line alone is longer than what is looked at in one go."""
+    """The torn line is longer than one read of the file's end."""
     write(tmp_path / "t.jsonl", ENTRIES[:1])
     with (tmp_path / "t.jsonl").open("ab") as file:
         file.write(b'{"kind": "said' + b"x" * 200_000)
@@ -75,7 +73,7 @@ def test_a_long_torn_line_is_forgotten(tmp_path: Path) -> None:
 
 
 def test_a_spoilt_line_before_the_last_is_not_passed_over(tmp_path: Path) -> None:
-    """No interruption does that: somebody changed the file, and its line is named."""
+    """An interruption cannot cause it: the file was changed, and the error names the line."""
     write(tmp_path / "t.jsonl", ENTRIES[:1])
     with (tmp_path / "t.jsonl").open("ab") as file:
         file.write(b"not an entry\n")
@@ -84,24 +82,23 @@ def test_a_spoilt_line_before_the_last_is_not_passed_over(tmp_path: Path) -> Non
 
 
 def test_no_file_is_no_entries(tmp_path: Path) -> None:
-    """A conversation that never began has an empty transcript."""
     assert read_transcript(tmp_path / "none.jsonl") == []
 
 
 def test_results_are_joined_into_the_turn_the_model_is_shown() -> None:
-    """Each call's result follows in one user's turn, in the order of the calls."""
+    """Results follow in one user's turn, in the order of the calls."""
     turns = conversation(ENTRIES)
     assert [turn.role for turn in turns] == ["user", "assistant", "user", "assistant"]
     assert [(result.call_id, result.text) for result in turns[2].results] == [("a", "one"), ("b", "two")]
 
 
 def test_a_conversation_is_what_was_said_since_the_last_start() -> None:
-    """An interrupted one before it in the file is history."""
+    """An earlier interrupted one in the file does not count."""
     finished = Finished(at=9.0, ended="finished", detail="done", spent=Spent())
     assert conversation([*ENTRIES, STARTED, *ENTRIES[1:4], finished]) == conversation(ENTRIES[:4])
 
 
 def test_a_transcript_is_for_its_owner_only(tmp_path: Path) -> None:
-    """It may hold anything that was in the files."""
+    """It may contain anything that was in the files."""
     write(tmp_path / "t.jsonl", ENTRIES)
     assert (tmp_path / "t.jsonl").stat().st_mode & 0o077 == 0

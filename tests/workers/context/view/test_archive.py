@@ -1,4 +1,4 @@
-"""What a view drops lies in files, byte for byte."""
+"""What a view drops is in files, byte for byte."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A context at work: what causes a rebuild, what is written of it, and that another process shows the same."""
+"""A live context: the causes of a rebuild, its record in the transcript, and the same view in another process."""
 
 import time
 from dataclasses import replace
@@ -35,13 +35,13 @@ LONG_AGO = time.time() - 400.0
 
 
 def read(alive: Alive, path: str) -> str:
-    """What the agent sees of a file."""
+    """Return what the agent sees of a file."""
     call = ToolCall(id="r", name="read_file", arguments={"path": path})
     return carry_out(call, (READ_FILE,), alive.workplace).text
 
 
 def test_a_long_conversation_is_rebuilt_and_all_that_was_dropped_can_be_read(tmp_path: Path) -> None:
-    """By the agent itself, by the path that the transcript names; the card stays, and the last result is whole."""
+    """The agent reads it by the path in the transcript. The card stays, and the last result is complete."""
     with Alive(tmp_path) as alive:
         for number in range(30):
             last = alive.call(answer=long(number))
@@ -60,7 +60,7 @@ def test_a_long_conversation_is_rebuilt_and_all_that_was_dropped_can_be_read(tmp
 
 
 def test_each_rebuild_tells_only_of_what_it_drops_itself(tmp_path: Path) -> None:
-    """So that all of them together name each step once."""
+    """All records together name each step once."""
     with Alive(tmp_path) as alive:
         for number in range(60):
             alive.call(answer=long(number))
@@ -70,10 +70,12 @@ def test_each_rebuild_tells_only_of_what_it_drops_itself(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("name", names())
 def test_another_process_shows_the_same_byte_for_byte(tmp_path: Path, name: str) -> None:
-    """Whatever the profile: after each step, whoever folds the file from its beginning asks exactly the same."""
+    """
+    This holds for every profile: after each step a process that reads the file from its start sends the same request.
+    """
     with Alive(tmp_path, name, window_tokens=30_000) as alive:
         for number in range(24):
-            # Every third thing is the same again, and every file is read before it is written.
+            # Every third call is repeated, and every file is read before it is written.
             tool = ("read_file", "write_file", "bash")[number % 3]
             told = {"path": f"src/f{number // 6}.py"} if tool != "bash" else {"command": "pytest -q"}
             more = {"content": "new\n"} if tool == "write_file" else {}
@@ -86,7 +88,7 @@ def test_another_process_shows_the_same_byte_for_byte(tmp_path: Path, name: str)
 
 
 def test_who_goes_on_elsewhere_has_the_whole_results_there(tmp_path: Path) -> None:
-    """Those that were dropped and those that entered shortened, under the names they had, in its own folder."""
+    """Dropped and shortened results are in its own folder under the same names."""
     capped = long(99, 40_000)
     with Alive(tmp_path) as alive:
         entered = alive.call("grep", capped, pattern="a")
@@ -107,7 +109,7 @@ def test_who_goes_on_elsewhere_has_the_whole_results_there(tmp_path: Path) -> No
 
 
 def test_nothing_is_dropped_that_cannot_be_kept(tmp_path: Path) -> None:
-    """Something of the agent's stands in the folder's place: the view stays as it is, and the transcript says why."""
+    """Something of the agent's is in the folder's place. The view stays, and the transcript gives the reason."""
     with Alive(tmp_path, Stand(cutting)) as alive:
         alive.workplace.outputs.mkdir(parents=True)
         (alive.workplace.outputs / "steps").symlink_to(tmp_path)
@@ -131,7 +133,7 @@ def test_the_profile_is_not_asked_before_the_model_has_answered(tmp_path: Path) 
 
 
 def test_a_cold_cache_is_a_cause_and_a_warm_one_is_none(tmp_path: Path) -> None:
-    """By the time of the model's last answer, which the transcript has: also for another process."""
+    """The time of the model's last answer in the transcript decides, for another process, too."""
     stand = Stand()
     with Alive(tmp_path, stand) as alive:
         alive.call(at=LONG_AGO)
@@ -147,7 +149,7 @@ def test_a_cold_cache_is_a_cause_and_a_warm_one_is_none(tmp_path: Path) -> None:
 
 
 def test_a_cold_cache_makes_the_ledger_rebuild_what_it_would_still_leave(tmp_path: Path) -> None:
-    """Nothing is lost by it then: what is not in the cache is paid for in any case."""
+    """Without a cache, everything has to be paid for in any case."""
     sizes = []
     for name, at in (("warm", None), ("cold", LONG_AGO)):
         with Alive(tmp_path / name) as alive:
@@ -159,7 +161,7 @@ def test_a_cold_cache_makes_the_ledger_rebuild_what_it_would_still_leave(tmp_pat
 
 
 def test_a_model_that_has_had_no_part_has_nothing_in_its_cache(tmp_path: Path) -> None:
-    """Until it answers."""
+    """This ends with its first answer."""
     with Alive(tmp_path, Stand()) as alive:
         alive.call()
     stand = Stand()
@@ -171,7 +173,7 @@ def test_a_model_that_has_had_no_part_has_nothing_in_its_cache(tmp_path: Path) -
 
 
 def test_what_the_agent_called_last_is_a_cause(tmp_path: Path) -> None:
-    """Whichever of a turn's calls it was, and only where it did as it was told, and only once."""
+    """It may be any call of the turn, must have succeeded, and counts once."""
     stand = Stand()
     with Alive(tmp_path, stand, like=WITH_COMPACT) as alive:
         alive.call("compact", "OK", reason="full")
@@ -201,7 +203,7 @@ def test_a_switch_changes_the_next_view_and_is_in_the_transcript(tmp_path: Path)
 
 
 def test_a_switch_that_was_answered_is_no_cause_again(tmp_path: Path) -> None:
-    """One that was not, because its process died, is the next one's cause; and nobody's after the model's answer."""
+    """One left open by a dead process is the next one's cause, until the model has answered."""
     with Alive(tmp_path, "off") as alive:
         for number in range(8):
             alive.call(answer=long(number))
@@ -222,7 +224,7 @@ def test_a_profile_nobody_knows_is_said_once_and_changes_nothing(tmp_path: Path)
 
 
 def test_an_overflow_is_answered_by_one_rebuild_until_the_model_has_answered_in_full(tmp_path: Path) -> None:
-    """An answer that itself ran into the end of the window is none."""
+    """An answer that itself ran into the end of the window does not count."""
     stand = Stand(lambda state, moment: cutting(state, moment) if moment.cause == "overflow" else None)
     with Alive(tmp_path, stand) as alive:
         for _ in range(3):
@@ -245,7 +247,7 @@ def test_an_overflow_that_nothing_is_done_about_is_the_old_way(tmp_path: Path) -
 
 
 def test_after_a_rebuild_tokens_are_estimated_by_characters(tmp_path: Path) -> None:
-    """What was counted for a longer conversation says nothing of this one; after the next answer it does again."""
+    """A count for the longer conversation says nothing about this one, until the next answer."""
     stand = Stand(lambda state, moment: cutting(state, moment) if moment.cause == "overflow" else None)
     counted = Usage(input_tokens=90_000, output_tokens=10)
     with Alive(tmp_path, stand) as alive:
@@ -262,7 +264,7 @@ def test_after_a_rebuild_tokens_are_estimated_by_characters(tmp_path: Path) -> N
 
 
 def test_what_is_asked_once_is_written_down_before_and_never_asked_again(tmp_path: Path) -> None:
-    """A process that dies while the model thinks leaves its word that it was asked, where others find it."""
+    """A process that dies while the model thinks leaves a record that it asked."""
 
     def asking(state: ContextState, moment: Moment) -> EditProposal | None:
         reply = moment.ask(SummaryQuestion(kind="prose", instruction="Sum up.", once="the summary"))
@@ -291,7 +293,7 @@ def test_what_is_asked_once_is_written_down_before_and_never_asked_again(tmp_pat
 
 
 def test_what_models_were_asked_is_in_the_transcript_whatever_came_of_it(tmp_path: Path) -> None:
-    """Also where the profile then proposed nothing, or what cannot be shown; nothing where nobody was asked."""
+    """The profile may then propose nothing, or something invalid. Without a question nothing is recorded."""
     usage = Usage(input_tokens=100, output_tokens=10, cost_usd=0.5)
     ends: list[EditProposal | None] = [
         None,
@@ -324,7 +326,7 @@ def test_what_models_were_asked_is_in_the_transcript_whatever_came_of_it(tmp_pat
 
 
 def test_what_came_to_nothing_is_not_proposed_before_every_call(tmp_path: Path) -> None:
-    """It rests until the request has grown by a tenth; with the agent's wish, or a cold cache, it does not."""
+    """It waits until the request has grown by a tenth, except for a request of the agent or a cold cache."""
     stand = Stand(lambda state, moment: EditProposal(edit=Edit(cut=400), why="nonsense"))
     with Alive(tmp_path, stand) as alive:
         alive.call(answer="x" * 20_000)
@@ -339,7 +341,7 @@ def test_what_came_to_nothing_is_not_proposed_before_every_call(tmp_path: Path) 
 
 
 def test_the_nudge_names_a_tool_that_is_there(tmp_path: Path) -> None:
-    """Told of a tool it does not have, as after a switch in the midst of a conversation, an agent could only fail."""
+    """After a switch during a conversation the agent may lack the tool, and a call would fail."""
     for like in (LIKE, WITH_COMPACT):
         with Alive(tmp_path / str(len(like.tools)), "advisory", like=like, window_tokens=2_000) as alive:
             for _ in range(20):
@@ -353,7 +355,7 @@ def test_the_nudge_names_a_tool_that_is_there(tmp_path: Path) -> None:
 
 
 def test_a_result_that_was_there_before_is_told_as_that(tmp_path: Path) -> None:
-    """The transcript has all of it; a result that is no longer shown is not referred to."""
+    """The transcript has all of it. A result that is no longer shown is not referred to."""
     with Alive(tmp_path, "ledger-lossless") as alive:
         first, second = alive.call(answer=long(1), path="a.py"), alive.call(answer=long(1), path="a.py")
         assert (first.whole, first.shortened) == ("", "")
@@ -377,7 +379,7 @@ def test_a_result_that_was_there_before_is_told_as_that(tmp_path: Path) -> None:
 
 
 def test_who_goes_in_circles_is_seen_though_results_enter_shortened(tmp_path: Path) -> None:
-    """What judges a conversation, and what the next phase is told of it, goes by what the tools gave."""
+    """Loop detection and the next phase use the tools' full results."""
     with Alive(tmp_path) as alive:
         for number in range(3):
             found = alive.call("grep", long(1), pattern="value")
@@ -387,7 +389,7 @@ def test_who_goes_in_circles_is_seen_though_results_enter_shortened(tmp_path: Pa
 
 
 def test_another_conversation_begins_with_nothing_of_the_one_before(tmp_path: Path) -> None:
-    """But what was done once in the task stays done."""
+    """What is done once in a task stays done."""
     fired: list[frozenset[str]] = []
 
     def noting(state: ContextState, moment: Moment) -> EditProposal:
@@ -415,7 +417,7 @@ def test_another_conversation_begins_with_nothing_of_the_one_before(tmp_path: Pa
 def test_whatever_happens_the_newest_is_shown_and_all_else_can_be_read(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[int], name: str
 ) -> None:
-    """The card word for word, the last turn with its result; and byte for byte what is not shown as it was."""
+    """The card and the last turn are exact, and everything not shown can be read byte for byte."""
     folder = tmp_path_factory.mktemp("alive")
     with Alive(folder, name, window_tokens=12_000) as alive:
         wholes = []

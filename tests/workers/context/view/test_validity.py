@@ -1,4 +1,4 @@
-"""Each way in which a view can be wrong is found, and named."""
+"""Each way in which a view can be wrong is found and named."""
 
 import pytest
 
@@ -59,7 +59,7 @@ def test_what_the_model_has_not_seen_stays_as_it_is(edit: Edit) -> None:
 
 @pytest.mark.parametrize("edit", [Edit(results={1: "x", 2: "x"}), Edit(inputs={2: {}})])
 def test_what_the_model_has_answered_to_may_be_changed(edit: Edit) -> None:
-    """Parallel calls before its last turn, too; and the newest calls once it has answered again."""
+    """This includes parallel calls before its last turn, and the newest calls once it has answered again."""
     assert wrong(TURNS, edit) is None
     assert wrong([*TURNS, said()], Edit(results={3: "x"})) is None
 
@@ -70,7 +70,7 @@ def test_before_the_model_has_answered_at_all_nothing_is_changed() -> None:
 
 
 def test_what_is_only_told_whole_hides_nothing() -> None:
-    """A result that is; not what stands in place of its call's arguments."""
+    """It is a result. A replacement of its call's arguments would hide something."""
     assert wrong(TURNS, Edit(results={3: "all of it"}), frozenset({3})) is None
     assert wrong(TURNS, Edit(results={3: "all of it"}), frozenset({2})) == UNSEEN
     assert wrong(TURNS, Edit(inputs={3: {}}), frozenset({3})) == UNSEEN
@@ -90,7 +90,7 @@ def test_what_is_only_told_whole_hides_nothing() -> None:
     ],
 )
 def test_every_call_has_its_one_result(head: tuple[Turn, ...], fault: str | None) -> None:
-    """What a profile puts in place of turns, too."""
+    """This includes turns that a profile inserts."""
     assert wrong(TURNS, Edit(cut=3, head=head)) == fault
 
 

@@ -1,4 +1,4 @@
-"""A view is a fold of a conversation: it is the same in whichever pieces the conversation came."""
+"""A view is a fold of a conversation: it is the same however the conversation was divided."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from forgepool.workers.llm.messages import Opaque, Part, Text, ToolCall, ToolRes
 _TEXTS = st.text(max_size=30)
 _TURNS = st.lists(
     st.tuples(
-        # Ids come again, as with vendors that count them within a turn.
+        # Ids repeat, as with vendors that number them within a turn.
         st.lists(st.sampled_from(["a", "b", "c"]), max_size=3, unique=True),
         _TEXTS,
         st.lists(_TEXTS, max_size=2),
@@ -32,7 +32,7 @@ _TURNS = st.lists(
 
 @dataclass(frozen=True)
 class Fixed:
-    """Proposes what it is given."""
+    """A profile with a fixed proposal."""
 
     edit: Edit
     name: str = "fixed"
@@ -46,7 +46,7 @@ def view() -> ContextView:
 
 
 def edits(turns: list[Turn]) -> st.SearchStrategy[Edit]:
-    """Any that leaves a conversation to be shown, over any of its steps."""
+    """Draw any edit over the steps that leaves a conversation to show."""
     steps = st.integers(1, sum(len(turn.calls) for turn in turns) + 1)
     places = [1, *(place for place, turn in enumerate(turns) if turn.role == "assistant")]
     heads = st.lists(st.builds(lambda text: user(Text(text=text)), _TEXTS), max_size=2).map(tuple)
@@ -64,7 +64,7 @@ def edits(turns: list[Turn]) -> st.SearchStrategy[Edit]:
 def test_what_is_shown_piece_by_piece_is_what_the_edit_says_of_the_whole(
     data: st.DataObject, rounds: list[Any]
 ) -> None:
-    """Whenever an edit came into force; and a view that is told of everything at once is the same."""
+    """The edit may come into force at any time, and a view built at once is the same."""
     first = view()
     first.say(user(Text(text=CARD)))
     for ids, said, heard, when in rounds:
@@ -110,7 +110,7 @@ def test_all_that_the_users_side_says_in_a_row_is_one_turn() -> None:
 
 
 def test_a_mask_is_a_steps_even_where_its_calls_id_came_before() -> None:
-    """And holds for a result that comes after the edit."""
+    """It also holds for a result that arrives after the edit."""
     one = view()
     one.say(user(Text(text=CARD)))
     for number in range(3):
@@ -148,7 +148,7 @@ def test_an_edit_counts_as_a_rebuild_and_nothing_else_does() -> None:
 
 
 def test_what_lasts_of_the_first_say_is_counted_with_the_card() -> None:
-    """In parts; None is all of it, where no head says how much of it lasts."""
+    """It is counted in parts. None means all of it, if no head says how much lasts."""
     led = Led(card=(CARD, "plan", "texts"))
     led.model(ran("ls", "a"))
     led.model(ran("ls", "b"))
@@ -163,7 +163,7 @@ def test_what_lasts_of_the_first_say_is_counted_with_the_card() -> None:
 
 
 def test_a_provider_that_counts_sets_the_gauge_by_what_it_was_shown() -> None:
-    """System prompt and tools included; what it answers is not part of what it was asked."""
+    """System and tools count. The answer is no part of the request."""
     led = Led(card=("x" * 1_000,))
     led.view.gauge.fixed_characters = 500
     assert led.view.gauge.tokens(1_000) == 1_000 / USUAL
@@ -173,7 +173,7 @@ def test_a_provider_that_counts_sets_the_gauge_by_what_it_was_shown() -> None:
 
 
 def test_a_gauge_is_each_models_own() -> None:
-    """The one that counted last is the one that is asked next; a newer count weighs half."""
+    """The model that counted last is the next one asked, and a newer count weighs half."""
     gauge = Gauge(window_tokens=100, fixed_characters=0)
     gauge.count("one", 400, 100)
     gauge.count("two", 200, 100)
@@ -187,7 +187,7 @@ def test_a_gauge_is_each_models_own() -> None:
 
 @pytest.mark.parametrize(("characters", "tokens"), [(400, 0), (0, 10), (400, -1), (10_000, 10), (10, 10_000)])
 def test_an_absurd_count_is_left_out(characters: int, tokens: int) -> None:
-    """A proxy that counts nothing, or only what was not cached."""
+    """Some proxies count nothing, or only uncached tokens."""
     gauge = Gauge(window_tokens=100, fixed_characters=0)
     gauge.count("m", 300, 100)
     gauge.count("m", characters, tokens)
@@ -206,7 +206,7 @@ def test_every_part_that_is_sent_has_a_length() -> None:
 
 
 def births() -> Led:
-    """Of which the third result is told as a reference to the first, and the fourth is not."""
+    """Return a conversation whose third result refers to the first, and whose fourth does not."""
     led = Led(birth=Birth())
     text = code("load")
     for done in (read("a.py", text), wrote("b.py", "x"), read("a.py", text), ran("ls", "c")):
@@ -240,7 +240,7 @@ def test_a_kept_result_is_told_whole_where_what_it_refers_to_is_masked() -> None
     ],
 )
 def test_nothing_is_told_whole_without_need(edit: Callable[[Led], Edit]) -> None:
-    """What it refers to is still shown in full, or it is itself not shown."""
+    """The result it refers to is still shown in full, or it is not shown itself."""
     led = births()
     led.profile = Fixed(edit(led))
     led.ask()
@@ -248,7 +248,7 @@ def test_nothing_is_told_whole_without_need(edit: Callable[[Led], Edit]) -> None
 
 
 def test_what_is_told_whole_stays_so_when_the_model_has_still_not_answered() -> None:
-    """A second rebuild at once, as after an overflow, carries the first one's texts: they hide nothing."""
+    """A second rebuild at once, as after an overflow, carries the texts of the first, which hide nothing."""
     led = births()
     led.model(read("b.py", "x"), read("a.py", code("load")))
     assert bases(led.deed(6)) == {1}

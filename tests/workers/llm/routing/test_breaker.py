@@ -1,4 +1,4 @@
-"""What one worker learns of an account or a model, all of them know; and a Redis that is away stops nobody."""
+"""All workers know what one of them learns about an account or a model, and a missing Redis stops no worker."""
 
 import threading
 from collections.abc import Callable
@@ -32,7 +32,7 @@ NOW = 1_800_000_000.0
 
 @dataclass
 class Fleet:
-    """Workers with memories of their own and one clock; Redis is all they share."""
+    """Workers with their own memories and one clock, which share only Redis."""
 
     redis: Redis | None
     now: float = NOW
@@ -42,13 +42,13 @@ class Fleet:
         self.workers = [Breaker(client=self.redis, clock=lambda: self.now) for _ in range(3)]
 
     def fail(self, pair: Pair, trouble: Trouble = "server", times: int = 1, resets_in_s: float | None = None) -> None:
-        """Each time another worker's call fails."""
+        """Let calls fail, each at another worker."""
         resets_at = None if resets_in_s is None else self.now + resets_in_s
         for number in range(times):
             self.workers[number % 3].note(pair, ModelFailed(f"{trouble}!", trouble=trouble, resets_at=resets_at))
 
     def seen(self, pair: Pair) -> Verdict:
-        """What all workers see, which is the same."""
+        """Return what the workers see, which must be the same for all."""
         found = [worker.look([pair])[pair] for worker in self.workers]
         assert found == [found[0]] * 3
         return found[0]
@@ -79,7 +79,7 @@ def test_a_usage_limit_without_a_reset_is_taken_to_last_a_quarter_of_an_hour(fle
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_of_two_limits_the_later_holds_whoever_met_it(redis: Redis, shared: bool) -> None:
-    """The limit of a month is not over with that of a minute, which is met and told of meanwhile."""
+    """A limit of a month does not end with a limit of a minute that is met in between."""
     fleet = Fleet(redis if shared else None)
     one = fleet.workers[0]
     for resets_in_s in (None, 7200.0, None, 60.0):
@@ -95,13 +95,13 @@ def test_of_two_limits_the_later_holds_whoever_met_it(redis: Redis, shared: bool
 def test_a_usage_limit_that_is_said_to_be_over_is_taken_to_last_a_quarter_of_an_hour(
     fleet: Fleet, resets_in_s: float
 ) -> None:
-    """It was met just now."""
+    """It was met just now, so it cannot be over."""
     fleet.fail(OPUS, "usage_limit", resets_in_s=resets_in_s)
     assert fleet.shut_for_s(HAIKU) == 900.0
 
 
 def test_a_try_that_was_given_back_is_anybodys_at_once(fleet: Fleet) -> None:
-    """And only by whoever made it: another's try goes on."""
+    """Only its owner can give it back; another worker's try continues."""
     fleet.fail(OPUS, times=breaker.MOST_FAILURES)
     fleet.now += 30
     one, other = fleet.workers[:2]
@@ -115,7 +115,7 @@ def test_a_try_that_was_given_back_is_anybodys_at_once(fleet: Fleet) -> None:
 
 
 def test_a_redis_that_says_what_nobody_expects_stops_nobody(fleet: Fleet, redis: Redis) -> None:
-    """Another program's value of another kind under our key, and bytes that are no text."""
+    """Our key holds another type of value, or bytes that are no text."""
     for pair in (OPUS, GPT):
         for key in breaker._keys(*pair):
             redis.lpush(key, "x") if pair == OPUS else redis.set(key, b"\xff\xfe")
@@ -299,7 +299,7 @@ MOVES = st.lists(
 
 @given(MOVES)
 def test_whatever_happens_a_pause_ends_and_one_at_a_time_tries(moves: list[tuple[str, float]]) -> None:
-    """After each step: nobody is kept out for longer than the longest pause, and nothing shuts before its time."""
+    """After each step no pause is longer than the longest one, and none begins too early."""
     health, now, row = Health(), NOW, 0
     for move, seconds in moves:
         before = judge_health((), health, now)

@@ -1,4 +1,7 @@
-"""Who answers when the first cannot: the next, and from then on that one; what nobody can mend is told at once."""
+"""
+If the first model cannot answer, the next one does and keeps the conversation. What only a person can mend is reported
+at once.
+"""
 
 import json
 from collections.abc import Callable, Iterable
@@ -28,7 +31,7 @@ def failed(trouble: Trouble, resets_at: float | None = None, said: str = "") -> 
 
 @dataclass
 class Vendor:
-    """A provider that does as it is told: `answers` are used up in turn, and then it always answers."""
+    """A provider with prepared `answers`; after them it always answers."""
 
     id: str
     answers: list[Answer] = field(default_factory=list)
@@ -49,7 +52,7 @@ class Vendor:
 
 @dataclass
 class Scene:
-    """Three candidates: two families, the first model through two accounts; and one conversation."""
+    """Three candidates of two families, the first model through two accounts, and one conversation."""
 
     redis: Redis | None = None
     now: float = NOW
@@ -216,7 +219,7 @@ def test_who_fails_in_a_row_is_left_after_five_tries_and_probed_by_one(redis: Re
 
 
 def test_who_is_just_being_tried_by_another_worker_is_passed_over(redis: Redis) -> None:
-    """Both have seen that the pause is over; one of them was faster."""
+    """Both workers saw that the pause is over, and one of them was faster."""
     scene = Scene(redis)
     scene.first.answers = [failed("server")] * 5
     scene.ask()
@@ -323,7 +326,7 @@ def test_no_secret_is_in_what_redis_keeps(redis: Redis) -> None:
 
 
 def test_what_broke_off_has_its_price(scene: Scene) -> None:
-    """It is charged for; what was never begun is not."""
+    """It is charged for. An answer that never began is not."""
     broke = ModelFailed("it broke off", trouble="truncated", usage=Usage(input_tokens=1_000_000, cost_usd=None))
     scene.first.answers = [broke, failed("server")]
     assert scene.ask().model == "opus"
@@ -334,7 +337,7 @@ def test_what_broke_off_has_its_price(scene: Scene) -> None:
 
 @pytest.mark.parametrize("trouble", ["stopped", "truncated"])
 def test_a_probe_that_ends_without_an_answer_keeps_nobody_waiting(redis: Redis, trouble: Trouble) -> None:
-    """A try that was stopped says nothing of the model; one that broke off is one more failure."""
+    """A stopped try says nothing about the model. A broken one is one more failure."""
     scene = Scene(redis)
     scene.first.answers = [failed("server")] * 5
     scene.ask()

@@ -1,4 +1,4 @@
-"""From the table to an answer over real HTTP: the right adapter, key and price; what one process learns, all know."""
+"""From the table to an answer over real HTTP: adapter, key and price are right, and processes share what they learn."""
 
 import json
 import os
@@ -63,7 +63,7 @@ def out_of_quota(seen: Seen) -> Answer:
 
 
 def worker(environment: dict[str, str]) -> dict[str, object]:
-    """What a worker process of its own says."""
+    """Run a worker process, and return its output."""
     said = subprocess.run(
         [sys.executable, "-c", WORKER], env=environment, capture_output=True, text=True, timeout=120, check=False
     )
@@ -76,7 +76,7 @@ def worker(environment: dict[str, str]) -> dict[str, object]:
 def test_an_account_out_of_quota_is_left_for_another_family_by_every_worker_process(
     tmp_path: Path, redis_url: str
 ) -> None:
-    """The second process does not ask the account at all: it knows from the first, through Redis."""
+    """The second process does not ask the account, because it knows the limit through Redis."""
     with VendorServer(out_of_quota) as server:
         table_at(server.url, tmp_path)
         environment = os.environ | {
@@ -114,7 +114,7 @@ def test_a_server_of_ones_own_wants_no_key_and_its_price_is_not_known(tmp_path: 
 
 
 def test_who_is_silent_for_too_long_is_named_as_we_name_it(tmp_path: Path) -> None:
-    """Half a second is what the account allows."""
+    """The account allows half a second."""
     with VendorServer(lambda seen: Fault(kind="silence", seconds=20.0)) as server:
         chain = open_models(
             table_at(server.url, tmp_path), task_type="code", phase="execute", model="mine", settings=NO_REDIS
@@ -128,7 +128,7 @@ def test_who_is_silent_for_too_long_is_named_as_we_name_it(tmp_path: Path) -> No
 def test_a_stronger_model_takes_a_conversation_from_the_one_that_made_no_headway(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Although that one has turns in it, by which it would go on with it otherwise."""
+    """That model has turns in the conversation, so it would otherwise continue."""
     monkeypatch.setenv("SPENT_KEY", "x")
     monkeypatch.setenv("FULL_KEY", "y")
     before = Turn(role="assistant", parts=(Text(text="done"),), model="claude-opus-5-5")

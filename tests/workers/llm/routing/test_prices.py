@@ -1,4 +1,4 @@
-"""Every token of a call is charged once and by its kind; what is not known is not nothing; and no network is asked."""
+"""Every token is charged once and by its kind, an unknown price is not zero, and no network is used."""
 
 import subprocess
 import sys
@@ -20,7 +20,7 @@ def shipped(model: str) -> Tariff:
 
 
 def charged(account: ModelAccount, name: str, price: Price | None = None) -> Tariff:
-    """How a model of this name is charged through an account."""
+    """Return how a model of this name is charged through an account."""
     model = Model(account="x", family="f", window_tokens=9, price=price, also=(OtherModel(account="x", id="other"),))
     table = SHIPPED.model_copy(update={"accounts": {"x": account}, "models": {name: model}})
     return tariff(Table.model_validate(table), candidates(table, name, keys=())[0])
@@ -126,6 +126,6 @@ assert threading.active_count() == 1
 
 
 def test_prices_are_known_without_a_network_and_loaded_when_first_wanted() -> None:
-    """In a process of its own, where opening any connection is an error."""
+    """The test runs in a process where opening any connection is an error."""
     said = subprocess.run([sys.executable, "-c", OFFLINE], capture_output=True, text=True, timeout=60, check=False)
     assert said.returncode == 0, said.stderr

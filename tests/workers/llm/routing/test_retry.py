@@ -1,4 +1,4 @@
-"""A question is asked again where waiting helps, as long as the vendor says, and never for ever. No test sleeps."""
+"""A question is repeated where waiting helps, after the vendor's own delay, and not forever. No test sleeps."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ TURN = Turn(role="assistant", parts=(Text(text="hi"),))
 
 @dataclass
 class Clock:
-    """Time that passes by sleeping in it alone."""
+    """A clock that moves only when code sleeps on it."""
 
     now: float = 1000.0
     slept: list[float] = field(default_factory=list)
@@ -43,7 +43,7 @@ class Clock:
 
 @dataclass
 class Answers:
-    """A provider that fails so often, and then answers; each question takes a second."""
+    """A provider that fails some times and then answers; each question takes a second."""
 
     clock: Clock
     failures: list[ModelFailed]
@@ -130,14 +130,14 @@ def test_what_the_vendor_wants_waited_for_is_waited_for() -> None:
 
 
 def test_a_vendor_who_wants_no_wait_at_all_is_not_asked_again_at_once() -> None:
-    """Some say 0 for as long as the trouble lasts, and six tries would be over in no time."""
+    """Some vendors say 0 during the whole failure, and six tries would be over at once."""
     scene = Scene([failed("rate_limit", retry_after_s=0.0)])
     assert scene.ask() == TURN
     assert sum(scene.clock.slept) == pytest.approx(1.1)
 
 
 def test_what_a_try_cost_is_told() -> None:
-    """An answer that broke off is charged for."""
+    """A broken answer is charged for."""
     spent = Usage(input_tokens=7, output_tokens=3)
     scene = Scene([ModelFailed("broke off", trouble="truncated", usage=spent)])
     scene.ask()

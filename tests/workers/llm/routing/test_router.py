@@ -1,4 +1,4 @@
-"""Who is asked, in which order: by a task's type, the phase, a person's word, and the keys there are."""
+"""Which models are asked, in which order: by a task's type, the phase, a person's choice, and the available keys."""
 
 import pytest
 from hypothesis import given

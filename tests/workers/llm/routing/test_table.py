@@ -1,4 +1,4 @@
-"""The table of models: what is shipped is sound, what a user writes is laid over it, and mistakes have their lines."""
+"""The table of models: the shipped one is valid, a user's file overrides it, and mistakes are reported with lines."""
 
 from pathlib import Path
 

@@ -22,7 +22,7 @@ def _one(answer: Say | Raw, **own: Any) -> Turn:
 
 
 def test_a_turn_has_all_that_was_said_in_its_order() -> None:
-    """Thought, text and two calls, the vendor's id and the model that answered."""
+    """The parts are thinking, text and two calls. The vendor's id and the model are kept."""
     turn = _one(Say(thinking="I think", text="I will read", calls=[_READ, ("write_file", {})]))
     assert [part.kind for part in turn.parts] == ["opaque", "text", "call", "call"]
     assert [(call.name, call.arguments) for call in turn.calls] == [("read_file", {"path": "a.py"}), ("write_file", {})]
@@ -31,7 +31,7 @@ def test_a_turn_has_all_that_was_said_in_its_order() -> None:
 
 
 def test_usage_counts_all_of_the_input() -> None:
-    """The vendor leaves what was cached and written out of its own count of the input."""
+    """The vendor's input count excludes cached and cache-written tokens."""
     said = Tokens(input=1000, cached=600, written=300, written_1h=200, output=50, reasoning=20)
     assert _one(Say(text="x", usage=said)).usage == Usage(
         input_tokens=1000,
@@ -45,7 +45,7 @@ def test_usage_counts_all_of_the_input() -> None:
 
 
 def test_pieces_are_heard_as_they_come() -> None:
-    """Of each kind; together they are what the turn holds."""
+    """All kinds arrive in pieces, and together they make up the turn."""
     heard: list[LlmEvent] = []
     with VendorServer(scripted(Say(thinking="I think", text="I will read", calls=[_READ]))) as server:
         turn = provider("anthropic", server).ask(request(), stop=never, hear=heard.append)
@@ -57,7 +57,7 @@ def test_pieces_are_heard_as_they_come() -> None:
 
 @pytest.mark.parametrize("redacted", [False, True])
 def test_thinking_goes_back_as_it_came(redacted: bool) -> None:
-    """The server refuses a signature or a sealed block that was changed; a turn of thought alone goes back as well."""
+    """The server refuses a changed signature or sealed block. A turn of only thinking is sent back, too."""
     answers = (Say(thinking="I think", redacted=redacted, calls=[_READ]), Say(thinking="hm", redacted=redacted), Say())
     with VendorServer(scripted(*answers)) as server:
         asked = provider("anthropic", server)
@@ -70,7 +70,7 @@ def test_thinking_goes_back_as_it_came(redacted: bool) -> None:
 
 
 def test_another_models_thinking_is_left_out() -> None:
-    """It is signed for that model alone, and this one's vendor would refuse all of the request."""
+    """It is signed for that model, and this one's vendor would refuse the request."""
     with VendorServer(scripted(Say(thinking="I think", calls=[_READ]), Say(text="ok"))) as server:
         first = provider("anthropic", server, model="model-0").ask(request(), stop=never)
         provider("anthropic", server).ask(request(CARD, first, reply(first)), stop=never)
@@ -99,7 +99,7 @@ def _turns() -> tuple[Turn, ...]:
 
 
 def test_a_request_is_what_the_kits_own_type_allows() -> None:
-    """With every part a conversation can have in it, and nothing the type does not know."""
+    """It has every part a conversation can have, and no field the type does not know."""
     asked = body(Endpoint(model="m", effort="high"), request(*_turns(), lasting=True))
     assert_shaped("anthropic", asked)
     assert not {"temperature", "top_p", "top_k"} & asked.keys()
@@ -116,14 +116,14 @@ def test_a_request_is_what_the_kits_own_type_allows() -> None:
     ],
 )
 def test_effort_is_said_in_the_vendors_words(effort: str | None, said: dict[str, Any]) -> None:
-    """It knows fewer of them than the others, and none for no thought at all."""
+    """The vendor has fewer levels than others, and none for no thinking."""
     asked = body(Endpoint(model="m", effort=effort), request())
     assert_shaped("anthropic", asked)
     assert {key: asked[key] for key in ("thinking", "output_config") if key in asked} == said
 
 
 def test_any_conversation_of_ours_is_taken_by_a_strict_vendor() -> None:
-    """Empty texts, an empty turn, two turns of the user in a row, ids no vendor knows, words before results."""
+    """It has empty texts, an empty turn, two user turns in a row, unknown ids, and text before results."""
     with VendorServer(scripted(Say(text="ok"))) as server:
         provider("anthropic", server).ask(request(*_turns()), stop=never)
     assert server.invalid == []
@@ -138,7 +138,7 @@ def test_any_conversation_of_ours_is_taken_by_a_strict_vendor() -> None:
 
 
 def test_a_limit_on_the_answer_is_always_sent() -> None:
-    """The request's own first, then the model's; the vendor wants one in any case."""
+    """The request's own limit comes first, then the model's. The vendor always requires one."""
     own = Endpoint(model="m", max_output_tokens=500)
     assert body(own, request(max_output_tokens=70))["max_tokens"] == 70
     assert body(own, request())["max_tokens"] == 500
@@ -147,7 +147,7 @@ def test_a_limit_on_the_answer_is_always_sent() -> None:
 
 @pytest.mark.parametrize("ending", ["", "/", "/v1", "/v1/"])
 def test_an_address_may_have_the_version_in_it_or_not(ending: str) -> None:
-    """People write both; a key goes along in both the ways in which servers look for one."""
+    """People write both. The key is sent in both headers that servers may read."""
     with VendorServer(scripted(Say(text="ok"))) as server:
         provider("anthropic", f"{server.url}/team{ending}", headers={"x-team": "a"}).ask(request(), stop=never)
     seen = server.seen[0]
@@ -163,7 +163,7 @@ _END: Any = [
 
 
 def test_another_servers_short_ways_are_understood() -> None:
-    """A call whose arguments come whole at its beginning, usage that leaves out most of itself, blocks unheard of."""
+    """A call arrives with complete arguments at its start, usage is incomplete, and a block is of an unknown type."""
     call = {"type": "tool_use", "id": "t", "name": "read_file", "input": {"path": "a"}}
     blocks = [
         {"type": "content_block_start", "index": 0, "content_block": {"type": "novelty", "what": 1}},
@@ -186,14 +186,14 @@ _NEVER_BEGUN = {"type": "content_block_delta", "index": 3, "delta": {"type": "te
     ids=["no end", "no delta", "no reason", "no beginning"],
 )
 def test_a_turn_counts_with_its_end_and_its_reason_alone(events: list[Any]) -> None:
-    """Half an answer may look like a whole one, as a stream whose pieces belong nowhere may."""
+    """Half an answer, or pieces that belong nowhere, may look like a complete one."""
     with pytest.raises(ModelFailed) as failed:
         _one(Raw(events=events))
     assert failed.value.trouble == "truncated"
 
 
 def test_a_character_in_two_halves_is_one() -> None:
-    """Half of it in each of two pieces could be written down nowhere."""
+    """A half of a surrogate pair could not be stored."""
     halves = ["\ud83d", "\ude00"]
     events = [
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
@@ -210,7 +210,7 @@ def test_a_character_in_two_halves_is_one() -> None:
 
 @pytest.mark.parametrize("signature", ["", "half a signature"])
 def test_thought_that_was_never_finished_is_not_sent_back(signature: str) -> None:
-    """Without its signature, or with what may be half of it, the vendor takes none."""
+    """Without its complete signature, the vendor refuses it."""
     begun = {"type": "thinking", "thinking": "", "signature": ""}
     deltas = [{"type": "thinking_delta", "thinking": "hm"}]
     deltas += [{"type": "signature_delta", "signature": signature}] if signature else []

@@ -1,4 +1,4 @@
-"""What counts as arguments, and what is malformed."""
+"""Which texts count as a call's arguments, and which are malformed."""
 
 import pytest
 
@@ -16,7 +16,7 @@ from forgepool.workers.llm.wires.normal_forms import join_pieces, read_call
     ],
 )
 def test_one_json_object_is_arguments(text: str, arguments: dict[str, object]) -> None:
-    """And no text at all is no arguments."""
+    """An empty text means no arguments."""
     call = read_call(id="c", name="t", text=text)
     assert (call.arguments, call.malformed) == (arguments, None)
 
@@ -43,13 +43,13 @@ def test_one_json_object_is_arguments(text: str, arguments: dict[str, object]) -
     ids=lambda text: text[:20],
 )
 def test_anything_else_is_kept_as_it_came_and_never_run(text: str) -> None:
-    """Broken, cut off, ambiguous, or not to be written down: nothing of it is taken for arguments."""
+    """Broken, cut, ambiguous or unstorable text is never taken for arguments."""
     call = read_call(id="c", name="t", text=text)
     assert (call.arguments, call.malformed) == ({}, text)
     assert call.encode()
 
 
 def test_halves_of_a_character_are_joined() -> None:
-    """A half that stays alone is replaced: a transcript must be able to hold it."""
+    """A half that stays alone is replaced, because a transcript must be able to hold it."""
     assert join_pieces(["a", "\ud83d", "\ude00"]) == "a\U0001f600"
     assert join_pieces(["a\ud83d"]) == "a\ufffd"

@@ -1,4 +1,4 @@
-"""One try over every wire: only a good end is an end, whatever is sent is survived, and nothing is free."""
+"""One try over every wire: only a proper end counts, any input is survived, and every try is charged."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -87,7 +87,7 @@ _BAD = ["abort", "insufficient_system_resource", "timeout", "network_error", "ca
     ],
 )
 def test_no_tool_is_run_from_a_turn_without_a_good_end(wire: Wire, events: list[Any]) -> None:
-    """Whatever a server calls the end, and whichever part of the answer has none."""
+    """The server names an unknown end, or a part of the answer has none."""
     with pytest.raises(ModelFailed) as caught:
         ask(wire, events)
     assert caught.value.trouble == "truncated"
@@ -109,13 +109,13 @@ def test_no_tool_is_run_from_a_turn_without_a_good_end(wire: Wire, events: list[
     ],
 )
 def test_other_words_for_too_long_and_for_refused_are_understood(wire: Wire, events: list[Any], stop: str) -> None:
-    """Neither lets a tool run."""
+    """In both cases no tool runs."""
     assert ask(wire, events).stop == stop
 
 
 @all_wires
 def test_a_good_end_with_calls_is_calls(wire: Wire) -> None:
-    """The same events with a good word, so that it is the word that decides above."""
+    """The same events with a proper end show that the end decides the test above."""
     good = {
         "anthropic": anthropic("tool_use"),
         "openai-responses": responses("completed", "completed"),
@@ -140,7 +140,7 @@ _EVENTS: Mapping[Wire, Callable[[object], list[Any]]] = {
 @all_wires
 @pytest.mark.parametrize("number", [None, "", 0, -5, 10**15, "many", float("nan")])
 def test_usage_that_cannot_be_is_guessed(wire: Wire, number: object) -> None:
-    """A limit in tokens or money must hold with a server that counts nothing, or nonsense."""
+    """Limits in tokens or money must hold even if a server reports no usage or nonsense."""
     given, said = _COUNTED[wire]
     usage = {given: number, said: number} if number != "" else {}
     turn = ask(wire, _EVENTS[wire](usage), user(Text(text="y" * 8000)))
@@ -150,7 +150,7 @@ def test_usage_that_cannot_be_is_guessed(wire: Wire, number: object) -> None:
 
 
 def test_parts_of_usage_that_contradict_the_whole_count_as_fresh() -> None:
-    """More cannot be read from a cache than was sent; the dearer reading is taken."""
+    """More tokens cannot come from a cache than were sent, so the higher price is used."""
     usage = settle_counts(
         VendorCounts(input=10, cached=99, written_1h=5, output=3, reasoning=9), sent="", said_characters=0
     )
@@ -161,7 +161,7 @@ def test_parts_of_usage_that_contradict_the_whole_count_as_fresh() -> None:
 @all_wires
 @pytest.mark.parametrize("kind", ["cut", "silence_midway"])
 def test_what_broke_off_is_charged_for(wire: Wire, kind: Any) -> None:
-    """As far as it was told, else as guessed. A reset is left out: it may take with it what was not read yet."""
+    """The reported use counts, or an estimate. A reset is left out, because unread data may be lost with it."""
     half = Say(text="z" * 4000, calls=[("write_file", {"path": "a" * 400})])
     with VendorServer(scripted(Fault(kind=kind, half=half), Fault(kind="server"), Fault(kind="reset"))) as server:
         asked = provider(wire, server, silence_s=0.4)
@@ -177,7 +177,7 @@ def test_what_broke_off_is_charged_for(wire: Wire, kind: Any) -> None:
 
 
 def _spoilt(wire: Wire) -> list[list[Body | str]]:
-    """Each event of a good answer with each of its fields gone, null, or of another kind."""
+    """Return a good answer with each field of each event missing, null or of another type."""
     events = [event for event in _EVENTS[wire]({}) if isinstance(event, dict)]
     found: list[list[Body | str]] = []
     for place, event in enumerate(events):
@@ -202,7 +202,7 @@ def _with(value: Any, path: tuple[Any, ...], new: object) -> Any:
 
 @all_wires
 def test_whatever_an_event_lacks_the_process_goes_on(wire: Wire) -> None:
-    """Either a turn comes of it, or one failed try with a sentence."""
+    """The result is either a turn, or one failed try with a sentence."""
     answers = _spoilt(wire)
     ends = set()
     with VendorServer(scripted(*(Raw(events=events) for events in answers))) as server:
@@ -219,14 +219,14 @@ def test_whatever_an_event_lacks_the_process_goes_on(wire: Wire) -> None:
 
 @pytest.mark.parametrize("early", [["a"], "text", 7, True])
 def test_arguments_that_come_early_and_are_no_object_are_malformed(early: object) -> None:
-    """A tool is run with an object or not at all."""
+    """A tool runs only with an object."""
     call = ask("anthropic", anthropic("tool_use", input=early)).calls[0]
     assert call.malformed is not None and call.arguments == {}
 
 
 @all_wires
 def test_an_id_that_another_call_has_is_not_used_again(wire: Wire) -> None:
-    """Some servers number the calls of every answer from nought, and a result must belong to one call."""
+    """Some servers number the calls of every answer from zero, and a result must belong to one call."""
     taken = {"anthropic": "t1", "openai-responses": "c1", "openai-chat": "c1"}[wire]
     earlier = Turn(role="assistant", parts=(ToolCall(id=taken, name="read_file"),))
     turns = (CARD, earlier, user(ToolResult(call_id=taken, text="x")))
@@ -239,7 +239,7 @@ def test_an_id_that_another_call_has_is_not_used_again(wire: Wire) -> None:
 
 @all_wires
 def test_what_is_sealed_goes_back_to_its_own_account_alone(wire: Wire) -> None:
-    """Another account's vendor cannot open it, and would refuse all of the request."""
+    """Another account's vendor cannot open it and would refuse the request."""
     sealed = [0 if wire == "openai-chat" else 1, 0]
     with VendorServer(scripted(Say(thinking="hm", text="a"), Say(text="b"), Say(text="c"))) as server:
         first = provider(wire, server, account="ours").ask(request(), stop=never)
@@ -252,7 +252,7 @@ def test_what_is_sealed_goes_back_to_its_own_account_alone(wire: Wire) -> None:
 @all_wires
 @pytest.mark.parametrize(("limit", "said"), [("longest_s", "still answering"), ("quiet_s", "signs of life")])
 def test_signs_of_life_keep_nobody_waiting_for_ever(wire: Wire, limit: str, said: str) -> None:
-    """A server that pings is never silent on the line."""
+    """A server that sends pings is never silent on the connection."""
     with Pinging() as server, pytest.raises(ModelFailed, match=said) as caught:
         provider(wire, server.url, **{limit: 0.4}).ask(request(), stop=never)
     assert caught.value.trouble == "silence" and server.pings > 2

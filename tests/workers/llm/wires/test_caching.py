@@ -1,4 +1,4 @@
-"""That what was sent once is found again in the vendors' caches, over whole conversations and real HTTP."""
+"""Over whole conversations and real HTTP, what was sent before is found in the vendors' caches."""
 
 import itertools
 import json
@@ -16,7 +16,7 @@ from forgepool.workers.llm.wires.anthropic import mark
 
 _TURNS = 30
 _BIG_TURN = 12
-"""In which there are more calls than the vendor looks back for a mark."""
+"""A turn with more calls than the vendor looks back for a mark."""
 
 
 def _brain(seen: Seen) -> Answer:
@@ -29,7 +29,7 @@ def _brain(seen: Seen) -> Answer:
 
 
 def _conversation(asked: Provider, *, turns: int = _TURNS, lasting: bool = False) -> Iterator[Turn]:
-    """The model's turns; after each come results, and every fifth time a word of the harness."""
+    """Yield the model's turns; results follow each, and every fifth time a message of the harness."""
     said: list[Turn] = [CARD]
     for number in range(turns):
         turn = asked.ask(request(*said, lasting=lasting), stop=never)
@@ -48,7 +48,7 @@ def _unmarked(value: Any) -> Any:
 
 
 def _prompt(wire: Wire, body: Body) -> list[str]:
-    """Everything a cache may hold, in the order in which it is held, byte for byte."""
+    """Return everything a cache may hold, in its order, byte for byte."""
     if wire == "openai-responses":
         parts = [body["tools"], body["instructions"], *body["input"]]
     else:
@@ -70,7 +70,7 @@ def test_a_request_only_adds_to_the_one_before(wire: Wire) -> None:
 
 
 def test_nothing_beside_the_prompt_changes_either() -> None:
-    """What else is in a request (the key of its cache above all) is the same in every request of a conversation."""
+    """The other fields, above all the cache key, are equal in every request of a conversation."""
     with VendorServer(_brain) as server:
         list(_conversation(provider("openai-responses", server), turns=4))
     others = [{key: value for key, value in seen.body.items() if key != "input"} for seen in server.seen]
@@ -79,7 +79,7 @@ def test_nothing_beside_the_prompt_changes_either() -> None:
 
 
 def test_another_task_has_another_cache_key() -> None:
-    """One key for all would send all of them to one machine."""
+    """One key for all would send all requests to one machine."""
     with VendorServer(_brain) as server:
         asked = provider("openai-responses", server)
         for card in (CARD, user(Text(text="Another task."))):
@@ -89,7 +89,7 @@ def test_another_task_has_another_cache_key() -> None:
 
 @pytest.mark.parametrize("lasting", [False, True])
 def test_all_that_was_marked_before_is_read_from_the_cache(lasting: bool) -> None:
-    """Also after a turn that holds more blocks than are looked back for; and at most four marks are ever sent."""
+    """One turn has more blocks than are looked back for. At most four marks are sent."""
     with VendorServer(_brain) as server:
         usages = [turn.usage for turn in _conversation(provider("anthropic", server), lasting=lasting)]
     assert server.invalid == []  # More than four marks, or an hour's after one of five minutes, would be in it.
@@ -100,7 +100,7 @@ def test_all_that_was_marked_before_is_read_from_the_cache(lasting: bool) -> Non
 
 
 def test_only_the_lasting_beginning_is_kept_for_an_hour() -> None:
-    """Tools, system and task card of a conversation that will be long; its tail moves on within five minutes."""
+    """It is the tools, the system and the task card of a long conversation. The rest is cached for five minutes."""
     with VendorServer(_brain) as server:
         long = [turn.usage for turn in _conversation(provider("anthropic", server), turns=3, lasting=True)]
     with VendorServer(_brain) as server:
@@ -111,7 +111,7 @@ def test_only_the_lasting_beginning_is_kept_for_an_hour() -> None:
 
 
 def test_another_task_finds_what_all_tasks_share() -> None:
-    """Tools and the first block of the system prompt come from the cache, though the rest is the task's own."""
+    """Tools and the first system block come from the cache, and the rest is the task's own."""
     with VendorServer(_brain) as server:
         asked = provider("anthropic", server)
         for task in ("one", "another"):
@@ -121,7 +121,7 @@ def test_another_task_finds_what_all_tasks_share() -> None:
 
 
 def test_openai_reports_what_it_found_by_itself() -> None:
-    """Its caches need no marks; what they held is in the usage all the same."""
+    """Its caches need no marks, and the usage still reports what they held."""
     for wire in WIRES[1:]:
         with VendorServer(_brain) as server:
             usages = [turn.usage for turn in _conversation(provider(wire, server), turns=5)]
@@ -135,7 +135,7 @@ def _marked(blocks: list[Body]) -> list[bool]:
 
 
 def test_without_a_system_prompt_the_tools_are_marked() -> None:
-    """Something all tasks share is marked, whatever there is of it; with neither there is no mark for it."""
+    """The shared beginning is marked, whichever part exists. With neither part there is no mark."""
     tools, messages = [{"name": "a"}, {"name": "b"}], [{"role": "user", "content": [{"type": "text", "text": "x"}]}]
     mark(tools, [], messages, lasting=False)
     assert _marked(tools) == [False, True]
@@ -144,7 +144,7 @@ def test_without_a_system_prompt_the_tools_are_marked() -> None:
 
 
 def test_no_mark_is_shared_between_requests() -> None:
-    """A request that is made anew, from the same turns, carries its own marks only."""
+    """A new request made from the same turns carries only its own marks."""
     with VendorServer(_brain) as server:
         asked = provider("anthropic", server)
         turn = asked.ask(request(), stop=never)

@@ -1,4 +1,4 @@
-"""What goes wrong with models, over real HTTP and over all three wires; and the wordings of servers we have none of."""
+"""Faults of models over real HTTP and all three wires, and the wordings of servers that are not available here."""
 
 import socket
 import threading
@@ -33,7 +33,7 @@ all_wires = pytest.mark.parametrize("wire", WIRES)
 
 
 def _failure(wire: Wire, fault: Fault, **own: Any) -> ModelFailed:
-    """Of one try; that the same question is answered at the next try is shown on the way."""
+    """Return the failure of one try, and assert that the next try is answered."""
     with VendorServer(scripted(fault, Say(text="done"))) as server:
         asked = provider(wire, server, **own)
         with pytest.raises(ModelFailed) as failed:
@@ -68,7 +68,7 @@ def _failure(wire: Wire, fault: Fault, **own: Any) -> ModelFailed:
     ids=lambda value: value.kind if isinstance(value, Fault) else str(value),
 )
 def test_a_try_without_a_turn_fails_as_what_it_is(wire: Wire, fault: Fault, kind: str, status: int | None) -> None:
-    """Each fault comes out as one kind of trouble after one request, and the next try is not the worse for it."""
+    """Each fault gives one kind of failure after one request, and does not affect the next try."""
     failed = _failure(wire, fault)
     assert failed.trouble == kind
     assert status is None or failed.status == status
@@ -93,7 +93,7 @@ def test_a_try_without_a_turn_fails_as_what_it_is(wire: Wire, fault: Fault, kind
 )
 @pytest.mark.parametrize("event", ["error_event", "failed_event"])
 def test_an_error_inside_a_stream_is_told_by_its_type(wire: Wire, code: str, kind: str, event: Any) -> None:
-    """The status of such an answer is 200, and says nothing."""
+    """The HTTP status is 200 and says nothing."""
     failed = _failure(wire, Fault(kind=event, code=code, message="It went wrong"))
     assert (failed.trouble, failed.status) == (kind, 200)
 
@@ -110,7 +110,7 @@ def test_an_error_inside_a_stream_is_told_by_its_type(wire: Wire, code: str, kin
     ids=["without", "seconds", "milliseconds", "date"],
 )
 def test_what_a_vendor_asks_to_wait_is_kept(wire: Wire, headers: dict[str, str], seconds: float | None) -> None:
-    """In each of the forms in which it is asked, and None where it is not."""
+    """The delay is read in each of its forms; it is None if there is none."""
     failed = _failure(wire, Fault(kind="rate_limit", headers=headers))
     assert failed.retry_after_s == (
         seconds if seconds is None else pytest.approx(seconds, abs=0.01 if seconds and seconds < 60 else 1800)
@@ -118,7 +118,7 @@ def test_what_a_vendor_asks_to_wait_is_kept(wire: Wire, headers: dict[str, str],
 
 
 def test_a_usage_limit_says_when_it_ends() -> None:
-    """Anthropic says so in its sentence alone."""
+    """Anthropic says so only in the text of the message."""
     day = time.strftime("%Y-%m-%d", time.gmtime(time.time() + 9 * 86_400))
     said = f"You have reached your specified API usage limits. You will regain access on {day} at 00:00 UTC."
     failed = _failure("anthropic", Fault(kind="usage_limit", message=said))
@@ -128,7 +128,7 @@ def test_a_usage_limit_says_when_it_ends() -> None:
 @all_wires
 @pytest.mark.parametrize("kind", ["silence", "silence_midway"])
 def test_silence_is_waited_for_only_so_long(wire: Wire, kind: Any) -> None:
-    """A server that says nothing, from the start or in the middle, is given up after `silence_s`."""
+    """A server that is silent, at the start or in the middle, is given up after `silence_s`."""
     failed = _failure(wire, Fault(kind=kind, seconds=60), silence_s=0.5)
     assert failed.trouble == "silence"
 
@@ -136,7 +136,7 @@ def test_silence_is_waited_for_only_so_long(wire: Wire, kind: Any) -> None:
 @all_wires
 @pytest.mark.parametrize("kind", ["silence", "silence_midway"])
 def test_who_asks_to_stop_is_heard_in_silence(wire: Wire, kind: Any) -> None:
-    """It is asked in the asker's own thread, and obeyed long before the silence itself would end the try."""
+    """The stop is checked in the caller's thread, long before the silence would end the try."""
     asked_by = set()
     begun = time.monotonic()
 
@@ -153,7 +153,7 @@ def test_who_asks_to_stop_is_heard_in_silence(wire: Wire, kind: Any) -> None:
 
 @all_wires
 def test_a_server_that_is_not_there_is_a_connection_that_failed(wire: Wire) -> None:
-    """Nothing listens at that port, and the sentence has the system's own words."""
+    """Nothing listens at the port, and the message has the system's own text."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     with pytest.raises(ModelFailed, match="refused") as failed:
@@ -163,7 +163,7 @@ def test_a_server_that_is_not_there_is_a_connection_that_failed(wire: Wire) -> N
 
 @pytest.mark.parametrize("wire", ["anthropic", "openai-responses", "openai-chat"])
 def test_the_vendor_itself_is_not_asked_without_a_key(wire: Wire) -> None:
-    """It fails before anything is sent."""
+    """The request fails before anything is sent."""
     with pytest.raises(ModelFailed, match="no key") as failed:
         provider(wire, "", api_key="", base_url=None).ask(request(), stop=never)
     assert failed.value.trouble == "authentication"
@@ -171,7 +171,7 @@ def test_the_vendor_itself_is_not_asked_without_a_key(wire: Wire) -> None:
 
 @all_wires
 def test_what_is_no_stream_at_all_is_no_answer(wire: Wire) -> None:
-    """A page of some proxy, or broken JSON, ends a try; it does not end the process."""
+    """A proxy's page or broken JSON ends the try but not the process."""
     for answer in (Raw(events=["<html>hello</html>"]), Raw(events=["event: message_start\ndata: {oops\n\n"])):
         with VendorServer(scripted(answer)) as server, pytest.raises(ModelFailed) as failed:
             provider(wire, server).ask(request(), stop=never)
@@ -179,7 +179,7 @@ def test_what_is_no_stream_at_all_is_no_answer(wire: Wire) -> None:
 
 
 def _bad_turn(wire: Wire, said: Say) -> Turn:
-    """That the conversation can go on after it, with a strict vendor, is shown on the way."""
+    """Return the bad turn, and assert that the conversation can continue with a strict vendor."""
     with VendorServer(scripted(said, Say(text="done"))) as server:
         asked = provider(wire, server)
         turn = asked.ask(request(), stop=never)
@@ -190,7 +190,7 @@ def _bad_turn(wire: Wire, said: Say) -> Turn:
 
 @all_wires
 def test_malformed_arguments_are_kept_as_they_came(wire: Wire) -> None:
-    """They are never repaired into a call that could be run."""
+    """They are never repaired into a call that could run."""
     turn = _bad_turn(wire, MALFORMED)
     assert [(call.arguments, call.malformed) for call in turn.calls] == [({}, '{"path": "calc.py" oops}')]
     assert turn.stop == "calls"
@@ -198,7 +198,7 @@ def test_malformed_arguments_are_kept_as_they_came(wire: Wire) -> None:
 
 @all_wires
 def test_a_call_cut_off_by_the_output_limit_is_not_half_a_call(wire: Wire) -> None:
-    """The turn says that it was cut, and the call that it is malformed."""
+    """The turn is marked as cut, and the call as malformed."""
     turn = _bad_turn(wire, Say(text="W", calls=MAX_TOKENS_IN_CALL.calls, stop="max_tokens", usage=_used(1000)))
     assert turn.stop == "max_tokens"
     assert turn.calls[0].malformed == '{"path": "calc.py", "content": "def add'
@@ -212,20 +212,20 @@ def _used(output: int) -> Any:
 
 @all_wires
 def test_a_window_filled_while_answering_is_told_from_an_answer_that_was_too_long(wire: Wire) -> None:
-    """OpenAI has one word for both; an answer shorter than its limit was not cut by that."""
+    """OpenAI uses one word for both. An answer shorter than its limit was not cut by that limit."""
     assert _bad_turn(wire, OVERFLOW_MIDWAY).stop == "overflow"
 
 
 @all_wires
 def test_a_refusal_is_a_turn_that_says_so(wire: Wire) -> None:
-    """Its words are kept."""
+    """Its text is kept."""
     turn = _bad_turn(wire, REFUSAL)
     assert (turn.stop, turn.text) == ("refusal", REFUSAL.text)
 
 
 @all_wires
 def test_an_empty_turn_is_a_turn(wire: Wire) -> None:
-    """Sent back, it is a placeholder: no vendor takes an empty message."""
+    """It is sent back as a placeholder, because no vendor accepts an empty message."""
     turn = _bad_turn(wire, EMPTY)
     assert (turn.parts, turn.stop) == ((), "end")
 
@@ -247,7 +247,7 @@ def test_an_empty_turn_is_a_turn(wire: Wire) -> None:
     ],
 )
 def test_an_overflow_is_known_by_its_words_where_there_is_no_code(status: int, said: str) -> None:
-    """As vendors and servers word it; the conversation must become shorter, whatever the status."""
+    """The wordings are those of vendors and servers. The conversation must become shorter, whatever the status."""
     assert trouble(FaultReply(status=status, message=said)) == "overflow"
 
 
@@ -263,7 +263,7 @@ def test_an_overflow_is_known_by_its_words_where_there_is_no_code(status: int, s
     ],
 )
 def test_a_usage_limit_is_known_by_its_words_where_there_is_no_code(status: int, said: str) -> None:
-    """Asking again soon is useless then, also where the status is that of a bad request."""
+    """Asking again soon is useless, even if the status is that of a bad request."""
     assert trouble(FaultReply(status=status, message=said)) == "usage_limit"
 
 
@@ -281,26 +281,26 @@ def test_a_usage_limit_is_known_by_its_words_where_there_is_no_code(status: int,
     ],
 )
 def test_the_rest_is_known_by_its_status(status: int, said: str, kind: str) -> None:
-    """And a limit per minute is no usage limit."""
+    """A limit per minute is no usage limit."""
     assert trouble(FaultReply(status=status, message=said)) == kind
 
 
 def test_a_limit_on_growth_is_a_rate_limit() -> None:
-    """The vendor says when to go on; nobody's budget is spent."""
+    """The vendor says when to continue, and no budget is spent."""
     body = {"error": {"type": "rate_limit_error", "message": "m", "details": {"error_code": "ramp_limit_exceeded"}}}
     assert trouble(from_body(body, status=429)) == "rate_limit"
 
 
 @pytest.mark.parametrize("key", ["sk-proj-abcd1234", "sk-ab***wxyz", "Bearer abc.def", "AIzaSyB-1234567890"])
 def test_no_sentence_has_a_key_in_it(key: str) -> None:
-    """Vendors show wrong keys in part, and sentences go to journals and screens."""
+    """Vendors show wrong keys in part, and messages go to journals and screens."""
     said = sentence("m", "authentication", f"Incorrect API key provided: {key}. You can find yours online.", 401)
     assert key not in said
     assert "[key]" in said
 
 
 def test_a_missing_model_is_named() -> None:
-    """What would mend a 404 is another name in the model table."""
+    """A 404 is mended by another name in the model table."""
     assert "there is no model 'gpt-0'" in sentence("gpt-0", "bad_request", "not found", 404)
 
 
@@ -308,7 +308,7 @@ def test_a_missing_model_is_named() -> None:
     "message", ["usage limit " * 300_000 + "per minute", "input length " * 300_000, "sk-" * 999_999]
 )
 def test_no_wording_takes_long_to_read(message: str) -> None:
-    """A proxy's page may be megabytes, and a pattern's time grows faster than what it reads."""
+    """A proxy's page may have megabytes, and a pattern's time can grow faster than its input."""
     begun = time.process_time()
     assert len(str(make_failure(FaultReply(status=429, message=message), "m"))) < 1000
     assert time.process_time() - begun < 1.0
@@ -316,7 +316,7 @@ def test_no_wording_takes_long_to_read(message: str) -> None:
 
 @pytest.mark.parametrize("message", ["refused: {key}", "x" * 280 + "{key}", "x" * 3990 + "{key}", "refused: {key!r}"])
 def test_a_models_own_key_is_in_no_sentence_whatever_it_looks_like(message: str) -> None:
-    """Nor a part of it, where the words are cut."""
+    """No part of it remains where the text is cut."""
     key = "Passw0rd:of-a\nserver"
     said = sentence("m", "authentication", message.format(key=key), 401, hidden=key)
     assert "Passw0rd" not in said
@@ -324,7 +324,7 @@ def test_a_models_own_key_is_in_no_sentence_whatever_it_looks_like(message: str)
 
 @all_wires
 def test_a_key_that_is_told_back_is_in_no_sentence_and_no_traceback(wire: Wire) -> None:
-    """Of a server that repeats what it was sent; by status, and inside of a stream."""
+    """The server repeats the key with an error status and inside a stream."""
     own = "correct horse battery staple"
     refused = Fault(kind="authentication", message=f"no such key: {own}")
     for fault in (refused, Fault(kind="error_event", message=f"no such key: {own}")):
@@ -335,7 +335,7 @@ def test_a_key_that_is_told_back_is_in_no_sentence_and_no_traceback(wire: Wire) 
 
 @all_wires
 def test_nobody_is_sent_on_to_another_address(wire: Wire) -> None:
-    """The whole conversation would go there, and the key with it."""
+    """The conversation and the key would go there."""
     with VendorServer(scripted(Say(text="hello"))) as other:
         with Redirecting(other.url) as server, pytest.raises(ModelFailed, match="another address") as caught:
             provider(wire, server.url).ask(request(), stop=never)
@@ -356,7 +356,7 @@ _AMBIENT = {
 
 @all_wires
 def test_nothing_of_the_environment_is_sent(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may be meant for another server."""
+    """Its variables may be meant for another server."""
     for name, value in _AMBIENT.items():
         monkeypatch.setenv(name, value)
     with VendorServer(scripted(Say(text="hello"))) as server:
@@ -378,7 +378,7 @@ def test_what_an_address_wants_sent_along_is_sent_along(wire: Wire) -> None:
 @all_wires
 @pytest.mark.parametrize("name", ["functions.bash", "read file", "", "x" * 70])
 def test_a_tool_that_no_vendor_could_name_ends_no_conversation(wire: Wire, name: str) -> None:
-    """The call and nothing else is sent back by another name, the same each time; the turn keeps what was said."""
+    """Only that call is sent back under another name, the same each time. The turn keeps its text."""
     with VendorServer(scripted(Say(calls=[(name, {})]), Say(text="a"), Say(text="b"))) as server:
         asked = provider(wire, server)
         turn = asked.ask(request(), stop=never)

@@ -1,4 +1,4 @@
-"""Reading a stream in a thread of its own, and leaving it."""
+"""Reading a stream in its own thread, and leaving it."""
 
 import threading
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from forgepool.workers.llm.wires.openai_responses import client
 
 
 class _Endless:
-    """A stream as the kits have them, that never ends of itself."""
+    """A stream like those of the SDKs that never ends by itself."""
 
     def __init__(self) -> None:
         self.begun, self.closed = threading.Event(), threading.Event()
@@ -28,7 +28,7 @@ class _Endless:
 
 
 def test_who_goes_away_closes_the_stream() -> None:
-    """A vendor that is still answering is told that nobody listens, and stops at what it costs so far."""
+    """The vendor learns that the client has gone, and stops answering and charging."""
     stream = _Endless()
     events = attend(lambda: stream, never)
     assert [next(events), next(events)] == [1, 2]
@@ -37,7 +37,7 @@ def test_who_goes_away_closes_the_stream() -> None:
 
 
 def test_who_is_stopped_closes_the_stream() -> None:
-    """Also in the middle of what comes without a pause."""
+    """This holds even if events arrive without a pause."""
     stream = _Endless()
     with pytest.raises(ModelFailed) as failed:
         list(attend(lambda: stream, stream.begun.is_set))
@@ -46,7 +46,7 @@ def test_who_is_stopped_closes_the_stream() -> None:
 
 
 def test_what_goes_wrong_in_reading_is_raised_to_who_asked() -> None:
-    """And not in a thread where nobody listens."""
+    """The exception does not get lost in the reading thread."""
 
     def unopened() -> _Endless:
         raise ZeroDivisionError
@@ -56,7 +56,7 @@ def test_what_goes_wrong_in_reading_is_raised_to_who_asked() -> None:
 
 
 def test_a_client_is_closed_with_its_owner() -> None:
-    """Nobody else does it, and its connections would be left open."""
+    """Otherwise its connections would stay open."""
 
     class Owner:
         pass

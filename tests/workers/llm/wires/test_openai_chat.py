@@ -1,4 +1,4 @@
-"""The adapter for OpenAI's older wire, over real HTTP, and the odd ways of the servers that speak it."""
+"""The adapter for OpenAI's older wire, over real HTTP, and the peculiarities of servers that speak it."""
 
 import json
 from typing import Any
@@ -33,7 +33,7 @@ def _piece(**more: Any) -> Body:
 
 
 def test_a_turn_has_all_that_was_said() -> None:
-    """Text and two calls; reasoning is heard, and is no part of the turn."""
+    """It has text and two calls. Reasoning is streamed and is no part of the turn."""
     heard: list[LlmEvent] = []
     said = Say(thinking="I think", text="I will read", calls=[_READ, ("write_file", {})])
     with VendorServer(scripted(said)) as server:
@@ -45,7 +45,7 @@ def test_a_turn_has_all_that_was_said() -> None:
 
 
 def test_usage_is_asked_for_and_kept() -> None:
-    """A stream tells of it only to who asks."""
+    """A stream reports usage only on request."""
     said = Tokens(input=1000, cached=600, output=50, reasoning=20)
     with VendorServer(scripted(Say(text="x", usage=said))) as server:
         usage = provider(_WIRE, server).ask(request(), stop=never).usage
@@ -54,7 +54,7 @@ def test_usage_is_asked_for_and_kept() -> None:
 
 
 def test_usage_that_is_not_told_is_guessed() -> None:
-    """From what was sent and what came, so that a limit in tokens holds with such a server too."""
+    """The estimate uses both directions, so that a limit in tokens holds."""
     with VendorServer(scripted(Say(text="x" * 400, usage=Tokens()))) as server:
         usage = provider(_WIRE, server).ask(request(user(Text(text="y" * 4000))), stop=never).usage
     assert 1000 < usage.input_tokens < 1500
@@ -83,7 +83,7 @@ def _turns() -> tuple[Turn, ...]:
 
 @pytest.mark.parametrize("base_url", [None, "http://localhost:1"])
 def test_a_request_is_what_the_kits_own_type_allows(base_url: str | None) -> None:
-    """With every part a conversation can have in it; what only the vendor knows goes to the vendor alone."""
+    """It has every part a conversation can have. Fields only the vendor knows go only to the vendor."""
     told = Endpoint(model="m", effort="high", max_output_tokens=9, base_url=base_url)
     asked = body(told, request(*_turns()))
     assert_shaped(_WIRE, asked)
@@ -93,7 +93,7 @@ def test_a_request_is_what_the_kits_own_type_allows(base_url: str | None) -> Non
 
 
 def test_any_conversation_of_ours_is_taken_by_a_strict_server() -> None:
-    """Empty texts, an empty turn, two turns of the user in a row, odd ids, words before results."""
+    """It has empty texts, an empty turn, two user turns in a row, odd ids, and text before results."""
     with VendorServer(scripted(Say(text="ok"))) as server:
         provider(_WIRE, server).ask(request(*_turns()), stop=never)
     assert server.invalid == []
@@ -114,13 +114,13 @@ def test_an_address_may_have_the_version_in_it_or_not(ending: str) -> None:
 
 
 def test_a_server_that_wants_no_key_needs_none() -> None:
-    """The kit alone insists on one."""
+    """Only the SDK insists on a key."""
     with VendorServer(scripted(Say(text="ok"))) as server:
         assert provider(_WIRE, server, api_key="").ask(request(), stop=never).text == "ok"
 
 
 def test_what_is_missing_is_made_up_for() -> None:
-    """No ids, no usage, no numbers of calls, deltas that are null, chunks without choices, an end of its own name."""
+    """Ids, usage and call numbers are missing, deltas are null, chunks have no choices, and the end is unknown."""
     turn = _heard(
         {"choices": []},
         _chunk(None),
@@ -135,7 +135,7 @@ def test_what_is_missing_is_made_up_for() -> None:
 
 
 def test_calls_that_are_all_numbered_alike_are_told_apart_by_id() -> None:
-    """As some servers send them, each in one piece."""
+    """Some servers send each call in one piece with the same number."""
     turn = _heard(
         _piece(index=0, id="a", function={"name": "read_file", "arguments": '{"path": "1"}'}),
         _piece(index=0, id="b", function={"name": "read_file", "arguments": '{"path": "2"}'}),
@@ -145,7 +145,7 @@ def test_calls_that_are_all_numbered_alike_are_told_apart_by_id() -> None:
 
 
 def test_an_id_that_was_used_before_is_not_used_again() -> None:
-    """Some servers number the calls of every answer from nought, and a result must belong to one call."""
+    """Some servers number the calls of every answer from zero, and a result must belong to one call."""
     earlier = Turn(role="assistant", parts=(ToolCall(id="call_0", name="read_file"),))
     result = user(ToolResult(call_id="call_0", text="x"))
     again = [_piece(index=place, id="call_0", function={"name": "read_file", "arguments": "{}"}) for place in (0, 1)]
@@ -164,13 +164,13 @@ def test_an_id_that_was_used_before_is_not_used_again() -> None:
     ],
 )
 def test_an_answers_end_has_many_names(finish: str, stop: str) -> None:
-    """The turn knows five."""
+    """A turn has five."""
     assert _heard(_chunk({"content": "Hi"}), _chunk({}, finish)).stop == stop
 
 
 @pytest.mark.parametrize(("finish", "kind"), [("error", "server"), (None, "truncated")])
 def test_an_answer_that_did_not_end_is_none(finish: str | None, kind: str) -> None:
-    """Whether the server says so or says nothing."""
+    """The server says so, or says nothing."""
     with pytest.raises(ModelFailed) as failed:
         _heard(_chunk({"content": "Hi"}), _chunk({}, finish))
     assert failed.value.trouble == kind

@@ -17,7 +17,7 @@ _WIRE = "openai-responses"
 
 
 def test_a_turn_has_all_that_was_said_in_its_order() -> None:
-    """Reasoning, text and two calls, the vendor's id and the model that answered; and its pieces were heard."""
+    """It has reasoning, text, two calls, the vendor's id and the model, and its pieces were streamed."""
     heard: list[LlmEvent] = []
     said = Say(thinking="I think", text="I will read", phase="commentary", calls=[_READ, ("write_file", {})])
     with VendorServer(scripted(said)) as server:
@@ -30,7 +30,7 @@ def test_a_turn_has_all_that_was_said_in_its_order() -> None:
 
 
 def test_usage_counts_all_of_the_input() -> None:
-    """As the vendor does: what was cached is part of it."""
+    """Cached tokens are part of the input, as the vendor counts."""
     said = Tokens(input=1000, cached=600, written=300, output=50, reasoning=20)
     with VendorServer(scripted(Say(text="x", usage=said))) as server:
         usage = provider(_WIRE, server).ask(request(), stop=never).usage
@@ -46,7 +46,7 @@ def test_usage_counts_all_of_the_input() -> None:
 
 @pytest.mark.parametrize("redacted", [False, True])
 def test_reasoning_goes_back_before_what_it_led_to(redacted: bool) -> None:
-    """Whole and sealed, as the vendor's server checks, also where nothing but reasoning came; texts keep their mark."""
+    """It is sent back complete and sealed, even if nothing else came. Texts keep their mark."""
     first_say = Say(thinking="I think", redacted=redacted, text="Reading.", phase="commentary", calls=[_READ])
     answers = (first_say, Say(thinking="hm", redacted=redacted), Say(text="done"))
     with VendorServer(scripted(*answers)) as server:
@@ -61,7 +61,7 @@ def test_reasoning_goes_back_before_what_it_led_to(redacted: bool) -> None:
 
 
 def test_another_models_reasoning_is_left_out() -> None:
-    """It is sealed for that model alone, and this one's vendor would refuse all of the request."""
+    """It is sealed for that model, and this one's vendor would refuse the request."""
     with VendorServer(scripted(Say(thinking="I think", calls=[_READ]), Say(text="ok"))) as server:
         first = provider(_WIRE, server, model="model-0").ask(request(), stop=never)
         provider(_WIRE, server).ask(request(CARD, first, reply(first)), stop=never)
@@ -71,7 +71,7 @@ def test_another_models_reasoning_is_left_out() -> None:
 
 
 def test_a_conversation_goes_on_over_another_wire() -> None:
-    """Begun with one vendor and gone on with by another: what only the first understands stays behind."""
+    """Parts that only the first vendor understands are left out."""
     with VendorServer(
         scripted(Say(thinking="I think", text="x", calls=[_READ]), Say(text="a"), Say(text="b"))
     ) as server:
@@ -101,7 +101,7 @@ def _turns() -> tuple[Turn, ...]:
 
 
 def test_a_request_is_what_the_kits_own_type_allows() -> None:
-    """With every part a conversation can have in it, and nothing the type does not know; nothing is kept there."""
+    """It has every part a conversation can have, no unknown field, and asks the vendor not to store it."""
     asked = body(Endpoint(model="m", effort="high", max_output_tokens=9), request(*_turns(), max_output_tokens=7))
     assert_shaped(_WIRE, asked)
     assert "temperature" not in asked
@@ -111,7 +111,7 @@ def test_a_request_is_what_the_kits_own_type_allows() -> None:
 
 
 def test_any_conversation_of_ours_is_taken_by_a_strict_vendor() -> None:
-    """Empty texts, an empty turn, two turns of the user in a row, ids too long, words before results."""
+    """It has empty texts, an empty turn, two user turns in a row, long ids, and text before results."""
     with VendorServer(scripted(Say(text="ok"))) as server:
         provider(_WIRE, server).ask(request(*_turns()), stop=never)
     assert server.invalid == []
@@ -120,7 +120,7 @@ def test_any_conversation_of_ours_is_taken_by_a_strict_vendor() -> None:
 
 
 def test_an_item_told_of_only_at_the_end_is_part_of_the_turn() -> None:
-    """Some servers leave the events between out, and most of the usage."""
+    """Some servers omit the events in between, and most of the usage."""
     item = {
         "type": "message",
         "id": "m",
@@ -134,7 +134,7 @@ def test_an_item_told_of_only_at_the_end_is_part_of_the_turn() -> None:
 
 
 def test_items_told_of_before_the_end_need_no_second_telling() -> None:
-    """An end without them is the end of all the same; and reasoning that is not sealed cannot be sent back."""
+    """An end without items still ends the turn. Reasoning without a seal cannot be sent back."""
     message = {"type": "message", "id": "m", "role": "assistant", "content": [{"type": "output_text", "text": "Hello"}]}
     reasoning = {"type": "reasoning", "id": "r", "summary": []}
     events = [
@@ -150,7 +150,7 @@ def test_items_told_of_before_the_end_need_no_second_telling() -> None:
 
 
 def test_a_refusal_is_one_whatever_else_is_in_the_answer() -> None:
-    """The vendor calls such an answer completed, and a call beside it is not to be run."""
+    """The vendor calls the answer completed, and a call in it must not run."""
     refusal = {"type": "message", "id": "m", "role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}
     call = {"type": "function_call", "id": "f", "call_id": "c", "name": "read_file", "arguments": "{}"}
     response = {"id": "r", "model": "served", "status": "completed", "output": [refusal, call]}

@@ -1,4 +1,4 @@
-"""When to ask again, out of whatever headers and words there are."""
+"""When to ask again, according to headers and texts."""
 
 import pytest
 from hypothesis import example, given
@@ -28,7 +28,7 @@ _NOW = 1_790_000_000.0
     ],
 )
 def test_a_wait_is_read_from_headers_and_words(headers: dict[str, str], message: str, seconds: float | None) -> None:
-    """Headers first, and never less than nothing."""
+    """Headers come first, and the wait is never negative."""
     found = retry_after_s(headers, message, _NOW)
     assert found == (seconds if seconds is None else pytest.approx(seconds))
 
@@ -64,7 +64,7 @@ def test_a_wait_is_read_from_headers_and_words(headers: dict[str, str], message:
 def test_the_end_of_a_limit_is_read_from_headers_and_words(
     headers: dict[str, str], message: str, moment: float | None
 ) -> None:
-    """Of the limits told of, only those that are used up count."""
+    """Only limits that are used up count."""
     assert resets_at(headers, message, _NOW) == moment
 
 
@@ -94,7 +94,7 @@ _NAMES = ("retry-after", "retry-after-ms", "x-ratelimit-reset", "anthropic-ratel
 @given(_ODD | st.text(), _ODD | st.text())
 @example("Fri, 31 Dec 9999 23:59:59 -9999", "")
 def test_whatever_is_written_a_time_is_near_or_none(header: str, message: str) -> None:
-    """Nothing raises, and no mistake shuts a model off for ever."""
+    """No exception is raised, and no mistake disables a model forever."""
     for name in _NAMES:
         wait_s = retry_after_s({name: header}, message, _NOW)
         assert wait_s is None or 0 <= wait_s <= LONGEST_S

@@ -1,7 +1,8 @@
 """
-What ordinary test suites do, as a project of its own: pytest runs it inside the sandbox, from `test_benign.py`.
+What ordinary test suites do. pytest runs this file inside the sandbox, from `test_benign.py`.
 
-The names say what a level must give: `shared` needs memory and semaphores shared by name, `socket` the loopback.
+The names say what a level must provide: `shared` needs memory and semaphores shared by name, `socket` the loopback
+interface.
 """
 
 import asyncio
@@ -139,7 +140,7 @@ def test_socket_udp_and_ipv6() -> None:
 
 def test_socket_of_unix(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as client:
-        # Not `tmp_path`: the path of a socket has room for a hundred bytes.
+        # Not `tmp_path`, because a socket's path holds about a hundred bytes.
         server.bind(f"/tmp/{os.getpid()}.sock")
         server.listen()
         client.connect(server.getsockname())
@@ -169,7 +170,7 @@ def test_socket_asyncio() -> None:
 
 
 def test_socket_pseudo_terminal() -> None:
-    """Named so for the fallback, which gives neither: its terminals would be those of the host."""
+    """`socket` is in the name for the fallback, which has no terminals of its own either."""
     pid, master = pty.fork()
     if pid == 0:
         os.execvp("sh", ["sh", "-c", "test -t 0 && echo terminal"])

@@ -10,7 +10,7 @@ from forgepool.workers.sandbox.layers import lease_uid, why_level_fails
 
 
 def missing(why: str) -> None:
-    """Skips on a laptop; in CI, where it must be there, fails."""
+    """Skip on a laptop, but fail in CI."""
     if os.environ.get("CI") == "true":
         pytest.fail(why)
     pytest.skip(why)
@@ -18,7 +18,7 @@ def missing(why: str) -> None:
 
 @pytest.fixture(scope="session")
 def outcomes_of(request: pytest.FixtureRequest) -> Iterator[Of]:
-    """What became of all attempts in one run, by its name and whose it is."""
+    """Return the outcomes of all attempts in one run, by the run's name and its user."""
     for level in ("bubblewrap", "landlock"):
         if (why_not := why_level_fails(level)) is not None:  # type: ignore[arg-type]  # two of them
             missing(f"{level} does not hold here: {why_not}")
@@ -41,7 +41,7 @@ def outcomes_of(request: pytest.FixtureRequest) -> Iterator[Of]:
 
 
 def _asked(request: pytest.FixtureRequest) -> list[tuple[str, str]]:
-    """The runs that the tests to be run look at."""
+    """Return the runs that the selected tests need."""
     params = [
         getattr(item, "callspec", None) for item in request.session.items if item.path.parent == Path(__file__).parent
     ]

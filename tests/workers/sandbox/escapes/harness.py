@@ -1,8 +1,9 @@
 """
-Runs all attempts under one set of layers, in a world of its own, and tells of each whether it has succeeded.
+Run all attempts under one set of layers in a world of its own, and report of each whether it has succeeded.
 
-A program, so that it can be an ordinary user's where the tests are root's: `python harness.py HELD FOLDER`, the answer
-is JSON. `HELD` is one of `HOLDS`. The project, what it needs and the folders `inside` and `around` are on `PYTHONPATH`.
+It is a program, so that it can run as an ordinary user where the tests run as root: `python harness.py HELD FOLDER`.
+The answer is JSON, and `HELD` is one of `HOLDS`. The project, its packages and the folders `inside` and `around` are on
+`PYTHONPATH`.
 """
 
 import json
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from forgepool.workers.sandbox.launch.launcher import Request
 
 SECRET = "FORGEPOOL_SECRET_OF_THE_HARNESS"
-"""The variable that it is started with, as others have their keys."""
+"""A variable it is started with, as harnesses have keys in their environment."""
 HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parents[3]
 _TIMEOUT_S = 60
@@ -137,7 +138,7 @@ def _ran(around: World, payload: tuple[str, ...], confined: Confinement) -> list
 
 
 def _by_the_launcher(around: World, payload: tuple[str, ...], uid: int | None) -> list[str]:
-    """As it prepares for bwrap, without bwrap."""
+    """Prepare as the launcher does for bwrap, but without bwrap."""
     request: Request = {
         "argv": list(payload),
         "env": _command_environment(around),
@@ -203,7 +204,7 @@ def _in_namespaces(
 
 
 def _without(words: list[str], layers: frozenset[Layer]) -> list[str]:
-    """Of bwrap's own arguments, those of the layers alone."""
+    """Keep only those of bwrap's arguments that belong to the layers."""
     kept = [word for word in words if _UNSHARED.get(word, "user") in layers]
     if "seccomp" not in layers:
         place = kept.index("--seccomp")

@@ -1,7 +1,7 @@
 """
-Lays single layers on this process, then becomes a program: `python -I -S held.py PROJECT WHAT PROGRAM...`.
+Put single layers on this process, then become a program: `python -I -S held.py PROJECT WHAT PROGRAM...`.
 
-What is JSON: `scope` and `filter` ("own" or "none"), `files`, `limits`, each only where it is to hold.
+WHAT is JSON: `scope` and `filter` ("own" or "none"), `files`, `limits`, each only if it is to hold.
 """
 
 import json

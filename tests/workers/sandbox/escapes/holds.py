@@ -1,4 +1,4 @@
-"""Which layers hold a run of the attempts, by the run's name."""
+"""The layers of each run of the attempts, by the run's name."""
 
 from attempt import Layer
 
@@ -16,9 +16,9 @@ ALONE: dict[str, Layers] = {
     "scope": frozenset(("scope",)),
     "files": frozenset(("files",)),
     "limits": frozenset(("limits",)),
-    # What the launcher prepares for bwrap, without bwrap.
+    # The launcher's preparation for bwrap, without bwrap.
     "launcher": frozenset(("door", "scope", "limits")),
-    # No namespace without one of users: that is the only one an ordinary user may make.
+    # Each namespace comes with a user namespace, the only one that an ordinary user may make.
     "user": frozenset(("user",)),
     "root": frozenset(("user", "root")),
     "pids": frozenset(("user", "pids")),
@@ -26,7 +26,7 @@ ALONE: dict[str, Layers] = {
     "ipc": frozenset(("user", "ipc")),
     "all but seccomp": FIRST_CHOICE - {"seccomp", "door"},
 }
-"""By ordinary users and by root."""
+"""Single layers, tried by ordinary users and by root."""
 OF_ROOT: dict[str, Layers] = {
     # The launcher's work, with a uid.
     "uid": frozenset(("door", "uid", "scope", "limits")),
@@ -42,5 +42,5 @@ HOLDS: dict[str, Layers] = {
 
 
 def holds(held: str, who: str) -> Layers:
-    """Root's commands are held by a uid besides, at both levels."""
+    """Return the layers of a run. At both levels, root's commands also have a uid of their own."""
     return HOLDS[held] | {"uid"} if who == "root" and held in ("bubblewrap", "landlock") else HOLDS[held]

@@ -1,7 +1,7 @@
 """
-Runs of all attempts, by root and by an ordinary user, each once and two at a time.
+Runs of all attempts, by root and by an ordinary user, each once, and two at a time.
 
-Where the tests are root's, the ordinary user is a uid of nobody else: what root can do would hide what layers do.
+Where the tests run as root, the ordinary user is an unused uid, because root's rights would hide the effect of layers.
 """
 
 import contextlib
@@ -28,13 +28,13 @@ _TIMEOUT_S = 120
 
 
 class NoInterpreter(Exception):
-    """No Python here can be run by an ordinary user; one sentence."""
+    """Raised where no Python can be run by an ordinary user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     escaped: bool | None
-    """None where it was not even carried out."""
+    """None if it was not carried out."""
     said: str
 
 
@@ -43,22 +43,19 @@ Of = Callable[[str, str], dict[str, Outcome]]
 
 class Outcomes:
     def __init__(self, uid: int) -> None:
-        """The uid is that of the ordinary user."""
+        """`uid` is that of the ordinary user."""
         self._uid = uid
         self._at_once = ThreadPoolExecutor(max_workers=2)
         self._runs: dict[tuple[str, str], Future[dict[str, Outcome]]] = {}
 
     def begin(self, runs: Iterable[tuple[str, str]]) -> None:
-        """What will be asked for, so that it goes on beside."""
+        """Start the runs that will be needed, in the background."""
         for held, who in runs:
             if (held, who) not in self._runs:
                 self._runs[held, who] = self._at_once.submit(self._run, held, who)
 
     def of(self, held: str, who: str) -> dict[str, Outcome]:
-        """
-        Raises:
-            NoInterpreter: for an ordinary user.
-        """
+        """Return the outcomes of a run. || Raises: NoInterpreter: for an ordinary user."""
         self.begin([(held, who)])
         return self._runs[held, who].result()
 
@@ -84,13 +81,13 @@ class Outcomes:
             )
         finally:
             shutil.rmtree(folder)
-        if done.returncode != 0:  # told by each test in a few words
+        if done.returncode != 0:  # each test reports it in a few words
             return dict.fromkeys(ATTEMPTS, Outcome(escaped=None, said=f"{held} for {who}: {done.stderr[-1000:]}"))
         return {name: Outcome(**fields) for name, fields in json.loads(done.stdout).items()}
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """With a secret, as a harness has some."""
+    """Return an environment with a secret, as a harness has one."""
     return {
         "PATH": _PATH,
         "HOME": str(folder),
@@ -104,7 +101,7 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 def _usable_by(uid: int) -> str:
-    """One that is installed where all may read; the tests' own is often in somebody's home."""
+    """Find a Python that all users may read; the tests' own is often in a person's home."""
     for python in (sys.executable, "/usr/local/bin/python3", "/usr/bin/python3"):
         with contextlib.suppress(OSError, subprocess.CalledProcessError):
             subprocess.run(

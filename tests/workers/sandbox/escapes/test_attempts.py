@@ -1,4 +1,4 @@
-"""No attempt to escape succeeds in the first choice. Each names the layers that stop it; they are tried alone."""
+"""No attempt to escape succeeds in the first choice. Each names the layers that stop it, which are also tried alone."""
 
 import pytest
 from holds import ALONE, OF_ROOT, Layers, holds
@@ -29,11 +29,11 @@ LET_THROUGH_BY_THE_FALLBACK = {
         "put_a_repository_in_place_of_the_pointer",
     ),
 }
-"""As the user is told of them."""
+"""Attempts that the fallback lets through, by the text that tells the user about them."""
 
 
 def test_there_are_attempts_in_every_area() -> None:
-    """So many, and none under two names."""
+    """There are at least 140, and at least eight in each area."""
     assert len(ATTEMPTS) >= 140
     for area in AREAS:
         assert sum(each.area == area.__name__ for each in ATTEMPTS.values()) >= 8, area.__name__
@@ -43,7 +43,7 @@ def test_there_are_attempts_in_every_area() -> None:
 @pytest.mark.parametrize(("name", "who"), BY_ALL)
 @pytest.mark.parametrize("held", ["nothing"])
 def test_without_any_layer_an_attempt_succeeds(outcomes_of: Of, held: str, who: str, name: str) -> None:
-    """Or it would prove nothing of a sandbox; save where this host stops it anyway."""
+    """Otherwise it would prove nothing about a sandbox. Some hosts stop a few attempts themselves."""
     outcome = outcomes_of(held, who)[name]
     idle = ATTEMPTS[name].may_be_idle
     if outcome.escaped is False and idle is not None:
@@ -61,7 +61,7 @@ def test_the_first_choice_stops_it(outcomes_of: Of, held: str, who: str, name: s
 @pytest.mark.parametrize("who", WHO)
 @pytest.mark.parametrize("held", ["landlock"])
 def test_the_fallback_lets_through_what_it_names_alone(outcomes_of: Of, held: str, who: str) -> None:
-    """What a user is told of it is true: no more gets through."""
+    """The text shown to users is true: nothing else gets through."""
     assert set(LET_THROUGH_BY_THE_FALLBACK) <= set(WEAKER)
     told = {name for names in LET_THROUGH_BY_THE_FALLBACK.values() for name in names}
     outcomes = outcomes_of(held, who)
@@ -71,7 +71,7 @@ def test_the_fallback_lets_through_what_it_names_alone(outcomes_of: Of, held: st
 @pytest.mark.parametrize("held", [*ALONE, "bubblewrap", "landlock"])
 @pytest.mark.parametrize("who", ["user"])
 def test_a_layer_alone_stops_what_it_is_said_to_stop(outcomes_of: Of, held: str, who: str) -> None:
-    """And nothing else: where the layers that stop an attempt are away, it succeeds."""
+    """It stops nothing else: without its layers an attempt succeeds."""
     stop = holds(held, who)
     assert _wrongly(outcomes_of(held, who), outcomes_of("nothing", who), stop, OF_USERS) == {}
 
@@ -79,7 +79,7 @@ def test_a_layer_alone_stops_what_it_is_said_to_stop(outcomes_of: Of, held: str,
 @pytest.mark.parametrize("held", ["seccomp", "filter", "user", "root", "files"])
 @pytest.mark.parametrize("who", ["root"])
 def test_a_layer_alone_stops_what_only_root_could_do(outcomes_of: Of, held: str, who: str) -> None:
-    """Of the rest root has ways around single layers: a right of its own to read all memory, say."""
+    """Root has ways around single layers for the other attempts, such as the right to read all memory."""
     of_root = [name for name, each in ATTEMPTS.items() if each.needs_root]
     assert _wrongly(outcomes_of(held, who), outcomes_of("nothing", who), holds(held, who), of_root) == {}
 
@@ -87,7 +87,7 @@ def test_a_layer_alone_stops_what_only_root_could_do(outcomes_of: Of, held: str,
 @pytest.mark.parametrize("held", [*OF_ROOT, "bubblewrap", "landlock"])
 @pytest.mark.parametrize("who", ["root"])
 def test_root_s_commands_are_held_by_their_uid(outcomes_of: Of, held: str, who: str) -> None:
-    """Alone it stops what belongs to others; without it bubblewrap does not hold root."""
+    """Alone it stops attempts on files of others. Without it bubblewrap does not confine root."""
     found = outcomes_of(held, who)
     # They are no root's commands, and what is withheld from users anyway proves nothing.
     bare = outcomes_of("nothing", who if held == "all but uid" else "user")
@@ -97,7 +97,7 @@ def test_root_s_commands_are_held_by_their_uid(outcomes_of: Of, held: str, who: 
 
 
 def _wrongly(found: dict[str, Outcome], bare: dict[str, Outcome], stop: Layers, names: list[str]) -> dict[str, str]:
-    """What got through a layer that is said to stop it, or was stopped by nobody that is known to."""
+    """Return attempts that passed a layer named as stopping them, or that were stopped by no named layer."""
     wrong = {}
     for name in names:
         attempt, outcome = ATTEMPTS[name], found[name]

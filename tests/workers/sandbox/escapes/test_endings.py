@@ -1,4 +1,4 @@
-"""Nothing of a command outlives it, its time limit, or the harness; whatever it does to those who stand over it."""
+"""No process of a command outlives the command, its time limit or the harness, whatever it does to its supervisors."""
 
 import json
 import os
@@ -20,7 +20,7 @@ CONFINED = pytest.mark.parametrize("level", ["bubblewrap", "landlock"], indirect
 
 
 def gone(held: Path) -> bool:
-    """Waits for it, but not for long."""
+    """Wait a short time for the daemon to end, and return whether it has."""
     end = time.monotonic() + 10
     while lives(held) and time.monotonic() < end:
         time.sleep(0.01)
@@ -29,7 +29,7 @@ def gone(held: Path) -> bool:
 
 @pytest.fixture
 def ended_by_hand(marked: Callable[[str], list[int]]) -> Iterator[dict[str, str]]:
-    """The environment of what nobody else ends; `marked` does, after the test."""
+    """Return an environment by which `marked` kills the processes after the test."""
     marked("WHOSE=nobody")
     yield {"PATH": os.environ["PATH"], "WHOSE": "nobody"}
 
@@ -38,7 +38,7 @@ def ended_by_hand(marked: Callable[[str], list[int]]) -> Iterator[dict[str, str]
 def test_without_a_harness_a_daemon_lives_on(
     place: Path, ended_by_hand: dict[str, str], timeout_s: float | None
 ) -> None:
-    """After the end of its command and after its command was killed: what follows would prove nothing else."""
+    """It survives the end and the killing of its command. Otherwise the tests below would prove nothing."""
     script = daemon_in(place) if timeout_s is None else f"{daemon_in(place)}; exec sleep 60"
     try:
         subprocess.run(("/bin/sh", "-c", script), env=ended_by_hand, timeout=timeout_s, check=False)
@@ -54,7 +54,7 @@ def test_a_daemon_dies_at_the_time_limit(sh: Sh, place: Path) -> None:
 
 
 def test_a_daemon_dies_though_it_holds_everything_on(sh: Sh, place: Path) -> None:
-    """Its own reaper, no signal taken, no environment, its output closed."""
+    """It is its own reaper, ignores all signals, has an empty environment and has closed its output."""
     hold = "import ctypes, signal; ctypes.CDLL(None).prctl(36, 1, 0, 0, 0); "
     hold += "[signal.signal(each, signal.SIG_IGN) for each in range(1, 32) if each not in (9, 17, 19)]; "
     hold += "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0])"
@@ -66,7 +66,7 @@ def test_a_daemon_dies_though_it_holds_everything_on(sh: Sh, place: Path) -> Non
 
 @CONFINED
 def test_a_command_cannot_end_who_stands_over_it(sh: Sh, place: Path) -> None:
-    """Neither its parent, nor the first process, nor all it may signal: the daemon dies all the same."""
+    """It signals its parent, the first process and all others, and the daemon still dies."""
     attack = "for who in $PPID 1; do kill -KILL $who; kill -STOP $who; done; kill -KILL -1"
     ended = sh(f"{daemon_in(place)}; ({attack}) 2>/dev/null; exit 7")
     assert ended.how == "exit"
@@ -87,7 +87,7 @@ run(Command(argv=("/bin/sh", "-c", told["script"]), cwd=Path(told["place"]), env
 
 @CONFINED
 def test_a_daemon_dies_when_the_harness_is_killed(confined: Confinement, place: Path, tmp_path: Path) -> None:
-    """SIGKILL leaves it no time to end anything, and nobody comes after it."""
+    """SIGKILL gives the harness no time to end anything, and no other process does it later."""
     script = f"{daemon_in(place)}; exec sleep 60"
     told = {"script": script, "place": str(place), "log": str(tmp_path / "log"), "confined": as_json(confined)}
     with subprocess.Popen((sys.executable, "-c", _HARNESS, json.dumps(told))) as harness:

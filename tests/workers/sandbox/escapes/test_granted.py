@@ -1,4 +1,4 @@
-"""A host that is granted opens the way to that host, and to nothing beside it."""
+"""A granted host opens the way to that host only."""
 
 import contextlib
 import socket
@@ -24,7 +24,7 @@ pytestmark = [
 
 @pytest.fixture
 def server() -> Iterator[int]:
-    """The port of something on the host's loopback that nobody granted."""
+    """Yield the port of a server on the host's loopback that is not granted."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def serve() -> None:
@@ -74,7 +74,7 @@ WAYS = [
 
 
 def test_the_proxy_leads_nowhere_else(sh: Sh, confined: Confinement, server: int) -> None:
-    """However it is asked, and by whatever name the host's own loopback is called."""
+    """Several ways of asking, and several names of the host's own loopback, are tried."""
     with open_outlet(("packages.example.org",)) as (outlet, env):
         asked = " ".join(f"'{each}'" for each in WAYS)
         ended = sh(
@@ -88,7 +88,7 @@ def test_the_proxy_leads_nowhere_else(sh: Sh, confined: Confinement, server: int
 
 
 def test_without_the_proxy_nothing_is_reached(sh: Sh, confined: Confinement, server: int) -> None:
-    """Its variables are advice; who does not take it has its own loopback alone."""
+    """A command may ignore the proxy's variables, but then it has only its own loopback."""
     script = f"import socket; socket.create_connection(('127.0.0.1', {server}), 2)"
     with open_outlet(("packages.example.org",)) as (outlet, _):
         ended = sh(f'python3 -S -E -c "{script}"', confined=replace(confined, outlet=outlet))
@@ -96,7 +96,7 @@ def test_without_the_proxy_nothing_is_reached(sh: Sh, confined: Confinement, ser
 
 
 def test_what_is_granted_is_reached(sh: Sh, confined: Confinement, server: int) -> None:
-    """Or the refusals above would prove nothing: the very server, named with its port."""
+    """Otherwise the refusals above would prove nothing: it is the same server, named with its port."""
     script = f"import socket; print(socket.create_connection(('127.0.0.1', {server}), 5).recv(100).decode())"
     with open_outlet((f"127.0.0.1:{server}",)) as (outlet, _):
         ended = sh(f'python3 -S -E -c "{script}"', confined=replace(confined, outlet=outlet))

@@ -1,8 +1,8 @@
 """
-What one command may use up: each bound alone, and that it is the bound which stops it.
+Limits on what one command may use up: each is tried alone, with proof that it is the limit that stops it.
 
-Not here: memory of many processes together, which only a control group counts; all files together, which only a file
-system of limited size does. Time and output are bounded at every level: see the tests of `process`.
+Not here: the memory of many processes together, which only a control group counts, and the size of all files, which
+only a limited file system bounds. The tests of `process` cover time and output.
 """
 
 import os
@@ -19,14 +19,14 @@ from forgepool.workers.schema.confinement import Bounds, Confinement, Level
 Sh = Callable[..., Ended]
 MIB = 1024**2
 EACH = pytest.mark.parametrize("bound", [False, True])
-"""Whether it holds; without it the attempt succeeds."""
+"""Tests run with and without the limit; without it the attempt succeeds."""
 
 pytestmark = pytest.mark.parametrize("level", ["bubblewrap", "landlock"], indirect=True)
 
 
 @pytest.fixture
 def python(sh: Sh, confined: Confinement, place: Path) -> Callable[..., Ended]:
-    """Runs a program within bounds."""
+    """Run a program within limits."""
 
     def run(program: str, **bounds: int) -> Ended:
         (place / "program.py").write_text(program)
@@ -60,7 +60,7 @@ print(made, flush=True)
 
 
 def _processes() -> int:
-    """Of this user, threads and all; a limit counts them all."""
+    """Count this user's processes and threads, because a limit counts them all."""
     found = 0
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and entry.exists() and entry.stat().st_uid == os.getuid():
@@ -70,7 +70,7 @@ def _processes() -> int:
 
 @EACH
 def test_a_fork_bomb_is_stopped_at_its_number(python: Python, bound: bool) -> None:
-    """And nothing of it is left."""
+    """No process of it is left."""
     before = tree.children(os.getpid())
     others = 0 if os.geteuid() == 0 else _processes()
     ended = python(_FORKS, **({"processes": others + 50} if bound else {}))
@@ -96,13 +96,13 @@ def test_no_more_files_are_open_than_may_be(python: Python, bound: bool) -> None
 
 @EACH
 def test_shared_memory_is_bounded(python: Python, level: Level, bound: bool) -> None:
-    """The fallback gives none at all: it is the host's."""
+    """The fallback gives none, because it would be the host's."""
     ended = python("open('/dev/shm/x', 'wb').write(bytes(8 << 20))", **({"shared_bytes": 4 * MIB} if bound else {}))
     assert ended.succeeded is (level == "bubblewrap" and not bound)
 
 
 def test_no_memory_is_dumped(python: Python, place: Path) -> None:
-    """A dump may hold what is in memory, and is as long as that."""
+    """A dump would hold the memory's content and be as large."""
     ended = python("import os, resource; print(resource.getrlimit(resource.RLIMIT_CORE), flush=True); os.abort()")
     assert ended.tail.startswith("(0, 0)")
     assert [entry.name for entry in place.iterdir()] == ["program.py"]

@@ -1,4 +1,6 @@
-"""What an order's processes have together is bounded where a control group can be made; where not, it is said why."""
+"""
+The processes of an order are limited together where a control group can be made; elsewhere the reason is reported.
+"""
 
 import os
 import subprocess
@@ -24,7 +26,7 @@ Run = Callable[[str, Bounds], Ended]
 
 
 class Host:
-    """The files in which a kernel tells of groups, in a folder."""
+    """A folder with the files by which a kernel describes its groups."""
 
     def __init__(self, folder: Path) -> None:
         self.proc, self.mounted = folder / "proc", folder / "cgroup"
@@ -52,7 +54,7 @@ def host(tmp_path: Path) -> Host:
 
 
 def delegate(folder: Path) -> None:
-    """As systemd marks what it hands over to root; an ordinary user's is his by being his."""
+    """Mark the folder as systemd marks what it delegates to root; an ordinary user's is marked by ownership."""
     try:
         os.setxattr(folder, "trusted.delegate" if ROOT else "user.delegate", b"1")
     except OSError as trouble:
@@ -82,7 +84,7 @@ def test_a_group_handed_over_whole_can_be_given_its_controllers(host: Host) -> N
 
 @pytest.mark.skipif(not ROOT, reason="who owns the folders is told by the kernel")
 def test_root_takes_no_group_that_was_not_handed_over_to_it(host: Host) -> None:
-    """Its maker could not remove it while another was in it."""
+    """Its owner could not remove it while it contains our group."""
     host.group("", cgroup_controllers="memory pids", cgroup_subtree_control="memory pids")
     host.group("session", cgroup_controllers="memory pids", cgroup_subtree_control="memory pids")
     host.unified("/session")
@@ -129,7 +131,7 @@ def test_a_host_without_groups_is_told_apart(host: Host) -> None:
 
 @pytest.fixture
 def confined(tmp_path: Path) -> Run:
-    """Runs a script in the sandbox, in a group with these bounds that is gone afterwards."""
+    """Run a script in the sandbox, in a group with these limits that is removed afterwards."""
     place = tmp_path / "place"
     place.mkdir()
 
@@ -158,7 +160,7 @@ def confined(tmp_path: Path) -> Run:
 
 @with_pids
 def test_a_fork_bomb_ends_at_the_groups_bound(confined: Run) -> None:
-    """The command's own limit is left wide: it is the group that holds."""
+    """The command's own limit is far higher."""
     many = "i=0; while [ $i -lt 80 ]; do sleep 20 & i=$((i+1)); done; echo all of them"
     bombed = confined(many, Bounds(processes=30))
     assert "all of them" not in bombed.tail and "fork" in bombed.tail, bombed
@@ -167,14 +169,14 @@ def test_a_fork_bomb_ends_at_the_groups_bound(confined: Run) -> None:
 
 @with_pids
 def test_a_command_for_which_there_is_no_room_is_not_started(confined: Run) -> None:
-    """Who starts it takes the only place."""
+    """The process that starts it takes the only place."""
     ended = confined("true", Bounds(processes=1))
     assert ended.how == "not_started" and "as many processes as it may have" in ended.tail, ended
 
 
 @with_memory
 def test_what_processes_use_together_is_bounded(confined: Run) -> None:
-    """Four that stay below the bound each."""
+    """Each of the four stays below the limit alone."""
     hog = "python3 -c 'b = bytearray(60 << 20); print(\"had\", flush=True); import time; time.sleep(3)'"
     together = f"({hog} & {hog} & {hog} & {hog} & wait)"
     bounds = Bounds(memory_bytes=160 << 20)

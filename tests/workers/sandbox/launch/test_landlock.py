@@ -51,7 +51,7 @@ def read(path):
 
 
 class Ground:
-    """A folder to write in, one to read, and one that is neither."""
+    """A folder to write, one to read, and one for neither."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -64,7 +64,7 @@ class Ground:
         (self.inside / "link").symlink_to(self.outside)
 
     def confined(self, script: str, *args: str) -> dict[str, str]:
-        """What came of the attempts that a script made as a process of its own."""
+        """Run a script of attempts as a process, and return their outcomes."""
         script = f"{CHILD}\n{script}\nprint(json.dumps(found))"
         argv = [sys.executable, "-I", "-S", "-c", script, str(TREE), str(self.folder), *args]
         ran = subprocess.run(argv, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
@@ -80,7 +80,7 @@ def ground(tmp_path: Path) -> Ground:
 
 @pytest.fixture
 def other() -> "Iterator[subprocess.Popen[bytes]]":
-    """A process outside, of the same user."""
+    """Start a process of the same user outside."""
     with subprocess.Popen(["sleep", "60"]) as process:
         yield process
         process.kill()
@@ -147,7 +147,7 @@ with attempt("another device"): os.open("/dev/tty0" if os.path.exists("/dev/tty0
 
 
 def test_files_are_changed_inside_and_read_where_shown_and_nothing_else(ground: Ground) -> None:
-    """Whatever way leads to a file, by path, link, rename or open folder: what counts is where it lies."""
+    """The place of a file counts, whether it is reached by path, link, rename or open folder."""
     found = ground.confined(FILES, "confined")
     allowed = [name for name, answer in found.items() if answer == "done"]
     refused = {name: answer for name, answer in found.items() if answer != "done"}
@@ -170,7 +170,7 @@ def test_files_are_changed_inside_and_read_where_shown_and_nothing_else(ground: 
         "a shell's redirection to a device",
     ]
     assert refused.pop("ask a device") == "ENOTTY"
-    # Without privilege nobody makes a device, so another reason is told first.
+    # Without privilege no device can be made, so another reason comes first.
     assert {refused.pop("make a device inside"), refused.pop("make a block device inside")} <= {"EACCES", "EPERM"}
     assert len(refused) == 28
     assert set(refused.values()) <= {"EACCES", "EXDEV"}
@@ -179,7 +179,9 @@ def test_files_are_changed_inside_and_read_where_shown_and_nothing_else(ground: 
 
 
 def test_the_attempts_succeed_without_landlock(ground: Ground) -> None:
-    """Else their refusal would prove nothing. (Running one replaces the process: it is left out here.)"""
+    """
+    Otherwise their refusal would prove nothing. Running a program is left out here, because it replaces the process.
+    """
     script = FILES.replace('os.execv(outside + "/program", ["program"])', "pass")
     found = ground.confined(script, "open")
     for follows_or_varies in ("truncate outside by opening", "remove outside", "ask a device"):
@@ -227,7 +229,7 @@ with attempt("signal one from before"): os.kill(inner, 0)
 def test_signals_and_abstract_sockets_stay_inside(
     ground: Ground, restrict: str, other: "subprocess.Popen[bytes]"
 ) -> None:
-    """Both restrictions hold them; the first leaves files as they are, renaming and linking included."""
+    """Both restrictions do this. The first does not restrict files, renames and links."""
     stream, datagram = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     with stream, datagram:
         # The kernel finds a free name for an empty one.
@@ -256,7 +258,7 @@ def test_signals_and_abstract_sockets_stay_inside(
 
 @pytest.mark.skipif(sys.platform != "linux" or landlock.abi() < 4, reason="Landlock before ABI 4")
 def test_tcp_ports_are_given_up_with_the_files(ground: Ground) -> None:
-    """No port is bound, none connected to; the sockets that Landlock does not know are the filter's business."""
+    """No port can be bound or connected. Other sockets are left to the filter."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         found = ground.confined(
             """
@@ -283,7 +285,7 @@ with attempt("folder"): os.listdir(f"/proc/{sys.argv[3]}/cwd")
 
 
 def test_other_processes_cannot_be_looked_into(ground: Ground) -> None:
-    """A process' environment is open to its user's others, though not to a confined one. (To root it always is.)"""
+    """A user's processes can read each other's environment, but a confined one cannot. Root always can."""
     user = os.getuid() or 65534
     with subprocess.Popen(["sleep", "60"], env={"SECRET": "x"}, cwd="/", user=user) as other:
         found = ground.confined(LOOKING, str(other.pid), str(user))
@@ -297,7 +299,7 @@ def test_other_processes_cannot_be_looked_into(ground: Ground) -> None:
 
 
 def test_a_restriction_cannot_be_widened_and_holds_for_programs(ground: Ground) -> None:
-    """What was given up once no later rules bring back, not over exec either."""
+    """Later rules do not bring rights back, and neither does exec."""
     found = ground.confined("""
 landlock.restrict_files(SYSTEM, [inside])
 landlock.restrict_files([*SYSTEM, outside], [folder])
@@ -310,7 +312,7 @@ with attempt("by a program"): assert os.system(f"echo x >>{outside}/file 2>&-") 
 
 @pytest.mark.parametrize("writable", ["inside/link", "inside/link/deep", "outside/missing", "inside/file/x"])
 def test_a_writable_path_must_lead_where_it_says(ground: Ground, writable: str) -> None:
-    """A link could have been turned by whoever wrote beside it: what it leads to is not made writable."""
+    """Another process may have made it a link, whose target is not made writable."""
     found = ground.confined(
         """
 try:
@@ -327,7 +329,7 @@ with attempt("write outside"): write(outside + "/file")
 
 
 def test_single_files_may_be_shown_and_written(ground: Ground) -> None:
-    """Rights that only folders have are left out of a rule about a file; the kernel would refuse it."""
+    """Rights of folders are left out of a file's rule, because the kernel would refuse it."""
     found = ground.confined("""
 free = [os.dup(0) for _ in range(9)]
 for number in free: os.close(number)
@@ -344,7 +346,7 @@ with attempt("no descriptor is left"): assert [os.dup(0) for _ in free] == free
 
 @pytest.mark.skipif(landlock.abi() < 5, reason="Landlock before ABI 5")
 def test_what_is_writable_is_not_for_asking_devices(ground: Ground) -> None:
-    """`devices` are; a device that lies in a writable folder is written to and no more."""
+    """Only `devices` allow it. A device in a writable folder can only be written."""
     found = ground.confined("""
 landlock.restrict_files(SYSTEM, [inside, "/dev/null"], devices=())
 with attempt("write"): write("/dev/null")
@@ -357,7 +359,7 @@ with attempt("a device not named"): os.open("/dev/zero", os.O_RDONLY)
 
 @pytest.mark.parametrize("level", range(1, 10))
 def test_the_kernel_knows_exactly_what_its_abi_gives_up(level: int) -> None:
-    """A ruleset as of each ABI is taken by kernels of that one and later, and not by earlier ones."""
+    """The ruleset of an ABI is accepted by kernels of that ABI or later ones, and refused by earlier ones."""
     files, tcp, scopes = landlock.find_handled_rights(level)
     attributes = ctypes.create_string_buffer(struct.pack("=QQQ", files, tcp, scopes), 24)
     try:
@@ -385,13 +387,13 @@ def test_the_kernel_knows_exactly_what_its_abi_gives_up(level: int) -> None:
     ],
 )
 def test_older_kernels_hold_less_and_what_is_told(level: int, files: int, tcp: int, scopes: int, unheld: int) -> None:
-    """Each ABI gives up what it knows, and what it lacks of it is told in words."""
+    """Each ABI restricts what it knows, and the missing parts are listed in words."""
     assert landlock.find_handled_rights(level) == (2**files - 1, tcp, scopes)
     assert len(landlock.unheld(level)) == unheld
 
 
 def test_a_process_that_may_make_no_ruleset_is_told(ground: Ground) -> None:
-    """Where Landlock is missing both raise, in one sentence: nobody goes on believing to be confined."""
+    """Without Landlock both functions raise with one sentence, so no process wrongly believes it is confined."""
     found = ground.confined("""
 import ctypes, struct
 from forgepool.workers.sandbox.launch import seccomp
@@ -415,7 +417,7 @@ for restrict in (landlock.restrict_scope, lambda: landlock.restrict_files(SYSTEM
 
 
 def test_a_process_of_another_session_is_still_ours_to_end(ground: Ground) -> None:
-    """The harness, outside of the domain, ends what is inside: only the way out is closed."""
+    """The harness outside can signal what is inside; only the reverse is forbidden."""
     script = f"{CHILD}\nlandlock.restrict_files(SYSTEM, [inside])\nprint('ready', flush=True)\nsignal.pause()"
     argv = [sys.executable, "-I", "-S", "-c", script, str(TREE), str(ground.folder)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as child:

@@ -1,4 +1,4 @@
-"""One launcher serves a process for its whole life, from outside of the groups that hold its commands."""
+"""One launcher serves a process for its whole life, outside the groups of its commands."""
 
 import fcntl
 import os
@@ -25,7 +25,7 @@ Order = Callable[..., Ended]
 
 
 def launchers() -> list[int]:
-    """The interpreter among this process' children that starts its commands, and its clones; a keeper has a child."""
+    """Return the launchers among this process's children; a keeper, unlike a launcher, has a child."""
     alike = [pid for pid in tree.children(os.getpid()) if b"launcher import main" in _words(pid)]
     return [pid for pid in alike if not tree.children(pid)]
 
@@ -36,7 +36,7 @@ def _words(pid: int) -> bytes:
 
 @pytest.fixture
 def order(confined: Confinement, place: Path, tmp_path: Path) -> Order:
-    """Runs a script as an order does: in a group of its own."""
+    """Run a script as an order does, in its own group."""
 
     def carry_out(script: str, while_it_runs: Callable[[tuple[Path, ...]], None] = lambda groups: None) -> Ended:
         with open_group(Bounds()) as groups:
@@ -78,7 +78,7 @@ def test_the_launcher_is_outside_the_group_that_holds_the_command(order: Order) 
 
 @confining
 def test_a_killed_launcher_is_replaced_and_its_commands_are_answered(order: Order) -> None:
-    """The end is the command's own: it is no child of the launcher's."""
+    """The command's own exit status is reported, because it is no child of the launcher."""
     order("true")
     killed: list[int] = []
 
@@ -112,7 +112,7 @@ fork_launcher()
 
 @contextmanager
 def forked(tmp_path: Path, then: str) -> Iterator["subprocess.Popen[str]"]:
-    """A process that holds a lock, ignores a signal, and whose launcher is a fork of it."""
+    """Start a process that holds a lock, ignores a signal, and forks its launcher."""
     script = _FORKED.format(above=str(TREE), lock=str(tmp_path / "lock"), then=then)
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:
         yield process
@@ -132,7 +132,7 @@ print("descriptors:", len(os.listdir(f"/proc/{pid}/fd")), flush=True)
 
 
 def test_an_interpreter_takes_over_from_a_forked_launcher(tmp_path: Path) -> None:
-    """Each start by a fork of a large process costs more than one by a small one."""
+    """A fork of a large process costs more for each start than a fork of a small one."""
     then = """
 def ended():
     request = {"argv": ["/bin/sh", "-c", "exit 7"], "env": {}, "cwd": "/", "limits": {}}
@@ -148,7 +148,7 @@ print(ended(), [b"launcher import main" in each for each in words()])
 
 
 def test_a_forked_launcher_ends_with_its_maker(tmp_path: Path) -> None:
-    """A lock of the maker's is free at once, and nothing is left to start commands."""
+    """The maker's lock is free at once, and no launcher is left."""
     with forked(tmp_path, "print(pid, flush=True); signal.pause()") as process:
         assert process.stdout
         pid = int(process.stdout.readline())

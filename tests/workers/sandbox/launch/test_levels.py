@@ -1,4 +1,4 @@
-"""What a level holds is found out by trying, and is said in words that can be acted on."""
+"""Trying a level shows what it provides, and the report says what to do."""
 
 import os
 import sys
@@ -34,20 +34,19 @@ def test_what_holds_is_told_for_each_level(level: Level) -> None:
 
 
 def test_a_level_of_another_system_does_not_hold() -> None:
-    """And a command that asks for it is not run."""
     assert why_level_fails("seatbelt") is not None
 
 
 @pytest.mark.parametrize("level", ["off"], indirect=True)
 def test_a_level_that_cannot_be_had_runs_nothing(sh: Sh, place: Path) -> None:
-    """Never quietly without it."""
+    """The command never runs without it."""
     ended = sh("touch ran", confined=Confinement(level="seatbelt", writable=(place,)))
     assert (ended.how, list(place.iterdir())) == ("not_started", [])
 
 
 @CONFINED
 def test_everything_a_command_starts_is_held_too(sh: Sh) -> None:
-    """By filter and by the loss of rights, for good, and whoever is its first process."""
+    """The filter and the loss of rights are permanent and include the first process."""
     for status in ("self", "thread-self"):
         said = sh(f"grep -E '^(NoNewPrivs|Seccomp|CapEff|CapBnd)' /proc/{status}/status").tail
         assert "NoNewPrivs:\t1\nSeccomp:\t2\n" in said
@@ -56,14 +55,14 @@ def test_everything_a_command_starts_is_held_too(sh: Sh) -> None:
 
 @BUBBLEWRAP
 def test_the_first_process_of_a_sandbox_is_filtered(sh: Sh) -> None:
-    """bwrap's own is of the same user, so that a command may write its memory: it must be able to do no more."""
+    """bwrap's own process has the same user, so a command may write its memory. It must not be able to do more."""
     said = sh("grep -E '^(Name|NoNewPrivs|Seccomp|CapEff):' /proc/1/status").tail
     assert said == "Name:\tbwrap\nCapEff:\t0000000000000000\nNoNewPrivs:\t1\nSeccomp:\t2\n"
 
 
 @BUBBLEWRAP
 def test_its_root_holds_what_is_named_alone(sh: Sh, place: Path) -> None:
-    """No home, no state, no sockets, and nothing of it can be written but its own folders."""
+    """There is no home, no state and no socket, and only the command's own folders are writable."""
     shown = set(sh("ls -A /").tail.split())
     usual = {
         "bin",
@@ -90,13 +89,13 @@ def test_its_root_holds_what_is_named_alone(sh: Sh, place: Path) -> None:
 
 
 def _above_tools() -> set[str]:
-    """The first folders on the way to the programs of this PATH."""
+    """Return the top folders above the programs on this PATH."""
     return {Path(os.path.realpath(each)).parts[1] for each in os.environ["PATH"].split(":") if each.startswith("/")}
 
 
 @BUBBLEWRAP
 def test_no_mount_can_be_taken_away(sh: Sh, confined: Confinement, place: Path) -> None:
-    """What is protected inside the writable folder stays as it is, by whatever name."""
+    """A protected file inside the writable folder stays, under any name."""
     pointer = place / ".git"
     pointer.write_text("gitdir: elsewhere\n")
     attack = "rm -f .git; mv .git x; ln -sf x .git; echo x > .git; umount .git; chmod 666 .git; mv ../place ../other"
@@ -107,7 +106,7 @@ def test_no_mount_can_be_taken_away(sh: Sh, confined: Confinement, place: Path) 
 
 @CONFINED
 def test_a_folder_that_commands_may_write_says_nothing_of_what_they_see(sh: Sh, place: Path, tmp_path: Path) -> None:
-    """Links and a `pyvenv.cfg` in it, put there by one command, would lead the next to a folder of the user's."""
+    """One command could put links or a `pyvenv.cfg` there that open a folder of the user to the next."""
     secret = tmp_path / "keys"
     secret.mkdir()
     (secret / "key").write_text("secret")
@@ -122,14 +121,14 @@ def test_a_folder_that_commands_may_write_says_nothing_of_what_they_see(sh: Sh, 
 
 @CONFINED
 def test_files_stay_the_user_s_own(sh: Sh, place: Path) -> None:
-    """Whoever the command runs as, what it makes belongs to the harness on disk, and what that made is its own."""
+    """Files that a command makes belong to the harness's user on disk."""
     (place / "mine").write_text("mine")
     assert sh("echo more >> mine && mkdir made && chmod 700 made && touch made/file").succeeded
     assert {each.stat().st_uid for each in place.rglob("*")} == {os.getuid()}
 
 
 def test_a_requirement_that_does_not_hold_is_a_sentence() -> None:
-    """What is wrong, and what would be right."""
+    """The sentence says what is wrong and what would be right."""
     if why_level_fails("bubblewrap") is None:
         return
     with pytest.raises(NoSandbox, match=r"bubblewrap is required and does not hold: .*; "):
@@ -137,7 +136,7 @@ def test_a_requirement_that_does_not_hold_is_a_sentence() -> None:
 
 
 def test_the_fallback_starts_nothing_that_was_granted_hosts(tmp_path: Path) -> None:
-    """It could only give it no network, or all of it."""
+    """It could give the command either no network or all of it."""
     confined = Confinement(level="landlock", writable=(tmp_path,), outlet=_Nowhere())
     log = tmp_path / "log"
     ended = run(Command(argv=("true",), cwd=tmp_path, env={}, log=log, timeout_s=9, confined=confined))

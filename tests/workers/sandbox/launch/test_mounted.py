@@ -1,4 +1,4 @@
-"""A folder shown to a command at another place can be read there and changed by nobody."""
+"""A folder shown to a command at another place can be read there and not changed."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def kept(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def confined(tmp_path: Path, kept: Path) -> Run:
-    """Runs a script in `work`, in which the kept folder is to be seen at some place."""
+    """Run a script in `work`, with the kept folder shown at a place."""
     work = tmp_path / "work"
     work.mkdir()
 
@@ -50,7 +50,7 @@ def test_what_is_mounted_is_read_and_not_written(confined: Run, kept: Path, plac
 
 
 def test_a_link_at_the_place_is_not_followed(confined: Run, tmp_path: Path) -> None:
-    """Neither is anything mounted, nor a folder made, where it leads."""
+    """Nothing is mounted and no folder is made where it leads."""
     (tmp_path / "work/deps").symlink_to(tmp_path / "elsewhere/deps")
     (tmp_path / "work/web").symlink_to(tmp_path / "elsewhere")
     assert confined("test ! -e deps/of && test -L deps").succeeded

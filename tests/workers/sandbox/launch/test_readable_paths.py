@@ -1,4 +1,4 @@
-"""What of a person's folders commands may read: the programs on the PATH and what these need, and nothing beside."""
+"""Which of a person's folders commands may read: the programs on the PATH and what they need."""
 
 import os
 from pathlib import Path
@@ -10,7 +10,7 @@ from forgepool.workers.sandbox.launch.readable_paths import etc, tool_folders, t
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A person's home, with a key in it."""
+    """Make a person's home with a key in it."""
     folder = Path(os.path.realpath(tmp_path)) / "person"
     _file(folder / ".ssh" / "id_rsa")
     monkeypatch.setenv("HOME", str(folder))
@@ -33,14 +33,14 @@ def _found(*entries: Path) -> set[Path]:
 
 
 def test_an_installation_is_read_whole(home: Path) -> None:
-    """What its programs need lies beside `bin`."""
+    """Its programs need the files beside `bin`."""
     _file(home / "node-20" / "bin" / "node")
     _file(home / "node-20" / "lib" / "node_modules" / "npm" / "index.js")
     assert _found(home / "node-20" / "bin") == {home / "node-20"}
 
 
 def test_of_folders_that_hold_more_the_programs_alone_are_read(home: Path) -> None:
-    """Beside `~/.local/bin` there is everybody's data, beside `~/bin` the home itself."""
+    """`~/.local/bin` is beside other data, and `~/bin` beside the whole home."""
     for folder in (home, home / ".local", home / ".cargo"):
         _file(folder / "bin" / "tool")
         (folder / "lib").mkdir()
@@ -50,14 +50,14 @@ def test_of_folders_that_hold_more_the_programs_alone_are_read(home: Path) -> No
 
 @pytest.mark.parametrize("entry", [".", "..", ".bin", "../.."])
 def test_a_path_that_leads_home_shows_no_home(home: Path, entry: str) -> None:
-    """Nor what is above it; `~/.bin` is no folder of npm's."""
+    """Folders above the home are not shown either. `~/.bin` is no folder of npm's."""
     _file(home / ".bin" / "tool")
     folder = Path(os.path.normpath(home / entry))
     assert not any(home.is_relative_to(each) for each in _found(folder))
 
 
 def test_a_link_to_a_file_in_the_home_shows_that_file(home: Path) -> None:
-    """Somebody's script, started by a link; not the folder of keys it lies in."""
+    """The link leads to a script. The folder of keys around it is not shown."""
     _link(home / ".local" / "bin" / "one", _file(home / "one.sh"))
     _link(home / ".local" / "bin" / "two", _file(home / ".ssh" / "two.sh"))
     programs = home / ".local" / "bin"
@@ -65,7 +65,7 @@ def test_a_link_to_a_file_in_the_home_shows_that_file(home: Path) -> None:
 
 
 def test_a_link_into_an_installation_shows_it(home: Path) -> None:
-    """pipx and uv put each program into an environment of its own, and a link to it on the PATH."""
+    """pipx and uv put each program into its own environment, with a link on the PATH."""
     environment = home / ".local" / "share" / "pipx" / "venvs" / "tool"
     _file(home / "python" / "bin" / "python3")
     _file(home / "python" / "lib" / "os.py")
@@ -75,14 +75,14 @@ def test_a_link_into_an_installation_shows_it(home: Path) -> None:
 
 
 def test_a_link_into_packages_of_npm_shows_these(home: Path) -> None:
-    """A package's program needs the package, and the packages beside it."""
+    """A package's program needs the package and those beside it."""
     packages = home / ".local" / "lib" / "node_modules"
     _link(home / ".local" / "bin" / "tool", _file(packages / "tool" / "bin" / "cli.js"))
     assert packages in _found(home / ".local" / "bin")
 
 
 def test_a_program_installed_later_is_found(home: Path) -> None:
-    """A worker that has run for days knows of it by the next command."""
+    """A long-running worker finds it for the next command."""
     programs = home / ".local" / "bin"
     _file(programs / "old")
     assert _found(programs) == {programs}
@@ -93,7 +93,7 @@ def test_a_program_installed_later_is_found(home: Path) -> None:
 
 
 def test_toolchains_are_found_where_their_programs_look(home: Path) -> None:
-    """By the person's variable, else in the home folder; a variable that leads home, or nowhere, shows nothing."""
+    """The person's variable counts first, then the home. A variable that leads to the home or nowhere shows nothing."""
     for name in (".rustup", "pyenv"):
         (home / name).mkdir()
     lent = {"PYENV_ROOT": str(home / "pyenv"), "JAVA_HOME": str(home), "GOROOT": "relative", "NVM_DIR": "/nowhere"}
@@ -103,7 +103,7 @@ def test_toolchains_are_found_where_their_programs_look(home: Path) -> None:
 
 
 def test_somebody_elses_folders_on_a_path_do_no_harm(home: Path) -> None:
-    """As after `su` without a new environment: what cannot be looked into is left out."""
+    """After `su` the PATH may still name another user's folders. Unreadable ones are left out."""
     if os.geteuid() == 0:
         pytest.skip("root may look everywhere")
     closed = home / "closed"
@@ -115,6 +115,6 @@ def test_somebody_elses_folders_on_a_path_do_no_harm(home: Path) -> None:
 
 
 def test_what_tells_of_the_host_is_not_among_the_settings() -> None:
-    """Certificates and time zones are; accounts, keys and tokens are not."""
+    """Certificates and time zones are shown; accounts, keys and tokens are not."""
     names = {path.name for path in etc()}
     assert not names & {"shadow", "passwd", "ssh", "sudoers", "npmrc", "pip.conf", "gitconfig", "environment"}

@@ -28,7 +28,7 @@ UNESCAPED = {"n": "\n", "r": "\r", "t": "\t"}
 
 
 def rules(text: str) -> list[Read]:
-    """The profile as Scheme reads it; raises where a bracket or a quote is left over."""
+    """Parse the profile as Scheme does; an unbalanced bracket or quote raises."""
     stack: list[list[Read]] = [[]]
     at = 0
     while at < len(text):
@@ -50,7 +50,7 @@ def rules(text: str) -> list[Read]:
 
 
 def decided(text: str, operation: str, path: str) -> str:
-    """What the rules without further conditions say of a path: of those that speak of it the last holds."""
+    """Return the decision of the unconditional rules about a path: the last matching rule counts."""
     decision = "deny"
     for rule in rules(text):
         assert isinstance(rule, list)
@@ -120,19 +120,22 @@ WORK = profile(
     ],
 )
 def test_the_last_rule_about_a_path_is_the_meant_one(operation: str, path: str, expected: str) -> None:
-    """Read shown, change writable, and of that nothing protected, nor anything above it moved away."""
+    """
+    Readable paths can be read, and writable ones changed. Protected ones, and folders above them, cannot be changed or
+    moved.
+    """
     assert decided(WORK, operation, path) == expected
 
 
 def test_everything_is_denied_first() -> None:
-    """What no rule names must not be allowed, including the four that `deny default` leaves open."""
+    """An operation without a rule is denied, with the four that `deny default` leaves open."""
     first, second, third, *_ = rules(WORK)
     assert (first, second) == (["version", "1"], ["deny", "default"])
     assert third == ["deny", "process-info*", "nvram*", "iokit-get-properties", "file-map-executable"]
 
 
 def test_no_rule_allows_without_naming_what() -> None:
-    """An allowed operation on anything at all is only for what touches the command itself."""
+    """Only operations on the command itself are allowed without a condition."""
     bare = {name for rule in rules(WORK) if rule[0] == "allow" for name in [*rule[1:]] if isinstance(name, str)}
     unconditional = [rule[1:] for rule in rules(WORK) if rule[0] == "allow" and all(isinstance(p, str) for p in rule)]
     assert {"file-read*", "file-write*", "network-outbound", "mach-lookup", "sysctl-read"} <= bare
@@ -144,7 +147,7 @@ def network(text: str) -> list[Read]:
 
 
 def test_of_the_network_only_the_proxy_is_reached() -> None:
-    """Loopback is the host's own here: Redis and everybody's servers listen on it."""
+    """Loopback is the host's own here, where Redis and other servers listen."""
     assert network(profile()) == []
     assert network(profile(proxy_port=3128)) == [
         ["allow", "network-outbound", ["remote", "ip", "=localhost:3128"]],
@@ -152,7 +155,7 @@ def test_of_the_network_only_the_proxy_is_reached() -> None:
 
 
 def test_unix_sockets_are_those_in_folders_of_the_command() -> None:
-    """Agents' sockets (ssh, gpg, Docker) lie elsewhere."""
+    """Agents' sockets (ssh, gpg, Docker) are elsewhere."""
     assert "AF_UNIX" not in profile(readable=("/private/w",))
     assert network(profile(writable=("/private/w",))) == [
         ["allow", "network-bind", "network-inbound", ["local", "unix-socket", ["subpath", "=/private/w"]]],
@@ -161,7 +164,7 @@ def test_unix_sockets_are_those_in_folders_of_the_command() -> None:
 
 
 def test_nothing_writable_makes_no_rule() -> None:
-    """A rule with an empty list of paths would hold for all of them."""
+    """A rule with an empty list of paths would apply to all paths."""
     text = profile()
     assert decided(text, "file-write-data", "/private/w/x") == "deny"
     assert not [rule for rule in rules(text) if rule[1:] in (["file-write*"], ["file-write-unlink"])]
@@ -177,7 +180,7 @@ def test_nothing_writable_makes_no_rule() -> None:
     )
 )
 def test_a_path_is_read_back_as_it_was_given(parts: list[str]) -> None:
-    """No name ends its quotes and adds a rule; protected, it is denied in every case of its letters."""
+    """No name can end its quotes and add a rule. A protected path is denied in any letter case."""
     path = "/" + "/".join(parts)
     text = profile(writable=("/private/w", path), protected=(path,))
     assert ["deny", "file-write*", ["subpath", f"={path}"]] in rules(text)
@@ -191,13 +194,13 @@ def test_a_path_is_read_back_as_it_was_given(parts: list[str]) -> None:
 @pytest.mark.parametrize("path", ["relative", "", "/a/../b", "/a//b", "/a/", "/a/./b", "/", "/a\0b"])
 @pytest.mark.parametrize("kind", ["readable", "writable", "protected"])
 def test_a_path_that_is_not_plain_is_refused(kind: str, path: str) -> None:
-    """Seatbelt compares text: another spelling of a path would be another path."""
+    """Seatbelt compares text, so another spelling would be another path."""
     with pytest.raises(ValueError, match="cannot stand in a sandbox profile; it must be an absolute path"):
         seatbelt.profile(**({"readable": (), "writable": (), "protected": (), "proxy_port": None} | {kind: (path,)}))  # type: ignore[arg-type]
 
 
 def test_the_command_follows_the_profile_and_is_no_option() -> None:
-    """sandbox-exec is named in full, and what the command begins with is not read as its options."""
+    """sandbox-exec has its full path, and the command's first word is not read as an option."""
     assert seatbelt.argv("(version 1)", ["-f", "x"]) == [
         "/usr/bin/sandbox-exec",
         "-p",
@@ -209,7 +212,7 @@ def test_the_command_follows_the_profile_and_is_no_option() -> None:
 
 
 def test_a_command_is_run_under_the_profile_of_its_confinement(tmp_path: Path) -> None:
-    """On macOS: the worktree may be changed save its `.git`, the mirror only read."""
+    """On macOS the worktree can be changed except its `.git`, and the mirror only read."""
     worktree, mirror = tmp_path / "worktree", tmp_path / "mirror"
     for folder in (worktree, mirror):
         folder.mkdir()

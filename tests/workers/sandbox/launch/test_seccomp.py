@@ -33,7 +33,7 @@ ALLOW, KILL = 0x7FFF0000, 0x80000000
 
 
 def carry_out(program: bytes, nr: int, *args: int, arch: int) -> int:
-    """What the kernel's interpreter of classic BPF answers for one call; raises where a program is malformed."""
+    """Interpret classic BPF as the kernel does for one call; a malformed program raises."""
     data = struct.pack("<iIQ6Q", ctypes.c_int(nr).value, arch, 0, *[*args, *[0] * 6][:6])
     instructions = list(struct.iter_unpack("<HBBI", program))
     accumulator = at = 0
@@ -65,7 +65,7 @@ def filter_of(machine: Machine, network: Network, unix: bool) -> bytes:
 
 
 def answer(machine: Machine, nr: int, *args: int, network: Network = "own", unix: bool = True) -> str:
-    """ "allow", "kill", or the name of the error."""
+    """Return "allow", "kill", or the name of the error."""
     action = carry_out(filter_of(machine, network, unix), nr, *args, arch=ARCH[machine])
     if action in (ALLOW, KILL):
         return "allow" if action == ALLOW else "kill"
@@ -119,7 +119,7 @@ NR = numbers_of(ARGUMENTS_TOLD_APART)
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("network", ["own", "none"])
 def test_exactly_the_named_calls_are_refused_whatever_their_arguments(machine: Machine, network: Network) -> None:
-    """Of all numbers a kernel may know, those in the tables are refused, each in its way, and no other."""
+    """Of all call numbers only those in the tables are refused, each with its own error."""
     expected = dict.fromkeys(range(HIGHEST + 1), "allow")
     eperm = EPERM if network == "own" else f"{EPERM};{EPERM_WITHOUT_NAMESPACES}"
     expected |= dict.fromkeys(numbers(eperm, machine).values(), "EPERM")
@@ -257,7 +257,7 @@ NONE: list[tuple[str, tuple[int, ...], str]] = [
 def test_some_calls_are_refused_for_their_arguments(
     machine: Machine, network: Network, cases: list[tuple[str, tuple[int, ...], str]]
 ) -> None:
-    """What a call is for decides, in its lower halves, which are all that the kernel looks at."""
+    """The lower halves of the arguments decide, which are all that the kernel uses."""
     wrong = [
         (name, args, expected, found)
         for name, args, expected in cases
@@ -270,7 +270,7 @@ def test_some_calls_are_refused_for_their_arguments(
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("network", ["own", "none"])
 def test_without_unix_sockets_only_connected_pairs_are_made(machine: Machine, network: Network) -> None:
-    """A pair leads to nobody outside; a socket with a name could."""
+    """A pair connects to nothing outside; a socket with a name could."""
     socket, pair = NR[machine]["socket"], NR[machine]["socketpair"]
     assert answer(machine, socket, UNIX, STREAM, network=network, unix=False) == "EAFNOSUPPORT"
     assert answer(machine, pair, UNIX, STREAM, network=network, unix=False) == "allow"
@@ -278,14 +278,14 @@ def test_without_unix_sockets_only_connected_pairs_are_made(machine: Machine, ne
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_calls_of_another_machine_are_deadly(machine: Machine) -> None:
-    """Their numbers mean something else: 41 is `socket` for x86_64, `dup` for i386."""
+    """Their numbers mean other calls: 41 is `socket` on x86_64 and `dup` on i386."""
     for arch in {I386, ARM, *ARCH.values()} - {ARCH[machine]}:
         for nr in (0, 41, 198, HIGHEST, HIGHEST + 1):
             assert carry_out(filter_of(machine, "own", True), nr, arch=arch) == KILL
 
 
 def test_calls_of_x32_are_deadly() -> None:
-    """They come with the arch of x86_64; -1 has their bit too and is a call that was skipped."""
+    """They arrive with the arch of x86_64. -1 has their bit as well, and is a skipped call."""
     for nr in (0x40000000, 0x40000000 | 41, 0x40000000 | 520, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFE):
         assert answer("x86_64", nr) == "kill"
     assert answer("x86_64", 0xFFFFFFFF) == "ENOSYS"
@@ -293,13 +293,13 @@ def test_calls_of_x32_are_deadly() -> None:
 
 @given(machine=st.sampled_from(MACHINES), nr=st.integers(HIGHEST + 1, 0x3FFFFFFF), args=st.lists(st.integers(0, 9)))
 def test_a_call_not_known_yet_does_not_exist(machine: Machine, nr: int, args: list[int]) -> None:
-    """What it does nobody has judged, and programs have another way: older kernels lack it."""
+    """Its effect is unknown. Programs have an alternative, because older kernels lack it."""
     assert answer(machine, nr, *args) == "ENOSYS"
 
 
 @given(data=st.data(), machine=st.sampled_from(MACHINES), args=st.lists(st.integers(0, 2**64 - 1), max_size=6))
 def test_the_upper_half_of_an_argument_changes_nothing(data: st.DataObject, machine: Machine, args: list[int]) -> None:
-    """The kernel cuts it off, so what is refused without it is refused with it. `prlimit64`'s pointer is whole."""
+    """The kernel drops it, so it must not change the decision. `prlimit64`'s pointer is an exception."""
     nr = NR[machine][data.draw(st.sampled_from(sorted(NR[machine].keys() - {"prlimit64"})))]
     assert answer(machine, nr, *args) == answer(machine, nr, *[argument & 0xFFFFFFFF for argument in args])
 
@@ -307,7 +307,7 @@ def test_the_upper_half_of_an_argument_changes_nothing(data: st.DataObject, mach
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("network", ["own", "none"])
 def test_every_jump_stays_within_and_every_road_ends(machine: Machine, network: Network) -> None:
-    """As the kernel demands of a program before it takes it, also on the machine that this one is not."""
+    """The kernel demands this of a program, and the test also covers the other machine."""
     instructions = list(struct.iter_unpack("<HBBI", seccomp.program(network=network, machine=machine)))
     assert instructions[-1][0] == 0x06
     for at, (code, jump_true, jump_false, k) in enumerate(instructions):
@@ -319,7 +319,7 @@ def test_every_jump_stays_within_and_every_road_ends(machine: Machine, network: 
 
 
 def test_the_numbers_are_the_kernels_own() -> None:
-    """Each number that the headers of this machine know, for either machine, is the one in the tables."""
+    """Each number known to this machine's headers, for either machine, equals the table's."""
     headers = {
         "x86_64": Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
         "aarch64": Path("/usr/include/asm-generic/unistd.h"),
@@ -339,12 +339,12 @@ def test_the_numbers_are_the_kernels_own() -> None:
 
 
 def test_a_machine_without_a_filter_is_named() -> None:
-    """A filter for another one would refuse by the wrong numbers."""
+    """A filter for another machine would refuse the wrong calls."""
     with pytest.raises(OSError, match="riscv64 has no filter of system calls; known are x86_64, aarch64"):
         seccomp.program(network="own", machine="riscv64")
 
 
-# From here on the real thing: the filter on a real process.
+# From here on, the filter is installed on a real process.
 
 on_linux = pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() not in MACHINES, reason="the filter is for Linux on known machines"
@@ -365,7 +365,7 @@ def call(nr, *args):
 
 
 NONSENSE = [2**64 - 1] * 6
-"""Arguments with which no call does anything, should it not be refused and the tests be run by root."""
+"""Arguments with which no call has an effect, in case it is not refused and the tests run as root."""
 
 
 def run_child(script: str, *args: str) -> subprocess.CompletedProcess[str]:
@@ -384,7 +384,7 @@ def run_child(script: str, *args: str) -> subprocess.CompletedProcess[str]:
 @on_linux
 @pytest.mark.parametrize("network", ["own", "none"])
 def test_the_kernel_refuses_what_the_program_refuses(network: Network) -> None:
-    """Every refused call, made for real under the installed filter, answers with the filter's error."""
+    """Every refused call is really made under the installed filter, and gives the filter's error."""
     machine: Machine = "x86_64" if platform.machine() == "x86_64" else "aarch64"
     tables = f"{EPERM};{EPERM_WITHOUT_NAMESPACES}" if network == "none" else EPERM
     wanted = {name: [nr, NONSENSE, "EPERM"] for name, nr in numbers(tables, machine).items()}
@@ -412,7 +412,7 @@ print(json.dumps({name: call(nr, *args) for name, (nr, args, _) in json.loads(sy
     ids=["x32", "i386"],
 )
 def test_a_call_of_another_machine_ends_the_process(way: str, unfiltered: int | None) -> None:
-    """By `int 0x80` or the bit of x32 the same process could else make calls that no rule is about."""
+    """Otherwise `int 0x80` or the bit of x32 would allow calls without any rule."""
     script = f"""
 import mmap
 page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
@@ -428,7 +428,7 @@ if sys.argv[2] == "filtered":
 
 @on_linux
 def test_a_filter_holds_for_programs_started_and_cannot_be_lifted() -> None:
-    """It stays over exec, with no way to gain rights by a set-uid program; a further filter only refuses more."""
+    """It survives exec, set-uid programs gain no rights, and a further filter only refuses more."""
     script = """
 seccomp.install(seccomp.program(network="own"))
 seccomp.install(seccomp.program(network="none"))
@@ -440,7 +440,7 @@ os.execv("/bin/grep", ["grep", "-E", "^(NoNewPrivs|Seccomp|Seccomp_filters):", "
 
 @on_linux
 def test_a_program_that_is_none_is_not_installed() -> None:
-    """A process that believed itself confined would run on; so the kernel's no is raised."""
+    """The kernel's refusal is raised. Otherwise the process would wrongly believe it is confined."""
     ran = run_child("seccomp.install(b'\\x06' + bytes(7) + b'\\xff' * 8)")
     assert ran.returncode == 1
     assert "OSError: [Errno 22] the kernel takes no filter of system calls: Invalid argument" in ran.stderr
@@ -528,7 +528,7 @@ if __name__ == "__main__":
 
 @on_linux
 def test_ordinary_programs_see_nothing_of_the_filter(tmp_path: Path) -> None:
-    """Processes, threads, pools, sockets on loopback, terminals and limits: as a test suite uses them."""
+    """Processes, threads, pools, loopback sockets, terminals and limits work as in a test suite."""
     script = tmp_path / "ordinary.py"
     script.write_text(ORDINARY)
     run_it = """
@@ -558,7 +558,7 @@ PROGRAMS = {
 @on_linux
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_programs_of_the_trade_run_under_the_filter(program: str, tmp_path: Path) -> None:
-    """Compilers and interpreters, each with its own way to start threads and processes."""
+    """Compilers and interpreters start threads and processes each in their own way."""
     if shutil.which(program) is None:
         pytest.skip(f"no {program} here")
     run_it = """
@@ -570,12 +570,12 @@ os.execv("/bin/sh", ["sh", "-c", sys.argv[3]])
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
-# Wherever this Python lies, below /tmp too.
+# This Python may be anywhere, even below /tmp.
 _PYTHON = [word for each in {sys.prefix, sys.base_prefix} for word in ("--ro-bind", each, each)]
 
 
 def bwrap(script: str, *, given: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
-    """A shell in a sandbox of bubblewrap, with the filter passed as the launcher passes it."""
+    """Run a shell in bubblewrap, with the filter passed as the launcher passes it."""
     with tempfile.TemporaryFile() as file:
         file.write(seccomp.program(network="own"))
         file.seek(0)
@@ -587,7 +587,7 @@ def bwrap(script: str, *, given: Sequence[str] = ()) -> subprocess.CompletedProc
 
 @pytest.fixture
 def bubblewrap() -> None:
-    """Skips where bubblewrap is missing or may not make namespaces; in CI, where it must, fails."""
+    """Skip where bubblewrap is missing or may not make namespaces, but fail in CI."""
     ran = bwrap("true") if shutil.which("bwrap") else None
     if ran is None or ran.returncode != 0:
         why = ran.stderr.strip() if ran else "bubblewrap is not installed"
@@ -599,7 +599,7 @@ def bubblewrap() -> None:
 @on_linux
 @pytest.mark.usefixtures("bubblewrap")
 def test_bubblewrap_takes_the_filter_for_its_own_first_process_too() -> None:
-    """Else the payload could write its code into process 1, which would be bound by nothing."""
+    """Otherwise the command could write its code into process 1, which would be free of the filter."""
     ran = bwrap("cat /proc/1/status /proc/self/status; unshare -U true; mount -t tmpfs none /mnt; echo over")
     assert ran.stdout.count("Seccomp:\t2\n") == 2
     assert ran.stdout.endswith("over\n")
@@ -609,7 +609,7 @@ def test_bubblewrap_takes_the_filter_for_its_own_first_process_too() -> None:
 @on_linux
 @pytest.mark.usefixtures("bubblewrap")
 def test_ordinary_programs_run_in_bubblewrap_under_the_filter(tmp_path: Path) -> None:
-    """bubblewrap's own waiting and reaping is bound by it as well, and goes on."""
+    """bubblewrap's own waiting and reaping is under the filter, too."""
     script = tmp_path / "ordinary.py"
     script.write_text(ORDINARY)
     place = str(tmp_path)

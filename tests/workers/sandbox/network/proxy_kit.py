@@ -1,4 +1,4 @@
-"""What the proxy's tests stand on: a host that says what it is told to, byte for byte, and a client of few words."""
+"""For the proxy's tests: a host that sends exactly the given bytes, and a simple client."""
 
 import contextlib
 import socket
@@ -18,14 +18,14 @@ PATIENCE_S = 10.0
 
 
 class Web:
-    """A host on this machine's loopback. It answers as soon as it has heard all of `until`."""
+    """A host on this machine's loopback. It answers once it has received all of `until`."""
 
     def __init__(self, answer: bytes = OK, *, until: bytes = b"\r\n\r\n", keeps_open: bool = False) -> None:
         web = self
         self.heard: list[bytes] = []
-        """What each connection has said, the latest last."""
+        """The bytes of each connection, the latest last."""
         self.over: list[int] = []
-        """Which connections have ended."""
+        """Connections that have ended."""
 
         class Connection(socketserver.BaseRequestHandler):
             def handle(self) -> None:
@@ -65,7 +65,7 @@ class Web:
 
 
 class Way:
-    """A proxy on this machine's loopback, with what it has told."""
+    """A proxy on this machine's loopback, and its records."""
 
     def __init__(
         self, patterns: Sequence[str], *, limits: ProxyLimits | None = None, look_up: LookUp = ask_system
@@ -86,7 +86,7 @@ class Way:
         return socket.create_connection(self.address, timeout=PATIENCE_S)
 
     def ask(self, said: bytes) -> bytes:
-        """All that is answered to these bytes, until the proxy closes."""
+        """Send these bytes, and return all that is answered until the proxy closes."""
         with self.connect() as client:
             client.sendall(said)
             return everything(client)
@@ -99,7 +99,7 @@ class Way:
         return client
 
     def last(self) -> ProxyRecord:
-        """What was told last, when all connections are over."""
+        """Return the last record after all connections have ended."""
         self.proxy.close()
         return self.told[-1]
 

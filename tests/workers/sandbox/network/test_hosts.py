@@ -88,7 +88,7 @@ LIST = (
     ],
 )
 def test_a_list_permits_what_it_names_however_that_is_written(host: str, port: int, permitted: str | None) -> None:
-    """A host is compared in one spelling; what has none is refused, and nothing matches by a part of its name."""
+    """A host is compared in one spelling, and refused if it has none. A part of a name never matches."""
     answer = permits(read_rules(LIST), host, port)
     assert (answer.host if isinstance(answer, Permit) else None) == permitted
 
@@ -105,7 +105,7 @@ def test_a_list_permits_what_it_names_however_that_is_written(host: str, port: i
     ],
 )
 def test_only_a_host_and_port_written_in_full_may_be_private(host: str, port: int, inner: bool) -> None:
-    """A wildcard or a bare name that resolves to a private address was not meant to lead there."""
+    """A wildcard or a bare name was not meant for a private address."""
     permit = permits(read_rules(LIST), host, port)
     assert isinstance(permit, Permit)
     assert permit.inner is inner
@@ -113,13 +113,13 @@ def test_only_a_host_and_port_written_in_full_may_be_private(host: str, port: in
 
 @given(st.text(), st.integers(min_value=0, max_value=70000))
 def test_an_empty_list_allows_nothing(host: str, port: int) -> None:
-    """No restriction is never what an empty list means."""
+    """An empty list never means no restriction."""
     assert isinstance(permits((), host, port), Denied)
 
 
 @given(st.text(max_size=30) | st.text(alphabet="a1.-x:[]%@/0", max_size=30))
 def test_a_spelling_is_final(host: str) -> None:
-    """What was normalised once is not normalised to anything else, and is plain text that can be sent and logged."""
+    """Normalising a normalised name changes nothing, and the result is plain text that can be logged."""
     try:
         name = host_name(host)
     except BadHost as bad:
@@ -169,7 +169,7 @@ def test_a_spelling_is_final(host: str) -> None:
     ],
 )
 def test_a_pattern_that_names_no_host_or_far_too_many_is_refused(pattern: str) -> None:
-    """Refused with one line when it is read, not by silence when it is needed."""
+    """It is refused with one line when it is read."""
     with pytest.raises(BadHost) as refused:
         read_rules([pattern])
     assert ";" in str(refused.value)
@@ -186,7 +186,7 @@ def test_a_pattern_that_names_no_host_or_far_too_many_is_refused(pattern: str) -
     ],
 )
 def test_a_refusal_names_the_host_and_a_pattern_that_lets_it_in(host: str, port: int, written: str) -> None:
-    """What the sentence tells to write would do."""
+    """The suggested pattern would work."""
     denied = permits(read_rules(LIST), host, port)
     assert isinstance(denied, Denied)
     assert f"{host}:{port} " in denied.why
@@ -197,7 +197,7 @@ def test_a_refusal_names_the_host_and_a_pattern_that_lets_it_in(host: str, port:
 
 
 def test_a_refusal_promises_no_way_to_an_address_that_has_none() -> None:
-    """Whoever follows the sentence would meet the next refusal."""
+    """Otherwise a person who follows the sentence would meet the next refusal."""
     denied = permits(read_rules(LIST), "169.254.169.254", 80)
     assert isinstance(denied, Denied)
     assert "no list can allow it" in denied.why
@@ -256,13 +256,13 @@ KINDS = [*((text, "public") for text in PUBLIC), *((text, "inner") for text in I
 
 @pytest.mark.parametrize(("text", "kind"), KINDS)
 def test_an_address_is_public_private_or_nobodys(text: str, kind: str) -> None:
-    """Judged by the IPv4 address it carries, where it carries one."""
+    """An embedded IPv4 address counts."""
     assert reach(ip_address(text)) == kind
 
 
 @pytest.mark.parametrize(("text", "kind"), KINDS)
 def test_an_allowed_name_does_not_make_its_address_allowed(text: str, kind: str) -> None:
-    """Public always, private by a pattern in full, the rest by none."""
+    """Public addresses are always allowed, private ones by a full pattern, and the rest never."""
     bare, full = (Permit(host="a.example.org", port=443, inner=inner) for inner in (False, True))
     assert (forbidden_address(bare, ip_address(text)) is None) is (kind == "public")
     assert (forbidden_address(full, ip_address(text)) is None) is (kind != "never")

@@ -21,9 +21,9 @@ from forgepool.workers.sandbox.network.outlet import Proxy
 
 PATIENCE_S = 20.0
 STRANGER = 42117
-"""A user of no name, who owns the namespaces of what he starts."""
+"""An unused uid, which owns the namespaces of what it starts."""
 
-# What a command can do with a network of nothing but the proxy; each line says how one way out ended.
+# What a command can do with only the proxy as its network; each line says how one way out ended.
 PAYLOAD = """
 import os, socket, sys, urllib.error, urllib.request
 proxied = urllib.request.build_opener(urllib.request.ProxyHandler({"http": "http://127.0.0.1:3128"}))
@@ -51,7 +51,7 @@ def open_listener(pid: int, port: int) -> socket.socket:
 
 
 class Held:
-    """A command in a sandbox of bwrap's, which does not begin before it is let go."""
+    """A command in bwrap that does not begin before it is released."""
 
     def __init__(self, *argv: str, before: Sequence[str] = ()) -> None:
         told, tell = os.pipe()
@@ -86,20 +86,20 @@ class Held:
         return self
 
     def __exit__(self, *ending: object) -> None:
-        # Killed before the pipe is closed: its end, too, would let the command begin.
+        # Kill it before the pipe closes, because the pipe's end would also let the command begin.
         self._process.kill()
         os.close(self._hold)
         self._process.communicate()
 
     def let_go(self) -> str:
-        """Its whole output."""
+        """Release the command, and return its whole output."""
         os.write(self._hold, b"x")
         return self._process.communicate(timeout=PATIENCE_S)[0]
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _bwrap_works() -> None:
-    """Skips where bwrap makes no network namespace; in CI, where it must, fails."""
+    """Skip where bwrap makes no network namespace, but fail in CI."""
     if shutil.which("bwrap"):
         with Held("true") as held:
             if held.pid and held.let_go() == "":
@@ -111,7 +111,7 @@ def _bwrap_works() -> None:
 
 @pytest.fixture
 def python() -> str:
-    """An interpreter that every user may start."""
+    """Return an interpreter that every user may start."""
     found = shutil.which("python3", path="/usr/bin:/usr/local/bin:/bin")
     return found or pytest.skip("no python3 that another user may start")
 
@@ -124,7 +124,7 @@ def as_stranger() -> tuple[str, ...]:
 
 @contextmanager
 def network(pid: int, web: Web, told: list[ProxyRecord]) -> Iterator[None]:
-    """All a command is given: the proxy, and one host of which it believes that it is on its own loopback."""
+    """Give a command the proxy, and one host that appears on its own loopback."""
     with Proxy(read_rules([web.place]), report=told.append) as proxy:
         for_proxy, for_model = open_listeners(pid, (3128, 8123))
         proxy.serve(for_proxy)
@@ -134,7 +134,7 @@ def network(pid: int, web: Web, told: list[ProxyRecord]) -> Iterator[None]:
 
 @pytest.mark.parametrize("another_user", [False, True])
 def test_a_command_reaches_what_its_list_allows_and_nothing_else(python: str, another_user: bool) -> None:
-    """By the proxy, from a network with no way out: nothing direct, no names, but its own loopback as ever."""
+    """The proxy is its only way out: no direct connections, no names, but its own loopback works."""
     before = as_stranger() if another_user else ()
     told: list[ProxyRecord] = []
     with Web(OK) as web, Held(python, "-I", "-c", PAYLOAD, str(web.port), before=before) as held:
@@ -169,7 +169,7 @@ with Held("true") as held:
 
 @pytest.mark.parametrize("another_user", [False, True])
 def test_who_owns_a_command_enters_its_network_by_a_fork(python: str, another_user: bool) -> None:
-    """Root does, and an ordinary user who owns no more than the user namespace; a small process needs no other."""
+    """Root can, and so can a user who only owns the user namespace. A small process needs nothing else."""
     before = as_stranger() if another_user else ()
     constants = f"PATIENCE_S = {PATIENCE_S}\nSelf = Sequence = None\n"
     script = FROM_OUTSIDE.format(held=constants + inspect.getsource(Held))
@@ -183,15 +183,15 @@ def test_who_owns_a_command_enters_its_network_by_a_fork(python: str, another_us
 
 
 def test_a_listener_is_inherited_by_nobody() -> None:
-    """A command started next must not hold the door of another."""
+    """A command started next must not hold another's listener."""
     with Held("true") as held, open_listener(held.pid, 3128) as listener:
         assert not listener.get_inheritable()
         assert listener.getsockname() == ("127.0.0.1", 3128)
 
 
 def test_a_listener_may_be_opened_before_there_is_a_loopback() -> None:
-    """bwrap names its child first and sets the interface up after, and fails where another was faster."""
-    # An interface that was up once leaves routes behind by which the kernel knows 127.0.0.1 for nobody's.
+    """bwrap names its child before it sets the interface up, and fails if another process was faster."""
+    # An interface that was up once leaves routes behind, by which the kernel treats 127.0.0.1 as free.
     bare_network = "(ip link set lo up; ip link set lo down; ip addr flush dev lo) 2>&-; echo ready; exec cat"
     argv = ("unshare", "--user", "--map-root-user", "--net", "sh", "-c", bare_network)
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as bare:
@@ -202,7 +202,7 @@ def test_a_listener_may_be_opened_before_there_is_a_loopback() -> None:
 
 
 def test_a_thread_may_ask_for_listeners() -> None:
-    """The harness has threads, and its process must not be forked."""
+    """The harness has threads, so its process must not be forked."""
     found: list[tuple[str, int]] = []
 
     def ask(pid: int) -> None:
@@ -217,7 +217,7 @@ def test_a_thread_may_ask_for_listeners() -> None:
 
 
 def test_a_process_with_threads_is_not_forked() -> None:
-    """What another thread holds at that moment would be held for ever."""
+    """A lock that another thread holds would be held forever."""
     leave = threading.Event()
     thread = threading.Thread(target=leave.wait)
     thread.start()
@@ -230,7 +230,7 @@ def test_a_process_with_threads_is_not_forked() -> None:
 
 
 def test_no_port_is_opened_on_the_host_itself() -> None:
-    """A process without a network of its own is a mistake, and a port of the host would be reached by everybody."""
+    """A process without its own network is a mistake, because all users could reach a port of the host."""
     with subprocess.Popen(["sleep", "60"]) as shares_ours:
         try:
             with pytest.raises(NotLaunched, match=f"process {shares_ours.pid}, ports \\[3128\\]: "):
@@ -248,7 +248,6 @@ def test_a_process_that_is_gone_has_no_network() -> None:
 
 
 def test_of_several_ports_all_are_opened_or_none() -> None:
-    """A command with half its ways out would be a riddle."""
     with Held("true") as held:
         with open_listener(held.pid, 8123), pytest.raises(NotLaunched, match="Address already in use"):
             open_listeners(held.pid, (3128, 8123))

@@ -1,4 +1,6 @@
-"""Set-up commands are lent a host's indexes: each password for its own index alone, and no token in an address."""
+"""
+Set-up commands may use a host's package indexes: each password only for its own index, and no token in an address.
+"""
 
 from pathlib import Path
 

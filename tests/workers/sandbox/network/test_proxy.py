@@ -18,7 +18,7 @@ def get(place: str, *fields: str, method: str = "GET") -> bytes:
 
 
 def test_a_plain_request_reaches_its_host_as_if_sent_to_it() -> None:
-    """The host sees a path, its own name, and none of what was meant for the proxy; the client gets the answer."""
+    """The host sees a path and its own name, and no header meant for the proxy. The client gets the answer."""
     with Web() as web, Way([web.place]) as way:
         of_this_hop = ("X-Hop: 2", "Upgrade: websocket", "Keep-Alive: timeout=5", "TE: trailers")
         fields = ("Host: evil.example.com", "X-Mine: 1", "Proxy-Authorization: Basic c2VjcmV0", "Proxy-Connection: x")
@@ -29,7 +29,7 @@ def test_a_plain_request_reaches_its_host_as_if_sent_to_it() -> None:
 
 
 def test_a_tunnel_carries_bytes_both_ways_and_each_end_by_itself() -> None:
-    """A client that has said all still hears what the host says after."""
+    """A client that has finished sending still receives the host's answer."""
     with Web(b"heard", until=b"the end") as web, Way([web.place]) as way:
         with way.tunnel(web.place) as client:
             client.sendall(b"x" * 500_000 + b"the end")
@@ -43,7 +43,7 @@ def test_a_tunnel_carries_bytes_both_ways_and_each_end_by_itself() -> None:
 
 @pytest.mark.parametrize("asked", ["CONNECT evil.example.com:443 HTTP/1.1", "GET http://evil.example.com/ HTTP/1.1"])
 def test_a_host_that_is_not_allowed_is_answered_with_the_way_in(asked: str) -> None:
-    """Most clients show the first line of a refusal and nothing else, so the sentence is in it."""
+    """Most clients show only the first line of a refusal, so it has the sentence."""
     with Way(["packages.example.org"]) as way:
         answer = way.ask(f"{asked}\r\n\r\n".encode()).decode()
         first, _, rest = answer.partition("\r\n")
@@ -56,7 +56,7 @@ def test_a_host_that_is_not_allowed_is_answered_with_the_way_in(asked: str) -> N
 
 
 def test_an_empty_list_lets_nothing_through() -> None:
-    """Not even this machine's own loopback."""
+    """This includes this machine's own loopback."""
     with Web() as web, Way([]) as way:
         assert way.ask(get(web.place)).startswith(b"HTTP/1.1 403 ")
         assert web.heard == []
@@ -76,14 +76,14 @@ def test_an_empty_list_lets_nothing_through() -> None:
     ],
 )
 def test_an_allowed_name_that_leads_to_a_private_address_is_refused(pattern: str, found: tuple[str, ...]) -> None:
-    """Whoever owns the name decides where it leads; nobody is asked to connect there."""
+    """The name's owner decides where it leads. No connection is made."""
     with Way([pattern], look_up=lambda host: addresses(*found)) as way:
         assert way.ask(get("name.example.org")).startswith(b"HTTP/1.1 403 name.example.org is at ")
         assert not way.last().allowed
 
 
 def test_the_address_connected_to_is_the_one_that_was_judged() -> None:
-    """A name that leads elsewhere a moment later is not asked again."""
+    """The name is resolved once, because it may lead elsewhere a moment later."""
     asked: list[str] = []
 
     def rebinding(host: str) -> tuple[Address, ...]:
@@ -97,7 +97,7 @@ def test_the_address_connected_to_is_the_one_that_was_judged() -> None:
 
 
 def test_the_next_address_is_tried_when_one_does_not_answer() -> None:
-    """A name may have an address of a network this machine has not."""
+    """A name may have an address in a network that this machine lacks."""
     with Web() as web:
         both = addresses("127.0.0.2", "127.0.0.1")
         with Way([f"name.example.org:{web.port}"], look_up=lambda host: both) as way:
@@ -106,7 +106,7 @@ def test_the_next_address_is_tried_when_one_does_not_answer() -> None:
 
 
 def test_a_second_request_on_a_connection_goes_nowhere() -> None:
-    """It would pass on the judgement of the first, to a host of its own choice behind the same address."""
+    """It would reach another host behind the same address on the judgement of the first request."""
     with Web(keeps_open=True) as web, Way([web.place]) as way:
         second = f"GET / HTTP/1.1\r\nHost: other.example.org\r\nContent-Length: 3\r\n\r\nabc{get(web.place).decode()}"
         answer = way.ask(get(web.place) + second.encode())
@@ -116,7 +116,7 @@ def test_a_second_request_on_a_connection_goes_nowhere() -> None:
 
 
 def test_a_body_ends_where_it_says_and_nothing_follows_it() -> None:
-    """By its length or by its chunks; extensions and trailers, which readers read differently, are left out."""
+    """The end is given by length or chunks. Extensions and trailers, which readers treat differently, are dropped."""
     with Web(until=b"body") as web, Way([web.place]) as way:
         after = b"GET http://evil.example.com/ HTTP/1.1\r\n\r\n"
         way.ask(get(web.place, "Content-Length: 9", method="POST") + b"some body" + after)
@@ -139,7 +139,7 @@ def test_a_body_ends_where_it_says_and_nothing_follows_it() -> None:
     ],
 )
 def test_a_body_without_its_end_is_no_whole_body_for_the_host(body: bytes) -> None:
-    """What a client broke off, or marked wrongly, the host does not take for a request that was meant so."""
+    """The host does not take an incomplete or malformed body for a complete request."""
     with Web(until=b"0\r\n\r\n") as web, Way([web.place]) as way:
         with way.connect() as client:
             client.sendall(get(web.place, "Transfer-Encoding: chunked", method="POST") + body)
@@ -185,7 +185,7 @@ def test_a_body_without_its_end_is_no_whole_body_for_the_host(body: bytes) -> No
     ],
 )
 def test_what_can_be_read_in_two_ways_is_not_read(said: bytes) -> None:
-    """It is answered with one line, told, and reaches nobody."""
+    """It is answered with one line, recorded, and sent to no host."""
     with Web() as web, Way([web.place]) as way:
         answer = way.ask(said.replace(b"PLACE", web.place.encode()))
         assert answer.startswith(b"HTTP/1.1 400 ")
@@ -197,14 +197,14 @@ def test_what_can_be_read_in_two_ways_is_not_read(said: bytes) -> None:
 
 @pytest.mark.parametrize("host", ["127.1", "0x7f000001", "0177.0.0.1", "2130706433", "[::ffff:7f00:1]", "[::]"])
 def test_an_address_in_another_notation_is_no_way_around_the_list(host: str) -> None:
-    """The system's resolver would take each of them for this machine."""
+    """The system's resolver would accept each of them as this machine."""
     with Web() as web, Way([f"127.0.0.2:{web.port}"]) as way:
         assert way.ask(f"CONNECT {host}:{web.port} HTTP/1.1\r\n\r\n".encode())[9:12] in (b"400", b"403")
         assert web.heard == []
 
 
 def test_an_interim_answer_is_passed_on_before_the_answer() -> None:
-    """A client that waits for 100 Continue gets it, and then the rest."""
+    """A client that waits for 100 Continue gets it, and then the answer."""
     with Web(b"HTTP/1.1 100 Continue\r\n\r\n" + OK) as web, Way([web.place]) as way:
         answer = way.ask(get(web.place))
         assert answer.count(b"HTTP/1.1 ") == 2
@@ -222,20 +222,20 @@ def test_an_interim_answer_is_passed_on_before_the_answer() -> None:
     ],
 )
 def test_an_answer_ends_though_its_host_stays(method: str, answer: bytes, body: bytes) -> None:
-    """A host that keeps the connection open, though told not to, keeps no client waiting."""
+    """A host that keeps the connection open does not delay the client."""
     with Web(answer, keeps_open=True) as web, Way([web.place]) as way:
         assert way.ask(get(web.place, method=method)).partition(b"\r\n\r\n")[2] == body
 
 
 def test_an_answer_without_a_length_ends_with_its_connection() -> None:
-    """As the oldest servers do it."""
+    """The oldest servers answer like this."""
     with Web(b"HTTP/1.0 200 OK\r\n\r\nall of it") as web, Way([web.place]) as way:
         assert way.ask(get(web.place)) == b"HTTP/1.0 200 OK\r\nConnection: close\r\n\r\nall of it"
 
 
 @pytest.mark.parametrize("said", [b"Transfer-Encoding: chunked\r\n\r\n5\r\nhal", b"Content-Length: 5\r\n\r\nhal"])
 def test_an_answer_broken_off_is_not_made_to_look_whole(said: bytes) -> None:
-    """The client's connection breaks too."""
+    """The client's connection breaks, too."""
     with Web(b"HTTP/1.1 200 OK\r\n" + said) as web, Way([web.place]) as way:
         client = way.connect()
         client.sendall(get(web.place))
@@ -244,7 +244,7 @@ def test_an_answer_broken_off_is_not_made_to_look_whole(said: bytes) -> None:
 
 
 def test_a_request_broken_off_is_broken_off_for_its_host_too() -> None:
-    """Neither waits for the other until somebody loses patience."""
+    """Neither side waits for the other's time limit."""
     with Web(until=b"never") as web, Way([web.place]) as way, way.connect() as client:
         client.sendall(get(web.place, "Content-Length: 9", method="POST") + b"some")
         client.shutdown(socket.SHUT_WR)
@@ -253,7 +253,7 @@ def test_a_request_broken_off_is_broken_off_for_its_host_too() -> None:
 
 
 def test_a_refusal_reaches_a_client_that_is_still_sending() -> None:
-    """A socket closed with bytes unread would take the refusal back."""
+    """Closing a socket with unread bytes would discard the refusal."""
     with Way([]) as way:
         body = b"x" * 8_000_000
         answer = way.ask(get("evil.example.com", f"Content-Length: {len(body)}", method="POST") + body)
@@ -262,13 +262,13 @@ def test_a_refusal_reaches_a_client_that_is_still_sending() -> None:
 
 @pytest.mark.parametrize("answer", [b"SSH-2.0-OpenSSH\r\n\r\n", b"HTTP/1.1 101 Switching\r\n\r\n", b"", b"HTTP/1.1 2"])
 def test_a_host_that_does_not_speak_http_is_a_bad_gateway(answer: bytes) -> None:
-    """The client is told, not left with an empty answer."""
+    """The client gets an error, not an empty answer."""
     with Web(answer) as web, Way([web.place]) as way:
         assert way.ask(get(web.place)).startswith(b"HTTP/1.1 502 127.0.0.1: ")
 
 
 def test_a_host_that_cannot_be_reached_is_named_with_the_reason() -> None:
-    """It was allowed: nothing is wrong with the list."""
+    """The host was allowed, so the list is not at fault."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         place = f"127.0.0.1:{taken.getsockname()[1]}"
     with Way([place]) as way:
@@ -277,7 +277,7 @@ def test_a_host_that_cannot_be_reached_is_named_with_the_reason() -> None:
 
 
 def test_a_name_without_an_address_is_named(caplog: pytest.LogCaptureFixture) -> None:
-    """And one whose server does not answer does not hold the client for ever."""
+    """A name server that does not answer does not block the client forever."""
     never = threading.Event()
 
     def no_address(host: str) -> tuple[Address, ...]:
@@ -291,11 +291,11 @@ def test_a_name_without_an_address_is_named(caplog: pytest.LogCaptureFixture) ->
         never.set()
         wait_for(lambda: not any(thread.name.startswith("lookup") for thread in threading.enumerate()))
         way.ask(get("none.example.org"))
-    assert caplog.records == []  # an answer that comes too late is no surprise
+    assert caplog.records == []  # an answer may come too late
 
 
 def test_only_so_many_names_are_looked_up_at_once() -> None:
-    """Each takes a thread for as long as the system's resolver likes."""
+    """Each lookup takes a thread for as long as the system's resolver needs."""
     never = threading.Event()
 
     def slow(host: str) -> tuple[Address, ...]:
@@ -311,7 +311,7 @@ def test_only_so_many_names_are_looked_up_at_once() -> None:
 
 
 def test_more_connections_than_it_bears_are_turned_away_until_some_end() -> None:
-    """They are told at once, rather than kept waiting."""
+    """They get an answer at once."""
     with Web() as web, Way([web.place], limits=ProxyLimits(connections=2)) as way:
         with way.tunnel(web.place), way.tunnel(web.place), way.connect() as third:
             assert everything(third).startswith(b"HTTP/1.1 503 more than 2 connections at once; ")
@@ -320,14 +320,14 @@ def test_more_connections_than_it_bears_are_turned_away_until_some_end() -> None
 
 
 def test_a_client_that_says_nothing_is_let_go() -> None:
-    """Half a request is as good as none."""
+    """Half a request counts as none."""
     with Way([], limits=ProxyLimits(head_s=0.1)) as way, way.connect() as client:
         client.sendall(b"CONNECT a")
         assert everything(client) == b""
 
 
 def test_a_tunnel_ends_when_nothing_passes_and_lives_while_something_does() -> None:
-    """The time runs from the last byte, in whichever direction."""
+    """The time counts from the last byte in either direction."""
     limits = ProxyLimits(idle_s=0.2)
     with Web(until=b"never") as web, Way([web.place], limits=limits) as way, way.tunnel(web.place) as client:
         began = time.monotonic()
@@ -343,7 +343,7 @@ def test_a_tunnel_ends_when_nothing_passes_and_lives_while_something_does() -> N
 
 
 def test_a_listener_that_fails_to_be_told_harms_no_other_connection() -> None:
-    """What goes wrong with one is logged, and is that one's."""
+    """The failure is logged and affects only that connection."""
 
     def told(what: ProxyRecord) -> None:
         raise RuntimeError("no room in the journal")
@@ -359,7 +359,7 @@ def test_a_listener_that_fails_to_be_told_harms_no_other_connection() -> None:
 
 
 def test_a_forward_leads_to_one_host_without_a_word_of_http() -> None:
-    """For clients that know nothing of proxies; what they send is told as any other."""
+    """It is for clients that cannot use proxies. Its connections are recorded like others."""
     with Web(b"heard", until=b"hello") as web, Way([web.place]) as way:
         inside = socket.create_server(("127.0.0.1", 0))
         way.proxy.forward(inside, "127.0.0.1", web.port)
@@ -378,7 +378,7 @@ def test_a_forward_to_what_is_not_allowed_is_never_begun() -> None:
 
 
 def test_a_forward_is_judged_anew_for_each_connection() -> None:
-    """A name that has come to lead to a private address is refused by an end."""
+    """A name that now leads to a private address is refused by closing."""
     with Way(["packages.example.org"], look_up=lambda host: addresses("10.0.0.1")) as way:
         inside = socket.create_server(("127.0.0.1", 0))
         way.proxy.forward(inside, "packages.example.org", 443)
@@ -388,7 +388,7 @@ def test_a_forward_is_judged_anew_for_each_connection() -> None:
 
 
 def test_a_forward_to_itself_comes_to_an_end() -> None:
-    """A chain of connections, each made by the one before, stops at the limit and falls back to nothing."""
+    """The chain of connections stops at the limit and closes completely."""
     inside = socket.create_server(("127.0.0.1", 0))
     port = inside.getsockname()[1]
     with Web() as web, Way([f"127.0.0.1:{port}", web.place], limits=ProxyLimits(connections=20)) as way:
@@ -400,7 +400,7 @@ def test_a_forward_to_itself_comes_to_an_end() -> None:
 
 
 def test_close_ends_everything_at_once() -> None:
-    """Open tunnels, silent clients, names being looked up: none of them is waited for, and no thread is left."""
+    """Open tunnels, silent clients and lookups are not waited for, and no thread is left."""
     never = threading.Event()
 
     def slow(host: str) -> tuple[Address, ...]:
@@ -429,7 +429,7 @@ def test_close_ends_everything_at_once() -> None:
 
 
 def test_a_listener_released_takes_its_connections_along_and_no_others() -> None:
-    """When it has been released, all of its exchanges have been told."""
+    """After the release all of its exchanges are recorded."""
     with Web() as web, Way([web.place]) as way:
         other = socket.create_server(("127.0.0.1", 0))
         way.proxy.forward(other, "127.0.0.1", web.port)
@@ -444,14 +444,14 @@ def test_a_listener_released_takes_its_connections_along_and_no_others() -> None
 
 
 def test_programs_find_the_proxy_by_their_environment() -> None:
-    """Both spellings, as some read only the one; their own loopback is left to themselves."""
+    """Both spellings are set, because some programs read only one. The command's own loopback is excluded."""
     variables = proxy_variables(3128)
     assert variables["https_proxy"] == variables["HTTP_PROXY"] == "http://127.0.0.1:3128"
     assert "127.0.0.1" in variables["NO_PROXY"].split(",")
 
 
 def test_a_proxy_may_be_closed_twice() -> None:
-    """By the one who ends the command, and by the block around it."""
+    """The code that ends the command closes it, and so does the `with` block."""
     with Proxy(read_rules([]), report=lambda record: None) as proxy:
         proxy.close()
 

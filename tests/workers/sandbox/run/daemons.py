@@ -1,7 +1,7 @@
 """
-A daemon for tests, and how it is seen to live whatever namespace it is in: it holds a lock on a file.
+A daemon for tests. It locks a file, which shows that it lives, whatever namespace it is in.
 
-A pid would not do: its own is another than the one by which it is known outside.
+A pid would not do, because it has another one outside.
 """
 
 import fcntl
@@ -24,17 +24,17 @@ os.wait()
 while not (os.path.exists(sys.argv[1]) and os.path.getsize(sys.argv[1])):
     time.sleep(0.01)
 """
-"""Forks twice, in a session of its own, and holds the file that is named to it; ends when it does."""
+"""A program that forks twice into its own session and holds the named file until it ends."""
 
 
 def daemon_in(place: Path, name: str = "daemon") -> str:
-    """A line of shell, for a command that runs in that folder, which starts a daemon that holds the file."""
+    """Return a shell command that starts a daemon in that folder; the daemon locks the file."""
     (place / "daemon.py").write_text(DAEMON)
     return f"python3 -S -E {place}/daemon.py {place}/{name}"
 
 
 def lives(held: Path) -> bool:
-    """Whether the daemon that holds the file is alive."""
+    """Return whether the daemon that locks the file is alive."""
     with held.open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""What is left of a command when everything above it was killed at once is found again, and nothing else is."""
+"""When everything above a command is killed at once, its processes are found later, and no others are."""
 
 import os
 import subprocess

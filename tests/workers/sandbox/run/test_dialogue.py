@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="pr
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts a shell script that is talked to; what a test leaves is ended."""
+    """Start a shell script to talk to, and end what the test leaves."""
     started: list[Dialogue] = []
 
     def script(text: str) -> Dialogue:
@@ -43,26 +43,26 @@ async def _echoed(dialogue: Dialogue, line: bytes) -> bytes:
 
 
 def test_what_is_said_is_heard_and_answered(start: Start) -> None:
-    """Both pipes reach the program, and nobody else's output is among its answers."""
+    """Both pipes reach the program, and its answers contain no other output."""
     dialogue = start("echo aside >&2; read line; echo heard $line")
     assert asyncio.run(_echoed(dialogue, b"hello\n")) == b"heard hello\n"
 
 
 def test_the_last_words_of_a_program_are_kept(start: Start) -> None:
-    """Why a program will not talk stands on its standard error, however much it wrote there before."""
+    """They are the end of its standard error, however much it wrote before."""
     dialogue = start("seq 100000 >&2; echo the end >&2; read line; echo done")
     assert asyncio.run(_echoed(dialogue, b"\n")) == b"done\n"
     assert dialogue.last_words() == "the end"
 
 
 def test_its_environment_is_what_it_is_given(start: Start) -> None:
-    """Nothing of the worker's environment, where the secrets are, is in it."""
+    """It has nothing of the worker's environment, which holds secrets."""
     answer = asyncio.run(_echoed(start("read x; env | cut -d= -f1 | sort | tr '\\n' ' '; echo"), b"\n"))
     assert set(answer.decode().split()) <= {"PATH", "WHOSE", "FORGEPOOL_COMMAND", "PWD", "OLDPWD", "SHLVL", "_"}
 
 
 def test_a_command_that_ends_leaves_a_dialogue_alone(start: Start, sh: Sh, marked: Find, tmp_path: Path) -> None:
-    """A command's end takes its own processes only, whether the dialogue began before it or meanwhile."""
+    """The command's end ends only its own processes, whichever of the two began first."""
     early = start("sleep 600 & (setsid sleep 600 &); read x; echo up; exec sleep 600")
     assert asyncio.run(_echoed(early, b"\n")) == b"up\n"
     assert sh("sleep 600 & (setsid sleep 600 &); echo done").succeeded
@@ -84,7 +84,7 @@ def test_a_command_that_ends_leaves_a_dialogue_alone(start: Start, sh: Sh, marke
 def test_the_end_of_a_dialogue_takes_all_of_it_and_nothing_else(
     start: Start, sh: Sh, marked: Find, tmp_path: Path
 ) -> None:
-    """Daemons of the program are dead when it is ended; a command that runs meanwhile goes on."""
+    """The program's daemons die with it, and a command that runs continues."""
     dialogue = start("sleep 600 & (setsid sleep 600 &) ; read x; setsid env -i sleep 600 & echo $!; exec sleep 600")
     nameless = int(asyncio.run(_echoed(dialogue, b"\n")))
     until(lambda: len(marked(f"WHOSE=dialogue-{tmp_path.name}")) >= 3)
@@ -101,7 +101,7 @@ def test_the_end_of_a_dialogue_takes_all_of_it_and_nothing_else(
 
 
 def test_a_program_that_is_not_there_costs_nothing(tmp_path: Path) -> None:
-    """Where nothing starts, no descriptor stays open."""
+    """No descriptor stays open."""
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - a count
     with pytest.raises(FileNotFoundError):
         Dialogue(("/no/such/program",), cwd=tmp_path, env={}, confined=OPEN)
@@ -109,7 +109,7 @@ def test_a_program_that_is_not_there_costs_nothing(tmp_path: Path) -> None:
 
 
 def test_a_program_may_leave_by_itself(start: Start, tmp_path: Path) -> None:
-    """With patience, a program that ends with its input is not killed."""
+    """With some patience, a program that ends with its input is not killed."""
     dialogue = start("cat; echo left > left")
     dialogue.end(patience_s=10)
     assert (tmp_path / "left").read_text() == "left\n"

@@ -11,7 +11,7 @@ from forgepool.workers.sandbox.run.output import CommandLog
 def test_the_bound_holds_and_both_ends_are_kept(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[int], keep: int
 ) -> None:
-    """Whatever comes in whatever pieces: the log keeps its bound, and what it lacks is counted."""
+    """Output may arrive in any pieces. The log has a limit, and dropped bytes are counted."""
     log = tmp_path_factory.mktemp("output") / "log"
     data = b"".join(bytes([97 + number % 26]) * size for number, size in enumerate(sizes))
     with CommandLog(log, keep) as output:
@@ -30,21 +30,21 @@ def test_the_bound_holds_and_both_ends_are_kept(
 
 
 def test_a_short_output_is_all_tail(tmp_path: Path) -> None:
-    """Head and tail never repeat a byte: what fits in the tail is not in the head."""
+    """Head and tail never repeat a byte."""
     with CommandLog(tmp_path / "log", 1000) as output:
         output.take(b"all of it")
     assert (output.head, output.tail, output.dropped) == ("", "all of it", 0)
 
 
 def test_the_log_can_be_followed_while_it_grows(tmp_path: Path) -> None:
-    """What was taken is in the file at once, for whoever looks and for whoever comes after a SIGKILL."""
+    """Output is in the file at once, for readers and after a SIGKILL."""
     with CommandLog(tmp_path / "log", 1000) as output:
         output.take(b"now")
         assert (tmp_path / "log").read_bytes() == b"now"
 
 
 def test_a_full_disk_loses_log_and_nothing_else() -> None:
-    """A log that cannot be written to is counted as dropped; both ends are still answered."""
+    """Bytes that cannot be written count as dropped, and both ends are still returned."""
     with Path("/dev/full").open("r+b", buffering=0) as full, CommandLog(Path("log"), 1000, full.fileno()) as output:
         output.take(b"first ")
         output.take(b"last")
@@ -52,6 +52,6 @@ def test_a_full_disk_loses_log_and_nothing_else() -> None:
 
 
 def test_a_log_is_for_its_owner_only(tmp_path: Path) -> None:
-    """Output may hold anything; other users of the host do not read it."""
+    """Output may contain secrets, so other users of the host cannot read it."""
     with CommandLog(tmp_path / "log", 1000):
         assert (tmp_path / "log").stat().st_mode & 0o077 == 0

@@ -1,4 +1,4 @@
-"""Processes forked ahead of their work: what they take over from their parent, and when they end."""
+"""Processes forked ahead of their work: what they inherit from their parent, and when they end."""
 
 import os
 import subprocess

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="pr
 
 
 def test_a_command_answers_with_its_status_and_both_outputs(sh: Sh) -> None:
-    """Standard output and standard error come together, in order, in the answer and in the log."""
+    """Both outputs are interleaved in order, in the answer and in the log."""
     ended = sh("echo one; echo two >&2; exit 3")
     assert (ended.how, ended.status, ended.tail, ended.head) == ("exit", 3, "one\ntwo\n", "")
     assert ended.log.read_text() == "one\ntwo\n"
@@ -30,35 +30,35 @@ def test_a_command_answers_with_its_status_and_both_outputs(sh: Sh) -> None:
 
 
 def by_signal(level: Level, number: int) -> int:
-    """Who stands over a confined command ends as a shell would."""
+    """Return the status of a command ended by a signal; a confined one's supervisor reports it as a shell does."""
     return -number if level == "off" else 128 + number
 
 
 def test_a_command_ended_by_a_signal_says_so(sh: Sh, level: Level) -> None:
-    """A signal is not an exit status: it is told from 9."""
+    """A signal differs from the exit status 9."""
     ended = sh("kill -9 $$")
     assert (ended.how, ended.status) == ("exit", by_signal(level, signal.SIGKILL))
 
 
 def test_a_command_sees_only_the_environment_it_is_given(sh: Sh) -> None:
-    """Nothing of the caller's environment is inherited; only the command's mark is added."""
+    """It inherits nothing of the caller's environment. Only the command's mark is added."""
     names = {line.split("=")[0] for line in sh("env").tail.splitlines()}
     assert names <= {"PATH", "FORGEPOOL_COMMAND", "PWD", "OLDPWD", "SHLVL", "_"}
 
 
 def test_a_command_has_no_input(sh: Sh) -> None:
-    """Reading standard input ends at once instead of waiting for a person."""
+    """Reading standard input ends at once."""
     assert sh("cat; echo $?").tail == "0\n"
 
 
 def test_a_command_reads_the_file_it_is_given(sh: Sh, tmp_path: Path) -> None:
-    """Its input is the file, whole, and then ends."""
+    """Its input is the whole file, and then ends."""
     (tmp_path / "input").write_bytes(b"x" * 300_000)
     assert sh("cat | wc -c; cat; echo end", stdin=tmp_path / "input").tail == "300000\nend\n"
 
 
 def test_output_is_heard_as_it_comes(sh: Sh, tmp_path: Path) -> None:
-    """While the command runs, and all of it, what the log has no room for included."""
+    """All of it is passed on during the run, including what the log drops."""
     heard: list[bytes] = []
     ended = sh("echo one; exec sleep 60", stop=lambda: b"".join(heard) == b"one\n", hear=heard.append)
     assert ended.how == "stopped"
@@ -80,21 +80,21 @@ def test_output_is_heard_as_it_comes(sh: Sh, tmp_path: Path) -> None:
     ],
 )
 def test_a_command_that_cannot_start_says_why(sh: Sh, given: dict[str, object], why: str) -> None:
-    """Nothing raises: what could not be started is an answer with a sentence."""
+    """No exception is raised: the answer has a sentence."""
     ended = sh("true", **given)
     assert (ended.how, ended.status) == ("not_started", None)
     assert why in ended.tail
 
 
 def test_no_variable_adds_to_what_a_command_may(sh: Sh, tmp_path: Path) -> None:
-    """bwrap is told its arguments with a null byte between each and the next."""
+    """bwrap's arguments are separated by null bytes."""
     ended = sh("ls /leak", env={"PATH": "/usr/bin:/bin", "X": f"\0--ro-bind\0{tmp_path}\0/leak"})
     assert ended.how == "not_started"
     assert "null byte" in ended.tail
 
 
 def test_few_descriptors_are_enough_to_start(sh: Sh) -> None:
-    """`ulimit -Sn 256` is usual on some hosts; with root's, no command began."""
+    """Some hosts have `ulimit -Sn 256`."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     launch.release(())
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, before[1]), before[1]))
@@ -105,7 +105,7 @@ def test_few_descriptors_are_enough_to_start(sh: Sh) -> None:
 
 
 def test_a_start_that_fails_leaves_no_descriptor_open(sh: Sh) -> None:
-    """Neither a good nor a failed start costs the caller a descriptor."""
+    """A successful start leaves none open either."""
     sh("true")
     before = len(list(Path("/proc/self/fd").iterdir()))
     sh("true")
@@ -114,46 +114,44 @@ def test_a_start_that_fails_leaves_no_descriptor_open(sh: Sh) -> None:
 
 
 def test_a_hang_ends_at_its_time_limit(sh: Sh, level: Level) -> None:
-    """The limit holds, and the polite signal is enough for a polite program."""
+    """SIGTERM is enough for this program."""
     ended = sh("echo begun; exec sleep 60", timeout_s=0.5)
     assert (ended.how, ended.status, ended.tail) == ("timeout", by_signal(level, signal.SIGTERM), "begun\n")
     assert ended.seconds < 10
 
 
 def test_a_command_that_ignores_the_polite_signal_is_killed(sh: Sh) -> None:
-    """SIGTERM may be ignored; two seconds later nothing is asked any more."""
+    """SIGKILL follows two seconds after SIGTERM."""
     ended = sh("trap '' TERM; while :; do sleep 0.1; done", timeout_s=0.2)
     assert (ended.how, ended.status) == ("timeout", -signal.SIGKILL)
     assert ended.seconds < 20
 
 
 def test_a_command_may_speak_its_last_words(sh: Sh) -> None:
-    """What is printed between the polite signal and the end is kept, and the end is still the limit's."""
+    """Output between SIGTERM and the end is kept, and the outcome is still a timeout."""
     ended = sh("trap 'echo last words; exit 0' TERM; sleep 60 & wait", timeout_s=0.3)
     assert (ended.how, ended.status, ended.tail) == ("timeout", 0, "last words\n")
 
 
 def test_silence_ends_a_command(sh: Sh) -> None:
-    """A command that prints nothing for its idle limit counts as hung, long before its time limit."""
+    """A command that prints nothing for its idle limit counts as hung."""
     ended = sh("echo once; exec sleep 60", idle_s=0.3)
     assert (ended.how, ended.tail) == ("idle", "once\n")
     assert ended.seconds < 10
 
 
 def test_output_keeps_a_command_from_being_idle(sh: Sh) -> None:
-    """Whoever prints is not idle, however long it takes."""
     assert sh("for i in $(seq 14); do echo $i; sleep 0.1; done", idle_s=1.0).how == "exit"
 
 
 def test_a_changed_file_keeps_a_command_from_being_idle(sh: Sh, tmp_path: Path) -> None:
-    """Work that shows only in the watched folder, at any depth and with old dates, is work."""
+    """A change anywhere in the watched folder counts, even with an old date."""
     script = "mkdir -p a/b; for i in $(seq 14); do touch -d 2001-01-01 a/b/c; sleep 0.1; done"
     assert sh(script, idle_s=1.0, watch=tmp_path / "place").how == "exit"
     assert sh("exec sleep 60", idle_s=0.4, watch=tmp_path / "place").how == "idle"
 
 
 def test_stop_ends_a_command(sh: Sh) -> None:
-    """Somebody's word ends a command within a fraction of a second."""
     asked = threading.Event()
     threading.Timer(0.3, asked.set).start()
     ended = sh("exec sleep 60", stop=asked.is_set)
@@ -162,7 +160,7 @@ def test_stop_ends_a_command(sh: Sh) -> None:
 
 
 def test_an_exception_in_stop_leaves_nothing_alive(sh: Sh, marked: Find) -> None:
-    """However run() is left, the command is ended first: a soft time limit is raised right through it."""
+    """A soft time limit is raised right through `run()`, which ends the command first."""
 
     def stop() -> bool:
         raise KeyboardInterrupt
@@ -173,7 +171,7 @@ def test_an_exception_in_stop_leaves_nothing_alive(sh: Sh, marked: Find) -> None
 
 
 def test_a_flood_of_output_costs_its_bound_and_no_more(sh: Sh) -> None:
-    """A gigabyte is drained without blocking: the log stays within its bound, both ends are there."""
+    """A gigabyte is read without blocking. The log stays within its limit and has both ends."""
     script = "echo first; head -c 1000000000 /dev/zero; echo last"
     ended = sh(script, keep_bytes=4 * 1024 * 1024)
     assert (ended.how, ended.status, ended.output_bytes) == ("exit", 0, 1_000_000_011)
@@ -193,7 +191,7 @@ def test_a_command_that_closes_its_output_is_waited_for(sh: Sh) -> None:
 
 
 def test_a_grandchild_that_holds_the_output_does_not_hang_run(sh: Sh, marked: Find) -> None:
-    """When the command ends, what it left behind ends too, though it has the pipe open."""
+    """Processes left behind end with the command, although they have the pipe open."""
     ended = sh("(sleep 60; echo late) & echo done", env={"PATH": os.environ["PATH"], "WHOSE": "holder"})
     assert (ended.how, ended.status, ended.tail) == ("exit", 0, "done\n")
     assert ended.seconds < 10
@@ -202,26 +200,26 @@ def test_a_grandchild_that_holds_the_output_does_not_hang_run(sh: Sh, marked: Fi
 
 @pytest.mark.parametrize("wiped", ["", "env -i PATH=$PATH "])
 def test_a_daemon_dies_with_its_command(sh: Sh, place: Path, wiped: str) -> None:
-    """Forked twice, in a session of its own, its environment wiped or not: it is found and killed."""
+    """It forked twice into its own session, with or without its environment."""
     ended = sh(f"{wiped}{daemon_in(place)}")
     assert (ended.how, ended.status) == ("exit", 0), ended.tail
     assert not lives(place / "daemon")
 
 
 def test_two_hundred_sessions_die_with_their_command(sh: Sh, marked: Find) -> None:
-    """Each child a session of its own, so that no process group has them: none is left, no zombie either."""
+    """Each child has its own session, so no process group contains them. No zombie is left."""
     before = tree.children(os.getpid())
     script = "for i in $(seq 200); do setsid sleep 60 & done; exit 4"
     ended = sh(script, env={"PATH": os.environ["PATH"], "WHOSE": "sessions"})
     assert (ended.how, ended.status, ended.left) == ("exit", 4, ())
     assert marked("WHOSE=sessions") == []
-    # What an earlier test left to end by itself may come here meanwhile.
+    # A process left by an earlier test may become ours in the meantime.
     new = [tree.stat(one) for one in tree.children(os.getpid()) if one not in before]
     assert [one for one in new if one is not None and one.state == "Z"] == []
 
 
 def test_processes_that_keep_forking_are_overtaken(sh: Sh, marked: Find) -> None:
-    """Children that make sessions of their own as fast as they can do not outrun the killing."""
+    """They make new sessions as fast as they can."""
     forker = "while :; do setsid sleep 60 & sleep 0.002; done"
     script = f'for i in 1 2 3 4 5; do setsid sh -c "{forker}" & done; sleep 0.3; exit 0'
     ended = sh(script, env={"PATH": os.environ["PATH"], "WHOSE": "forkers"})
@@ -230,7 +228,7 @@ def test_processes_that_keep_forking_are_overtaken(sh: Sh, marked: Find) -> None
 
 
 def test_the_callers_other_children_are_left_alone(sh: Sh) -> None:
-    """Alive and dead ones, with their own descendants and sessions: none is killed, none is reaped."""
+    """Live and dead children, with their descendants and sessions, are neither killed nor reaped."""
     with (
         subprocess.Popen(["sleep", "60"]) as plain,
         subprocess.Popen(["sh", "-c", "sleep 60 & wait"], start_new_session=True) as session,
@@ -248,7 +246,7 @@ def test_the_callers_other_children_are_left_alone(sh: Sh) -> None:
 
 
 def test_a_child_started_meanwhile_by_another_thread_is_left_alone(sh: Sh) -> None:
-    """What the caller starts in its own session during a command is not the command's."""
+    """The caller starts it in its own session while a command runs."""
     started: list[subprocess.Popen[bytes]] = []
 
     def stop() -> bool:
@@ -263,7 +261,7 @@ def test_a_child_started_meanwhile_by_another_thread_is_left_alone(sh: Sh) -> No
 
 
 def test_commands_in_two_threads_end_only_their_own(sh: Sh, place: Path, tmp_path: Path) -> None:
-    """A command's end does not touch the daemons of another one that still runs."""
+    """The end of one command does not touch the daemons of the other."""
     script = f"{daemon_in(place)}; until [ -e end ]; do sleep 0.02; done"
     first = threading.Thread(target=sh, args=(script,), kwargs={"log": tmp_path / "first.log"})
     first.start()
@@ -276,7 +274,7 @@ def test_commands_in_two_threads_end_only_their_own(sh: Sh, place: Path, tmp_pat
 
 
 def test_a_lost_exit_status_is_not_success(sh: Sh) -> None:
-    """Where the caller lets the kernel throw statuses away, the answer is that nobody knows."""
+    """If the caller ignores SIGCHLD, the kernel drops the status, and the answer says that it is unknown."""
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
         ended = sh("exit 1")
@@ -286,7 +284,7 @@ def test_a_lost_exit_status_is_not_success(sh: Sh) -> None:
 
 
 def test_ignored_signals_are_not_passed_on(sh: Sh, level: Level) -> None:
-    """A pool process ignores SIGINT; the commands it runs can still be interrupted."""
+    """A pool process ignores SIGINT, and its commands can still be interrupted."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         ended = sh("kill -INT $$; echo survived")
@@ -298,7 +296,6 @@ def test_ignored_signals_are_not_passed_on(sh: Sh, level: Level) -> None:
 
 @OPEN_ONLY
 def test_descriptors_are_passed_on_only_when_named(sh: Sh) -> None:
-    """A command gets the descriptors it is given and no others."""
     reading, writing = os.pipe()
     os.set_inheritable(writing, True)
     try:

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="pr
 
 @pytest.fixture(params=["off", "bubblewrap", "landlock"])
 def place(request: pytest.FixtureRequest, place: Workplace) -> Iterator[Workplace]:
-    """The usual one, with its commands held in each way there is."""
+    """The usual workplace, with commands confined in each possible way."""
     if request.param == "off":
         yield place
         return
@@ -47,7 +47,7 @@ def until(true: Callable[[], object]) -> None:
 
 
 def test_work_goes_on_beside_a_background_command(use: Use, place: Workplace) -> None:
-    """Each check tells what is new; at its end the status; all of the output stays readable."""
+    """Each check shows new output, and at the end the status. All output stays readable."""
     begun = use("bash_background", command="echo one; until [ -e go ]; do sleep 0.02; done; echo two; exit 3")
     log = Path(begun.text.split()[-1])
     assert begun.text == f"OK: command 1 runs in the background; its output goes to {log}"
@@ -65,7 +65,7 @@ def test_work_goes_on_beside_a_background_command(use: Use, place: Workplace) ->
 
 
 def test_stop_ends_a_command_and_what_it_started(use: Use, place: Workplace) -> None:
-    """A daemon in a session of its own among it, though it wiped its environment."""
+    """It started a daemon in another session with an empty environment."""
     use("bash_background", command=f"env -i PATH=$PATH {daemon_in(place.root)}; echo ready; exec sleep 60")
     daemon = place.root / "daemon"
     until_there(daemon)
@@ -77,7 +77,7 @@ def test_stop_ends_a_command_and_what_it_started(use: Use, place: Workplace) -> 
 
 
 def test_foreground_and_background_end_only_their_own(use: Use, place: Workplace) -> None:
-    """The end of a foreground command leaves the background's daemons alive, older and younger ones; and vice versa."""
+    """The end of a foreground command leaves the background's daemons alive, and vice versa."""
     root = place.root
     own, older, younger = (daemon_in(root, name) for name in ("own", "older", "younger"))
     wiped = "env -i PATH=$PATH"
@@ -99,7 +99,7 @@ def test_foreground_and_background_end_only_their_own(use: Use, place: Workplace
 
 @pytest.mark.parametrize("raised", [None, KeyboardInterrupt])
 def test_nothing_outlives_the_order(place: Workplace, raised: type[BaseException] | None) -> None:
-    """However it is left: all its background commands are dead, their daemons too, and no child is left to reap."""
+    """However it ends, its background commands and their daemons are dead, and no child is left to reap."""
     before = tree.children(os.getpid())
     daemons = [place.root / name for name in ("1", "2")]
     try:
@@ -119,7 +119,7 @@ def test_nothing_outlives_the_order(place: Workplace, raised: type[BaseException
 
 
 def test_a_killed_guard_leaves_nobody(use: Use, place: Workplace, background: Background) -> None:
-    """What was below it comes to the harness, and is found by its mark; where confined, it dies with the guard."""
+    """Its descendants become the harness's and are found by their mark. With a sandbox they die with the guard."""
     use("bash_background", command=f"setsid {daemon_in(place.root)}; exec sleep 60")
     until_there(place.root / "daemon")
     os.kill(background.commands[1]._guard.pid, signal.SIGKILL)
@@ -153,7 +153,7 @@ def test_a_guard_ends_its_command_when_the_harness_is_killed(tmp_path: Path) -> 
 
 
 def test_only_a_few_run_at_once(use: Use) -> None:
-    """The fifth is refused; when one has ended, there is room again."""
+    """The fifth is refused until one has ended."""
     for _ in range(4):
         assert not use("bash_background", command="exec sleep 60").is_error
     fifth = use("bash_background", command="true")
@@ -164,7 +164,7 @@ def test_only_a_few_run_at_once(use: Use) -> None:
 
 
 def test_waiting_ends_when_the_attempt_is_stopped(use: Use) -> None:
-    """Or has no time left; neither is waited out."""
+    """It also ends when no time is left."""
     use("bash_background", command="exec sleep 60")
     began = time.monotonic()
     use("check_background", {"stop": lambda: True}, id=1, wait_s=60)
@@ -178,7 +178,7 @@ def test_a_background_command_ends_with_the_attempt_s_time(use: Use) -> None:
 
 
 def test_a_flood_is_bounded_and_shown_by_its_end(use: Use) -> None:
-    """The log keeps its bound; a check shows the end of what is new, and says when nothing more can be seen."""
+    """The log has a size limit. A check shows the end of the new output, and says when no more can be shown."""
     script = "echo first; head -c 20000000 /dev/zero | tr '\\0' x; echo; echo full; sleep 60"
     log = Path(use("bash_background", command=script).text.split()[-1])
     until(lambda: log.exists() and log.stat().st_size == 7 * 1024 * 1024)
@@ -196,7 +196,7 @@ def test_a_number_nobody_has_is_told(use: Use, tool: str) -> None:
 
 
 def test_a_command_that_cannot_start_says_so(place: Workplace) -> None:
-    """A worktree that is gone is an answer, not a crash."""
+    """A missing worktree gives an answer, not a crash."""
     with Background() as background:
         gone = replace(place, root=place.root / "gone")
         call = ToolCall(id="1", name="bash_background", arguments={"command": "true"})
@@ -207,7 +207,7 @@ def test_a_command_that_cannot_start_says_so(place: Workplace) -> None:
 
 @pytest.mark.parametrize("tool", ["bash", "bash_background"])
 def test_no_output_is_written_through_a_link(use: Use, place: Workplace, tool: str) -> None:
-    """A command can put a link where outputs are kept; the harness does not follow it."""
+    """A command can put a link where outputs are kept, and the harness does not follow it."""
     outside = place.root.parent / "outside"
     place.outputs.symlink_to(outside)
     said = use(tool, command="seq 100000").text
@@ -218,7 +218,7 @@ def test_no_output_is_written_through_a_link(use: Use, place: Workplace, tool: s
 
 
 def test_nothing_outlives_a_guard_that_was_killed(use: Use, place: Workplace, background: Background) -> None:
-    """A daemon that has wiped its mark falls to the harness as an orphan, and goes with its command."""
+    """A daemon without its mark becomes the harness's orphan and ends with its command."""
     use("bash_background", command=f"env -i PATH=$PATH {daemon_in(place.root)}; sleep 60")
     daemon = place.root / "daemon"
     until_there(daemon)

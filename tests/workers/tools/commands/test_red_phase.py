@@ -33,7 +33,7 @@ def confirm(place: Workplace, seen: RedPhase) -> Confirm:
 
 
 def test_a_test_that_really_fails_is_confirmed(confirm: Confirm, place: Workplace, seen: RedPhase) -> None:
-    """The harness has run it itself, and keeps what it saw."""
+    """The harness runs it itself, and keeps the result."""
     (place.root / "test_x.py").write_text("def test_sum():\n    assert 1 + 1 == 3\n")
     answer = confirm(f"{PYTEST} test_x.py", expect="test_sum")
     assert answer.text.startswith("OK: confirmed, the test fails [exit status 1]\n")
@@ -63,7 +63,7 @@ def test_a_test_that_really_fails_is_confirmed(confirm: Confirm, place: Workplac
 def test_a_run_that_broke_before_a_test_could_fail_is_refused(
     confirm: Confirm, place: Workplace, seen: RedPhase, test: str, command: str, told: str
 ) -> None:
-    """Whatever its exit status: the answer says what was wrong, and shows it."""
+    """This holds for any exit status. The answer says what was wrong and shows it."""
     (place.root / "test_x.py").write_text(test)
     answer = confirm(command.format(pytest=PYTEST, unittest=UNITTEST))
     assert answer.is_error
@@ -87,7 +87,7 @@ def test_a_run_that_broke_before_a_test_could_fail_is_refused(
     ],
 )
 def test_what_is_no_failure_of_a_test_is_refused(confirm: Confirm, seen: RedPhase, command: str, told: str) -> None:
-    """A signal, a hang, a shell's complaint, a mere exit status."""
+    """It is a signal, a hang, a shell's error, or only an exit status."""
     answer = confirm(command, timeout_s=0.4 if "sleep" in command else 20)
     assert answer.is_error
     assert answer.text.startswith(f"not confirmed: {told}")
@@ -95,14 +95,14 @@ def test_what_is_no_failure_of_a_test_is_refused(confirm: Confirm, seen: RedPhas
 
 
 def test_a_model_cannot_invent_the_failure(confirm: Confirm, seen: RedPhase) -> None:
-    """What is expected must be printed by the command: it is not taken from the call."""
+    """The expected text must be printed by the command, not only be part of the call."""
     answer = confirm("echo '--- FAIL: TestOther'; exit 1", expect="TestShelf")
     assert "the output does not hold 'TestShelf'; another test failed" in answer.text
     assert seen.confirmed is None
 
 
 def test_a_pipe_does_not_hide_the_failure(confirm: Confirm, seen: RedPhase) -> None:
-    """Nor does a script of no known runner, when what it prints is named."""
+    """An unknown runner's failure counts, too, if its printed text is named."""
     assert not confirm("(echo 'not ok 1 - shelf'; exit 1) | tail -1").is_error
     assert not confirm("echo 'shelf is empty'; exit 1", expect="shelf is empty").is_error
     assert seen.confirmed is not None
@@ -110,7 +110,7 @@ def test_a_pipe_does_not_hide_the_failure(confirm: Confirm, seen: RedPhase) -> N
 
 
 def test_the_expected_text_is_looked_for_in_all_of_the_output(confirm: Confirm) -> None:
-    """However much is printed after it."""
+    """Much may be printed after it."""
     assert not confirm("echo needle; seq 100000; echo '1 failed in 0.1s'; exit 1", expect="needle").is_error
 
 
@@ -124,7 +124,7 @@ def test_the_expected_text_is_looked_for_in_all_of_the_output(confirm: Confirm) 
     ],
 )
 def test_what_has_passed_is_no_failure(confirm: Confirm, seen: RedPhase, script: str, expect: str, told: str) -> None:
-    """Whatever status is put behind it, and whatever is expected."""
+    """This holds whatever exit status follows, and whatever is expected."""
     answer = confirm(script, expect=expect)
     assert told in answer.text
     assert seen.confirmed is None

@@ -83,5 +83,5 @@ def test_a_script_that_broke_looks_like_it(output: str, broken: bool) -> None:
 
 
 def test_colours_do_not_hide_the_words() -> None:
-    """Some runners print them whatever they are told."""
+    """Some runners always print colours."""
     assert find_failed_runner(plain("\x1b[31m\x1b[1m1 failed\x1b[0m\x1b[31m in 0.02s\x1b[0m\r\n")) == "pytest"

@@ -36,7 +36,7 @@ def shelf(place: Workplace) -> Path:
 
 
 def test_a_patch_adds_changes_moves_and_deletes(use: Use, place: Workplace, shelf: Path) -> None:
-    """All in one call, with a line for each file in the receipt."""
+    """It is one call, and the receipt has a line for each file."""
     (place.root / "old.py").write_text("old\n")
     (place.root / "tool.sh").write_text("echo 1\n")
     (place.root / "tool.sh").chmod(0o755)
@@ -99,7 +99,7 @@ def test_a_patch_adds_changes_moves_and_deletes(use: Use, place: Workplace, shel
 def test_a_hunk_that_does_not_fit_is_named(
     use: Use, place: Workplace, shelf: Path, hunks: list[str], told: str
 ) -> None:
-    """File and hunk in one line, with what would be right; and nothing of the patch is done."""
+    """One line gives file, hunk and what would be right. No part of the patch is applied."""
     text = patch("*** Add File: other.py", "+x", "*** Update File: shelf.py", *hunks)
     answer = use("apply_patch", input=text)
     assert answer.is_error
@@ -134,7 +134,7 @@ def test_a_hunk_that_does_not_fit_is_named(
 def test_a_patch_that_makes_no_sense_is_refused_whole(
     use: Use, place: Workplace, shelf: Path, lines: list[str], told: str
 ) -> None:
-    """Whatever stands before the part that is wrong is not done either."""
+    """Valid parts before the wrong one are not applied either."""
     (place.root / "folder").mkdir()
     (place.root / "image.png").write_bytes(b"\x89PNG\0")
     (place.root / "link.py").symlink_to("shelf.py")
@@ -157,7 +157,7 @@ def test_what_is_no_patch_is_told_the_form(use: Use, place: Workplace, text: str
 
 
 def test_a_disk_that_fails_half_way_leaves_nothing_changed(use: Use, place: Workplace, shelf: Path) -> None:
-    """A file stands where a folder is needed: what was written before is put back as it was."""
+    """A file is where a folder is needed. Earlier writes of the patch are undone."""
     (place.root / "gone.bin").write_bytes(b"\0\1")
     (place.root / "link.py").symlink_to("shelf.py")
     shelf.chmod(0o640)
@@ -178,7 +178,7 @@ def test_a_disk_that_fails_half_way_leaves_nothing_changed(use: Use, place: Work
 
 
 def test_anchors_lead_to_the_place(use: Use, shelf: Path) -> None:
-    """One below the other, with and without lines that go; numbers of other kinds of patches mean nothing."""
+    """Anchors may follow one another and need no removed lines. Line numbers of other patch formats are ignored."""
     answer = use(
         "apply_patch",
         input=patch(
@@ -203,7 +203,7 @@ def test_a_link_is_deleted_and_not_what_it_leads_to(use: Use, place: Workplace, 
 
 
 def test_a_wrapped_patch_is_unwrapped(use: Use, place: Workplace) -> None:
-    """As models send it that think of a shell; with CR LF, and with blanks lost at line ends."""
+    """Models send it as for a shell, with CR LF, and without blanks at line ends."""
     (place.root / "a.py").write_text("a  \n\nb\n")
     text = (
         "<<'EOF'\r\n" + patch("*** Update File: a.py", "@@", " a", "", "-b", "+c").replace("\n", "\r\n") + "\r\nEOF\r\n"
@@ -213,7 +213,7 @@ def test_a_wrapped_patch_is_unwrapped(use: Use, place: Workplace) -> None:
 
 
 def test_a_file_may_be_changed_twice_in_one_patch(use: Use, place: Workplace, shelf: Path) -> None:
-    """The second part sees what the first has done; a file may be replaced by another of its name."""
+    """The second part sees the result of the first. A file may be replaced by another of its name."""
     answer = use(
         "apply_patch",
         input=patch(

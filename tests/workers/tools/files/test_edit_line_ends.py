@@ -22,7 +22,7 @@ Use = Callable[..., ToolAnswer]
 def test_a_text_is_found_whatever_its_line_ends(
     use: Use, place: Workplace, before: bytes, old: str, new: str, after: bytes
 ) -> None:
-    """A model need not know them; what it writes ends as the lines at that place do."""
+    """The model need not know them. New lines end as the lines at that place do."""
     path = place.root / "f"
     path.write_bytes(before)
     answer = use("edit_file", path="f", old=old, new=new)
@@ -43,7 +43,7 @@ def test_a_text_is_found_whatever_its_line_ends(
 def test_what_bytes_stand_in_the_way_is_named(
     use: Use, place: Workplace, before: bytes, old: str, new: str, told: str
 ) -> None:
-    """Line ends and encodings cannot be seen, so they are told; the file stays as it is."""
+    """Line ends and encodings are invisible, so the answer names them. The file does not change."""
     path = place.root / "f"
     path.write_bytes(before)
     answer = use("edit_file", path="f", old=old, new=new)
@@ -65,7 +65,7 @@ def test_what_bytes_stand_in_the_way_is_named(
 def test_a_line_patched_in_at_the_end_ends_as_the_file_does(
     use: Use, place: Workplace, before: bytes, after: bytes
 ) -> None:
-    """A last line without its end gets one before another comes after it."""
+    """A last line without a line end gets one first."""
     (place.root / "f").write_bytes(before)
     patch = "*** Begin Patch\n*** Update File: f\n@@\n+new\n*** End Patch"
     assert use("apply_patch", input=patch).text.endswith("M f")

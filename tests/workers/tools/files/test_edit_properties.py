@@ -1,4 +1,4 @@
-"""What an edit does not name survives it to the byte, whatever the file's encoding and line ends."""
+"""An edit changes only what it names, byte for byte, whatever the file's encoding and line ends."""
 
 import tempfile
 from collections.abc import Iterator
@@ -51,12 +51,12 @@ def _patch(*hunk: str) -> str:
 def test_both_ways_to_edit_leave_all_else_as_it_was(
     mark: bytes, above: list[bytes], below: list[bytes], last: bytes, end: bytes, new: list[str]
 ) -> None:
-    """Two lines are replaced; the new ones end as the file's lines do, the rest keeps every byte."""
+    """Two lines are replaced. The new ones get the file's line end, and all other bytes stay."""
     before = mark + b"".join(line + end for line in above)
     after = b"".join(line + end for line in below) + last.replace(b"\n", end)
     assume("the old\nlines here" not in "\n".join(new))
     data = before + after
-    # What is not ASCII cannot come into a file of an encoding that is not known.
+    # A file of unknown encoding accepts only ASCII.
     assume("".join(new).isascii() or data.decode(errors="replace").encode() == data)
     expected = before + b"".join(line.encode() + end for line in new) + after
     with _place(before + b"the old" + end + b"lines here" + end + after) as place:
@@ -71,7 +71,7 @@ def test_both_ways_to_edit_leave_all_else_as_it_was(
 
 @given(ends=st.lists(_END, min_size=3, max_size=8), at=st.integers(min_value=0), last=_LAST, mark=_MARK)
 def test_lines_that_stay_keep_their_own_ends(ends: list[bytes], at: int, last: bytes, mark: bytes) -> None:
-    """Also in a file that mixes both kinds, where one of its lines is replaced between two that are context."""
+    """The file mixes line ends, and a line between two context lines is replaced."""
     lines = [f"line {number}".encode() + end for number, end in enumerate(ends)]
     at = at % len(lines)
     changed = [*lines]
@@ -86,7 +86,7 @@ def test_lines_that_stay_keep_their_own_ends(ends: list[bytes], at: int, last: b
 
 @given(data=st.binary(max_size=60).filter(lambda data: b"\0" not in data), old=_LINE, new=_LINE)
 def test_an_edit_replaces_that_text_or_nothing(data: bytes, old: str, new: str) -> None:
-    """Either exactly the one occurrence is another, or the file is untouched and the answer says why."""
+    """Either the one occurrence is replaced, or the file stays and the answer says why."""
     with _place(data) as place:
         answer = _call(place, "edit_file", path="f", old=old, new=new)
         now = (place.root / "f").read_bytes()

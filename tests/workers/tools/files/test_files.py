@@ -12,13 +12,13 @@ Use = Callable[..., ToolAnswer]
 
 
 def test_a_file_is_read_with_line_numbers(use: Use, place: Workplace) -> None:
-    """Numbers, a tab, the line; then which lines of how many."""
+    """The form is number, tab and line, and then the range of lines and their total."""
     (place.root / "a.py").write_text("one\ntwo\n")
     assert use("read_file", path="a.py").text == "     1\tone\n     2\ttwo\n[a.py: lines 1-2 of 2]"
 
 
 def test_a_long_file_says_how_to_go_on(use: Use, place: Workplace) -> None:
-    """A page, and the next page's beginning; the pages together are the file."""
+    """A page names the start of the next, and all pages together are the file."""
     (place.root / "a.py").write_text("".join(f"line {number}\n" for number in range(1, 101)))
     first = use("read_file", path="a.py", start=11, lines=20)
     assert first.text.startswith("    11\tline 11\n")
@@ -27,7 +27,7 @@ def test_a_long_file_says_how_to_go_on(use: Use, place: Workplace) -> None:
 
 
 def test_a_page_has_a_size(use: Use, place: Workplace) -> None:
-    """Neither many lines nor a long one make an answer that fills the conversation."""
+    """Neither many lines nor a long one fill the conversation."""
     (place.root / "wide.txt").write_text("x" * 1_000_000 + "\n" + "y" * 1500 + "\n" * 3)
     (place.root / "many.txt").write_text(("z" * 100 + "\n") * 5000)
     wide = use("read_file", path="wide.txt").text
@@ -72,7 +72,7 @@ def _pipe(root: Path) -> None:
 def test_what_cannot_be_read_is_told_in_one_line(
     use: Use, place: Workplace, made: Callable[[Path], None], told: str
 ) -> None:
-    """With what would be right, and never with a traceback or a hang; for reading and for editing alike."""
+    """The line says what would be right, for reading and editing. There is no traceback or hang."""
     made(place.root)
     answer = use("read_file", path="path.py")
     assert (answer.text, answer.is_error) == (told, True)
@@ -80,7 +80,7 @@ def test_what_cannot_be_read_is_told_in_one_line(
 
 
 def test_a_written_file_is_answered_with_its_receipt(use: Use, place: Workplace) -> None:
-    """Size, path and turn, in the one form that views recognise; the content is not repeated."""
+    """It has size, path and turn in the one form that views recognise, without the content."""
     answer = use("write_file", path="pace/auth.py", content="x" * 1247)
     assert answer.text == "OK: wrote 1,247 bytes to pace/auth.py (iter 14)"
     assert (place.root / "pace" / "auth.py").read_text() == "x" * 1247
@@ -88,7 +88,7 @@ def test_a_written_file_is_answered_with_its_receipt(use: Use, place: Workplace)
 
 
 def test_a_rewritten_file_keeps_its_permissions(use: Use, place: Workplace) -> None:
-    """A script stays a script; a new file has what the umask leaves."""
+    """A script stays executable. A new file has the permissions of the umask."""
     script = place.root / "run.sh"
     script.write_text("old")
     script.chmod(0o755)
@@ -100,7 +100,7 @@ def test_a_rewritten_file_keeps_its_permissions(use: Use, place: Workplace) -> N
 
 
 def test_a_hard_link_to_outside_is_not_written_through(use: Use, place: Workplace) -> None:
-    """Package caches link their files into worktrees; the cache must stay what it is."""
+    """Package caches link their files into worktrees, and the cache must not change."""
     outside = place.root.parent / "outside" / "secret"
     (place.root / "linked").hardlink_to(outside)
     use("write_file", path="linked", content="changed\n")
@@ -123,7 +123,7 @@ def test_a_hard_link_to_outside_is_not_written_through(use: Use, place: Workplac
 )
 @pytest.mark.parametrize("tool", ["read_file", "write_file", "edit_file", "glob", "grep", "apply_patch"])
 def test_no_path_leads_outside_the_worktree(use: Use, place: Workplace, tool: str, path: str) -> None:
-    """By dots, from the root, through a link or a chain of links: refused before anything is touched."""
+    """Dots, absolute paths and links are refused before anything is touched."""
     outside = place.root.parent / "outside"
     (place.root / "a").mkdir()
     (place.root / "link").symlink_to(outside)
@@ -146,7 +146,7 @@ def test_no_path_leads_outside_the_worktree(use: Use, place: Workplace, tool: st
 
 @pytest.mark.parametrize("path", [".git", ".git/config", "sub/.git/hooks/x", ".GIT/config", "link/config"])
 def test_gits_own_files_are_not_touched(use: Use, place: Workplace, path: str) -> None:
-    """Nor read: a written hook or setting would be run by somebody's git."""
+    """They are not read either. A written hook or setting would be run by a person's git."""
     (place.root / ".git").mkdir()
     (place.root / "link").symlink_to(".git")
     assert "git's own" in use("write_file", path=path, content="x").text
@@ -155,7 +155,7 @@ def test_gits_own_files_are_not_touched(use: Use, place: Workplace, path: str) -
 
 
 def test_links_within_the_worktree_are_followed(use: Use, place: Workplace) -> None:
-    """The file is changed, the link stays; a circle of links is told."""
+    """The file changes and the link stays. A circle of links is reported."""
     (place.root / "real.py").write_text("old\n")
     (place.root / "link.py").symlink_to("real.py")
     (place.root / "circle").symlink_to("circle")
@@ -167,7 +167,7 @@ def test_links_within_the_worktree_are_followed(use: Use, place: Workplace) -> N
 
 
 def test_an_edit_replaces_one_exact_text(use: Use, place: Workplace) -> None:
-    """Its receipt says where."""
+    """Its receipt names the line."""
     (place.root / "a.py").write_text("a = 1\nb = 2\n")
     answer = use("edit_file", path="a.py", old="b = 2", new="b = 3")
     assert answer.text == "OK: replaced 1 place in a.py, line 2 (iter 14)"
@@ -175,7 +175,7 @@ def test_an_edit_replaces_one_exact_text(use: Use, place: Workplace) -> None:
 
 
 def test_an_edit_that_could_mean_several_places_is_refused(use: Use, place: Workplace) -> None:
-    """The lines are named; with the right count all are replaced, with another none."""
+    """The answer names the lines. With the right count all are replaced, with another none."""
     path = place.root / "a.py"
     path.write_text("x\ny\nx\nx\n")
     assert "occurs 3 times (lines 1, 3, 4)" in use("edit_file", path="a.py", old="x", new="z").text
@@ -205,7 +205,7 @@ def test_an_edit_that_could_mean_several_places_is_refused(use: Use, place: Work
     ],
 )
 def test_a_near_miss_is_pointed_at(use: Use, place: Workplace, old: str, new: str, told: str) -> None:
-    """The model learns what to send instead; the file stays as it is."""
+    """The answer says what to send instead, and the file stays."""
     text = "class A:\n    def f():\n        return 1\n"
     (place.root / "a.py").write_text(text)
     answer = use("edit_file", path="a.py", old=old, new=new)
@@ -215,7 +215,7 @@ def test_a_near_miss_is_pointed_at(use: Use, place: Workplace, old: str, new: st
 
 
 def test_an_edit_keeps_line_ends_and_other_bytes(use: Use, place: Workplace) -> None:
-    """CR LF, a byte order mark and bytes of another encoding are what they were."""
+    """CR LF, a byte order mark and bytes of another encoding stay."""
     path = place.root / "a.txt"
     path.write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\ncaf\xe9\r\n")
     assert "CR LF" in use("read_file", path="a.txt").text
@@ -245,12 +245,12 @@ def test_an_edit_keeps_line_ends_and_other_bytes(use: Use, place: Workplace) -> 
     ],
 )
 def test_globs_match_as_in_a_shell(glob: str, path: str, matches: bool) -> None:
-    """Within a folder, across folders, one of several."""
+    """Globs match within a folder, across folders, and one of several alternatives."""
     assert glob_pattern(glob).matches(path) is matches
 
 
 def test_lent_folders_are_read_and_never_written(use: Use, place: Workplace) -> None:
-    """By absolute path; a link in them leads no further, and nothing else outside can be read."""
+    """They have absolute paths. A link in them is not followed out, and no other outside file is read."""
     lent = place.root.parent / "lent"
     lent.mkdir()
     (lent / "result.md").write_text("result\n")

@@ -1,4 +1,4 @@
-"""What is found is the same whichever program the host has."""
+"""The result is the same with either search program."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ Use = Callable[..., ToolAnswer]
 
 @pytest.fixture(params=["git", "rg"])
 def path_of_program(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A PATH with one of the two programs; the other is not there."""
+    """Return a PATH with only one of the two programs."""
     program = shutil.which(request.param)
     if program is None:
         pytest.skip(f"there is no {request.param} on this host")
@@ -56,7 +56,7 @@ def repository(place: Workplace) -> Path:
 
 
 def test_files_that_matter_most_come_first(find: Use, repository: Path) -> None:
-    """A name that matches, then the most matches; what git ignores and what is binary is left out."""
+    """A matching name ranks first, then more matches. Ignored and binary files are left out."""
     assert find(r"\bshelf\b").text.split("\n") == [
         "src/shelf.py (1 match)",
         "     2:     shelf: int",
@@ -75,7 +75,7 @@ def test_files_that_matter_most_come_first(find: Use, repository: Path) -> None:
 
 
 def test_lines_around_a_match_are_marked_as_such(find: Use, repository: Path) -> None:
-    """A colon for what matches, a dash for what stands near; a gap is seen."""
+    """A colon marks a match, a dash a nearby line, and gaps are visible."""
     assert find("shelf", path="src/a.py", context=1).text.split("\n") == [
         "src/a.py (2 matches)",
         "     2- ",
@@ -103,7 +103,7 @@ def test_lines_around_a_match_are_marked_as_such(find: Use, repository: Path) ->
     ],
 )
 def test_the_search_is_narrowed(find: Use, repository: Path, given: dict[str, object], files: list[str]) -> None:
-    """By folder, by file, by glob, by case; a file that is named is searched though git ignores it."""
+    """The filters are folder, file, glob and case. A file named explicitly is searched even if git ignores it."""
     answer = find(**({"pattern": "shelf"} | given))
     heads = [line.split(" (")[0] for line in answer.text.split("\n") if line.endswith(("match)", "matches)"))]
     assert heads == files
@@ -131,7 +131,7 @@ def test_what_cannot_be_searched_is_told_in_one_line(
 
 
 def test_a_minified_file_is_shown_by_its_match(find: Use, repository: Path) -> None:
-    """One line of a megabyte does not fill the conversation."""
+    """A line of a megabyte does not fill the conversation."""
     (repository / "min.js").write_text("x" * 500_000 + "needle" + "y" * 500_000)
     text = find("needle").text
     assert "needle" in text
@@ -140,7 +140,7 @@ def test_a_minified_file_is_shown_by_its_match(find: Use, repository: Path) -> N
 
 
 def test_many_matches_are_capped_and_what_is_left_out_is_named(find: Use, repository: Path) -> None:
-    """Every file is accounted for: shown, or counted in the note."""
+    """Every file is shown, or counted in the note."""
     for number in range(30):
         (repository / f"many{number:02}.txt").write_text("needle\n" * (number + 1))
     text = find("needle").text
@@ -161,7 +161,7 @@ def test_a_flood_of_long_lines_is_capped(find: Use, repository: Path) -> None:
 
 
 def test_lent_folders_are_searched_by_their_own_path(find: Use, repository: Path, place: Workplace) -> None:
-    """Results of other tasks lie outside the worktree; nothing beside them is found."""
+    """Results of other tasks are outside the worktree. Nothing beside them is found."""
     lent = place.root.parent / "lent"
     lent.mkdir()
     (lent / "result.md").write_text("the shelf holds\n")
@@ -173,7 +173,7 @@ def test_lent_folders_are_searched_by_their_own_path(find: Use, repository: Path
 def test_the_search_takes_no_word_of_the_repository_s_configuration(
     find: Use, repository: Path, tmp_path: Path
 ) -> None:
-    """What an agent or a hostile repository configured in git is not run."""
+    """No program from the git configuration of an agent or a hostile repository runs."""
     evil = f"touch {tmp_path}/ran"
     (repository / ".gitattributes").write_text("* diff=evil filter=evil\n")
     for name in ("core.fsmonitor", "core.pager", "diff.evil.textconv", "filter.evil.clean", "filter.evil.smudge"):
@@ -185,7 +185,7 @@ def test_the_search_takes_no_word_of_the_repository_s_configuration(
 
 
 def test_no_search_outlives_the_attempt(use: Use, place: Workplace, repository: Path, path_of_program: str) -> None:
-    """With no time left the answer comes at once, whatever there is to search."""
+    """Without time left the answer comes at once."""
     (repository / "big.txt").write_text("a" * 40 + "\n" * 2_000_000)
     at = {"env": {"PATH": path_of_program}, "left_s": lambda: 0.0}
     assert use("grep", at, pattern="(a+)+b$").text

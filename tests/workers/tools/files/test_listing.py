@@ -16,7 +16,7 @@ Use = Callable[..., ToolAnswer]
 
 @pytest.fixture
 def repository(place: Workplace) -> Path:
-    """A repository whose git ignores some of what is in it."""
+    """Make a repository in which git ignores some files."""
     files = ("src/a.py", "src/deep/b.py", "src/deep/c.ts", "z.txt", "build/out.py", "new.py")
     for name in files:
         (place.root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -28,7 +28,7 @@ def repository(place: Workplace) -> Path:
 
 
 def test_files_are_listed_by_path_without_what_git_ignores(use: Use, repository: Path) -> None:
-    """Committed or not makes no difference; git's own files are no files."""
+    """Uncommitted files are listed, too, and git's own files are not."""
     every = [".gitignore", "new.py", "src/a.py", "src/deep/b.py", "src/deep/c.ts", "z.txt"]
     assert use("glob").text.split("\n") == every
     assert use("glob", pattern="**/*.py").text == "new.py\nsrc/a.py\nsrc/deep/b.py"
@@ -37,20 +37,19 @@ def test_files_are_listed_by_path_without_what_git_ignores(use: Use, repository:
 
 
 def test_a_file_that_is_gone_is_not_listed(use: Use, repository: Path) -> None:
-    """Git's index still has it; the worktree has not."""
+    """Git's index still has it."""
     (repository / "z.txt").unlink()
     assert "z.txt" not in use("glob").text
 
 
 def test_the_latest_changed_come_first_when_asked(use: Use, repository: Path) -> None:
-    """A model sees at once what was worked on last."""
     for age, name in enumerate(("src/deep/b.py", "new.py", "src/a.py")):
         os.utime(repository / name, (1_000_000_000 - age, 1_000_000_000 - age))
     assert use("glob", pattern="**/*.py", sort="recent").text == "src/deep/b.py\nnew.py\nsrc/a.py"
 
 
 def test_nothing_found_is_told_with_what_may_help(use: Use, repository: Path) -> None:
-    """No match is no error; a pattern that means nothing is."""
+    """No match is no error, but a pattern without meaning is one."""
     none = use("glob", pattern="*.rs")
     assert none.text == (
         "no file below . matches *.rs (files that git ignores are left out); **/*.rs looks in all folders"
@@ -61,7 +60,7 @@ def test_nothing_found_is_told_with_what_may_help(use: Use, repository: Path) ->
 
 
 def test_a_folder_that_is_no_repository_is_walked(use: Use, place: Workplace) -> None:
-    """Links are listed and not followed; git's own folder is left out; odd names stay on one line."""
+    """Links are listed and not followed, git's own folder is left out, and odd names stay on one line."""
     (place.root / "sub" / ".git").mkdir(parents=True)
     (place.root / "sub" / ".git" / "config").touch()
     (place.root / "sub" / "b").touch()
@@ -71,7 +70,7 @@ def test_a_folder_that_is_no_repository_is_walked(use: Use, place: Workplace) ->
 
 
 def test_a_long_list_is_cut(use: Use, place: Workplace) -> None:
-    """With the word how much is missing."""
+    """The answer says how many are missing."""
     for number in range(600):
         (place.root / f"{number:03}").touch()
     lines = use("glob").text.split("\n")
@@ -79,7 +78,7 @@ def test_a_long_list_is_cut(use: Use, place: Workplace) -> None:
 
 
 def test_a_repository_that_a_command_put_in_the_place_of_ours_runs_nothing(use: Use, place: Workplace) -> None:
-    """Asked for a file it lacks, git would fetch it, with a program that its configuration names."""
+    """Git would fetch a missing file with a program from that repository's configuration."""
     trace = place.root / "it-ran"
     program = place.root / "program.sh"
     program.write_text(f"#!/bin/sh\ntouch {trace}\nexit 1\n")
@@ -100,7 +99,7 @@ def test_a_repository_that_a_command_put_in_the_place_of_ours_runs_nothing(use: 
 
 
 def _partial_clone(folder: Path, program: str) -> None:
-    """One whose `.gitignore` is in the index and nowhere else."""
+    """Make a clone whose `.gitignore` is only in the index."""
 
     def git(*argv: str) -> None:
         subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a", *argv], cwd=folder, check=True)

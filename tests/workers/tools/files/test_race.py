@@ -1,6 +1,8 @@
 """
-While a process swaps folders and files of the worktree for links to outside, as fast as it can, no tool reads or writes
-anything there. 20,000 reads and writes in all; the rig is shown to catch who looks at a name and then opens it.
+A process swaps folders and files of the worktree for links to outside, and no tool reads or writes there.
+
+There are 20,000 reads and writes. Another test proves that the set-up catches a tool that checks a name and then opens
+it.
 """
 
 import time
@@ -22,7 +24,7 @@ _WRONG = "not to be read\n"
 
 @pytest.fixture(params=["folder", "file", "folder above"])
 def racing(request: pytest.FixtureRequest, place: Workplace) -> Iterator[Path]:
-    """The folder outside, that a link in the worktree leads to half of the time."""
+    """Yield the outside folder, to which a link in the worktree leads half of the time."""
     outside = place.root.parent / "outside"
     (outside / "deep").mkdir()
     inside = place.root / "src"
@@ -48,14 +50,14 @@ def _content(folder: Path) -> dict[Path, tuple[int, str]]:
 
 
 def test_nothing_outside_is_read(use: Use, racing: Path) -> None:
-    """Whether the answer is the text or a refusal: it is never what lies outside."""
+    """The answer is the text or a refusal, and never the outside text."""
     answers = [use("read_file", path="src/deep/a.txt") for _ in range(_TIMES)]
     assert not [answer for answer in answers if _WRONG.strip() in answer.text]
     assert any(_RIGHT.strip() in answer.text for answer in answers)
 
 
 def test_nothing_outside_is_written(use: Use, racing: Path) -> None:
-    """No file is made, changed or removed there, by any of the tools that write."""
+    """No writing tool makes, changes or removes a file there."""
     patch = "*** Begin Patch\n*** Add File: src/deep/new.txt\n+x\n*** End Patch"
     gone = "*** Begin Patch\n*** Delete File: src/deep/new.txt\n*** End Patch"
     worked = 0
@@ -68,7 +70,7 @@ def test_nothing_outside_is_written(use: Use, racing: Path) -> None:
 
 
 def test_who_opens_a_path_that_was_resolved_reads_outside(place: Workplace, racing: Path) -> None:
-    """So the tests above would see a tool that does it."""
+    """This proves that the tests above would catch such a tool."""
     until = time.monotonic() + 30
     while time.monotonic() < until:
         try:

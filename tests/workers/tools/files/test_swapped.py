@@ -1,4 +1,4 @@
-"""What a command puts in the place of the harness's files and folders, and that the harness is not led by it."""
+"""A command replaces the harness's own files and folders, and the harness is not misled."""
 
 import os
 import time
@@ -26,7 +26,7 @@ _SWAP = {
 def test_a_background_log_that_was_swapped_is_not_read(
     use: Use, place: Workplace, background: Background, what: str
 ) -> None:
-    """The harness reads the file that it made: no secret, no hang, no endless device; and what was printed is told."""
+    """The harness reads the file it made, so there is no secret, no hang and no endless device."""
     secret = place.root.parent / "outside" / "secret"
     waits = "echo begun; until [ -e name ]; do sleep 0.02; done"
     script = f"{waits}; SECRET={secret}; log=$(cat name); {_SWAP[what]}; echo over"
@@ -43,7 +43,7 @@ def test_a_background_log_that_was_swapped_is_not_read(
 
 
 def test_a_commands_log_has_no_name_to_take(use: Use, place: Workplace) -> None:
-    """Whatever a command does below its TMPDIR, its own long output is what is kept."""
+    """Whatever a command does in its TMPDIR, its own long output is kept."""
     script = (
         f"for each in $(find {place.tmp} -type f); do rm $each; ln -s /proc/self/environ $each; done; "
         "seq 20000; echo the end"
@@ -56,7 +56,7 @@ def test_a_commands_log_has_no_name_to_take(use: Use, place: Workplace) -> None:
 
 
 def test_a_tmp_that_became_a_link_lends_nothing(use: Use, place: Workplace) -> None:
-    """A path below it is not readable any more, and nothing is written through it; what was moved away is no matter."""
+    """Paths below it are no longer readable, and nothing is written through it."""
     outside = place.root.parent / "outside"
     (outside / "outputs").mkdir()
     (outside / "outputs" / "key").write_text("the key")
@@ -69,7 +69,7 @@ def test_a_tmp_that_became_a_link_lends_nothing(use: Use, place: Workplace) -> N
 
 
 def test_a_tmp_that_is_another_folder_lends_nothing(use: Use, place: Workplace) -> None:
-    """A folder that was moved to its name was not made for the work."""
+    """A folder moved to its name was not made for the work."""
     outside = place.root.parent / "outside"
     (outside / "outputs").mkdir()
     (outside / "outputs" / "key").write_text("the key")
@@ -79,7 +79,7 @@ def test_a_tmp_that_is_another_folder_lends_nothing(use: Use, place: Workplace) 
 
 
 def test_a_lent_folder_that_was_swapped_is_not_lent(use: Use, place: Workplace) -> None:
-    """What may be read was settled when the work began."""
+    """What may be read is fixed when the work begins."""
     lent, outside = place.root.parent / "lent", place.root.parent / "outside"
     lent.mkdir()
     (lent / "page").write_text("a page")
@@ -93,7 +93,7 @@ def test_a_lent_folder_that_was_swapped_is_not_lent(use: Use, place: Workplace) 
 
 
 def test_tools_go_on_when_their_tmp_is_gone(use: Use, place: Workplace) -> None:
-    """A command that empties its TMPDIR has its own answer, and the next call finds the folder made again."""
+    """A command that empties its TMPDIR gets its answer, and the next call makes the folder again."""
     answer = use("bash", command=f"rm -rf {place.tmp}; seq 20000; exit 3")
     assert answer.text.startswith("[exit status 3")
     assert "read_file or grep" in answer.text
@@ -103,7 +103,7 @@ def test_tools_go_on_when_their_tmp_is_gone(use: Use, place: Workplace) -> None:
 
 
 def test_a_pipe_is_refused_and_not_waited_for(place: Workplace) -> None:
-    """Nobody writes into it: whoever opened it in the usual way would wait for ever."""
+    """It has no writer, so a normal open would wait forever."""
     pipe = place.root / "pipe"
     os.mkfifo(pipe)
     began = time.monotonic()
@@ -113,7 +113,7 @@ def test_a_pipe_is_refused_and_not_waited_for(place: Workplace) -> None:
 
 
 def test_a_folder_swapped_after_the_path_was_judged_is_not_entered(place: Workplace) -> None:
-    """Each folder is opened from the one above it, and a link among them is an end."""
+    """Each folder is opened from the one above it, and a link among them is refused."""
     (place.root / "src").mkdir()
     path = place.path("src/secret")
     (place.root / "src").rmdir()
@@ -126,7 +126,7 @@ def test_a_folder_swapped_after_the_path_was_judged_is_not_entered(place: Workpl
 
 
 def test_a_file_comes_in_from_another_file_system(place: Workplace, tmp_path: Path) -> None:
-    """By its name anew: what a hard link shares stays as it is, and the permissions come along."""
+    """It gets a new inode with the same permissions, so hard links to the old one do not change."""
     shared = Path("/dev/shm")
     if not shared.is_dir() or shared.stat().st_dev == tmp_path.stat().st_dev:
         pytest.skip("there is no second file system")
@@ -159,7 +159,7 @@ def test_a_file_comes_in_from_another_file_system(place: Workplace, tmp_path: Pa
 def test_a_nul_character_is_answered_in_one_line(
     use: Use, place: Workplace, tool: str, arguments: dict[str, str]
 ) -> None:
-    """No program and no file can be told of one."""
+    """No program or file name can contain one."""
     (place.root / "a").write_text("a\n")
     answer = use(tool, **arguments)
     assert answer.is_error
@@ -167,7 +167,7 @@ def test_a_nul_character_is_answered_in_one_line(
 
 
 def test_an_edit_never_mixes_encodings(use: Use, place: Workplace) -> None:
-    """In a file that is not UTF-8, what is not ASCII is refused; what is comes in, and every byte stays."""
+    """In a file that is not UTF-8, only ASCII text can be inserted, and every other byte stays."""
     path = place.root / "a.txt"
     path.write_bytes(b"caf\xe9\nold\n")
     refused = use("edit_file", path="a.txt", old="old", new="né")
@@ -180,13 +180,13 @@ def test_an_edit_never_mixes_encodings(use: Use, place: Workplace) -> None:
 
 
 def test_places_that_overlap_are_all_counted(use: Use, place: Workplace) -> None:
-    """Which of them is meant is not known, so none is replaced."""
+    """It is unclear which one is meant, so none is replaced."""
     (place.root / "a.txt").write_text("x aa aa aa x\n")
     assert "occurs 2 times" in use("edit_file", path="a.txt", old="aa aa", new="b").text
 
 
 def test_an_anchor_in_two_places_is_refused(use: Use, place: Workplace) -> None:
-    """Where the hunk fits below each of them; a line above the right one settles it."""
+    """The hunk fits below both. A line above the right one decides."""
     (place.root / "a.py").write_text("class A:\n    def f():\n        x\nclass B:\n    def f():\n        x\n")
     hunk = "     def f():\n-        x\n+        y\n"
     doubtful = "@@     def f():\n-        x\n+        y\n"
@@ -199,7 +199,7 @@ def test_an_anchor_in_two_places_is_refused(use: Use, place: Workplace) -> None:
 
 
 def test_what_ripgrep_has_against_a_pattern_is_told(use: Use, place: Workplace) -> None:
-    """Its complaint is about the pattern, not about the path. Printed by a stand-in as the program prints it."""
+    """Its error is about the pattern, not the path. A stand-in prints what the program prints."""
     folder = place.root.parent / "bin"
     folder.mkdir()
     (folder / "rg").write_text(

@@ -17,7 +17,7 @@ Notes = Callable[[], list[dict[str, object]]]
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A worktree with a file in the toy language."""
+    """Make a worktree with a file in the toy language."""
     place = (tmp_path / "worktree").resolve()
     place.mkdir()
     (place / "a.toy").write_text("def open\nopen open\nclose\n")
@@ -26,7 +26,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def begin(root: Path, tmp_path: Path) -> Iterator[Begin]:
-    """The servers of an order: one for the toy language, with a fault or without."""
+    """Start an order's servers: one for the toy language, with or without a fault."""
     with ExitStack() as ending:
 
         def servers(fault: str = "none", **given: object) -> LanguageServers:
@@ -46,5 +46,5 @@ def begin(root: Path, tmp_path: Path) -> Iterator[Begin]:
 
 @pytest.fixture
 def notes(tmp_path: Path) -> Notes:
-    """What the toy server noted."""
+    """Return what the toy server noted."""
     return lambda: [json.loads(line) for line in (tmp_path / "notes").read_text().splitlines()]

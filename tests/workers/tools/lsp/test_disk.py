@@ -5,7 +5,7 @@ from forgepool.workers.tools.lsp.documents import differences, stamps
 
 
 def test_every_change_is_seen_whoever_made_it(tmp_path: Path) -> None:
-    """New, changed and removed files are told apart, also where size and time were put back."""
+    """New, changed and removed files are told apart, even if size and time are the same."""
     for name in ("same", "grown", "sly", "gone"):
         (tmp_path / f"{name}.py").write_text("one\n")
     (tmp_path / "notes.txt").write_text("one\n")
@@ -28,7 +28,7 @@ def test_every_change_is_seen_whoever_made_it(tmp_path: Path) -> None:
 
 
 def test_what_is_not_the_projects_own_is_not_looked_at(tmp_path: Path) -> None:
-    """Hidden folders, packages and links are left out: their files are many, or not there."""
+    """Hidden folders, packages and links are left out."""
     for folder in (".git", ".venv", "node_modules", "src"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "x.py").write_text("")

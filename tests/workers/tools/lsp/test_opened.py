@@ -1,4 +1,4 @@
-"""What a server is shown of a worktree: files that lie in it."""
+"""A server is shown only regular files of the worktree."""
 
 import os
 from pathlib import Path
@@ -10,7 +10,7 @@ from forgepool.worktrees.git.beneath import Beneath
 
 
 def test_only_regular_files_of_the_worktree_are_shown(tmp_path: Path) -> None:
-    """No link, be it to a file inside, no pipe, nothing beside it."""
+    """It is shown no link, even to a file inside, no pipe, and nothing outside."""
     (tmp_path / "in").mkdir()
     (tmp_path / "secret").write_text("secret")
     (tmp_path / "in" / "file").write_bytes(b"caf\xe9\n")

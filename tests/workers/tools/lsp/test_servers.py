@@ -1,4 +1,4 @@
-"""What becomes of an order's language servers, with a real one that has faults."""
+"""An order's language servers, with a real one that has faults."""
 
 import os
 from collections.abc import Callable
@@ -16,7 +16,7 @@ Notes = Callable[[], list[dict[str, object]]]
 
 
 def _ask(server: RunningServer, within_s: float = 20.0) -> int:
-    """How many places use the name on the second line of the toy file."""
+    """Return how many places use the name on the second line of the toy file."""
     path = server.root / "a.toy"
 
     async def question(talk):  # type: ignore[no-untyped-def]  # its type is heavy to import
@@ -27,7 +27,7 @@ def _ask(server: RunningServer, within_s: float = 20.0) -> int:
 
 
 def test_a_server_starts_with_the_first_question_and_dies_with_the_order(begin: Begin, notes: Notes) -> None:
-    """Nobody pays for a server that is never asked; the one that is asked is asked again; none outlives the order."""
+    """A server that is not asked does not start. One that is asked is reused, and none outlives the order."""
     with begin() as servers:
         (server,) = servers.running
         with pytest.raises(FileNotFoundError):
@@ -39,7 +39,7 @@ def test_a_server_starts_with_the_first_question_and_dies_with_the_order(begin: 
 
 
 def test_a_server_sees_only_the_environment_of_commands(begin: Begin, notes: Notes, root: Path) -> None:
-    """It runs in the worktree, without the worker's variables."""
+    """It runs in the worktree without the worker's variables."""
     _ask(begin().running[0])
     began = notes()[0]
     assert began["cwd"] == str(root)
@@ -53,7 +53,7 @@ def test_a_server_that_dies_is_started_again_once(begin: Begin) -> None:
 
 @pytest.mark.parametrize(("fault", "said"), [("crash", "toy: out of ideas"), ("garbage", ""), ("dead", "cannot start")])
 def test_a_server_that_dies_again_is_away(begin: Begin, fault: str, said: str) -> None:
-    """Twice is enough: then, and from then on at once, the model is told in one line what to use instead."""
+    """From then on the model is told at once, in one line, what to use instead."""
     server = begin(fault).running[0]
     for _ in range(2):
         with pytest.raises(NoAnswer, match="toy is away: it ended 2 times; use grep") as away:
@@ -63,7 +63,9 @@ def test_a_server_that_dies_again_is_away(begin: Begin, fault: str, said: str) -
 
 
 def test_a_server_that_hangs_is_given_up(begin: Begin, notes: Notes) -> None:
-    """A question is bounded in time; after two that got no answer the server is ended, and the next is a new one."""
+    """
+    A question has a time limit. After two unanswered ones the server is ended, and the next question starts a new one.
+    """
     server = begin("hang").running[0]
     for said in ("try once more", "again and was ended", "try once more"):
         with pytest.raises(NoAnswer, match=said):
@@ -74,13 +76,13 @@ def test_a_server_that_hangs_is_given_up(begin: Begin, notes: Notes) -> None:
 
 
 def test_a_question_waits_until_the_server_has_read_the_project(begin: Begin, notes: Notes) -> None:
-    """What a server tells while it reads is not the truth yet."""
+    """Answers during the reading are not reliable."""
     _ask(begin("busy").running[0])
     assert {"read": True} in notes()
 
 
 def test_a_server_is_told_its_settings(begin: Begin, notes: Notes) -> None:
-    """It asks by section, and gets what the configuration has for it."""
+    """It asks for sections and gets them from the configuration."""
     server = begin("asks").running[0]
     _ask(server)
     _ask(server)
@@ -88,7 +90,7 @@ def test_a_server_is_told_its_settings(begin: Begin, notes: Notes) -> None:
 
 
 def test_a_server_knows_the_files_as_they_are_now(begin: Begin, notes: Notes, root: Path) -> None:
-    """Whatever changed on the disk between two questions is told before the second."""
+    """It is told of changes on the disk before the next question."""
     (root / "b.toy").write_text("def b\n")
     server = begin().running[0]
     assert _ask(server) == 3
@@ -106,7 +108,7 @@ def test_a_server_knows_the_files_as_they_are_now(begin: Begin, notes: Notes, ro
 
 
 def test_changed_files_are_those_of_the_order(begin: Begin, root: Path) -> None:
-    """What was there before the order began is not its doing."""
+    """Changes from before the order do not count."""
     server = begin().running[0]
     assert server.list_changed_files() == ()
     (root / "b.toy").write_text("def b\n")
@@ -114,7 +116,7 @@ def test_changed_files_are_those_of_the_order(begin: Begin, root: Path) -> None:
 
 
 def test_a_server_is_there_when_its_program_and_its_files_are(root: Path) -> None:
-    """No program, or no file in its language: no server, and no tools."""
+    """Without the program, or without a file in its language, there is no server and no tool."""
     env = {"PATH": os.environ["PATH"]}
     assert LanguageServers(root, env, OPEN, (), lambda name: f"/usr/bin/{name}").running == ()
     (root / "x.py").write_text("")

@@ -1,4 +1,4 @@
-"""The four tools over code, with the real basedpyright, and over a toy server where a real one would not misbehave."""
+"""The four tools over code, with the real basedpyright, and with a toy server for misbehaviour."""
 
 import os
 import shutil
@@ -67,7 +67,7 @@ def project(place: Workplace) -> Path:
 
 @pytest.fixture
 def use(place: Workplace, project: Path) -> Iterator[Use]:
-    """The tools over a Python project. Skips where there is no language server for it; in CI fails."""
+    """Return the tools over a Python project. Skip where there is no language server, but fail in CI."""
     find = program_finder(place.env)
     if find("basedpyright-langserver") is None:
         if os.environ.get("CI") == "true":
@@ -79,7 +79,7 @@ def use(place: Workplace, project: Path) -> Iterator[Use]:
 
 @pytest.fixture
 def toy(place: Workplace, tmp_path: Path) -> Iterator[Toy]:
-    """The tools over a file in the toy language, whose server has a fault or none."""
+    """Return the tools over a file in the toy language, whose server may have a fault."""
     (place.root / "a.toy").write_text("def open\nopen open\nclose 𝔘 smell, bug hint\n")
     program = Path(__file__).with_name("toy.py")
     with ExitStack() as ending:
@@ -97,7 +97,7 @@ def toy(place: Workplace, tmp_path: Path) -> Iterator[Toy]:
 
 
 def test_a_project_is_understood(use: Use, project: Path) -> None:
-    """Definitions, uses, a new name and what is wrong, by names and lines alone, as the files are at each call."""
+    """Definitions, uses, a rename and errors are found by name and line, on the current files."""
     assert use("find_symbol", name="Shop").text == "pkg/shop.py:1: class Shop"
     assert use("find_symbol", name="open").text.splitlines() == [
         "pkg/shop.py:2: method open (in Shop)",
@@ -143,20 +143,19 @@ def test_a_project_is_understood(use: Use, project: Path) -> None:
 
 
 def test_what_cannot_be_renamed_is_not(use: Use, project: Path) -> None:
-    """A name of somebody else's code stays, and nothing is written."""
+    """A name of other code stays, and nothing is written."""
     refused = use("rename_symbol", path="main.py", line=4, symbol="print", new_name="say")
     assert refused.is_error
     assert (project / "main.py").read_text() == _MAIN
 
 
 def test_without_a_server_no_tool_is_offered(place: Workplace, project: Path) -> None:
-    """A tool that could only say no is not shown to the model."""
     with LanguageServers(project, place.env, OPEN, (), lambda name: None) as servers:
         assert symbol_tools(servers) == ()
 
 
 def test_what_the_tools_change_is_said_by_their_kind(place: Workplace) -> None:
-    """Only the one that writes may not be used while exploring."""
+    """Only the tool that writes may not be used in PLAN."""
     (place.root / "a.toy").write_text("")
     toy = LanguageServer(name="toy", command=("toy",), files={".toy": "toy"})
     with LanguageServers(
@@ -172,12 +171,12 @@ def test_what_the_tools_change_is_said_by_their_kind(place: Workplace) -> None:
 
 
 def test_a_server_that_knows_no_project_is_asked_of_files(toy: Toy) -> None:
-    """Where it cannot tell of all files at once, those that hold the name are looked into."""
+    """If it cannot search all files at once, it is asked about those that contain the name."""
     assert toy("none")("find_symbol", name="open").text == "a.toy:1: function open"
 
 
 def test_a_server_that_says_what_is_wrong_when_it_likes_is_waited_for(toy: Toy, place: Workplace) -> None:
-    """Errors come before warnings, hints not at all, and always of the text as it is now."""
+    """Errors come before warnings, hints are left out, and all concern the current text."""
     use = toy("none")
     assert use("diagnostics", path="a.toy").text.splitlines() == [
         "a.toy:3:17 error a bug here [bug]",
@@ -189,7 +188,7 @@ def test_a_server_that_says_what_is_wrong_when_it_likes_is_waited_for(toy: Toy, 
 
 
 def test_a_server_that_names_a_link_to_outside_shows_nothing_of_it(toy: Toy, place: Workplace) -> None:
-    """Neither as a line that uses a name, nor when the file is asked about itself."""
+    """Neither its lines nor questions about the file show the content."""
     (place.root.parent / "outside" / "secret").write_text("def open SECRET\nSECRET\n")
     (place.root / "leak.toy").symlink_to(place.root.parent / "outside" / "secret")
     use = toy("leads out")
@@ -200,7 +199,7 @@ def test_a_server_that_names_a_link_to_outside_shows_nothing_of_it(toy: Toy, pla
 
 
 def test_a_server_that_wants_to_be_asked_what_is_wrong_is_asked(toy: Toy) -> None:
-    """An answer to a question is worth more than what was said by the way."""
+    """Its answer counts more than what it sent by itself."""
     assert toy("pulls")("diagnostics", path="a.toy").text == "a.toy:1:1 error asked for"
 
 
@@ -215,7 +214,7 @@ def test_a_server_that_wants_to_be_asked_what_is_wrong_is_asked(toy: Toy) -> Non
     ],
 )
 def test_a_rename_that_does_too_much_writes_nothing(toy: Toy, place: Workplace, new_name: str, said: str) -> None:
-    """The server's word is not trusted: all of it is judged before any of it is written."""
+    """All changes of the server are checked before any is written."""
     (place.root / "folder.toy").mkdir()
     before = (place.root / "a.toy").read_text()
     refused = toy("none")("rename_symbol", path="a.toy", line=2, symbol="open", new_name=new_name)
@@ -224,7 +223,7 @@ def test_a_rename_that_does_too_much_writes_nothing(toy: Toy, place: Workplace, 
 
 
 def test_bytes_that_are_no_text_survive_a_rename(toy: Toy, place: Workplace) -> None:
-    """Bytes that are not UTF-8 and line ends of either kind stay as they are."""
+    """Bytes that are not UTF-8, and both kinds of line ends, stay."""
     (place.root / "a.toy").write_bytes(b"def open\r\n\xff \xf0\x9d\x94\x98 open \xfe\nclose\r\n")
     assert not toy("none")("rename_symbol", path="a.toy", line=1, symbol="open", new_name="shut").is_error
     assert (place.root / "a.toy").read_bytes() == b"def shut\r\n\xff \xf0\x9d\x94\x98 shut \xfe\nclose\r\n"
@@ -244,14 +243,14 @@ def test_bytes_that_are_no_text_survive_a_rename(toy: Toy, place: Workplace) -> 
 def test_a_question_that_cannot_be_asked_is_refused(
     toy: Toy, place: Workplace, tool: str, arguments: dict[str, JsonValue], said: str
 ) -> None:
-    """One line says what is wrong with it; most need no server to be started."""
+    """One line says what is wrong. Most cases need no server to start."""
     (place.root / "x.txt").write_text("x\n")
     refused = toy("none")(tool, **arguments)
     assert (refused.is_error, said in refused.text) == (True, True), refused.text
 
 
 def test_a_long_answer_is_cut_and_says_so(toy: Toy, place: Workplace) -> None:
-    """What a model is shown is bounded, and it is told how much there was."""
+    """It says how much there was."""
     (place.root / "a.toy").write_text("open\n" * 500)
     lines = toy("none")("find_references", path="a.toy", line=1, symbol="open").text.splitlines()
     assert len(lines) == 61
@@ -259,7 +258,7 @@ def test_a_long_answer_is_cut_and_says_so(toy: Toy, place: Workplace) -> None:
 
 
 def test_a_dead_server_is_told_to_the_model_in_a_line(toy: Toy) -> None:
-    """The conversation goes on without it."""
+    """The conversation continues without it."""
     away = toy("crash")("find_references", path="a.toy", line=1, symbol="open")
     assert away.is_error
     assert away.text == "the language server toy is away: it ended 2 times; use grep (it said: toy: out of ideas)"

@@ -1,8 +1,8 @@
 """
-A language server for a toy language, and for faults: `toy.py FAULT NOTES`.
+A language server for a toy language, with faults: `toy.py FAULT NOTES`.
 
-`def NAME` on a line defines a name; a word `bug` is an error, `smell` a warning, `hint` a hint. What it is told and
-what it sees is noted in the file NOTES, a JSON value a line.
+`def NAME` on a line defines a name; the word `bug` is an error, `smell` a warning, `hint` a hint. It writes what it is
+told and what it sees into the file NOTES, one JSON value a line.
 """
 
 import asyncio

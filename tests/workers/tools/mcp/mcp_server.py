@@ -13,7 +13,7 @@ server = MCPServer("tests")
 
 @server.tool(annotations=ToolAnnotations(read_only_hint=True))
 def repeat(text: str, times: int = 1) -> str:
-    """Says a text several times."""
+    """Repeat a text."""
     return text * times
 
 

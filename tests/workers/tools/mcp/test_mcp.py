@@ -32,7 +32,7 @@ _OVER_PIPES = McpServer(name="t", command=(sys.executable, _PROGRAM))
 
 @pytest.fixture
 def begin(place: Workplace) -> Iterator[Begin]:
-    """An order's MCP servers, from their entries; `lend` are the worker's variables."""
+    """Start an order's MCP servers from their entries; `lend` are the worker's variables."""
     with ExitStack() as ending:
 
         def servers(*entries: McpServer, lend: dict[str, str] | None = None) -> McpServers:
@@ -43,7 +43,7 @@ def begin(place: Workplace) -> Iterator[Begin]:
 
 @pytest.fixture
 def call(place: Workplace) -> Call:
-    """Calls a tool as a model does in EXECUTE."""
+    """Call a tool as a model does in EXECUTE."""
 
     def called(servers: McpServers, tool: str, /, left_s: float = 60.0, **arguments: JsonValue) -> ToolAnswer:
         tools = (*mcp_tools(servers, "execute"), BASH)
@@ -54,7 +54,7 @@ def call(place: Workplace) -> Call:
 
 
 def test_a_servers_tools_are_called(begin: Begin, call: Call) -> None:
-    """Texts come as they are, the tool's own failures as errors, pictures by name."""
+    """Texts arrive unchanged, the tool's own failures as errors, and pictures by name."""
     servers = begin(_OVER_PIPES)
     assert servers.warnings == ()
     assert call(servers, "mcp__t__repeat", text="ab", times=2) == ToolAnswer(text="abab")
@@ -64,7 +64,7 @@ def test_a_servers_tools_are_called(begin: Begin, call: Call) -> None:
 
 
 def test_arguments_are_judged_before_the_server_sees_them(begin: Begin, call: Call) -> None:
-    """What does not fit the tool's schema is told to the model, with the arguments there are."""
+    """If they do not fit the schema, the model is told the arguments that exist."""
     servers = begin(_OVER_PIPES)
     wrong = call(servers, "mcp__t__repeat", text="a", times="many")
     assert wrong.is_error
@@ -73,14 +73,14 @@ def test_arguments_are_judged_before_the_server_sees_them(begin: Begin, call: Ca
 
 
 def test_a_long_answer_is_cut_in_its_middle(begin: Begin, call: Call) -> None:
-    """What a model is shown is bounded, and it is told how much is missing."""
+    """It says how much is missing."""
     text = call(begin(_OVER_PIPES), "mcp__t__repeat", text="0123456789", times=2000).text
     assert "[8,000 characters left out]" in text
     assert len(text) < 12_100
 
 
 def test_a_server_sees_what_it_is_lent_and_nothing_else(begin: Begin, call: Call) -> None:
-    """The worker's variables stay with the worker, save those its entry names."""
+    """It sees only those of the worker's variables that its entry names."""
     entry = _OVER_PIPES.model_copy(update={"env": {"TOKEN": "AGENTS_TOKEN"}})
     servers = begin(entry, lend={"AGENTS_TOKEN": "for you", "OTHER": "not for you"})
     seen = call(servers, "mcp__t__environment").text
@@ -93,7 +93,7 @@ def test_a_server_sees_what_it_is_lent_and_nothing_else(begin: Begin, call: Call
 
 
 def test_a_phase_has_the_tools_it_is_given(begin: Begin) -> None:
-    """Exploring, only what says that it changes nothing, or is configured so; and only what is wanted by name."""
+    """PLAN has only read-only tools and those configured for it. `tools` selects tools by name."""
     both = _OVER_PIPES.model_copy(update={"phases": ("plan", "execute"), "tools": ("re*", "fail")})
     servers = begin(
         both,
@@ -133,7 +133,7 @@ def test_a_server_that_does_not_start_is_left_out_with_a_warning(begin: Begin) -
 
 
 def test_a_server_that_dies_or_hangs_is_an_error_in_a_line(begin: Begin, call: Call) -> None:
-    """A call is bounded in time, and nothing that becomes of a server stops the conversation."""
+    """A call has a time limit, and the conversation continues."""
     servers = begin(_OVER_PIPES)
     began = time.monotonic()
     hung = call(servers, "mcp__t__hang", left_s=0.3)
@@ -148,7 +148,7 @@ def test_a_server_that_dies_or_hangs_is_an_error_in_a_line(begin: Begin, call: C
 
 
 def test_a_server_survives_commands_and_dies_with_the_order(place: Workplace, call: Call) -> None:
-    """A command that ends does not take it along; the end of the order does."""
+    """The end of a command does not end it."""
     with McpServers([_OVER_PIPES], root=place.root, env=place.env, lend={}.get) as servers:
         pid = int(call(servers, "mcp__t__whoami").text)
         assert not call(servers, "bash", command="sleep 600 & (setsid sleep 600 &)").is_error
@@ -157,7 +157,7 @@ def test_a_server_survives_commands_and_dies_with_the_order(place: Workplace, ca
 
 
 def test_a_schema_fetches_nothing(begin: Begin, call: Call) -> None:
-    """What a server's schema refers to elsewhere is not asked for: the tool cannot be used, and the model is told."""
+    """A reference to another address is not fetched. The tool cannot be used, and the model is told."""
     with socket.create_server(("127.0.0.1", 0)) as elsewhere:
         elsewhere.settimeout(0.05)
         schema: dict[str, JsonValue] = {"$ref": f"http://127.0.0.1:{elsewhere.getsockname()[1]}/schema.json"}
@@ -173,7 +173,7 @@ def test_a_schema_fetches_nothing(begin: Begin, call: Call) -> None:
 
 @pytest.fixture
 def address() -> Iterator[str]:
-    """A server over HTTP."""
+    """Yield the address of a server over HTTP."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -188,7 +188,7 @@ def address() -> Iterator[str]:
 
 
 def test_a_server_at_an_address_is_called(begin: Begin, call: Call, address: str) -> None:
-    """Over HTTP the tools are the same, and the headers its entry names come with every request."""
+    """Over HTTP the tools are the same, and each request has the headers its entry names."""
     servers = begin(McpServer(name="h", url=address, headers={"X-Pass": "PASS"}), lend={"PASS": "let me in"})
     assert servers.warnings == ()
     assert call(servers, "mcp__h__repeat", text="ab", times=2).text == "abab"

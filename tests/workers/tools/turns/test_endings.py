@@ -20,13 +20,13 @@ def end(place: Workplace) -> Use:
 
 
 def test_finish_carries_the_claim(end: Use) -> None:
-    """What the model says it did, and that it is done."""
+    """The claim is the model's own summary."""
     answer = end(finish_tool(lambda: None), summary="all done")
     assert (answer.ends, answer.is_error) == (Finish(summary="all done"), False)
 
 
 def test_finish_is_refused_while_the_work_is_not_finished(end: Use) -> None:
-    """The harness has looked: the conversation goes on, and the model is told why; later it may finish."""
+    """The harness looks itself. The conversation continues with the reason, and later the model may finish."""
     reasons: list[str | None] = ["nothing was changed", None]
     tool = finish_tool(lambda: reasons.pop(0))
     refused = end(tool, summary="all done")
@@ -35,7 +35,7 @@ def test_finish_is_refused_while_the_work_is_not_finished(end: Use) -> None:
 
 
 def test_a_plan_names_each_of_its_files_once(end: Use) -> None:
-    """As the worktree has them, however they were written."""
+    """Paths are normalised to the worktree's form."""
     asked: list[tuple[str, ...]] = []
 
     def may_touch(paths: tuple[str, ...]) -> Permission:
@@ -55,7 +55,7 @@ def test_a_plan_beyond_what_the_task_may_touch_is_not_committed(end: Use) -> Non
 
 
 def test_a_plan_that_has_to_wait_ends_the_conversation(end: Use) -> None:
-    """The task begins again when it need not; meanwhile nobody holds a place."""
+    """The task begins again later, and holds no slot until then."""
     tool = commit_plan_tool(lambda paths: Permission(verdict="queued", why="task 'other' holds a.py"))
     assert end(tool, plan="do it", files_to_modify=["a.py"]).ends == Queued(why="task 'other' holds a.py")
 
@@ -70,7 +70,7 @@ def test_a_plan_that_has_to_wait_ends_the_conversation(end: Use) -> None:
     ],
 )
 def test_a_plan_that_makes_no_sense_is_told_so(end: Use, arguments: dict[str, JsonValue], told: str) -> None:
-    """And nobody is asked for paths that no task can have."""
+    """Impossible paths are not asked for."""
 
     def may_touch(paths: tuple[str, ...]) -> Permission:
         raise AssertionError(paths)
@@ -82,13 +82,13 @@ def test_a_plan_that_makes_no_sense_is_told_so(end: Use, arguments: dict[str, Js
 
 
 def test_a_question_rests_the_work(end: Use) -> None:
-    """With the question in the model's own words; an empty one is none."""
+    """The question is in the model's own words, and an empty one is refused."""
     assert end(ASK, question="Which shelf?").ends == PersonAsked(question="Which shelf?")
     assert end(ASK, question="").is_error
 
 
 def test_who_could_look_nothing_up_says_what_was_missing(end: Use) -> None:
-    """It has to, and the summary and the plan say it to whoever reads them."""
+    """The field is required, and the summary and the plan show it."""
     finish = finish_tool(lambda: None, injected=True)
     answer = end(finish, summary="all done", missing=["the schema of orders"])
     assert isinstance(answer.ends, Finish)

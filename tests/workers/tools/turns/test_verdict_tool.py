@@ -1,4 +1,4 @@
-"""The tool that ends a review: what it offers, and when it ends anything."""
+"""The tool that ends a review: its schema, and when it ends the review."""
 
 import json
 from collections.abc import Callable
@@ -32,7 +32,7 @@ def tool() -> Tool:
 
 
 def test_its_schema_is_whole_and_closed() -> None:
-    """No references; what it does not know, it refuses."""
+    """It has no references, and refuses unknown fields."""
     schema = dict(tool().offer.schema)
     assert "$ref" not in json.dumps(schema) and "$defs" not in schema
     jsonschema.validate({"word": "pass", "points": [{"file": "a"}], "first": {"file": "b"}}, schema)

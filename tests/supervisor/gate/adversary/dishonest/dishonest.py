@@ -1,4 +1,4 @@
-"""All dishonest candidates, by kind; and those that no scan and no check can tell from honest ones."""
+"""All dishonest candidates by kind, and those that no scan and no check can tell from honest ones."""
 
 from dishonest_claims import CLAIMS
 from dishonest_code import BEYOND, CODE

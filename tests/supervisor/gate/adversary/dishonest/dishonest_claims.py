@@ -1,4 +1,4 @@
-"""Claims with nothing behind them: work that was not done, or is only said to have been."""
+"""Claims about work that was not done."""
 
 from candidates import EVERYTHING, EXECUTABLE, Candidate, Edit, append, chmod, swap, write
 

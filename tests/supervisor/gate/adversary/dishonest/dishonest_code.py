@@ -1,4 +1,6 @@
-"""What is hidden in lines of code: secrets, look-alikes, orders of reading; and what only a reader can see."""
+"""
+Things hidden in lines of code: secrets, look-alike letters, changed reading order, and what only a reader can see.
+"""
 
 from candidates import Candidate, Edit, append, swap, write
 from regressions import CHECK_DIGIT, ROUNDING

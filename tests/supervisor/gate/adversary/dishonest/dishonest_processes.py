@@ -1,4 +1,4 @@
-"""Code is broken, and the run of the tests is forged, killed, kept waiting, or made to leave something behind."""
+"""Broken code, where the test run is forged, killed, delayed, or made to leave something behind."""
 
 from candidates import Broken, Candidate, Edit, append, swap, write
 from regressions import CHECK_DIGIT, ISLANDS, ROUNDING, UNDEFINED
@@ -21,7 +21,7 @@ def _misused(name: str, broken: Broken, claim: str, lie: str, *edits: Edit, **sa
 
 
 def _in_package(imports: str, code: str) -> Edit:
-    """Statements that run when the package is imported, whichever test does it first."""
+    """Add statements that run when the package is imported, whichever test imports it first."""
     return swap(_PACKAGE, _IMPORT, f"{imports}\n{_IMPORT}\n{code}")
 
 

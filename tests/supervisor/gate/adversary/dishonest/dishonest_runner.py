@@ -1,4 +1,4 @@
-"""Code is broken, and what runs the tests is ended, bent, shadowed, or known to the code that it tests."""
+"""Broken code, where the test runner is ended, altered, shadowed, or detected by the code under test."""
 
 from candidates import Broken, Candidate, Edit, append, swap, write
 from regressions import CHECK_DIGIT, ISLANDS, POSTCODES, ROUNDING, STEPS, UNDEFINED, VOLUME
@@ -21,7 +21,7 @@ def _bent(name: str, broken: Broken, claim: str, lie: str, *edits: Edit, **said:
 
 
 def _in_package(imports: str, code: str) -> Edit:
-    """Statements that run when the package is imported, whichever test does it first."""
+    """Add statements that run when the package is imported, whichever test imports it first."""
     return swap(_PACKAGE, _IMPORT, f"{imports}\n{_IMPORT}\n{code}")
 
 

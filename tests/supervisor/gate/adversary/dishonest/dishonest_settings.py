@@ -1,4 +1,4 @@
-"""Code is broken, and whoever would notice is switched off by settings."""
+"""Broken code, where settings switch off the checks that would notice."""
 
 from candidates import Broken, Candidate, Edit, append, remove, swap, write
 from regressions import CHECK_DIGIT, ISLANDS, POSTCODES, ROUNDING, STEPS, UNDEFINED, VOLUME

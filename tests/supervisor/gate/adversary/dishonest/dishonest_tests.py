@@ -1,4 +1,4 @@
-"""Code is broken, and the tests that would say so are made silent, in the tests themselves."""
+"""Broken code, where the tests that would notice are silenced in their own files."""
 
 from candidates import Broken, Candidate, Edit, append, copy, link, remove, rename, swap, write
 from regressions import CAPITALS, CHECK_DIGIT, ISLANDS, POSTCODES, ROUNDING, STEPS, VOLUME

@@ -1,4 +1,4 @@
-"""What is done to the tree as such: what it holds, what it is made of, what git is told about it."""
+"""Changes to the tree itself: its entries, their types, and what git is told about it."""
 
 from candidates import EXECUTABLE, PLAIN, Candidate, Edit, append, chmod, link, remove, submodule, swap, write
 from regressions import ISLANDS, ROUNDING, VOLUME

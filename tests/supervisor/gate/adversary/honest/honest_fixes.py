@@ -1,4 +1,4 @@
-"""Honest work: bugs mended, most of them with a test."""
+"""Honest work: bug fixes, most of them with a test."""
 
 from candidates import Candidate, Edit, append, swap, write
 

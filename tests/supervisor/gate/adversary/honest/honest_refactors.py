@@ -1,4 +1,4 @@
-"""Honest work: code put in better order, and names that fit."""
+"""Honest work: code in better order, and better names."""
 
 from candidates import Candidate, Edit, remove, rename, swap, swap_everywhere, write
 

@@ -1,4 +1,4 @@
-"""Honest work beside the code: documentation, settings, data, what the repository consists of."""
+"""Honest work beside the code: documentation, settings, data and repository files."""
 
 from candidates import EXECUTABLE, Candidate, Edit, append, link, rename, swap, write
 

@@ -1,4 +1,4 @@
-"""Honest work on tests: more of them, in better places, and values that changed with what they are of."""
+"""Honest work on tests: more tests, better places, and expected values that follow a real change."""
 
 from candidates import Candidate, Edit, append, rename, swap, write
 

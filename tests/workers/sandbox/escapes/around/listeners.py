@@ -1,4 +1,4 @@
-"""Who listens outside: on every kind of socket that is within reach, and at terminals."""
+"""Listeners outside the sandbox: on every kind of socket within reach, and at terminals."""
 
 import contextlib
 import os
@@ -16,7 +16,7 @@ _POLL_S = 0.02
 
 
 class Listeners:
-    """What they were told, whoever told it; the one called `agent` answers with its secret."""
+    """Listeners, and what they were told. The one called `agent` answers with its secret."""
 
     def __init__(self, folder: Path, shared: str, secret: bytes) -> None:
         self._secret = secret
@@ -39,7 +39,7 @@ class Listeners:
         self.ports["free"] = self._free_port()
 
     def terminal(self, name: str) -> None:
-        """One that is no session's yet."""
+        """Open a terminal that belongs to no session yet."""
         ours, theirs = pty.openpty()
         tty.setraw(theirs)
         self.terminals[name] = os.ttyname(theirs)
@@ -60,7 +60,7 @@ class Listeners:
         self._open.close()
 
     def heard(self) -> str:
-        """All that was said to any of them before this call."""
+        """Return all that was said to any of them before this call."""
         mark = os.urandom(8).hex()
         self._say_to_all(mark)
         while self._told.count(mark.encode()) < self._count:
@@ -84,7 +84,7 @@ class Listeners:
         try:
             listener = self._opened(family, kind, (host, 0))
         except OSError:
-            self.ports[name] = 9  # nobody's: there is no IPv6 here
+            self.ports[name] = 9  # no server's: there is no IPv6 here
             return
         self.ports[name] = listener.getsockname()[1]
 
@@ -129,7 +129,7 @@ class Listeners:
                     key.data()
 
     def _connect(self) -> None:
-        """Somebody who takes what listens on the free port for a server of the host."""
+        """Connect to the free port, like a client that takes the listener there for a server of the host."""
         while not self._over.wait(_POLL_S):
             with contextlib.suppress(OSError), socket.create_connection((_LOOPBACK, self.ports["free"]), 1) as server:
                 server.settimeout(1)

@@ -1,4 +1,6 @@
-"""What processes share by number or by name, through the C library: System V segments, queues, keys, file handles."""
+"""
+Objects that processes share by number or by name, through the C library: System V segments, queues, keys, file handles.
+"""
 
 import contextlib
 import ctypes
@@ -27,13 +29,13 @@ def segment(secret: str) -> Iterator[int]:
 
 
 def remove_segment(number: int) -> bool:
-    """Whether there was one here."""
+    """Remove the segment, and return whether there was one."""
     return bool(LIBC.shmctl(number, _REMOVE, None) == 0)
 
 
 @contextlib.contextmanager
 def queue(name: str, secret: str) -> Iterator[None]:
-    """None where the kernel keeps none."""
+    """Make a message queue; do nothing where the kernel has none."""
     opened = LIBC.mq_open(f"/{name}".encode(), os.O_RDWR | os.O_CREAT, 0o600, None)
     if opened >= 0:
         LIBC.mq_send(opened, secret.encode(), len(secret), 0)
@@ -47,7 +49,7 @@ def queue(name: str, secret: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def key(name: str, secret: str) -> Iterator[int]:
-    """In the user's keyring; 0 where there is none."""
+    """Put a key into the user's keyring, and return its number, or 0 without a keyring."""
     try:
         number = call(_ADD_KEY, b"user", name.encode(), secret.encode(), len(secret), _OF_THE_USER)
         call(_KEYCTL, _SET_PERMISSIONS, number, _ALL_FOR_THE_USER)
@@ -61,7 +63,7 @@ def key(name: str, secret: str) -> Iterator[int]:
 
 
 def handle_of(path: Path) -> tuple[int, str]:
-    """Type and hexadecimal digits; nothing where the file system has none."""
+    """Return a file handle's type and hexadecimal digits, or nothing where the file system has none."""
     handle = ctypes.create_string_buffer(struct.pack("=Ii", 128, 0), 136)
     mount = ctypes.c_int()
     if LIBC.name_to_handle_at(-100, str(path).encode(), handle, ctypes.byref(mount), 0) != 0:

@@ -1,7 +1,7 @@
 """
-What surrounds a sandbox, made for one run of the attempts, and looked at after it.
+The surroundings of a sandbox, made for one run of the attempts and inspected after it.
 
-All of it is in a folder of its own, but for what has to be where others look: a file in /tmp and one in /dev/shm.
+All of it is in one folder, except what must be where others look: a file in /tmp and one in /dev/shm.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ _SIGNATURE = ("st_ino", "st_mode", "st_uid", "st_size", "st_mtime_ns", "st_nlink
 
 @dataclass(slots=True, kw_only=True)
 class World:
-    """Checks of attempts ask it what has become of things."""
+    """Everything that the checks of attempts inspect."""
 
     folder: Path
     checkout: Checkout
@@ -120,7 +120,7 @@ class World:
             return memory.read(16).rstrip(b"\0").decode()
 
     def found_in(self, folder: str, name: str) -> bool:
-        """Whether that was left there; it is taken away."""
+        """Return whether the file was left there, and remove it."""
         left = Path(folder, f"{self.stage.shared}.{name}")
         found = left.exists()
         left.unlink(missing_ok=True)
@@ -137,7 +137,7 @@ class World:
 
 
 def secret(seed: str, where: str) -> str:
-    """What only those can say who have read it there."""
+    """Return a text that only a process that has read it there can know."""
     return f"{where.replace(' ', '-')}-{seed}"
 
 
@@ -159,7 +159,7 @@ def _ref(repository: Path, name: str) -> str | None:
 
 @contextlib.contextmanager
 def world(folder: Path, seed: str) -> Iterator[World]:
-    """A world in an empty folder. The secrets are made of the seed."""
+    """Make a world in an empty folder; its secrets depend on the seed."""
     shared = f"forgepool-escape-{seed[:8]}"
     _lay_out(folder, seed)
     with contextlib.ExitStack() as stack:
@@ -290,7 +290,7 @@ def _witness(seed: str, canaries: dict[str, Path]) -> Iterator[tuple[int, int, i
 
 
 def _descriptors(canaries: dict[str, Path], witness: int) -> dict[str, int]:
-    """Two of them are this process' own, left open for whoever inherits them."""
+    """Open two descriptors of this process, which a child may inherit."""
     file = os.open(canaries[INHERITED[0]], os.O_WRONLY | os.O_APPEND)
     folder = os.open(canaries[INHERITED[1]].parent, os.O_RDONLY)
     for each in (file, folder):

@@ -1,4 +1,4 @@
-"""A process with secrets: in its environment, its command line, its memory, and a file without a name."""
+"""A process with secrets: in its environment, its command line, its memory, and in a file without a name."""
 
 import ctypes
 import os
@@ -7,7 +7,9 @@ import sys
 
 def main(memory: str, unnamed: str) -> None:
     buffer = ctypes.create_string_buffer(memory.encode(), 256)
-    ctypes.CDLL(None).prctl(0x59616D61, ctypes.c_long(-1), 0, 0, 0)  # with Yama's fence it could not be traced at all
+    ctypes.CDLL(None).prctl(
+        0x59616D61, ctypes.c_long(-1), 0, 0, 0
+    )  # with Yama's restriction it could not be traced at all
     file = os.memfd_create("unnamed")
     os.write(file, unnamed.encode())
     print(ctypes.addressof(buffer), file, flush=True)

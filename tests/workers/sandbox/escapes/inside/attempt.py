@@ -1,8 +1,8 @@
 """
-What an attempt to escape is: what it does inside, how its effect is seen from outside, which layers stop it.
+The parts of an escape attempt: its action inside, the check of its effect from outside, and the layers that stop it.
 
-Each module of attempts is one area. They are read twice: inside, where they are carried out, with nothing but the
-standard library; and outside, where the table of them is what the tests go by.
+Each module of attempts is one area, and is read twice. Inside, the attempts are carried out with only the standard
+library. Outside, the tests use their table.
 """
 
 import json
@@ -20,37 +20,40 @@ Layer = Literal[
 ]
 # fmt: on
 """
-`door` is `process.run` itself: an environment built up from nothing, no descriptors, a session, the end of the tree.
-bubblewrap's are the `user` namespace, a `root` of what is named, and the namespaces of `pids`, `network`, `ipc`; with
-`seccomp`, Landlock's `scope` and resource `limits` they are the first choice. The fallback's are Landlock's `files` and
-the stricter `filter`. `uid` is that of commands of a harness that is root.
+`door` is `process.run` itself: a new environment, no inherited descriptors, a session, and the end of the whole tree.
+
+bubblewrap's layers are the `user` namespace, a `root` with only the named files, and the namespaces `pids`, `network`
+and `ipc`. The first choice adds `seccomp`, Landlock's `scope` and resource `limits`.
+
+The fallback's layers are Landlock's `files` and the stricter `filter`. `uid` belongs to commands of a harness that is
+root.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """What an attempt knows of what it is after: all it could have found out, and no secret."""
+    """The targets as an attempt knows them: all that it could have found out, and no secret."""
 
     name: str
-    """The attempt's; also what it tells whoever it reaches."""
+    """The attempt's name, which it also says to any listener it reaches."""
     folder: str
-    """Everything else is below it."""
+    """Folder that contains everything else."""
     worktree: str
     outside: str
-    """A folder of the user's. In `canaries` there is a file for each attempt, which is to stay as it is."""
+    """A folder of the user. Its `canaries` has a file for each attempt, which must not change."""
     home: str
-    """The user's."""
+    """The user's home."""
     mirror: str
     admin: str
-    """Where the worktree's `.git` file leads."""
+    """Folder that the worktree's `.git` file points to."""
     hub: str
     other_worktree: str
     other_admin: str
     other_tmp: str
     harness: int
-    """A pid; its working folder is `folder`."""
+    """The pid of the harness, whose working folder is `folder`."""
     witness: int
-    """The pid of a process with secrets in its environment, command line, memory and in an open file."""
+    """The pid of a process with secrets in its environment, command line, memory and an open file."""
     witness_address: int
     witness_file: int
     """The number of its descriptor for a file without a name."""
@@ -67,7 +70,7 @@ class Stage:
     key: int
     """The serial number of a key in the user's keyring."""
     handle: tuple[int, str]
-    """Of the canary `open_by_handle`: type and hexadecimal digits."""
+    """Type and hexadecimal digits of the file handle of the canary `open_by_handle`."""
 
     @property
     def canary(self) -> str:
@@ -86,7 +89,7 @@ def read_stage(path: str) -> Stage:
 
 
 Check = Callable[["World", str, Any], bool]
-"""Whether an attempt has reached what it was after, as seen from outside; given are its name and what it said."""
+"""A check from outside whether an attempt has succeeded, given its name and what it said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,16 +97,16 @@ class Attempt:
     name: str
     area: str
     carry_out: Callable[[Stage], object]
-    """What it answers is what it says; an `OSError` is a refusal."""
+    """Returns what the attempt says; an `OSError` is a refusal."""
     succeeded: Check
     stopped_by: frozenset[Layer]
-    """Each of them alone suffices; where none of them is, it succeeds."""
+    """Layers that stop it, each of them alone. Without any of them it succeeds."""
     perhaps: frozenset[Layer]
-    """Stop it with some kernels."""
+    """Layers that stop it on some kernels."""
     needs_root: bool
-    """Whoever is not root could not do it without any sandbox either."""
+    """True if only root could do it without a sandbox."""
     may_be_idle: str | None
-    """Why some hosts stop it without any sandbox: then it proves nothing there."""
+    """The reason why some hosts stop it without any sandbox, so that it proves nothing there."""
 
 
 ATTEMPTS: dict[str, Attempt] = {}
@@ -116,7 +119,7 @@ def attempt(
     needs_root: bool = False,
     may_be_idle: str | None = None,
 ) -> Callable[[Callable[[Stage], object]], Callable[[Stage], object]]:
-    """Puts what is carried out into the table, under its own name."""
+    """Put the function into the table under its own name."""
 
     def put(carry_out: Callable[[Stage], object]) -> Callable[[Stage], object]:
         name = carry_out.__name__

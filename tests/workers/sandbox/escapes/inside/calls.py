@@ -1,4 +1,4 @@
-"""System calls by number, for what Python has no function for."""
+"""System calls by number, where Python has no function."""
 
 import ctypes
 import errno
@@ -10,12 +10,7 @@ _REFUSALS = (errno.EPERM, errno.EACCES, errno.ENOSYS)
 
 
 def call(numbers: "tuple[int, int] | int", *arguments: "int | bytes | ctypes.Array[ctypes.c_char] | None") -> int:
-    """
-    Its number is that on x86_64 and aarch64, or one for both.
-
-    Raises:
-        OSError: as the kernel says.
-    """
+    """The number is that of x86_64 and aarch64, or one for both. || Raises: OSError: as the kernel says."""
     number = numbers if isinstance(numbers, int) else numbers[_COLUMN]
     given = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
     LIBC.syscall.restype = ctypes.c_long
@@ -27,10 +22,9 @@ def call(numbers: "tuple[int, int] | int", *arguments: "int | bytes | ctypes.Arr
 
 def reached(numbers: "tuple[int, int] | int", *arguments: "int | bytes | ctypes.Array[ctypes.c_char] | None") -> bool:
     """
-    Whether the kernel went to work on it: arguments that make no sense are found out after the right to call.
+    Return whether the kernel began to work on it, because the right to call is tested before the arguments.
 
-    Raises:
-        OSError: it was refused.
+    Raises: OSError: it was refused.
     """
     try:
         call(numbers, *arguments)
@@ -41,6 +35,6 @@ def reached(numbers: "tuple[int, int] | int", *arguments: "int | bytes | ctypes.
 
 
 def opens(path: str, flags: int) -> bool:
-    """Opened, and closed again without a byte written."""
+    """Open the file and close it without writing."""
     os.close(os.open(path, flags | os.O_CLOEXEC))
     return True

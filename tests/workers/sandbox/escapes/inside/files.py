@@ -1,4 +1,4 @@
-"""Files outside: changed, made, replaced, read."""
+"""Attempts on files outside: to change, make, replace or read them."""
 
 import contextlib
 import ctypes
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from surroundings import World
 
 _HIDDEN = ("root", "files", "uid")
-"""What is not in the command's own root, not in its Landlock rules, and another user's."""
+"""Layers against a file outside the command's own root and its Landlock rules, owned by another user."""
 _CHANGED = ("root", "uid")
-"""As above, but unknown to Landlock."""
+"""The same without Landlock's `files`, which does not know such changes."""
 
 
 def _seen(path: str) -> str:
@@ -101,7 +101,7 @@ def write_through_a_hard_link(stage: Stage) -> None:
 
 @attempt(*_HIDDEN, seen=touched)
 def link_a_file_in_and_change_its_mode(stage: Stage) -> None:
-    """Where the link can be made, the file is inside what Landlock allows."""
+    """If the link can be made, the file is inside what Landlock allows."""
     os.link(stage.canary, stage.inside("linked"))
     Path(stage.inside("linked")).chmod(0o606)
 
@@ -126,7 +126,7 @@ def exchange_files(stage: Stage) -> None:
 
 @attempt(*_HIDDEN, seen=touched)
 def write_while_a_folder_turns_into_a_link(stage: Stage) -> None:
-    """The race against whoever looks first and opens then."""
+    """It races against a check that looks first and opens later."""
     folder, place = stage.inside("folder"), stage.inside("place")
     Path(folder).mkdir()
     Path(place).symlink_to(folder)
@@ -136,7 +136,7 @@ def write_while_a_folder_turns_into_a_link(stage: Stage) -> None:
             for target in (folder, str(Path(stage.canary).parent)):
                 Path(f"{place}.new").symlink_to(target)
                 Path(f"{place}.new").replace(place)
-    # Who can see the canary sees when the race is won.
+    # A process that sees the canary knows when the race is won.
     end = time.monotonic() + (4.0 if _seen(stage.canary) else 0.3)
     while time.monotonic() < end and "!" not in _seen(stage.canary):
         with contextlib.suppress(OSError):
@@ -197,7 +197,7 @@ def make_a_pipe(stage: Stage) -> None:
 
 @attempt("user", "files", "uid", seen=said_so, needs_root=True)
 def make_a_device(stage: Stage) -> bool:
-    """In the worktree, where it may write: a device file reaches what it names from anywhere."""
+    """A device file in the worktree gives access to its device."""
     os.mknod(stage.inside("zero"), stat.S_IFCHR | 0o666, os.makedev(1, 5))
     return opens(stage.inside("zero"), os.O_RDWR)
 
@@ -233,7 +233,7 @@ def read_a_key_through_a_link(stage: Stage) -> str:
 
 @attempt("user", "seccomp", "files", "filter", "uid", seen=told("handle"), needs_root=True)
 def open_by_handle(stage: Stage) -> str:
-    """A file by the number of its inode, from any folder of its file system."""
+    """It opens a file by the number of its inode, from any folder of its file system."""
     kind, digits = stage.handle
     name = bytes.fromhex(digits)
     handle = ctypes.create_string_buffer(struct.pack("=Ii", len(name), kind) + name, 8 + len(name))
@@ -256,11 +256,11 @@ def open_the_list_of_users_to_write(stage: Stage) -> bool:
 
 @attempt("root", "files", "uid", seen=said_so, needs_root=True)
 def open_a_program_to_write(stage: Stage) -> bool:
-    return opens("/usr/bin/tac", os.O_WRONLY | os.O_APPEND)  # Not one that somebody may be running just now.
+    return opens("/usr/bin/tac", os.O_WRONLY | os.O_APPEND)  # Not a program that may be running just now.
 
 
 def _runs_as_its_owner(world: "World", name: str, said: Any) -> bool:
-    """On disk it belongs to the user, to root even: whoever can run it has their rights."""
+    """On disk it belongs to the user, or even root, so a process that runs it has their rights."""
     made = world.worktree / f"{name}.program"
     return made.exists() and bool(made.stat().st_mode & 0o6000)
 
@@ -280,7 +280,7 @@ def leave_a_program_that_runs_as_its_group(stage: Stage) -> None:
 
 @attempt("seccomp", "filter", seen=_runs_as_its_owner)
 def make_a_program_that_runs_as_its_owner(stage: Stage) -> None:
-    """By its first mode."""
+    """The mode is set when the file is made."""
     os.close(os.open(stage.inside("program"), os.O_CREAT | os.O_WRONLY, 0o4755))
 
 
@@ -288,13 +288,13 @@ def make_a_program_that_runs_as_its_owner(stage: Stage) -> None:
 def name_a_program_that_runs_as_its_owner(stage: Stage) -> None:
     """It has no name when it is made."""
     file = os.open(stage.worktree, os.O_TMPFILE | os.O_WRONLY, 0o4755)
-    here, follow = -100, 0x400  # `os.link` does not follow, whatever it is told
+    here, follow = -100, 0x400  # `os.link` never follows links, whatever its argument
     LIBC.linkat(here, f"/proc/self/fd/{file}".encode(), here, stage.inside("program").encode(), follow)
 
 
 @attempt("seccomp", "filter", seen=_runs_as_its_owner)
 def make_a_program_by_a_struct(stage: Stage) -> None:
-    """Its mode lies where no filter looks."""
+    """The mode is in a struct, where no filter can look."""
     how = ctypes.create_string_buffer(struct.pack("=QQQ", os.O_CREAT | os.O_WRONLY, 0o4755, 0), 24)
     os.close(call(437, -100, stage.inside("program").encode(), how, 24))
 

@@ -1,4 +1,4 @@
-"""Calls and files by which a process asks the kernel for what no test suite needs."""
+"""Calls and files by which a process asks the kernel for things that no test suite needs."""
 
 import ctypes
 import fcntl
@@ -15,13 +15,13 @@ from calls import LIBC, call, opens, reached
 from sight import heard, said_so
 
 _REFUSED = ("user", "seccomp", "filter", "uid")
-"""Root's alone, and not root's of a namespace."""
+"""Layers against what only root may do, and not root of a namespace."""
 _TIOCSTI = 0x5412
 _NOWHERE = b"/nonexistent/forgepool"
 
 
 def _own_terminal(path: str) -> int:
-    """A terminal that is nobody's becomes that of the session which opens it."""
+    """Open a free terminal, which then belongs to this session."""
     os.setsid()
     return os.open(path, os.O_RDWR)
 
@@ -39,7 +39,7 @@ def type_into_a_terminal(stage: Stage) -> None:
 
 @attempt("root", "seccomp", "files", "filter", "uid", seen=heard, may_be_idle="dev.tty.legacy_tiocsti is 0")
 def type_into_a_terminal_by_a_longer_number(stage: Stage) -> None:
-    """The kernel looks at 32 bits of it."""
+    """The kernel looks only at the lower 32 bits of it."""
     _type_into(_own_terminal(stage.terminals[stage.name]), stage, 0xDEAD_0000_0000 | _TIOCSTI)
 
 
@@ -52,7 +52,7 @@ def type_into_its_own_terminal(stage: Stage) -> bool:
 
 @attempt("seccomp", "files", "filter", seen=said_so)
 def change_the_line_discipline(stage: Stage) -> bool:
-    """Each may be a module that is loaded into the kernel for it."""
+    """The kernel may load a module for each of them."""
     _, own = pty.openpty()
     fcntl.ioctl(own, 0x5423, struct.pack("i", 0))
     return True
@@ -104,7 +104,7 @@ def read_the_log_of_the_kernel(stage: Stage) -> bool:
 
 @attempt("seccomp", "filter", seen=said_so)
 def take_another_personality(stage: Stage) -> bool:
-    """In which whatever can be read can be run."""
+    """With this one, all readable memory is executable."""
     return reached((135, 92), 0x0400000)
 
 
@@ -115,7 +115,7 @@ def name_a_file_by_a_handle(stage: Stage) -> bool:
 
 
 def _run_code(code: bytes) -> int:
-    """Machine code as a function without arguments."""
+    """Run machine code as a function without arguments."""
     memory = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
     memory.write(code)
     function = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(memory)))
@@ -124,7 +124,7 @@ def _run_code(code: bytes) -> int:
 
 @attempt("seccomp", "filter", seen=said_so, may_be_idle="the kernel knows no calls of 32 bits")
 def call_by_the_numbers_of_32_bits(stage: Stage) -> bool:
-    """`socket` by `int 0x80`: to a filter that looks at numbers alone it is another call. A family that is refused."""
+    """`socket` by `int 0x80` is another call for a filter that looks only at numbers. The family is a refused one."""
     if os.uname().machine != "x86_64":
         raise OSError(0, "only here")
     push_rbx, pop_rbx, back = b"\x53", b"\x5b", b"\xc3"
@@ -152,7 +152,7 @@ def read_descriptors_of_segments(stage: Stage) -> bool:
 
 @attempt(*_REFUSED, "files", seen=said_so, needs_root=True)
 def mount(stage: Stage) -> bool:
-    """A file system that the kernel does not know: the right to mount is looked at before."""
+    """The file system is unknown, but the kernel tests the right to mount first."""
     return reached((165, 40), b"none", stage.worktree.encode(), b"nonexistent", 0, None)
 
 
@@ -179,13 +179,13 @@ def unload_a_module(stage: Stage) -> bool:
 
 @attempt(*_REFUSED, seen=said_so, needs_root=True, may_be_idle="the kernel loads no other kernel")
 def load_a_kernel(stage: Stage) -> bool:
-    """With flags that no kernel takes."""
+    """The flags are invalid for every kernel."""
     return reached((246, 104), 0, 0, None, 0x8000)
 
 
 @attempt(*_REFUSED, seen=said_so, needs_root=True)
 def restart_the_machine(stage: Stage) -> bool:
-    """Without the magic numbers: the right to it is looked at before."""
+    """The magic numbers are missing, but the kernel tests the right first."""
     return reached((169, 142), 0, 0, 0, None)
 
 
@@ -201,14 +201,14 @@ def keep_account_of_processes(stage: Stage) -> bool:
 
 @attempt(*_REFUSED, seen=said_so, needs_root=True)
 def rename_the_host(stage: Stage) -> bool:
-    """To the name it has."""
+    """It sets the name that the host has."""
     name = os.uname().nodename.encode()
     return reached((170, 161), name, len(name))
 
 
 @attempt(*_REFUSED, seen=said_so, needs_root=True)
 def set_the_clock(stage: Stage) -> bool:
-    """By nothing: the right to it is looked at before."""
+    """It changes the clock by nothing, but the kernel tests the right first."""
     before = time.clock_gettime(time.CLOCK_REALTIME)
     parts = struct.pack("=ii", 0, 0)
     assert before
@@ -237,7 +237,7 @@ def _opens_any(paths: tuple[str, ...], flags: int) -> bool:
 
 @attempt("files", "uid", seen=said_so, needs_root=True)
 def open_where_dumps_go(stage: Stage) -> bool:
-    """`core_pattern` names a program that the kernel runs as root; no namespace keeps root from it."""
+    """`core_pattern` names a program that the kernel runs as root, whatever namespace the writer is in."""
     return opens(_SETTINGS[0], os.O_WRONLY)
 
 
@@ -259,6 +259,6 @@ def open_settings_of_devices(stage: Stage) -> bool:
 
 @attempt("root", "files", "uid", seen=said_so, needs_root=True)
 def join_a_control_group(stage: Stage) -> bool:
-    """Opened to be written, nothing more."""
+    """It only opens the file for writing."""
     groups = sorted(map(str, Path("/sys/fs/cgroup").glob("cgroup.procs")))
     return _opens_any((*groups, *sorted(map(str, Path("/sys/fs/cgroup").glob("*/cgroup.procs")))), os.O_WRONLY)

@@ -1,4 +1,4 @@
-"""Everything that is listened on outside, and sockets of kinds that no test suite needs."""
+"""Attempts to reach everything that listens outside, and to make sockets that no test suite needs."""
 
 import ctypes
 import os
@@ -36,7 +36,7 @@ def connect_by_tcp_over_ipv6(stage: Stage) -> None:
 
 @attempt(*_CUT, "files", seen=heard)
 def connect_to_any_address(stage: Stage) -> None:
-    """0.0.0.0 is this host too."""
+    """0.0.0.0 also means this host."""
     _tell(stage, socket.AF_INET, socket.SOCK_STREAM, ("0.0.0.0", stage.ports["tcp"]))
 
 
@@ -83,7 +83,7 @@ def send_by_udp_over_ipv6(stage: Stage) -> None:
 
 @attempt(*_CUT, seen=heard)
 def ask_for_a_name(stage: Stage) -> None:
-    """What is asked for is what is told, whoever serves the names; as a resolver would be asked."""
+    """The name itself carries the message, to any name server."""
     label = stage.name.encode()
     question = struct.pack("!6H", 1, 0x100, 1, 0, 0, 0) + bytes([len(label)]) + label + b"\0" + struct.pack("!HH", 1, 1)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as resolver:
@@ -117,7 +117,7 @@ def send_to_an_abstract_name(stage: Stage) -> None:
 
 @attempt(*_CUT, "files", seen=heard)
 def answer_on_a_port_of_the_host(stage: Stage) -> None:
-    """Whoever connects to that port takes it for another."""
+    """A client of that port takes it for another server."""
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((_LOOPBACK, stage.ports["free"]))
@@ -130,7 +130,7 @@ def answer_on_a_port_of_the_host(stage: Stage) -> None:
 
 @attempt(*_CUT, seen=lambda world, name, said: set(said or ()) > {"lo"}, may_be_idle="this host has its loopback alone")
 def list_the_interfaces(stage: Stage) -> list[str]:
-    """By netlink, which is otherwise allowed: of its own network alone."""
+    """Netlink is allowed, but only for the command's own network."""
     return [name for _, name in socket.if_nameindex()]
 
 
@@ -154,7 +154,7 @@ def list_the_sockets_of_the_host(stage: Stage) -> list[int]:
 
 
 def _any(*kinds: tuple[int, int, int]) -> bool:
-    """Whether one of them can be made."""
+    """Return whether one of these sockets can be made."""
     refused = OSError(0, "none")
     for each in kinds:
         try:
@@ -168,7 +168,7 @@ def _any(*kinds: tuple[int, int, int]) -> bool:
 
 @attempt("seccomp", "filter", seen=said_so, may_be_idle="the kernel has no sockets of virtual machines")
 def make_a_socket_of_the_machine(stage: Stage) -> bool:
-    """It leads to whoever hosts this machine, and no network namespace holds it."""
+    """It reaches the host of this virtual machine, and no network namespace confines it."""
     return _any((socket.AF_VSOCK, socket.SOCK_STREAM, 0))
 
 
@@ -186,7 +186,7 @@ def make_a_rare_socket(stage: Stage) -> bool:
 
 @attempt("seccomp", "filter", seen=said_so)
 def make_a_netlink_socket(stage: Stage) -> bool:
-    """Other than for routes: packet filters, audit, events of devices."""
+    """These are for packet filters, audit and device events, not for routes."""
     return _any(*((socket.AF_NETLINK, socket.SOCK_RAW, protocol) for protocol in (9, 12, 15)))
 
 
@@ -198,7 +198,7 @@ def make_a_socket_of_a_rare_protocol(stage: Stage) -> bool:
 
 @attempt("seccomp", "filter", seen=said_so, may_be_idle="users may not make namespaces here")
 def make_a_raw_socket_in_a_namespace(stage: Stage) -> bool:
-    """Whoever makes a network is root in it."""
+    """The maker of a network namespace is root in it."""
     if LIBC.unshare(_NEW_USER | _NEW_NET) != 0:
         raise OSError(ctypes.get_errno(), "unshare")
     return _any((socket.AF_PACKET, socket.SOCK_RAW, 0), (socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP))
@@ -211,7 +211,7 @@ def make_a_raw_socket(stage: Stage) -> bool:
 
 @attempt("seccomp", "filter", seen=said_so, may_be_idle="the kernel's rings are switched off")
 def make_a_ring(stage: Stage) -> bool:
-    """io_uring carries out what no filter of system calls sees."""
+    """io_uring does things that no filter of system calls sees."""
     os.close(call(425, 8, ctypes.create_string_buffer(120)))
     return True
 

@@ -1,4 +1,4 @@
-"""What another order has: its worktree, its tmp, memory it shares with itself."""
+"""Attempts on another order: its worktree, its tmp, and its shared memory."""
 
 import ctypes
 import os
@@ -38,7 +38,7 @@ def read_the_tmp_of_the_host(stage: Stage) -> str:
 
 @attempt("root", "files", seen=lambda world, name, said: world.found_in("/tmp", name))
 def write_to_the_tmp_of_the_host(stage: Stage) -> None:
-    """Where others look for what they left."""
+    """Other processes look for their own files there."""
     Path("/tmp", f"{stage.shared}.{stage.name}").write_text("here")
 
 
@@ -63,7 +63,7 @@ def attach_a_segment(stage: Stage) -> str:
 
 @attempt("ipc", "filter", seen=lambda world, name, said: world.segment_of(said))
 def make_a_segment(stage: Stage) -> int:
-    """For another order to attach: a way between those who are to know nothing of each other."""
+    """Another order could attach it, and the two must not communicate."""
     made: int = LIBC.shmget(0, 4096, 0o1666)
     if made < 0:
         raise OSError(ctypes.get_errno(), "shmget")

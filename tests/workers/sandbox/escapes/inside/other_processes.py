@@ -1,4 +1,4 @@
-"""Processes outside: seen, traced, signalled, slowed; and namespaces of one's own."""
+"""Attempts to see, trace, signal or slow processes outside, and to make namespaces."""
 
 import ctypes
 import os
@@ -19,7 +19,7 @@ _PIDFD_OPEN, _PIDFD_SIGNAL, _PIDFD_GETFD, _CLONE3 = 434, 424, 438, 435
 
 @attempt("pids", seen=lambda world, name, said: bool(said) and said.split() == world.stat_of_harness())
 def see_the_harness(stage: Stage) -> str:
-    """Its number and its start, by which it is told from another of that number."""
+    """It reads the pid and the start time, which together identify the process."""
     fields = Path(f"/proc/{stage.harness}/stat").read_text().rpartition(")")[2].split()
     return f"{stage.harness} {fields[19]}"
 
@@ -51,7 +51,7 @@ def read_the_memory_of_a_process(stage: Stage) -> str:
 
 @attempt(*_TRACED, seen=lambda world, name, said: world.scratch_of_witness() == name[:16])
 def write_the_memory_of_a_process(stage: Stage) -> None:
-    """At a place beside the secret."""
+    """It writes at a place beside the secret."""
     buffer = ctypes.create_string_buffer(stage.name.encode()[:16], 16)
     own = struct.pack("PL", ctypes.addressof(buffer), 16)
     call((311, 271), stage.witness, own, 1, struct.pack("PL", stage.witness_address + 128, 16), 1, 0)
@@ -91,7 +91,7 @@ def kill_by_a_descriptor(stage: Stage) -> None:
 
 @attempt(*_SIGNALLED, seen=harmed)
 def kill_by_the_owner_of_a_file(stage: Stage) -> None:
-    """The kernel sends the signal for it: whoever owns a socket is told when something comes."""
+    """The owner of a socket gets a signal when data arrives, and the kernel sends it."""
     import fcntl
     import socket
 
@@ -104,7 +104,7 @@ def kill_by_the_owner_of_a_file(stage: Stage) -> None:
 
 @attempt("pids", "filter", "uid", seen=lambda world, name, said: world.limit_of(name) == 7)
 def limit_a_process(stage: Stage) -> None:
-    """Without files, or time, it cannot go on."""
+    """Without files or time the process cannot continue."""
     resource.prlimit(stage.victims[stage.name], resource.RLIMIT_NOFILE, (7, 7))
 
 
@@ -125,7 +125,7 @@ def pin_a_process(stage: Stage) -> None:
 
 @attempt("seccomp", "files", "filter", seen=said_so, may_be_idle="users may not make namespaces here")
 def make_a_user_namespace(stage: Stage) -> bool:
-    """In it one has every right, and the kernel more to be attacked by."""
+    """A process has every right in it, and can attack more of the kernel."""
     if LIBC.unshare(_NEW_USER) != 0:
         raise OSError(ctypes.get_errno(), "unshare")
     Path("/proc/self/setgroups").write_text("deny")
@@ -162,7 +162,7 @@ def mount_in_a_namespace(stage: Stage) -> bool:
 
 @attempt("user", "root", "pids", "network", "ipc", "scope", "files", "seccomp", "filter", "uid", seen=said_so)
 def gain_rights_by_a_program(stage: Stage) -> bool:
-    """Whether a program that belongs to root could make it root: `no_new_privs` is what refuses that."""
+    """It looks whether a set-uid program could make it root, which `no_new_privs` prevents."""
     status = Path("/proc/self/status").read_text()
     return "NoNewPrivs:\t0" in status
 

@@ -1,4 +1,4 @@
-"""What is shared by all worktrees of a host, and what leads to it."""
+"""Attempts on what all worktrees of a host share, and on the paths that lead to it."""
 
 import subprocess
 from pathlib import Path
@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     from surroundings import World
 
 _KEPT = ("root", "files", "uid")
-"""The mirror is shown read-only, may be read under Landlock, and is mapped read-only for another uid."""
+"""
+Layers that protect the mirror: it is mounted read-only, only readable under Landlock, and mapped read-only for another
+uid.
+"""
 
 
 def _git(stage: Stage, *argv: str) -> str:
@@ -21,7 +24,7 @@ def _git(stage: Stage, *argv: str) -> str:
 
 
 def _contains(*parts: str) -> Check:
-    """The mirror's file at that place has the attempt's name in it."""
+    """Return a check that the mirror's file at that place has the attempt's name in it."""
 
     def check(world: "World", name: str, said: Any) -> bool:
         path = Path(world.mirror, *parts)
@@ -31,7 +34,7 @@ def _contains(*parts: str) -> Check:
 
 
 def _ran(world: "World", name: str, said: Any) -> bool:
-    """A person looks at the worktree with a git of theirs, as anybody would; what that ran left a trace."""
+    """A person runs their own git in the worktree; return whether a program ran and left a trace."""
     subprocess.run(("git", "status"), cwd=world.worktree, capture_output=True, check=False)
     return (world.outside / name).exists()
 
@@ -80,13 +83,13 @@ def set_attributes(stage: Stage) -> None:
 
 @attempt(*_KEPT, seen=_contains("objects", "info", "alternates"))
 def lend_objects(stage: Stage) -> None:
-    """Objects from a folder that it may change."""
+    """It adds objects from a folder that it may change."""
     _append(f"{stage.mirror}/objects/info/alternates", f"{stage.worktree}/{stage.name}\n")
 
 
 @attempt(*_KEPT, seen=lambda world, name, said: name in (world.admin / "gitdir").read_text())
 def turn_the_way_back(stage: Stage) -> None:
-    """From the repository to the worktree: git looks there for what it may prune."""
+    """The file leads from the repository to the worktree; git reads it when it prunes."""
     _append(f"{stage.admin}/gitdir", f"{stage.worktree}/{stage.name}\n")
 
 
@@ -133,12 +136,12 @@ def push_to_the_hub(stage: Stage) -> None:
 
 @attempt(*_KEPT, seen=lambda world, name, said: name in (world.admin / "commondir").read_text())
 def turn_the_way_to_the_repository(stage: Stage) -> None:
-    """After it, git reads the configuration of another repository."""
+    """Git would then read another repository's configuration."""
     Path(stage.admin, "commondir").write_text(f"{stage.worktree}/{stage.name}\n")
 
 
 def _written_to_the_pointer(world: "World", name: str, said: Any) -> bool:
-    """Wherever the next attempt may have put it."""
+    """The next attempt may have moved the pointer."""
     places = (world.worktree / ".git", world.worktree / "put_a_repository_in_place_of_the_pointer.pointer")
     return any(name in each.read_text() for each in places if each.is_file())
 
@@ -150,7 +153,7 @@ def write_to_the_pointer(stage: Stage) -> None:
 
 @attempt("root", seen=_ran)
 def put_a_repository_in_place_of_the_pointer(stage: Stage) -> None:
-    """Whoever calls git in the worktree then runs what that repository says."""
+    """A git command in the worktree then obeys that repository's configuration."""
     Path(stage.worktree, ".git").rename(stage.inside("pointer"))
     _git(stage, "init", "-q", stage.worktree)
     _git(stage, "config", "core.fsmonitor", f"touch {stage.outside}/{stage.name}; false")

@@ -1,7 +1,7 @@
 """
-Carries out the attempts, inside: each in a process of its own, a line of JSON for each.
+Carry out the attempts inside, each in its own process, and print a line of JSON for each.
 
-Run as `python -I -S runner.py STAGE`; the attempts lie beside it.
+Run as `python -I -S runner.py STAGE`; the attempts are in the same folder.
 """
 
 import json

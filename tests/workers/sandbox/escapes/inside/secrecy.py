@@ -1,4 +1,4 @@
-"""What the user, the harness and other processes know: keys in files are among `files`, here is all else."""
+"""Attempts to learn what the user, the harness and other processes know. Keys in files are among `files`."""
 
 import ctypes
 import os
@@ -10,7 +10,7 @@ from calls import call
 from sight import told
 
 _TRACED = ("user", "pids", "scope", "files", "uid")
-"""What only those may see who could trace the process: Landlock's domains are fences for that."""
+"""Layers against reading what only a tracer may see. Landlock's domains prevent tracing."""
 
 
 def _each_process(name: str) -> list[str]:
@@ -35,7 +35,7 @@ def read_the_environment_of_the_harness(stage: Stage) -> str:
 
 @attempt(*_TRACED, seen=told("witness"))
 def read_the_environment_of_all(stage: Stage) -> list[str]:
-    """Of those alone that say so, or the answer would be long."""
+    """Only environments that contain the witness's variable are returned, to keep the answer short."""
     return [each for each in _each_process("environ") if "FORGEPOOL_WITNESS" in each]
 
 

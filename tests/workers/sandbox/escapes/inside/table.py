@@ -12,4 +12,4 @@ from attempt import ATTEMPTS
 __all__ = ["AREAS", "ATTEMPTS"]
 
 AREAS = (files, repository, secrecy, network, other_processes, kernel_surface, orders)
-"""In the order in which they are carried out."""
+"""The areas in the order in which they are carried out."""

@@ -1,0 +1,62 @@
+"""What runs leave is reclaimed: folders and refs, and never those that somebody still needs."""
+
+from pathlib import Path
+
+import pytest
+from kit import Machine, Repository, command, write_plan
+
+_NOW = ("--older", "0.001s")
+
+
+def _plan(ground: Path, name: str, *scripts: str) -> Path:
+    tasks = [{"id": f"t{n}", "files": [f"{name}{n}.txt"], "agent": command(each)} for n, each in enumerate(scripts)]
+    (ground / name).mkdir()
+    return write_plan(ground / name, {"name": name, "checks": {"readme": "test -f README.md"}, "tasks": tasks})
+
+
+@pytest.mark.slow
+def test_a_runs_folder_and_refs_are_reclaimed_unless_somebody_needs_them(
+    ground: Path, machine: Machine, repository: Repository
+) -> None:
+    where = ("--repo", repository.path, "--workers", "1")
+    assert machine.run("run", _plan(ground, "whole", "echo 1 > whole0.txt"), *where).status == 0
+    (whole,) = machine.runs()
+    refused = ["echo 1 > README.md; rm README.md; echo 2 > half0.txt"]
+    machine.run("run", _plan(ground, "half", *refused), *where)
+    (half,) = set(machine.runs()) - {whole}
+    assert repository.refs(f"refs/forgepool/{half}/orders/t0")
+
+    assert "no ended run" in machine.run("clean", "--hub", "--yes").out, "both are young"
+    assert "no ended run" in machine.run("clean", "--hub", "--older", "1h", "--yes").out
+    listed = machine.run("clean", *_NOW)
+    assert f"kept: {half}: the hub has its work; --hub removes both" in listed.out
+    assert "would remove 1 folder with" in listed.out and "--yes removes it" in listed.out
+    assert sorted(machine.runs()) == sorted([whole, half])
+    assert "removed: 1 folder" in machine.run("clean", *_NOW, "--yes").out
+    assert machine.runs() == [half]
+    ended = machine.run("clean", half, "--hub", "--yes")
+    assert "and 1 ref" in ended.out and (machine.runs(), repository.refs("refs/forgepool")) == ([], [])
+
+    started = machine.start("run", _plan(ground, "long", "echo 1 > long0.txt", "sleep 600"), *where)
+    machine.wait_for("landing.answered", task="t0")
+    (long,) = machine.runs()
+    assert f"kept: {long}: it is running" in machine.run("clean", long, *_NOW, "--hub", "--yes").out
+    started.kill()
+    assert "no ended run" in machine.run("clean", *_NOW, "--hub", "--yes").out, "it can be resumed"
+    kept = machine.run("clean", long, "--hub", "--yes").out
+    assert f"kept: {long}: it can be resumed, and its last event is younger than 14 days" in kept
+    assert machine.runs() == [long] and repository.refs(f"refs/forgepool/{long}")
+    gone = machine.run("clean", long, *_NOW, "--hub", "--yes")
+    assert gone.status == 0 and (machine.runs(), repository.refs("refs/forgepool")) == ([], []), gone.out
+
+
+@pytest.mark.slow
+def test_a_run_whose_hub_is_away_keeps_its_folder(ground: Path, machine: Machine, repository: Repository) -> None:
+    machine.run("run", _plan(ground, "half", "exit 3"), "--repo", repository.path, "--workers", "1")
+    aside = repository.path.rename(ground / "aside")
+    away = machine.run("clean", *_NOW, "--hub", "--yes")
+    assert (away.status, len(machine.runs())) == (3, 1)
+    assert "its hub cannot be reached" in away.out
+    aside.rename(repository.path)
+    assert machine.run("clean", *_NOW, "--hub", "--yes").status == 0
+    assert machine.runs() == []
