@@ -3,7 +3,7 @@ The copy of a run's journal in the hub. With it another machine continues the ru
 run's lease: the machine that moved its ref last holds the run.
 
 The ref names the last of a chain of commits without files. Each message has the events since the one before, as lines
-of JSON. So a copy costs one object, two git processes and one push, and `git log` of the ref reads the journal.
+of JSON. So a copy costs one object and one push, and `git log` of the ref reads the journal.
 
 Why no clock can let two holders land: the ref moves by compare-and-swap, and a landing is sent only after its intent is
 in the copy. The next holder moves the ref from some commit of the chain. If the intent is in it, the next holder asks
@@ -165,6 +165,12 @@ def write_own_lease(folder: Path, held: OwnLease) -> None:
 def give_back(folder: Path) -> None:
     """Forget that the folder holds the run: the holder itself removes the copy from the hub."""
     (folder / "lease.json").unlink(missing_ok=True)
+
+
+def find_other_holder(mirror: Mirror, folder: Path, run: str) -> str:
+    """Return the host that has the run in place of this folder; empty where there is none. Raises as `look`."""
+    mine, seen = read_own_lease(folder), look(mirror, run)
+    return "" if seen is None or (mine is not None and mine.holder == seen.lease.holder) else seen.lease.host
 
 
 def describe_loss(mirror: Mirror, run: str, seen: Seen | None) -> LeaseLost:
