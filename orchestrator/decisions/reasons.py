@@ -23,7 +23,7 @@ MOST_FINDINGS = 10
 MOST_TESTS = 50
 _MOST_NAMED = 3
 MOST_MOVES = 4
-"""Attempts of a command that cost nothing because others landed meanwhile; on a busy target they would have no end."""
+"""Attempts at a task that cost nothing because others landed meanwhile; on a busy target they would have no end."""
 
 
 def again_or_stop(course: PlanIndex, task: TaskState, reason: ReasonPack) -> TaskReturned | TaskFailed:
@@ -37,15 +37,18 @@ def again_or_stop(course: PlanIndex, task: TaskState, reason: ReasonPack) -> Tas
 
 def _met_another_landing(course: PlanIndex, task: TaskState, reason: ReasonPack) -> bool:
     """
-    Tell whether a command's candidate came back only because of landings since it began.
+    Tell whether a candidate came back only because of landings since it began: any, for a command; else another run's.
 
-    A command does the same on the same tree. On another tree a retry is of use, and is no failure of its own.
+    A command does the same on the same tree. On another tree a retry is of use, and is no failure of its own. What
+    others land no plan can foresee, while a plan's own tasks are kept apart by its locks.
     """
-    by_command = isinstance(course.tasks[task.id].agent, CommandAgent) and not course.serving
-    if not by_command or task.moved >= MOST_MOVES:
+    met = reason.conflicting_entry
+    by_others = met is not None and met not in course.tasks
+    by_command = isinstance(course.tasks[task.id].agent, CommandAgent)
+    if course.serving or task.moved >= MOST_MOVES or not (by_command or by_others):
         return False
     done_by_others = reason.kind == "no_change" and bool(task.candidate)
-    broken_with_others = reason.kind == "check_failed" and reason.conflicting_entry is not None
+    broken_with_others = reason.kind == "check_failed" and met is not None
     return reason.kind == "conflict" or done_by_others or broken_with_others
 
 

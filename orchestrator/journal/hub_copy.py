@@ -1,21 +1,20 @@
 """
 The copy of a run's journal in the hub. With it another machine continues the run when this one is gone. It is also the
-run's lease: whoever moved its ref last holds the run.
+run's lease: the machine that moved its ref last holds the run.
 
 The ref names the last of a chain of commits without files. Each message has the events since the one before, as lines
-of JSON. So a copy costs one object, two git processes and one push, and `git log` of the ref reads the journal.
+of JSON. So a copy costs one object and one push, and `git log` of the ref reads the journal.
 
 Why no clock can let two holders land: the ref moves by compare-and-swap, and a landing is sent only after its intent is
-in the copy. Whoever takes the run over moves the ref from some commit of the chain. If the intent is in it, the new
-holder asks the hub about that landing, as after any crash; the landing's own compare-and-swap lets only one succeed. If
-it is not, the former holder can no longer move the ref, and sends nothing. Waiting for a silent holder only spares the
-one that is alive.
+in the copy. The next holder moves the ref from some commit of the chain. If the intent is in it, the next holder asks
+the hub about that landing, as after any crash; the landing's own compare-and-swap lets only one succeed. If it is not,
+the former holder can no longer move the ref, and sends nothing. Waiting for a silent holder only spares a live one.
 
 The copy may lag by a third of `lease_s`. Lost with the machine are only events that the hub's other refs tell again
 (results, landings), and those that are merely repeated: checks, unpaid orders, a failed attempt's count. All others are
 `UNDERIVABLE` and copied before anything follows from them, and so are orders and reviews that reserve from a budget.
 
-Whoever may push to the hub can forge the copy, and all who can read the hub can read it.
+Everyone who may push to the hub can forge the copy, and everyone who can read the hub can read it.
 """
 
 import json
@@ -29,7 +28,7 @@ from pydantic import ValidationError
 
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.events import Event
-from forgepool.orchestrator.journal.store import JournalUnreadable, Row, read_rows
+from forgepool.orchestrator.journal.store import JournalUnreadable, StoredEvent, read_rows
 from forgepool.workers.schema.orders import Message
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.workspace.refs import journal_ref
@@ -62,7 +61,7 @@ class LeaseLost(InfrastructureError):
         """The same in a few words."""
 
 
-class Claim(Message):
+class RunLease(Message):
     """The first line of each copy: who holds the run."""
 
     holder: str
@@ -82,10 +81,10 @@ class Claim(Message):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The copy's last commit, and its claim."""
+    """The copy's last commit, and its lease."""
 
     at: CommitId
-    claim: Claim
+    lease: RunLease
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +92,7 @@ class Copied:
     """The whole copy: the texts of the run's files by name, and its events."""
 
     files: dict[str, str]
-    rows: list[Row]
+    rows: list[StoredEvent]
 
 
 def look(mirror: Mirror, run: str) -> Seen | None:
@@ -115,7 +114,7 @@ def look(mirror: Mirror, run: str) -> Seen | None:
 def read_copy(mirror: Mirror, run: str, at: CommitId) -> Copied:
     """Read the chain that ends at the commit, which is here. Raises JournalUnreadable, GitFailed."""
     files: dict[str, str] = {}
-    rows: list[Row] = []
+    rows: list[StoredEvent] = []
     for commit in mirror.git.text("rev-list", "--reverse", at, "--").split():
         _, new_files, new_rows = _parse(mirror, journal_ref(run), CommitId(commit))
         files |= new_files
@@ -125,15 +124,15 @@ def read_copy(mirror: Mirror, run: str, at: CommitId) -> Copied:
     return Copied(files, rows)
 
 
-def _parse(mirror: Mirror, ref: str, at: CommitId) -> tuple[Claim, dict[str, str], list[Row]]:
+def _parse(mirror: Mirror, ref: str, at: CommitId) -> tuple[RunLease, dict[str, str], list[StoredEvent]]:
     _, content = read_object(mirror.git, at)
     # The commit's headers, what it says for people, and the lines.
     *_, text = content.decode(errors="replace").split("\n\n", 2)
-    claim, *lines = text.rstrip("\n").split("\n")
+    lease, *lines = text.rstrip("\n").split("\n")
     try:
         values = [json.loads(line) for line in lines]
         files = {str(value[0]): str(value[1]) for value in values if len(value) == 2}
-        return Claim.model_validate_json(claim), files, [Row(*value) for value in values if len(value) == 4]
+        return RunLease.model_validate_json(lease), files, [StoredEvent(*value) for value in values if len(value) == 4]
     except (ValueError, TypeError, ValidationError) as strange:
         raise JournalUnreadable(
             f"{ref} in {without_password(mirror.hub)} is no journal that this version can read; "
@@ -141,23 +140,23 @@ def _parse(mirror: Mirror, ref: str, at: CommitId) -> tuple[Claim, dict[str, str
         ) from strange
 
 
-class Held(Message):
-    """What the run's folder knows of its own lease."""
+class OwnLease(Message):
+    """The lease as the run's own folder remembers it."""
 
     holder: str
     copied: bool = False
     """The hub has had a copy by this holder."""
 
 
-def read_held(folder: Path) -> Held | None:
+def read_own_lease(folder: Path) -> OwnLease | None:
     """Return how this folder holds the run; None if it never did, or has given it back."""
     try:
-        return Held.model_validate_json((folder / "lease.json").read_text())
+        return OwnLease.model_validate_json((folder / "lease.json").read_text())
     except FileNotFoundError:
         return None
 
 
-def write_held(folder: Path, held: Held) -> None:
+def write_own_lease(folder: Path, held: OwnLease) -> None:
     draft = folder / ".lease.json"
     draft.write_text(held.encode())
     draft.replace(folder / "lease.json")
@@ -168,8 +167,14 @@ def give_back(folder: Path) -> None:
     (folder / "lease.json").unlink(missing_ok=True)
 
 
+def find_other_holder(mirror: Mirror, folder: Path, run: str) -> str:
+    """Return the host that has the run in place of this folder; empty where there is none. Raises as `look`."""
+    mine, seen = read_own_lease(folder), look(mirror, run)
+    return "" if seen is None or (mine is not None and mine.holder == seen.lease.holder) else seen.lease.host
+
+
 def describe_loss(mirror: Mirror, run: str, seen: Seen | None) -> LeaseLost:
-    """Return the error for a machine whose run is held by another, or by nobody any more."""
+    """Return the error for a machine whose run is held by another, or whose copy is gone."""
     if seen is None:
         hub = without_password(mirror.hub)
         return LeaseLost(
@@ -178,9 +183,9 @@ def describe_loss(mirror: Mirror, run: str, seen: Seen | None) -> LeaseLost:
             why="it has ended on another machine",
         )
     return LeaseLost(
-        f"run {run} was taken over by {seen.claim.host}, and this machine sends nothing more for it; "
+        f"run {run} was taken over by {seen.lease.host}, and this machine sends nothing more for it; "
         f"once that one has stopped, `forgepool resume {run}` continues it here",
-        why=f"{seen.claim.host} has taken it over",
+        why=f"{seen.lease.host} has taken it over",
     )
 
 
@@ -191,7 +196,7 @@ class HubCopy:
     mirror: Mirror
     run: str
     folder: Path
-    claim: Claim
+    lease: RunLease
     head: CommitId | None
     """The copy's last commit; None before the first."""
     _owed: bool = False
@@ -200,7 +205,7 @@ class HubCopy:
     """The next commit has the run's files, too."""
     _tree: TreeId | None = None
     """The tree without files."""
-    _made: tuple[CommitId, Claim] | None = field(default=None)
+    _made: tuple[CommitId, RunLease] | None = field(default=None)
     """A commit that the hub may have by now: its push had no answer."""
 
     def note(self, events: Sequence[Event]) -> None:
@@ -231,30 +236,30 @@ class HubCopy:
             self._send(*self._made)
         self._send(*self._make(held=held))
         self._owed = False
-        self._due = time.monotonic() + self.claim.lease_s / _RENEWALS
+        self._due = time.monotonic() + self.lease.lease_s / _RENEWALS
 
-    def _make(self, *, held: bool) -> tuple[CommitId, Claim]:
-        rows = list(read_rows(self.folder, after=self.claim.upto))
-        upto = rows[-1].number if rows else self.claim.upto
-        claim = self.claim.model_copy(update={"held": held, "upto": upto})
+    def _make(self, *, held: bool) -> tuple[CommitId, RunLease]:
+        rows = list(read_rows(self.folder, after=self.lease.upto))
+        upto = rows[-1].number if rows else self.lease.upto
+        lease = self.lease.model_copy(update={"held": held, "upto": upto})
         paths = [path for name in _FILES for path in sorted(self.folder.glob(name))] if self._whole else []
         values = [*((path.name, path.read_text()) for path in paths), *rows]
         said = f"Journal of {self.run}: {len(rows)} events" + ("" if held else "; stopped")
-        text = "\n".join([said, "", claim.encode(), *map(json.dumps, values), ""])
+        text = "\n".join([said, "", lease.encode(), *map(json.dumps, values), ""])
         # Others reach the hub by an address of their own.
         text = text.replace(self.mirror.hub, without_password(self.mirror.hub))
         git, parents = self.mirror.git, () if self.head is None else (self.head,)
         self._tree = self._tree or TreeId(git.text("mktree", stdin=b""))
-        self._made = write_commit(git, tree=self._tree, parents=parents, message=text, at=int(time.time())), claim
+        self._made = write_commit(git, tree=self._tree, parents=parents, message=text, at=int(time.time())), lease
         return self._made
 
-    def _send(self, commit: CommitId, claim: Claim) -> None:
+    def _send(self, commit: CommitId, lease: RunLease) -> None:
         ref = journal_ref(self.run)
         match self.mirror.push([RefUpdate(ref=ref, new=commit, expected=self.head)]):
             case Pushed():
-                self.head, self.claim = commit, claim
+                self.head, self.lease = commit, lease
                 if self._whole:
-                    write_held(self.folder, Held(holder=claim.holder, copied=True))
+                    write_own_lease(self.folder, OwnLease(holder=lease.holder, copied=True))
                 self._made, self._whole = None, False
             case PushRefused(reason=reason):
                 raise GitFailed(("push",), 1, f"the hub refuses the copy of the journal: {reason}")
@@ -288,18 +293,18 @@ def open_copy(mirror: Mirror, folder: Path, run: str, settings: Settings, *, beg
         LeaseLost: another holds the run.
         GitFailed, MissingCommit: the hub could not be asked.
     """
-    mine, seen = read_held(folder), look(mirror, run) if begun else None
+    mine, seen = read_own_lease(folder), look(mirror, run) if begun else None
     if mine is None:
-        mine = Held(holder=uuid.uuid4().hex)
-        write_held(folder, mine)
-    if (seen is None and mine.copied) or (seen is not None and seen.claim.holder != mine.holder):
+        mine = OwnLease(holder=uuid.uuid4().hex)
+        write_own_lease(folder, mine)
+    if (seen is None and mine.copied) or (seen is not None and seen.lease.holder != mine.holder):
         raise describe_loss(mirror, run, seen)
-    claim = Claim(
+    lease = RunLease(
         holder=mine.holder,
         process=uuid.uuid4().hex,
         host=settings.host,
-        number=1 if seen is None else seen.claim.number,
+        number=1 if seen is None else seen.lease.number,
         lease_s=LEASES * settings.lease_ttl_s,
-        upto=0 if seen is None else seen.claim.upto,
+        upto=0 if seen is None else seen.lease.upto,
     )
-    return HubCopy(mirror=mirror, run=run, folder=folder, claim=claim, head=None if seen is None else seen.at)
+    return HubCopy(mirror=mirror, run=run, folder=folder, lease=lease, head=None if seen is None else seen.at)

@@ -32,7 +32,7 @@ class JournalUnreadable(InfrastructureError):
     """The journal is not one, or of a later version. One sentence."""
 
 
-class Row(NamedTuple):
+class StoredEvent(NamedTuple):
     """An event as it is stored."""
 
     number: int
@@ -90,7 +90,7 @@ class Journal:
             raise
         return recorded
 
-    def adopt(self, rows: Sequence["Row"]) -> None:
+    def adopt(self, rows: Sequence["StoredEvent"]) -> None:
         """Keep events as another machine's journal has them; this one is empty."""
         self._connection.execute("BEGIN IMMEDIATE")
         self._connection.executemany("INSERT INTO events (number, at, version, body) VALUES (?, ?, ?, ?)", rows)
@@ -120,7 +120,7 @@ def read(folder: Path, *, after: int = 0) -> Iterator[Recorded]:
         raise JournalUnreadable(f"{path} cannot be read as a journal: {first}") from problem
 
 
-def read_rows(folder: Path, *, after: int = 0) -> Iterator[Row]:
+def read_rows(folder: Path, *, after: int = 0) -> Iterator[StoredEvent]:
     """The same events as they are stored, of any version. Raises JournalUnreadable where there are none."""
     path = folder / "journal.db"
     if not path.is_file():
@@ -128,7 +128,7 @@ def read_rows(folder: Path, *, after: int = 0) -> Iterator[Row]:
     connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     try:
         words = "SELECT number, at, version, body FROM events WHERE number > ? ORDER BY number"
-        yield from map(Row._make, connection.execute(words, (after,)))
+        yield from map(StoredEvent._make, connection.execute(words, (after,)))
     finally:
         connection.close()
 

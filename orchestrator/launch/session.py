@@ -327,7 +327,7 @@ def _tidy(mirror: Mirror, state: RunState, folder: Path, copy: HubCopy) -> None:
     until = time.monotonic() + 5
     while time.monotonic() < until:
         try:
-            if copy.claim.held:
+            if copy.lease.held:
                 copy.push(held=False)
                 give_back(folder)
             take_away(mirror, state)

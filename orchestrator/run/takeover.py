@@ -15,15 +15,15 @@ from pathlib import Path
 
 from forgepool.orchestrator.journal.hub_copy import (
     Copied,
-    Held,
     HubCopy,
     LeaseLost,
+    OwnLease,
     Seen,
     describe_loss,
     look,
     read_copy,
-    read_held,
-    write_held,
+    read_own_lease,
+    write_own_lease,
 )
 from forgepool.orchestrator.journal.store import Journal, JournalUnreadable
 from forgepool.orchestrator.run import run_folder
@@ -75,15 +75,15 @@ def _continue(
     settings: Settings, mirror: Mirror, run: str, kept: KeptRun | None, *, take_over: bool, tell: Tell
 ) -> KeptRun:
     """The run as this host has it, where it holds the lease; else as the hub has it, and the lease with it."""
-    seen, mine = _look(mirror, run), None if kept is None else read_held(kept.folder)
+    seen, mine = _look(mirror, run), None if kept is None else read_own_lease(kept.folder)
     if seen is None:
         if kept is None or (mine is not None and mine.copied):
             raise describe_loss(mirror, run, None)
         return _at(kept, mirror.hub)
-    ours = mine is not None and mine.holder == seen.claim.holder
-    if ours and kept is not None and kept.state().number >= seen.claim.upto:
+    ours = mine is not None and mine.holder == seen.lease.holder
+    if ours and kept is not None and kept.state().number >= seen.lease.upto:
         return _at(kept, mirror.hub)
-    if seen.claim.held and not (ours or take_over):
+    if seen.lease.held and not (ours or take_over):
         seen = _await_silence(mirror, run, seen, tell)
     for _ in range(_LOOKS if take_over else 1):
         try:
@@ -125,7 +125,7 @@ def _look(mirror: Mirror, run: str) -> Seen | None:
 
 def _await_silence(mirror: Mirror, run: str, seen: Seen, tell: Tell) -> Seen:
     """Watch the ref for as long as the holder's lease lasts. Raises RunHeld, LeaseLost, GitFailed."""
-    host, lease_s = seen.claim.host, seen.claim.lease_s
+    host, lease_s = seen.lease.host, seen.lease.lease_s
     tell(
         f"{host} holds run {run}; it is taken over if {host} does not renew its lease within {lease_s:g} s "
         f"(at once: --take-over)"
@@ -136,7 +136,7 @@ def _await_silence(mirror: Mirror, run: str, seen: Seen, tell: Tell) -> Seen:
         now = _look(mirror, run)
         if now is None:
             raise describe_loss(mirror, run, None)
-        if now.at != seen.at and now.claim.held:
+        if now.at != seen.at and now.lease.held:
             raise RunHeld(_describe_holder(run, now))
         if now.at != seen.at:
             return now
@@ -145,7 +145,7 @@ def _await_silence(mirror: Mirror, run: str, seen: Seen, tell: Tell) -> Seen:
 
 def _describe_holder(run: str, seen: Seen) -> str:
     return (
-        f"run {run} is being run by {seen.claim.host}, which has just renewed its lease; stop it there, "
+        f"run {run} is being run by {seen.lease.host}, which has just renewed its lease; stop it there, "
         "or take the run from it: add --take-over"
     )
 
@@ -160,12 +160,12 @@ def _take(settings: Settings, mirror: Mirror, run: str, seen: Seen, kept: KeptRu
         held = _write(draft, read_copy(mirror, run, seen.at), mirror)
         fetch_assets(draft / "assets", mirror, run)
         mine = {"holder": held.holder, "process": uuid.uuid4().hex, "host": settings.host}
-        claim = seen.claim.model_copy(update={**mine, "number": seen.claim.number + 1})
-        copy = HubCopy(mirror=mirror, run=run, folder=draft, claim=claim, head=seen.at)
+        lease = seen.lease.model_copy(update={**mine, "number": seen.lease.number + 1})
+        copy = HubCopy(mirror=mirror, run=run, folder=draft, lease=lease, head=seen.at)
         copy.push(held=False)
         folder = runs_folder(settings) / run
         if folder.exists():
-            aside = settings.home / "replaced" / f"{run}-{claim.number}"
+            aside = settings.home / "replaced" / f"{run}-{lease.number}"
             aside.parent.mkdir(exist_ok=True)
             folder.rename(aside)
             tell(f"the former folder of run {run} is kept as {aside}")
@@ -173,11 +173,11 @@ def _take(settings: Settings, mirror: Mirror, run: str, seen: Seen, kept: KeptRu
         draft.rename(folder)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    tell(f"run {run} was taken over from {seen.claim.host}, as of its event {seen.claim.upto}")
+    tell(f"run {run} was taken over from {seen.lease.host}, as of its event {seen.lease.upto}")
     return run_folder.open_run(settings, run)
 
 
-def _write(draft: Path, copied: Copied, mirror: Mirror) -> Held:
+def _write(draft: Path, copied: Copied, mirror: Mirror) -> OwnLease:
     """Write the run's files and journal. Raises JournalUnreadable."""
     for name, text in copied.files.items():
         if name != Path(name).name or not name.endswith(".json"):
@@ -197,6 +197,6 @@ def _write(draft: Path, copied: Copied, mirror: Mirror) -> Held:
     journal = Journal(draft)
     journal.adopt(copied.rows)
     journal.close()
-    held = Held(holder=uuid.uuid4().hex)
-    write_held(draft, held)
+    held = OwnLease(holder=uuid.uuid4().hex)
+    write_own_lease(draft, held)
     return held

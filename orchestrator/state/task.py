@@ -220,7 +220,7 @@ class TaskState:
     charged: int = 0
     """Attempts that count: those lost to infrastructure do not."""
     moved: int = 0
-    """Attempts of a command that came back because others had landed meanwhile; they do not count either."""
+    """Attempts that came back because others had landed meanwhile; they do not count either."""
     troubles: int = 0
     """Failures of infrastructure in a row."""
     waits: int = 0

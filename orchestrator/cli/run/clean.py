@@ -12,6 +12,7 @@ from forgepool.orchestrator.cli.output.say import complain, say, say_json
 from forgepool.orchestrator.cli.output.terminal import out, table
 from forgepool.orchestrator.cli.run.options import Json
 from forgepool.orchestrator.decisions.reasons import count_of
+from forgepool.orchestrator.journal.hub_copy import find_other_holder
 from forgepool.orchestrator.journal.store import JournalBusy
 from forgepool.orchestrator.reports.event_text import shorten_list
 from forgepool.orchestrator.reports.leftovers import (
@@ -28,6 +29,7 @@ from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.workers.schema.mistakes import Duration
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.git.git import GitFailed
+from forgepool.worktrees.hub.mirror import MissingCommit
 
 _OLDER: TypeAdapter[float] = TypeAdapter(Duration)
 _USUAL_S = 14 * 86400.0
@@ -107,8 +109,11 @@ def _row(each: Leftover, named: set[str], older_s: float, settings: Settings, *,
     if not hub:
         return replace(row, kept="the hub has its work; --hub removes both") if row.tasks else row
     try:
-        left = refs_left(mirror_of(each.hub, settings), each.state, markers_too=True)
-    except GitFailed as trouble:
+        mirror = mirror_of(each.hub, settings)
+        if other := find_other_holder(mirror, each.folder, each.run):
+            return replace(row, kept=f"{other} has taken it over; without --hub only this host's folder is removed")
+        left = refs_left(mirror, each.state, markers_too=True)
+    except (GitFailed, MissingCommit) as trouble:
         return replace(row, kept=f"its hub cannot be reached: {trouble}")
     return replace(row, refs=sum(map(len, left.values())), tasks=list(left))
 

@@ -42,11 +42,20 @@ Broker = Annotated[str | None, typer.Option(help="A shared Redis (redis://...); 
 Workers = Annotated[
     int | None, typer.Option(min=1, max=256, help="Tasks at once on this host; default: one for each processor.")
 ]
+WorkersAgain = Annotated[
+    int | None, typer.Option(min=1, max=256, help="Tasks at once on this host; default: as before.")
+]
 Trials = Annotated[
     str, typer.Option(metavar="N|auto", help="Batches tested at once on this machine; auto: by its processors.")
 ]
 OwnTrain = Annotated[
     bool, typer.Option("--own-train", help="Land by the run itself, even if a merge queue serves the target.")
+]
+BegunElsewhere = Annotated[
+    str | None, typer.Option(help="The repository of a run that another machine began; it is continued here.")
+]
+TakeOver = Annotated[
+    bool, typer.Option("--take-over", help="Do not wait to see whether the other machine still holds the run.")
 ]
 Sandbox = Annotated[
     Wanted | None,
@@ -103,9 +112,7 @@ def run(
 
 def resume(
     run: Run,
-    workers: Annotated[
-        int | None, typer.Option(min=1, max=256, help="Tasks at once on this host; default: as before.")
-    ] = None,
+    workers: WorkersAgain = None,
     broker: Broker = None,
     sandbox: Sandbox = None,
     budget_usd: Annotated[
@@ -114,12 +121,8 @@ def resume(
     ] = None,
     budget_tokens: Annotated[int | None, typer.Option(min=1, help="The same in tokens.")] = None,
     own_train: OwnTrain = False,
-    repo: Annotated[
-        str | None, typer.Option(help="The repository of a run that another machine began; it is continued here.")
-    ] = None,
-    take_over: Annotated[
-        bool, typer.Option("--take-over", help="Do not wait to see whether the other machine still holds the run.")
-    ] = False,
+    repo: BegunElsewhere = None,
+    take_over: TakeOver = False,
     plan: Annotated[
         Path | None, typer.Option("--plan", help="A corrected plan; unchanged tasks keep their outcome.")
     ] = None,

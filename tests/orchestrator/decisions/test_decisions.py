@@ -140,6 +140,19 @@ def test_a_command_that_met_another_landing_is_tried_again_and_charged_no_attemp
     assert kinds(of, state) == [("task.failed", "a")], "on a busy target it would have no end"
 
 
+@pytest.mark.parametrize("kind", ["conflict", "red"])
+@pytest.mark.parametrize(
+    ("partner", "free"), [("of-another-run", True), ("0123456789ab", True), ("b", False), (None, False)]
+)
+def test_a_model_that_met_what_others_landed_is_charged_no_attempt(kind: Any, partner: str | None, free: bool) -> None:
+    """The plan's own tasks are kept apart by its locks; other runs and people are not."""
+    of = course(task("a", attempts=2, agent=BuiltinAgent()), task("b"))
+    state = at_gate(of)
+    follow(state, CheckAnswered(task="a", result=verdict("a", kind, partner=partner, detail="w")))
+    (returned, *_) = next_events(of, state)
+    assert isinstance(returned, TaskReturned) and returned.free is free
+
+
 def test_a_command_whose_change_others_have_landed_meanwhile_is_tried_again_and_has_no_changes() -> None:
     of = course(task("a", attempts=1, unchanged="ok"))
     empty = ScanFinding(rule="empty-change", weight="blocks", path=".", said="nothing differs from the target")
@@ -151,7 +164,7 @@ def test_a_command_whose_change_others_have_landed_meanwhile_is_tried_again_and_
 
 
 def test_a_models_conflict_and_a_commands_own_red_check_are_charged() -> None:
-    of = course(task("a", attempts=1, agent=BuiltinAgent()), review="none")
+    of = course(task("a", attempts=1, agent=BuiltinAgent()), task("b"), review="none")
     state = follow(at_gate(of), CheckAnswered(task="a", result=verdict("a", "conflict", partner="b")))
     assert kinds(of, state) == [("task.failed", "a")]
     of = course(task("a", attempts=1))

@@ -63,7 +63,7 @@ def test_another_machine_reads_the_same_files_and_events(hub: Git, tmp_path: Pat
 
     there = _mirror(hub, tmp_path / "there")
     seen = look(there, RUN)
-    assert seen is not None and (seen.claim.host, seen.claim.held, seen.claim.upto) == ("here", False, 3)
+    assert seen is not None and (seen.lease.host, seen.lease.held, seen.lease.upto) == ("here", False, 3)
     copied = read_copy(there, RUN, seen.at)
     assert copied.files == {"plan.json": (here / "plan.json").read_text()}
     assert copied.rows == list(read_rows(here))
@@ -188,7 +188,7 @@ def test_a_password_in_the_hubs_address_is_not_copied(hub: Git, tmp_path: Path) 
     assert "host/hub.git" in said and "secret" not in said
 
 
-@pytest.mark.parametrize("message", ["Journal\n\nnot a claim\n", "one line", "Journal\n\n{}\n[1, 2]\n"])
+@pytest.mark.parametrize("message", ["Journal\n\nnot a lease\n", "one line", "Journal\n\n{}\n[1, 2]\n"])
 def test_a_ref_with_something_else_is_refused_in_one_sentence(message: str, hub: Git, tmp_path: Path) -> None:
     me = {name: "t" for name in ("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL")}
     commit = CommitId(hub.text("commit-tree", hub.text("mktree", stdin=b""), stdin=message.encode(), env=me))

@@ -104,10 +104,14 @@ def test_a_live_orchestrator_keeps_its_run_and_one_that_stopped_lets_it_go_at_on
 
     former.process.terminate()
     assert former.ended().status == 130
+    third = new_machine("three")
+    third.run("resume", run, "--repo", repository.path, "--plan", ground / "no.yaml")
+    cleaned = first.run("clean", run, "--hub", "--older", "0s", "--yes")
+    assert "three has taken it over" in cleaned.out and repository.refs(journal_ref(run)) != []
     (ground / "go").touch()
     ended = second.run("resume", run, "--repo", repository.path.as_uri(), "--sandbox", "off")
     assert ended.status == 0, ended.out + ended.err
-    assert "holds run" not in ended.err and "was taken over from one" in ended.err
+    assert "holds run" not in ended.err and "was taken over from three" in ended.err
     _assert_landed_once(repository)
 
 
