@@ -169,7 +169,7 @@ class LeaseWatch:
     _missed: dict[str, float] = field(default_factory=dict)
     _told: set[str] = field(default_factory=set)
     _refused: set[str] = field(default_factory=set)
-    """Hosts of which was told that messages are refused there, or their answers here."""
+    """The hosts that are known, and told, to refuse messages or to give answers that are refused."""
     _looked: float = 0.0
 
     def note_sent(self, message_id: str, host: str = "") -> None:

@@ -37,9 +37,9 @@ class MessageStarted(Message):
 
 class MessageRefused(Message):
     """
-    A host has refused a message, or what a host wrote was refused, since it is not signed with the fleet's key.
+    A host's note that it has refused a message, or the reader's note of an entry that it has refused.
 
-    Without the key nobody can tell who wrote it: nothing but words and another delivery may follow from it.
+    Its writer may have no key, so nothing follows from it but a sentence and another delivery of the message.
     """
 
     kind: Literal["message_refused"] = "message_refused"
