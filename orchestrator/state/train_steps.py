@@ -89,8 +89,11 @@ def cancel_check(state: RunState, event: e.CheckCancelled, at: float) -> None:
 def dissolve_car(state: RunState, event: e.CarDissolved, at: float) -> None:
     if event.car not in state.train.line.cars:
         raise IllegalStep(f"there is no car of {', '.join(event.car)}")
+    out = state.train.out.get(event.message_id)
+    # A conflict runs no check, and tells nothing of what the checks' reds name.
+    was_run = out is not None and out.result is not None and out.result.verdict != "conflict"
     state.train.dissolve(event.car, event.parts, event.suspects)
-    if event.message_id:
+    if was_run:
         state.train.note_red_car(named=bool(event.suspects))
     for one in event.car:
         _settle_phase(state, state.tasks[one], at)

@@ -8,8 +8,8 @@ no more. The run loop, the queue and the simulator do so alike.
 
 A trial tests one car on top of those assumed to land before it. **Facts** are what trials have settled, and come first:
 a green spec lands as it was tested, one entry that is red on the tip alone is returned, a red car is taken apart. Where
-the failing tests are all some entries' own, only these **suspects** leave the car, and are tried alone. All else is
-**work** for the slots, by the odds of what will land:
+failing tests are some entries' own, only these **suspects** leave the car, and are tried alone. All else is **work**
+for the slots, by the odds of what will land:
 
 - A red with unsettled cars ahead counts against none of them. One of its cars is bad, so no path with all of them comes
   true. Later cars go around the likeliest culprit, and an unlikely path gets no slot.

@@ -78,16 +78,15 @@ def cover_of_gone(case: ReportedCase, touched: Sequence[Touched]) -> Cover:
 
 def owners_of(cases: Sequence[ReportedCase], changed: Mapping[str, Sequence[FileDiff]]) -> tuple[str, ...]:
     """
-    Return those who change the files of all these tests; none unless each test is in a file of exactly one of them.
+    Return those of whom one of these tests is their own: it is in a file that they alone change.
 
     A test without a file is looked for in test files alone, by its class.
     """
     found = dict[str, None]()
     for case in cases:
         owners = [one for one, files in changed.items() if any(_holds(file, case) for file in files)]
-        if len(owners) != 1:
-            return ()
-        found[owners[0]] = None
+        if len(owners) == 1:
+            found[owners[0]] = None
     return tuple(found)
 
 

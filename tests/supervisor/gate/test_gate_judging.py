@@ -196,12 +196,12 @@ def test_what_was_green_once_is_judged_by_what_the_target_shows_now(gate: Gate) 
     [
         ([{"b": "2\n"}, {"tests/c.sh": "false\n"}], ("two",)),
         ([{"tests/c.sh": "false\n"}, {"tests/d.sh": "false\n"}], ("one", "two")),
-        ([{"tests/c.sh": "false\n"}, {"a": "9\n"}], ()),
+        ([{"tests/c.sh": "false\n"}, {"a": "9\n"}], ("one",)),
         ([{"b": "2\n"}, {"a": "9\n"}], ()),
     ],
     ids=["one", "both", "one-and-the-targets", "the-targets"],
 )
-def test_a_red_batch_tells_whose_tests_fail_where_these_are_all_that_fail(
+def test_a_red_batch_tells_whose_own_tests_fail(
     tested: Gate, files: list[dict[str, str | None]], suspects: tuple[str, ...]
 ) -> None:
     one, two = (tested.entry(name, each) for name, each in zip(("one", "two"), files, strict=True))

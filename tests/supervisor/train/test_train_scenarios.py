@@ -882,6 +882,22 @@ def test_a_car_of_suspects_alone_is_tried_one_by_one() -> None:
     assert (line.moves, line.returned) == (["a", "b"], [])
 
 
+def test_a_rest_that_is_red_without_its_suspects_is_taken_apart_and_costs_a_good_one_nothing() -> None:
+    """59: beside the suspect's own test one of the target's failed; whose that is shows only by halving."""
+    line = Held(slots=1, policy=TrainPolicy(most=4))
+    line.enter("abcd", plans=False)
+    line.line.couple(("a", "b", "c", "d"), 0)
+    line.settle()
+    line.red("|abcd", suspects="c")
+    assert line.running == ["|abd"]
+    line.red("|abd")
+    assert line.cars == ["ab", "d"]
+    line.green("|ab")
+    line.green("|c")
+    line.red("|d")
+    assert (line.moves, line.returned) == (["ab", "c"], ["d"])
+
+
 def test_a_suspect_for_the_second_time_goes_alone_for_good() -> None:
     """54: green alone, it may share a car again; where that is red as well, it shares none any more."""
     line = Held(slots=1)

@@ -147,23 +147,35 @@ def test_a_partner_is_searched_only_while_no_entry_waits_for_a_trial() -> None:
     assert not check_request(course(state, LANES), state, ask, now=1.0).diagnose
 
 
-def test_a_suspect_is_tested_alone_and_the_rest_of_its_batch_as_a_whole() -> None:
+def taken_apart(**said: object) -> tuple[RunState, CarDissolved]:
+    """A batch of three, and the event that takes it apart after this answer."""
     state = opened(*(submitted(one) for one in "abc"))
     for one in "abc":
         state.train.line.enter(replace(state.train.line.entries[one], risk=0.01))
     sent = next(one for one in next_of(state, ONE_LANE, slots=1) if isinstance(one, CheckSent))
     after(state, sent)
     assert sent.car == ("a", "b", "c")
-    red = {"verdict": "red", "suspects": ("b",), "certificates": ()}
     answered = green(sent)
-    after(state, answered.model_copy(update={"result": answered.result.model_copy(update=red)}))
+    after(state, answered.model_copy(update={"result": answered.result.model_copy(update=said | {"certificates": ()})}))
     (dissolved,) = next_of(state, ONE_LANE, slots=1)
     assert isinstance(dissolved, CarDissolved)
-    assert (dissolved.parts, dissolved.suspects) == ((("a", "c"),), ("b",))
     after(state, dissolved)
+    return state, dissolved
+
+
+def test_a_suspect_is_tested_alone_and_the_rest_of_its_batch_as_a_whole() -> None:
+    state, dissolved = taken_apart(verdict="red", suspects=("b",))
+    assert (dissolved.parts, dissolved.suspects) == ((("a", "c"),), ("b",))
     assert state.train.named == (True,)
     trials = [one.car for one in next_of(state, ONE_LANE, slots=2) if isinstance(one, CheckSent)]
     assert trials == [("a", "c"), ("b",)]
+
+
+@pytest.mark.parametrize(("verdict", "named"), [("red", (False,)), ("conflict", ())])
+def test_a_conflict_is_no_red_batch_without_suspects(verdict: str, named: tuple[bool, ...]) -> None:
+    """It runs no check, so it makes no later batch shorter."""
+    state, _ = taken_apart(verdict=verdict, about="b")
+    assert state.train.named == named
 
 
 def test_a_batch_taken_apart_by_an_earlier_version_is_read_as_it_was() -> None:
