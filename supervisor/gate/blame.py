@@ -23,6 +23,7 @@ from forgepool.worktrees.git.git import CommitId, Git
 from forgepool.worktrees.hub.mirror import Mirror
 
 _QUOTED = re.compile(r"""['"`](?:\w+\.)*([A-Za-z_]\w*)['"`]""")
+_EDGE_BEFORE, _EDGE_AFTER = "(^|[^[:alnum:]_])", "($|[^[:alnum:]_])"
 _MOST_NAMES = 20
 MOST_LANDINGS = 256
 """How far back a partner is looked for: at most nine runs."""
@@ -87,7 +88,8 @@ def _pointed_to(
     said = "\n".join((out.failure.log_tail, *(one.error for one in out.cases)))
     names = [name for name in dict.fromkeys(_QUOTED.findall(said)) if len(name) > 2][:_MOST_NAMES]
     gone = (name for name in names if git.run("grep", "-qwF", "-e", name, landings[-1], ok=(0, 1)).status)
-    taken = (last(f"-S{name}") for name in gone)
+    # As a word: where `x` became `x_of`, the text `x` is there as often as before.
+    taken = (last("--pickaxe-regex", f"-S{_EDGE_BEFORE}{name}{_EDGE_AFTER}") for name in gone)
     return next((at for at in (*brought, *taken) if at is not None), None)
 
 

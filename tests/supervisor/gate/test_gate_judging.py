@@ -329,12 +329,13 @@ def test_a_landing_to_which_nothing_points_is_searched_where_nobody_waits(
     assert (found.verdict, found.partner) == ("red", partner)
 
 
-def test_the_landing_that_removed_a_quoted_name_is_named(tested: Gate) -> None:
-    """The entry's own test calls what another landing renamed, and its message quotes the name."""
+@pytest.mark.parametrize("now", ["cut", "shorten_all"])
+def test_the_landing_that_removed_a_quoted_name_is_named(tested: Gate, now: str) -> None:
+    """The entry's own test calls what was renamed meanwhile, also where its new name begins with the old one."""
     tested.hub.commit({"names": "shorten\n"})
-    calls = {"tests/c.sh": "grep -q shorten names || { echo \"no 'shorten' here\" >&2; exit 1; }\n"}
+    calls = {"tests/c.sh": "grep -qw shorten names || { echo \"no 'shorten' here\" >&2; exit 1; }\n"}
     younger = tested.entry("younger", calls)
-    for task, files in (("before", {"x": "1\n"}), ("partner", {"names": "cut\n"}), ("behind", {"y": "1\n"})):
+    for task, files in (("before", {"x": "1\n"}), ("partner", {"names": f"{now}\n"}), ("behind", {"y": "1\n"})):
         tested.let_in(tested.entry(task, files), TEST)
     found = tested.examine(tested.request(younger, TEST, diagnose=False))
     assert (found.verdict, found.partner) == ("red", "partner")
