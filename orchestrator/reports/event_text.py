@@ -64,17 +64,6 @@ def _of_run(event: e.Event) -> str | None:
             return None
 
 
-def _of_workers(event: e.WorkersMissing | e.MessagesRefused | e.PartRestarted) -> str:
-    match event:
-        case e.WorkersMissing():
-            return f"no worker listens to '{event.queue}': start one with `forgepool worker --queues {event.queue}`"
-        case e.MessagesRefused():
-            host = f"host {event.host}" if event.host else "a host that does not tell its name"
-            return f"{host}: a message is refused: {event.why}"
-        case e.PartRestarted():
-            return f"{event.part} died and was restarted"
-
-
 def _of_gate(
     event: e.GateHalted | e.GatePaused | e.GateResumed | e.GateFrozen | e.GateThawed | e.GateNoticed | e.TipMoved,
 ) -> str:

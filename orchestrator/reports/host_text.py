@@ -9,6 +9,9 @@ def host_sentence(event: e.Event) -> str | None:
     match event:
         case e.WorkersMissing():
             return f"no worker listens to '{event.queue}': start one with `forgepool worker --queues {event.queue}`"
+        case e.MessagesRefused():
+            host = f"host {event.host}" if event.host else "a host that does not tell its name"
+            return f"{host}: a message is refused: {event.why}"
         case e.PartRestarted():
             return f"{event.part} died and was restarted"
         case e.HostsLacking():

@@ -1,4 +1,4 @@
-"""What a run under way knows, and its two ways to tell: events go into the journal, and messages to workers."""
+"""A run under way as its journal and its workers see it: events are kept, then messages are sent."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
