@@ -78,7 +78,7 @@ def cover_of_gone(case: ReportedCase, touched: Sequence[Touched]) -> Cover:
 
 def owners_of(cases: Sequence[ReportedCase], changed: Mapping[str, Sequence[FileDiff]]) -> tuple[str, ...]:
     """
-    Return those of whom one of these tests is their own: it is in a file that they alone change.
+    Return the entries with a test of their own among these: a test in a file that no other entry changes.
 
     A test without a file is looked for in test files alone, by its class.
     """
