@@ -135,8 +135,9 @@ class CheckResult(Message):
     failures: tuple[CheckFailure, ...] = ()
     suspects: tuple[str, ...] = ()
     """
-    Tasks of the spec that own a failed test: they alone change its file. Other tests may have failed, too. Empty if no
-    runner names tests.
+    Tasks of the spec with a failed test in a file that no other task changes. Other tests may have failed, too.
+
+    Empty if no runner names tests.
     """
     reproduce: str = ""
     """A command that shows a red check or a conflict again, in any clone of the hub."""

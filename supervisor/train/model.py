@@ -62,7 +62,7 @@ class Trial:
     clash: str = ""
     """Red without checks: this entry does not go on top of the tip and of those of the spec that stand before it."""
     suspects: Ids = ()
-    """Red: of each of these entries of the spec a test failed that is in a file which it alone changes."""
+    """Red: each of these entries of the spec has a failed test in a file that it alone changes."""
     failing: bool = False
     """Decisive, its first run was red, and it was run again."""
     stale: bool = False

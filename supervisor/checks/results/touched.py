@@ -78,7 +78,7 @@ def cover_of_gone(case: ReportedCase, touched: Sequence[Touched]) -> Cover:
 
 def owners_of(cases: Sequence[ReportedCase], changed: Mapping[str, Sequence[FileDiff]]) -> tuple[str, ...]:
     """
-    Return the owners of these tests: a test is owned by the one entry that changes its file.
+    Return the entries with a test of their own among these: a test in a file that no other entry changes.
 
     A test without a file is looked for in test files alone, by its class.
     """
