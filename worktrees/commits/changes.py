@@ -9,7 +9,7 @@ from typing import Literal, cast
 
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed, TreeId
 from forgepool.worktrees.git.objects import find_object, read_blob, read_object
-from forgepool.worktrees.git.trees import FOLDER, GITLINK, TreeChange, compare_few, parse_tree
+from forgepool.worktrees.git.trees import FOLDER, GITLINK, TreeDifference, compare_few, parse_tree
 
 Status = Literal["A", "M", "D", "R", "T"]
 
@@ -71,7 +71,7 @@ def _kept_changes(git: Git, base: CommitId | TreeId, commit: CommitId | TreeId) 
     return found
 
 
-def _as_change(each: TreeChange, zeros: str) -> PathChange:
+def _as_change(each: TreeDifference, zeros: str) -> PathChange:
     status: Status = "T" if stat.S_IFMT(each.old.mode) != stat.S_IFMT(each.new.mode) else "M"
     if not (each.old.mode and each.new.mode):
         status = "D" if each.old.mode else "A"

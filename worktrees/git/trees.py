@@ -26,7 +26,7 @@ class TreeEntry(NamedTuple):
 NOTHING = TreeEntry(0, "")
 
 
-class TreeChange(NamedTuple):
+class TreeDifference(NamedTuple):
     """A path at which two trees differ; `NOTHING` is on the side that does not have it."""
 
     path: str
@@ -38,7 +38,7 @@ class OddTree(Exception):
     """A tree that is large, or not as git writes it."""
 
 
-def compare_trees(git: Git, first: str, second: str) -> tuple[TreeChange, ...]:
+def compare_trees(git: Git, first: str, second: str) -> tuple[TreeDifference, ...]:
     """
     List the files, links and submodules that differ between two commits or trees, named by their full ids.
 
@@ -50,11 +50,11 @@ def compare_trees(git: Git, first: str, second: str) -> tuple[TreeChange, ...]:
 
 
 @lru_cache(maxsize=64)
-def compare_few(git: Git, first: str, second: str) -> tuple[TreeChange, ...] | None:
+def compare_few(git: Git, first: str, second: str) -> tuple[TreeDifference, ...] | None:
     """Compare like `compare_trees`, ordered by path; None where git has to do it."""
     with suppress(OddTree, GitFailed):
         waiting = [(b"", root_of(git, first), root_of(git, second))]
-        found: list[TreeChange] = []
+        found: list[TreeDifference] = []
         for _ in range(_MOST_TREES):
             if not waiting:
                 return tuple(sorted(found, key=lambda each: os.fsencode(each.path)))
@@ -66,7 +66,7 @@ def compare_few(git: Git, first: str, second: str) -> tuple[TreeChange, ...] | N
                     continue
                 files = [NOTHING if each.mode == FOLDER else each for each in sides]
                 if files != [NOTHING, NOTHING]:
-                    found.append(TreeChange(os.fsdecode(above + name), *files))
+                    found.append(TreeDifference(os.fsdecode(above + name), *files))
                 if files != [*sides]:
                     folders = [each.id if each.mode == FOLDER else "" for each in sides]
                     waiting.append((above + name + b"/", folders[0], folders[1]))
@@ -75,13 +75,13 @@ def compare_few(git: Git, first: str, second: str) -> tuple[TreeChange, ...] | N
     return None
 
 
-def _compared_by_git(git: Git, first: str, second: str) -> list[TreeChange]:
+def _compared_by_git(git: Git, first: str, second: str) -> list[TreeDifference]:
     fields = git.run("diff-tree", "-r", "-z", "--raw", "--ignore-submodules=none", first, second).fields
     found = []
     for facts, path in zip(fields[::2], fields[1::2], strict=True):
         old_mode, new_mode, old, new, _ = facts.removeprefix(":").split(" ")
         sides = (TreeEntry(int(mode, 8), each) for mode, each in ((old_mode, old), (new_mode, new)))
-        found.append(TreeChange(path, *(each if each.mode else NOTHING for each in sides)))
+        found.append(TreeDifference(path, *(each if each.mode else NOTHING for each in sides)))
     return found
 
 
