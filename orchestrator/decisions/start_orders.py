@@ -59,8 +59,8 @@ def next_orders(
 
 def places_of(course: PlanIndex, state: RunState, now: float, hosts: Hosts) -> Places:
     """Return the free slots of the present hosts."""
-    needs, kinds = (course.host_needs, course.unlike_needs) if hosts else ({}, {})
-    return Places.of(hosts, state.hosts, needs, kinds=kinds.keys(), running=state.phases.each("running"), now=now)
+    needs, kinds = course.host_needs, course.unlike_needs.keys() if hosts else ()
+    return Places.of(hosts, state.hosts, needs, kinds=kinds, running=state.phases.each("running"), now=now)
 
 
 def watch_hosts(course: PlanIndex, state: RunState, now: float, hosts: Hosts) -> list[Event]:

@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
-from plans import RUN, begun, course, follow, result, task
+from plans import RUN, begun, course, follow, result, sent, task
 
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.start_orders import places_of
 from forgepool.orchestrator.journal.events import (
     Event,
     GateHalted,
@@ -42,9 +43,9 @@ def orders(events: list[Event]) -> dict[str, str]:
 def answer(
     state: RunState, name: str, host: str, outcome: Outcome = "infrastructure", *, lacks: str = ""
 ) -> OrderAnswered:
-    sent = state.tasks[name]
-    assert sent.message is not None and sent.sent_to in (host, "")
-    given = result(name, sent.attempt, outcome, token=sent.message.token, detail=lacks or "the disk is full")
+    asked = state.tasks[name]
+    assert asked.message is not None and asked.sent_to in (host, "")
+    given = result(name, asked.attempt, outcome, token=asked.message.token, detail=lacks or "the disk is full")
     return OrderAnswered(task=name, result=given.model_copy(update={"host": host, "lacks": bool(lacks)}))
 
 
@@ -201,3 +202,11 @@ def test_a_task_that_failed_at_a_host_goes_to_another_first() -> None:
     follow(state, first)
     follow(state, answer(state, "a", "one"))
     assert orders(ask(of, state, ONE, OTHER, now=200.0)) == {"a": "other"}
+
+
+def test_without_a_host_an_order_is_for_any_that_comes() -> None:
+    """A resumed run sends its orders again before its own workers are there."""
+    state = begun(PLAIN, sent("t0"))
+    places = places_of(PLAIN, state, 100.0, ())
+    assert places.able(state.tasks["t0"]) == [] and places.take(state.tasks["t0"]) == ""
+    assert places.take(state.tasks["t0"], but="gone") is None
