@@ -59,7 +59,7 @@ def next_orders(
 
 def places_of(course: PlanIndex, state: RunState, now: float, hosts: Hosts) -> Places:
     """Return the free slots of the present hosts."""
-    needs, kinds = (course.host_needs, course.unlike_needs) if hosts else ({}, {})
+    needs, kinds = ({}, {}) if hosts is None else (course.host_needs, course.unlike_needs)
     return Places.of(hosts, state.hosts, needs, kinds=kinds.keys(), running=state.phases.each("running"), now=now)
 
 

@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
-from plans import RUN, begun, course, follow, result, task
+from plans import RUN, begun, course, follow, result, sent, task
 
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.start_orders import places_of
 from forgepool.orchestrator.journal.events import (
     Event,
     GateHalted,
@@ -201,3 +202,11 @@ def test_a_task_that_failed_at_a_host_goes_to_another_first() -> None:
     follow(state, first)
     follow(state, answer(state, "a", "one"))
     assert orders(ask(of, state, ONE, OTHER, now=200.0)) == {"a": "other"}
+
+
+def test_an_order_that_is_sent_again_before_any_host_is_there_is_for_any_of_them() -> None:
+    """A resumed run's own workers take seconds to announce themselves, and it owes the orders of its last process."""
+    of = course(task("a"))
+    state = begun(of, sent("a"))
+    places = places_of(of, state, 100.0, ())
+    assert places.able(state.tasks["a"]) == [] and places.take(state.tasks["a"]) == ""
