@@ -23,7 +23,6 @@ from forgepool.orchestrator.launch import embedded
 from forgepool.orchestrator.launch.embedded import Embedded
 from forgepool.orchestrator.launch.preflight import lacking, refuse_unready
 from forgepool.orchestrator.launch.prerequisites import (
-    CannotReach,
     check_agents,
     check_home,
     check_hub_writable,
@@ -35,7 +34,7 @@ from forgepool.orchestrator.plan.document import Plan, plan_digest
 from forgepool.orchestrator.reports.leftovers import list_unlanded_tasks, remove_refs
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.delegation import ThroughLoop, standing_gate, take_away
-from forgepool.orchestrator.run.hub import CannotRun, Hub, bring_home, carry_assets, open_hub, wants_reviews
+from forgepool.orchestrator.run.hub import CannotRun, Hub, bring_home, carry_assets, reopen_hub, wants_reviews
 from forgepool.orchestrator.run.loop import Ending, Loop
 from forgepool.orchestrator.run.recovery import find_already_there
 from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions, learn_durations
@@ -48,8 +47,7 @@ from forgepool.workers.queue.broker import connect, ping, use_broker
 from forgepool.workers.sandbox.own_processes import Seed
 from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.settings import Settings, put_first_on_path
-from forgepool.worktrees.git.git import CommitId, GitFailed, without_password
-from forgepool.worktrees.hub.hub import HubUnusable
+from forgepool.worktrees.git.git import CommitId, GitFailed
 from forgepool.worktrees.hub.mirror import Mirror
 from forgepool.worktrees.hub.target import create_target
 
@@ -181,11 +179,7 @@ def resume_run(
         raise CannotRun(f"{kept.options.run} is a merge queue, not a run; continue with: forgepool queue serve {where}")
     if not kept.state().run:
         raise CannotRun(f"run {kept.options.run} never began; start it again: forgepool run {kept.options.plan_file}")
-    try:
-        hub = open_hub(kept.options.hub, settings)
-    except HubUnusable as away:
-        where = without_password(kept.options.hub)
-        raise CannotReach(f"the hub {where} is not there as it was ({away}); when it is back, resume again") from away
+    hub = reopen_hub(kept.options.hub, settings)
     folder = hub.facts.checked_out.get(kept.options.target)
     if folder is not None:
         raise CannotRun(f"branch {kept.options.target} is checked out in {folder}; switch that folder, then resume")

@@ -20,9 +20,9 @@ from forgepool.workers.schema.orders import BuiltinAgent, ScriptedAgent
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.workspace.refs import candidate_ref, marker_ref, progress_ref, result_ref
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file, tree_paths
-from forgepool.worktrees.errors import UserError
-from forgepool.worktrees.git.git import CommitId, GitFailed
-from forgepool.worktrees.hub.hub import HubFacts, inspect_hub
+from forgepool.worktrees.errors import InfrastructureError, UserError
+from forgepool.worktrees.git.git import CommitId, GitFailed, without_password
+from forgepool.worktrees.hub.hub import HubFacts, HubUnusable, inspect_hub
 from forgepool.worktrees.hub.mirror import Mirror, MissingCommit, open_mirror
 
 
@@ -88,6 +88,19 @@ def open_hub(where: str, settings: Settings) -> Hub:
     mirror = open_mirror(facts.url, settings.cache, credential_helper=settings.git_credential_helper)
     heads = {ref.removeprefix("refs/heads/"): at for ref, at in mirror.hub_refs("refs/heads/*").items()}
     return Hub(facts, mirror, heads)
+
+
+class HubAway(InfrastructureError):
+    """The hub of a run under way is not there. One sentence."""
+
+
+def reopen_hub(where: str, settings: Settings) -> Hub:
+    """Open the hub of a run that has begun. Raises HubAway, GitFailed."""
+    try:
+        return open_hub(where, settings)
+    except HubUnusable as away:
+        hub = without_password(where)
+        raise HubAway(f"the hub {hub} is not there as it was ({away}); when it is back, resume again") from away
 
 
 def read_plan(path: Path, hub: Hub) -> Plan:

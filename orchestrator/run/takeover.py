@@ -27,7 +27,7 @@ from forgepool.orchestrator.journal.hub_copy import (
 )
 from forgepool.orchestrator.journal.store import Journal, JournalUnreadable
 from forgepool.orchestrator.run import run_folder
-from forgepool.orchestrator.run.hub import open_hub
+from forgepool.orchestrator.run.hub import open_hub, reopen_hub
 from forgepool.orchestrator.run.run_folder import KeptRun, NoSuchRun, RunOptions, runs_folder, with_options
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.workspace.assets import fetch_assets
@@ -56,7 +56,7 @@ def find_run(settings: Settings, run: str, repo: str | None, *, take_over: bool,
         RunHeld: its orchestrator is alive elsewhere.
         LeaseLost: it has ended elsewhere.
         JournalBusy: an orchestrator of this host is at work on it.
-        HubUnusable, GitFailed, JournalUnreadable: the hub cannot be asked, or the copy cannot be read.
+        HubAway, HubUnusable, GitFailed, JournalUnreadable: the hub cannot be asked, or the copy cannot be read.
     """
     try:
         kept = run_folder.find(settings, run)
@@ -67,7 +67,7 @@ def find_run(settings: Settings, run: str, repo: str | None, *, take_over: bool,
         return _continue(settings, mirror, _name_in(mirror, run), None, take_over=take_over, tell=tell)
     if kept.options.gate or kept.state().finished:
         return kept
-    mirror = open_hub(repo or kept.options.hub, settings).mirror
+    mirror = (reopen_hub(kept.options.hub, settings) if repo is None else open_hub(repo, settings)).mirror
     return _continue(settings, mirror, kept.options.run, kept, take_over=take_over, tell=tell)
 
 

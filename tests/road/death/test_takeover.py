@@ -106,7 +106,7 @@ def test_a_live_orchestrator_keeps_its_run_and_one_that_stopped_lets_it_go_at_on
     assert former.ended().status == 130
     third = new_machine("three")
     third.run("resume", run, "--repo", repository.path, "--plan", ground / "no.yaml")
-    cleaned = first.run("clean", run, "--hub", "--older", "0s", "--yes")
+    cleaned = first.run("clean", run, "--hub", "--older", "1s", "--yes")
     assert "three has taken it over" in cleaned.out and repository.refs(journal_ref(run)) != []
     (ground / "go").touch()
     ended = second.run("resume", run, "--repo", repository.path.as_uri(), "--sandbox", "off")
