@@ -1,6 +1,8 @@
 """Hosts that share only a Redis on TCP and a hub's URL run one plan together."""
 
 import secrets
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -97,9 +99,30 @@ def test_a_host_without_the_fleets_key_does_nothing_and_keeps_nothing(
     (told,) = events_of(desk.journal(), e.MessagesRefused)
     assert told.host == "east"
     assert f"host east: a message is refused: {told.why}" in ended.out + ended.err
+    assert west.run("worker", "--check").status == 0
     _stop(*workers)
+    gone = west.run("worker", "--check")
+    said = "forgepool: no worker of host 'west' answers; start one there with `forgepool worker`\n"
+    assert (gone.status, gone.out, gone.err) == (1, "", said)
     files = [path for path in ground.rglob("*") if path.is_file()]
     assert [path for path in files if _KEY.encode() in path.read_bytes()] == [], "in no log, journal or answer"
+
+
+def test_celery_s_tools_see_the_workers_that_let_them(
+    new_machine: NewMachine, broker: str, redis: Redis, ground: Path
+) -> None:
+    east, west = (new_machine(name, broker=broker) for name in ("east", "west"))
+    west.variables["FORGEPOOL_CELERY_EVENTS"] = "1"
+    workers = [_worker(east, redis), _worker(west, redis)]
+    asking = [sys.executable, "-m", "celery", "-A", "forgepool.workers.queue.broker", "-b", broker]
+
+    def answer() -> str:
+        asked = subprocess.run([*asking, "inspect", "ping", "--timeout", "5"], capture_output=True, text=True)
+        return asked.stdout if "pong" in asked.stdout else ""
+
+    said = wait_until(answer, "an answer to celery's ping")
+    assert "@west: OK" in said and "@east" not in said
+    _stop(*workers)
 
 
 @pytest.mark.slow
