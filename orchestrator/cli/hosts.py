@@ -2,8 +2,9 @@
 
 import os
 import signal
-import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -46,8 +47,6 @@ def worker(
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing at the start.")] = False,
 ) -> int:
     """Work on this host for runs that share a Redis, until Ctrl-C. A second Ctrl-C stops at once."""
-    # Until the host takes over, SIGTERM is an exit like any other, which removes temporary folders.
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     settings = settings_with(broker, sandbox)
     if settings.broker_url is None:
         raise wire.BrokerRefused(
@@ -62,13 +61,31 @@ def worker(
             f"git {'.'.join(map(str, git_version()))} is too old; {'.'.join(map(str, MINIMUM))} is needed"
         )
     wire.ping(wire.connect(settings.broker_url), settings.broker_url)
-    level = choose_level(settings.sandbox)
+    with _put_off_sigterm():
+        level = choose_level(settings.sandbox)
     path = log or settings.home / "logs" / f"worker-{settings.host}-{os.getpid()}.log"
     slots = concurrency or os.cpu_count() or 1
     if not quiet:
         say(f"{settings.host} listens to {', '.join(named)} at {wire.without_password(settings.broker_url)}, ")
         say(f"{slots} at once; {LEVEL_WORDS[level]}; log: {path}; Ctrl-C stops after the running work")
     return serve([WorkerPost(queues=named, concurrency=slots, log=path)], settings)
+
+
+@contextmanager
+def _put_off_sigterm() -> Iterator[None]:
+    """
+    Put SIGTERM off to the end of the block, which makes temporary folders.
+
+    To raise from the handler would not do: an exception that comes in the middle of a `__del__` is swallowed.
+    """
+    asked: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: asked.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        if asked:
+            os.kill(os.getpid(), signal.SIGTERM)
 
 
 def supervisor(
