@@ -2,10 +2,10 @@
 
 import os
 import signal
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal, cast
 
@@ -65,8 +65,6 @@ def worker(
     ] = False,
 ) -> int:
     """Work on this host for runs that share a Redis, until Ctrl-C. A second Ctrl-C stops at once."""
-    # Until the host takes over, SIGTERM is an exit like any other, which removes temporary folders.
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     settings = settings_with(broker, sandbox)
     if check:
         return _check_worker(settings)
@@ -83,8 +81,9 @@ def worker(
         )
     client, url = _shared_redis(settings)
     _require_protocol(client, settings)
-    level = choose_level(settings.sandbox)
-    facts = prove(settings, level, labels, client)
+    with _put_off_sigterm():
+        level = choose_level(settings.sandbox)
+        facts = prove(settings, level, labels, client)
     path = log or settings.home / "logs" / f"worker-{settings.host}-{os.getpid()}.log"
     posts = list(_posts(named, concurrency or os.cpu_count() or 1, path))
     if not quiet:
@@ -147,6 +146,23 @@ def _check_worker(settings: Settings) -> int:
     if there:
         return 0
     return complain(f"no worker of host '{settings.host}' answers; start one there with `forgepool worker`", 1)
+
+
+@contextmanager
+def _put_off_sigterm() -> Iterator[None]:
+    """
+    Put SIGTERM off to the end of the block, which makes temporary folders.
+
+    To raise from the handler would not do: an exception that comes in the middle of a `__del__` is swallowed.
+    """
+    asked: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: asked.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        if asked:
+            os.kill(os.getpid(), signal.SIGTERM)
 
 
 def supervisor(
