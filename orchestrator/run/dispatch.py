@@ -77,7 +77,7 @@ def send_message(
     """
     Send a message to its queue; an answer will follow.
 
-    `done` are the refs that a landing removes besides. Raises BrokerAway.
+    `done` are the refs that a landing removes as well. Raises BrokerAway.
     """
     match sent.kind:
         case "order":
