@@ -73,10 +73,6 @@ def verify(written: str, place: str) -> str:
     return text
 
 
-def has_key() -> bool:
-    return _key() is not None
-
-
 def _signature(key: bytes, text: str, place: str) -> str:
     return hmac.new(key, f"{place}\0{text}".encode(errors="surrogatepass"), hashlib.sha256).hexdigest()
 
