@@ -6,11 +6,12 @@ The Celery tasks are dispatched by importing them, never by name.
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from forgepool.supervisor.messages.answers import CheckResult, Doubt, Landing, Review
 from forgepool.supervisor.messages.requests import CheckRequest, LandRequest, ReviewRequest, TrainRequest
 from forgepool.workers.queue.broker import BrokerAway, app, connect
-from forgepool.workers.queue.consumer import Delivery, Failed, deliver
+from forgepool.workers.queue.consumer import Delivery, Failed, deliver, read_message
 from forgepool.workers.queue.replies import tell
 from forgepool.workers.schema.orders import Message
 from forgepool.workers.schema.settings import Settings
@@ -18,23 +19,21 @@ from forgepool.workers.schema.settings import Settings
 
 @app.task(name="supervisor.entry.check")  # type: ignore[untyped-decorator]  # celery has no types
 def check(encoded: str) -> None:
-    request = CheckRequest.model_validate_json(encoded)
+    request = read_message(CheckRequest, encoded, _failed_check)
+    if request is None:
+        return
 
     def work(stop: Callable[[], bool]) -> Message:
         from forgepool.supervisor.gate.check_entry import examine
 
         return examine(request, Settings(), stop=stop, doubt=lambda: _tell_doubt(request))
 
-    def make_failure(why: str) -> Message:
-        return CheckResult(
-            request_id=request.request_id,
-            token=request.token,
-            verdict="infrastructure",
-            detail=why,
-            host=Settings().host,
-        )
+    failed = partial(_failed_check, request.request_id, request.token)
+    deliver(_delivery(request, failed), work, apart=False)
 
-    deliver(_delivery(request, make_failure), work, apart=False)
+
+def _failed_check(request_id: str, token: str, why: str) -> Message:
+    return CheckResult(request_id=request_id, token=token, verdict="infrastructure", detail=why, host=Settings().host)
 
 
 def _tell_doubt(request: CheckRequest) -> None:
@@ -47,7 +46,9 @@ def _tell_doubt(request: CheckRequest) -> None:
 
 @app.task(name="supervisor.entry.review")  # type: ignore[untyped-decorator]  # celery has no types
 def review(encoded: str) -> None:
-    request = ReviewRequest.model_validate_json(encoded)
+    request = read_message(ReviewRequest, encoded, _failed_review)
+    if request is None:
+        return
 
     def work(stop: Callable[[], bool]) -> Message:
         from forgepool.supervisor.review.run_review import conduct
@@ -58,6 +59,10 @@ def review(encoded: str) -> None:
         return unforeseen(request, Settings(), why)
 
     deliver(_delivery(request, make_failure), work, apart=True)
+
+
+def _failed_review(request_id: str, token: str, why: str) -> Message:
+    return Review(request_id=request_id, token=token, outcome="infrastructure", detail=why, host=Settings().host)
 
 
 def unforeseen(request: ReviewRequest, settings: Settings, why: str) -> Review:
@@ -76,23 +81,21 @@ def unforeseen(request: ReviewRequest, settings: Settings, why: str) -> Review:
 
 @app.task(name="supervisor.entry.land")  # type: ignore[untyped-decorator]  # celery has no types
 def land(encoded: str) -> None:
-    request = LandRequest.model_validate_json(encoded)
+    request = read_message(LandRequest, encoded, _failed_landing)
+    if request is None:
+        return
 
     def work(stop: Callable[[], bool]) -> Message:
         from forgepool.supervisor.gate.land import land as move
 
         return move(request, Settings(), stop=stop)
 
-    def make_failure(why: str) -> Message:
-        return Landing(
-            request_id=request.request_id,
-            token=request.token,
-            outcome="infrastructure",
-            detail=why,
-            host=Settings().host,
-        )
+    failed = partial(_failed_landing, request.request_id, request.token)
+    deliver(_delivery(request, failed), work, apart=False)
 
-    deliver(_delivery(request, make_failure), work, apart=False)
+
+def _failed_landing(request_id: str, token: str, why: str) -> Message:
+    return Landing(request_id=request_id, token=token, outcome="infrastructure", detail=why, host=Settings().host)
 
 
 def _delivery(request: TrainRequest, failed: Failed) -> Delivery:

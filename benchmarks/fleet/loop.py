@@ -40,7 +40,7 @@ from forgepool.orchestrator.state.run import RunState
 from forgepool.supervisor.messages.answers import Certificate, CheckResult, Landing
 from forgepool.supervisor.messages.requests import CheckRequest, LandRequest
 from forgepool.workers.queue import replies
-from forgepool.workers.queue.broker import CHECKS, LANDINGS, ORDERS, Redis, connect, use_broker
+from forgepool.workers.queue.broker import CHECKS, LANDINGS, ORDERS, PROTOCOL, Redis, connect, use_broker
 from forgepool.workers.queue.leases import Present, announce
 from forgepool.workers.queue.replies import MessageStarted
 from forgepool.workers.sandbox.scratch import scratch
@@ -61,7 +61,10 @@ def answer_all(url: str, workers: int, trials: int, *, outside: bool) -> None:
         if time.monotonic() > announced + _ANNOUNCE_S:
             announced = time.monotonic()
             for queues, places in (((ORDERS,), workers), ((CHECKS, LANDINGS), trials + 1)):
-                announce(client, Present(host="bench", pid=1, queues=queues, concurrency=places, since=0.0))
+                announce(
+                    client,
+                    Present(host="bench", pid=1, queues=queues, concurrency=places, since=0.0, protocol=PROTOCOL),
+                )
         found = client.blpop([ORDERS, CHECKS, LANDINGS], timeout=1)
         if found is not None:
             queue, message = found

@@ -79,6 +79,7 @@ GROUPS = {
     "More hosts": {
         "worker": ("hosts", "Work on this host for runs that share a Redis"),
         "supervisor": ("hosts", "The same, for checks, reviews and landings only"),
+        "hosts": ("hosts", "List the hosts, drain one, readmit one"),
     },
     "Planning": {
         "simulate": ("simulate", "Try Forgepool's decisions on a virtual clock"),

@@ -4,8 +4,10 @@ import os
 import signal
 import sys
 import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal, cast
 
 import typer
 
@@ -15,24 +17,37 @@ from forgepool.orchestrator.cli.run.run import Sandbox, settings_with
 from forgepool.orchestrator.launch.doctor import examine
 from forgepool.workers.llm.routing.open import keys_present
 from forgepool.workers.llm.routing.router import ModelChoice, candidates, tariff
-from forgepool.workers.llm.routing.table import ModelAccount, Route, Table, read_table
+from forgepool.workers.llm.routing.table import ModelAccount, Route, Table, read_table, unknown
+from forgepool.workers.order.host_facts import prove
 from forgepool.workers.queue import broker as wire
+from forgepool.workers.queue import leases
 from forgepool.workers.queue.host import WorkerPost, serve
 from forgepool.workers.sandbox.layers import choose_level
+from forgepool.workers.schema.capabilities import LABEL
 from forgepool.workers.schema.confinement import LEVEL_WORDS
 from forgepool.workers.schema.settings import Settings, secret
 from forgepool.worktrees.errors import UserError
 from forgepool.worktrees.git.git import MINIMUM, git_version
 
 _DEFAULT_QUEUES = ",".join(wire.QUEUES)
+_GATE_SLOTS = 2
+_WARN_CLOCK_S = 60.0
 Concurrency = Annotated[
-    int | None, typer.Option(min=1, max=256, help="Tasks and checks at once; default: one for each processor.")
+    int | None,
+    typer.Option(
+        min=1, max=256, help="Orders at once, or checks where none are served; default: one for each processor."
+    ),
+]
+Broker = Annotated[str | None, typer.Option(help="The shared Redis; else FORGEPOOL_BROKER_URL.")]
+Labels = Annotated[
+    list[str] | None, typer.Option("--label", help="A label of this host, such as gpu, for `runs_on` of tasks.")
 ]
 
 
 def register(app: typer.Typer) -> None:
     app.command()(worker)
     app.command()(supervisor)
+    app.command()(hosts)
     app.command()(doctor)
     app.command()(models)
 
@@ -40,7 +55,8 @@ def register(app: typer.Typer) -> None:
 def worker(
     queues: Annotated[str, typer.Option(help="Queues to serve, separated by commas.")] = _DEFAULT_QUEUES,
     concurrency: Concurrency = None,
-    broker: Annotated[str | None, typer.Option(help="The shared Redis; else FORGEPOOL_BROKER_URL.")] = None,
+    label: Labels = None,
+    broker: Broker = None,
     sandbox: Sandbox = None,
     log: Annotated[Path | None, typer.Option(help="File for the worker's log.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing at the start.")] = False,
@@ -49,37 +65,158 @@ def worker(
     # Until the host takes over, SIGTERM is an exit like any other, which removes temporary folders.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     settings = settings_with(broker, sandbox)
-    if settings.broker_url is None:
-        raise wire.BrokerRefused(
-            "a worker needs a shared Redis; give --broker redis://HOST:PORT/0, or set FORGEPOOL_BROKER_URL"
-        )
     named = tuple(dict.fromkeys(one.strip() for one in queues.split(",") if one.strip()))
     unknown = [one for one in named if one not in wire.QUEUES]
     if unknown or not named:
         raise UserError(f"there is no queue '{', '.join(unknown)}'; queues are: {', '.join(wire.QUEUES)}")
+    labels = tuple(dict.fromkeys(label or ()))
+    if wrong := [one for one in labels if not LABEL.fullmatch(one)]:
+        raise UserError(f"'{wrong[0]}' is no label; use letters, digits, '-', '_' and '.', such as gpu")
     if git_version() < MINIMUM:
         raise wire.BrokerRefused(
             f"git {'.'.join(map(str, git_version()))} is too old; {'.'.join(map(str, MINIMUM))} is needed"
         )
-    wire.ping(wire.connect(settings.broker_url), settings.broker_url)
+    client, url = _shared_redis(settings)
+    _require_protocol(client, settings)
     level = choose_level(settings.sandbox)
+    facts = prove(settings, level, labels, client)
     path = log or settings.home / "logs" / f"worker-{settings.host}-{os.getpid()}.log"
-    slots = concurrency or os.cpu_count() or 1
+    posts = list(_posts(named, concurrency or os.cpu_count() or 1, path))
     if not quiet:
-        say(f"{settings.host} listens to {', '.join(named)} at {wire.without_password(settings.broker_url)}, ")
-        say(f"{slots} at once; {LEVEL_WORDS[level]}; log: {path}; Ctrl-C stops after the running work")
-    return serve([WorkerPost(queues=named, concurrency=slots, log=path)], settings)
+        places = ", ".join(f"{'+'.join(post.queues)} x{post.concurrency}" for post in posts)
+        say(f"{settings.host} listens to {places} at {wire.without_password(url)}; ")
+        say(f"{LEVEL_WORDS[level]}; log: {path}; Ctrl-C stops after the running work")
+        if abs(facts.clock_off_s) > _WARN_CLOCK_S:
+            say(f"this host's clock and that of Redis are {abs(facts.clock_off_s):.0f} s apart; set it")
+    return serve(posts, settings, facts)
+
+
+def _shared_redis(settings: Settings) -> tuple[wire.Redis, str]:
+    """Return a client of the shared Redis, which answers, and its URL."""
+    url = settings.broker_url
+    if url is None:
+        raise wire.BrokerRefused(
+            "a worker needs a shared Redis; give --broker redis://HOST:PORT/0, or set FORGEPOOL_BROKER_URL"
+        )
+    client = wire.connect(url)
+    wire.ping(client, url)
+    return client, url
+
+
+def _require_protocol(client: wire.Redis, settings: Settings) -> None:
+    """Refuse to listen where runs write other messages than this version reads: it could only lose them."""
+    spoken = leases.spoken(client)
+    if spoken and wire.PROTOCOL not in spoken:
+        runs = ", ".join(map(str, sorted(spoken)))
+        raise wire.BrokerRefused(
+            f"the runs at this Redis write messages of protocol {runs}, and {settings.host} reads protocol "
+            f"{wire.PROTOCOL}: install the runs' version of Forgepool here, then start the worker"
+        )
+
+
+def _posts(queues: Sequence[str], concurrency: int, log: Path) -> Iterator[WorkerPost]:
+    """
+    Yield the workers of a host. Orders are long, so they have processes of their own, and so have landings, which are
+    short: none of them waits for an order.
+    """
+    orders = wire.ORDERS in queues
+    gate = tuple(one for one in (wire.CHECKS, wire.REVIEWS) if one in queues)
+    if orders:
+        yield WorkerPost(queues=(wire.ORDERS,), concurrency=concurrency, log=log)
+    if gate:
+        yield WorkerPost(queues=gate, concurrency=_GATE_SLOTS if orders else concurrency, log=log)
+    if wire.LANDINGS in queues:
+        yield WorkerPost(queues=(wire.LANDINGS,), concurrency=1, log=log)
 
 
 def supervisor(
     concurrency: Concurrency = None,
-    broker: Annotated[str | None, typer.Option(help="The shared Redis; else FORGEPOOL_BROKER_URL.")] = None,
+    broker: Broker = None,
     sandbox: Sandbox = None,
     log: Annotated[Path | None, typer.Option(help="File for the log.")] = None,
 ) -> int:
     """Work like `forgepool worker`, but only on checks, reviews and landings."""
     queues = ",".join((wire.CHECKS, wire.LANDINGS, wire.REVIEWS))
     return worker(queues=queues, concurrency=concurrency, broker=broker, sandbox=sandbox, log=log)
+
+
+Action = Literal["drain", "readmit"]
+
+
+def hosts(
+    action: Annotated[
+        Action | None, typer.Argument(help="drain or readmit; without one, the hosts are listed.")
+    ] = None,
+    host: Annotated[str | None, typer.Argument(help="The host's name, as listed.")] = None,
+    broker: Broker = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False,
+) -> int:
+    """
+    List the hosts at the shared Redis. A drained host finishes what it has and takes nothing new, until readmitted.
+    """
+    client, _ = _shared_redis(settings_with(broker))
+    found = _present_hosts(client)
+    if action is None:
+        _tell_hosts(found, as_json=as_json)
+        return 0
+    if host is None:
+        raise UserError(f"name the host: forgepool hosts {action} HOST")
+    names = [str(one["host"]) for one in found]
+    if action == "drain":
+        if host not in names:
+            raise UserError(unknown("host", host, names) if names else "no host is there")
+        leases.drain(client, host)
+        say(f"{host} finishes what it has and takes nothing new; forgepool hosts readmit {host} undoes this")
+    else:
+        leases.readmit(client, host)
+        say(f"{host} takes messages again")
+    return 0
+
+
+def _present_hosts(client: wire.Redis) -> list[dict[str, object]]:
+    held = Counter(holder.host for holder in leases.all_holders(client))
+    rows: dict[str, dict[str, object]] = {}
+    for worker in leases.present(client):
+        drained = worker.drained or leases.is_drained(client, worker.host)
+        other = worker.protocol != wire.PROTOCOL
+        row = rows.setdefault(
+            worker.host,
+            {
+                "host": worker.host,
+                "state": f"protocol {worker.protocol}" if other else "drained" if drained else "works",
+                "slots": {},
+                "held": held[worker.host],
+                "since": worker.since,
+                "protocol": worker.protocol,
+                **worker.facts.model_dump(),
+            },
+        )
+        row["slots"] = {**cast(dict[str, int], row["slots"]), "+".join(worker.queues): worker.concurrency}
+    return list(rows.values())
+
+
+def _tell_hosts(found: list[dict[str, object]], *, as_json: bool) -> None:
+    if as_json:
+        say_json(found)
+    elif not found:
+        say("no host is there; start one with `forgepool worker`")
+    else:
+        print_table(("host", "state", "slots", "busy", "version", "disk free", "can"), [_host(one) for one in found])
+
+
+def _host(one: dict[str, object]) -> tuple[str, ...]:
+    slots = ", ".join(f"{queues} x{count}" for queues, count in cast(dict[str, int], one["slots"]).items())
+    disk = "" if one["free_disk_mb"] is None else f"{cast(int, one['free_disk_mb']) / 1000:,.0f} GB"
+    can = cast("tuple[str, ...] | None", one["can"])
+    return (
+        str(one["host"]),
+        str(one["state"]),
+        slots,
+        str(one["held"]),
+        str(one["version"]),
+        disk,
+        "not told" if can is None else ", ".join(can),
+    )
 
 
 def doctor(

@@ -16,7 +16,15 @@ from forgepool.orchestrator.decisions.queue.delegation import delegate_queued, s
 from forgepool.orchestrator.decisions.queue.intake import back_in_line, withdrawn
 from forgepool.orchestrator.decisions.reasons import again_or_stop, reason_of_work, stop_asking
 from forgepool.orchestrator.decisions.requests import restore_approved
-from forgepool.orchestrator.decisions.start_orders import next_orders, out_of_budget, park_for_budget
+from forgepool.orchestrator.decisions.start_orders import (
+    Hosts,
+    next_orders,
+    out_of_budget,
+    park_for_budget,
+    places_of,
+    stop_for_hosts,
+    watch_hosts,
+)
 from forgepool.orchestrator.journal.events import (
     CheckSent,
     Event,
@@ -24,6 +32,7 @@ from forgepool.orchestrator.journal.events import (
     RunEnded,
     TaskBlocked,
     TaskParked,
+    TaskPassedOn,
     TaskUnchanged,
 )
 from forgepool.orchestrator.state.run import RunState
@@ -40,12 +49,13 @@ def decide(
     draining: bool,
     review_slots: int = 1,
     check_slots: int = 1,
+    hosts: Hosts = None,
 ) -> list[Event]:
     """
     The next events. Ask again after taking them in; an empty list means: wait for an answer, or for time to pass.
 
     The slots are how many orders, reviews and checks may be in workers' hands at once; `draining` starts nothing new,
-    and neither does a gate that is shut.
+    and neither does a gate that is shut. `hosts` take the orders; without them, any order may go anywhere.
     """
     if state.finished:
         return []
@@ -54,7 +64,7 @@ def decide(
     if course.serving:
         decided: Sequence[Event] = _settled(course, state) or withdrawn(state) or back_in_line(state)
     else:
-        decided = _decided(course, state)
+        decided = _decided(course, state, now, hosts) or watch_hosts(course, state, now, hosts)
     if decided:
         return [*decided]
     at_gate = next_at_gate(course, state, now, check_slots, draining=draining)
@@ -64,10 +74,10 @@ def decide(
     if not draining:
         asked = task_reviews.next_reviews(course, state, now, review_slots)
         # Both reserve of one budget, so orders are decided on when what reviews take of it is in the state.
-        started = [*at_gate, *(asked or _orders(course, state, now, order_slots, check_slots))]
+        started = [*at_gate, *(asked or _orders(course, state, now, order_slots, check_slots, hosts))]
         if started:
             return started
-    return _ended(course, state) or [*halt_for_base(course, state)]
+    return _ended(course, state) or [*halt_for_base(course, state)] or [*stop_for_hosts(course, state, now)]
 
 
 def _ended(course: PlanIndex, state: RunState) -> list[Event]:
@@ -80,13 +90,16 @@ def _ended(course: PlanIndex, state: RunState) -> list[Event]:
     return [RunEnded(landed=landed, not_landed=lacking, unchanged=unchanged, already_there=there)]
 
 
-def _orders(course: PlanIndex, state: RunState, now: float, slots: int, check_slots: int) -> Sequence[Event]:
-    return [] if course.serving else next_orders(course, state, now, slots, check_slots)
+def _orders(
+    course: PlanIndex, state: RunState, now: float, slots: int, check_slots: int, hosts: Hosts
+) -> Sequence[Event]:
+    return [] if course.serving else next_orders(course, state, now, slots, check_slots, hosts)
 
 
-def _decided(course: PlanIndex, state: RunState) -> Sequence[Event]:
+def _decided(course: PlanIndex, state: RunState, now: float, hosts: Hosts) -> Sequence[Event]:
     return (
-        _settled(course, state)
+        _passed_on(course, state, now, hosts)
+        or _settled(course, state)
         or settle_replies(course, state)
         or restore_approved(course, state)
         or admit_candidates(course, state)
@@ -119,6 +132,17 @@ def _settled(course: PlanIndex, state: RunState) -> list[Event]:
             case _:
                 pass
     return events
+
+
+def _passed_on(course: PlanIndex, state: RunState, now: float, hosts: Hosts) -> list[TaskPassedOn]:
+    """Decide on answers that tell of a key or program that their host lacks, where another host may have it."""
+    passed = []
+    for task in state.phases.in_order(state.phases.each("answered")):
+        if hosts and task.result is not None and task.result.lacks and task.result.outcome == "needs_human":
+            others = places_of(course, state, now, hosts).able(task)
+            if any(host.name != task.result.host for host in others):
+                passed.append(TaskPassedOn(task=task.id, host=task.result.host, why=task.result.detail))
+    return passed
 
 
 def _after_work(course: PlanIndex, state: RunState, task: TaskState, result: WorkResult) -> Event:

@@ -14,11 +14,13 @@ from forgepool.orchestrator.plan.document import Plan, Task
 from forgepool.orchestrator.plan.entries import GateOptions, PlanReview
 from forgepool.orchestrator.plan.graph import Graph, TaskNeeds
 from forgepool.orchestrator.plan.overlap import Globs
+from forgepool.orchestrator.plan.requirements import find_needs
 from forgepool.orchestrator.state.phases import Frontier
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IN_FLIGHT, TaskState
 from forgepool.supervisor.gate.affected_checks import ONE_LANE, Lanes
 from forgepool.supervisor.messages.requests import Independence, ReviewPolicy
+from forgepool.workers.schema.capabilities import Need
 from forgepool.workers.schema.orders import BuiltinAgent, CliAgent, CommandAgent, ScriptedAgent
 
 
@@ -111,6 +113,16 @@ class PlanIndex:
             undeclared=self.plan.undeclared,
             reads_block=self.plan.reads == "block",
         )
+
+    @cached_property
+    def host_needs(self) -> Mapping[str, tuple[Need, ...]]:
+        """By task, what it needs of its host."""
+        return {task.id: find_needs(task) for task in self.plan.tasks}
+
+    @cached_property
+    def unlike_needs(self) -> tuple[str, ...]:
+        """One task for each different set of such needs."""
+        return tuple({needs: task for task, needs in self.host_needs.items()}.values())
 
     def lock(self, task: TaskState) -> Globs | None:
         """Return the lock of a task in flight: its declared globs, and the paths it touched or was granted."""

@@ -3,15 +3,24 @@ Which orders to send now, on which base, with how much of the run's budget: pure
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.journal.events import OrderSent, TaskParked
+from forgepool.orchestrator.journal.events import (
+    Event,
+    GateHalted,
+    HostReadmitted,
+    HostsLacking,
+    HostSuspended,
+    OrderSent,
+    TaskParked,
+)
 from forgepool.orchestrator.plan.budget import BudgetLedger, Kind, Reservation, Use, find_carried_use, left_of
 from forgepool.orchestrator.plan.readiness import choose, find_overtaken
+from forgepool.orchestrator.state.hosts import WELL, Host, Places
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import MAY_BE_REVIEWED, TaskState
+from forgepool.orchestrator.state.task import IN_FLIGHT, MAY_BE_REVIEWED, TaskState
 from forgepool.workers.schema.orders import Limits, Spent, WorkResult
 
 _IN_LINE_PER_SLOT = 16
@@ -25,7 +34,13 @@ _ROUNDED_USD = 1e-5
 """Reservations are rounded down; a difference this small is no cut."""
 
 
-def next_orders(course: PlanIndex, state: RunState, now: float, slots: int, check_slots: int) -> list[OrderSent]:
+Hosts = Sequence[Host] | None
+"""The present hosts that take orders; None where any order may go anywhere."""
+
+
+def next_orders(
+    course: PlanIndex, state: RunState, now: float, slots: int, check_slots: int, hosts: Hosts = None
+) -> list[OrderSent]:
     running, streak = state.count("running"), state.streaks.get("order")
     if streak is not None and streak.is_open:
         slots = 0 if streak.is_pausing(now) else 1
@@ -33,11 +48,73 @@ def next_orders(course: PlanIndex, state: RunState, now: float, slots: int, chec
     if free <= 0 or state.halted or _is_gate_full(state, check_slots):
         return []
     able = _Able(course, state, now, find_tasks_held_by_base(course, state))
-    orders = list(_started(course, state, able, free))
+    orders = list(_started(course, state, able, free, places_of(course, state, now, hosts)))
     if not orders and course.budget(state).capped:
         # Who pays for nothing need not wait for money behind those who do.
-        orders = list(_started(course, state, _Able(course, state, now, able.held | course.paid), free))
+        unpaid = _Able(course, state, now, able.held | course.paid)
+        orders = list(_started(course, state, unpaid, free, places_of(course, state, now, hosts)))
     return orders
+
+
+def places_of(course: PlanIndex, state: RunState, now: float, hosts: Hosts) -> Places:
+    """Return the free slots of the present hosts."""
+    needs = course.host_needs if hosts else {}
+    return Places.of(hosts, state.hosts, needs, running=state.phases.each("running"), now=now)
+
+
+def watch_hosts(course: PlanIndex, state: RunState, now: float, hosts: Hosts) -> list[Event]:
+    """Decide which hosts are suspended and readmitted, and tell which tasks no present host can do."""
+    if hosts is None:
+        return []
+    changed: list[Event] = []
+    well = {one.name for one in hosts if not state.hosts.get(one.name, WELL).until}
+    for name, health in state.hosts.items():
+        if health.is_well_again:
+            changed.append(HostReadmitted(host=name))
+        elif health.is_ill and well - {name}:
+            well.discard(name)
+            changed.append(HostSuspended(host=name, why=health.words, until=now + health.next_pause_s))
+    lacking = _find_lacking(course, state, now, hosts)
+    if hosts and lacking != state.lacking:
+        changed.append(HostsLacking(tasks=lacking))
+    return changed
+
+
+def _find_lacking(course: PlanIndex, state: RunState, now: float, hosts: Hosts) -> dict[str, tuple[str, ...]]:
+    """Return, by waiting task that has its needs, what no present host has for it."""
+    places = places_of(course, state, now, hosts)
+    unmet = {course.host_needs[one] for one in course.unlike_needs if places.lacking(TaskState(id=one))}
+    # All can be done in most runs, and then only tasks that a host has passed on are looked at.
+    asked = _pending(course, state) if unmet else (task.id for task in state.phases.pending_again() if task.unfit)
+    tasks = (state.tasks[one] for one in asked)
+    found = {task.id: places.lacking(task) for task in tasks if task.unfit or course.host_needs[task.id] in unmet}
+    return {task: words for task, words in found.items() if words}
+
+
+_WAITED_FOR_S = 60.0
+"""Seconds for which a host that can do the rest may still come, before the run stops with a question."""
+
+
+def stop_for_hosts(course: PlanIndex, state: RunState, now: float) -> list[GateHalted]:
+    """Return that the run stops, where all that is left waits for what no present host has."""
+    if not state.lacking or state.halted or state.outstanding() or now < state.lacking_since + _WAITED_FOR_S:
+        return []
+    if any(task.id not in state.lacking for task in map(state.tasks.__getitem__, _pending(course, state))):
+        return []
+    if any(state.count(phase) for phase in IN_FLIGHT):
+        return []
+    named = [f"'{one}'" for one in state.lacking]
+    more = f" and {len(named) - 3} more" if len(named) > 3 else ""
+    missing = dict.fromkeys(words for each in state.lacking.values() for words in each)
+    why = (
+        f"no present host can do {', '.join(named[:3])}{more}: they need {' and '.join(missing)}; "
+        f"start a worker that has it, then: forgepool resume {state.run}"
+    )
+    return [GateHalted(why=why, infrastructure=True)]
+
+
+def _pending(course: PlanIndex, state: RunState) -> Iterator[str]:
+    return (course.graph.order[rank] for rank in course.frontier(state).ranks)
 
 
 def _is_gate_full(state: RunState, check_slots: int) -> bool:
@@ -172,11 +249,19 @@ def token(message_id: str, issued_at: float) -> str:
     return hashlib.sha256(f"{message_id}@{issued_at!r}".encode()).hexdigest()[:16]
 
 
-def _started(course: PlanIndex, state: RunState, able: _Able, free: int) -> Iterator[OrderSent]:
+def _started(course: PlanIndex, state: RunState, able: _Able, free: int, places: Places) -> Iterator[OrderSent]:
     """From the top, as far as slots, locks and the budget go; who comes after one that waits for money waits too."""
     if next(able.ranks(), None) is None:
         return
     wanted = course.find_wanted_locks(state)
+    hosts: dict[str, str] = {}
+
+    def admit(task: str) -> bool:
+        host = places.take(state.tasks[task])
+        if host is not None:
+            hosts[task] = host
+        return host is not None
+
     started = choose(
         course.graph,
         able.ranks(),
@@ -184,6 +269,7 @@ def _started(course: PlanIndex, state: RunState, able: _Able, free: int) -> Iter
         slots=free,
         overtaken=lambda task: state.tasks[task].overtaken,
         wanted=wanted,
+        admit=admit,
     )
     purse = _Purse(course, state, free)
     for task_id in started:
@@ -192,7 +278,8 @@ def _started(course: PlanIndex, state: RunState, able: _Able, free: int) -> Iter
             return
         overtook = find_overtaken(course.graph, task_id, able=able, wanted=wanted)
         passed = tuple(one for one in overtook if one not in started)
-        yield _order(course, state, state.tasks[task_id], able.now, reserved, passed)
+        sent = _order(course, state, state.tasks[task_id], able.now, reserved, passed)
+        yield sent.model_copy(update={"host": hosts[task_id]})
 
 
 def _order(

@@ -35,6 +35,10 @@ from forgepool.orchestrator.journal.run_events import (
     CheckSent,
     EntryQueued,
     GateHalted,
+    HostMismatched,
+    HostReadmitted,
+    HostsLacking,
+    HostSuspended,
     LandingAnswered,
     LandingIntended,
     PartRestarted,
@@ -73,6 +77,7 @@ from forgepool.orchestrator.journal.task_events import (
     TaskCancelled,
     TaskFailed,
     TaskParked,
+    TaskPassedOn,
     TaskRejected,
     TaskReplied,
     TaskRetried,
@@ -107,6 +112,10 @@ __all__ = [
     "GateResumed",
     "GateRuled",
     "GateThawed",
+    "HostMismatched",
+    "HostReadmitted",
+    "HostSuspended",
+    "HostsLacking",
     "LandingAnswered",
     "LandingIntended",
     "LockExtended",
@@ -139,6 +148,7 @@ __all__ = [
     "TaskEvent",
     "TaskFailed",
     "TaskParked",
+    "TaskPassedOn",
     "TaskRejected",
     "TaskReplied",
     "TaskRetried",
@@ -157,6 +167,10 @@ __all__ = [
 RunEvent = (
     BudgetSet
     | GateHalted
+    | HostMismatched
+    | HostReadmitted
+    | HostsLacking
+    | HostSuspended
     | PartRestarted
     | PlanRevised
     | RunEnded
@@ -189,6 +203,7 @@ TaskEvent = (
     | TaskCancelled
     | TaskFailed
     | TaskParked
+    | TaskPassedOn
     | TaskRejected
     | TaskReplied
     | TaskRetried

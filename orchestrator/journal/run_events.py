@@ -98,6 +98,41 @@ class WorkersMissing(Message):
     queue: str
 
 
+class HostsLacking(Message):
+    """Waiting tasks that no present host can do, with what is missing; empty once there are none any more."""
+
+    kind: Literal["hosts.lacking"] = "hosts.lacking"
+    tasks: dict[str, tuple[str, ...]]
+    """By task, the missing things in words."""
+
+
+class HostSuspended(Message):
+    """Infrastructure failed a host's answers again and again: it gets nothing until then, and then one order."""
+
+    kind: Literal["host.suspended"] = "host.suspended"
+    host: str
+    why: str
+    until: float
+    """Unix seconds."""
+
+
+class HostReadmitted(Message):
+    """A suspended host has done its probe well."""
+
+    kind: Literal["host.readmitted"] = "host.readmitted"
+    host: str
+
+
+class HostMismatched(Message):
+    """A present host reads another version of the messages, and gets none."""
+
+    kind: Literal["host.mismatched"] = "host.mismatched"
+    host: str
+    protocol: int
+    own: int
+    """The version of the run's messages."""
+
+
 class PartRestarted(Message):
     """Part of a one-machine run (its Redis, a worker) died and was started again."""
 

@@ -24,6 +24,18 @@ class OrderSent(Message):
     reserved_tokens: int | None = None
     resumes: int | None = None
     """The interrupted attempt it goes on from, on the base that one had."""
+    host: str = ""
+    """The host that it is sent to; empty where any may take it."""
+
+
+class TaskPassedOn(Message):
+    """A host lacks a key or a program for the task, and another present host is not known to: that one is tried."""
+
+    kind: Literal["task.passed_on"] = "task.passed_on"
+    task: str
+    host: str
+    """It gets no order of the task any more, until a person has it tried again or resumes the run."""
+    why: str
 
 
 class MessageTaken(Message):

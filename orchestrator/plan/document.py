@@ -85,6 +85,8 @@ class Task(Message):
     policy: tuple[RuleEntry, ...] = ()
     unattended: Unattended = "deny"
     network: tuple[str, ...] = ()
+    runs_on: tuple[str, ...] = Field(default=(), exclude_if=lambda labels: not labels)
+    """Labels that its host must have. Left out of a written plan without any, so that older digests stay."""
     grants: tuple[str, ...] = ()
     """Globs of protected paths and tests that it may change."""
     waive: tuple[str, ...] = ()

@@ -17,6 +17,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from forgepool.workers.sandbox import OWN_PREFIX
+from forgepool.workers.schema.capabilities import LABEL
 from forgepool.workers.schema.globs import escape, parse
 from forgepool.workers.schema.mistakes import Duration, Where
 from forgepool.workers.schema.orders import CliProgram, Limits, Message, Unattended
@@ -78,6 +79,19 @@ def _program_alone(written: object) -> object:
     return {"program": written} if isinstance(written, str) else written
 
 
+def _label(text: str) -> str:
+    if not LABEL.fullmatch(text):
+        raise ValueError(
+            "is no label of a host; use letters, digits, '-', '_' and '.', as in 'forgepool worker --label gpu'"
+        )
+    return text
+
+
+def _label_alone(written: object) -> object:
+    """Expand `runs_on: gpu` to `runs_on: [gpu]`."""
+    return (written,) if isinstance(written, str) else written
+
+
 class AgentEntry(Message):
     """The agent that does the work: one of these."""
 
@@ -129,6 +143,8 @@ class TaskFields(Message):
     unattended: Unattended = "deny"
     network: tuple[str, ...] = ()
     """Hosts that its commands may reach."""
+    runs_on: Annotated[tuple[Annotated[str, AfterValidator(_label)], ...], BeforeValidator(_label_alone)] = ()
+    """Labels that the host must have which does it."""
     grants: tuple[str, ...] = ()
     """Globs of protected paths and tests that it may change."""
     waive: tuple[Name, ...] = ()

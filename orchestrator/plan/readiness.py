@@ -67,18 +67,19 @@ def choose(
     slots: int,
     overtaken: Callable[[str], int],
     wanted: Mapping[str, Globs] = _NOTHING_WANTED,
+    admit: Callable[[str], bool] = lambda _: True,
 ) -> list[str]:
     """
     Return the tasks to start now, as `ready` does, of those with these ranks; they come in order, and have their needs.
 
-    No more ranks are read than are needed.
+    `admit` is asked last, and counts on the start of a task that it admits. No more ranks are read than are needed.
     """
     if not graph.alone.isdisjoint(in_flight):
         return []
     refused: set[str] = set()
     for task, lock in in_flight.items():
         refused |= _kept_out(graph, task, lock, wanted)
-    return _chosen(graph, ranks, refused, slots, overtaken, wanted)
+    return _chosen(graph, ranks, refused, slots, overtaken, wanted, admit)
 
 
 def _chosen(
@@ -88,6 +89,7 @@ def _chosen(
     slots: int,
     overtaken: Callable[[str], int],
     wanted: Mapping[str, Globs],
+    admit: Callable[[str], bool],
 ) -> list[str]:
     """Choose tasks that are not refused, by rank; each refuses those that conflict with it. Changes `refused`."""
     passed: dict[str, int] = {}
@@ -100,6 +102,8 @@ def _chosen(
             passed[task] = overtaken(task)
             if passed[task] >= PATIENCE:
                 refused |= _shut_out_by(graph, task, wanted)
+            continue
+        if not admit(task):
             continue
         started.append(task)
         shut_out = _shut_out_by(graph, task, wanted)

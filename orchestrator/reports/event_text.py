@@ -8,6 +8,7 @@ from forgepool.orchestrator.decisions.post_merge import where_to_look
 from forgepool.orchestrator.decisions.reasons import count_of, reviewer_words
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded
+from forgepool.orchestrator.reports.host_text import host_sentence
 from forgepool.supervisor.messages.answers import CheckResult, Review
 from forgepool.workers.schema.confinement import LEVEL_WORDS, Level
 from forgepool.workers.schema.error_lines import error_lines
@@ -24,7 +25,7 @@ def sentence(event: e.Event, *, run: str = "RUN") -> str | None:
         case e.MessageLost():
             return _lost(event, run)
         case _:
-            return _of_run(event) or _of_waves(event) or _of_task(event)
+            return host_sentence(event) or _of_run(event) or _of_waves(event) or _of_task(event)
 
 
 def describe_confinement(level: Level | None) -> str:
@@ -59,10 +60,6 @@ def _of_run(event: e.Event) -> str | None:
             | e.TipMoved()
         ):
             return _of_gate(event)
-        case e.WorkersMissing():
-            return f"no worker listens to '{event.queue}': start one with `forgepool worker --queues {event.queue}`"
-        case e.PartRestarted():
-            return f"{event.part} died and was restarted"
         case _:
             return None
 

@@ -251,6 +251,8 @@ class Waits:
             return f"waits until {clock(task.limit_until, self.state.at)} for the model's rate limit"
         if task.id in self._held_by_base:
             return base_words(self.state)
+        if task.id in self.state.lacking:
+            return f"no present host has {' and '.join(self.state.lacking[task.id])}"
         waiting = self._why(task)
         if waiting.needs:
             return f"needs {', '.join(waiting.needs[:4])}"

@@ -27,7 +27,7 @@ from forgepool.supervisor.messages.requests import (
     WaveOf,
 )
 from forgepool.workers.order.entry import run_order
-from forgepool.workers.queue.broker import send
+from forgepool.workers.queue.broker import Queue, send
 from forgepool.workers.schema.orders import Assets, Limits, Prior, WorkOrder
 from forgepool.workers.workspace.refs import candidate_ref
 from forgepool.worktrees.commits.candidate import WORK
@@ -71,23 +71,25 @@ def _prior(course: PlanIndex, state: RunState, need: TaskNeed) -> Prior:
     )
 
 
-def send_message(course: PlanIndex, state: RunState, sent: Outstanding, *, now: float, resent: bool) -> None:
-    """Send a message that is owed an answer to the queue of those who answer it. Raises BrokerAway."""
+def send_message(
+    course: PlanIndex, state: RunState, sent: Outstanding, *, now: float, resent: bool, queue: Queue
+) -> None:
+    """Send a message that is owed an answer. Raises BrokerAway."""
     match sent.kind:
         case "order":
             message = order(course, state, state.tasks[sent.task], sent, now=now, resent=resent)
-            send(run_order, message, message_id=sent.message_id)
+            send(run_order, message, message_id=sent.message_id, queue=queue)
         case "check":
-            send(check, check_request(course, state, sent, now=now), message_id=sent.message_id)
+            send(check, check_request(course, state, sent, now=now), message_id=sent.message_id, queue=queue)
         case "wave":
-            send(check, wave_request(course, state, sent, now=now), message_id=sent.message_id)
+            send(check, wave_request(course, state, sent, now=now), message_id=sent.message_id, queue=queue)
         case "review":
             of_task = review_request(course, state, state.tasks[sent.task], sent, now=now)
-            send(review, of_task, message_id=sent.message_id)
+            send(review, of_task, message_id=sent.message_id, queue=queue)
         case "wave_review":
-            send(review, wave_review_request(course, state, sent, now=now), message_id=sent.message_id)
+            send(review, wave_review_request(course, state, sent, now=now), message_id=sent.message_id, queue=queue)
         case "landing":
-            send(land, land_request(course, state, sent, now=now), message_id=sent.message_id)
+            send(land, land_request(course, state, sent, now=now), message_id=sent.message_id, queue=queue)
 
 
 _MAY_LIE_S = 3600.0

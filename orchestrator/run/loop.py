@@ -20,10 +20,12 @@ from forgepool.orchestrator.decisions.locks import beyond
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import grant_request, overtaken
 from forgepool.orchestrator.decisions.results import find_asking_task, message_of, receive_answer
+from forgepool.orchestrator.decisions.start_orders import places_of
 from forgepool.orchestrator.journal import inbox
 from forgepool.orchestrator.journal.events import (
     CheckSent,
     Event,
+    HostMismatched,
     LandingIntended,
     MessageTaken,
     OrderSent,
@@ -44,14 +46,15 @@ from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.store import Journal, Recorded
 from forgepool.orchestrator.run import recovery
 from forgepool.orchestrator.run.dispatch import send_message
-from forgepool.orchestrator.run.transport import QUEUE, LeaseWatch, Link
+from forgepool.orchestrator.run.fleet import QUEUE, choose_gate_host, find_mismatched, find_well, list_order_hosts
+from forgepool.orchestrator.run.transport import LeaseWatch, Link
 from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IllegalStep, Outstanding, TaskState
 from forgepool.supervisor.gate.affected_checks import TargetLanes
 from forgepool.workers.queue import crash_points
-from forgepool.workers.queue.broker import CHECKS, LANDINGS, ORDERS, REVIEWS, BrokerAway
-from forgepool.workers.queue.leases import slots
+from forgepool.workers.queue.broker import CHECKS, LANDINGS, ORDERS, PROTOCOL, REVIEWS, BrokerAway, queue_of_host
+from forgepool.workers.queue.leases import Present, slots
 from forgepool.workers.queue.replies import PathRequest, PathsAnswer
 from forgepool.worktrees.git.git import GitFailed
 from forgepool.worktrees.hub.mirror import Mirror, MissingCommit
@@ -111,6 +114,8 @@ class Loop:
     """The time of these."""
     _together: bool = False
     """Events recorded now are kept with those that follow from them."""
+    _mismatched: dict[str, int] = field(default_factory=dict)
+    """Hosts of another version, which were told of."""
     _lanes: TargetLanes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -337,7 +342,7 @@ class Loop:
 
     def _decide(self) -> None:
         self._meet_tip()
-        order_slots, review_slots = (slots(self.link.workers(), queue) for queue in (ORDERS, REVIEWS))
+        hosts, review_slots = list_order_hosts(self.link.workers()), slots(self._well(), REVIEWS)
         check_slots = self._check_slots()
         decided: list[Event] = []
         with self._one_commit():
@@ -346,10 +351,11 @@ class Loop:
                     self.course,
                     self.state,
                     now=self.clock(),
-                    order_slots=order_slots,
+                    order_slots=sum(host.slots for host in hosts),
                     review_slots=review_slots,
                     check_slots=check_slots,
                     draining=self.wishes.drain,
+                    hosts=hosts,
                 )
                 if not events:
                     break
@@ -382,11 +388,24 @@ class Loop:
             self.course = replace(self.course, lanes=lanes)
 
     def _check_slots(self) -> int:
-        return slots(self.link.workers(), CHECKS, beside=LANDINGS)
+        return slots(self._well(), CHECKS, beside=LANDINGS)
+
+    def _well(self) -> tuple[Present, ...]:
+        return find_well(self.link.workers(), self.state, self.clock())
 
     def _miss_workers(self) -> None:
-        """Say, once, that messages wait in a queue to which no worker listens."""
-        listened = {queue for worker in self.link.workers() for queue in worker.queues}
+        """Say, once, that messages wait in a queue to which no worker listens, and which hosts cannot read them."""
+        there = self.link.workers()
+        mismatched = find_mismatched(there)
+        self.record(
+            [
+                HostMismatched(host=host, protocol=protocol, own=PROTOCOL)
+                for host, protocol in mismatched.items()
+                if self._mismatched.get(host) != protocol
+            ]
+        )
+        self._mismatched = mismatched
+        listened = {queue for worker in there if worker.protocol == PROTOCOL for queue in worker.queues}
         wanted = {QUEUE[sent.kind] for sent in self.state.outstanding().values()}
         if not wanted and self.state.count("pending") and not self.wishes.drain:
             wanted.add(ORDERS)
@@ -401,8 +420,23 @@ class Loop:
         """Sends a message that is owed an answer; until that has worked it counts as unsent."""
         self.watch.unsent.add(sent.message_id)
         self.keep()
-        send_message(self.course, self.state, sent, now=self.clock(), resent=resent)
-        self.watch.note_sent(sent.message_id)
+        host = self._host_for(sent, resent=resent)
+        if host is not None:
+            queue = queue_of_host(QUEUE[sent.kind], host) if host else QUEUE[sent.kind]
+            send_message(self.course, self.state, sent, now=self.clock(), resent=resent, queue=queue)
+            self.watch.note_sent(sent.message_id, host)
+
+    def _host_for(self, sent: Outstanding, *, resent: bool) -> str | None:
+        """Return the host for a message: empty where any may take it, and None where it has to wait for one."""
+        present = self.link.workers()
+        if sent.kind != "order":
+            return choose_gate_host(sent.kind, present, self.state, self.watch.sent_to, self.clock())
+        task = self.state.tasks[sent.task]
+        if task.sent_to and not resent:
+            return task.sent_to
+        places = places_of(self.course, self.state, self.clock(), list_order_hosts(present))
+        stays = any(one.name == task.sent_to for one in places.able(task))
+        return task.sent_to if stays else places.take(task)
 
     def _stopped(self) -> Ending | None:
         """Return the ending of a run that stops here unfinished."""

@@ -15,12 +15,13 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from forgepool.orchestrator.decisions.results import Answer
 from forgepool.orchestrator.journal.events import Event, MessageLost, MessageTaken
+from forgepool.orchestrator.run.fleet import QUEUE
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import Outstanding
 from forgepool.supervisor.messages.answers import CheckResult, Doubt, Landing, Review
 from forgepool.workers.context.profile_switch import ContextTold, wish_profile
 from forgepool.workers.queue import broker, leases, replies
-from forgepool.workers.queue.broker import CHECKS, LANDINGS, ORDERS, REVIEWS, Redis
+from forgepool.workers.queue.broker import Redis, queue_of_host
 from forgepool.workers.queue.leases import Holder
 from forgepool.workers.queue.replies import MessageStarted, PathRequest, PathsAnswer
 from forgepool.workers.schema.orders import WorkResult
@@ -57,7 +58,7 @@ class Link:
                 log.warning("answer.too_large", run=self.run, bytes=len(text))
                 continue
             try:
-                yield _ANSWER.validate_json(text)
+                yield _ANSWER.validate_json(text, extra="ignore")
             except ValidationError as problem:
                 log.warning("answer.unreadable", run=self.run, problem=str(problem)[:500])
 
@@ -100,6 +101,7 @@ class Link:
     def workers(self) -> tuple[leases.Present, ...]:
         """The workers present, as of the last second."""
         if time.monotonic() > self._presence_asked + 1.0:
+            leases.speak(self.client)
             self._present = leases.present(self.client)
             self._presence_asked = time.monotonic()
         return self._present
@@ -110,18 +112,10 @@ class Link:
 
 
 _LOOK_S = 0.5
-_SEND_AGAIN_S = 10.0
+_SEND_AGAIN_S, _LEFT_S = 10.0, 2.0
 _SEND_AGAIN_ANYWAY_S = 300.0
 """Also when other messages wait in the queue: those of other runs may keep it from ever being empty."""
 _MISSED_S, _OWN_MISSED_S = 5.0, 60.0
-QUEUE = {
-    "order": ORDERS,
-    "check": CHECKS,
-    "wave": CHECKS,
-    "review": REVIEWS,
-    "wave_review": REVIEWS,
-    "landing": LANDINGS,
-}
 
 
 @dataclass(slots=True)
@@ -139,6 +133,8 @@ class LeaseWatch:
 
     unsent: set[str] = field(default_factory=set)
     """Journaled messages that Redis is not known to have."""
+    sent_to: dict[str, str] = field(default_factory=dict)
+    """The hosts that messages were sent to; empty where any may take it."""
     _sent_at: dict[str, float] = field(default_factory=dict)
     _seen: set[str] = field(default_factory=set)
     """Messages that a worker was seen to hold."""
@@ -148,9 +144,11 @@ class LeaseWatch:
     _told: set[str] = field(default_factory=set)
     _looked: float = 0.0
 
-    def note_sent(self, message_id: str) -> None:
+    def note_sent(self, message_id: str, host: str = "") -> None:
+        """Note that Redis has it: in the queue of that host, or in the one that all share."""
         self.unsent.discard(message_id)
         self._sent_at[message_id] = time.monotonic()
+        self.sent_to[message_id] = host
 
     def look(self, state: RunState, link: Link) -> Findings:
         """
@@ -201,9 +199,13 @@ class LeaseWatch:
             self._missing.add(message.message_id)
 
     def _overdue(self, message: Outstanding, link: Link) -> bool:
-        sent_at = self._sent_at.get(message.message_id, 0.0)
-        waited_s = time.monotonic() - sent_at
-        return waited_s > _SEND_AGAIN_ANYWAY_S or (waited_s > _SEND_AGAIN_S and link.idle(QUEUE[message.kind]))
+        """Tell whether it is to be sent again: its host has left or takes nothing new, or its queue has lost it."""
+        waited_s = time.monotonic() - self._sent_at.get(message.message_id, 0.0)
+        queue, host = QUEUE[message.kind], self.sent_to.get(message.message_id, "")
+        takers = [one for one in link.workers() if one.host == host and queue in one.queues and not one.drained]
+        if waited_s > (_LEFT_S if host and not takers else _SEND_AGAIN_ANYWAY_S):
+            return True
+        return waited_s > _SEND_AGAIN_S and link.idle(queue_of_host(queue, host) if host else queue)
 
     def missing_workers(self, queues: set[str], *, now: float, own: bool = False) -> list[str]:
         """
@@ -223,3 +225,4 @@ class LeaseWatch:
         self._seen &= outstanding.keys()
         self._missing &= outstanding.keys()
         self._sent_at = {one: at for one, at in self._sent_at.items() if one in outstanding}
+        self.sent_to = {one: host for one, host in self.sent_to.items() if one in outstanding}

@@ -9,6 +9,7 @@ from typing import assert_never, get_args
 
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.state import task_steps, train_steps
+from forgepool.orchestrator.state.hosts import HostHealth
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IN_TRAIN, RETRIABLE, TERMINAL, IllegalStep, Outstanding, Phase, TaskState
 from forgepool.orchestrator.state.task_steps import begin_afresh, lose_order, lose_review, reopen
@@ -92,6 +93,10 @@ def resume_run(state: RunState, event: e.RunResumed, at: float) -> None:
     state.gate, state.gate_away = state.gate if event.gate is None else event.gate, ""
     state.halted_by_infrastructure = state.halted_by_review = False
     state.streaks.clear()
+    state.hosts.clear()
+    state.lacking = {}
+    for task in state.tasks.values():
+        task.unfit = {}
     state.wave_review.resume()
     state.train.reopen()
     state.wave.resume(moved=moved)
@@ -161,6 +166,7 @@ def apply(state: RunState, event: e.Event, *, number: int, at: float) -> None:
         _apply_train_event(state, event, at)
     else:
         _apply_queue_event(state, event, at)
+    _note_host(state, event, at)
     _place_in_train(state, event)
     state.number, state.at = number, at
 
@@ -179,7 +185,15 @@ def _apply_run_event(state: RunState, event: e.RunEvent, at: float) -> None:
             state.budget = event.budget
         case e.GateHalted():
             halt_gate(state, event)
-        case e.RunPaused() | e.WorkersMissing() | e.PartRestarted():
+        case e.HostsLacking():
+            state.lacking, state.lacking_since = event.tasks, at
+        case e.HostSuspended():
+            state.hosts.setdefault(event.host, HostHealth()).suspend(event.until)
+            # The mistake was the host's.
+            state.end_streak("order")
+        case e.HostReadmitted():
+            state.hosts.setdefault(event.host, HostHealth()).readmit()
+        case e.RunPaused() | e.WorkersMissing() | e.PartRestarted() | e.HostMismatched():
             pass
         case other:
             assert_never(other)
@@ -233,6 +247,8 @@ def _apply_task_event(state: RunState, event: e.TaskEvent, at: float) -> None:
             task_steps.block_task(state.step(event.task, "pending", "queued", "testing"), event, at)
         case e.TaskParked():
             task_steps.park_task(state.step(event.task, *_MAY_BE_PARKED), event, at)
+        case e.TaskPassedOn():
+            task_steps.pass_on(state.step(event.task, "answered"), event, at)
         case e.TaskCancelled():
             task_steps.cancel_task(state.step(event.task, *_MAY_BE_CANCELLED), event, at)
         case e.CandidateRestored():
@@ -324,6 +340,22 @@ def _apply_queue_event(state: RunState, event: e.QueueEvent, at: float) -> None:
             state.gate, state.gate_away = event.gate, event.away
         case other:
             assert_never(other)
+
+
+def _note_host(state: RunState, event: e.Event, at: float) -> None:
+    """Note how the host did that has answered. A limit of the models', or a lack that it tells, is no failure of it."""
+    match event:
+        case e.OrderAnswered(result=result):
+            failed = result.outcome == "infrastructure" and result.not_before is None
+        case e.CheckAnswered(result=result) | e.WaveAnswered(result=result):
+            failed = result.verdict == "infrastructure"
+        case e.ReviewAnswered(result=result) | e.WaveReviewAnswered(result=result):
+            failed = result.outcome == "infrastructure" and result.not_before is None
+        case e.LandingAnswered(result=result):
+            failed = result.outcome == "infrastructure"
+        case _:
+            return
+    state.note_host(result.host, failed=failed, detail=result.detail, at=at)
 
 
 def _place_in_train(state: RunState, event: e.Event) -> None:

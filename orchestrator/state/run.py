@@ -14,6 +14,7 @@ from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.queue_events import Word
 from forgepool.orchestrator.journal.queue_rules import GateRules
 from forgepool.orchestrator.plan.budget import Budget, Use
+from forgepool.orchestrator.state.hosts import HostHealth
 from forgepool.orchestrator.state.phases import Phases
 from forgepool.orchestrator.state.post_merge import WaveReviewState, WaveState
 from forgepool.orchestrator.state.streaks import Asked, TroubleStreak
@@ -75,6 +76,11 @@ class RunState:
     """The integration review halted it; a person's approval reopens the gate."""
     streaks: dict[Asked, TroubleStreak] = field(default_factory=dict)
     """By kind of message, the infrastructure mistake that its last answers told of."""
+    hosts: dict[str, HostHealth] = field(default_factory=dict)
+    """By name, the hosts that have answered."""
+    lacking: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """By task that no present host can do, what is missing."""
+    lacking_since: float = 0.0
     finished: bool = False
     number: int = 0
     at: float = 0.0
@@ -159,6 +165,11 @@ class RunState:
 
     def note_trouble(self, kind: Asked, tasks: Iterable[str], detail: str, at: float, *, asked_at: float) -> None:
         self.streaks.setdefault(kind, TroubleStreak()).note(tasks, detail, at, asked_at=asked_at)
+
+    def note_host(self, host: str, *, failed: bool, detail: str, at: float) -> None:
+        """Take in that a host has answered, and whether infrastructure failed it."""
+        if host:
+            self.hosts.setdefault(host, HostHealth()).note(failed, detail, at)
 
     def end_streak(self, kind: Asked) -> None:
         """Infrastructure works again, or a person says that it does: what had stopped for it goes on."""

@@ -251,6 +251,10 @@ class TaskState:
     """The order under way."""
     holder: str = ""
     """`host/pid` of the worker that has the message, once one is seen to."""
+    sent_to: str = ""
+    """The host that the order under way was sent to; empty where any may take it."""
+    unfit: dict[str, str] = field(default_factory=dict)
+    """Hosts that have shown that they lack a key or a program for it, with what each said."""
     result: WorkResult | None = None
     extra: tuple[str, ...] = ()
     """Paths held beyond the declared globs."""

@@ -23,6 +23,7 @@ def send_order(state: RunState, task: TaskState, event: e.OrderSent, at: float) 
     task.intended = ()
     task.attempt, task.base, task.result = event.attempt, event.base, None
     task.resumes, task.interrupted, task.interrupted_base = event.resumes, None, ""
+    task.sent_to = event.host
     if event.resumes is None:
         task.interrupted_paths = ()
     task.extra = task.wanted
@@ -183,6 +184,13 @@ def return_task(task: TaskState, event: e.TaskReturned, at: float) -> None:
     task.enter("pending", at)
 
 
+def pass_on(task: TaskState, event: e.TaskPassedOn, at: float) -> None:
+    """Try it elsewhere; the attempt does not count."""
+    task.unfit = task.unfit | {event.host: event.why}
+    task.detail = f"{event.host}: {event.why}"
+    task.enter("pending", at)
+
+
 def fail_task(task: TaskState, event: e.TaskFailed, at: float) -> None:
     task.intended = ()
     charge(task, event.reason)
@@ -279,7 +287,7 @@ def reopen(task: TaskState, at: float) -> None:
     task.troubles = task.waits = 0
     task.review.calm()
     task.not_before = task.limit_until = task.ended = 0.0
-    task.parked_for, task.question = None, ""
+    task.parked_for, task.question, task.unfit = None, "", {}
     task.enter("pending", at)
 
 

@@ -81,7 +81,8 @@ def _attempt(order: WorkOrder, settings: Settings, mirror: Mirror, blank: WorkRe
             outcome = _outcome_of(answer)
             if outcome == "no_change":
                 _require_unchanged_acceptance(workspace, about, stop)
-            raise NotDone(outcome, answer.detail, **about, **_if_waiting(answer), log_tail=answer.log_tail)
+            waiting = _if_waiting(answer) | {"lacks": outcome == "needs_human" and answer.trouble is not None}
+            raise NotDone(outcome, answer.detail, **about, **waiting, log_tail=answer.log_tail)
         tree, paths = _left_behind(workspace, about, stop)
         _require_acceptance(workspace, tree, about, stop)
         result = blank.model_copy(

@@ -14,6 +14,7 @@ import gc
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, cast
+from urllib.parse import quote
 
 import redis
 from celery import Celery
@@ -25,9 +26,22 @@ from redis.exceptions import OutOfMemoryError, ReadOnlyError, TryAgainError
 from forgepool.workers.schema.orders import Message
 from forgepool.worktrees.errors import InfrastructureError
 
+PROTOCOL = 1
+"""
+The version of the messages. Within one, optional fields may be added, which older readers leave out; a change of
+meaning is another version.
+"""
+
 Queue = str
 ORDERS, REVIEWS, CHECKS, LANDINGS = "orders", "reviews", "checks", "landings"
-QUEUES: tuple[Queue, ...] = (ORDERS, REVIEWS, CHECKS, LANDINGS)
+QUEUES: tuple[Queue, ...] = (LANDINGS, CHECKS, REVIEWS, ORDERS)
+"""In the order in which a worker with several of them takes messages."""
+
+
+def queue_of_host(queue: Queue, host: str) -> Queue:
+    """Return the queue whose messages only that host takes."""
+    return f"{queue}.{quote(host, safe='')}"
+
 
 BrokerAway = (
     redis.ConnectionError,
@@ -80,6 +94,8 @@ _KEEPALIVE: dict[str, Any] = {"socket_keepalive": True}
 _TRANSPORT_OPTIONS: dict[str, Any] = {
     # Longer than any order; recovery never waits for it (see the module's text).
     "visibility_timeout": 24 * 3600,
+    # A free process takes from the first of its queues that has a message; not from each in turn.
+    "queue_order_strategy": "priority",
     **_SOCKET_OPTIONS,
 }
 
@@ -137,9 +153,12 @@ WORKER_MODULES = (
 """The modules that every worker needs, and imports by itself only when it starts."""
 
 
-def serve_queues(queues: Sequence[Queue], concurrency: int, *, name: str, at_process_end: Callable[[], None]) -> None:
+def serve_queues(
+    queues: Sequence[Queue], concurrency: int, *, name: str, host: str, at_process_end: Callable[[], None]
+) -> None:
     """
-    Serve messages of these queues in `concurrency` processes, until SIGTERM.
+    Serve messages of these queues, the first ones first, in `concurrency` processes, until SIGTERM. Messages come by
+    each queue itself, and by the one of this host alone.
 
     Each process makes the call `at_process_end`.
     """
@@ -148,7 +167,7 @@ def serve_queues(queues: Sequence[Queue], concurrency: int, *, name: str, at_pro
     worker_process_shutdown.connect(lambda **_: at_process_end(), weak=False)
     # Not by `worker_main`: the command line behind it imports a hundred modules more.
     app.Worker(
-        queues=queues,
+        queues=[name for queue in queues for name in (queue, queue_of_host(queue, host))],
         concurrency=concurrency,
         hostname=name,
         pool_cls="prefork",
@@ -203,14 +222,16 @@ def ping(client: Redis, url: str) -> None:
         ) from problem
 
 
-def send(job: RegisteredJob, message: Message, *, message_id: str) -> None:
+def send(job: RegisteredJob, message: Message, *, message_id: str, queue: Queue | None = None) -> None:
     """
-    Put one message on its job's queue. It arrives at least once; the receiver drops repeats.
+    Put one message on a queue, by default the one that its job's workers share. It arrives at least once; the
+    receiver drops repeats.
 
     Raises:
         BrokerAway: Redis cannot be reached; nothing was promised.
     """
-    job.apply_async((message.encode(),), task_id=message_id, retry=False)
+    where = {} if queue is None else {"queue": queue}
+    job.apply_async((message.encode(),), task_id=message_id, retry=False, **where)
 
 
 def count_waiting(client: Redis, queue: Queue) -> int:

@@ -12,8 +12,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import structlog
+from pydantic import AliasChoices, BaseModel, Field, ValidationError
 
 from forgepool.workers.queue import leases, replies
 from forgepool.workers.queue.broker import BrokerAway, Redis, connect
@@ -29,6 +31,7 @@ from forgepool.worktrees.checkouts.trees import remove_rubbish
 from forgepool.worktrees.git.objects import close_readers
 
 log = structlog.get_logger()
+M = TypeVar("M", bound=Message)
 
 _REDIS_AWAY_S = 60.0
 _MOST_SAID = 2000
@@ -54,6 +57,43 @@ Work = Callable[[Callable[[], bool]], Message]
 """
 Does the work. It gets a function that turns true when the lease is lost: it must then stop, and its answer is not used.
 """
+
+
+class _Address(BaseModel):
+    """The fields of a message by which its sender can be answered, whatever else it holds."""
+
+    message_id: str = Field(validation_alias=AliasChoices("order_id", "request_id"))
+    token: str
+    run: str
+
+
+Unreadable = Callable[[str, str, str], Message]
+"""Makes an answer from the id and the token of a message that cannot be read, and a sentence."""
+
+
+def read_message(kind: type[M], encoded: str, unreadable: Unreadable) -> M | None:
+    """
+    Read a message, without the fields that a later version has added. One that cannot be read is answered as such,
+    and None is returned: unanswered, its sender would send it again and again.
+    """
+    try:
+        return kind.model_validate_json(encoded, extra="ignore")
+    except ValidationError as wrong:
+        first = wrong.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        try:
+            to = _Address.model_validate_json(encoded)
+        except ValidationError:
+            log.error("message.unreadable", place=place, why=first["msg"], message=encoded[:200])
+            return None
+    why = f"this version of Forgepool cannot read the message at '{place}': {first['msg']}; install the run's version"
+    log.warning("message.unreadable", run=to.run, message_id=to.message_id, why=why)
+    answer = unreadable(to.message_id, to.token, why)
+    delivery = Delivery(
+        message_id=to.message_id, token=to.token, run=to.run, start_by=float("inf"), failed=lambda _: answer
+    )
+    deliver(delivery, lambda _: answer, apart=False)
+    return None
 
 
 def deliver(delivery: Delivery, work: Work, *, apart: bool) -> None:

@@ -15,6 +15,7 @@ import os
 import signal
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -26,6 +27,7 @@ from forgepool.workers.queue.broker import (
     CHECKS,
     LANDINGS,
     ORDERS,
+    PROTOCOL,
     REVIEWS,
     WORKER_MODULES,
     BrokerAway,
@@ -41,6 +43,7 @@ from forgepool.workers.sandbox.tree import find_abandoned
 from forgepool.workers.schema.logs import log_to_stderr
 from forgepool.workers.schema.orders import compile_all
 from forgepool.workers.schema.settings import Settings, whole_environment
+from forgepool.worktrees.errors import InfrastructureError
 from forgepool.worktrees.git.objects import close_readers
 
 _NEEDED: dict[Queue, tuple[str, ...]] = {
@@ -73,15 +76,17 @@ def work(queues: tuple[Queue, ...], concurrency: int) -> None:
     log_to_stderr()
     use_broker(settings.broker_url or "")
     name = f"forgepool-{'-'.join(queues)}@{settings.host}"
-    serve_queues(queues, concurrency, name=name, at_process_end=close_readers)
+    serve_queues(queues, concurrency, name=name, host=settings.host, at_process_end=close_readers)
 
 
 log = structlog.get_logger()
 
 PARENT_DIED = signal.SIGUSR1
 _TURN_S = 0.1
-_ANNOUNCE_S = 4.0
+_ANNOUNCE_S, _LOOK_S = 4.0, 1.0
 _LONGEST_PAUSE_S = 30.0
+_MOST_DEATHS, _DEATHS_WITHIN_S = 5, 60.0
+_LAST_WORDS_CHARS = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,18 +98,25 @@ class WorkerPost:
     log: Path
 
 
-def serve(posts: Sequence[WorkerPost], settings: Settings) -> int:
+class WorkersDie(InfrastructureError):
+    """A host's worker dies again and again; one sentence with its last words."""
+
+
+def serve(posts: Sequence[WorkerPost], settings: Settings, facts: leases.HostFacts | None = None) -> int:
     """
     Run a worker for each post until told to stop, and restart each that dies. Return the exit status.
 
     SIGTERM or SIGINT once lets running work finish; twice, or SIGUSR1, ends everything at once.
+
+    Raises:
+        WorkersDie: a worker has died five times within a minute.
     """
     tree.become_subreaper()
     left_over = find_abandoned()
     if left_over:
         log.warning("left_over.killed", pids=left_over)
         tree.kill_tree(left_over)
-    return _Watch(posts, settings).run()
+    return _Watch(posts, settings, facts or leases.HostFacts()).run()
 
 
 def serve_posts(words: Sequence[str]) -> int:
@@ -124,23 +136,45 @@ class _Worker:
         self.post, self.settings = post, settings
         self.place = scratch()
         self.child: Fork | None = None
+        self.ending = False
+        """It takes nothing new, and ends with the work that it has."""
         self.deaths = 0
+        self.died: list[float] = []
         self.started = 0.0
         self.starts_at = 0.0
 
     def running(self) -> bool:
         return self.child is not None and self.child.running()
 
+    def drain(self) -> None:
+        if self.child is not None:
+            self.child.signal(signal.SIGTERM)
+            self.ending = True
+
     def notice_death(self) -> bool:
         """Return whether it has died since the last call. It restarts at once at first, then ever more slowly."""
         if self.child is None or self.child.running():
             return False
+        if self.ending:
+            self.child, self.ending, self.deaths, self.starts_at = None, False, 0, 0.0
+            return True
         lived_long = time.monotonic() > self.started + _LONGEST_PAUSE_S
         self.deaths = 1 if lived_long else self.deaths + 1
         log.warning("worker.died", queues=self.post.queues, status=self.child.status, deaths=self.deaths)
+        self.died = [*self.died, time.monotonic()][-_MOST_DEATHS:]
+        if len(self.died) == _MOST_DEATHS and self.died[-1] - self.died[0] < _DEATHS_WITHIN_S:
+            raise WorkersDie(self._last_words())
         self.child = None
         self.starts_at = time.monotonic() + min(_LONGEST_PAUSE_S, 0.25 * 2 ** min(10, self.deaths - 1))
         return True
+
+    def _last_words(self) -> str:
+        said = ""
+        with suppress(OSError):
+            lines = [line for line in self.post.log.read_text(errors="replace").splitlines() if line.strip()]
+            said = f": {lines[-1].strip()[:_LAST_WORDS_CHARS]}" if lines else ""
+        names = ", ".join(self.post.queues)
+        return f"the worker of {names} died {_MOST_DEATHS} times within a minute{said}; see {self.post.log}"
 
     def start_when_due(self) -> None:
         if self.child is not None or time.monotonic() < self.starts_at:
@@ -161,12 +195,14 @@ class _Worker:
 class _Watch:
     """The state of the loop: the workers, and what signals have asked for."""
 
-    def __init__(self, posts: Sequence[WorkerPost], settings: Settings) -> None:
-        self.settings = settings
+    def __init__(self, posts: Sequence[WorkerPost], settings: Settings, facts: leases.HostFacts) -> None:
+        self.settings, self.facts = settings, facts
         self.client = connect(settings.broker_url or "")
         self.asked = 0
         self.at_once = False
         self.announced = 0.0
+        self.drained = False
+        self.looked = 0.0
         self.since = time.time()
         import_needed(queue for post in posts for queue in post.queues)
         signal.signal(signal.SIGTERM, self._ask)
@@ -189,6 +225,7 @@ class _Watch:
     def _stand(self) -> None:
         while not self.at_once:
             if self.asked == 0:
+                self._notice_drain()
                 self._start_those_due()
             elif self.asked == 1:
                 self._withdraw()
@@ -202,12 +239,28 @@ class _Watch:
             self._announce()
             time.sleep(_TURN_S)
 
+    def _notice_drain(self) -> None:
+        """Follow a person's word on this host: drained workers finish what they have, and none starts again."""
+        if time.monotonic() < self.looked + _LOOK_S:
+            return
+        self.looked = time.monotonic()
+        with suppress(*BrokerAway):
+            drained = leases.is_drained(self.client, self.settings.host)
+            if drained == self.drained:
+                return
+            log.info("host.drained" if drained else "host.readmitted")
+            self.drained, self.announced = drained, 0.0
+            self._announce()
+            for worker in self.workers if drained else ():
+                worker.drain()
+
     def _start_those_due(self) -> None:
         if any([worker.notice_death() for worker in self.workers]):
             self.announced = 0.0
             self._bury()
-        for worker in self.workers:
-            worker.start_when_due()
+        if not self.drained:
+            for worker in self.workers:
+                worker.start_when_due()
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
         """Pass the first request on to the workers; a second one, by a person, does not wait for them."""
@@ -232,25 +285,28 @@ class _Watch:
         self.announced = time.monotonic()
         try:
             for worker in self.workers:
-                if worker.running():
-                    leases.announce(self.client, self._present(worker.post))
+                if worker.running() or self.drained:
+                    leases.announce(self.client, self._present(worker))
         except BrokerAway:
             self.announced = time.monotonic() - _ANNOUNCE_S + 0.5
 
     def _withdraw(self) -> None:
         try:
             for worker in self.workers:
-                leases.withdraw(self.client, self._present(worker.post))
+                leases.withdraw(self.client, self._present(worker))
         except BrokerAway:
             return
 
-    def _present(self, post: WorkerPost) -> leases.Present:
+    def _present(self, worker: _Worker) -> leases.Present:
         return leases.Present(
             host=self.settings.host,
             pid=os.getpid(),
-            queues=post.queues,
-            concurrency=post.concurrency,
+            queues=worker.post.queues,
+            concurrency=worker.post.concurrency,
             since=self.since,
+            protocol=PROTOCOL,
+            facts=self.facts,
+            drained=self.drained or worker.ending,
         )
 
 

@@ -12,11 +12,13 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal, TypeVar, cast
 
 import structlog
+from pydantic import Field
 
-from forgepool.workers.queue.broker import BrokerAway, Redis
+from forgepool.workers.queue.broker import PROTOCOL, BrokerAway, Redis
 from forgepool.workers.schema.orders import Message
 
 T = TypeVar("T")
@@ -140,6 +142,12 @@ def holders(client: Redis, message_ids: Sequence[str]) -> dict[str, Holder]:
     return {keys[key]: holder for key, holder in _decoded(client, list(keys), Holder.decode).items()}
 
 
+def all_holders(client: Redis) -> tuple[Holder, ...]:
+    """Return the holders of all messages."""
+    keys = list(client.scan_iter(match="forgepool:lease:*", count=1000))
+    return tuple(_decoded(client, keys, Holder.decode).values()) if keys else ()
+
+
 def _decoded(client: Redis, keys: Sequence[str], decode: Callable[[str], T]) -> dict[str, T]:
     """Return the values of those keys that have one. A value that cannot be decoded is removed, and logged."""
     found: dict[str, T] = {}
@@ -170,6 +178,21 @@ def _keys(message_id: str) -> tuple[str, str, str]:
 TTL_S = 15.0
 
 
+class HostFacts(Message):
+    """What a host has proven about itself at its start."""
+
+    version: str = ""
+    can: tuple[str, ...] | None = None
+    """The words of `schema.capabilities` that hold for it; None where it has proven nothing, and may be sent all."""
+    git: str = ""
+    programs: dict[str, str] = Field(default_factory=dict)
+    """The versions of command-line agents."""
+    clock_off_s: float = 0.0
+    """Seconds by which its clock is ahead of that of Redis."""
+    free_disk_mb: int | None = None
+    memory_mb: int | None = None
+
+
 class Present(Message):
     """One worker process as it announces itself."""
 
@@ -178,6 +201,11 @@ class Present(Message):
     queues: tuple[str, ...]
     concurrency: int
     since: float
+    protocol: int = 0
+    """The version of the messages it reads; 0 for workers that do not tell."""
+    facts: HostFacts = HostFacts()
+    drained: bool = False
+    """It finishes the work that it has, and takes nothing new."""
 
 
 def announce(client: Redis, present: Present) -> None:
@@ -193,7 +221,7 @@ def present(client: Redis) -> tuple[Present, ...]:
     keys = sorted(cast(list[str], list(client.scan_iter(match="forgepool:worker:*", count=1000))))
     if not keys:
         return ()
-    return tuple(_decoded(client, keys, Present.model_validate_json).values())
+    return tuple(_decoded(client, keys, partial(Present.model_validate_json, extra="ignore")).values())
 
 
 def slots(workers: tuple[Present, ...], queue: str, *, beside: str | None = None) -> int:
@@ -203,8 +231,41 @@ def slots(workers: tuple[Present, ...], queue: str, *, beside: str | None = None
     A worker that also serves the queue `beside`, whose messages are few and short, keeps one place free for it if
     it has several.
     """
-    free = [worker.concurrency - (beside in worker.queues) for worker in workers if queue in worker.queues]
+    serving = (worker for worker in workers if queue in worker.queues and not worker.drained)
+    free = [worker.concurrency - (beside in worker.queues) for worker in serving]
     return sum(max(1, places) for places in free)
+
+
+_SPOKEN_S = 30
+
+
+def speak(client: Redis) -> None:
+    """Tell that a run writes messages of our version; to be repeated within half a minute."""
+    client.set(f"forgepool:protocol:{PROTOCOL}", "1", ex=_SPOKEN_S)
+
+
+def spoken(client: Redis) -> frozenset[int]:
+    """Return the versions of messages that runs write now."""
+    names = cast(list[str], list(client.scan_iter(match="forgepool:protocol:*", count=1000)))
+    return frozenset(int(number) for name in names if (number := name.rpartition(":")[2]).isdecimal())
+
+
+def drain(client: Redis, host: str) -> None:
+    """Have a host finish what it has, and take nothing new."""
+    client.set(_key_of_drain(host), "1")
+
+
+def readmit(client: Redis, host: str) -> None:
+    """Let a drained host take messages again."""
+    client.delete(_key_of_drain(host))
+
+
+def is_drained(client: Redis, host: str) -> bool:
+    return client.exists(_key_of_drain(host)) == 1
+
+
+def _key_of_drain(host: str) -> str:
+    return f"forgepool:drained:{host}"
 
 
 def _key(present: Present) -> str:

@@ -335,6 +335,8 @@ class WorkResult(Message):
     """The part of `spent` those attempts used; None where unknown."""
     resumable: bool = False
     """Another attempt can continue from what this one left in the hub."""
+    lacks: bool = False
+    """True where its host lacks a key or a program for it: another host may have that."""
     not_before: float | None = None
     """Unix seconds before which a retry is useless, such as the reset of a usage limit. This costs no attempt."""
     host: str = ""

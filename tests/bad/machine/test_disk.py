@@ -1,45 +1,16 @@
 """A disk that is full stops a run with one sentence; room made, everything lands, and no task was blamed."""
 
 import os
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from disks import fill, small_disk
 from premises import Premises, await_file
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or sys.platform != "linux", reason="mounting a small tmpfs takes root on Linux"
 )
-
-
-@contextmanager
-def small_disk(folder: Path, size: str) -> Iterator[Path]:
-    folder.mkdir()
-    words = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
-    mounted = subprocess.run(words, check=False, capture_output=True, text=True)
-    if mounted.returncode != 0:
-        pytest.skip(f"no tmpfs can be mounted here: {mounted.stderr.strip()}")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
-def fill(disk: Path) -> Path:
-    """A file that takes all the room there is."""
-    filler = disk / "filler"
-    with filler.open("wb", buffering=0) as stream:
-        for size in (65536, 512, 1):
-            try:
-                while stream.write(b"x" * size):
-                    pass
-            except OSError:
-                continue
-    return filler
 
 
 def test_a_full_home_loses_nothing(premises: Premises) -> None:

@@ -1,77 +1,23 @@
 """Hosts that share a Redis on TCP and a hub's URL, and nothing else, run one plan together."""
 
-import secrets
-import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import Machine, Repository, Started, command, events_of, make_repository, wait_until, write_plan
+from kit import Machine, Repository, Started, command, events_of, wait_until, write_plan
 from processes import kill_all
 
 from forgepool.orchestrator.journal import events as e
 from forgepool.workers.queue import leases
-from forgepool.workers.queue.broker import BrokerRefused, Redis, connect, ping
-from forgepool.workers.sandbox.own_processes import Service, start_service
-from forgepool.workers.schema.settings import whole_environment
+from forgepool.workers.queue.broker import Redis
 
 NewMachine = Callable[..., Machine]
 NothingLeft = Callable[[Path, Machine], None]
 _BRANCH = "forgepool/hosts"
 _CHECK = "test -f README.md"
-
-
-@pytest.fixture
-def hub(ground: Path) -> Repository:
-    """A bare repository, known by its URL alone."""
-    person = make_repository(ground / "person", {"README.md": "read me\n"})
-    person.git("clone", "-q", "--bare", str(person.path), str(ground / "hub.git"))
-    return Repository(path=ground / "hub.git")
-
-
-@pytest.fixture
-def broker(ground: Path, redis_program: str) -> Iterator[str]:
-    """A Redis on a TCP port of this machine alone, behind a password."""
-    with socket.socket() as asked:
-        asked.bind(("127.0.0.1", 0))
-        port = asked.getsockname()[1]
-    password = secrets.token_hex(8)
-    url = f"redis://:{password}@127.0.0.1:{port}/0"
-    server = start_service(
-        "redis",
-        [
-            redis_program,
-            *("--bind", "127.0.0.1", "--port", str(port), "--requirepass", password),
-            *("--save", "", "--appendonly", "no"),
-        ],
-        env=whole_environment(),
-        log=ground / "redis.log",
-    )
-    wait_until(lambda: _answers(url, server), "Redis")
-    yield url
-    server.stop(within_s=5)
-
-
-def _answers(url: str, server: Service) -> bool:
-    assert server.running()
-    client = connect(url)
-    try:
-        ping(client, url)
-    except BrokerRefused:
-        return False
-    finally:
-        client.close()
-    return True
-
-
-@pytest.fixture
-def redis(broker: str) -> Iterator[Redis]:
-    client = connect(broker)
-    yield client
-    client.close()
 
 
 def _worker(machine: Machine, redis: Redis) -> Started:

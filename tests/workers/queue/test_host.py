@@ -10,7 +10,7 @@ from pathlib import Path
 
 from servers import RedisServer
 
-from forgepool.workers.queue.broker import Redis, connect
+from forgepool.workers.queue.broker import PROTOCOL, Redis, connect
 from forgepool.workers.queue.leases import Present, present
 from forgepool.workers.sandbox import tree
 
@@ -28,7 +28,18 @@ def test_a_killed_worker_comes_again_and_a_stopped_host_leaves_nothing(
     host = subprocess.Popen(
         [
             *(sys.executable, "-m", "forgepool.orchestrator", "worker", "--quiet", "--queues", "orders,checks"),
-            *("--concurrency", "2", "--broker", redis_url, "--log", str(tmp_path / "worker.log")),
+            *(
+                "--concurrency",
+                "1",
+                "--label",
+                "gpu",
+                "--sandbox",
+                "off",
+                "--broker",
+                redis_url,
+                "--log",
+                str(tmp_path / "worker.log"),
+            ),
         ],
         env={
             **os.environ,
@@ -40,14 +51,16 @@ def test_a_killed_worker_comes_again_and_a_stopped_host_leaves_nothing(
         stderr=subprocess.DEVNULL,
     )
     try:
-        until(lambda: len(present(redis)) == 1)
-        (announced,) = present(redis)
-        expected = Present(host="here", pid=host.pid, queues=("orders", "checks"), concurrency=2, since=announced.since)
-        assert announced == expected
-        until(lambda: len(tree.children(host.pid)) == 1)
-        (worker,) = tree.children(host.pid)
+        until(lambda: len(present(redis)) == 2)
+        of_checks, of_orders = present(redis)
+        one = Present(host="here", pid=host.pid, queues=("orders",), concurrency=1, since=of_orders.since)
+        assert of_orders == one.model_copy(update={"protocol": PROTOCOL, "facts": of_orders.facts})
+        assert (of_checks.queues, of_checks.concurrency) == (("checks",), 2), "checks wait for no order"
+        assert {"label gpu", "sandbox off"} <= set(of_orders.facts.can or ())
+        until(lambda: len(tree.children(host.pid)) == 2)
+        worker, other = tree.children(host.pid)
         os.kill(worker, signal.SIGKILL)
-        until(lambda: any(one != worker for one in tree.children(host.pid)))
+        until(lambda: len(set(tree.children(host.pid)) - {worker, other}) == 1)
         below = tree.descendants(host.pid)
         host.send_signal(signal.SIGTERM)
         assert host.wait(timeout=30) == 0

@@ -81,12 +81,13 @@ def perform_cli(
     executable = shutil.which(program.name, path=assignment.env.get("PATH"))
     if executable is None:
         missing = f"{program.name} is not on the worker's PATH; install it there: {program.install}"
-        return AgentAnswer(ended="not_started", detail=missing)
+        return AgentAnswer(ended="failed", detail=missing, trouble="unavailable")
     given = _given(program, agent.model, lookup)
     if not any(name in given for name in _keys(program, agent.model)):
         return _keyless(program, agent.model)
     if assignment.confined.level == "landlock":
-        return AgentAnswer(ended="not_started", detail=f"{program.name} needs its model's server; {_ONLY_BUBBLEWRAP}")
+        detail = f"{program.name} needs its model's server; {_ONLY_BUBBLEWRAP}"
+        return AgentAnswer(ended="failed", detail=detail, trouble="unavailable")
     job = _job(assignment, agent, executable, given, priors)
     with _let_out(assignment, program, job) as let_out:
         return _perform(let_out, program, job, stop)

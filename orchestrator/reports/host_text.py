@@ -1,0 +1,38 @@
+"""Events about workers and hosts as sentences for people."""
+
+from forgepool.orchestrator.decisions.reasons import count_of
+from forgepool.orchestrator.journal import events as e
+
+
+def host_sentence(event: e.Event) -> str | None:
+    """Return one line for an event about a worker or a host; None for any other."""
+    match event:
+        case e.WorkersMissing():
+            return f"no worker listens to '{event.queue}': start one with `forgepool worker --queues {event.queue}`"
+        case e.PartRestarted():
+            return f"{event.part} died and was restarted"
+        case e.HostsLacking():
+            return _lacking(event)
+        case e.HostSuspended():
+            return f"{event.host} is suspended: {event.why}"
+        case e.HostReadmitted():
+            return f"{event.host} works again, and gets orders again"
+        case e.HostMismatched():
+            older = "an older" if event.protocol < event.own else "a newer"
+            return (
+                f"{event.host} has {older} version of Forgepool (it reads messages of protocol {event.protocol}, and "
+                f"this run writes {event.own}) and gets none: install this version there and start its worker again"
+            )
+        case e.TaskPassedOn():
+            return f"{event.task}: {event.host} cannot do it: {event.why}; another host tries it (attempt not counted)"
+        case _:
+            return None
+
+
+def _lacking(event: e.HostsLacking) -> str:
+    if not event.tasks:
+        return "all waiting tasks have a host that can do them again"
+    names = [f"'{one}'" for one in event.tasks]
+    more = f" and {count_of(len(names) - 3, 'more task')}" if len(names) > 3 else ""
+    missing = dict.fromkeys(words for each in event.tasks.values() for words in each)
+    return f"no present host can do {', '.join(names[:3])}{more}: missing is {'; and '.join(missing)}; others go on"

@@ -1,0 +1,177 @@
+"""An order goes to a host that can do it; a host that fails again and again gets none for a while."""
+
+from itertools import pairwise
+
+from plans import RUN, begun, course, follow, result, task
+
+from forgepool.orchestrator.decisions.decide import decide
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.journal.events import (
+    Event,
+    GateHalted,
+    HostReadmitted,
+    HostsLacking,
+    HostSuspended,
+    OrderAnswered,
+    OrderSent,
+    RunResumed,
+    TaskParked,
+    TaskPassedOn,
+)
+from forgepool.orchestrator.state.hosts import Host
+from forgepool.orchestrator.state.run import RunState
+from forgepool.workers.schema.orders import BuiltinAgent, CliAgent, Outcome
+
+PLAIN = course(*(task(f"t{at}", files=(f"f{at}",)) for at in range(40)))
+KEYLESS = Host(name="keyless", slots=4, can=frozenset(["sandbox bubblewrap"]))
+KEYED = Host(name="keyed", slots=2, can=frozenset(["sandbox bubblewrap", "type code", "model m"]))
+ONE, OTHER = Host(name="one", slots=3), Host(name="other", slots=3)
+
+
+def ask(of: PlanIndex, state: RunState, *hosts: Host, now: float = 100.0) -> list[Event]:
+    slots = sum(host.slots for host in hosts)
+    return decide(of, state, now=now, order_slots=slots, hosts=hosts, check_slots=0, draining=False)
+
+
+def orders(events: list[Event]) -> dict[str, str]:
+    return {one.task: one.host for one in events if isinstance(one, OrderSent)}
+
+
+def answer(state: RunState, name: str, outcome: Outcome = "infrastructure", *, lacks: str = "") -> OrderAnswered:
+    """The answer of the host that has the task's order."""
+    sent = state.tasks[name]
+    assert sent.message is not None
+    given = result(name, sent.attempt, outcome, token=sent.message.token, detail=lacks or "the disk is full")
+    return OrderAnswered(task=name, result=given.model_copy(update={"host": sent.sent_to, "lacks": bool(lacks)}))
+
+
+def play(state: RunState, ill: str, *hosts: Host, until: float) -> list[Event]:
+    """Answer all orders a second after they were sent, those of the ill host badly; return what was decided."""
+    decided: list[Event] = []
+    while state.at < until:
+        now = state.at + 1.0
+        for one in list(state.in_phase("running")):
+            given = answer(state, one.id)
+            if one.sent_to != ill:
+                # A model's limit is no failure of the host, and the task is tried again for ever.
+                given = OrderAnswered(task=one.id, result=given.result.model_copy(update={"not_before": now}))
+            follow(state, given, at=now)
+        while events := [one for one in ask(PLAIN, state, *hosts, now=now) if one.kind != "check.sent"]:
+            follow(state, *events, at=now)
+            decided += events
+        state.at = now
+    return decided
+
+
+def test_orders_go_to_hosts_that_can_do_them_and_others_use_what_is_left() -> None:
+    of = course(
+        task("a", agent=BuiltinAgent()), task("b", agent=BuiltinAgent()), task("c", agent=BuiltinAgent()), task("d")
+    )
+    assert orders(ask(of, begun(of), KEYLESS, KEYED)) == {"a": "keyed", "b": "keyed", "d": "keyless"}
+
+
+def test_a_named_model_goes_to_the_host_that_has_its_key_and_elsewhere_only_where_none_has() -> None:
+    of = course(task("a", agent=BuiltinAgent(model="m")), task("b", agent=BuiltinAgent(model="unheard-of")))
+    keyed = Host(name="first", slots=2, can=frozenset(["type code"]))
+    assert orders(ask(of, begun(of), keyed, KEYED)) == {"a": "keyed", "b": "first"}
+
+
+def test_a_host_that_has_proven_nothing_may_be_sent_all() -> None:
+    of = course(task("a", agent=CliAgent(program="claude"), runs_on=("gpu",)))
+    assert orders(ask(of, begun(of), Host(name="own", slots=1))) == {"a": "own"}
+
+
+def test_what_no_host_can_do_is_told_at_once_and_waits_while_others_go_on() -> None:
+    of = course(task("a", runs_on=("gpu",)), task("b"))
+    state = begun(of)
+    (told,) = ask(of, state, KEYLESS)
+    assert isinstance(told, HostsLacking)
+    assert told.tasks == {"a": ("the label 'gpu' (forgepool worker --label gpu)",)}
+    follow(state, told)
+    (order,) = ask(of, state, KEYLESS)
+    assert isinstance(order, OrderSent) and order.task == "b"
+    follow(state, order)
+    assert ask(of, state, KEYLESS, now=1e6) == [], "it waits, and is told of once"
+    with_gpu = Host(name="big", slots=1, can=frozenset(["label gpu"]))
+    (found,) = ask(of, state, KEYLESS, with_gpu)
+    assert found == HostsLacking(tasks={})
+    follow(state, found)
+    assert orders(ask(of, state, KEYLESS, with_gpu)) == {"a": "big"}
+
+
+def test_the_run_stops_with_one_question_when_all_that_is_left_waits_for_a_host() -> None:
+    of = course(task("a", runs_on=("gpu",)), task("b", "a"))
+    state = begun(of)
+    follow(state, *ask(of, state, KEYLESS), at=100.0)
+    assert ask(of, state, KEYLESS, now=130.0) == []
+    (stopped,) = ask(of, state, KEYLESS, now=161.0)
+    assert isinstance(stopped, GateHalted) and stopped.infrastructure
+    assert stopped.why.startswith("no present host can do 'a': they need the label 'gpu'")
+    assert stopped.why.endswith(f"forgepool resume {RUN}")
+
+
+def test_a_host_that_lacks_a_key_passes_the_task_on_and_the_attempt_does_not_count() -> None:
+    of = course(task("a", agent=BuiltinAgent(), attempts=1))
+    state = begun(of)
+    hosts = (Host(name="bad-key", slots=1), Host(name="good", slots=1))
+    (order,) = ask(of, state, *hosts)
+    follow(state, order)
+    follow(state, answer(state, "a", "needs_human", lacks="the key is refused"))
+    (passed,) = ask(of, state, *hosts)
+    assert passed == TaskPassedOn(task="a", host="bad-key", why="the key is refused")
+    follow(state, passed)
+    again = ask(of, state, *hosts)
+    assert orders(again) == {"a": "good"} and state.tasks["a"].charged == 0
+    follow(state, *again)
+    follow(state, answer(state, "a", "needs_human", lacks="the key is refused, too"))
+    (parked,) = ask(of, state, *hosts)
+    assert isinstance(parked, TaskParked) and "the key is refused, too" in parked.question
+
+
+def test_a_resumed_run_tries_again_a_host_that_lacked_something() -> None:
+    of = course(task("a", agent=BuiltinAgent()))
+    state = begun(of)
+    hosts = (Host(name="a-host", slots=1), Host(name="b-host", slots=1))
+    follow(state, *ask(of, state, *hosts))
+    follow(state, answer(state, "a", "needs_human", lacks="no key"))
+    follow(state, *ask(of, state, *hosts))
+    assert state.tasks["a"].unfit
+    follow(state, RunResumed(tip="c0"))
+    assert orders(ask(of, state, *hosts)) == {"a": "a-host"}
+
+
+def test_an_ill_host_is_suspended_after_three_failures_and_probed_ever_later() -> None:
+    state = begun(PLAIN)
+    decided = play(state, "one", ONE, OTHER, until=1000.0)
+    suspended = [one for one in decided if isinstance(one, HostSuspended)]
+    assert "3 of its last 3 answers, lastly: the disk is full" in suspended[0].why
+    # An order is sent after the end of a pause, and fails a second later.
+    pauses = [round(after.until - before.until, -1) for before, after in pairwise(suspended)]
+    assert suspended[0].until == 102.0 + 60.0 and pauses == [120.0, 240.0, 240.0, 240.0]
+    at_one = [one for one in decided if isinstance(one, OrderSent) and one.host == "one"]
+    assert len(at_one) == 3 + len(pauses), "three at first, and one for each probe"
+    assert not state.streaks and not state.halted, "the mistake is the host's, and not the run's"
+
+
+def test_a_good_probe_readmits_a_host_with_all_its_slots() -> None:
+    state = begun(PLAIN)
+    play(state, "one", ONE, OTHER, until=110.0)
+    assert state.hosts["one"].until
+    (readmitted,) = (one for one in play(state, "", ONE, until=170.0) if isinstance(one, HostReadmitted))
+    assert readmitted.host == "one" and state.hosts["one"].places(3, 170.0) == 3
+
+
+def test_the_last_host_is_never_suspended() -> None:
+    state = begun(PLAIN)
+    decided = play(state, "one", ONE, until=130.0)
+    assert not [one for one in decided if isinstance(one, HostSuspended)]
+    assert sum(isinstance(one, OrderSent) for one in decided) > 3, "it is tried again, one order at a time"
+
+
+def test_a_task_that_failed_at_a_host_goes_to_another_first() -> None:
+    of = course(task("a"))
+    state = begun(of)
+    (first,) = ask(of, state, ONE, OTHER)
+    follow(state, first)
+    follow(state, answer(state, "a"))
+    assert orders(ask(of, state, ONE, OTHER, now=200.0)) == {"a": "other"}

@@ -1,0 +1,59 @@
+"""
+The words by which hosts tell what they can do, and orders what they need. Both are compared as plain text.
+
+A host announces a set of such words. A need is met by any word of it.
+"""
+
+import re
+from dataclasses import dataclass
+
+LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
+"""The form of a label that a person gives a host."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """One thing that an order needs of its host."""
+
+    words: str
+    """The need for people: `the label 'gpu'`."""
+    any_of: frozenset[str]
+    else_any_of: frozenset[str] = frozenset()
+    """Words that will do where no host has any of the first."""
+
+    def is_met(self, can: frozenset[str], *, offered: frozenset[str]) -> bool:
+        """Tell whether a host that `can` meets it. `offered` is what all hosts together can."""
+        wanted = self.any_of if self.any_of & offered else self.any_of | self.else_any_of
+        return not wanted.isdisjoint(can)
+
+
+def label(name: str) -> str:
+    return f"label {name}"
+
+
+def key(variable: str) -> str:
+    """A variable that holds a key."""
+    return f"key {variable}"
+
+
+def model(name: str) -> str:
+    """A model of the host's table, through an account with a key."""
+    return f"model {name}"
+
+
+def task_type(name: str) -> str:
+    """A type of task, by a route of which some model can be asked."""
+    return f"type {name}"
+
+
+def program(name: str) -> str:
+    """A command-line agent."""
+    return f"program {name}"
+
+
+def sandbox(level: str) -> str:
+    return f"sandbox {level}"
+
+
+def language_server(name: str) -> str:
+    return f"language-server {name}"
