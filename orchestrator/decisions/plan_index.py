@@ -120,9 +120,9 @@ class PlanIndex:
         return {task.id: find_needs(task) for task in self.plan.tasks}
 
     @cached_property
-    def unlike_needs(self) -> tuple[str, ...]:
-        """One task for each different set of such needs."""
-        return tuple({needs: task for task, needs in self.host_needs.items()}.values())
+    def unlike_needs(self) -> Mapping[tuple[Need, ...], str]:
+        """The different sets of such needs, each with one of its tasks."""
+        return {needs: task for task, needs in self.host_needs.items()}
 
     def lock(self, task: TaskState) -> Globs | None:
         """Return the lock of a task in flight: its declared globs, and the paths it touched or was granted."""

@@ -21,6 +21,7 @@ from forgepool.orchestrator.plan.readiness import choose, find_overtaken
 from forgepool.orchestrator.state.hosts import WELL, Host, Places
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IN_FLIGHT, MAY_BE_REVIEWED, TaskState
+from forgepool.workers.schema.capabilities import Need
 from forgepool.workers.schema.orders import Limits, Spent, WorkResult
 
 _IN_LINE_PER_SLOT = 16
@@ -58,8 +59,8 @@ def next_orders(
 
 def places_of(course: PlanIndex, state: RunState, now: float, hosts: Hosts) -> Places:
     """Return the free slots of the present hosts."""
-    needs = course.host_needs if hosts else {}
-    return Places.of(hosts, state.hosts, needs, running=state.phases.each("running"), now=now)
+    needs, kinds = (course.host_needs, course.unlike_needs) if hosts else ({}, {})
+    return Places.of(hosts, state.hosts, needs, kinds=kinds.keys(), running=state.phases.each("running"), now=now)
 
 
 def watch_hosts(course: PlanIndex, state: RunState, now: float, hosts: Hosts) -> list[Event]:
@@ -75,20 +76,42 @@ def watch_hosts(course: PlanIndex, state: RunState, now: float, hosts: Hosts) ->
             well.discard(name)
             changed.append(HostSuspended(host=name, why=health.words, until=now + health.next_pause_s))
     lacking = _find_lacking(course, state, now, hosts)
-    if hosts and lacking != state.lacking:
-        changed.append(HostsLacking(tasks=lacking))
+    if hosts and {kind: words for kind, (_, words) in lacking.items()} != _known_lacks(course, state):
+        changed.append(HostsLacking(tasks=dict(lacking.values())))
     return changed
 
 
-def _find_lacking(course: PlanIndex, state: RunState, now: float, hosts: Hosts) -> dict[str, tuple[str, ...]]:
-    """Return, by waiting task that has its needs, what no present host has for it."""
+Lacked = tuple[tuple[Need, ...], tuple[str, ...]]
+"""The needs of a task, and the hosts that have passed it on: tasks with the same of both are lacking alike."""
+
+
+def _lacked(course: PlanIndex, task: TaskState) -> Lacked:
+    return course.host_needs[task.id], tuple(task.unfit)
+
+
+def _find_lacking(
+    course: PlanIndex, state: RunState, now: float, hosts: Hosts
+) -> dict[Lacked, tuple[str, tuple[str, ...]]]:
+    """Return, for waiting tasks that have their needs, what no present host has, with the first task that lacks it."""
     places = places_of(course, state, now, hosts)
-    unmet = {course.host_needs[one] for one in course.unlike_needs if places.lacking(TaskState(id=one))}
+    unmet = {needs for needs, one in course.unlike_needs.items() if places.lacking(TaskState(id=one))}
     # All can be done in most runs, and then only tasks that a host has passed on are looked at.
-    asked = _pending(course, state) if unmet else (task.id for task in state.phases.pending_again() if task.unfit)
-    tasks = (state.tasks[one] for one in asked)
-    found = {task.id: places.lacking(task) for task in tasks if task.unfit or course.host_needs[task.id] in unmet}
-    return {task: words for task, words in found.items() if words}
+    asked = _pending(course, state) if unmet else (task for task in state.phases.pending_again() if task.unfit)
+    found: dict[Lacked, tuple[str, tuple[str, ...]]] = {}
+    for task in asked:
+        kind = _lacked(course, task)
+        if kind not in found and (task.unfit or kind[0] in unmet) and (words := places.lacking(task)):
+            found[kind] = task.id, words
+    return found
+
+
+def _known_lacks(course: PlanIndex, state: RunState) -> dict[Lacked, tuple[str, ...]]:
+    return {_lacked(course, state.tasks[one]): words for one, words in state.lacking.items() if one in state.tasks}
+
+
+def find_lack(course: PlanIndex, state: RunState, task: TaskState) -> tuple[str, ...]:
+    """Return what no present host has for a waiting task, in words, as far as it is journaled."""
+    return _known_lacks(course, state).get(_lacked(course, task), ()) if state.lacking else ()
 
 
 _WAITED_FOR_S = 60.0
@@ -99,22 +122,24 @@ def stop_for_hosts(course: PlanIndex, state: RunState, now: float) -> list[GateH
     """Return that the run stops, where all that is left waits for what no present host has."""
     if not state.lacking or state.halted or state.outstanding() or now < state.lacking_since + _WAITED_FOR_S:
         return []
-    if any(task.id not in state.lacking for task in map(state.tasks.__getitem__, _pending(course, state))):
+    known = _known_lacks(course, state)
+    if any(_lacked(course, task) not in known for task in _pending(course, state)):
         return []
     if any(state.count(phase) for phase in IN_FLIGHT):
         return []
-    named = [f"'{one}'" for one in state.lacking]
+    named = [f"'{task.id}'" for task in _pending(course, state)]
     more = f" and {len(named) - 3} more" if len(named) > 3 else ""
     missing = dict.fromkeys(words for each in state.lacking.values() for words in each)
     why = (
-        f"no present host can do {', '.join(named[:3])}{more}: they need {' and '.join(missing)}; "
+        f"no present host can do {', '.join(named[:3])}{more}: missing is {' and '.join(missing)}; "
         f"start a worker that has it, then: forgepool resume {state.run}"
     )
     return [GateHalted(why=why, infrastructure=True)]
 
 
-def _pending(course: PlanIndex, state: RunState) -> Iterator[str]:
-    return (course.graph.order[rank] for rank in course.frontier(state).ranks)
+def _pending(course: PlanIndex, state: RunState) -> Iterator[TaskState]:
+    """Yield the waiting tasks that have their needs, the highest ranked first."""
+    return (state.tasks[course.graph.order[rank]] for rank in course.frontier(state).ranks)
 
 
 def _is_gate_full(state: RunState, check_slots: int) -> bool:

@@ -99,11 +99,11 @@ class WorkersMissing(Message):
 
 
 class HostsLacking(Message):
-    """Waiting tasks that no present host can do, with what is missing; empty once there are none any more."""
+    """Waiting tasks that no present host can do, with what is missing; none once hosts can do all again."""
 
     kind: Literal["hosts.lacking"] = "hosts.lacking"
     tasks: dict[str, tuple[str, ...]]
-    """By task, the missing things in words."""
+    """By task, the missing things in words; the first task alone of those that lack the same."""
 
 
 class HostSuspended(Message):

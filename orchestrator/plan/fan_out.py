@@ -89,6 +89,8 @@ def _label(text: str) -> str:
 
 def _label_alone(written: object) -> object:
     """Expand `runs_on: gpu` to `runs_on: [gpu]`."""
+    if isinstance(written, list):
+        return tuple(written)
     return (written,) if isinstance(written, str) else written
 
 

@@ -35,4 +35,5 @@ def _lacking(event: e.HostsLacking) -> str:
     names = [f"'{one}'" for one in event.tasks]
     more = f" and {count_of(len(names) - 3, 'more task')}" if len(names) > 3 else ""
     missing = dict.fromkeys(words for each in event.tasks.values() for words in each)
-    return f"no present host can do {', '.join(names[:3])}{more}: missing is {'; and '.join(missing)}; others go on"
+    such = f"tasks such as {', '.join(names[:3])}{more}"
+    return f"no present host can do {such}: missing is {'; and '.join(missing)}; other tasks continue"

@@ -8,7 +8,7 @@ from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.post_merge import base_words, list_unreviewed
 from forgepool.orchestrator.decisions.queue.delegation import gate_words
 from forgepool.orchestrator.decisions.reasons import author_in, author_words, count_of, finding_lines, flaky_words
-from forgepool.orchestrator.decisions.start_orders import find_tasks_held_by_base, short_of_budget
+from forgepool.orchestrator.decisions.start_orders import find_lack, find_tasks_held_by_base, short_of_budget
 from forgepool.orchestrator.decisions.task_reviews import short_of_budget_for_review
 from forgepool.orchestrator.plan.budget import BudgetLedger
 from forgepool.orchestrator.plan.readiness import Waiting, why_waiting
@@ -90,6 +90,8 @@ class Standing:
     """
     shut: str
     """Reason why landing is paused; empty while it is not."""
+    suspended: dict[str, str]
+    """Hosts that get no orders for now, with the reason and the end of the pause."""
     tasks: tuple[TaskStanding, ...]
     whole: WholeStanding | None
     """None where the plan has no integration review."""
@@ -110,6 +112,11 @@ def standing(course: PlanIndex, state: RunState, *, now: float, live: bool) -> S
         tip=state.tip,
         outcome=_outcome(state, live=live),
         shut=state.halted,
+        suspended={
+            name: f"{health.why}; probed at {clock(health.until, state.at)}"
+            for name, health in state.hosts.items()
+            if health.until
+        },
         tasks=tuple(_task(waits, task, now) for task in state.tasks.values()),
         whole=_whole(course, state),
         used=bill(state.uses()),
@@ -207,6 +214,8 @@ class Waits:
         if task.phase != "pending":
             return task.phase
         waiting = self._why(task)
+        if find_lack(self._course, self.state, task):
+            return "pending"
         return "pending" if waiting.needs or waiting.lock or waiting.reserved else "ready"
 
     def reason(self, task: TaskState) -> str:
@@ -251,9 +260,9 @@ class Waits:
             return f"waits until {clock(task.limit_until, self.state.at)} for the model's rate limit"
         if task.id in self._held_by_base:
             return base_words(self.state)
-        if task.id in self.state.lacking:
-            return f"no present host has {' and '.join(self.state.lacking[task.id])}"
         waiting = self._why(task)
+        if not waiting.needs and (lack := find_lack(self._course, self.state, task)):
+            return f"no present host has {' and '.join(lack)}"
         if waiting.needs:
             return f"needs {', '.join(waiting.needs[:4])}"
         if waiting.lock is not None:

@@ -1,13 +1,15 @@
 """The hosts that are present, and the queue by which a message reaches one that can do it."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.state.hosts import Host
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import MessageKind
 from forgepool.workers.queue.broker import CHECKS, LANDINGS, ORDERS, PROTOCOL, REVIEWS, Queue
 from forgepool.workers.queue.leases import Present, slots
+from forgepool.workers.schema import capabilities
 
 QUEUE: Mapping[MessageKind, Queue] = {
     "order": ORDERS,
@@ -25,10 +27,13 @@ def find_mismatched(present: Iterable[Present]) -> dict[str, int]:
 
 
 def list_order_hosts(present: Sequence[Present]) -> tuple[Host, ...]:
-    """Return the hosts that take orders. One with several workers can what all of them can."""
+    """
+    Return the hosts that take orders, those of another version with no slot. One with several workers can what all of
+    them can.
+    """
     hosts: dict[str, Host] = {}
     for worker in present:
-        count = slots((worker,), ORDERS) if worker.protocol == PROTOCOL else 0
+        count, ours = slots((worker,), ORDERS), worker.protocol == PROTOCOL
         if not count:
             continue
         can = None if worker.facts.can is None else frozenset(worker.facts.can)
@@ -36,7 +41,7 @@ def list_order_hosts(present: Sequence[Present]) -> tuple[Host, ...]:
         if known is not None:
             count += known.slots
             can = known.can if can is None else can if known.can is None else can & known.can
-        hosts[worker.host] = Host(name=worker.host, slots=count, can=can)
+        hosts[worker.host] = Host(name=worker.host, slots=count if ours else 0, can=can, ours=ours)
     return tuple(hosts.values())
 
 
@@ -51,17 +56,45 @@ def find_well(present: Sequence[Present], state: RunState, now: float) -> tuple[
     )
 
 
+def find_reviewers(present: Iterable[Present], course: PlanIndex, authors: Collection[str] = ()) -> tuple[Present, ...]:
+    """
+    Return the workers with a model that may review work of these families, as far as they have told what they can.
+
+    Where there is none, all are returned: the answer of any of them says what is missing.
+    """
+    policy, workers = course.review_policy, tuple(worker for worker in present if REVIEWS in worker.queues)
+    if policy.script is not None:
+        return workers
+    named = frozenset(map(capabilities.model, policy.by))
+    kin = frozenset(map(capabilities.reviews_by, authors if course.independence == "other_family" else ()))
+
+    def can_review(worker: Present) -> bool:
+        can = worker.facts.can
+        if can is None or (named and not named.isdisjoint(can)):
+            return True
+        return not named and any(word.startswith(capabilities.reviews_by("")) and word not in kin for word in can)
+
+    return tuple(filter(can_review, workers)) or workers
+
+
 def choose_gate_host(
-    kind: MessageKind, present: Sequence[Present], state: RunState, sent_to: Mapping[str, str], now: float
+    kind: MessageKind,
+    present: Sequence[Present],
+    state: RunState,
+    sent_to: Mapping[str, str],
+    now: float,
+    *,
+    able: Callable[[Sequence[Present]], Sequence[Present]],
 ) -> str | None:
     """
     Return the host for a message to the gate: empty where any may take it, and None where no worker is there for it.
 
-    All workers share one queue while each of them is well. Else the message goes to the one that has the fewest.
+    All workers share one queue while each of them is well and able. Else the message goes to the one that has the
+    fewest. `able` picks those that can do it.
     """
     queue = QUEUE[kind]
     there = [worker for worker in present if queue in worker.queues]
-    well = [worker for worker in find_well(present, state, now) if queue in worker.queues]
+    well = able([worker for worker in find_well(present, state, now) if queue in worker.queues])
     if len(well) == len(there):
         return ""
     if not well:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -18,6 +19,7 @@ import structlog
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.locks import beyond
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.reasons import author_in
 from forgepool.orchestrator.decisions.requests import grant_request, overtaken
 from forgepool.orchestrator.decisions.results import find_asking_task, message_of, receive_answer
 from forgepool.orchestrator.decisions.start_orders import places_of
@@ -46,9 +48,17 @@ from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.store import Journal, Recorded
 from forgepool.orchestrator.run import recovery
 from forgepool.orchestrator.run.dispatch import send_message
-from forgepool.orchestrator.run.fleet import QUEUE, choose_gate_host, find_mismatched, find_well, list_order_hosts
+from forgepool.orchestrator.run.fleet import (
+    QUEUE,
+    choose_gate_host,
+    find_mismatched,
+    find_reviewers,
+    find_well,
+    list_order_hosts,
+)
 from forgepool.orchestrator.run.transport import LeaseWatch, Link
 from forgepool.orchestrator.state.fold import apply
+from forgepool.orchestrator.state.hosts import Places
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IllegalStep, Outstanding, TaskState
 from forgepool.supervisor.gate.affected_checks import TargetLanes
@@ -279,6 +289,8 @@ class Loop:
         self.record(findings.taken)
         for message in findings.unsent:
             self._send(message, resent=True)
+        for message in findings.waiting:
+            self._move(message)
         for message in findings.lost:
             self._lose(message)
 
@@ -342,7 +354,10 @@ class Loop:
 
     def _decide(self) -> None:
         self._meet_tip()
-        hosts, review_slots = list_order_hosts(self.link.workers()), slots(self._well(), REVIEWS)
+        hosts, review_slots = (
+            list_order_hosts(self.link.workers()),
+            slots(find_reviewers(self._well(), self.course), REVIEWS),
+        )
         check_slots = self._check_slots()
         decided: list[Event] = []
         with self._one_commit():
@@ -422,21 +437,41 @@ class Loop:
         self.keep()
         host = self._host_for(sent, resent=resent)
         if host is not None:
-            queue = queue_of_host(QUEUE[sent.kind], host) if host else QUEUE[sent.kind]
-            send_message(self.course, self.state, sent, now=self.clock(), resent=resent, queue=queue)
-            self.watch.note_sent(sent.message_id, host)
+            self._send_to(host, sent, resent=resent)
+
+    def _send_to(self, host: str, sent: Outstanding, *, resent: bool) -> None:
+        queue = queue_of_host(QUEUE[sent.kind], host) if host else QUEUE[sent.kind]
+        send_message(self.course, self.state, sent, now=self.clock(), resent=resent, queue=queue)
+        self.watch.note_sent(sent.message_id, host)
+
+    def _move(self, sent: Outstanding) -> None:
+        """Send an order that waits behind those of other runs to a host that is free, where there is one."""
+        host = self._places().take(self.state.tasks[sent.task], but=self.watch.sent_to[sent.message_id])
+        if host and self.link.idle(queue_of_host(ORDERS, host)):
+            self._send_to(host, sent, resent=True)
+
+    def _places(self) -> Places:
+        return places_of(self.course, self.state, self.clock(), list_order_hosts(self.link.workers()))
 
     def _host_for(self, sent: Outstanding, *, resent: bool) -> str | None:
         """Return the host for a message: empty where any may take it, and None where it has to wait for one."""
         present = self.link.workers()
         if sent.kind != "order":
-            return choose_gate_host(sent.kind, present, self.state, self.watch.sent_to, self.clock())
+            reviewed = QUEUE[sent.kind] == REVIEWS
+            able = partial(find_reviewers, course=self.course, authors=self._authors(sent)) if reviewed else list
+            return choose_gate_host(sent.kind, present, self.state, self.watch.sent_to, self.clock(), able=able)
         task = self.state.tasks[sent.task]
-        if task.sent_to and not resent:
+        if not resent:
             return task.sent_to
-        places = places_of(self.course, self.state, self.clock(), list_order_hosts(present))
+        places = self._places()
         stays = any(one.name == task.sent_to for one in places.able(task))
         return task.sent_to if stays else places.take(task)
+
+    def _authors(self, sent: Outstanding) -> frozenset[str]:
+        """Return the families of models whose work a review is about."""
+        names = (sent.task,) if sent.kind == "review" else self.state.wave_review.tasks
+        authors = (author_in(self.course, self.state, self.state.tasks[name]) for name in names)
+        return frozenset(family for author in authors for family in author.families)
 
     def _stopped(self) -> Ending | None:
         """Return the ending of a run that stops here unfinished."""

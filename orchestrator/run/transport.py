@@ -125,6 +125,8 @@ class Findings:
     taken: list[Event] = field(default_factory=list)
     unsent: list[Outstanding] = field(default_factory=list)
     lost: list[Outstanding] = field(default_factory=list)
+    waiting: list[Outstanding] = field(default_factory=list)
+    """Orders that wait behind others in the queue of the host that they were sent to."""
 
 
 @dataclass(slots=True)
@@ -176,6 +178,8 @@ class LeaseWatch:
                 self._note_missing(message, patient, findings)
             elif self._overdue(message, link):
                 findings.unsent.append(message)
+            elif message.kind == "order" and self._waited_s(message) > _SEND_AGAIN_S and self.sent_to.get(message_id):
+                findings.waiting.append(message)
         return findings
 
     def make_lost_event(self, message: Outstanding, holder: str) -> MessageLost:
@@ -198,9 +202,12 @@ class LeaseWatch:
         else:
             self._missing.add(message.message_id)
 
+    def _waited_s(self, message: Outstanding) -> float:
+        return time.monotonic() - self._sent_at.get(message.message_id, 0.0)
+
     def _overdue(self, message: Outstanding, link: Link) -> bool:
         """Tell whether it is to be sent again: its host has left or takes nothing new, or its queue has lost it."""
-        waited_s = time.monotonic() - self._sent_at.get(message.message_id, 0.0)
+        waited_s = self._waited_s(message)
         queue, host = QUEUE[message.kind], self.sent_to.get(message.message_id, "")
         takers = [one for one in link.workers() if one.host == host and queue in one.queues and not one.drained]
         if waited_s > (_LEFT_S if host and not takers else _SEND_AGAIN_ANYWAY_S):

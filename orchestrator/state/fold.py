@@ -188,7 +188,7 @@ def _apply_run_event(state: RunState, event: e.RunEvent, at: float) -> None:
         case e.HostsLacking():
             state.lacking, state.lacking_since = event.tasks, at
         case e.HostSuspended():
-            state.hosts.setdefault(event.host, HostHealth()).suspend(event.until)
+            state.hosts.setdefault(event.host, HostHealth()).suspend(event.until, event.why)
             # The mistake was the host's.
             state.end_streak("order")
         case e.HostReadmitted():

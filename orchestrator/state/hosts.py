@@ -6,7 +6,7 @@ it: a good answer readmits it, and a failure suspends it for longer. The last ho
 that all hosts share is no host's fault; `streaks` deals with that.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from forgepool.orchestrator.state.task import TaskState
@@ -27,6 +27,8 @@ class Host:
     slots: int
     can: frozenset[str] | None = None
     """Words of `capabilities`; None for a host that has proven nothing, and may be sent all."""
+    ours: bool = True
+    """It reads the messages of this version. One that does not takes them from a shared queue all the same."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,6 +41,8 @@ class HostHealth:
     """The sentence of the last failure."""
     until: float = 0.0
     """The end of its suspension in Unix seconds; 0 for a host that is not suspended."""
+    why: str = ""
+    """The reason of its last suspension."""
     pauses: int = 0
     """Suspensions since it was last readmitted."""
 
@@ -46,6 +50,10 @@ class HostHealth:
     def in_a_row(self) -> int:
         """Return the number of failures since its last good answer."""
         return next((count for count, failed in enumerate(reversed(self.last)) if not failed), len(self.last))
+
+    @property
+    def is_well(self) -> bool:
+        return not self.until and not self.in_a_row
 
     @property
     def is_ill(self) -> bool:
@@ -70,8 +78,8 @@ class HostHealth:
             self.last = (*self.last, failed)[-_REMEMBERED:]
             self.said = detail if failed else self.said
 
-    def suspend(self, until: float) -> None:
-        self.until, self.last, self.pauses = until, (), self.pauses + 1
+    def suspend(self, until: float, why: str) -> None:
+        self.until, self.why, self.last, self.pauses = until, why, (), self.pauses + 1
 
     def readmit(self) -> None:
         self.until, self.last, self.pauses = 0.0, (), 0
@@ -98,6 +106,8 @@ class Places:
     free: dict[str, int] = field(default_factory=dict)
     offered: frozenset[str] = frozenset()
     """What all hosts together can."""
+    is_shared: bool = False
+    """All hosts are equal."""
     _able: dict[tuple[Sequence[Need], tuple[str, ...]], list[Host]] = field(default_factory=dict)
 
     @classmethod
@@ -107,11 +117,13 @@ class Places:
         health: Mapping[str, HostHealth],
         needs: Mapping[str, Sequence[Need]],
         *,
+        kinds: Collection[Sequence[Need]] = (),
         running: Iterable[TaskState],
         now: float,
     ) -> "Places":
         offered = frozenset[str]().union(*(host.can or () for host in hosts or ()))
         places = cls(hosts=hosts, health=health, needs=needs, now=now, offered=offered)
+        places.is_shared = places._are_equal(kinds)
         for host in hosts or ():
             places.free[host.name] = health.get(host.name, WELL).places(host.slots, now)
         for task in running:
@@ -120,34 +132,37 @@ class Places:
                 places.free[at] -= 1
         return places
 
-    @property
-    def total(self) -> int:
-        return sum(max(0, count) for count in self.free.values())
+    def _are_equal(self, kinds: Iterable[Sequence[Need]]) -> bool:
+        """Tell whether each host is well and can do every task of the plan, so that any may take any order."""
+        return all(
+            host.ours and self.health.get(host.name, WELL).is_well and all(self._fits(host, kind) for kind in kinds)
+            for host in self.hosts or ()
+        )
 
     def able(self, task: TaskState) -> list[Host]:
         """Return the present hosts that can do the task, and have not shown that they cannot."""
         needs, unfit = self.needs[task.id], tuple(task.unfit)
         # Many tasks need the same.
         if (needs, unfit) not in self._able:
-            self._able[needs, unfit] = [
-                host for host in self.hosts or () if host.name not in unfit and self._fits(host, needs)
-            ]
+            able = (host for host in self.hosts or () if host.ours and host.name not in unfit)
+            self._able[needs, unfit] = [host for host in able if self._fits(host, needs)]
         return self._able[needs, unfit]
 
     def _fits(self, host: Host, needs: Sequence[Need]) -> bool:
         return host.can is None or all(need.is_met(host.can, offered=self.offered) for need in needs)
 
-    def take(self, task: TaskState) -> str | None:
+    def take(self, task: TaskState, *, but: str = "") -> str | None:
         """
-        Take a free slot for the task and return its host; None where no host that can do it has one.
+        Take a free slot for the task and return its host, which is not `but`; None where no able host has one. Where
+        all hosts are equal, the order is for any of them: the host is empty.
 
         Hosts that can do less go first, so that those that can do more are left to the tasks that need them. The host
         where infrastructure failed the task last goes last.
         """
-        if self.hosts is None:
+        if self.hosts is None or (self.is_shared and not task.unfit and not but):
             return ""
         last = task.result.host if task.result is not None and task.result.outcome == "infrastructure" else ""
-        able = [host for host in self.able(task) if self.free[host.name] > 0]
+        able = [host for host in self.able(task) if self.free[host.name] > 0 and host.name != but]
         if not able:
             return None
         best = min(able, key=lambda host: (host.name == last, len(host.can or ()), -self.free[host.name], host.name))

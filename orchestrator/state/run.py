@@ -79,7 +79,7 @@ class RunState:
     hosts: dict[str, HostHealth] = field(default_factory=dict)
     """By name, the hosts that have answered."""
     lacking: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """By task that no present host can do, what is missing."""
+    """By task that no present host can do, what is missing; the first task alone of those that lack the same."""
     lacking_since: float = 0.0
     finished: bool = False
     number: int = 0

@@ -81,6 +81,9 @@ def _askable(table: Table) -> Iterator[str]:
         chosen = choose(table, RoutingQuestion(task_type=kind), keys=keys)
         if not isinstance(chosen, str) and any(one.wants_key is None for one in chosen.candidates):
             yield capabilities.task_type(kind)
+    reviewers = choose(table, RoutingQuestion(task_type="review", phase="review"), keys=keys)
+    if not isinstance(reviewers, str):
+        yield from (capabilities.reviews_by(one.family) for one in reviewers.candidates if one.wants_key is None)
 
 
 def _clock_off_s(client: Redis) -> float:

@@ -11,14 +11,17 @@ a second delivery of the same id does nothing.
 """
 
 import gc
+import mmap
+import os
 import re
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, cast
 from urllib.parse import quote
 
 import redis
 from celery import Celery
-from celery.signals import worker_before_create_process, worker_process_shutdown
+from celery.signals import worker_before_create_process, worker_process_init, worker_process_shutdown
 from kombu.exceptions import OperationalError
 from redis.connection import DefaultParser
 from redis.exceptions import OutOfMemoryError, ReadOnlyError, TryAgainError
@@ -153,6 +156,39 @@ WORKER_MODULES = (
 """The modules that every worker needs, and imports by itself only when it starts."""
 
 
+CANNOT_START = 70
+"""The exit status of a worker whose processes die before they can take a message."""
+_IN_VAIN, _WITHIN_S = 5, 60.0
+
+
+class _Births:
+    """
+    Ends this worker when five processes in a row, within a minute, died before they could take a message.
+
+    Celery itself would start others without end. Processes that get going and die later are no matter here.
+    """
+
+    def __init__(self, concurrency: int) -> None:
+        self._alive = concurrency
+        self._at: list[float] = []
+        self._going = mmap.mmap(-1, mmap.PAGESIZE)
+        """Shared with the processes: each sets a byte when it is ready."""
+
+    def note_birth(self) -> None:
+        """Call in this process before another one is forked from it."""
+        number = len(self._at)
+        known = range(max(0, number - self._alive - _IN_VAIN), max(0, number - self._alive))
+        in_vain = len(known) == _IN_VAIN and not any(self._going[one % mmap.PAGESIZE] for one in known)
+        if in_vain and time.monotonic() < self._at[known[0]] + _WITHIN_S:
+            os._exit(CANNOT_START)
+        self._at.append(time.monotonic())
+        self._going[number % mmap.PAGESIZE] = 0
+
+    def note_start(self) -> None:
+        """Call in the forked process when it is ready."""
+        self._going[(len(self._at) - 1) % mmap.PAGESIZE] = 1
+
+
 def serve_queues(
     queues: Sequence[Queue], concurrency: int, *, name: str, host: str, at_process_end: Callable[[], None]
 ) -> None:
@@ -164,6 +200,9 @@ def serve_queues(
     """
     # What is here stays. Unfrozen, each process' collector would write into it, and so copy the pages that all share.
     worker_before_create_process.connect(lambda **_: gc.freeze(), weak=False)
+    births = _Births(concurrency)
+    worker_before_create_process.connect(lambda **_: births.note_birth(), weak=False)
+    worker_process_init.connect(lambda **_: births.note_start(), weak=False)
     worker_process_shutdown.connect(lambda **_: at_process_end(), weak=False)
     # Not by `worker_main`: the command line behind it imports a hundred modules more.
     app.Worker(

@@ -14,6 +14,7 @@ import importlib
 import os
 import signal
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ import structlog
 
 from forgepool.workers.queue import leases
 from forgepool.workers.queue.broker import (
+    CANNOT_START,
     CHECKS,
     LANDINGS,
     ORDERS,
@@ -86,7 +88,7 @@ _TURN_S = 0.1
 _ANNOUNCE_S, _LOOK_S = 4.0, 1.0
 _LONGEST_PAUSE_S = 30.0
 _MOST_DEATHS, _DEATHS_WITHIN_S = 5, 60.0
-_LAST_WORDS_CHARS = 2000
+_LAST_WORDS_CHARS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +111,7 @@ def serve(posts: Sequence[WorkerPost], settings: Settings, facts: leases.HostFac
     SIGTERM or SIGINT once lets running work finish; twice, or SIGUSR1, ends everything at once.
 
     Raises:
-        WorkersDie: a worker has died five times within a minute.
+        WorkersDie: a worker, or processes of it that could not start, died five times within a minute.
     """
     tree.become_subreaper()
     left_over = find_abandoned()
@@ -162,7 +164,8 @@ class _Worker:
         self.deaths = 1 if lived_long else self.deaths + 1
         log.warning("worker.died", queues=self.post.queues, status=self.child.status, deaths=self.deaths)
         self.died = [*self.died, time.monotonic()][-_MOST_DEATHS:]
-        if len(self.died) == _MOST_DEATHS and self.died[-1] - self.died[0] < _DEATHS_WITHIN_S:
+        often = len(self.died) == _MOST_DEATHS and self.died[-1] - self.died[0] < _DEATHS_WITHIN_S
+        if often or self.child.status == CANNOT_START:
             raise WorkersDie(self._last_words())
         self.child = None
         self.starts_at = time.monotonic() + min(_LONGEST_PAUSE_S, 0.25 * 2 ** min(10, self.deaths - 1))
@@ -171,10 +174,12 @@ class _Worker:
     def _last_words(self) -> str:
         said = ""
         with suppress(OSError):
-            lines = [line for line in self.post.log.read_text(errors="replace").splitlines() if line.strip()]
-            said = f": {lines[-1].strip()[:_LAST_WORDS_CHARS]}" if lines else ""
-        names = ", ".join(self.post.queues)
-        return f"the worker of {names} died {_MOST_DEATHS} times within a minute{said}; see {self.post.log}"
+            lines = self.post.log.read_text(errors="replace").splitlines()
+            # Each of them has died with the same words. Lines in brackets are the log's own: that one died, not why.
+            words = Counter(line.strip() for line in lines[-1000:] if line.strip() and not line.startswith(("[", "{")))
+            said = "".join(f": {line[:_LAST_WORDS_CHARS]}" for line, _ in words.most_common(1))
+        names = " and ".join(self.post.queues)
+        return f"the processes for {names} died {_MOST_DEATHS} times within a minute{said}; {self.post.log} has more"
 
     def start_when_due(self) -> None:
         if self.child is not None or time.monotonic() < self.starts_at:

@@ -41,6 +41,11 @@ def model(name: str) -> str:
     return f"model {name}"
 
 
+def reviews_by(family: str) -> str:
+    """A model of that family which is asked for reviews."""
+    return f"reviews-by {family}"
+
+
 def task_type(name: str) -> str:
     """A type of task, by a route of which some model can be asked."""
     return f"type {name}"

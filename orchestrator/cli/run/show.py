@@ -66,6 +66,8 @@ def status(run: OptionalRun = None, as_json: Json = False) -> None:
         return
     say(f"run {now.run}: {now.outcome}, target {now.target} at {now.tip[:12]}")
     tell_table(now)
+    for host, why in now.suspended.items():
+        say(f"{host} is suspended: {why}")
     if now.shut:
         say(f"landing is paused: {now.shut}")
     tell_use(now)

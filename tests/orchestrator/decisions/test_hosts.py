@@ -1,5 +1,6 @@
 """An order goes to a host that can do it; a host that fails again and again gets none for a while."""
 
+from collections.abc import Iterator
 from itertools import pairwise
 
 from plans import RUN, begun, course, follow, result, task
@@ -12,6 +13,7 @@ from forgepool.orchestrator.journal.events import (
     HostReadmitted,
     HostsLacking,
     HostSuspended,
+    MessageTaken,
     OrderAnswered,
     OrderSent,
     RunResumed,
@@ -37,12 +39,13 @@ def orders(events: list[Event]) -> dict[str, str]:
     return {one.task: one.host for one in events if isinstance(one, OrderSent)}
 
 
-def answer(state: RunState, name: str, outcome: Outcome = "infrastructure", *, lacks: str = "") -> OrderAnswered:
-    """The answer of the host that has the task's order."""
+def answer(
+    state: RunState, name: str, host: str, outcome: Outcome = "infrastructure", *, lacks: str = ""
+) -> OrderAnswered:
     sent = state.tasks[name]
-    assert sent.message is not None
+    assert sent.message is not None and sent.sent_to in (host, "")
     given = result(name, sent.attempt, outcome, token=sent.message.token, detail=lacks or "the disk is full")
-    return OrderAnswered(task=name, result=given.model_copy(update={"host": sent.sent_to, "lacks": bool(lacks)}))
+    return OrderAnswered(task=name, result=given.model_copy(update={"host": host, "lacks": bool(lacks)}))
 
 
 def play(state: RunState, ill: str, *hosts: Host, until: float) -> list[Event]:
@@ -51,16 +54,31 @@ def play(state: RunState, ill: str, *hosts: Host, until: float) -> list[Event]:
     while state.at < until:
         now = state.at + 1.0
         for one in list(state.in_phase("running")):
-            given = answer(state, one.id)
-            if one.sent_to != ill:
+            host = one.holder.rpartition("/")[0]
+            given = answer(state, one.id, host)
+            if host != ill:
                 # A model's limit is no failure of the host, and the task is tried again for ever.
                 given = OrderAnswered(task=one.id, result=given.result.model_copy(update={"not_before": now}))
             follow(state, given, at=now)
         while events := [one for one in ask(PLAIN, state, *hosts, now=now) if one.kind != "check.sent"]:
             follow(state, *events, at=now)
             decided += events
+            follow(state, *take(state, *hosts), at=now)
         state.at = now
     return decided
+
+
+def take(state: RunState, *hosts: Host) -> Iterator[MessageTaken]:
+    """Have each order taken by its host, or by one with a free slot."""
+    free = {host.name: host.slots for host in hosts}
+    running = list(state.in_phase("running"))
+    for one in running:
+        free[one.holder.rpartition("/")[0]] = free.get(one.holder.rpartition("/")[0], 0) - 1
+    for one in running:
+        if not one.holder and one.message is not None:
+            host = one.sent_to or max((name for name in free if name), key=lambda name: free[name])
+            free[host] -= 1
+            yield MessageTaken(message_id=one.message.message_id, host=host, pid=1)
 
 
 def test_orders_go_to_hosts_that_can_do_them_and_others_use_what_is_left() -> None:
@@ -78,7 +96,14 @@ def test_a_named_model_goes_to_the_host_that_has_its_key_and_elsewhere_only_wher
 
 def test_a_host_that_has_proven_nothing_may_be_sent_all() -> None:
     of = course(task("a", agent=CliAgent(program="claude"), runs_on=("gpu",)))
-    assert orders(ask(of, begun(of), Host(name="own", slots=1))) == {"a": "own"}
+    assert orders(ask(of, begun(of), Host(name="own", slots=1), KEYED)) == {"a": "own"}
+
+
+def test_hosts_that_are_equal_for_a_plan_share_its_orders_and_those_of_another_version_are_left_out() -> None:
+    unlike, skewed = Host(name="unlike", slots=1, can=frozenset(["label gpu"])), Host(name="new", slots=0, ours=False)
+    of = course(task("a"), task("b"))
+    assert orders(ask(of, begun(of), ONE, unlike)) == {"a": "", "b": ""}
+    assert orders(ask(of, begun(of), ONE, skewed)) == {"a": "one", "b": "one"}
 
 
 def test_what_no_host_can_do_is_told_at_once_and_waits_while_others_go_on() -> None:
@@ -106,7 +131,7 @@ def test_the_run_stops_with_one_question_when_all_that_is_left_waits_for_a_host(
     assert ask(of, state, KEYLESS, now=130.0) == []
     (stopped,) = ask(of, state, KEYLESS, now=161.0)
     assert isinstance(stopped, GateHalted) and stopped.infrastructure
-    assert stopped.why.startswith("no present host can do 'a': they need the label 'gpu'")
+    assert stopped.why.startswith("no present host can do 'a': missing is the label 'gpu'")
     assert stopped.why.endswith(f"forgepool resume {RUN}")
 
 
@@ -116,14 +141,14 @@ def test_a_host_that_lacks_a_key_passes_the_task_on_and_the_attempt_does_not_cou
     hosts = (Host(name="bad-key", slots=1), Host(name="good", slots=1))
     (order,) = ask(of, state, *hosts)
     follow(state, order)
-    follow(state, answer(state, "a", "needs_human", lacks="the key is refused"))
+    follow(state, answer(state, "a", "bad-key", "needs_human", lacks="the key is refused"))
     (passed,) = ask(of, state, *hosts)
     assert passed == TaskPassedOn(task="a", host="bad-key", why="the key is refused")
     follow(state, passed)
     again = ask(of, state, *hosts)
     assert orders(again) == {"a": "good"} and state.tasks["a"].charged == 0
     follow(state, *again)
-    follow(state, answer(state, "a", "needs_human", lacks="the key is refused, too"))
+    follow(state, answer(state, "a", "good", "needs_human", lacks="the key is refused, too"))
     (parked,) = ask(of, state, *hosts)
     assert isinstance(parked, TaskParked) and "the key is refused, too" in parked.question
 
@@ -133,11 +158,12 @@ def test_a_resumed_run_tries_again_a_host_that_lacked_something() -> None:
     state = begun(of)
     hosts = (Host(name="a-host", slots=1), Host(name="b-host", slots=1))
     follow(state, *ask(of, state, *hosts))
-    follow(state, answer(state, "a", "needs_human", lacks="no key"))
+    follow(state, answer(state, "a", "a-host", "needs_human", lacks="no key"))
     follow(state, *ask(of, state, *hosts))
     assert state.tasks["a"].unfit
+    assert orders(ask(of, state, *hosts)) == {"a": "b-host"}
     follow(state, RunResumed(tip="c0"))
-    assert orders(ask(of, state, *hosts)) == {"a": "a-host"}
+    assert orders(ask(of, state, *hosts)) == {"a": ""}, "any of them may have it"
 
 
 def test_an_ill_host_is_suspended_after_three_failures_and_probed_ever_later() -> None:
@@ -149,7 +175,7 @@ def test_an_ill_host_is_suspended_after_three_failures_and_probed_ever_later() -
     pauses = [round(after.until - before.until, -1) for before, after in pairwise(suspended)]
     assert suspended[0].until == 102.0 + 60.0 and pauses == [120.0, 240.0, 240.0, 240.0]
     at_one = [one for one in decided if isinstance(one, OrderSent) and one.host == "one"]
-    assert len(at_one) == 3 + len(pauses), "three at first, and one for each probe"
+    assert len(at_one) == len(pauses), "three were taken at first, and one is sent for each probe"
     assert not state.streaks and not state.halted, "the mistake is the host's, and not the run's"
 
 
@@ -173,5 +199,5 @@ def test_a_task_that_failed_at_a_host_goes_to_another_first() -> None:
     state = begun(of)
     (first,) = ask(of, state, ONE, OTHER)
     follow(state, first)
-    follow(state, answer(state, "a"))
+    follow(state, answer(state, "a", "one"))
     assert orders(ask(of, state, ONE, OTHER, now=200.0)) == {"a": "other"}

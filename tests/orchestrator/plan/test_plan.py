@@ -175,6 +175,14 @@ def test_what_may_be_used_is_said_for_a_task_and_for_the_run() -> None:
     assert read_expanded(dump_plan(found)) == found
 
 
+def test_labels_of_hosts_are_written_as_one_or_several_and_change_no_digest_of_plans_without_them() -> None:
+    one, two, none = plan("- {id: a, runs_on: gpu}\n- {id: b, runs_on: [gpu, big-disk]}\n- {id: c}\n").tasks
+    assert (one.runs_on, two.runs_on, none.runs_on) == (("gpu",), ("gpu", "big-disk"), ())
+    assert "runs_on" not in none.model_dump(mode="json")
+    (told,) = mistakes("- {id: a, runs_on: [a b]}\n")
+    assert told.startswith("5: ") and "forgepool worker --label gpu" in told, told
+
+
 def test_checks_none_is_told_from_silence() -> None:
     assert plan("  - id: a\n", head=HEAD.replace("tasks:", "checks: none\ntasks:")).checks == "none"
     assert plan("  - id: a\n").checks is None

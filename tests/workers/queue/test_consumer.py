@@ -1,5 +1,6 @@
 """However a delivery ends, its message is answered once or not at all, and its lease does not outlive it."""
 
+import json
 import os
 import subprocess
 import sys
@@ -210,3 +211,43 @@ def test_the_group_of_a_process_that_dies_at_work_is_removed_with_all_in_it(
     )
     assert not Path((tmp_path / "procs").read_text()).exists()
     assert holders(redis, ["m"]) == {}
+
+
+_ENTER = """
+import sys
+from forgepool.supervisor.entry import check, land, review
+from forgepool.workers.order.entry import run_order
+
+{"order": run_order, "check": check, "review": review, "landing": land}[sys.argv[1]](sys.argv[2])
+"""
+
+
+@pytest.mark.parametrize("kind", ["order", "check", "review", "landing"])
+def test_a_message_that_cannot_be_read_is_answered_as_such(
+    redis: Redis, redis_url: str, tmp_path: Path, kind: str
+) -> None:
+    """By the id and the token, which every version has; else its sender would send it again and again."""
+    name = "order_id" if kind == "order" else "request_id"
+    encoded = json.dumps({name: "r.t.1", "token": "tok", "run": "r", "sent_by_a": "later version"})
+    _enter(redis_url, tmp_path, kind, encoded)
+    (_, answered) = list(read(redis, "r", after="0-0", wait_s=0.1))[-1]
+    said = json.loads(answered)
+    assert (said[name], said["token"], said["host"]) == ("r.t.1", "tok", "h")
+    assert "this version of Forgepool cannot read the message at '" in said["detail"]
+    if kind == "order":
+        assert said["outcome"] == "needs_human" and said["lacks"], "another host is asked"
+    else:
+        assert "infrastructure" in (said.get("verdict"), said.get("outcome"))
+    assert not holders(redis, ["r.t.1"])
+
+
+def test_what_is_no_message_at_all_stops_nobody(redis: Redis, redis_url: str, tmp_path: Path) -> None:
+    said = _enter(redis_url, tmp_path, "order", "[]")
+    assert "message.unreadable" in said and not list(read(redis, "r", after="0-0", wait_s=0.05))
+
+
+def _enter(redis_url: str, folder: Path, kind: str, encoded: str) -> str:
+    env = {**os.environ, "FORGEPOOL_BROKER_URL": redis_url, "FORGEPOOL_HOME": str(folder), "FORGEPOOL_HOST": "h"}
+    words = [sys.executable, "-c", _ENTER, kind, encoded]
+    done = subprocess.run(words, env=env, capture_output=True, text=True, check=True)
+    return done.stdout + done.stderr

@@ -130,3 +130,52 @@ def test_a_host_that_ends_by_a_bug_or_a_refusal_leaves_nothing_either(
     client.close()
     assert host.returncode == 3 and said.count("\n") == 1, said
     assert list(places.iterdir()) == []
+
+
+_CANNOT_START = """
+import os, sys
+from celery.signals import worker_process_init
+
+def die(**_):
+    print("no room for another process", file=sys.stderr, flush=True)
+    os._exit(7)
+
+worker_process_init.connect(die, weak=False)
+"""
+
+
+def test_a_worker_whose_processes_cannot_start_says_their_last_words_and_ends(redis_url: str, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(_CANNOT_START)
+    host = subprocess.run(
+        [
+            *(sys.executable, "-m", "forgepool.orchestrator", "worker", "--quiet", "--queues", "orders"),
+            *("--concurrency", "2", "--broker", redis_url, "--log", str(tmp_path / "worker.log")),
+        ],
+        env={
+            **os.environ,
+            "FORGEPOOL_HOME": str(tmp_path / "home"),
+            "FORGEPOOL_CACHE": str(tmp_path / "cache"),
+            "FORGEPOOL_HOST": "here",
+            "PYTHONPATH": str(tmp_path),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert host.returncode == 3
+    assert (
+        "forgepool: the processes for orders died 5 times within a minute: no room for another process" in host.stderr
+    )
+    assert 5 <= (tmp_path / "worker.log").read_text().count("no room") < 50
+
+
+def test_a_host_with_a_wrong_label_or_without_redis_says_what_would_be_right(redis_url: str) -> None:
+    refused = subprocess.run(
+        [sys.executable, "-m", "forgepool.orchestrator", "worker", "--label", "a b", "--broker", redis_url],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert refused.returncode == 2 and refused.stderr.count("\n") == 1
+    assert "'a b' is no label; use letters, digits" in refused.stderr
