@@ -56,12 +56,15 @@ def demo(
             help="An empty folder for the repository, which is kept. Default: a temporary one, removed at the end."
         ),
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, max=16, help="Tasks worked on at once.")] = 2,
+    workers: Annotated[int, typer.Option(min=1, max=16, help="Tasks worked on at once; not with --fleet.")] = 2,
     fleet: Annotated[
         bool, typer.Option("--fleet", help="Another demo: five unequal hosts, one of which dies.")
     ] = False,
 ) -> int:
-    """Run a clean-up batch on a sample project, kill a worker in the middle, and prove what landed."""
+    """
+    Run a clean-up batch on a sample project, kill a worker in the middle, and prove what landed. With --fleet, run
+    short tasks on hosts of which one lacks a tool, one has another version, and one is killed.
+    """
     put_first_on_path(programs_folder())
     place = (folder or Path(tempfile.mkdtemp(prefix="forgepool-demo-"))).absolute()
     _empty(place)
@@ -80,7 +83,8 @@ def demo(
         raise
     if folder is None and status == 0:
         shutil.rmtree(place, ignore_errors=True)
-        say(f"\n{place} was removed; `forgepool demo --folder PATH` keeps the repository for you to look at.")
+        again = "forgepool demo --fleet" if fleet else "forgepool demo"
+        say(f"\n{place} was removed; `{again} --folder PATH` keeps the repository for you to look at.")
     else:
         story.say_where()
     return status

@@ -46,7 +46,7 @@ _HOSTS = {
 """The options of each host's worker."""
 _START_S = 60.0
 _NEWER = "import forgepool.workers.queue.broker as broker\nbroker.PROTOCOL += 1\n"
-_CHECK = "! grep --files-without-match '^# ' pages/*"
+_CHECK = "for page in pages/*; do head -n 1 $page | grep -q '^# ' || exit 1; done"
 
 
 def tell_fleet(place: Path, settings: Settings) -> int:
@@ -208,8 +208,9 @@ def _verdict(fleet: _Fleet, recorded: Sequence[Recorded], landed: Counter[str]) 
     for name in ("first", "second"):
         say(f"   '{name}' did {done[name]} tasks.")
     say(f"   'bare' has no '{_LABEL}': it did {done['bare']} of the {len(_PLAIN)} tasks that need none, and no other.")
-    say(f"   'newer' was told apart by its protocol {mismatched[0] if mismatched else '?'}, and took {taken['newer']}.")
-    say(f"   '{_VICTIM}' did {done[_VICTIM]} tasks and was killed; another host did {', '.join(lost)} again.")
+    told = f"was known by its protocol {mismatched[0]}" if mismatched else "was not known"
+    say(f"   'newer' reads other messages: it {told}, and took {taken['newer'] or 'no'} message.")
+    say(f"   '{_VICTIM}' did {done[_VICTIM]} tasks before it was killed; another host did {', '.join(lost)} again.")
     wrong = [
         sentence
         for seen, sentence in (
