@@ -1,7 +1,7 @@
 """
 Runs random sessions of small runs and queues, breaks what they stand on, and audits each from outside at its end.
 
-    python benchmarks/fleet/chaos.py [--sessions 300] [--seed 1] [--jobs 1] [--keep]
+    python benchmarks/fleet/chaos.py [--sessions 300] [--seed 1] [--jobs 1] [--keep]      (Ctrl-C ends it early)
 
 A session's seed decides its world and its faults. `--sessions 1 --seed S` does those of session S again, at the same
 points of its progress; the processes themselves are as fast as the machine lets them be.
@@ -213,6 +213,14 @@ def _apart(seed: int, *, keep: bool) -> Outcome:
         return Outcome(seed=seed, kind="?", faults=[], violations=[said], recoveries_s=[], seconds=2 * _LONGEST_S)
 
 
+def tell(one: Outcome) -> None:
+    back = ", ".join(f"{seconds:.1f}" for _, seconds in one.recoveries_s)
+    after = f"; answers again after {back} s" if back else ""
+    print(f"seed {one.seed} {one.kind}, {one.seconds:.0f} s: {'; '.join(one.faults) or 'no faults'}{after}", flush=True)
+    for violation in one.violations:
+        print(f"  VIOLATION (--sessions 1 --seed {one.seed}): {violation}", flush=True)
+
+
 def report(outcomes: list[Outcome]) -> None:
     kinds = collections.Counter(one.kind for one in outcomes)
     print(f"\n{len(outcomes)} sessions ({', '.join(f'{count} {kind}' for kind, count in sorted(kinds.items()))})")
@@ -241,15 +249,15 @@ def main() -> int:
         print(json.dumps({name: getattr(outcome, name) for name in Outcome.__slots__}))
         return 0
     outcomes: list[Outcome] = []
+    pool = ThreadPoolExecutor(chosen.jobs)
     seeds = range(chosen.seed, chosen.seed + chosen.sessions)
-    with ThreadPoolExecutor(chosen.jobs) as pool:
+    try:
         for one in pool.map(lambda seed: _apart(seed, keep=chosen.keep), seeds):
             outcomes.append(one)
-            print(
-                f"seed {one.seed} {one.kind}, {one.seconds:.0f} s: {'; '.join(one.faults) or 'no faults'}", flush=True
-            )
-            for violation in one.violations:
-                print(f"  VIOLATION (--sessions 1 --seed {one.seed}): {violation}", flush=True)
+            tell(one)
+    except KeyboardInterrupt:
+        print("no more sessions; those under way are played to their end", flush=True)
+        pool.shutdown(cancel_futures=True)
     report(outcomes)
     return 1 if any(one.violations for one in outcomes) else 0
 

@@ -2,10 +2,10 @@
 
 import os
 import signal
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal, cast
 
@@ -62,8 +62,6 @@ def worker(
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing at the start.")] = False,
 ) -> int:
     """Work on this host for runs that share a Redis, until Ctrl-C. A second Ctrl-C stops at once."""
-    # Until the host takes over, SIGTERM is an exit like any other, which removes temporary folders.
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     settings = settings_with(broker, sandbox)
     named = tuple(dict.fromkeys(one.strip() for one in queues.split(",") if one.strip()))
     unknown = [one for one in named if one not in wire.QUEUES]
@@ -78,7 +76,8 @@ def worker(
         )
     client, url = _shared_redis(settings)
     _require_protocol(client, settings)
-    level = choose_level(settings.sandbox)
+    with _put_off_sigterm():
+        level = choose_level(settings.sandbox)
     facts = prove(settings, level, labels, client)
     path = log or settings.home / "logs" / f"worker-{settings.host}-{os.getpid()}.log"
     posts = list(_posts(named, concurrency or os.cpu_count() or 1, path))
@@ -127,6 +126,23 @@ def _posts(queues: Sequence[str], concurrency: int, log: Path) -> Iterator[Worke
         yield WorkerPost(queues=gate, concurrency=_GATE_SLOTS if orders else concurrency, log=log)
     if wire.LANDINGS in queues:
         yield WorkerPost(queues=(wire.LANDINGS,), concurrency=1, log=log)
+
+
+@contextmanager
+def _put_off_sigterm() -> Iterator[None]:
+    """
+    Put SIGTERM off to the end of the block, which makes temporary folders.
+
+    To raise from the handler would not do: an exception that comes in the middle of a `__del__` is swallowed.
+    """
+    asked: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: asked.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        if asked:
+            os.kill(os.getpid(), signal.SIGTERM)
 
 
 def supervisor(
