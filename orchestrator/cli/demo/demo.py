@@ -63,7 +63,7 @@ def demo(
 ) -> int:
     """
     Run a clean-up batch on a sample project, kill a worker in the middle, and prove what landed. With --fleet, run
-    short tasks on hosts of which one lacks a tool, one has another version, and one is killed.
+    short tasks on unequal hosts: one lacks a tool, one has another version, and one is killed.
     """
     put_first_on_path(programs_folder())
     place = (folder or Path(tempfile.mkdtemp(prefix="forgepool-demo-"))).absolute()
