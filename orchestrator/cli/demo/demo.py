@@ -58,7 +58,10 @@ def demo(
     ] = None,
     workers: Annotated[int, typer.Option(min=1, max=16, help="Tasks worked on at once; not with --fleet.")] = 2,
     fleet: Annotated[
-        bool, typer.Option("--fleet", help="Another demo: five unequal hosts, one of which dies.")
+        bool,
+        typer.Option(
+            "--fleet", help="Another demo: five unequal hosts. One lacks a tool, one has another version, one dies."
+        ),
     ] = False,
 ) -> int:
     """
