@@ -42,7 +42,7 @@ Documentation: README.md and docs/ in Forgepool's repository."""
 
 GROUPS = {
     "Start": {
-        "demo": ("demo", "See a batch land on a sample project, with a worker killed in the middle"),
+        "demo": ("demo.demo", "See a batch land on a sample project, with a worker killed in the middle"),
         "init": ("init", "Propose a forgepool.yaml for this repository"),
         "check": ("run.check", "Check a plan and show what would run when"),
         "doctor": ("hosts", "Show what this machine lacks, and how to get it"),

@@ -27,6 +27,14 @@ def test_a_demo_that_is_interrupted_says_how_to_find_its_run(ground: Path, machi
     assert found.returncode == 0 and ": paused, target" in found.stdout, found.stdout + found.stderr
 
 
+@pytest.mark.slow
+def test_a_fleet_of_unequal_hosts_lands_every_task_once(machine: Machine) -> None:
+    ended = machine.run("demo", "--fleet", within_s=300)
+    assert ended.status == 0, ended.out + ended.err
+    assert "Each of the 16 tasks is on forgepool/fleet once, and no attempt was charged to any task." in ended.out
+    assert "'newer' reads other messages: it was known by its protocol 2, and took no message." in ended.out
+
+
 def test_a_folder_that_cannot_be_made_is_wrong_usage(machine: Machine) -> None:
     (machine.folder).mkdir(parents=True, exist_ok=True)
     (machine.folder / "file").write_text("")

@@ -20,6 +20,7 @@ from typing import Annotated
 import typer
 
 from forgepool import orchestrator
+from forgepool.orchestrator.cli.demo.fleet import tell_fleet
 from forgepool.orchestrator.cli.output.progress import Display, display, exit_status, tell_outcome
 from forgepool.orchestrator.cli.output.say import complain, say
 from forgepool.orchestrator.cli.run.run import listen_to_ctrl_c, listen_to_run
@@ -55,25 +56,38 @@ def demo(
             help="An empty folder for the repository, which is kept. Default: a temporary one, removed at the end."
         ),
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, max=16, help="Tasks worked on at once.")] = 2,
+    workers: Annotated[int, typer.Option(min=1, max=16, help="Tasks worked on at once; not with --fleet.")] = 2,
+    fleet: Annotated[
+        bool,
+        typer.Option(
+            "--fleet", help="Another demo: five unequal hosts. One lacks a tool, one has another version, one dies."
+        ),
+    ] = False,
 ) -> int:
-    """Run a clean-up batch on a sample project, kill a worker in the middle, and prove what landed."""
+    """
+    Run a clean-up batch on a sample project, kill a worker in the middle, and prove what landed. With --fleet, run
+    short tasks on unequal hosts: one lacks a tool, one has another version, and one is killed.
+    """
     put_first_on_path(programs_folder())
     place = (folder or Path(tempfile.mkdtemp(prefix="forgepool-demo-"))).absolute()
-    plan_file = _lay_out(place)
+    _empty(place)
     settings = Settings()
     if folder is None:
         settings = settings.model_copy(update={"home": place / "home", "cache": place / "cache"})
     story = _Story(place, settings, temporary=folder is None)
     try:
-        status = _tell(story, plan_file, settings, workers, seed=prepare_host(settings))
+        if fleet:
+            status = tell_fleet(place, settings)
+        else:
+            status = _tell(story, _lay_out(place), settings, workers, seed=prepare_host(settings))
     except KeyboardInterrupt:  # before the run began: nothing is worth keeping
         if folder is None:
             shutil.rmtree(place, ignore_errors=True)
         raise
     if folder is None and status == 0:
         shutil.rmtree(place, ignore_errors=True)
-        say(f"\n{place} was removed; `forgepool demo --folder PATH` keeps the repository for you to look at.")
+        again = "forgepool demo --fleet" if fleet else "forgepool demo"
+        say(f"\n{place} was removed; `{again} --folder PATH` keeps the repository for you to look at.")
     else:
         story.say_where()
     return status
@@ -191,14 +205,18 @@ class _Killer:
             self.shown.console.print(f"         >>> kill -9 {pid}: the demo kills the worker of '{_VICTIM}'")
 
 
-def _lay_out(place: Path) -> Path:
-    """Copy the project and the plan to an empty folder, commit the project, and return the plan's path."""
+def _empty(place: Path) -> None:
+    """Make sure that the folder is there and empty."""
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as trouble:
         raise CannotRun(f"{place} cannot be created: {trouble.strerror}; give --folder another path") from trouble
     if any(place.iterdir()):
         raise CannotRun(f"{place} is not empty; give --folder a new or empty one")
+
+
+def _lay_out(place: Path) -> Path:
+    """Copy the project and the plan to the folder, commit the project, and return the plan's path."""
     left_out = shutil.ignore_patterns("__pycache__", ".*_cache", "*.pyc", "__init__.py.orig")
     shutil.copytree(_examples(), place, dirs_exist_ok=True, ignore=left_out)
     git = Git(git_dir=place / "inventory" / ".git", work_tree=place / "inventory")

@@ -1,0 +1,1 @@
+"""`forgepool demo`: sample runs, told as a story."""
