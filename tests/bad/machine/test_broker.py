@@ -115,7 +115,7 @@ def test_worker_refuses_a_wrong_password(premises: Premises, guarded: str) -> No
 @pytest.mark.parametrize("queues", ["orders,ordres", ","])
 def test_worker_refuses_a_queue_there_is_not(premises: Premises, queues: str) -> None:
     said = premises.forgepool("worker", "--queues", queues, "--broker", "redis://127.0.0.1:1/0")
-    said.is_refusal(2, "queues are: orders, reviews, checks, landings", "ordres" if "ordres" in queues else "queue")
+    said.is_refusal(2, "queues are: landings, checks, reviews, orders", "ordres" if "ordres" in queues else "queue")
 
 
 def test_doctor_says_that_a_broker_refuses_the_password(premises: Premises, guarded: str, tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import pytest
 from redis.exceptions import ResponseError
 from servers import RedisServer
 
-from forgepool.workers.order.entry import run_order
 from forgepool.workers.queue.broker import (
     BrokerAway,
     BrokerRefused,
@@ -19,8 +18,6 @@ from forgepool.workers.queue.broker import (
     connect,
     count_waiting,
     ping,
-    send,
-    use_broker,
     without_password,
 )
 from forgepool.workers.schema.orders import CommandAgent, WorkOrder
@@ -94,13 +91,16 @@ def test_a_url_is_shown_without_its_password(url: str, shown: str) -> None:
     assert without_password(url) == shown
 
 
+def _send_apart(url: str) -> "subprocess.CompletedProcess[str]":
+    words = [sys.executable, "-c", _SENDS, url, ORDER.encode()]
+    return subprocess.run(words, capture_output=True, text=True, check=True)
+
+
 def test_a_message_waits_in_its_jobs_queue_as_json_or_is_not_promised(
     start_redis: Callable[..., RedisServer],
 ) -> None:
-    """Both cases are one test, because a process uses only one broker."""
     server = start_redis()
-    use_broker(server.url)
-    send(run_order, ORDER, message_id=ORDER.order_id)
+    assert _send_apart(server.url).stdout == ""
     client = connect(server.url)
     assert [count_waiting(client, queue) for queue in ("orders", "checks", "landings")] == [1, 0, 0]
     (raw,) = client.lrange("orders", 0, -1)
@@ -109,8 +109,7 @@ def test_a_message_waits_in_its_jobs_queue_as_json_or_is_not_promised(
     assert envelope["headers"]["id"] == "r.t.1" and envelope["headers"]["task"] == "workers.entry.run_order"
     client.close()
     server.kill()
-    with pytest.raises(BrokerAway):
-        send(run_order, ORDER, message_id=ORDER.order_id)
+    assert _send_apart(server.url).stdout == "away\n"
 
 
 def test_what_another_program_put_under_a_queues_key_is_set_aside(start_redis: Callable[..., RedisServer]) -> None:
@@ -118,8 +117,7 @@ def test_what_another_program_put_under_a_queues_key_is_set_aside(start_redis: C
     redis = connect(server.url)
     redis.set("orders", "theirs")
     redis.set("_kombu.binding.orders", "theirs, too")
-    sent = subprocess.run([sys.executable, "-c", _SENDS, server.url, ORDER.encode()], capture_output=True, text=True)
-    assert sent.returncode == 0, sent.stderr
+    sent = _send_apart(server.url)
     assert "redis.set_aside" in sent.stdout + sent.stderr
     assert count_waiting(redis, "orders") == 1
     assert sorted(redis.get(key) for key in redis.scan_iter("forgepool:aside:*")) == ["theirs", "theirs, too"]
