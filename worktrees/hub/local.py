@@ -119,7 +119,7 @@ def _brought(hub: Git, mirror: Git, updates: Sequence[RefUpdate], near: Sequence
     if any(not source.is_file() or source.stat().st_size > _MOST_BYTES for source in sources.values()):
         return False
     # A commit comes after all that it needs: a hub never has a commit without its files.
-    return all([_bring(each, source, ours / each[:2] / each[2:]) for each, source in sources.items()])
+    return all(_bring(each, source, ours / each[:2] / each[2:]) for each, source in sources.items())
 
 
 def _read_ref(ref: Path) -> str | None:

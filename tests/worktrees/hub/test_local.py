@@ -179,6 +179,7 @@ def test_a_damaged_object_is_not_copied(hub: Hub, mirror: Mirror, damage: bytes 
     blob.write_bytes(_object(mirror.path, other).read_bytes() if damage is None else whole + damage)
     assert not move_refs(hub.path, mirror.git, [RefUpdate(ref=ONE, new=new, expected=None)])
     assert mirror.hub_refs(ONE) == {}
+    assert not _object(hub.path, new).exists(), "nor anything that needs it"
 
 
 def test_what_the_hub_has_long_had_is_as_young_as_what_needs_it(hub: Hub, mirror: Mirror) -> None:
