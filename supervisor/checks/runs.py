@@ -15,7 +15,7 @@ from forgepool.supervisor.checks.lines import line_of
 from forgepool.supervisor.checks.results.failures import untold
 from forgepool.supervisor.checks.results.judging import Ran
 from forgepool.supervisor.checks.running import CheckPlace, TriedCheck, label_of, run_line
-from forgepool.supervisor.checks.store import Store, StoredResult
+from forgepool.supervisor.checks.store import Store, StoredResult, is_green
 from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.worktrees.commits.compose import Regeneration
 from forgepool.worktrees.git.git import CommitId
@@ -88,8 +88,10 @@ class CheckRuns:
         return check.name in self._foreign
 
     def own_tip(self, check: CheckDefinition, line: Sequence[CheckDefinition]) -> Ran:
-        """Run the line on the tip on this host, and return the check's run."""
-        self._tips.update(self._on_tip(line))
+        """Run the line on the tip on this host, and return the check's run; the other host's where it crashed here."""
+        found = self._on_tip(line)
+        told = {name: ran for name, ran in found.items() if _tells(ran)}
+        self._tips.update(found | self._tips | told)
         self._foreign.difference_update(each.name for each in line)
         return self._tips[check.name]
 
@@ -103,7 +105,9 @@ class CheckRuns:
     def _on_tip(self, line: Sequence[CheckDefinition]) -> dict[str, Ran]:
         found = self.run(line, self.tip, label="base", base=self.tip)
         for one in found:
-            self.keep(one.check, self.at_tip, one.ran, one.seconds)
+            # A crash here is not remembered in place of what another host has seen.
+            if one.check.name not in self._foreign or _tells(one.ran):
+                self.keep(one.check, self.at_tip, one.ran, one.seconds)
         # Behind a red one nothing was run: of the rest is only known that it does not come to be green.
         red = Ran(how=found[-1].ran.how, status=found[-1].ran.status)
         return {check.name: red for check in line} | {one.check.name: one.ran for one in found}
@@ -131,3 +135,8 @@ class CheckRuns:
                 raise Untold(nothing)
             self.store.keep_cost(definition_digest(one.check, self.checks), one.seconds)
         return found
+
+
+def _tells(ran: Ran) -> bool:
+    """Tell whether a run of the tip shows what runs there: it ended well, or has a report."""
+    return is_green(ran) or ran.evidence.report is not None

@@ -171,11 +171,12 @@ def _programs() -> tuple[Path, ...]:
 
 DOUBTED = "doubted"
 _DAMAGE = re.compile(
-    r"is empty|is corrupt|could not read [0-9a-f]{40}|unable to (?:read|parse|get|find)|bad (?:tree|object)"
-    r"|missing (?:blob|tree|commit)|not a tree object|inflate|is too small|packfile .* (?:cannot be|does not)",
-    re.IGNORECASE,
+    r"^(?:error|fatal): .*"
+    r"(?:is empty|is corrupt|could not read [0-9a-f]{40}|unable to (?:read|parse|get|find)|bad (?:tree|object)"
+    r"|missing (?:blob|tree|commit)|not a tree object|inflate|is too small|packfile .* (?:cannot be|does not))",
+    re.IGNORECASE | re.MULTILINE,
 )
-"""Words of git about objects that it has and cannot read, or lacks, as after a loss of power."""
+"""Words of git, not of a hub's hook, about objects that it has and cannot read, or lacks, as after a loss of power."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

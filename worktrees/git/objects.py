@@ -104,10 +104,9 @@ def put_object(place: Path, packed: bytes, *, sync: bool = False) -> None:
 
     With `sync` they survive a loss of power.
     """
-    place.parent.mkdir(exist_ok=True)
     aside = place.parent / f"tmp_obj_{secrets.token_hex(8)}"
     try:
-        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444), "wb") as file:
+        with os.fdopen(_create(aside), "wb") as file:
             file.write(packed)
             if sync:
                 file.flush()
@@ -116,6 +115,16 @@ def put_object(place: Path, packed: bytes, *, sync: bool = False) -> None:
         aside.replace(place)
     finally:
         aside.unlink(missing_ok=True)
+
+
+def _create(file: Path) -> int:
+    """Create the file and its folder, which a `git prune-packed` removes while it is empty."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    file.parent.mkdir(exist_ok=True)
+    with suppress(FileNotFoundError):
+        return os.open(file, flags, 0o444)
+    file.parent.mkdir(exist_ok=True)
+    return os.open(file, flags, 0o444)
 
 
 def close_readers() -> None:

@@ -49,7 +49,7 @@ def compare_trees(git: Git, first: str, second: str) -> tuple[TreeDifference, ..
     return few if few is not None else tuple(_compared_by_git(git, first, second))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def compare_few(git: Git, first: str, second: str) -> tuple[TreeDifference, ...] | None:
     """Compare like `compare_trees`, ordered by path; None where git has to do it."""
     with suppress(OddTree, GitFailed):
@@ -98,7 +98,6 @@ def root_of(git: Git, name: str) -> str:
     return facts.id
 
 
-@lru_cache(maxsize=512)
 def entries_of(git: Git, tree: str) -> dict[bytes, TreeEntry]:
     """
     Return the entries of a tree by their names.
@@ -110,12 +109,21 @@ def entries_of(git: Git, tree: str) -> dict[bytes, TreeEntry]:
     facts = find_object(git, tree)
     if facts is None or facts.size > _MOST_BYTES:
         raise OddTree
+    return (_small_entries if facts.size <= _MOST_KEPT_BYTES else _read_entries)(git, tree)
+
+
+def _read_entries(git: Git, tree: str) -> dict[bytes, TreeEntry]:
     records = parse_tree(*read_object(git, tree))
     places = [name + b"/" * (entry.mode == FOLDER) for name, entry in records]
     found = dict(records)
     if len(found) != len(records) or places != sorted(places):
         raise OddTree
     return found
+
+
+_MOST_KEPT_BYTES = 10_000
+"""The size of a tree that is remembered; its entries in memory take up to ten times that."""
+_small_entries = lru_cache(maxsize=64)(_read_entries)
 
 
 def parse_tree(facts: ObjectFacts, content: bytes) -> list[tuple[bytes, TreeEntry]]:

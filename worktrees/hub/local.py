@@ -107,6 +107,8 @@ def _brought(hub: Git, mirror: Git, updates: Sequence[RefUpdate], near: Sequence
         return False
     moved = (update.ref for update in updates if update.new is not None)
     held = {_peel(mirror, at) for ref in (*near, *moved) if (at := _read_ref(hub.git_dir / ref)) is not None}
+    if not all(_has(hub, commit) for commit in held if commit is not None):
+        return False  # The hub has lost it, as a push tells.
     lacking = _Lacking(mirror, {commit for commit in held if commit is not None}).of(new)
     if lacking is None or not all((theirs / each[:2] / each[2:]).is_file() for each in lacking):
         words = ("rev-list", "--objects", "--no-object-names", *sorted(new), "--not", "--all")
@@ -117,13 +119,19 @@ def _brought(hub: Git, mirror: Git, updates: Sequence[RefUpdate], near: Sequence
     if any(not source.is_file() or source.stat().st_size > _MOST_BYTES for source in sources.values()):
         return False
     # A commit comes after all that it needs: a hub never has a commit without its files.
-    return all([_bring(each, source, ours / each[:2] / each[2:]) for each, source in sources.items()])
+    return all(_bring(each, source, ours / each[:2] / each[2:]) for each, source in sources.items())
 
 
 def _read_ref(ref: Path) -> str | None:
     """Return the object of a ref that is a file; None where only git can tell."""
     text = ref.read_text().strip() if ref.is_file() else ""
     return text if is_object_id(text) else None
+
+
+def _has(hub: Git, name: str) -> bool:
+    """Does the hub itself have the object? An empty file, as after a loss of power, is none."""
+    file = hub.git_dir / "objects" / name[:2] / name[2:]
+    return (file.is_file() and file.stat().st_size > 0) or find_object(hub, name) is not None
 
 
 def _peel(mirror: Git, name: str) -> CommitId | None:

@@ -53,6 +53,7 @@ from forgepool.worktrees.hub.storage import (
     borrow_objects,
     is_damaged,
     is_whole,
+    keep_sound,
     pack_loose,
     restore_config,
 )
@@ -306,7 +307,9 @@ def _mend(mirror: Mirror) -> None:
         if not mark.exists():
             return
         if is_damaged(mirror.path):
-            log.warning("mirror.damaged", mirror=str(mirror.path), follows="it is thrown away and made again")
+            log.warning(
+                "mirror.damaged", mirror=str(mirror.path), follows="it is made again; its sound objects are kept"
+            )
             _make(mirror)
         else:
             mark.unlink(missing_ok=True)
@@ -327,9 +330,14 @@ def _make(mirror: Mirror) -> None:
     drafted = replace(mirror, path=draft)
     _borrow(drafted)
     drafted._fetch((_HEADS,), tidy=False)
+    broken = Path(tempfile.mkdtemp(prefix=f"{name}.tmp-", dir=parent)) / "broken"
     if mirror.path.exists():
-        mirror.path.rename(Path(tempfile.mkdtemp(prefix=f"{name}.tmp-", dir=parent)) / "broken")
+        keep_sound(mirror.path, draft)
+        if (mirror.path / "worktrees").is_dir():
+            (mirror.path / "worktrees").rename(draft / "worktrees")
+        mirror.path.rename(broken)
     draft.rename(mirror.path)
+    keep_sound(broken, mirror.path)  # Some may have been written meanwhile.
     for leftover in parent.glob(f"{name}.tmp-*"):
         shutil.rmtree(leftover, ignore_errors=True)
 

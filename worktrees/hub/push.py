@@ -137,11 +137,11 @@ STALE_S = 120.0
 
 def remove_stale_locks(git_dir: Path, refs: Iterable[str]) -> list[Path]:
     """
-    Remove and return the stale locks of these refs and of HEAD that a killed push left in a hub on this host.
+    Remove and return the stale locks of these refs, of HEAD and of the packed refs, in a hub on this host.
 
-    Git makes these locks, and nothing else ever removes them. None are removed while a git process works in the hub.
+    A killed push leaves them, and nothing else removes them. None are removed while a git process works in the hub.
     """
-    stale = [lock for lock in (git_dir / f"{ref}.lock" for ref in ("HEAD", *refs)) if _is_old(lock)]
+    stale = [lock for lock in (git_dir / f"{ref}.lock" for ref in ("HEAD", "packed-refs", *refs)) if _is_old(lock)]
     if not stale or _somebody_works_in(git_dir):
         return []
     for lock in stale:

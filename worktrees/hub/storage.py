@@ -6,14 +6,16 @@ file, and a `gc` in the hub removes only the hub's name of it. So the mirror kee
 """
 
 import errno
+import hashlib
 import os
 import re
 import shutil
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from forgepool.worktrees.git.git import Git, GitFailed
+from forgepool.worktrees.git.git import Git, GitFailed, run_outside
 
 _MOST_LOOSE = 500
 """Loose objects that a repository may have before they are packed."""
@@ -26,6 +28,7 @@ _INCOMPLETE = ("shallow", "info/grafts", "objects/info/alternates", "objects/inf
 _PRIVATE = ("index",)
 """A person's unfinished work. A fetch leaves it where it is, so that no agent can read it in the mirror."""
 _LOOSE = re.compile(r"[0-9a-f]{38}(?:[0-9a-f]{24})?")
+_OBJECT_FILE = re.compile(rf"{_LOOSE.pattern}|pack-.*\.(?:pack|idx)")
 _SUFFIXES = (".pack", ".rev", ".idx")
 """Files of a pack. Git sees a pack once its `.idx` is there, so that comes last."""
 
@@ -82,11 +85,55 @@ def _write_whole(path: Path, content: bytes) -> None:
 
 
 def is_damaged(mirror: Path) -> bool:
-    """Look through a mirror: is an object file empty, or one missing that a ref needs?"""
-    if any(file.stat().st_size == 0 for file in (mirror / "objects").glob("*/*") if file.is_file()):
+    """
+    Look through a mirror: is an object file empty, or one missing that a ref needs?
+
+    Drafts of objects may be empty, and an agent may write anything into the HEAD of its worktree.
+    """
+    if any(_OBJECT_FILE.fullmatch(file.name) and _is_empty(file) for file in (mirror / "objects").glob("*/*")):
         return True
-    found = Git(git_dir=mirror).run("rev-list", "--objects", "--quiet", "--all", ok=range(-64, 256))
+    found = Git(git_dir=mirror).run("rev-list", "--objects", "--quiet", "--glob=refs/*", ok=range(-64, 256))
     return found.status != 0
+
+
+def _is_empty(file: Path) -> bool:
+    try:
+        return file.stat().st_size == 0
+    except FileNotFoundError:  # It has been packed, or its pack has been joined with others.
+        return False
+
+
+def keep_sound(broken: Path, mirror: Path) -> None:
+    """
+    Link the sound objects of a broken mirror into the one made in its place: work under way needs them.
+
+    What cannot be read or linked is left out.
+    """
+    theirs, ours = broken / "objects", mirror / "objects"
+    for name in _list_loose(theirs):
+        with suppress(OSError):
+            if not _place(ours, name).exists() and _is_sound(_place(theirs, name), name):
+                _link_loose([name], theirs, ours)
+    kind = "sha256" if (mirror / "forgepool").read_bytes() == SHA256 else "sha1"
+    for index in (theirs / "pack").glob("pack-*.idx"):
+        with suppress(GitFailed, OSError):
+            if not (ours / "pack" / index.name).exists():
+                run_outside("verify-pack", f"--object-format={kind}", str(index))
+                _take(index.stem, theirs / "pack", ours / "pack", otherwise=_copy)
+
+
+def _is_sound(file: Path, name: str) -> bool:
+    """Is it the file of the object of that name, whole and with nothing behind it?"""
+    digest, stream = hashlib.new("sha1" if len(name) == 40 else "sha256", usedforsecurity=False), zlib.decompressobj()
+    with suppress(zlib.error), file.open("rb") as packed:
+        while piece := packed.read(1 << 16):
+            digest.update(stream.decompress(piece))
+        return stream.eof and not stream.unused_data and digest.hexdigest() == name
+    return False
+
+
+def _place(objects: Path, name: str) -> Path:
+    return objects / name[:2] / name[2:]
 
 
 class NotBorrowed(OSError):

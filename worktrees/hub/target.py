@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from forgepool.worktrees.errors import InfrastructureError
 from forgepool.worktrees.git.beneath import hold_lock
-from forgepool.worktrees.git.git import CommitId, TreeId, is_ref
+from forgepool.worktrees.git.git import CommitId, GitFailed, TreeId, is_ref
 from forgepool.worktrees.git.history import is_ancestor, read_commit
 from forgepool.worktrees.hub.mirror import Mirror
 from forgepool.worktrees.hub.push import Pushed, PushRefused, RefUpdate, Stale
@@ -67,7 +67,7 @@ def move_target(
 
     The last marker is that of the commit itself. `replacing` maps markers that do not stand for a landing to their
     commits. `near` is as for `Mirror.push`. Repeating a successful call returns Moved. The refs of `obsolete` are
-    deleted by the same push, unless one has moved or may not be deleted; then all of them stay.
+    deleted by the same push, unless one has moved or cannot be deleted; then all of them stay.
 
     Raises:
         CertificateMismatch: the commit's tree is not the certified one, or the tip is no ancestor of it.
@@ -80,7 +80,13 @@ def move_target(
         *(RefUpdate(ref=marker, new=at, expected=replacing.get(marker)) for marker, at in markers.items()),
     )
     gone = [RefUpdate(ref=ref, new=None, expected=at) for ref, at in obsolete.items()]
-    answer = mirror.push((*updates, *gone), near=near)
+    try:
+        answer = mirror.push((*updates, *gone), near=near)
+    except GitFailed:
+        if not gone:
+            raise
+        # Only deletions need the lock of the packed refs, which others may hold. A repeated push changes nothing.
+        answer = mirror.push(updates, near=near)
     if gone and (isinstance(answer, PushRefused) or (isinstance(answer, Stale) and answer.ref in obsolete)):
         answer = mirror.push(updates, near=near)
     match answer:

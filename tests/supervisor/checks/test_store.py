@@ -256,3 +256,18 @@ def test_a_host_with_fewer_programs_is_held_to_its_own_run_of_the_target(
     found = gate.examine(gate.request(gate.entry("two", {"c": "2\n"}), check(tool)))
     assert (found.verdict, found.findings) == ("green", ())
     assert (found.certificates[0].tests, found.certificates[0].host) == (7, "west")
+
+
+def test_a_target_that_crashes_here_excuses_no_missing_tests(
+    gate: Gate, redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORGEPOOL_FLEET_KEY", "k" * 32)
+    tool = 'if test -e "$(git rev-parse --git-common-dir)/tool"; then echo "== 9 passed in 0.1s =="; '
+    tool += 'elif test -e c; then echo "== 7 passed in 0.1s =="; else exit 1; fi; ! grep -q bad b'
+    move(gate, redis_url, "east", tmp_path)
+    (gate.mirror.path / "tool").touch()
+    gate.examine(gate.request(gate.entry("one", {"b": "2\n"}), check(tool)))
+    move(gate, redis_url, "west", tmp_path)
+    for name in ("two", "three"):
+        found = gate.examine(gate.request(gate.entry(name, {"c": f"{name}\n"}), check(tool)))
+        assert ["runs 2 fewer tests than on the target" in one.said for one in found.findings] == [True], found

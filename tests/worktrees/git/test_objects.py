@@ -11,7 +11,14 @@ from repositories import Hub, git
 from forgepool.workers.sandbox import tree
 from forgepool.worktrees.git import objects
 from forgepool.worktrees.git.git import Git, GitFailed
-from forgepool.worktrees.git.objects import close_readers, find_object, find_objects, read_blob, read_object
+from forgepool.worktrees.git.objects import (
+    close_readers,
+    find_object,
+    find_objects,
+    read_blob,
+    read_object,
+    write_object,
+)
 
 
 @pytest.fixture
@@ -58,6 +65,25 @@ def test_a_missing_object_or_another_kind_is_one_sentence(repository: Git, hub: 
         read_object(repository, "0" * 40)
     with pytest.raises(GitFailed, match="is a commit and not a blob"):
         read_blob(repository, hub.tip())
+
+
+def test_an_object_is_written_though_git_removes_its_empty_folder_meanwhile(
+    repository: Git, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, removed = os.open, list[Path]()
+
+    def open_late(file: Path, flags: int, mode: int = 0o777) -> int:
+        if not removed:
+            removed.append(file.parent)
+            repository.run("prune-packed", "-q")
+            assert not file.parent.exists()
+        return opened(file, flags, mode)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", open_late)
+        blob = write_object(repository, "blob", b"late", like=hub.tip())
+    assert removed
+    assert read_blob(repository, blob) == b"late"
 
 
 def test_a_name_that_git_dies_of_is_refused_and_the_next_one_answered(repository: Git, hub: Hub) -> None:

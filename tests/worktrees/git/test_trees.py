@@ -2,6 +2,7 @@
 
 import os
 import random
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from forgepool.worktrees.commits.changes import changes, parse_raw, tree_paths
 from forgepool.worktrees.git import trees
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed
 from forgepool.worktrees.git.objects import write_object
-from forgepool.worktrees.git.trees import compare_few, compare_trees
+from forgepool.worktrees.git.trees import compare_few, compare_trees, entries_of
 from forgepool.worktrees.hub.mirror import Mirror
 
 _NAMES = ("a", "a.b", "a-", "a0", "b", "ü", "with space", "\udce9", 'q"', "x\ty")
@@ -97,3 +98,22 @@ def test_many_large_or_missing_trees_are_left_to_git(hub: Hub, mirror: Mirror) -
     assert len(compare_trees(mirror.git, tip, wide)) == trees._MOST_TREES
     with pytest.raises(GitFailed):
         compare_trees(mirror.git, tip, "1" * 40)
+
+
+@pytest.mark.parametrize(("files", "count"), [(2000, 30), (200, 300)])
+def test_trees_that_were_read_take_little_memory(mirror: Mirror, files: int, count: int) -> None:
+    read_trees = [_flat_tree(mirror.git, files, number) for number in range(count)]
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for tree in read_trees:
+            assert len(entries_of(mirror.git, tree)) == files
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < 6_000_000
+
+
+def _flat_tree(git: Git, files: int, number: int) -> str:
+    lines = (f"100644 blob {number * files + at:040x}\tfile{at}\n" for at in range(files))
+    return git.text("mktree", "--missing", stdin="".join(lines).encode())

@@ -35,6 +35,14 @@ def test_an_old_lock_that_nobody_holds_does_not_stop_a_push(hub: Hub, mirror: Mi
     assert not lock.exists()
 
 
+def test_an_old_lock_of_the_packed_refs_does_not_stop_a_deletion(hub: Hub, mirror: Mirror) -> None:
+    assert mirror.push([RefUpdate(ref=ONE, new=hub.tip(), expected=None)]) == Pushed()
+    lock = _left_behind(mirror, age_s=STALE_S + 60, ref="packed-refs")
+    assert mirror.push([RefUpdate(ref=ONE, new=None, expected=hub.tip())]) == Pushed()
+    assert mirror.hub_refs(ONE) == {}
+    assert not lock.exists()
+
+
 def test_a_young_lock_is_somebodys_and_is_named(hub: Hub, mirror: Mirror) -> None:
     lock = _left_behind(mirror, age_s=STALE_S / 2)
     with pytest.raises(GitFailed, match=r"one\.lock': File exists"):

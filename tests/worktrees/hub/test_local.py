@@ -111,6 +111,23 @@ def test_a_commit_whose_files_are_gone_gets_into_no_hub(hub: Hub, mirror: Mirror
     assert mirror.hub_refs(ONE) == {}
 
 
+@pytest.mark.parametrize("left", [None, b""])
+def test_a_hub_that_has_lost_its_tip_is_not_built_upon(hub: Hub, mirror: Mirror, left: bytes | None) -> None:
+    tip, new = hub.tip(), _new_commit(hub, mirror)
+    lost = _object(hub.path, tip)
+    lost.unlink()
+    if left is not None:
+        lost.write_bytes(left)
+    assert not move_refs(hub.path, mirror.git, [RefUpdate(ref=MAIN, new=new, expected=tip)])
+    assert (hub.path / MAIN).read_text().strip() == tip
+
+
+def test_a_hub_whose_tip_is_in_a_pack_is_moved(hub: Hub, mirror: Mirror) -> None:
+    tip, new = hub.tip(), _new_commit(hub, mirror)
+    git(hub.path, "repack", "-a", "-d", "-q")
+    assert _moves(hub, mirror, RefUpdate(ref=MAIN, new=new, expected=tip))
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_all_that_git_finds_lacking_is_found_without_it(hub: Hub, mirror: Mirror, seed: int) -> None:
     """Each behind all that it needs, so that a hub killed meanwhile has no commit without its files."""
@@ -162,6 +179,7 @@ def test_a_damaged_object_is_not_copied(hub: Hub, mirror: Mirror, damage: bytes 
     blob.write_bytes(_object(mirror.path, other).read_bytes() if damage is None else whole + damage)
     assert not move_refs(hub.path, mirror.git, [RefUpdate(ref=ONE, new=new, expected=None)])
     assert mirror.hub_refs(ONE) == {}
+    assert not _object(hub.path, new).exists(), "nor anything that needs it"
 
 
 def test_what_the_hub_has_long_had_is_as_young_as_what_needs_it(hub: Hub, mirror: Mirror) -> None:

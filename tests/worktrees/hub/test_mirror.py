@@ -51,6 +51,26 @@ def test_a_broken_mirror_is_made_again(hub: Hub, mirror: Mirror, tmp_path: Path,
     assert {found.suffix for found in mirror.path.parent.iterdir()} == {".git", ".lock"}
 
 
+@pytest.mark.parametrize("said", ["the changelog entry is empty", "fatal: bad object"])
+def test_words_of_a_hubs_hook_raise_no_doubt_of_the_mirror(hub: Hub, mirror: Mirror, said: str) -> None:
+    hook = hub.path / "hooks" / "pre-receive"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\necho '{said}' >&2\n")
+    hook.chmod(0o755)
+    assert mirror.push([RefUpdate(ref="refs/forgepool/r1/x", new=hub.tip(), expected=None)]) == Pushed()
+    assert not (mirror.path / "doubted").exists()
+
+
+def test_words_of_git_about_a_damaged_object_do(hub: Hub, mirror: Mirror) -> None:
+    blob = mirror.git.text("hash-object", "-w", "--stdin", stdin=b"x")
+    file = mirror.path / "objects" / blob[:2] / blob[2:]
+    file.unlink()
+    file.touch()
+    with pytest.raises(GitFailed, match="looked through"):
+        mirror.git.run("cat-file", "-p", blob)
+    assert (mirror.path / "doubted").exists()
+
+
 def test_a_hub_that_cannot_be_read_leaves_no_mirror(tmp_path: Path) -> None:
     with pytest.raises(GitFailed):
         open_mirror(str(tmp_path / "none"), tmp_path / "cache")

@@ -17,12 +17,14 @@ from pathlib import Path
 import pytest
 from repositories import Hub, git
 
+from forgepool.worktrees.checkouts.checkout import lease_checkout
 from forgepool.worktrees.commits.candidate import commit_candidate
 from forgepool.worktrees.commits.compose import tree_of
 from forgepool.worktrees.git.git import CommitId, GitFailed
 from forgepool.worktrees.git.objects import find_object, read_blob
 from forgepool.worktrees.hub.mirror import Mirror, open_mirror
 from forgepool.worktrees.hub.push import Pushed, RefUpdate
+from forgepool.worktrees.hub.storage import is_damaged
 
 MANY = 510
 
@@ -364,3 +366,87 @@ def test_candidates_pushed_while_everything_is_packed_are_whole(hub: Hub, mirror
     assert made
     read_all(mirror, *made)
     git(hub.path, "fsck", "--strict", "--no-dangling", *made)
+
+
+def _own_commit(hub: Hub, mirror: Mirror) -> CommitId:
+    """Make a commit that only the mirror has, and no ref needs, as of an order under way."""
+    return commit_candidate(mirror.git, base=hub.tip(), tree=tree_of(mirror.git, hub.tip()), message="own", at=1)
+
+
+def _object(repository: Path, name: str) -> Path:
+    return repository / "objects" / name[:2] / name[2:]
+
+
+def _empty(file: Path) -> None:
+    file.parent.mkdir(exist_ok=True)
+    file.unlink(missing_ok=True)
+    file.touch()
+
+
+def _draft(mirror: Mirror, pool: Path) -> None:
+    for place in ("ab/tmp_obj_1", "pack/tmp_pack_1", "pack/tmp_idx_1"):
+        _empty(mirror.path / "objects" / place)
+
+
+def _strange_head(mirror: Mirror, pool: Path) -> None:
+    with lease_checkout(mirror, CommitId(mirror.git.text("rev-parse", "refs/hub/heads/main")), pool) as checkout:
+        (checkout.admin / "HEAD").write_text("1" * 40 + "\n")
+
+
+@pytest.mark.parametrize("oddity", [_draft, _strange_head])
+def test_a_sound_mirror_is_not_made_again(
+    hub: Hub, mirror: Mirror, pool: Path, oddity: Callable[[Mirror, Path], None]
+) -> None:
+    oddity(mirror, pool)
+    assert not is_damaged(mirror.path)
+
+
+def test_a_mirror_with_an_empty_or_missing_object_is_damaged(hub: Hub, mirror: Mirror) -> None:
+    own = _object(mirror.path, _own_commit(hub, mirror))
+    _empty(own)
+    assert is_damaged(mirror.path)
+    own.unlink()
+    assert not is_damaged(mirror.path)
+    _object(mirror.path, mirror.git.text("rev-parse", "refs/hub/heads/main:README.md")).unlink()
+    assert is_damaged(mirror.path)
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_work_under_way_outlives_a_mirror_that_is_made_again(
+    hub: Hub, mirror: Mirror, pool: Path, packed: bool
+) -> None:
+    own = _own_commit(hub, mirror)
+    with lease_checkout(mirror, hub.tip(), pool) as checkout:
+        (checkout.path / "new").write_text("work\n")
+        before = checkout.snapshot()
+        if packed:
+            scatter(mirror.path)
+            mirror.pack()
+            assert not _object(mirror.path, own).exists()
+        _empty(_object(mirror.path, git(hub.path, "rev-parse", "main:README.md")))
+        wrong = _object(mirror.path, "ab" * 20)
+        wrong.parent.mkdir(exist_ok=True)
+        wrong.write_bytes(zlib.compress(b"blob 0\0"))
+        (mirror.path / "doubted").touch()
+        made = mirror.path.stat().st_ino
+        open_mirror(mirror.hub, mirror.path.parents[1])
+        assert mirror.path.stat().st_ino != made
+        assert not wrong.exists()
+        assert checkout.snapshot() == before
+        assert git(checkout.path, "status", "--short") == "?? new"
+    read_all(mirror, own, before)
+
+
+def test_a_broken_pack_is_not_kept(hub: Hub, mirror: Mirror) -> None:
+    own = _own_commit(hub, mirror)
+    scatter(mirror.path)
+    mirror.pack()
+    (pack,) = (mirror.path / "objects" / "pack").glob("*.pack")
+    pack.chmod(0o644)
+    pack.write_bytes(pack.read_bytes()[:-30])
+    _empty(_object(mirror.path, "ab" * 20))
+    (mirror.path / "doubted").touch()
+    open_mirror(mirror.hub, mirror.path.parents[1])
+    assert not mirror.has(own)
+    read_all(mirror)
+    assert not (mirror.path / "doubted").exists()

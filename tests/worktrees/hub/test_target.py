@@ -94,6 +94,14 @@ def test_a_ref_that_may_not_be_removed_keeps_no_target_from_moving(hub: Hub, mir
     assert DONE in mirror.hub_refs("refs/forgepool/*")
 
 
+def test_packed_refs_that_somebody_locks_keep_no_target_from_moving(hub: Hub, mirror: Mirror) -> None:
+    tip, made = hub.tip(), landing(hub, mirror)
+    point(hub, {DONE: tip})
+    (hub.path / "packed-refs.lock").touch()
+    assert move_and_remove(mirror, made, tip, {DONE: tip}) == Moved(made.commit)
+    assert mirror.hub_refs("refs/forgepool/*") == {DONE: tip, MARKER: made.commit}
+
+
 def test_moving_again_after_a_lost_answer_is_moved(hub: Hub, mirror: Mirror) -> None:
     tip = hub.tip()
     made = landing(hub, mirror)
