@@ -54,6 +54,8 @@ class Link:
     client: Redis
     run: str
     lease_ttl_s: float
+    is_behind: bool = False
+    """More answers may be in the stream than were read last."""
     _read_up_to: str = "0-0"
     _grace_until: float = 0.0
     _present: tuple[leases.Present, ...] = field(default=())
@@ -65,7 +67,9 @@ class Link:
 
         What is not signed as it must be counts as no answer, and only that it came is told.
         """
-        for entry_id, text in replies.read(self.client, self.run, after=self._read_up_to, wait_s=wait_s):
+        entries = list(replies.read(self.client, self.run, after=self._read_up_to, wait_s=wait_s))
+        self.is_behind = len(entries) >= replies.MOST_READ
+        for entry_id, text in entries:
             self._read_up_to = entry_id
             if len(text) > _MOST_ANSWER_BYTES:
                 log.warning("answer.too_large", run=self.run, bytes=len(text))
@@ -108,6 +112,10 @@ class Link:
     def wish_profile(self, task: str, profile: str) -> None:
         """Tells a running attempt of the task by which profile its context is to be shown from now on."""
         wish_profile(self.client, self.run, task, profile)
+
+    def is_ended(self, message_id: str) -> bool:
+        """Tell whether no worker will begin the message again."""
+        return leases.is_ended(self.client, message_id)
 
     def idle(self, queue: str) -> bool:
         """Tell whether a queue is empty: a message that no worker holds either is lost."""
@@ -183,6 +191,10 @@ class LeaseWatch:
         One look, twice a second at most. Answers given so far must have been read before.
 
         A holder is lost only when it was missing at two looks, so that an answer given in between is read first.
+
+        So is a message that no worker will begin again. An orchestrator that this one has taken the run from has ended
+        it, or the answer was to that one. Nothing finished is lost by that: who loses a message asks the hub first.
+        Nothing counts twice: the answer has another token, and the next message another id.
         """
         findings = Findings()
         if time.monotonic() < self._looked + _LOOK_S:
@@ -193,7 +205,7 @@ class LeaseWatch:
         if not outstanding:
             return findings
         holders = link.holders(list(outstanding))
-        patient = link.patient()
+        patient = link.patient() or link.is_behind
         for message_id, message in outstanding.items():
             known, holder = state.holder(message), holders.get(message_id)
             if holder is not None and holder.token == message.token:
@@ -203,7 +215,10 @@ class LeaseWatch:
             elif known or message_id in self._seen:
                 self._note_missing(message, patient, findings)
             elif self._overdue(message, link):
-                findings.unsent.append(message)
+                if holder is None and link.is_ended(message_id):
+                    self._note_missing(message, patient, findings)
+                else:
+                    findings.unsent.append(message)
             elif message.kind == "order" and self._waited_s(message) > _SEND_AGAIN_S and self.sent_to.get(message_id):
                 findings.waiting.append(message)
         return findings
@@ -219,8 +234,11 @@ class LeaseWatch:
         return [MessagesRefused(host=note.host, why=note.why)]
 
     def make_lost_event(self, message: Outstanding, holder: str) -> MessageLost:
-        where = holder or "a worker"
-        return MessageLost(message_id=message.message_id, why=f"{where} took it and is gone")
+        if not holder and message.message_id not in self._seen:
+            why = "an orchestrator of this run before this one has ended it, or was told its answer"
+        else:
+            why = f"{holder or 'a worker'} took it and is gone"
+        return MessageLost(message_id=message.message_id, why=why)
 
     def _note_holder(self, message_id: str, known: str, holder: str, findings: Findings) -> None:
         self.unsent.discard(message_id)

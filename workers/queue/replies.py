@@ -21,6 +21,8 @@ from forgepool.workers.schema.orders import Message, WorkOrder
 log = structlog.get_logger()
 
 _KEPT_ANSWERS = 20_000
+MOST_READ = 1000
+"""Entries of a stream that are read at once."""
 _ANSWER_FOR_S = 900.0
 """Seconds a finished worker keeps trying to tell an unreachable Redis; the candidate is in the hub already."""
 
@@ -88,7 +90,7 @@ def answer(client: Redis, run: str, message_id: str, result: Message) -> None:
 
 def read(client: Redis, run: str, *, after: str, wait_s: float) -> Iterator[tuple[str, str]]:
     """Yield stream ids and texts after the id `after` ("0-0" for all), waiting up to `wait_s` seconds for the first."""
-    reply = client.xread({_stream(run): after}, count=1000, block=max(1, int(wait_s * 1000)))
+    reply = client.xread({_stream(run): after}, count=MOST_READ, block=max(1, int(wait_s * 1000)))
     for _, entries in cast(list[tuple[str, list[tuple[str, dict[str, str]]]]], reply or []):
         for entry_id, fields in entries:
             # A stranger's entry has no such field: its reader leaves out what is no answer, and reads on after it.

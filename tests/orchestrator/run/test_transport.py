@@ -11,7 +11,7 @@ from forgepool.orchestrator.run.transport import Findings, LeaseWatch, Link
 from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.queue import replies
 from forgepool.workers.queue.broker import Redis, connect
-from forgepool.workers.queue.leases import Lease, claim
+from forgepool.workers.queue.leases import Lease, claim, fence
 from forgepool.workers.queue.replies import PathRequest, PathsAnswer, answer, tell
 
 MESSAGE = f"{RUN}.a.1"
@@ -128,6 +128,40 @@ def test_what_nobody_took_is_sent_again_when_it_is_overdue_and_its_queue_is_empt
     assert look(watch, state, link).unsent == [state.tasks["a"].message]
     watch.note_sent(MESSAGE)
     assert look(watch, state, link).unsent == []
+
+
+@pytest.mark.parametrize("ended", ["answered", "fenced"])
+def test_a_message_that_an_earlier_orchestrator_ended_is_lost_and_not_sent_for_ever(
+    redis: Redis, link: Link, state: RunState, ended: str
+) -> None:
+    """The run was taken over, Redis is the same, and the former orchestrator had sent a message of the same id."""
+    lease = take(redis, token="of the former")
+    watch = LeaseWatch()
+    assert look(watch, state, link).unsent == [state.tasks["a"].message], "it may end without an answer"
+    if ended == "answered":
+        answer(redis, RUN, MESSAGE, result("a", token="of the former"))
+    else:
+        fence(redis, MESSAGE)
+    assert look(watch, state, link).unsent == [state.tasks["a"].message], "its holder may still be at work"
+    lease.release()
+    assert look(watch, state, link) == Findings(), "its answer may be on its way"
+    (lost,) = look(watch, state, link).lost
+    assert lost == state.tasks["a"].message
+    assert "an orchestrator of this run before this one" in watch.make_lost_event(lost, "").why
+
+
+def test_nothing_is_lost_before_all_answers_are_read(redis: Redis, link: Link, state: RunState) -> None:
+    """A run that is taken over has all of the former orchestrator's answers to read, and its own after them."""
+    for number in range(replies.MOST_READ):
+        tell(redis, RUN, result("b", number))
+    answer(redis, RUN, MESSAGE, result("a"))
+    watch = LeaseWatch()
+    assert len(list(link.answers(wait_s=0.01))) == replies.MOST_READ
+    for _ in range(3):
+        assert look(watch, state, link) == Findings()
+    assert list(link.answers(wait_s=0.01)) == [result("a")]
+    look(watch, state, link)
+    assert look(watch, state, link).lost == [state.tasks["a"].message], "the answer was of no use"
 
 
 def test_after_redis_has_lost_its_data_holders_get_time_to_show_themselves(
