@@ -65,21 +65,28 @@ class Link:
         """
         Answers in the order they were given; what cannot be read as one is logged and left out.
 
-        What is not signed as it must be counts as no answer, and only that it came is told.
+        What is not signed as it must be counts as no answer, and only that it came is told. An answer counts as read
+        when its reader asks for the next: one during which Redis goes away is given again.
         """
         entries = list(replies.read(self.client, self.run, after=self._read_up_to, wait_s=wait_s))
         self.is_behind = len(entries) >= replies.MOST_READ
         for entry_id, text in entries:
+            answer = self._read(text)
+            if answer is not None:
+                yield answer
             self._read_up_to = entry_id
-            if len(text) > _MOST_ANSWER_BYTES:
-                log.warning("answer.too_large", run=self.run, bytes=len(text))
-                continue
-            try:
-                yield _ANSWER.validate_json(replies.verify_answer(self.run, text), extra="ignore")
-            except NotSigned as refused:
-                yield _refusal(refused)
-            except ValidationError as problem:
-                log.warning("answer.unreadable", run=self.run, problem=str(problem)[:500])
+
+    def _read(self, text: str) -> Answer | MessageRefused | None:
+        if len(text) > _MOST_ANSWER_BYTES:
+            log.warning("answer.too_large", run=self.run, bytes=len(text))
+            return None
+        try:
+            return _ANSWER.validate_json(replies.verify_answer(self.run, text), extra="ignore")
+        except NotSigned as refused:
+            return _refusal(refused)
+        except ValidationError as problem:
+            log.warning("answer.unreadable", run=self.run, problem=str(problem)[:500])
+            return None
 
     def holders(self, message_ids: Sequence[str]) -> dict[str, Holder]:
         return leases.holders(self.client, message_ids)

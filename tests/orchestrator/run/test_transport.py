@@ -53,6 +53,20 @@ def test_what_is_no_answer_stops_nobody(redis: Redis, link: Link) -> None:
     assert list(link.answers(wait_s=0.01)) == []
 
 
+def test_an_answer_during_which_redis_goes_away_is_given_again(redis: Redis, link: Link) -> None:
+    for attempt in (1, 2, 3):
+        tell(redis, RUN, result("a", attempt))
+
+    def take_in() -> None:
+        for one in link.answers(wait_s=0.01):
+            if one == result("a", 2):
+                raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        take_in()
+    assert list(link.answers(wait_s=0.01)) == [result("a", 2), result("a", 3)]
+
+
 def test_who_takes_a_message_is_told_once(redis: Redis, link: Link, state: RunState) -> None:
     watch = LeaseWatch()
     lease = take(redis)
