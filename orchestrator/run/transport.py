@@ -21,7 +21,7 @@ from forgepool.orchestrator.state.task import Outstanding
 from forgepool.supervisor.messages.answers import CheckResult, Doubt, Landing, Review
 from forgepool.workers.context.profile_switch import ContextTold, wish_profile
 from forgepool.workers.queue import broker, leases, replies
-from forgepool.workers.queue.broker import Redis, queue_of_host
+from forgepool.workers.queue.broker import PROTOCOL, Queue, Redis, queue_of_host
 from forgepool.workers.queue.leases import Holder
 from forgepool.workers.queue.replies import MessageRefused, MessageStarted, PathRequest, PathsAnswer
 from forgepool.workers.queue.signing import NotSigned
@@ -185,6 +185,8 @@ class LeaseWatch:
     _told: set[str] = field(default_factory=set)
     _refused: set[str] = field(default_factory=set)
     """The hosts that are known, and told, to refuse messages or to give answers that are refused."""
+    _refusing: dict[str, float] = field(default_factory=dict)
+    """The present hosts that have refused a message of ours, with the start of their worker at that time."""
     _looked: float = 0.0
 
     def note_sent(self, message_id: str, host: str = "") -> None:
@@ -230,15 +232,34 @@ class LeaseWatch:
                 findings.waiting.append(message)
         return findings
 
-    def note_refused(self, note: MessageRefused, state: RunState) -> list[Event]:
-        """Send a message again that a host has refused, and tell it once for each host."""
+    def note_refused(
+        self, note: MessageRefused, state: RunState, present: Sequence[leases.Present] = ()
+    ) -> list[Event]:
+        """Send a message again that a host has refused, to another if there is one; tell it once for each host."""
         message = state.outstanding().get(note.message_id)
         if message is not None and not state.holder(message):
             self.unsent.add(note.message_id)
+            started = [worker.since for worker in present if worker.host == note.host]
+            # A resumed run reads old notes again: the key may be right by now.
+            if started and note.message_id in self._sent_at:
+                self._refusing[note.host] = max(started)
         if note.host in self._refused or len(self._refused) >= _MOST_REFUSED:
             return []
         self._refused.add(note.host)
         return [MessagesRefused(host=note.host, why=note.why)]
+
+    def mark_refusing(self, present: Sequence[leases.Present], queue: Queue) -> tuple[leases.Present, ...]:
+        """
+        Return the workers; those of hosts that refuse our messages as if they read another version, till they start
+        again.
+
+        Where no other serves the queue, they are as they are: whoever can write to Redis can write such a refusal.
+        """
+        refuse = {one.host for one in present if one.since <= self._refusing.get(one.host, -1.0)}
+        serving = (one for one in present if queue in one.queues and one.protocol == PROTOCOL and not one.drained)
+        if not refuse or all(one.host in refuse for one in serving):
+            return tuple(present)
+        return tuple(one.model_copy(update={"protocol": 0}) if one.host in refuse else one for one in present)
 
     def make_lost_event(self, message: Outstanding, holder: str) -> MessageLost:
         if not holder and message.message_id not in self._seen:

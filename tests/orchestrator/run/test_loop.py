@@ -18,9 +18,9 @@ from forgepool.orchestrator.run.sending import Wishes
 from forgepool.orchestrator.run.transport import Link
 from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.queue import replies
-from forgepool.workers.queue.broker import Redis
-from forgepool.workers.queue.leases import Lease, claim
-from forgepool.workers.queue.replies import PathRequest, PathsAnswer, tell
+from forgepool.workers.queue.broker import PROTOCOL, Redis, use_broker
+from forgepool.workers.queue.leases import HostFacts, Lease, Present, announce, claim
+from forgepool.workers.queue.replies import MessageRefused, PathRequest, PathsAnswer, tell
 from forgepool.worktrees.git.git import Git
 from forgepool.worktrees.hub.mirror import Mirror
 
@@ -75,6 +75,11 @@ class Turning:
         for one in questions:
             tell(self.redis, RUN, one)
         self.loop._turn()
+
+    def release(self) -> None:
+        for lease in self.leases:
+            assert isinstance(lease, Lease)
+            lease.release()
 
     def reply(self, to: PathRequest) -> PathsAnswer | None:
         return replies._answer(self.redis, to)
@@ -135,6 +140,20 @@ def test_what_is_answered_in_a_turn_and_what_follows_from_it_are_one_commit(turn
     turning.commits.clear()
     turning.turn(question(1, "z"), question(2, "y"))
     assert turning.commits == [["paths.asked", "paths.asked", "paths.granted", "paths.queued"]]
+
+
+def test_an_order_that_its_host_refuses_goes_to_another(turning: Turning, redis: Redis, redis_url: str) -> None:
+    use_broker(redis_url)
+    turning.release()
+    for host, can in (("bad", ("sandbox bubblewrap",)), ("good", ("sandbox bubblewrap", "label gpu"))):
+        shown = Present(host=host, pid=1, queues=("orders",), concurrency=2, since=1.0, protocol=PROTOCOL)
+        announce(redis, shown.model_copy(update={"facts": HostFacts(can=can)}))
+    turning.state.tasks["a"].sent_to = "bad"
+    turning.loop.watch.note_sent(f"{RUN}.a.1", "bad")
+    turning.loop.watch.note_sent(f"{RUN}.b.1", "good")
+    tell(redis, RUN, MessageRefused(message_id=f"{RUN}.a.1", host="bad", why="it has another key"))
+    turning.turn()
+    assert [redis.llen(queue) for queue in ("orders.bad", "orders.good")] == [0, 1]
 
 
 def test_nothing_is_told_that_could_not_be_kept(turning: Turning) -> None:

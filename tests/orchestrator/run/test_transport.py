@@ -10,9 +10,9 @@ from servers import RedisServer
 from forgepool.orchestrator.run.transport import Findings, LeaseWatch, Link
 from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.queue import replies
-from forgepool.workers.queue.broker import Redis, connect
-from forgepool.workers.queue.leases import Lease, claim, fence
-from forgepool.workers.queue.replies import PathRequest, PathsAnswer, answer, tell
+from forgepool.workers.queue.broker import PROTOCOL, Redis, connect
+from forgepool.workers.queue.leases import Lease, Present, claim, fence
+from forgepool.workers.queue.replies import MessageRefused, PathRequest, PathsAnswer, answer, tell
 
 MESSAGE = f"{RUN}.a.1"
 
@@ -121,6 +121,21 @@ def test_looks_closer_together_than_half_a_second_are_one(redis: Redis, link: Li
     watch.look(state, link)
     take(redis)
     assert watch.look(state, link) == Findings()
+
+
+def test_a_host_that_refuses_a_message_counts_as_of_another_version_till_it_starts_again(state: RunState) -> None:
+    watch, note = LeaseWatch(), MessageRefused(message_id=MESSAGE, host="bad", why="it has another key")
+    bad = Present(host="bad", pid=1, queues=("orders",), concurrency=2, since=5.0, protocol=PROTOCOL)
+    good, again = bad.model_copy(update={"host": "good"}), bad.model_copy(update={"since": 6.0})
+    watch.note_refused(note, state, (bad, good))
+    assert watch.mark_refusing((bad, good), "orders") == (bad, good), "a note of before this run was resumed"
+    watch.note_sent(MESSAGE, "bad")
+    watch.note_refused(note, state, (bad, good))
+    marked = watch.mark_refusing((bad, good), "orders")
+    assert [one.protocol for one in marked] == [0, PROTOCOL]
+    assert watch.mark_refusing((bad,), "orders") == (bad,), "it is better than none"
+    assert watch.mark_refusing((bad, good), "checks") == (bad, good)
+    assert watch.mark_refusing((again, good), "orders") == (again, good)
 
 
 def test_what_is_not_known_to_be_sent_is_sent_again_at_once(link: Link, state: RunState) -> None:
