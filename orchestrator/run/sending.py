@@ -269,7 +269,9 @@ class Sender:
             ]
         )
         self._mismatched = mismatched
-        listened = {queue for worker in there if worker.protocol == PROTOCOL for queue in worker.queues}
+        listened = {
+            queue for worker in there if worker.protocol == PROTOCOL and not worker.drained for queue in worker.queues
+        }
         wanted = {QUEUE[sent.kind] for sent in self.state.outstanding().values()}
         if not wanted and self.state.count("pending") and not self.wishes.drain:
             wanted.add(ORDERS)

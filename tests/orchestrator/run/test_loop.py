@@ -18,7 +18,7 @@ from forgepool.orchestrator.run.sending import Wishes
 from forgepool.orchestrator.run.transport import Link
 from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.queue import replies
-from forgepool.workers.queue.broker import PROTOCOL, Redis, use_broker
+from forgepool.workers.queue.broker import PROTOCOL, Redis
 from forgepool.workers.queue.leases import HostFacts, Lease, Present, announce, claim
 from forgepool.workers.queue.replies import MessageRefused, PathRequest, PathsAnswer, tell
 from forgepool.worktrees.git.git import Git
@@ -142,18 +142,27 @@ def test_what_is_answered_in_a_turn_and_what_follows_from_it_are_one_commit(turn
     assert turning.commits == [["paths.asked", "paths.asked", "paths.granted", "paths.queued"]]
 
 
-def test_an_order_that_its_host_refuses_goes_to_another(turning: Turning, redis: Redis, redis_url: str) -> None:
-    use_broker(redis_url)
+def test_an_order_that_its_host_refuses_goes_to_another(turning: Turning, redis: Redis) -> None:
     turning.release()
     for host, can in (("bad", ("sandbox bubblewrap",)), ("good", ("sandbox bubblewrap", "label gpu"))):
         shown = Present(host=host, pid=1, queues=("orders",), concurrency=2, since=1.0, protocol=PROTOCOL)
         announce(redis, shown.model_copy(update={"facts": HostFacts(can=can)}))
     turning.state.tasks["a"].sent_to = "bad"
     turning.loop.watch.note_sent(f"{RUN}.a.1", "bad")
-    turning.loop.watch.note_sent(f"{RUN}.b.1", "good")
     tell(redis, RUN, MessageRefused(message_id=f"{RUN}.a.1", host="bad", why="it has another key"))
-    turning.turn()
-    assert [redis.llen(queue) for queue in ("orders.bad", "orders.good")] == [0, 1]
+    (asked, _) = turning.state.outstanding().values()
+    assert turning.loop._host_for(asked, resent=True) == "bad"
+    turning.loop._receive()
+    assert turning.loop._host_for(asked, resent=True) == "good" and turning.loop.watch.unsent == {asked.message_id}
+
+
+def test_a_drained_host_is_none_that_listens(turning: Turning, redis: Redis) -> None:
+    turning.release()
+    turning.loop.watch._missed = {"orders": 0.0}
+    drained = Present(host="h", pid=1, queues=("orders",), concurrency=2, since=1.0, protocol=PROTOCOL, drained=True)
+    announce(redis, drained)
+    turning.loop._miss_workers()
+    assert [each for each in turning.commits if "workers.missing" in each]
 
 
 def test_nothing_is_told_that_could_not_be_kept(turning: Turning) -> None:
