@@ -163,11 +163,16 @@ def url_in_use() -> str:
 def set_aside_strangers(client: Redis, *queues: Queue) -> None:
     """Rename the keys of these queues that hold no queue: no message could be sent there, or received."""
     for queue in queues:
-        for key, kind in ((queue, "list"), (f"_kombu.binding.{queue}", "set")):
-            if client.type(key) not in (kind, "none"):
-                aside = f"forgepool:aside:{key}:{secrets.token_hex(4)}"
-                client.rename(key, aside)
-                log.warning("redis.set_aside", key=key, to=aside, why=f"it is no {kind}; another program uses the key")
+        _set_aside_unless(client, queue, "list")
+        _set_aside_unless(client, f"_kombu.binding.{queue}", "set")
+
+
+def _set_aside_unless(client: Redis, key: str, kind: str) -> None:
+    """Rename the key, if there is one, unless its value is of this kind."""
+    if client.type(key) not in (kind, "none"):
+        aside = f"forgepool:aside:{key}:{secrets.token_hex(4)}"
+        client.rename(key, aside)
+        log.warning("redis.set_aside", key=key, to=aside, why=f"it is no {kind}; another program uses the key")
 
 
 WORKER_MODULES = (
@@ -313,8 +318,19 @@ def send(job: RegisteredJob, message: Message, *, message_id: str, queue: Queue 
 
 
 def count_waiting(client: Redis, queue: Queue) -> int:
-    """Count the messages in a queue that no worker has taken yet."""
-    return int(client.llen(queue))
+    """Count the messages in a queue that no worker has taken yet; a key that holds no queue is set aside."""
+    return int(ask_key(client, queue, "list", client.llen) or 0)
+
+
+def ask_key(client: Redis, key: str, kind: str, ask: Callable[[str], Any]) -> Any:
+    """Return the answer of Redis about a key. One whose value is of another kind is set aside, and None returned."""
+    try:
+        return ask(key)
+    except redis.ResponseError as problem:
+        if "WRONGTYPE" not in str(problem):
+            raise
+        _set_aside_unless(client, key, kind)
+        return None
 
 
 def without_password(url: str) -> str:

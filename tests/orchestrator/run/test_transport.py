@@ -53,6 +53,13 @@ def test_what_is_no_answer_stops_nobody(redis: Redis, link: Link) -> None:
     assert list(link.answers(wait_s=0.01)) == []
 
 
+def test_a_foreign_value_under_the_key_of_answers_is_set_aside(redis: Redis, link: Link) -> None:
+    redis.set(f"forgepool:answers:{RUN}", "theirs")
+    assert list(link.answers(wait_s=0.01)) == []
+    tell(redis, RUN, result("a"))
+    assert list(link.answers(wait_s=0.01)) == [result("a")]
+
+
 def test_an_answer_during_which_redis_goes_away_is_given_again(redis: Redis, link: Link) -> None:
     for attempt in (1, 2, 3):
         tell(redis, RUN, result("a", attempt))

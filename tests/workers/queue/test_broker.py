@@ -122,6 +122,9 @@ def test_what_another_program_put_under_a_queues_key_is_set_aside(start_redis: C
     assert sent.returncode == 0, sent.stderr
     assert "redis.set_aside" in sent.stdout + sent.stderr
     assert count_waiting(redis, "orders") == 1
+    redis.set("orders.h", "theirs, once more")
+    assert count_waiting(redis, "orders.h") == 0
+    assert redis.delete(*redis.scan_iter("forgepool:aside:orders.h:*")) == 1
     assert sorted(redis.get(key) for key in redis.scan_iter("forgepool:aside:*")) == ["theirs", "theirs, too"]
     redis.close()
 
