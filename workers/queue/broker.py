@@ -220,13 +220,13 @@ def serve_queues(
 ) -> None:
     """
     Serve messages of these queues, the first ones first, in `concurrency` processes, until SIGTERM. Messages come by
-    each queue itself, and by the one of this host alone.
+    the queue of this host alone, and then by the one that all share: no other host takes what waits in the former.
 
     With `events`, it also sends Celery's events and answers its remote control, which is not signed: a client of Redis
     can then stop the worker. Each process makes the call `at_process_end`.
     """
     app.conf.worker_enable_remote_control = events
-    names = [name for queue in queues for name in (queue, queue_of_host(queue, host))]
+    names = [name for queue in queues for name in (queue_of_host(queue, host), queue)]
     with suppress(*BrokerAway):
         set_aside_strangers(connect(url_in_use()), *names)
     # What is here stays. Unfrozen, each process' collector would write into it, and so copy the pages that all share.
