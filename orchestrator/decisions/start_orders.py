@@ -68,7 +68,7 @@ def watch_hosts(course: PlanIndex, state: RunState, now: float, hosts: Hosts) ->
     if hosts is None:
         return []
     changed: list[Event] = []
-    present = {one.name for one in hosts}
+    present = {one.name for one in hosts if one.ours}
     well = {name for name in present if not state.hosts.get(name, WELL).until}
     for name, health in state.hosts.items():
         if health.is_well_again:

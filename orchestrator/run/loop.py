@@ -28,7 +28,6 @@ from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.run import recovery
 from forgepool.orchestrator.run.fleet import (
     find_reviewers,
-    list_order_hosts,
 )
 from forgepool.orchestrator.run.sending import Sender
 from forgepool.orchestrator.state.task import IllegalStep, Outstanding
@@ -130,7 +129,7 @@ class Loop(Sender):
         with self._one_commit():
             for answer in self.link.answers(wait_s=self.wait_s):
                 if isinstance(answer, MessageRefused):
-                    self.record(self.watch.note_refused(answer, self.state))
+                    self.record(self.watch.note_refused(answer, self.state, self.link.workers()))
                     continue
                 if isinstance(answer, PathRequest):
                     self._reply_at_once(answer)
@@ -214,7 +213,7 @@ class Loop(Sender):
     def _decide(self) -> None:
         self._meet_tip()
         hosts, review_slots = (
-            list_order_hosts(self.link.workers()),
+            self._order_hosts(),
             slots(find_reviewers(self._well(REVIEWS), self.course), REVIEWS),
         )
         check_slots = self._check_slots()

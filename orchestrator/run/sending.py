@@ -44,7 +44,7 @@ from forgepool.orchestrator.run.fleet import (
 from forgepool.orchestrator.run.hub import find_done_refs
 from forgepool.orchestrator.run.transport import LeaseWatch, Link
 from forgepool.orchestrator.state.fold import apply
-from forgepool.orchestrator.state.hosts import Places
+from forgepool.orchestrator.state.hosts import Host, Places
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import Outstanding, TaskState
 from forgepool.workers.queue import crash_points
@@ -226,11 +226,17 @@ class Sender:
             self._send_to(host, sent, resent=True)
 
     def _places(self) -> Places:
-        return places_of(self.course, self.state, self.clock(), list_order_hosts(self.link.workers()))
+        return places_of(self.course, self.state, self.clock(), self._order_hosts())
+
+    def _order_hosts(self) -> tuple[Host, ...]:
+        return list_order_hosts(self._workers(ORDERS))
+
+    def _workers(self, queue: Queue) -> tuple[Present, ...]:
+        return self.watch.mark_refusing(self.link.workers(), queue)
 
     def _host_for(self, sent: Outstanding, *, resent: bool) -> str | None:
         """Return the host for a message: empty where any may take it, and None where it has to wait for one."""
-        present = self.link.workers()
+        present = self._workers(QUEUE[sent.kind])
         if sent.kind != "order":
             reviewed = QUEUE[sent.kind] == REVIEWS
             able = partial(find_reviewers, course=self.course, authors=self._authors(sent)) if reviewed else list
@@ -249,7 +255,7 @@ class Sender:
         return frozenset(family for author in authors for family in author.families)
 
     def _well(self, queue: Queue) -> tuple[Present, ...]:
-        return find_well(self.link.workers(), self.state, self.clock(), queue)
+        return find_well(self._workers(queue), self.state, self.clock(), queue)
 
     def _miss_workers(self) -> None:
         """Say, once, that messages wait in a queue to which no worker listens, and which hosts cannot read them."""
@@ -263,7 +269,9 @@ class Sender:
             ]
         )
         self._mismatched = mismatched
-        listened = {queue for worker in there if worker.protocol == PROTOCOL for queue in worker.queues}
+        listened = {
+            queue for worker in there if worker.protocol == PROTOCOL and not worker.drained for queue in worker.queues
+        }
         wanted = {QUEUE[sent.kind] for sent in self.state.outstanding().values()}
         if not wanted and self.state.count("pending") and not self.wishes.drain:
             wanted.add(ORDERS)

@@ -21,7 +21,7 @@ from forgepool.orchestrator.state.task import Outstanding
 from forgepool.supervisor.messages.answers import CheckResult, Doubt, Landing, Review
 from forgepool.workers.context.profile_switch import ContextTold, wish_profile
 from forgepool.workers.queue import broker, leases, replies
-from forgepool.workers.queue.broker import Redis, queue_of_host
+from forgepool.workers.queue.broker import PROTOCOL, Queue, Redis, queue_of_host
 from forgepool.workers.queue.leases import Holder
 from forgepool.workers.queue.replies import MessageRefused, MessageStarted, PathRequest, PathsAnswer
 from forgepool.workers.queue.signing import NotSigned
@@ -54,6 +54,8 @@ class Link:
     client: Redis
     run: str
     lease_ttl_s: float
+    is_behind: bool = False
+    """More answers may be in the stream than were read last."""
     _read_up_to: str = "0-0"
     _grace_until: float = 0.0
     _present: tuple[leases.Present, ...] = field(default=())
@@ -63,19 +65,28 @@ class Link:
         """
         Answers in the order they were given; what cannot be read as one is logged and left out.
 
-        What is not signed as it must be counts as no answer, and only that it came is told.
+        What is not signed as it must be counts as no answer, and only that it came is told. An answer counts as read
+        when its reader asks for the next: one during which Redis goes away is given again.
         """
-        for entry_id, text in replies.read(self.client, self.run, after=self._read_up_to, wait_s=wait_s):
+        entries = list(replies.read(self.client, self.run, after=self._read_up_to, wait_s=wait_s))
+        self.is_behind = len(entries) >= replies.MOST_READ
+        for entry_id, text in entries:
+            answer = self._read(text)
+            if answer is not None:
+                yield answer
             self._read_up_to = entry_id
-            if len(text) > _MOST_ANSWER_BYTES:
-                log.warning("answer.too_large", run=self.run, bytes=len(text))
-                continue
-            try:
-                yield _ANSWER.validate_json(replies.verify_answer(self.run, text), extra="ignore")
-            except NotSigned as refused:
-                yield _refusal(refused)
-            except ValidationError as problem:
-                log.warning("answer.unreadable", run=self.run, problem=str(problem)[:500])
+
+    def _read(self, text: str) -> Answer | MessageRefused | None:
+        if len(text) > _MOST_ANSWER_BYTES:
+            log.warning("answer.too_large", run=self.run, bytes=len(text))
+            return None
+        try:
+            return _ANSWER.validate_json(replies.verify_answer(self.run, text), extra="ignore")
+        except NotSigned as refused:
+            return _refusal(refused)
+        except ValidationError as problem:
+            log.warning("answer.unreadable", run=self.run, problem=str(problem)[:500])
+            return None
 
     def holders(self, message_ids: Sequence[str]) -> dict[str, Holder]:
         return leases.holders(self.client, message_ids)
@@ -108,6 +119,10 @@ class Link:
     def wish_profile(self, task: str, profile: str) -> None:
         """Tells a running attempt of the task by which profile its context is to be shown from now on."""
         wish_profile(self.client, self.run, task, profile)
+
+    def is_ended(self, message_id: str) -> bool:
+        """Tell whether no worker will begin the message again."""
+        return leases.is_ended(self.client, message_id)
 
     def idle(self, queue: str) -> bool:
         """Tell whether a queue is empty: a message that no worker holds either is lost."""
@@ -170,6 +185,8 @@ class LeaseWatch:
     _told: set[str] = field(default_factory=set)
     _refused: set[str] = field(default_factory=set)
     """The hosts that are known, and told, to refuse messages or to give answers that are refused."""
+    _refusing: dict[str, float] = field(default_factory=dict)
+    """The present hosts that have refused a message of ours, with the start of their worker at that time."""
     _looked: float = 0.0
 
     def note_sent(self, message_id: str, host: str = "") -> None:
@@ -183,6 +200,10 @@ class LeaseWatch:
         One look, twice a second at most. Answers given so far must have been read before.
 
         A holder is lost only when it was missing at two looks, so that an answer given in between is read first.
+
+        So is a message that no worker will begin again. An orchestrator that this one has taken the run from has ended
+        it, or the answer was to that one. Nothing finished is lost by that: who loses a message asks the hub first.
+        Nothing counts twice: the answer has another token, and the next message another id.
         """
         findings = Findings()
         if time.monotonic() < self._looked + _LOOK_S:
@@ -193,7 +214,7 @@ class LeaseWatch:
         if not outstanding:
             return findings
         holders = link.holders(list(outstanding))
-        patient = link.patient()
+        patient = link.patient() or link.is_behind
         for message_id, message in outstanding.items():
             known, holder = state.holder(message), holders.get(message_id)
             if holder is not None and holder.token == message.token:
@@ -203,24 +224,49 @@ class LeaseWatch:
             elif known or message_id in self._seen:
                 self._note_missing(message, patient, findings)
             elif self._overdue(message, link):
-                findings.unsent.append(message)
+                if holder is None and link.is_ended(message_id):
+                    self._note_missing(message, patient, findings)
+                else:
+                    findings.unsent.append(message)
             elif message.kind == "order" and self._waited_s(message) > _SEND_AGAIN_S and self.sent_to.get(message_id):
                 findings.waiting.append(message)
         return findings
 
-    def note_refused(self, note: MessageRefused, state: RunState) -> list[Event]:
-        """Send a message again that a host has refused, and tell it once for each host."""
+    def note_refused(
+        self, note: MessageRefused, state: RunState, present: Sequence[leases.Present] = ()
+    ) -> list[Event]:
+        """Send a message again that a host has refused, to another if there is one; tell it once for each host."""
         message = state.outstanding().get(note.message_id)
         if message is not None and not state.holder(message):
             self.unsent.add(note.message_id)
+            started = [worker.since for worker in present if worker.host == note.host]
+            # A resumed run reads old notes again: the key may be right by now.
+            if started and note.message_id in self._sent_at:
+                self._refusing[note.host] = max(started)
         if note.host in self._refused or len(self._refused) >= _MOST_REFUSED:
             return []
         self._refused.add(note.host)
         return [MessagesRefused(host=note.host, why=note.why)]
 
+    def mark_refusing(self, present: Sequence[leases.Present], queue: Queue) -> tuple[leases.Present, ...]:
+        """
+        Return the workers; those of hosts that refuse our messages as if they read another version, till they start
+        again.
+
+        Where no other serves the queue, they are as they are: whoever can write to Redis can write such a refusal.
+        """
+        refuse = {one.host for one in present if one.since <= self._refusing.get(one.host, -1.0)}
+        serving = (one for one in present if queue in one.queues and one.protocol == PROTOCOL and not one.drained)
+        if not refuse or all(one.host in refuse for one in serving):
+            return tuple(present)
+        return tuple(one.model_copy(update={"protocol": 0}) if one.host in refuse else one for one in present)
+
     def make_lost_event(self, message: Outstanding, holder: str) -> MessageLost:
-        where = holder or "a worker"
-        return MessageLost(message_id=message.message_id, why=f"{where} took it and is gone")
+        if not holder and message.message_id not in self._seen:
+            why = "an orchestrator of this run before this one has ended it, or was told its answer"
+        else:
+            why = f"{holder or 'a worker'} took it and is gone"
+        return MessageLost(message_id=message.message_id, why=why)
 
     def _note_holder(self, message_id: str, known: str, holder: str, findings: Findings) -> None:
         self.unsent.discard(message_id)

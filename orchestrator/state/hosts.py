@@ -126,11 +126,18 @@ class Places:
         places.is_shared = places._are_equal(kinds)
         for host in hosts or ():
             places.free[host.name] = health.get(host.name, WELL).places(host.slots, now)
+        places._lend_place()
         for task in running:
             at = task.holder.rpartition("/")[0] or task.sent_to
             if at in places.free:
                 places.free[at] -= 1
         return places
+
+    def _lend_place(self) -> None:
+        """Give the host whose suspension ends first a place, where all hosts left are suspended: it beats none."""
+        until = {host.name: self.health.get(host.name, WELL).until for host in self.hosts or () if host.ours}
+        if until and min(until.values()) > self.now:
+            self.free[min(until, key=lambda name: (until[name], name))] = 1
 
     def _are_equal(self, kinds: Iterable[Sequence[Need]]) -> bool:
         """Tell whether each host is well and can do every task of the plan, so that any may take any order."""

@@ -163,11 +163,16 @@ def url_in_use() -> str:
 def set_aside_strangers(client: Redis, *queues: Queue) -> None:
     """Rename the keys of these queues that hold no queue: no message could be sent there, or received."""
     for queue in queues:
-        for key, kind in ((queue, "list"), (f"_kombu.binding.{queue}", "set")):
-            if client.type(key) not in (kind, "none"):
-                aside = f"forgepool:aside:{key}:{secrets.token_hex(4)}"
-                client.rename(key, aside)
-                log.warning("redis.set_aside", key=key, to=aside, why=f"it is no {kind}; another program uses the key")
+        _set_aside_unless(client, queue, "list")
+        _set_aside_unless(client, f"_kombu.binding.{queue}", "set")
+
+
+def _set_aside_unless(client: Redis, key: str, kind: str) -> None:
+    """Rename the key, if there is one, unless its value is of this kind."""
+    if client.type(key) not in (kind, "none"):
+        aside = f"forgepool:aside:{key}:{secrets.token_hex(4)}"
+        client.rename(key, aside)
+        log.warning("redis.set_aside", key=key, to=aside, why=f"it is no {kind}; another program uses the key")
 
 
 WORKER_MODULES = (
@@ -215,13 +220,13 @@ def serve_queues(
 ) -> None:
     """
     Serve messages of these queues, the first ones first, in `concurrency` processes, until SIGTERM. Messages come by
-    each queue itself, and by the one of this host alone.
+    the queue of this host alone, and then by the one that all share: no other host takes what waits in the former.
 
     With `events`, it also sends Celery's events and answers its remote control, which is not signed: a client of Redis
     can then stop the worker. Each process makes the call `at_process_end`.
     """
     app.conf.worker_enable_remote_control = events
-    names = [name for queue in queues for name in (queue, queue_of_host(queue, host))]
+    names = [name for queue in queues for name in (queue_of_host(queue, host), queue)]
     with suppress(*BrokerAway):
         set_aside_strangers(connect(url_in_use()), *names)
     # What is here stays. Unfrozen, each process' collector would write into it, and so copy the pages that all share.
@@ -313,8 +318,19 @@ def send(job: RegisteredJob, message: Message, *, message_id: str, queue: Queue 
 
 
 def count_waiting(client: Redis, queue: Queue) -> int:
-    """Count the messages in a queue that no worker has taken yet."""
-    return int(client.llen(queue))
+    """Count the messages in a queue that no worker has taken yet; a key that holds no queue is set aside."""
+    return int(ask_key(client, queue, "list", client.llen) or 0)
+
+
+def ask_key(client: Redis, key: str, kind: str, ask: Callable[[str], Any]) -> Any:
+    """Return the answer of Redis about a key. One whose value is of another kind is set aside, and None returned."""
+    try:
+        return ask(key)
+    except redis.ResponseError as problem:
+        if "WRONGTYPE" not in str(problem):
+            raise
+        _set_aside_unless(client, key, kind)
+        return None
 
 
 def without_password(url: str) -> str:

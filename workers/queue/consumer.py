@@ -191,7 +191,8 @@ def _work_under_lease(client: Redis, delivery: Delivery, work: Work, settings: S
 
 def _stale(delivery: Delivery) -> Message | None:
     """
-    Return the answer to a message that has waited too long; None when it has not.
+    Return the answer to a message that has waited too long; None when it has not. It names no host: the queue was
+    full, and the host that took it is not to blame.
 
     This is checked under the lease: a fresh copy that another worker holds must not be answered by an old one.
     """
@@ -199,7 +200,8 @@ def _stale(delivery: Delivery) -> Message | None:
     if late_s <= 0:
         return None
     log.warning("message.stale", run=delivery.run, message_id=delivery.message_id, late_s=late_s)
-    return delivery.failed(f"it lay in a queue too long: it was to be begun {late_s:.0f} s before it was taken")
+    why = f"it lay in a queue too long: it was to be begun {late_s:.0f} s before it was taken"
+    return delivery.failed(why).model_copy(update={"host": ""})
 
 
 def _worked_on(client: Redis, delivery: Delivery, work: Work, lease: leases.Lease, settings: Settings) -> Message:

@@ -126,6 +126,11 @@ def fence(client: Redis, message_id: str) -> None:
     client.set(_keys(message_id)[1], "1", ex=_KEEP_S)
 
 
+def is_ended(client: Redis, message_id: str) -> bool:
+    """Tell whether a message is fenced or answered, by whichever orchestrator sent it: no worker begins it again."""
+    return int(client.exists(*_keys(message_id)[1:])) > 0
+
+
 def abandon(client: Redis, message_id: str, holder: Holder) -> None:
     """Give back the lease of a dead holder, if it still stands."""
     try:

@@ -13,7 +13,7 @@ from typing import Any, Literal, cast
 
 import structlog
 
-from forgepool.workers.queue.broker import BrokerAway, Redis
+from forgepool.workers.queue.broker import BrokerAway, Redis, ask_key
 from forgepool.workers.queue.leases import keep_s, key_of_done
 from forgepool.workers.queue.signing import NotSigned, sign, verify
 from forgepool.workers.schema.orders import Message, WorkOrder
@@ -21,6 +21,8 @@ from forgepool.workers.schema.orders import Message, WorkOrder
 log = structlog.get_logger()
 
 _KEPT_ANSWERS = 20_000
+MOST_READ = 1000
+"""Entries of a stream that are read at once."""
 _ANSWER_FOR_S = 900.0
 """Seconds a finished worker keeps trying to tell an unreachable Redis; the candidate is in the hub already."""
 
@@ -87,8 +89,14 @@ def answer(client: Redis, run: str, message_id: str, result: Message) -> None:
 
 
 def read(client: Redis, run: str, *, after: str, wait_s: float) -> Iterator[tuple[str, str]]:
-    """Yield stream ids and texts after the id `after` ("0-0" for all), waiting up to `wait_s` seconds for the first."""
-    reply = client.xread({_stream(run): after}, count=1000, block=max(1, int(wait_s * 1000)))
+    """
+    Yield stream ids and texts after the id `after` ("0-0" for all), waiting up to `wait_s` seconds for the first. A key
+    that holds no stream is set aside.
+    """
+    wait_ms = max(1, int(wait_s * 1000))
+    reply = ask_key(
+        client, _stream(run), "stream", lambda key: client.xread({key: after}, count=MOST_READ, block=wait_ms)
+    )
     for _, entries in cast(list[tuple[str, list[tuple[str, dict[str, str]]]]], reply or []):
         for entry_id, fields in entries:
             # A stranger's entry has no such field: its reader leaves out what is no answer, and reads on after it.

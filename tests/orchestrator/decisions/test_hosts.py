@@ -195,6 +195,21 @@ def test_the_last_host_is_never_suspended() -> None:
     assert sum(isinstance(one, OrderSent) for one in decided) > 3, "it is tried again, one order at a time"
 
 
+def test_the_only_host_of_our_version_is_not_suspended() -> None:
+    decided = play(begun(PLAIN), "one", ONE, Host(name="old", slots=0, ours=False), until=160.0)
+    assert not any(isinstance(each, HostSuspended) for each in decided)
+
+
+def test_a_suspended_host_that_is_the_last_left_gets_one_order_at_a_time() -> None:
+    told = (HostSuspended(host="one", why="w", until=160.0), HostSuspended(host="other", why="w", until=150.0))
+    state = begun(PLAIN, *told)
+    assert orders(ask(PLAIN, state, ONE, Host(name="well", slots=1))) == {"t0": "well"}
+    sent_now = ask(PLAIN, state, ONE, OTHER)
+    assert orders(sent_now) == {"t0": "other"}, "its suspension ends first"
+    follow(state, *sent_now)
+    assert orders(ask(PLAIN, state, ONE, OTHER)) == {}
+
+
 def test_a_task_that_failed_at_a_host_goes_to_another_first() -> None:
     of = course(task("a"))
     state = begun(of)

@@ -18,9 +18,9 @@ from forgepool.orchestrator.run.sending import Wishes
 from forgepool.orchestrator.run.transport import Link
 from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.queue import replies
-from forgepool.workers.queue.broker import Redis
-from forgepool.workers.queue.leases import Lease, claim
-from forgepool.workers.queue.replies import PathRequest, PathsAnswer, tell
+from forgepool.workers.queue.broker import PROTOCOL, Redis
+from forgepool.workers.queue.leases import HostFacts, Lease, Present, announce, claim
+from forgepool.workers.queue.replies import MessageRefused, PathRequest, PathsAnswer, tell
 from forgepool.worktrees.git.git import Git
 from forgepool.worktrees.hub.mirror import Mirror
 
@@ -75,6 +75,11 @@ class Turning:
         for one in questions:
             tell(self.redis, RUN, one)
         self.loop._turn()
+
+    def release(self) -> None:
+        for lease in self.leases:
+            assert isinstance(lease, Lease)
+            lease.release()
 
     def reply(self, to: PathRequest) -> PathsAnswer | None:
         return replies._answer(self.redis, to)
@@ -135,6 +140,29 @@ def test_what_is_answered_in_a_turn_and_what_follows_from_it_are_one_commit(turn
     turning.commits.clear()
     turning.turn(question(1, "z"), question(2, "y"))
     assert turning.commits == [["paths.asked", "paths.asked", "paths.granted", "paths.queued"]]
+
+
+def test_an_order_that_its_host_refuses_goes_to_another(turning: Turning, redis: Redis) -> None:
+    turning.release()
+    for host, can in (("bad", ("sandbox bubblewrap",)), ("good", ("sandbox bubblewrap", "label gpu"))):
+        shown = Present(host=host, pid=1, queues=("orders",), concurrency=2, since=1.0, protocol=PROTOCOL)
+        announce(redis, shown.model_copy(update={"facts": HostFacts(can=can)}))
+    turning.state.tasks["a"].sent_to = "bad"
+    turning.loop.watch.note_sent(f"{RUN}.a.1", "bad")
+    tell(redis, RUN, MessageRefused(message_id=f"{RUN}.a.1", host="bad", why="it has another key"))
+    (asked, _) = turning.state.outstanding().values()
+    assert turning.loop._host_for(asked, resent=True) == "bad"
+    turning.loop._receive()
+    assert turning.loop._host_for(asked, resent=True) == "good" and turning.loop.watch.unsent == {asked.message_id}
+
+
+def test_a_drained_host_is_none_that_listens(turning: Turning, redis: Redis) -> None:
+    turning.release()
+    turning.loop.watch._missed = {"orders": 0.0}
+    drained = Present(host="h", pid=1, queues=("orders",), concurrency=2, since=1.0, protocol=PROTOCOL, drained=True)
+    announce(redis, drained)
+    turning.loop._miss_workers()
+    assert [each for each in turning.commits if "workers.missing" in each]
 
 
 def test_nothing_is_told_that_could_not_be_kept(turning: Turning) -> None:

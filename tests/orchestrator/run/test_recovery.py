@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from plans import answered, begun, check_sent, course, follow, intended, queued, sent, task, verdict
+from plans import RUN, answered, begun, check_sent, course, follow, intended, queued, result, sent, task, verdict
 
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
@@ -13,12 +13,15 @@ from forgepool.orchestrator.journal.events import (
     Event,
     LandingAnswered,
     MessageLost,
+    OrderAnswered,
     OrderSent,
     TaskFailed,
     TaskReturned,
 )
 from forgepool.orchestrator.journal.inbox import PersonRequest
+from forgepool.orchestrator.journal.store import Journal, read
 from forgepool.orchestrator.plan.budget import SeenUse
+from forgepool.orchestrator.run.loop import Loop
 from forgepool.orchestrator.run.recovery import (
     find_seen_use,
     recover_events,
@@ -26,12 +29,17 @@ from forgepool.orchestrator.run.recovery import (
     sum_seen_use,
     unless_landed,
 )
+from forgepool.orchestrator.run.sending import Wishes
+from forgepool.orchestrator.run.transport import Link
 from forgepool.orchestrator.state.run import RunState
 from forgepool.supervisor.messages.answers import Landing
 from forgepool.workers.context.transcript.entries import ConversationStarted, Entry, Resumed, TurnSaid
 from forgepool.workers.llm.messages import Text, Turn, Usage
-from forgepool.workers.schema.orders import BuiltinAgent, ReasonPack, Spent
-from forgepool.workers.workspace.refs import marker_ref, progress_ref
+from forgepool.workers.queue.broker import Redis
+from forgepool.workers.queue.leases import Lease, claim
+from forgepool.workers.queue.replies import answer
+from forgepool.workers.schema.orders import BuiltinAgent, Outcome, ReasonPack, Spent
+from forgepool.workers.workspace.refs import candidate_ref, marker_ref, progress_ref
 from forgepool.worktrees.git.git import Git
 from forgepool.worktrees.hub.mirror import Mirror, open_mirror
 
@@ -53,6 +61,48 @@ def in_doubt(of: PlanIndex) -> RunState:
     lost = MessageLost(message_id=intended("a").message_id, why="gone")
     state = begun(of, sent("a"), answered("a"), queued("a"), check_sent("a"))
     return follow(state, CheckAnswered(task="a", result=verdict("a")), intended("a"), lost)
+
+
+def test_a_run_taken_over_on_the_same_redis_adopts_what_was_answered_to_the_former_orchestrator(
+    tmp_path: Path, redis: Redis, mirror: Mirror
+) -> None:
+    """The former had sent the first attempts; its machine died before the hub's copy of the journal had them."""
+    of, hub = course(task("a"), task("b")), Git(git_dir=Path(mirror.hub))
+    outcomes: dict[str, Outcome] = {"a": "candidate", "b": "agent_failed"}
+    for name, outcome in outcomes.items():
+        lease = claim(redis, f"{RUN}.{name}.1", token="former", host="h", ttl_s=60.0)
+        assert isinstance(lease, Lease)
+        given = result(name, 1, outcome, token="former")
+        if outcome == "candidate":
+            hub.run(
+                "update-ref",
+                candidate_ref(RUN, name, 1),
+                hub.text("hash-object", "-w", "--stdin", stdin=given.encode().encode()),
+            )
+        answer(redis, RUN, f"{RUN}.{name}.1", given)
+        lease.release()
+    link, journal = Link(redis, RUN, 60.0), Journal(tmp_path)
+    link.begin()
+    loop = Loop(
+        course=of,
+        state=begun(of),
+        journal=journal,
+        folder=tmp_path,
+        mirror=mirror,
+        link=link,
+        parts=None,
+        wishes=Wishes(drain=True),
+        listener=lambda state, recorded: None,
+    )
+    loop.record([sent("a"), sent("b")])
+    for _ in range(3):
+        loop.watch._looked = 0.0
+        loop._turn()
+    journal.close()
+    told = [one.event for one in read(tmp_path)]
+    assert [one.result.commit for one in told if isinstance(one, OrderAnswered)] == ["c-a-1"]
+    assert [one.message_id for one in told if isinstance(one, MessageLost)] == [f"{RUN}.b.1"]
+    assert loop.state.tasks["b"].phase == "pending" and loop.state.tasks["a"].message is None
 
 
 def given_up(of: PlanIndex, state: RunState) -> list[Event]:

@@ -10,9 +10,9 @@ from servers import RedisServer
 from forgepool.orchestrator.run.transport import Findings, LeaseWatch, Link
 from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.queue import replies
-from forgepool.workers.queue.broker import Redis, connect
-from forgepool.workers.queue.leases import Lease, claim
-from forgepool.workers.queue.replies import PathRequest, PathsAnswer, answer, tell
+from forgepool.workers.queue.broker import PROTOCOL, Redis, connect
+from forgepool.workers.queue.leases import Lease, Present, claim, fence
+from forgepool.workers.queue.replies import MessageRefused, PathRequest, PathsAnswer, answer, tell
 
 MESSAGE = f"{RUN}.a.1"
 
@@ -51,6 +51,27 @@ def test_what_is_no_answer_stops_nobody(redis: Redis, link: Link) -> None:
     tell(redis, RUN, result("a", 2))
     assert list(link.answers(wait_s=0.01)) == [result("a", 1), result("a", 2)]
     assert list(link.answers(wait_s=0.01)) == []
+
+
+def test_a_foreign_value_under_the_key_of_answers_is_set_aside(redis: Redis, link: Link) -> None:
+    redis.set(f"forgepool:answers:{RUN}", "theirs")
+    assert list(link.answers(wait_s=0.01)) == []
+    tell(redis, RUN, result("a"))
+    assert list(link.answers(wait_s=0.01)) == [result("a")]
+
+
+def test_an_answer_during_which_redis_goes_away_is_given_again(redis: Redis, link: Link) -> None:
+    for attempt in (1, 2, 3):
+        tell(redis, RUN, result("a", attempt))
+
+    def take_in() -> None:
+        for one in link.answers(wait_s=0.01):
+            if one == result("a", 2):
+                raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        take_in()
+    assert list(link.answers(wait_s=0.01)) == [result("a", 2), result("a", 3)]
 
 
 def test_who_takes_a_message_is_told_once(redis: Redis, link: Link, state: RunState) -> None:
@@ -109,6 +130,21 @@ def test_looks_closer_together_than_half_a_second_are_one(redis: Redis, link: Li
     assert watch.look(state, link) == Findings()
 
 
+def test_a_host_that_refuses_a_message_counts_as_of_another_version_till_it_starts_again(state: RunState) -> None:
+    watch, note = LeaseWatch(), MessageRefused(message_id=MESSAGE, host="bad", why="it has another key")
+    bad = Present(host="bad", pid=1, queues=("orders",), concurrency=2, since=5.0, protocol=PROTOCOL)
+    good, again = bad.model_copy(update={"host": "good"}), bad.model_copy(update={"since": 6.0})
+    watch.note_refused(note, state, (bad, good))
+    assert watch.mark_refusing((bad, good), "orders") == (bad, good), "a note of before this run was resumed"
+    watch.note_sent(MESSAGE, "bad")
+    watch.note_refused(note, state, (bad, good))
+    marked = watch.mark_refusing((bad, good), "orders")
+    assert [one.protocol for one in marked] == [0, PROTOCOL]
+    assert watch.mark_refusing((bad,), "orders") == (bad,), "it is better than none"
+    assert watch.mark_refusing((bad, good), "checks") == (bad, good)
+    assert watch.mark_refusing((again, good), "orders") == (again, good)
+
+
 def test_what_is_not_known_to_be_sent_is_sent_again_at_once(link: Link, state: RunState) -> None:
     watch = LeaseWatch()
     watch.unsent.add(MESSAGE)
@@ -128,6 +164,40 @@ def test_what_nobody_took_is_sent_again_when_it_is_overdue_and_its_queue_is_empt
     assert look(watch, state, link).unsent == [state.tasks["a"].message]
     watch.note_sent(MESSAGE)
     assert look(watch, state, link).unsent == []
+
+
+@pytest.mark.parametrize("ended", ["answered", "fenced"])
+def test_a_message_that_an_earlier_orchestrator_ended_is_lost_and_not_sent_for_ever(
+    redis: Redis, link: Link, state: RunState, ended: str
+) -> None:
+    """The run was taken over, Redis is the same, and the former orchestrator had sent a message of the same id."""
+    lease = take(redis, token="of the former")
+    watch = LeaseWatch()
+    assert look(watch, state, link).unsent == [state.tasks["a"].message], "it may end without an answer"
+    if ended == "answered":
+        answer(redis, RUN, MESSAGE, result("a", token="of the former"))
+    else:
+        fence(redis, MESSAGE)
+    assert look(watch, state, link).unsent == [state.tasks["a"].message], "its holder may still be at work"
+    lease.release()
+    assert look(watch, state, link) == Findings(), "its answer may be on its way"
+    (lost,) = look(watch, state, link).lost
+    assert lost == state.tasks["a"].message
+    assert "an orchestrator of this run before this one" in watch.make_lost_event(lost, "").why
+
+
+def test_nothing_is_lost_before_all_answers_are_read(redis: Redis, link: Link, state: RunState) -> None:
+    """A run that is taken over has all of the former orchestrator's answers to read, and its own after them."""
+    for number in range(replies.MOST_READ):
+        tell(redis, RUN, result("b", number))
+    answer(redis, RUN, MESSAGE, result("a"))
+    watch = LeaseWatch()
+    assert len(list(link.answers(wait_s=0.01))) == replies.MOST_READ
+    for _ in range(3):
+        assert look(watch, state, link) == Findings()
+    assert list(link.answers(wait_s=0.01)) == [result("a")]
+    look(watch, state, link)
+    assert look(watch, state, link).lost == [state.tasks["a"].message], "the answer was of no use"
 
 
 def test_after_redis_has_lost_its_data_holders_get_time_to_show_themselves(

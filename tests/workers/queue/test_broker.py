@@ -1,6 +1,7 @@
 """The module that connects to Redis: a problem is one sentence with its remedy, and never shows a password."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -120,8 +121,39 @@ def test_what_another_program_put_under_a_queues_key_is_set_aside(start_redis: C
     sent = _send_apart(server.url)
     assert "redis.set_aside" in sent.stdout + sent.stderr
     assert count_waiting(redis, "orders") == 1
+    redis.set("orders.h", "theirs, once more")
+    assert count_waiting(redis, "orders.h") == 0
+    assert redis.delete(*redis.scan_iter("forgepool:aside:orders.h:*")) == 1
     assert sorted(redis.get(key) for key in redis.scan_iter("forgepool:aside:*")) == ["theirs", "theirs, too"]
     redis.close()
+
+
+_SERVES = """
+import sys
+from forgepool.workers.order.entry import run_order
+from forgepool.workers.queue.broker import serve_queues, use_broker
+from forgepool.workers.schema.logs import log_to_stderr
+log_to_stderr()
+use_broker(sys.argv[1])
+for text, queue in (("of all", "orders"), ("of one", "orders.h")):
+    run_order.apply_async((text,), task_id=text, queue=queue)
+serve_queues(["orders"], 1, name="w@h", host="h", events=False, at_process_end=lambda: None)
+"""
+
+
+def test_a_host_takes_what_waits_for_it_alone_before_what_waits_for_any(redis_url: str, tmp_path: Path) -> None:
+    """Neither is a message, so each is told in the log, in the order in which they are taken."""
+    places = {"FORGEPOOL_HOME": str(tmp_path), "FORGEPOOL_CACHE": str(tmp_path), "FORGEPOOL_BROKER_URL": redis_url}
+    worker = subprocess.Popen(
+        [sys.executable, "-c", _SERVES, redis_url], stderr=subprocess.PIPE, text=True, env=os.environ | places
+    )
+    assert worker.stderr is not None
+    told = (line for line in worker.stderr if "message.unreadable" in line)
+    try:
+        assert ["of one" in next(told, ""), "of all" in next(told, "")] == [True, True]
+    finally:
+        worker.terminate()
+        worker.communicate()
 
 
 def full_memory(redis: Redis) -> None:

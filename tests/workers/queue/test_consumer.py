@@ -34,7 +34,7 @@ def answer(stop):
     return WorkResult(order_id=message_id, token="t", outcome="no_change", detail=str(os.getpid()))
 
 def failed(why):
-    return WorkResult(order_id=message_id, token="t", outcome="infrastructure", detail=why)
+    return WorkResult(order_id=message_id, token="t", outcome="infrastructure", detail=why, host="h")
 
 delivery = Delivery(message_id=message_id, token="t", run="r", start_by=float(start_by), failed=failed)
 deliver(delivery, answer, apart=True)
@@ -121,6 +121,7 @@ def test_a_stale_message_is_not_begun_and_its_sender_told(redis: Redis, deliver:
     assert "message.stale" in ended(deliver(start_by=1.0))
     (answer,) = answers(redis)
     assert answer.outcome == "infrastructure" and "lay in a queue too long" in answer.detail
+    assert answer.host == "", "it is not the host's fault"
     assert notes(redis) == [] and holders(redis, ["m"]) == {}
 
 
