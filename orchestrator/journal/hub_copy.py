@@ -145,11 +145,11 @@ class OwnLease(Message):
 
     holder: str
     copied: bool = False
-    """The hub has had a copy by this holder."""
+    """The hub has had a copy by this holder, who has not begun to remove it."""
 
 
 def read_own_lease(folder: Path) -> OwnLease | None:
-    """Return how this folder holds the run; None if it never did, or has given it back."""
+    """Return how this folder holds the run, or last held it; None if it never did."""
     try:
         return OwnLease.model_validate_json((folder / "lease.json").read_text())
     except FileNotFoundError:
@@ -163,8 +163,11 @@ def write_own_lease(folder: Path, held: OwnLease) -> None:
 
 
 def give_back(folder: Path) -> None:
-    """Forget that the folder holds the run: the holder itself removes the copy from the hub."""
-    (folder / "lease.json").unlink(missing_ok=True)
+    """
+    Note that the holder itself removes the copy from the hub. It stays the holder of a copy that could not be removed.
+    """
+    if (mine := read_own_lease(folder)) is not None:
+        write_own_lease(folder, OwnLease(holder=mine.holder))
 
 
 def find_other_holder(mirror: Mirror, folder: Path, run: str) -> str:

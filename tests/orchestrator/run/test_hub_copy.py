@@ -7,7 +7,7 @@ from plans import answered, begun, check_sent, course, intended, queued, sent, t
 
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.events import Event, RunPaused
-from forgepool.orchestrator.journal.hub_copy import HubCopy, LeaseLost, look, open_copy, read_copy
+from forgepool.orchestrator.journal.hub_copy import HubCopy, LeaseLost, give_back, look, open_copy, read_copy
 from forgepool.orchestrator.journal.store import Journal, JournalUnreadable, read, read_rows
 from forgepool.orchestrator.run.loop import Loop
 from forgepool.orchestrator.run.sending import Wishes
@@ -148,6 +148,22 @@ def test_a_copy_that_is_gone_from_the_hub_is_not_made_anew(hub: Git, tmp_path: P
         copy.push()
     with pytest.raises(LeaseLost, match="has ended on another machine"):
         _copy(hub, tmp_path / "one", begun=True)
+
+
+@pytest.mark.parametrize("removed", [True, False])
+def test_the_holder_of_an_ended_run_reopens_it(removed: bool, hub: Git, tmp_path: Path) -> None:
+    """Also where the process ended, or the hub was away, before the copy could be removed."""
+    here = tmp_path / "here"
+    copy = _copy(hub, here)
+    copy.push()
+    copy.push(held=False)
+    give_back(here)
+    if removed:
+        hub.run("update-ref", "-d", journal_ref(RUN))
+    _keep(here, copy, e.TaskRetried(task="a"))
+    again = _copy(hub, here, begun=True)
+    again.push()
+    assert (again.lease.holder, again.lease.upto) == (copy.lease.holder, 1)
 
 
 def test_a_push_without_an_answer_is_no_loss_of_the_lease(hub: Git, tmp_path: Path) -> None:
