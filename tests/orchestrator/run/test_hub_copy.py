@@ -6,11 +6,15 @@ import pytest
 from plans import answered, begun, check_sent, course, intended, queued, sent, task, verdict
 
 from forgepool.orchestrator.journal import events as e
+from forgepool.orchestrator.journal import inbox
 from forgepool.orchestrator.journal.events import Event, RunPaused
 from forgepool.orchestrator.journal.hub_copy import HubCopy, LeaseLost, give_back, look, open_copy, read_copy
 from forgepool.orchestrator.journal.store import Journal, JournalUnreadable, read, read_rows
+from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.loop import Loop
+from forgepool.orchestrator.run.run_folder import RunOptions
 from forgepool.orchestrator.run.sending import Wishes
+from forgepool.orchestrator.run.takeover import find_run
 from forgepool.orchestrator.run.transport import Link
 from forgepool.workers.queue.broker import LANDINGS, Redis, count_waiting, use_broker
 from forgepool.workers.schema.settings import Settings
@@ -164,6 +168,22 @@ def test_the_holder_of_an_ended_run_reopens_it(removed: bool, hub: Git, tmp_path
     again = _copy(hub, here, begun=True)
     again.push()
     assert (again.lease.holder, again.lease.upto) == (copy.lease.holder, 1)
+
+
+def test_a_persons_request_outlasts_the_folder_it_was_left_in(hub: Git, tmp_path: Path) -> None:
+    """The run's former host takes it back, and its folder is replaced by the copy."""
+    one, other = (Settings(home=tmp_path / name, cache=tmp_path / "cache", host=name) for name in ("one", "other"))
+    options = RunOptions(run=RUN, hub=str(hub.git_dir), target="t", workers=1, plan_file="p", plan_file_digest="")
+    kept = run_folder.keep(one, options, course(task("a")).plan)
+    copy = _copy(hub, kept.folder)
+    _keep(kept.folder, copy, RunPaused(why="stopped"))
+    copy.push(held=False)
+    hub.run("update-ref", "refs/heads/main", journal_ref(RUN))
+    find_run(other, RUN, str(hub.git_dir), take_over=False, tell=print)
+    inbox.leave(kept.folder, inbox.PersonRequest(do="cancel", task="a"))
+    again = find_run(one, RUN, None, take_over=False, tell=print)
+    assert [request.do for _, request in inbox.waiting(again.folder)] == ["cancel"]
+    assert list((one.home / "replaced").iterdir()), "the folder was replaced"
 
 
 def test_a_push_without_an_answer_is_no_loss_of_the_lease(hub: Git, tmp_path: Path) -> None:
