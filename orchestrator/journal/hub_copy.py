@@ -235,11 +235,23 @@ class HubCopy:
             GitFailed: the hub could not be asked.
         """
         self._due = time.monotonic() + _AGAIN_S
+        self._bring_head()
         if self._made is not None:
             self._send(*self._made)
         self._send(*self._make(held=held))
         self._owed = False
         self._due = time.monotonic() + self.lease.lease_s / _RENEWALS
+
+    def _bring_head(self) -> None:
+        """Fetch the copy's last commit into a mirror that was made anew. Raises as `push`."""
+        try:
+            if self.head is not None:
+                self.mirror.ensure(self.head, refs=(journal_ref(self.run),))
+        except MissingCommit:
+            self._follow_ref()
+        if self._made is not None and not self.mirror.has(self._made[0]):
+            # It went with the former mirror. The next commit has its events, too.
+            self._made = self._tree = None
 
     def _make(self, *, held: bool) -> tuple[CommitId, RunLease]:
         rows = list(read_rows(self.folder, after=self.lease.upto))
@@ -267,7 +279,15 @@ class HubCopy:
             case PushRefused(reason=reason):
                 raise GitFailed(("push",), 1, f"the hub refuses the copy of the journal: {reason}")
             case Stale():
-                raise describe_loss(self.mirror, self.run, self._taker())
+                self._follow_ref()
+                self._send(*self._make(held=lease.held))
+
+    def _follow_ref(self) -> None:
+        """Continue from where the ref is now, if this process moved it there. Raises LeaseLost, GitFailed."""
+        seen = self._taker()
+        if seen is None or seen.lease.process != self.lease.process:
+            raise describe_loss(self.mirror, self.run, seen)
+        self.head, self.lease = seen.at, self.lease.model_copy(update={"upto": seen.lease.upto})
 
     def _taker(self) -> Seen | None:
         for _ in range(5):

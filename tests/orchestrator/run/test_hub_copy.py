@@ -1,5 +1,6 @@
 """A journal's copy in the hub is whole, moves by compare-and-swap alone, and has in time what no other ref tells."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -200,6 +201,42 @@ def test_a_push_without_an_answer_is_no_loss_of_the_lease(hub: Git, tmp_path: Pa
     assert hub.text("rev-parse", f"{journal_ref(RUN)}~1") == made
     seen = look(copy.mirror, RUN)
     assert seen is not None and [row.number for row in read_copy(copy.mirror, RUN, seen.at).rows] == [1, 2]
+
+
+@pytest.mark.parametrize("arrived", [True, False])
+def test_a_copy_goes_on_from_a_mirror_that_was_made_anew(arrived: bool, hub: Git, tmp_path: Path) -> None:
+    """Also where the former mirror had a commit whose push had no answer, and did or did not arrive."""
+    here = tmp_path / "here"
+    copy = _copy(hub, here)
+    copy.push()
+    _keep(here, copy, intended("a"))
+    made, _ = copy._make(held=True)
+    if arrived:
+        copy.mirror.push([RefUpdate(ref=journal_ref(RUN), new=made, expected=copy.head)])
+    shutil.rmtree(copy.mirror.path)
+    # Made while the hub has no such commits, as where no objects are borrowed.
+    away = hub.git_dir.rename(tmp_path / "away")
+    hub.run("init", "--quiet", "--bare", str(hub.git_dir))
+    _mirror(hub, here / "cache")
+    shutil.rmtree(hub.git_dir)
+    away.rename(hub.git_dir)
+    copy.push_owed()
+    seen = look(copy.mirror, RUN)
+    assert seen is not None and seen.at == copy.head
+    assert [row.number for row in read_copy(copy.mirror, RUN, seen.at).rows] == [1]
+
+
+def test_a_commit_that_was_thought_lost_and_arrives_is_built_on(hub: Git, tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    copy = _copy(hub, here)
+    copy.push()
+    _keep(here, copy, intended("a"))
+    made, _ = copy._make(held=True)
+    copy.mirror.push([RefUpdate(ref=journal_ref(RUN), new=made, expected=copy.head)])
+    copy._made = None
+    _keep(here, copy, intended("b"))
+    copy.push_owed()
+    assert hub.text("rev-parse", f"{journal_ref(RUN)}~1") == made
 
 
 def test_what_is_owed_stays_owed_while_the_hub_is_away(hub: Git, tmp_path: Path) -> None:
