@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import structlog
 from pydantic import ValidationError
 
 from forgepool.orchestrator.journal import events as e
@@ -49,6 +50,7 @@ LEASES = 10
 """A run's lease lasts as long as this many of a worker's."""
 _RENEWALS = 3
 _AGAIN_S = 5.0
+log = structlog.get_logger()
 _FILES = ("options.json", "plan.json", "plan-*.json")
 
 
@@ -222,9 +224,13 @@ class HubCopy:
             self.push()
 
     def push_due(self) -> None:
-        """Copy, and renew the lease, if it is time. Raises as `push`."""
-        if time.monotonic() >= self._due:
+        """Copy, and renew the lease, if it is time; a hub that is away is asked again later. Raises LeaseLost."""
+        if time.monotonic() < self._due:
+            return
+        try:
             self.push()
+        except GitFailed as away:
+            log.warning("hub.away", run=self.run, why=str(away))
 
     def push(self, *, held: bool = True) -> None:
         """
@@ -234,13 +240,16 @@ class HubCopy:
             LeaseLost: another has taken the run over.
             GitFailed: the hub could not be asked.
         """
-        self._due = time.monotonic() + _AGAIN_S
-        self._bring_head()
-        if self._made is not None:
-            self._send(*self._made)
-        self._send(*self._make(held=held))
-        self._owed = False
-        self._due = time.monotonic() + self.lease.lease_s / _RENEWALS
+        pause_s = _AGAIN_S
+        try:
+            self._bring_head()
+            if self._made is not None:
+                self._send(*self._made)
+            self._send(*self._make(held=held))
+            self._owed, pause_s = False, self.lease.lease_s / _RENEWALS
+        finally:
+            # Counted from the end: a push may take longer to fail than the pause lasts.
+            self._due = time.monotonic() + pause_s
 
     def _bring_head(self) -> None:
         """Fetch the copy's last commit into a mirror that was made anew. Raises as `push`."""

@@ -1,6 +1,7 @@
 """A journal's copy in the hub is whole, moves by compare-and-swap alone, and has in time what no other ref tells."""
 
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,22 @@ def _keep(folder: Path, copy: HubCopy, *events: Event) -> None:
     journal.append(events, at=1.5)
     journal.close()
     copy.note(events)
+
+
+def _loop(copy: HubCopy, redis: Redis, *events: Event) -> Loop:
+    of = course(task("a"))
+    return Loop(
+        course=of,
+        state=begun(of, *events),
+        journal=Journal(copy.folder),
+        folder=copy.folder,
+        mirror=copy.mirror,
+        link=Link(redis, RUN, 60.0),
+        parts=None,
+        wishes=Wishes(),
+        listener=lambda state, recorded: None,
+        copy=copy,
+    )
 
 
 def _is_owed(copy: HubCopy) -> bool:
@@ -117,23 +134,11 @@ def test_no_landing_is_sent_by_one_whose_run_was_taken_over(
     hub: Git, tmp_path: Path, redis: Redis, redis_url: str
 ) -> None:
     """It finds out with its intent, however long its lease lasts."""
-    here, of = tmp_path / "here", course(task("a"))
+    here = tmp_path / "here"
     copy = _copy(hub, here)
     copy.push()
-    loop = Loop(
-        course=of,
-        state=begun(
-            of, sent("a"), answered("a"), queued("a"), check_sent("a"), e.CheckAnswered(task="a", result=verdict("a"))
-        ),
-        journal=Journal(here),
-        folder=here,
-        mirror=copy.mirror,
-        link=Link(redis, RUN, 60.0),
-        parts=None,
-        wishes=Wishes(),
-        listener=lambda state, recorded: None,
-        copy=copy,
-    )
+    checked = e.CheckAnswered(task="a", result=verdict("a"))
+    loop = _loop(copy, redis, sent("a"), answered("a"), queued("a"), check_sent("a"), checked)
     use_broker(redis_url)
     open_copy(copy.mirror, here, RUN, Settings(host="taker"), begun=True).push()
     loop.record([intended("a")])
@@ -237,6 +242,31 @@ def test_a_commit_that_was_thought_lost_and_arrives_is_built_on(hub: Git, tmp_pa
     _keep(here, copy, intended("b"))
     copy.push_owed()
     assert hub.text("rev-parse", f"{journal_ref(RUN)}~1") == made
+
+
+def test_a_run_hears_people_while_the_hub_is_away(hub: Git, tmp_path: Path, redis: Redis, redis_url: str) -> None:
+    copy = _copy(hub, tmp_path / "here")
+    copy.push()
+    use_broker(redis_url)
+    loop = _loop(copy, redis, sent("a"))
+    hub.git_dir.rename(tmp_path / "away")
+    inbox.leave(copy.folder, inbox.PersonRequest(do="cancel", task="a"))
+    copy._due = 0.0
+    loop._turn()
+    assert loop.state.tasks["a"].phase == "cancelled"
+    loop.journal.close()
+
+
+def test_a_copy_that_failed_is_pushed_again_some_time_after_its_failure(hub: Git, tmp_path: Path) -> None:
+    """However long it took to fail: between two of them the run hears its hosts."""
+    copy = _copy(hub, tmp_path / "here")
+    hook, at = hub.git_dir / "hooks" / "pre-receive", tmp_path / "at"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\n{sys.executable} -c 'import time; print(time.monotonic())' > {at}\nexit 1\n")
+    hook.chmod(0o755)
+    with pytest.raises(GitFailed, match="refuses"):
+        copy.push()
+    assert copy._due > float(at.read_text()) + 5
 
 
 def test_what_is_owed_stays_owed_while_the_hub_is_away(hub: Git, tmp_path: Path) -> None:
