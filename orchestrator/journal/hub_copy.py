@@ -292,11 +292,15 @@ class HubCopy:
                 self._send(*self._make(held=lease.held))
 
     def _follow_ref(self) -> None:
-        """Continue from where the ref is now, if this process moved it there. Raises LeaseLost, GitFailed."""
-        seen = self._taker()
-        if seen is None or seen.lease.process != self.lease.process:
+        """
+        Continue from where the ref is now, if this process moved it there. The first push also continues from a push of
+        the folder's former process that arrived after its end. Raises LeaseLost, GitFailed.
+        """
+        seen, mine = self._taker(), self.lease
+        late = self._whole and seen is not None and seen.lease.holder == mine.holder
+        if seen is None or not (late or seen.lease.process == mine.process):
             raise describe_loss(self.mirror, self.run, seen)
-        self.head, self.lease = seen.at, self.lease.model_copy(update={"upto": seen.lease.upto})
+        self.head, self.lease = seen.at, mine.model_copy(update={"upto": seen.lease.upto})
 
     def _taker(self) -> Seen | None:
         for _ in range(5):

@@ -269,6 +269,21 @@ def test_a_copy_that_failed_is_pushed_again_some_time_after_its_failure(hub: Git
     assert copy._due > float(at.read_text()) + 5
 
 
+def test_a_push_that_outlives_its_process_does_not_take_the_run_from_the_next(hub: Git, tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    former = _copy(hub, here)
+    former.push()
+    _keep(here, former, intended("a"))
+    made, _ = former._make(held=True)
+    copy = _copy(hub, here, begun=True)
+    former.mirror.push([RefUpdate(ref=journal_ref(RUN), new=made, expected=former.head)])
+    _keep(here, copy, intended("b"))
+    copy.push()
+    assert copy.head is not None and copy.lease.process != former.lease.process
+    assert hub.text("rev-parse", f"{journal_ref(RUN)}~1") == made
+    assert [row.number for row in read_copy(copy.mirror, RUN, copy.head).rows] == [1, 2]
+
+
 def test_what_is_owed_stays_owed_while_the_hub_is_away(hub: Git, tmp_path: Path) -> None:
     copy = _copy(hub, tmp_path / "here")
     copy.push()
