@@ -13,6 +13,7 @@ the former holder can no longer move the ref, and sends nothing. Waiting for a s
 The copy may lag by a third of `lease_s`. Lost with the machine are only events that the hub's other refs tell again
 (results, landings), and those that are merely repeated: checks, unpaid orders, a failed attempt's count. All others are
 `UNDERIVABLE` and copied before anything follows from them, and so are orders and reviews that reserve from a budget.
+Transcripts are not in it: those that the lost machine had fetched are lost with it, for the hub keeps them no longer.
 
 Everyone who may push to the hub can forge the copy, and everyone who can read the hub can read it.
 """
