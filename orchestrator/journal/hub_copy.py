@@ -15,7 +15,9 @@ The copy may lag by a third of `lease_s`. Lost with the machine are only events 
 `UNDERIVABLE` and copied before anything follows from them, and so are orders and reviews that reserve from a budget.
 Transcripts are not in it: those that the lost machine had fetched are lost with it, for the hub keeps them no longer.
 
-Everyone who may push to the hub can forge the copy, and everyone who can read the hub can read it.
+Everyone who can read the hub can read the copy, and everyone who may push there can remove it. With the fleet's key,
+each message is signed together with its parent's id, and another host continues only what is signed so throughout. The
+run's own host has the journal itself. Without a key, everyone who may push can forge the copy.
 """
 
 import json
@@ -31,6 +33,7 @@ from pydantic import ValidationError
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.events import Event
 from forgepool.orchestrator.journal.store import JournalUnreadable, StoredEvent, read_rows
+from forgepool.workers.queue.signing import NotSigned, sign, verify
 from forgepool.workers.schema.orders import Message
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.workspace.refs import journal_ref
@@ -115,11 +118,24 @@ def look(mirror: Mirror, run: str) -> Seen | None:
 
 
 def read_copy(mirror: Mirror, run: str, at: CommitId) -> Copied:
-    """Read the chain that ends at the commit, which is here. Raises JournalUnreadable, GitFailed."""
-    files: dict[str, str] = {}
+    """
+    Read the chain that ends at the commit, which is here.
+
+    Raises:
+        JournalUnreadable: it cannot be read, or is not signed as this host requires.
+        GitFailed: git failed.
+    """
+    ref, files = journal_ref(run), dict[str, str]()
     rows: list[StoredEvent] = []
-    for commit in mirror.git.text("rev-list", "--reverse", at, "--").split():
-        _, new_files, new_rows = _parse(mirror, journal_ref(run), CommitId(commit))
+    for line in mirror.git.text("rev-list", "--reverse", "--parents", at, "--").splitlines():
+        commit, *parents = map(CommitId, line.split())
+        try:
+            verify(_text_of(mirror, commit), _place(ref, parents))
+        except NotSigned as refused:
+            raise JournalUnreadable(
+                f"{ref} in {without_password(mirror.hub)} is refused: {refused}, or continue the run on its own host"
+            ) from refused
+        _, new_files, new_rows = _parse(mirror, ref, commit)
         files |= new_files
         rows += new_rows
     if [row.number for row in rows] != list(range(1, len(rows) + 1)):
@@ -127,11 +143,23 @@ def read_copy(mirror: Mirror, run: str, at: CommitId) -> Copied:
     return Copied(files, rows)
 
 
-def _parse(mirror: Mirror, ref: str, at: CommitId) -> tuple[RunLease, dict[str, str], list[StoredEvent]]:
+def _text_of(mirror: Mirror, at: CommitId) -> str:
     _, content = read_object(mirror.git, at)
     # The commit's headers, what it says for people, and the lines.
     *_, text = content.decode(errors="replace").split("\n\n", 2)
-    lease, *lines = text.rstrip("\n").split("\n")
+    return text.rstrip("\n")
+
+
+def _place(ref: str, parents: Sequence[CommitId]) -> str:
+    """Return what a commit's signature is bound to, so that it cannot be moved within the chain."""
+    return " ".join((ref, *parents))
+
+
+def _parse(mirror: Mirror, ref: str, at: CommitId) -> tuple[RunLease, dict[str, str], list[StoredEvent]]:
+    """Read one commit, however it is signed. Raises JournalUnreadable, GitFailed."""
+    text = _text_of(mirror, at)
+    # A signature has no brace, and the lease begins with one.
+    lease, *lines = text[text.find("{") :].split("\n")
     try:
         values = [json.loads(line) for line in lines]
         files = {str(value[0]): str(value[1]) for value in values if len(value) == 2}
@@ -270,10 +298,11 @@ class HubCopy:
         paths = [path for name in _FILES for path in sorted(self.folder.glob(name))] if self._whole else []
         values = [*((path.name, path.read_text()) for path in paths), *rows]
         said = f"Journal of {self.run}: {len(rows)} events" + ("" if held else "; stopped")
-        text = "\n".join([said, "", lease.encode(), *map(json.dumps, values), ""])
+        text = "\n".join([lease.encode(), *map(json.dumps, values)])
         # Others reach the hub by an address of their own.
         text = text.replace(self.mirror.hub, without_password(self.mirror.hub))
         git, parents = self.mirror.git, () if self.head is None else (self.head,)
+        text = f"{said}\n\n{sign(text, _place(journal_ref(self.run), parents))}\n"
         self._tree = self._tree or TreeId(git.text("mktree", stdin=b""))
         self._made = write_commit(git, tree=self._tree, parents=parents, message=text, at=int(time.time())), lease
         return self._made

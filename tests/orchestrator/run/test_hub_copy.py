@@ -67,6 +67,13 @@ def _loop(copy: HubCopy, redis: Redis, *events: Event) -> Loop:
     )
 
 
+def _use_key(monkeypatch: pytest.MonkeyPatch, key: str | None) -> None:
+    if key is None:
+        monkeypatch.delenv("FORGEPOOL_FLEET_KEY", raising=False)
+    else:
+        monkeypatch.setenv("FORGEPOOL_FLEET_KEY", key)
+
+
 def _is_owed(copy: HubCopy) -> bool:
     before = copy.head
     copy.push_owed()
@@ -304,6 +311,61 @@ def test_a_password_in_the_hubs_address_is_not_copied(hub: Git, tmp_path: Path) 
     made, _ = copy._make(held=True)
     said = written.git.text("cat-file", "commit", made)
     assert "host/hub.git" in said and "secret" not in said
+
+
+_KEY, _OTHER_KEY = "k" * 32, "o" * 32
+
+
+@pytest.mark.parametrize(
+    ("written", "reading", "refused"),
+    [
+        (_KEY, _KEY, None),
+        (None, _KEY, "is refused: it is not signed; set FORGEPOOL_FLEET_KEY"),
+        (_KEY, None, "is refused: it is signed, and this host has no key"),
+        (_OTHER_KEY, _KEY, "is refused: it is signed with another key, or was changed"),
+    ],
+)
+def test_a_copy_is_continued_elsewhere_only_with_the_key_it_was_written_with(
+    written: str | None,
+    reading: str | None,
+    refused: str | None,
+    hub: Git,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its own host, which has the journal itself, goes on with another key."""
+    here = tmp_path / "here"
+    copy = _copy(hub, here)
+    _use_key(monkeypatch, written)
+    copy.push()
+    _keep(here, copy, e.TaskCancelled(task="a"))
+    copy.push()
+    _use_key(monkeypatch, reading)
+    seen = look(copy.mirror, RUN)
+    assert seen is not None and seen.lease.upto == 1
+    if refused is None:
+        assert len(read_copy(copy.mirror, RUN, seen.at).rows) == 1
+    else:
+        with pytest.raises(JournalUnreadable, match=refused):
+            read_copy(copy.mirror, RUN, seen.at)
+    _copy(hub, here, begun=True).push()
+
+
+def test_a_signed_commit_proves_nothing_without_those_before_it(
+    hub: Git, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _use_key(monkeypatch, _KEY)
+    copy = _copy(hub, tmp_path / "here")
+    _keep(tmp_path / "here", copy, intended("a"))
+    copy.push()
+    copy.push()
+    renewal = hub.text("cat-file", "commit", journal_ref(RUN))
+    headers = [line for line in renewal.split("\n") if not line.startswith("parent ")]
+    alone = copy.mirror.git.text(
+        "hash-object", "-t", "commit", "-w", "--stdin", stdin="\n".join([*headers, ""]).encode()
+    )
+    with pytest.raises(JournalUnreadable, match="was changed"):
+        read_copy(copy.mirror, RUN, CommitId(alone))
 
 
 @pytest.mark.parametrize("message", ["Journal\n\nnot a lease\n", "one line", "Journal\n\n{}\n[1, 2]\n"])
