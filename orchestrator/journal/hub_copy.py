@@ -281,7 +281,7 @@ class HubCopy:
             self._due = time.monotonic() + pause_s
 
     def _bring_head(self) -> None:
-        """Fetch the copy's last commit into a mirror that was made anew. Raises as `push`."""
+        """Fetch the copy's last commit if the mirror lacks it. Raises as `push`."""
         try:
             if self.head is not None:
                 self.mirror.ensure(self.head, refs=(journal_ref(self.run),))
