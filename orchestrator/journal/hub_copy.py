@@ -13,8 +13,11 @@ the former holder can no longer move the ref, and sends nothing. Waiting for a s
 The copy may lag by a third of `lease_s`. Lost with the machine are only events that the hub's other refs tell again
 (results, landings), and those that are merely repeated: checks, unpaid orders, a failed attempt's count. All others are
 `UNDERIVABLE` and copied before anything follows from them, and so are orders and reviews that reserve from a budget.
+Transcripts are not in it: those that the lost machine had fetched are lost with it, for the hub keeps them no longer.
 
-Everyone who may push to the hub can forge the copy, and everyone who can read the hub can read it.
+Everyone who can read the hub can read the copy, and everyone who may push there can remove it. With the fleet's key,
+each message is signed together with its parent's id, and another host continues only what is signed so throughout. The
+run's own host has the journal itself. Without a key, everyone who may push can forge the copy.
 """
 
 import json
@@ -24,11 +27,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import structlog
 from pydantic import ValidationError
 
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.events import Event
 from forgepool.orchestrator.journal.store import JournalUnreadable, StoredEvent, read_rows
+from forgepool.workers.queue.signing import NotSigned, sign, verify
 from forgepool.workers.schema.orders import Message
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.workspace.refs import journal_ref
@@ -49,6 +54,7 @@ LEASES = 10
 """A run's lease lasts as long as this many of a worker's."""
 _RENEWALS = 3
 _AGAIN_S = 5.0
+log = structlog.get_logger()
 _FILES = ("options.json", "plan.json", "plan-*.json")
 
 
@@ -112,11 +118,24 @@ def look(mirror: Mirror, run: str) -> Seen | None:
 
 
 def read_copy(mirror: Mirror, run: str, at: CommitId) -> Copied:
-    """Read the chain that ends at the commit, which is here. Raises JournalUnreadable, GitFailed."""
-    files: dict[str, str] = {}
+    """
+    Read the chain that ends at the commit, which is here.
+
+    Raises:
+        JournalUnreadable: it cannot be read, or is not signed as this host requires.
+        GitFailed: git failed.
+    """
+    ref, files = journal_ref(run), dict[str, str]()
     rows: list[StoredEvent] = []
-    for commit in mirror.git.text("rev-list", "--reverse", at, "--").split():
-        _, new_files, new_rows = _parse(mirror, journal_ref(run), CommitId(commit))
+    for line in mirror.git.text("rev-list", "--reverse", "--parents", at, "--").splitlines():
+        commit, *parents = map(CommitId, line.split())
+        try:
+            verify(_text_of(mirror, commit), _place(ref, parents))
+        except NotSigned as refused:
+            raise JournalUnreadable(
+                f"{ref} in {without_password(mirror.hub)} is refused: {refused}, or continue the run on its own host"
+            ) from refused
+        _, new_files, new_rows = _parse(mirror, ref, commit)
         files |= new_files
         rows += new_rows
     if [row.number for row in rows] != list(range(1, len(rows) + 1)):
@@ -124,11 +143,23 @@ def read_copy(mirror: Mirror, run: str, at: CommitId) -> Copied:
     return Copied(files, rows)
 
 
-def _parse(mirror: Mirror, ref: str, at: CommitId) -> tuple[RunLease, dict[str, str], list[StoredEvent]]:
+def _text_of(mirror: Mirror, at: CommitId) -> str:
     _, content = read_object(mirror.git, at)
     # The commit's headers, what it says for people, and the lines.
     *_, text = content.decode(errors="replace").split("\n\n", 2)
-    lease, *lines = text.rstrip("\n").split("\n")
+    return text.rstrip("\n")
+
+
+def _place(ref: str, parents: Sequence[CommitId]) -> str:
+    """Return what a commit's signature is bound to, so that it cannot be moved within the chain."""
+    return " ".join((ref, *parents))
+
+
+def _parse(mirror: Mirror, ref: str, at: CommitId) -> tuple[RunLease, dict[str, str], list[StoredEvent]]:
+    """Read one commit, however it is signed. Raises JournalUnreadable, GitFailed."""
+    text = _text_of(mirror, at)
+    # A signature has no brace, and the lease begins with one.
+    lease, *lines = text[text.find("{") :].split("\n")
     try:
         values = [json.loads(line) for line in lines]
         files = {str(value[0]): str(value[1]) for value in values if len(value) == 2}
@@ -145,11 +176,11 @@ class OwnLease(Message):
 
     holder: str
     copied: bool = False
-    """The hub has had a copy by this holder."""
+    """The hub has had a copy by this holder, who has not begun to remove it."""
 
 
 def read_own_lease(folder: Path) -> OwnLease | None:
-    """Return how this folder holds the run; None if it never did, or has given it back."""
+    """Return how this folder holds the run, or last held it; None if it never did."""
     try:
         return OwnLease.model_validate_json((folder / "lease.json").read_text())
     except FileNotFoundError:
@@ -163,8 +194,11 @@ def write_own_lease(folder: Path, held: OwnLease) -> None:
 
 
 def give_back(folder: Path) -> None:
-    """Forget that the folder holds the run: the holder itself removes the copy from the hub."""
-    (folder / "lease.json").unlink(missing_ok=True)
+    """
+    Note that the holder itself removes the copy from the hub. It stays the holder of a copy that could not be removed.
+    """
+    if (mine := read_own_lease(folder)) is not None:
+        write_own_lease(folder, OwnLease(holder=mine.holder))
 
 
 def find_other_holder(mirror: Mirror, folder: Path, run: str) -> str:
@@ -219,9 +253,13 @@ class HubCopy:
             self.push()
 
     def push_due(self) -> None:
-        """Copy, and renew the lease, if it is time. Raises as `push`."""
-        if time.monotonic() >= self._due:
+        """Copy, and renew the lease, if it is time; a hub that is away is asked again later. Raises LeaseLost."""
+        if time.monotonic() < self._due:
+            return
+        try:
             self.push()
+        except GitFailed as away:
+            log.warning("hub.away", run=self.run, why=str(away))
 
     def push(self, *, held: bool = True) -> None:
         """
@@ -231,12 +269,27 @@ class HubCopy:
             LeaseLost: another has taken the run over.
             GitFailed: the hub could not be asked.
         """
-        self._due = time.monotonic() + _AGAIN_S
-        if self._made is not None:
-            self._send(*self._made)
-        self._send(*self._make(held=held))
-        self._owed = False
-        self._due = time.monotonic() + self.lease.lease_s / _RENEWALS
+        pause_s = _AGAIN_S
+        try:
+            self._bring_head()
+            if self._made is not None:
+                self._send(*self._made)
+            self._send(*self._make(held=held))
+            self._owed, pause_s = False, self.lease.lease_s / _RENEWALS
+        finally:
+            # Counted from the end: a push may take longer to fail than the pause lasts.
+            self._due = time.monotonic() + pause_s
+
+    def _bring_head(self) -> None:
+        """Fetch the copy's last commit if the mirror lacks it. Raises as `push`."""
+        try:
+            if self.head is not None:
+                self.mirror.ensure(self.head, refs=(journal_ref(self.run),))
+        except MissingCommit:
+            self._follow_ref()
+        if self._made is not None and not self.mirror.has(self._made[0]):
+            # It went with the former mirror. The next commit has its events, too.
+            self._made = self._tree = None
 
     def _make(self, *, held: bool) -> tuple[CommitId, RunLease]:
         rows = list(read_rows(self.folder, after=self.lease.upto))
@@ -245,10 +298,11 @@ class HubCopy:
         paths = [path for name in _FILES for path in sorted(self.folder.glob(name))] if self._whole else []
         values = [*((path.name, path.read_text()) for path in paths), *rows]
         said = f"Journal of {self.run}: {len(rows)} events" + ("" if held else "; stopped")
-        text = "\n".join([said, "", lease.encode(), *map(json.dumps, values), ""])
+        text = "\n".join([lease.encode(), *map(json.dumps, values)])
         # Others reach the hub by an address of their own.
         text = text.replace(self.mirror.hub, without_password(self.mirror.hub))
         git, parents = self.mirror.git, () if self.head is None else (self.head,)
+        text = f"{said}\n\n{sign(text, _place(journal_ref(self.run), parents))}\n"
         self._tree = self._tree or TreeId(git.text("mktree", stdin=b""))
         self._made = write_commit(git, tree=self._tree, parents=parents, message=text, at=int(time.time())), lease
         return self._made
@@ -264,7 +318,19 @@ class HubCopy:
             case PushRefused(reason=reason):
                 raise GitFailed(("push",), 1, f"the hub refuses the copy of the journal: {reason}")
             case Stale():
-                raise describe_loss(self.mirror, self.run, self._taker())
+                self._follow_ref()
+                self._send(*self._make(held=lease.held))
+
+    def _follow_ref(self) -> None:
+        """
+        Continue from where the ref is now, if this process moved it there. The first push also continues from a push of
+        the folder's former process that arrived after its end. Raises LeaseLost, GitFailed.
+        """
+        seen, mine = self._taker(), self.lease
+        late = self._whole and seen is not None and seen.lease.holder == mine.holder
+        if seen is None or not (late or seen.lease.process == mine.process):
+            raise describe_loss(self.mirror, self.run, seen)
+        self.head, self.lease = seen.at, mine.model_copy(update={"upto": seen.lease.upto})
 
     def _taker(self) -> Seen | None:
         for _ in range(5):

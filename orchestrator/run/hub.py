@@ -200,7 +200,7 @@ def bring_home(mirror: Mirror, run: str, folder: Path, *, tasks: Collection[str]
     """
     Write the transcripts of the tasks, or all, that the hub keeps and the run's folder lacks.
 
-    One that is here was made here, and is whole.
+    One that is here is whole.
 
     Raises:
         GitFailed: the hub could not be asked.
@@ -211,4 +211,6 @@ def bring_home(mirror: Mirror, run: str, folder: Path, *, tasks: Collection[str]
         place = _transcript(folder, task, attempt)
         if not place.exists() and (tasks is None or task in tasks):
             place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(text)
+            draft = place.with_name(f".{place.name}")
+            draft.write_bytes(text)
+            draft.replace(place)

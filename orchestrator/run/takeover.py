@@ -168,6 +168,9 @@ def _take(settings: Settings, mirror: Mirror, run: str, seen: Seen, kept: KeptRu
             aside = settings.home / "replaced" / f"{run}-{lease.number}"
             aside.parent.mkdir(exist_ok=True)
             folder.rename(aside)
+            if (aside / "inbox").exists():
+                # Requests of people that no orchestrator has read yet.
+                (aside / "inbox").rename(draft / "inbox")
             tell(f"the former folder of run {run} is kept as {aside}")
         folder.parent.mkdir(exist_ok=True)
         draft.rename(folder)

@@ -1,16 +1,22 @@
 """A journal's copy in the hub is whole, moves by compare-and-swap alone, and has in time what no other ref tells."""
 
+import shutil
+import sys
 from pathlib import Path
 
 import pytest
 from plans import answered, begun, check_sent, course, intended, queued, sent, task, verdict
 
 from forgepool.orchestrator.journal import events as e
+from forgepool.orchestrator.journal import inbox
 from forgepool.orchestrator.journal.events import Event, RunPaused
-from forgepool.orchestrator.journal.hub_copy import HubCopy, LeaseLost, look, open_copy, read_copy
+from forgepool.orchestrator.journal.hub_copy import HubCopy, LeaseLost, give_back, look, open_copy, read_copy
 from forgepool.orchestrator.journal.store import Journal, JournalUnreadable, read, read_rows
+from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.loop import Loop
+from forgepool.orchestrator.run.run_folder import RunOptions
 from forgepool.orchestrator.run.sending import Wishes
+from forgepool.orchestrator.run.takeover import find_run
 from forgepool.orchestrator.run.transport import Link
 from forgepool.workers.queue.broker import LANDINGS, Redis, count_waiting, use_broker
 from forgepool.workers.schema.settings import Settings
@@ -43,6 +49,29 @@ def _keep(folder: Path, copy: HubCopy, *events: Event) -> None:
     journal.append(events, at=1.5)
     journal.close()
     copy.note(events)
+
+
+def _loop(copy: HubCopy, redis: Redis, *events: Event) -> Loop:
+    of = course(task("a"))
+    return Loop(
+        course=of,
+        state=begun(of, *events),
+        journal=Journal(copy.folder),
+        folder=copy.folder,
+        mirror=copy.mirror,
+        link=Link(redis, RUN, 60.0),
+        parts=None,
+        wishes=Wishes(),
+        listener=lambda state, recorded: None,
+        copy=copy,
+    )
+
+
+def _use_key(monkeypatch: pytest.MonkeyPatch, key: str | None) -> None:
+    if key is None:
+        monkeypatch.delenv("FORGEPOOL_FLEET_KEY", raising=False)
+    else:
+        monkeypatch.setenv("FORGEPOOL_FLEET_KEY", key)
 
 
 def _is_owed(copy: HubCopy) -> bool:
@@ -112,23 +141,11 @@ def test_no_landing_is_sent_by_one_whose_run_was_taken_over(
     hub: Git, tmp_path: Path, redis: Redis, redis_url: str
 ) -> None:
     """It finds out with its intent, however long its lease lasts."""
-    here, of = tmp_path / "here", course(task("a"))
+    here = tmp_path / "here"
     copy = _copy(hub, here)
     copy.push()
-    loop = Loop(
-        course=of,
-        state=begun(
-            of, sent("a"), answered("a"), queued("a"), check_sent("a"), e.CheckAnswered(task="a", result=verdict("a"))
-        ),
-        journal=Journal(here),
-        folder=here,
-        mirror=copy.mirror,
-        link=Link(redis, RUN, 60.0),
-        parts=None,
-        wishes=Wishes(),
-        listener=lambda state, recorded: None,
-        copy=copy,
-    )
+    checked = e.CheckAnswered(task="a", result=verdict("a"))
+    loop = _loop(copy, redis, sent("a"), answered("a"), queued("a"), check_sent("a"), checked)
     use_broker(redis_url)
     open_copy(copy.mirror, here, RUN, Settings(host="taker"), begun=True).push()
     loop.record([intended("a")])
@@ -150,6 +167,38 @@ def test_a_copy_that_is_gone_from_the_hub_is_not_made_anew(hub: Git, tmp_path: P
         _copy(hub, tmp_path / "one", begun=True)
 
 
+@pytest.mark.parametrize("removed", [True, False])
+def test_the_holder_of_an_ended_run_reopens_it(removed: bool, hub: Git, tmp_path: Path) -> None:
+    """Also where the process ended, or the hub was away, before the copy could be removed."""
+    here = tmp_path / "here"
+    copy = _copy(hub, here)
+    copy.push()
+    copy.push(held=False)
+    give_back(here)
+    if removed:
+        hub.run("update-ref", "-d", journal_ref(RUN))
+    _keep(here, copy, e.TaskRetried(task="a"))
+    again = _copy(hub, here, begun=True)
+    again.push()
+    assert (again.lease.holder, again.lease.upto) == (copy.lease.holder, 1)
+
+
+def test_a_persons_request_outlasts_the_folder_it_was_left_in(hub: Git, tmp_path: Path) -> None:
+    """The run's former host takes it back, and its folder is replaced by the copy."""
+    one, other = (Settings(home=tmp_path / name, cache=tmp_path / "cache", host=name) for name in ("one", "other"))
+    options = RunOptions(run=RUN, hub=str(hub.git_dir), target="t", workers=1, plan_file="p", plan_file_digest="")
+    kept = run_folder.keep(one, options, course(task("a")).plan)
+    copy = _copy(hub, kept.folder)
+    _keep(kept.folder, copy, RunPaused(why="stopped"))
+    copy.push(held=False)
+    hub.run("update-ref", "refs/heads/main", journal_ref(RUN))
+    find_run(other, RUN, str(hub.git_dir), take_over=False, tell=print)
+    inbox.leave(kept.folder, inbox.PersonRequest(do="cancel", task="a"))
+    again = find_run(one, RUN, None, take_over=False, tell=print)
+    assert [request.do for _, request in inbox.waiting(again.folder)] == ["cancel"]
+    assert list((one.home / "replaced").iterdir()), "the folder was replaced"
+
+
 def test_a_push_without_an_answer_is_no_loss_of_the_lease(hub: Git, tmp_path: Path) -> None:
     here = tmp_path / "here"
     copy = _copy(hub, here)
@@ -164,6 +213,82 @@ def test_a_push_without_an_answer_is_no_loss_of_the_lease(hub: Git, tmp_path: Pa
     assert hub.text("rev-parse", f"{journal_ref(RUN)}~1") == made
     seen = look(copy.mirror, RUN)
     assert seen is not None and [row.number for row in read_copy(copy.mirror, RUN, seen.at).rows] == [1, 2]
+
+
+@pytest.mark.parametrize("arrived", [True, False])
+def test_a_copy_goes_on_from_a_mirror_that_was_made_anew(arrived: bool, hub: Git, tmp_path: Path) -> None:
+    """Also where the former mirror had a commit whose push had no answer, and did or did not arrive."""
+    here = tmp_path / "here"
+    copy = _copy(hub, here)
+    copy.push()
+    _keep(here, copy, intended("a"))
+    made, _ = copy._make(held=True)
+    if arrived:
+        copy.mirror.push([RefUpdate(ref=journal_ref(RUN), new=made, expected=copy.head)])
+    shutil.rmtree(copy.mirror.path)
+    # Made while the hub has no such commits, as where no objects are borrowed.
+    away = hub.git_dir.rename(tmp_path / "away")
+    hub.run("init", "--quiet", "--bare", str(hub.git_dir))
+    _mirror(hub, here / "cache")
+    shutil.rmtree(hub.git_dir)
+    away.rename(hub.git_dir)
+    copy.push_owed()
+    seen = look(copy.mirror, RUN)
+    assert seen is not None and seen.at == copy.head
+    assert [row.number for row in read_copy(copy.mirror, RUN, seen.at).rows] == [1]
+
+
+def test_a_commit_that_was_thought_lost_and_arrives_is_built_on(hub: Git, tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    copy = _copy(hub, here)
+    copy.push()
+    _keep(here, copy, intended("a"))
+    made, _ = copy._make(held=True)
+    copy.mirror.push([RefUpdate(ref=journal_ref(RUN), new=made, expected=copy.head)])
+    copy._made = None
+    _keep(here, copy, intended("b"))
+    copy.push_owed()
+    assert hub.text("rev-parse", f"{journal_ref(RUN)}~1") == made
+
+
+def test_a_run_hears_people_while_the_hub_is_away(hub: Git, tmp_path: Path, redis: Redis, redis_url: str) -> None:
+    copy = _copy(hub, tmp_path / "here")
+    copy.push()
+    use_broker(redis_url)
+    loop = _loop(copy, redis, sent("a"))
+    hub.git_dir.rename(tmp_path / "away")
+    inbox.leave(copy.folder, inbox.PersonRequest(do="cancel", task="a"))
+    copy._due = 0.0
+    loop._turn()
+    assert loop.state.tasks["a"].phase == "cancelled"
+    loop.journal.close()
+
+
+def test_a_copy_that_failed_is_pushed_again_some_time_after_its_failure(hub: Git, tmp_path: Path) -> None:
+    """However long it took to fail: between two of them the run hears its hosts."""
+    copy = _copy(hub, tmp_path / "here")
+    hook, at = hub.git_dir / "hooks" / "pre-receive", tmp_path / "at"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\n{sys.executable} -c 'import time; print(time.monotonic())' > {at}\nexit 1\n")
+    hook.chmod(0o755)
+    with pytest.raises(GitFailed, match="refuses"):
+        copy.push()
+    assert copy._due > float(at.read_text()) + 5
+
+
+def test_a_push_that_outlives_its_process_does_not_take_the_run_from_the_next(hub: Git, tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    former = _copy(hub, here)
+    former.push()
+    _keep(here, former, intended("a"))
+    made, _ = former._make(held=True)
+    copy = _copy(hub, here, begun=True)
+    former.mirror.push([RefUpdate(ref=journal_ref(RUN), new=made, expected=former.head)])
+    _keep(here, copy, intended("b"))
+    copy.push()
+    assert copy.head is not None and copy.lease.process != former.lease.process
+    assert hub.text("rev-parse", f"{journal_ref(RUN)}~1") == made
+    assert [row.number for row in read_copy(copy.mirror, RUN, copy.head).rows] == [1, 2]
 
 
 def test_what_is_owed_stays_owed_while_the_hub_is_away(hub: Git, tmp_path: Path) -> None:
@@ -186,6 +311,61 @@ def test_a_password_in_the_hubs_address_is_not_copied(hub: Git, tmp_path: Path) 
     made, _ = copy._make(held=True)
     said = written.git.text("cat-file", "commit", made)
     assert "host/hub.git" in said and "secret" not in said
+
+
+_KEY, _OTHER_KEY = "k" * 32, "o" * 32
+
+
+@pytest.mark.parametrize(
+    ("written", "reading", "refused"),
+    [
+        (_KEY, _KEY, None),
+        (None, _KEY, "is refused: it is not signed; set FORGEPOOL_FLEET_KEY"),
+        (_KEY, None, "is refused: it is signed, and this host has no key"),
+        (_OTHER_KEY, _KEY, "is refused: it is signed with another key, or was changed"),
+    ],
+)
+def test_a_copy_is_continued_elsewhere_only_with_the_key_it_was_written_with(
+    written: str | None,
+    reading: str | None,
+    refused: str | None,
+    hub: Git,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its own host, which has the journal itself, goes on with another key."""
+    here = tmp_path / "here"
+    copy = _copy(hub, here)
+    _use_key(monkeypatch, written)
+    copy.push()
+    _keep(here, copy, e.TaskCancelled(task="a"))
+    copy.push()
+    _use_key(monkeypatch, reading)
+    seen = look(copy.mirror, RUN)
+    assert seen is not None and seen.lease.upto == 1
+    if refused is None:
+        assert len(read_copy(copy.mirror, RUN, seen.at).rows) == 1
+    else:
+        with pytest.raises(JournalUnreadable, match=refused):
+            read_copy(copy.mirror, RUN, seen.at)
+    _copy(hub, here, begun=True).push()
+
+
+def test_a_signed_commit_proves_nothing_without_those_before_it(
+    hub: Git, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _use_key(monkeypatch, _KEY)
+    copy = _copy(hub, tmp_path / "here")
+    _keep(tmp_path / "here", copy, intended("a"))
+    copy.push()
+    copy.push()
+    renewal = hub.text("cat-file", "commit", journal_ref(RUN))
+    headers = [line for line in renewal.split("\n") if not line.startswith("parent ")]
+    alone = copy.mirror.git.text(
+        "hash-object", "-t", "commit", "-w", "--stdin", stdin="\n".join([*headers, ""]).encode()
+    )
+    with pytest.raises(JournalUnreadable, match="was changed"):
+        read_copy(copy.mirror, RUN, CommitId(alone))
 
 
 @pytest.mark.parametrize("message", ["Journal\n\nnot a lease\n", "one line", "Journal\n\n{}\n[1, 2]\n"])

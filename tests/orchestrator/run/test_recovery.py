@@ -1,5 +1,6 @@
 """The hub is asked about a landing in doubt before its task is given up, and the landing is not withdrawn."""
 
+import resource
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from forgepool.orchestrator.journal.events import (
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.store import Journal, read
 from forgepool.orchestrator.plan.budget import SeenUse
+from forgepool.orchestrator.run.hub import bring_home
 from forgepool.orchestrator.run.loop import Loop
 from forgepool.orchestrator.run.recovery import (
     find_seen_use,
@@ -198,6 +200,22 @@ def test_what_a_lost_attempt_used_is_read_in_the_hub(mirror: Mirror) -> None:
     assert found.unseen == 31, "in half a minute, at a second a turn"
     seldom = replace_progress(of, "phase")
     assert (kept := find_seen_use(seldom, state, mirror, state.tasks["a"])) and kept.unseen is None
+
+
+def test_a_transcript_brought_home_is_whole_or_not_there(mirror: Mirror, tmp_path: Path) -> None:
+    """Once it is there, its ref is removed from the hub."""
+    put_progress(mirror, "a", 1, [said(number) for number in range(1000)])
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limits[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            bring_home(mirror, "r-1", tmp_path / "run")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list((tmp_path / "run").rglob("transcript.jsonl")) == []
+    bring_home(mirror, "r-1", tmp_path / "run")
+    (found,) = (tmp_path / "run").rglob("transcript.jsonl")
+    assert len(found.read_text().splitlines()) == 1000
 
 
 def test_what_was_carried_over_is_told_from_what_was_used_since() -> None:
