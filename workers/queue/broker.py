@@ -147,7 +147,8 @@ class BrokerRefused(InfrastructureError):
 
 
 def use_broker(url: str) -> None:
-    """Point this process at the Redis behind `url`; called once, at an entry point."""
+    """Point this process at the Redis behind `url`, and drop connections to an earlier one."""
+    app._after_fork()
     if url.startswith("unix://"):
         app.conf.broker_url = url.replace("unix://", "redis+socket://", 1)
     else:
