@@ -253,7 +253,7 @@ class LeaseWatch:
         Return the workers; those of hosts that refuse our messages as if they read another version, till they start
         again.
 
-        Where no other serves the queue, they are as they are: whoever can write to Redis can write such a refusal.
+        Where no other serves the queue, they are as they are: any writer to Redis can write such a refusal.
         """
         refuse = {one.host for one in present if one.since <= self._refusing.get(one.host, -1.0)}
         serving = (one for one in present if queue in one.queues and one.protocol == PROTOCOL and not one.drained)
