@@ -5,7 +5,7 @@ The run loop journals the events, takes them into the state, sends the messages 
 there are none. The simulator and the random-event tests ask the same function. No clock, queue, file or git here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from forgepool.orchestrator.decisions import post_merge, task_reviews
 from forgepool.orchestrator.decisions.landing import next_at_gate
@@ -23,11 +23,13 @@ from forgepool.orchestrator.decisions.start_orders import (
     park_for_budget,
     places_of,
     stop_for_hosts,
-    watch_hosts,
+    tell_lacking,
 )
 from forgepool.orchestrator.journal.events import (
     CheckSent,
     Event,
+    HostReadmitted,
+    HostSuspended,
     LandingIntended,
     RunEnded,
     TaskBlocked,
@@ -35,6 +37,7 @@ from forgepool.orchestrator.journal.events import (
     TaskPassedOn,
     TaskUnchanged,
 )
+from forgepool.orchestrator.state.hosts import Host
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, MOST_TROUBLES, TERMINAL, TaskState
 from forgepool.workers.schema.orders import CommandAgent, WorkResult
@@ -50,12 +53,14 @@ def decide(
     review_slots: int = 1,
     check_slots: int = 1,
     hosts: Hosts = None,
+    gate_hosts: Collection[frozenset[str]] = (),
 ) -> list[Event]:
     """
     The next events. Ask again after taking them in; an empty list means: wait for an answer, or for time to pass.
 
     The slots are how many orders, reviews and checks may be in workers' hands at once; `draining` starts nothing new,
     and neither does a gate that is shut. `hosts` take the orders; without them, any order may go anywhere.
+    `gate_hosts` names the hosts of each queue of the gate.
     """
     if state.finished:
         return []
@@ -63,8 +68,12 @@ def decide(
         return [*given]
     if course.serving:
         decided: Sequence[Event] = _settled(course, state) or withdrawn(state) or back_in_line(state)
+        decided = decided or _judge_hosts(state, now, (), gate_hosts)
     else:
-        decided = _decided(course, state, now, hosts) or watch_hosts(course, state, now, hosts)
+        decided = _decided(course, state, now, hosts) or [
+            *_judge_hosts(state, now, hosts or (), gate_hosts),
+            *tell_lacking(course, state, now, hosts),
+        ]
     if decided:
         return [*decided]
     at_gate = next_at_gate(course, state, now, check_slots, draining=draining)
@@ -88,6 +97,27 @@ def _ended(course: PlanIndex, state: RunState) -> list[Event]:
     landed, unchanged, there = (state.count(one) for one in ("landed", "no_changes", "already_there"))
     lacking = len(state.tasks) - landed - unchanged - there
     return [RunEnded(landed=landed, not_landed=lacking, unchanged=unchanged, already_there=there)]
+
+
+def _judge_hosts(
+    state: RunState, now: float, hosts: Iterable[Host], gate_hosts: Collection[frozenset[str]]
+) -> list[HostReadmitted | HostSuspended]:
+    """
+    Decide which hosts are suspended and readmitted. `gate_hosts` names the hosts of each queue of the gate.
+
+    One is suspended only while another well one takes orders or, for a host of the gate alone, serves a queue of it.
+    """
+    changed: list[HostReadmitted | HostSuspended] = []
+    taking = {one.name for one in hosts if one.ours}
+    ill = {name for name, health in state.hosts.items() if health.until}
+    for name, health in state.hosts.items():
+        beside = taking if name in taking else {one for names in gate_hosts if name in names for one in names}
+        if health.is_well_again:
+            changed.append(HostReadmitted(host=name))
+        elif health.is_ill and name in beside and beside - ill - {name}:
+            ill.add(name)
+            changed.append(HostSuspended(host=name, why=health.words, until=now + health.next_pause_s))
+    return changed
 
 
 def _orders(

@@ -10,15 +10,13 @@ from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal.events import (
     Event,
     GateHalted,
-    HostReadmitted,
     HostsLacking,
-    HostSuspended,
     OrderSent,
     TaskParked,
 )
 from forgepool.orchestrator.plan.budget import BudgetLedger, Kind, Reservation, Use, find_carried_use, left_of
 from forgepool.orchestrator.plan.readiness import choose, find_overtaken
-from forgepool.orchestrator.state.hosts import WELL, Host, Places
+from forgepool.orchestrator.state.hosts import Host, Places
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IN_FLIGHT, MAY_BE_REVIEWED, TaskState
 from forgepool.workers.schema.capabilities import Need
@@ -63,23 +61,14 @@ def places_of(course: PlanIndex, state: RunState, now: float, hosts: Hosts) -> P
     return Places.of(hosts, state.hosts, needs, kinds=kinds, running=state.phases.each("running"), now=now)
 
 
-def watch_hosts(course: PlanIndex, state: RunState, now: float, hosts: Hosts) -> list[Event]:
-    """Decide which hosts are suspended and readmitted, and tell which tasks no present host can do."""
-    if hosts is None:
+def tell_lacking(course: PlanIndex, state: RunState, now: float, hosts: Hosts) -> list[Event]:
+    """Tell which tasks no present host can do, where that has changed."""
+    if not hosts:
         return []
-    changed: list[Event] = []
-    present = {one.name for one in hosts if one.ours}
-    well = {name for name in present if not state.hosts.get(name, WELL).until}
-    for name, health in state.hosts.items():
-        if health.is_well_again:
-            changed.append(HostReadmitted(host=name))
-        elif health.is_ill and name in present and well - {name}:
-            well.discard(name)
-            changed.append(HostSuspended(host=name, why=health.words, until=now + health.next_pause_s))
     lacking = _find_lacking(course, state, now, hosts)
-    if hosts and {kind: words for kind, (_, words) in lacking.items()} != _known_lacks(course, state):
-        changed.append(HostsLacking(tasks=dict(lacking.values())))
-    return changed
+    if {kind: words for kind, (_, words) in lacking.items()} == _known_lacks(course, state):
+        return []
+    return [HostsLacking(tasks=dict(lacking.values()))]
 
 
 Lacked = tuple[tuple[Need, ...], tuple[str, ...]]

@@ -19,7 +19,7 @@ def host_sentence(event: e.Event) -> str | None:
         case e.HostSuspended():
             return f"{event.host} is suspended: {event.why}"
         case e.HostReadmitted():
-            return f"{event.host} works again, and gets orders again"
+            return f"{event.host} works again, and gets messages again"
         case e.HostMismatched():
             older = "an older" if event.protocol < event.own else "a newer"
             return (

@@ -56,6 +56,12 @@ def find_well(present: Iterable[Present], state: RunState, now: float, queue: Qu
     return tuple(well) or tuple(ours)
 
 
+def list_gate_hosts(present: Sequence[Present]) -> list[frozenset[str]]:
+    """Return, for each queue of the gate, the names of the hosts that may be sent its messages."""
+    ours = [one for one in present if one.protocol == PROTOCOL and not one.drained]
+    return [frozenset(one.host for one in ours if queue in one.queues) for queue in (REVIEWS, CHECKS, LANDINGS)]
+
+
 def find_reviewers(present: Iterable[Present], course: PlanIndex, authors: Collection[str] = ()) -> tuple[Present, ...]:
     """
     Return the workers with a model that may review work of these families, as far as they have told what they can.

@@ -28,6 +28,7 @@ from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.run import recovery
 from forgepool.orchestrator.run.fleet import (
     find_reviewers,
+    list_gate_hosts,
 )
 from forgepool.orchestrator.run.sending import Sender
 from forgepool.orchestrator.state.task import IllegalStep, Outstanding
@@ -216,7 +217,7 @@ class Loop(Sender):
             self._order_hosts(),
             slots(find_reviewers(self._well(REVIEWS), self.course), REVIEWS),
         )
-        check_slots = self._check_slots()
+        check_slots, gate_hosts = self._check_slots(), list_gate_hosts(self.link.workers())
         decided: list[Event] = []
         with self._one_commit():
             for _ in range(_MOST_ROUNDS):
@@ -229,6 +230,7 @@ class Loop(Sender):
                     check_slots=check_slots,
                     draining=self.wishes.drain,
                     hosts=hosts,
+                    gate_hosts=gate_hosts,
                 )
                 if not events:
                     break

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from forgepool.orchestrator.state.task import TaskState
-from forgepool.workers.schema.capabilities import Need
+from forgepool.workers.schema.capabilities import Need, label
 
 _IN_A_ROW = 3
 """Infrastructure failures in a row that suspend a host; one with fewer has at most as many orders as are left."""
@@ -166,7 +166,7 @@ class Places:
         Hosts that can do less go first, so that those that can do more are left to the tasks that need them. The host
         where infrastructure failed the task last goes last.
         """
-        if self.hosts is None or (self.is_shared and not task.unfit and not but):
+        if self.hosts is None or (self.is_shared and not task.unfit and not but and not self._is_labelled(task)):
             return ""
         last = task.result.host if task.result is not None and task.result.outcome == "infrastructure" else ""
         able = [host for host in self.able(task) if self.free[host.name] > 0 and host.name != but]
@@ -175,6 +175,10 @@ class Places:
         best = min(able, key=lambda host: (host.name == last, len(host.can or ()), -self.free[host.name], host.name))
         self.free[best.name] -= 1
         return best.name
+
+    def _is_labelled(self, task: TaskState) -> bool:
+        """Does the task name labels? Only a host's own queue keeps its order from a host that comes meanwhile."""
+        return any(word.startswith(label("")) for need in self.needs[task.id] for word in need.any_of)
 
     def lacking(self, task: TaskState) -> tuple[str, ...]:
         """Return what no present host has for the task, in words; empty where some host can do it, or there is none."""

@@ -1,12 +1,13 @@
 """An order goes to a host that can do it; a host that fails again and again gets none for a while."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+import pytest
 from plans import RUN, begun, course, follow, result, sent, task
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.plan_index import GateCourse, PlanIndex
 from forgepool.orchestrator.decisions.start_orders import places_of
 from forgepool.orchestrator.journal.events import (
     Event,
@@ -31,9 +32,13 @@ KEYED = Host(name="keyed", slots=2, can=frozenset(["sandbox bubblewrap", "type c
 ONE, OTHER = Host(name="one", slots=3), Host(name="other", slots=3)
 
 
-def ask(of: PlanIndex, state: RunState, *hosts: Host, now: float = 100.0) -> list[Event]:
+def ask(
+    of: PlanIndex, state: RunState, *hosts: Host, now: float = 100.0, gate_hosts: Sequence[frozenset[str]] = ()
+) -> list[Event]:
     slots = sum(host.slots for host in hosts)
-    return decide(of, state, now=now, order_slots=slots, hosts=hosts, check_slots=0, draining=False)
+    return decide(
+        of, state, now=now, order_slots=slots, hosts=hosts, gate_hosts=gate_hosts, check_slots=0, draining=False
+    )
 
 
 def orders(events: list[Event]) -> dict[str, str]:
@@ -195,6 +200,23 @@ def test_the_last_host_is_never_suspended() -> None:
     assert sum(isinstance(one, OrderSent) for one in decided) > 3, "it is tried again, one order at a time"
 
 
+@pytest.mark.parametrize("serving", [False, True])
+def test_a_host_of_the_gate_alone_is_suspended_where_another_serves_its_queue(serving: bool) -> None:
+    of = GateCourse(PLAIN.plan, {}, {}) if serving else course(task("a"))
+    checks, landings = frozenset(["gate", "spare"]), frozenset(["gate"])
+
+    def suspended(*gate_hosts: frozenset[str], takes_orders: bool = False) -> list[str]:
+        state = begun(of)
+        for at in (1.0, 2.0, 3.0):
+            state.note_host("gate", failed=True, detail="the disk is full", at=at)
+        hosts = (Host(name="gate", slots=1),) if takes_orders else ()
+        return [one.host for one in ask(of, state, *hosts, gate_hosts=gate_hosts) if isinstance(one, HostSuspended)]
+
+    assert suspended(checks, landings) == ["gate"]
+    assert suspended(landings) == suspended() == []
+    assert suspended(checks, takes_orders=True) == (["gate"] if serving else []), "the last one that takes orders"
+
+
 def test_the_only_host_of_our_version_is_not_suspended() -> None:
     decided = play(begun(PLAIN), "one", ONE, Host(name="old", slots=0, ours=False), until=160.0)
     assert not any(isinstance(each, HostSuspended) for each in decided)
@@ -225,3 +247,11 @@ def test_without_a_host_an_order_is_for_any_that_comes() -> None:
     places = places_of(PLAIN, state, 100.0, ())
     assert places.able(state.tasks["t0"]) == [] and places.take(state.tasks["t0"]) == ""
     assert places.take(state.tasks["t0"], but="gone") is None
+
+
+def test_an_order_with_labels_waits_in_its_hosts_own_queue_where_no_host_that_comes_later_takes_it() -> None:
+    of = course(task("a", runs_on=("gpu",)), task("b", runs_on=("gpu",)))
+    one, other = (Host(name=name, slots=1, can=frozenset(["label gpu"])) for name in ("one", "other"))
+    assert sorted(orders(ask(of, begun(of), one, other)).values()) == ["one", "other"]
+    plain = course(task("a"), task("b"))
+    assert [*orders(ask(plain, begun(plain), one, other)).values()] == ["", ""]
