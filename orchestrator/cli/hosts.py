@@ -88,8 +88,9 @@ def worker(
     posts = list(_posts(named, concurrency or os.cpu_count() or 1, path))
     if not quiet:
         places = ", ".join(f"{'+'.join(post.queues)} x{post.concurrency}" for post in posts)
-        say(f"{settings.host} listens to {places} at {wire.without_password(url)}; ")
-        say(f"{LEVEL_WORDS[level]}; log: {path}; Ctrl-C stops after the running work")
+        say(f"{settings.host} listens to {places} at {wire.without_password(url)}")
+        signed = "; messages are signed" if settings.fleet_key else ""
+        say(f"{LEVEL_WORDS[level]}{signed}; log: {path}; Ctrl-C stops after the running work")
         if abs(facts.clock_off_s) > _WARN_CLOCK_S:
             say(f"this host's clock and that of Redis are {abs(facts.clock_off_s):.0f} s apart; set it")
     return serve(posts, settings, facts)
@@ -100,7 +101,7 @@ def _shared_redis(settings: Settings) -> tuple[wire.Redis, str]:
     url = settings.broker_url
     if url is None:
         raise wire.BrokerRefused(
-            "a worker needs a shared Redis; give --broker redis://HOST:PORT/0, or set FORGEPOOL_BROKER_URL"
+            "no shared Redis is named; give --broker redis://HOST:PORT/0, or set FORGEPOOL_BROKER_URL"
         )
     client = wire.connect(url)
     wire.ping(client, url)

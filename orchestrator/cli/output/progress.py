@@ -214,4 +214,4 @@ def _tell_leftovers(kept: KeptRun, state: RunState, settings: Settings) -> None:
     if found:
         refs = count_of(sum(map(len, found.values())), "ref")
         tasks = shorten_list(list(found))
-        say(f"kept:        {refs} in the hub, the work of {tasks}; remove it: forgepool clean {state.run} --hub")
+        say(f"kept:        {refs} in the hub, the work of {tasks}; remove it: forgepool clean {state.run} --hub --yes")

@@ -104,7 +104,7 @@ def test_run_refuses_a_redis_server_that_does_not_start(premises: Premises) -> N
 
 def test_worker_refuses_to_work_without_a_broker(premises: Premises) -> None:
     said = premises.forgepool("worker")
-    said.is_refusal(3, "a worker needs a shared Redis", "--broker", "FORGEPOOL_BROKER_URL")
+    said.is_refusal(3, "no shared Redis is named", "--broker", "FORGEPOOL_BROKER_URL")
 
 
 def test_worker_refuses_a_wrong_password(premises: Premises, guarded: str) -> None:
