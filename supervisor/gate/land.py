@@ -8,9 +8,10 @@ each entry needs an approval as well (`approvals`). The composed diff may only t
 changed, and generated files. Of those the kept versions are taken, and no command is run (`regeneration`). The push
 moves target and markers together or not at all. Asked twice, the lander finds its own marker and answers `landed`.
 
-Certificates and approvals are trusted to be earned. They are not signed: they guard against mistakes, old messages and
-mixed-up trees, not against a forger. A writer to Redis can claim that a check was green, and can name other entries,
-`checks: none` and other plan checks. So every writer to Redis is trusted.
+Certificates and approvals are trusted to be earned: they guard against mistakes, old messages and mixed-up trees, not
+against a forger. Whoever can send a request can claim that a check was green, and can name other entries,
+`checks: none` and other plan checks. With a fleet key only processes that have it can send one. Without a key every
+writer to Redis can, and is trusted.
 
 Why not scan once more: an entry with a blocking finding has had no checks run, so it has no certificates. A finding
 that only asks for a look gets through where review is wanted, and then the approval is demanded here.
