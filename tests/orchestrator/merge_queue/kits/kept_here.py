@@ -32,7 +32,7 @@ from forgepool.supervisor.gate.requirements import demands_of
 from forgepool.supervisor.gate.verdicts import conflicting
 from forgepool.supervisor.messages.answers import CheckFailure, CheckResult, Landing
 from forgepool.supervisor.messages.requests import CheckRequest, LandRequest
-from forgepool.workers.queue.broker import CHECKS, LANDINGS
+from forgepool.workers.queue.broker import CHECKS, LANDINGS, PROTOCOL
 from forgepool.workers.queue.leases import Holder, Present
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.commits.compose import Composed, compose
@@ -162,11 +162,14 @@ class Handed(Link):
     def fence(self, message_id: str) -> None:
         self.hands.fence(message_id)
 
+    def is_ended(self, message_id: str) -> bool:
+        return message_id in self.hands.fenced
+
     def idle(self, queue: str) -> bool:
         return False
 
     def workers(self) -> tuple[Present, ...]:
-        some = {"host": "here", "pid": 1, "since": 0.0}
+        some = {"host": "here", "pid": 1, "since": 0.0, "protocol": PROTOCOL}
         return (
             Present.model_validate({"queues": (CHECKS,), "concurrency": self.hands.slots, **some}),
             Present.model_validate({"queues": (LANDINGS,), "concurrency": 1, **some}),
