@@ -162,6 +162,9 @@ class Handed(Link):
     def fence(self, message_id: str) -> None:
         self.hands.fence(message_id)
 
+    def is_ended(self, message_id: str) -> bool:
+        return message_id in self.hands.fenced
+
     def idle(self, queue: str) -> bool:
         return False
 
