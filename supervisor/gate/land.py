@@ -9,9 +9,9 @@ changed, and generated files. Of those the kept versions are taken, and no comma
 moves target and markers together or not at all. Asked twice, the lander finds its own marker and answers `landed`.
 
 Certificates and approvals are trusted to be earned: they guard against mistakes, old messages and mixed-up trees, not
-against a forger. Whoever can send a request can claim that a check was green, and can name other entries,
-`checks: none` and other plan checks. With a fleet key only processes that have it can send one. Without a key every
-writer to Redis can, and is trusted.
+against a forger. The sender of a request can claim that a check was green, and can name other entries, `checks: none`
+and other plan checks. With a fleet key only processes that have it can send one. Without a key every writer to Redis
+can, and is trusted.
 
 Why not scan once more: an entry with a blocking finding has had no checks run, so it has no certificates. A finding
 that only asks for a look gets through where review is wanted, and then the approval is demanded here.
