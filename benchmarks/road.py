@@ -1,10 +1,10 @@
 """
 Prints the road's overhead: seconds and CPU for each landed task, for tasks that do next to nothing.
 
-    python benchmarks/road.py [--tasks 100] [--workers 1,2,4] [--work 0] [--parts | --processes]
+    python benchmarks/road.py [--tasks 100] [--workers 1,2,4] [--work 0 | --sleep 0] [--parts | --processes | --eighths]
 
 With `--work 0.5` each task first computes for half a second of processor time, as a compiler or a test suite would.
-Only then do more workers show their gain.
+Only then do more workers show their gain. With `--sleep 5` it waits for five seconds, as one for a model does.
 
 One run compares a plain shell loop with `forgepool run` on 1, 2 and 4 workers. The loop does the same git work, one
 task after another: worktree add, the change, commit, merge --no-ff, the check `test -d d0`, worktree remove. The
@@ -14,6 +14,9 @@ rest is what starting and stopping costs. Everything is made in a temporary fold
 
 `--parts` tells which parts of Forgepool the CPU goes to, and which programs and git commands a task starts, in runs of
 4 and of `--tasks` tasks. `--processes` prints the programs alone.
+
+`--eighths` prints, without the loop, the tasks landed a second in each eighth of a run, and the loose objects in the
+hub at the end. It also prints the share of the slots that the tasks' own seconds filled until the last order ended.
 """
 
 import argparse
@@ -26,6 +29,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from helpers.process_cpu import measure_parts
@@ -40,7 +44,7 @@ cd "$1"
 i=0
 while [ "$i" -lt "$2" ]; do
     git worktree add --quiet --detach "$3/w$i" main
-    ( cd "$3/w$i" && $4 && echo "$i" > "f$i.txt" && git add --all && git commit --quiet --message "task $i" )
+    ( cd "$3/w$i" && $4 && echo "$i" > "d$((i % 20))/t$i.txt" && git add --all && git commit --quiet --message "t$i" )
     commit=$(git -C "$3/w$i" rev-parse HEAD)
     git -C "$3/main" merge --quiet --no-ff --message "land $i" "$commit"
     ( cd "$3/main" && test -d d0 )
@@ -113,14 +117,14 @@ def shell_loop(folder: Path, tasks: int, files: int, seconds: float) -> tuple[fl
     return measure(["/bin/sh", "-c", LOOP, "loop", str(hub), str(tasks), str(trees), busy(folder, seconds)], folder)
 
 
-def run_command(folder: Path, tasks: int, files: int, workers: int, seconds: float) -> list[str]:
+def run_command(folder: Path, tasks: int, files: int, workers: int, seconds: float, sleep: float = 0.0) -> list[str]:
     """Make a repository and a plan; return the command that runs it."""
     hub = repository(folder / "hub", files)
     plan = folder / "plan.yaml"
-    work = busy(folder, seconds)
+    work = f"sleep {sleep:g}" if sleep else busy(folder, seconds)
     lines = ["version: 1", "name: no-ops", f"checks: [{{name: check, run: '{CHECK}'}}]", "tasks:"]
     lines += [
-        f"  - {{id: t{n}, files: [t{n}.txt], agent: {{command: '{work} && echo {n} > t{n}.txt'}}}}"
+        f"  - {{id: t{n}, files: [d{n % 20}/t{n}.txt], agent: {{command: '{work} && echo {n} > d{n % 20}/t{n}.txt'}}}}"
         for n in range(tasks)
     ]
     plan.write_text("\n".join(lines) + "\n")
@@ -128,8 +132,8 @@ def run_command(folder: Path, tasks: int, files: int, workers: int, seconds: flo
     return [*program, "run", str(plan), "--repo", str(hub), "--workers", str(workers), "--json"]
 
 
-def landing_seconds(folder: Path) -> float:
-    """Return the seconds from the run's first order to its last landing."""
+def times(folder: Path) -> tuple[float, float, list[float]]:
+    """Return the Unix seconds of the run's first order, of its last answer to one, and of its landings."""
     told = subprocess.run(
         [sys.executable, "-m", "forgepool.orchestrator", "events", "no-ops", "--json"],
         env=environment(folder),
@@ -138,9 +142,30 @@ def landing_seconds(folder: Path) -> float:
         check=True,
     )
     events = [json.loads(line) for line in told.stdout.splitlines()]
-    first = min(event["at"] for event in events if event["kind"] == "order.sent")
-    landed = [event["at"] for event in events if event["kind"] == "landing.answered"]
-    return max(landed) - first
+    at = {kind: [event["at"] for event in events if event["kind"] == kind] for kind in ("order.sent", "order.answered")}
+    landed = [
+        event["at"] for event in events if event["kind"] == "landing.answered" for _ in event.get("entries") or "1"
+    ]
+    return min(at["order.sent"]), max(at["order.answered"]), sorted(landed)
+
+
+def landing_seconds(folder: Path) -> float:
+    """Return the seconds from the run's first order to its last landing."""
+    first, _, landed = times(folder)
+    return landed[-1] - first
+
+
+def print_eighths(folder: Path, chosen: argparse.Namespace, workers: int) -> None:
+    place = folder / f"eighths{workers}"
+    _, cpu = measure(run_command(place, chosen.tasks, chosen.files, workers, chosen.work, chosen.sleep), place)
+    first, answered, landed = times(place)
+    ends = [first, *(landed[len(landed) * eighth // 8 - 1] for eighth in range(1, 9))]
+    rates = [len(landed) / 8 / max(1e-9, after - before) for before, after in pairwise(ends)]
+    used = chosen.tasks * (chosen.sleep or chosen.work) / workers / (answered - first)
+    loose = sum(1 for each in (place / "hub/.git/objects").glob("??/*"))
+    print(f"{workers} workers: {len(landed)} landed, {cpu / chosen.tasks * 1000:.0f} ms CPU each with start and end")
+    print(f"  landed a second, by eighths: {' '.join(f'{rate:.1f}' for rate in rates)}")
+    print(f"  slots in use {used:.2f}; {loose} loose objects in the hub", flush=True)
 
 
 def print_runs(folder: Path, chosen: argparse.Namespace) -> None:
@@ -186,14 +211,17 @@ def main() -> None:
     arguments.add_argument("--files", type=int, default=200, help="files in the repository")
     arguments.add_argument("--workers", default="1,2,4")
     arguments.add_argument("--work", type=float, default=0.0, help="processor seconds each task takes")
+    arguments.add_argument("--sleep", type=float, default=0.0, help="seconds each task waits, with --eighths")
+    arguments.add_argument("--eighths", action="store_true", help="print the rate along each run instead")
     arguments.add_argument("--parts", action="store_true", help="print the CPU of each part instead")
     arguments.add_argument("--processes", action="store_true", help="count the programs started instead")
     chosen = arguments.parse_args()
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     with tempfile.TemporaryDirectory(prefix="forgepool-bench-") as made:
-        if chosen.parts or chosen.processes:
+        if chosen.eighths or chosen.parts or chosen.processes:
+            show = print_eighths if chosen.eighths else print_parts
             for workers in map(int, chosen.workers.split(",")):
-                print_parts(Path(made), chosen, workers)
+                show(Path(made), chosen, workers)
         else:
             print_runs(Path(made), chosen)
 
