@@ -103,6 +103,6 @@ def treatment(finding: ReviewFinding) -> Treatment:
 
 
 def blocking(findings: tuple[ReviewFinding, ...], threshold: Threshold) -> tuple[ReviewFinding, ...]:
-    """Those that are held against the candidate, in their order."""
+    """Return the findings that are held against the candidate, in their order."""
     held = {"fix"} if threshold == "fix" else {"fix", "fix_if_easy"}
     return tuple(one for one in findings if treatment(one) in held)

@@ -50,7 +50,7 @@ class Deed:
     paths: tuple[str, ...]
     fate: Fate = "lands"
     content: str | None = None
-    """What its file must hold in the end."""
+    """The text that its file must hold in the end."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -127,7 +127,7 @@ class Host:
 
     machine: Machine
     bad: str = ""
-    """What is wrong with it, if anything."""
+    """The fault of this host; empty if it has none."""
     current: Started | None = None
     stopped: bool = False
     vanished: bool = False

@@ -18,7 +18,7 @@ _FORK, _VFORK, _CLONE, _EXEC, _STOP = 1, 2, 3, 4, 128
 _OPTIONS = sum(1 << event for event in (_FORK, _VFORK, _CLONE, _EXEC))
 _WALL = 0x40000000
 _GENERATIONS = ("Celery main", "pool process", "forks")
-"""What forks of a host's worker are, each the child of the one before it; the last also before it becomes a program."""
+"""Names of a worker's forks by depth. The last name also covers a process that is about to become a program."""
 
 
 @dataclass

@@ -45,7 +45,7 @@ class Weekly:
     lasts: timedelta
 
     def near(self, day: date) -> Iterator[WeekSpan]:
-        """Those that may have the day in them."""
+        """Yield the spans that may contain the day."""
         for back in range(8):
             if (day - back * _DAY).weekday() == self.day:
                 begin = datetime.combine(day - back * _DAY, self.at)

@@ -268,7 +268,7 @@ class WaveSent(Message):
     since: str
     """The tip at which it was found green last, or at which the run began."""
     tasks: tuple[str, ...]
-    """Those that have landed since, in that order."""
+    """The tasks that have landed since, in that order."""
     issued_at: float
 
 
@@ -288,7 +288,7 @@ class WaveReviewSent(Message):
     """The target's commit before the first landing that no integration review has passed."""
     tip: str
     tasks: tuple[str, ...]
-    """Those that have landed since, in that order."""
+    """The tasks that have landed since, in that order."""
     issued_at: float
     reserved_usd: float | None = None
     reserved_tokens: int | None = None

@@ -207,7 +207,7 @@ class Forecast:
     known_usd: Spread
     """The sum of the known costs."""
     unknown: int
-    """Those of `paid` whose cost is unknown."""
+    """The number of `paid` whose cost is unknown."""
     paid: int
     """Paid attempts and reviews in the run of median length."""
     most_usd: float | None

@@ -64,9 +64,9 @@ class Money:
     paid: int = 0
     """Attempts and reviews by paid models."""
     unknown: int = 0
-    """Those of `paid` whose cost is unknown."""
+    """The number of `paid` whose cost is unknown."""
     unlimited: int = 0
-    """Those of `paid` with neither a cost limit nor a part of a budget."""
+    """The number of `paid` with neither a cost limit nor a part of a budget."""
     most_usd: float | None = 0.0
     """The budget, else the sum of reservations; None where one of `paid` has no limit either."""
 

@@ -23,7 +23,7 @@ class Phases:
         self.done: set[str] = set()
         """The tasks that satisfy what needs them."""
         self.frontier: Frontier | None = None
-        """Those that may start, once a graph was asked about."""
+        """The tasks that may start, once a graph was asked about."""
         for task in tasks:
             self.add(task)
         landed = self._by_phase["landed"].items()

@@ -60,7 +60,7 @@ class TrainState:
     refused: dict[str, str] = field(default_factory=dict)
     """Entries that the hub refused, with its words: each waits for a person, and no other entry waits for it."""
     refusals_in_a_row: Ids = ()
-    """Those of them since the last entry that the hub took."""
+    """The refused entries since the last one that the hub took."""
     given_another_chance: set[str] = field(default_factory=set)
     """They were in such a row, and the gate was opened again: what the hub says of them now, it says of no others."""
     doubted: set[str] = field(default_factory=set)

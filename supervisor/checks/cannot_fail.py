@@ -279,7 +279,7 @@ def _text_of(words: tuple[ShellWord, ...]) -> tuple[str, str] | None:
 
 
 def _letters(options: list[str]) -> str:
-    """Those of one dash, and what is named after `-o`; `errexit` has an `e`, as `-e` has."""
+    """Return the letters of one-dash options and the names after `-o`; `errexit` has an `e`, as `-e` has."""
     return " ".join(each if each == "pipefail" else each.replace("pipefail", "") for each in options)
 
 

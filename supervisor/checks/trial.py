@@ -356,7 +356,7 @@ def _cases(ran: Ran, tests: Sequence[str]) -> tuple[ReportedCase, ...]:
 
 
 def _problems(ran: Ran, judgement: CheckJudgement) -> tuple[str, ...]:
-    """Those that decide, as people read them; one that only an earlier run has named by its id."""
+    """Return the errors of the deciding tests; one that only an earlier run reported is shown by its id."""
     cases = ran.evidence.report.cases if ran.evidence.report is not None else ()
     shown = {case.id: case.error for case in cases}
     return tuple(shown.get(one, one) for one in judgement.new)[:_MOST_PROBLEMS]

@@ -29,7 +29,7 @@ class Heard:
     """The outcome of asking a panel."""
 
     standing: tuple[ReviewConversation, ...]
-    """Those with a verdict that counts."""
+    """The conversations whose verdict counts."""
     decisive: tuple[ReviewConversation, ...]
     """The conversations whose verdicts decide: all that stand, or the judge's."""
     all: tuple[ReviewConversation, ...]

@@ -58,7 +58,7 @@ class Layout:
         return sum(1 << at for at, others in enumerate(self.scopes) if have_common(scopes, others))
 
     def needs(self, entry: TrainEntry) -> Ids:
-        """Those in line that it needs."""
+        """Return the queued entries that it needs."""
         return tuple(need for need in entry.needs if need in self.entries)
 
     def walk_couples(self) -> Iterator[tuple[int, Trial]]:

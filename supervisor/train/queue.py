@@ -148,7 +148,7 @@ class TrainQueue:
         return [entry for entry in self.entries.values() if entry.id not in coupled]
 
     def needing(self, ids: Iterable[str]) -> Ids:
-        """Those that cannot land without one of these, in the order in which they came; not these themselves."""
+        """Return the other entries that cannot land without one of these, in the order of their arrival."""
         lost, found = set(ids), dict[str, None]()
         while more := [one.id for one in self.entries.values() if one.id not in lost and lost & set(one.needs)]:
             found |= dict.fromkeys(more)

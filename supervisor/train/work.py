@@ -136,7 +136,7 @@ def _refuted(made: Work) -> list[Action]:
 
 
 def _too_many(made: Work) -> list[Action]:
-    """Those least likely to be of use, the last of the line first; entries alone before cars."""
+    """Cancel the trials least likely to be of use: the last in line first, and entries alone before cars."""
     excess = made.busy - made.layout.seen.slots
     stopping = sum(trial.state == "stopping" for trial in made.layout.seen.trials)
     if excess <= stopping:
@@ -189,7 +189,7 @@ def _preempt(made: Work, chance: float) -> None:
 
 
 def _able(made: Work) -> dict[str, int]:
-    """Those that may be coupled now, and their ranks."""
+    """Return the entries that may be coupled now, with their ranks."""
     found = dict[str, int]()
     for one, rank in made.ranks.items():
         entry = made.layout.entries[one]

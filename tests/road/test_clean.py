@@ -1,4 +1,4 @@
-"""What runs leave is reclaimed: folders and refs, and never those that somebody still needs."""
+"""`forgepool clean` reclaims the folders and refs of ended runs, and leaves those that are still needed."""
 
 from pathlib import Path
 

@@ -123,7 +123,7 @@ class Made:
     paths: tuple[str, ...]
     """The regenerated files, including deleted ones."""
     put_back: tuple[str, ...] = ()
-    """Those that the entry had its own version of; regeneration began with the tip's."""
+    """The files that the entry had its own version of; regeneration began with the tip's."""
     commands: tuple[str, ...] = ()
     """The commands that generate them, for display."""
 

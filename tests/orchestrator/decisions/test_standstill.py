@@ -1,4 +1,4 @@
-"""What a run may not do while something blocks it, and what it reports then."""
+"""A blocked run starts nothing new, and reports the reason."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What is used and reserved never exceeds the cap, whatever is sent, answered, lost and continued."""
+"""Usage and reservations together never exceed the cap, in any order of messages, answers, losses and resumes."""
 
 import math
 from typing import Any

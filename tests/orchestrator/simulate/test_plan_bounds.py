@@ -1,4 +1,4 @@
-"""What limits a plan's time is found correctly, in plans where the answer is known."""
+"""The forecast names the limit of a plan's time, in plans where the answer is known."""
 
 from typing import Any
 

@@ -244,7 +244,7 @@ def test_another_host_certifies_by_a_green_run_without_running_the_check(
 def test_a_host_with_fewer_programs_is_held_to_its_own_run_of_the_target(
     gate: Gate, redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where a tool is missing, tests are left out: on the target as well, so the entry is not at fault."""
+    """A host without a tool leaves tests out on the target as well, so the entry is not at fault."""
     monkeypatch.setenv("FORGEPOOL_FLEET_KEY", "k" * 32)
     tool = 'n=7; if test -e "$(git rev-parse --git-common-dir)/tool"; then n=9; fi; echo "== $n passed in 0.1s =="; '
     tool += "! grep -q bad b"

@@ -1,4 +1,4 @@
-"""What would land changes only the paths that the entries changed."""
+"""A composed change touches only the paths that its entries changed."""
 
 import pytest
 from gates import Gate, check

@@ -1,4 +1,4 @@
-"""What a reviewer is told, and what it is never told."""
+"""The contents of a reviewer's briefing, and the facts that never get into it."""
 
 import pytest
 from review_kit import KEY_VALUE, Desk, Serve, calls, finding, read, script, verdict

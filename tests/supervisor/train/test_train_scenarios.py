@@ -854,7 +854,7 @@ def test_a_car_of_suspects_alone_is_tried_one_by_one() -> None:
 
 
 def test_a_rest_that_is_red_without_its_suspects_is_taken_apart_and_costs_a_good_one_nothing() -> None:
-    """59: beside the suspect's own test one of the target's failed; whose that is shows only by halving."""
+    """A test of the target also failed, and only halving shows which entry broke it."""
     line = Held(slots=1, policy=TrainPolicy(most=4))
     line.enter("abcd", plans=False)
     line.line.couple(("a", "b", "c", "d"), 0)
@@ -902,7 +902,7 @@ def test_cars_are_longer_where_reds_tell_whose_they_are(named: float, size: int)
 def test_one_green_alone_shares_a_car_with_risky_ones_where_reds_name_their_suspects(
     named: float, cars: list[str]
 ) -> None:
-    """57: it needs no run of its own then; a red that names nobody would cost it one, and halving more."""
+    """Named suspects leave the batch, so sharing costs it at most one run."""
     line = Held(slots=1, named=named)
     line.enter("abc", risk=0.25, plans=False)
     line.line.vet("a")
@@ -911,7 +911,7 @@ def test_one_green_alone_shares_a_car_with_risky_ones_where_reds_name_their_susp
 
 
 def test_a_vetted_one_comes_through_a_red_car_of_risky_ones_unharmed() -> None:
-    """58: the others' red takes them out, and neither delays its landing by more than a run nor returns it."""
+    """The red suspects leave the batch, and the vetted entry lands with the next run."""
     line = Held(slots=1, named=0.8)
     line.enter("abc", risk=0.25, plans=False)
     line.line.vet("a")

@@ -110,7 +110,7 @@ def test_a_result_that_an_older_version_left_is_found(host: Host, tmp_path: Path
 
 @pytest.mark.parametrize("damage", ["all are empty", "a tree is gone"])
 def test_a_mirror_that_lost_objects_is_made_anew_and_costs_at_most_one_try(host: Host, damage: str) -> None:
-    """As after a loss of power."""
+    """A loss of power leaves files like this."""
     assert host.carry_out("echo 2 > a").outcome == "candidate"
     (mirror,) = (host.settings.cache / "mirrors").glob("*.git")
     tree = git(host.hub, "rev-parse", "main^{tree}")

@@ -1,4 +1,4 @@
-"""What the shipped rules decide about commands, and which commands are found: a table from the shell's grammar."""
+"""The shipped rules decide about each command that the shell's grammar allows: a table."""
 
 import shlex
 from pathlib import Path

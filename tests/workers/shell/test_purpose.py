@@ -1,4 +1,4 @@
-"""What shell commands read, write and are for, according to their text."""
+"""The text of a shell command tells what it reads and writes, and its purpose."""
 
 import pytest
 from hypothesis import given, settings

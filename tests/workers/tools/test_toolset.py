@@ -30,7 +30,7 @@ def everything() -> tuple[Tool, ...]:
 
 
 def test_exploring_offers_nothing_that_could_write() -> None:
-    """Of a server's tools only those that read are offered, and no command."""
+    """Only a server's reading tools are offered, and no command."""
     tools = reading(MORE, (ASK,))
     assert [tool.name for tool in tools] == ["read_file", "glob", "grep", "docs", "symbols", "ask"]
     assert {tool.kind for tool in tools} == {"read", "end"}

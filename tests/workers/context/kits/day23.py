@@ -194,7 +194,7 @@ class Row:
     input: int
     """Tokens of all 33 calls, as paid without a cache."""
     written: int
-    """Those of them that a perfect prefix cache did not have."""
+    """The tokens among them that a perfect prefix cache did not have."""
 
     @property
     def units(self) -> float:

@@ -89,7 +89,7 @@ def test_the_run_is_read_as_it_is_meant(talk: Talk) -> None:
 
 
 def test_every_view_on_the_way_is_one_that_can_be_shown(talk: Talk) -> None:
-    """What the model has not seen yet is unchanged in each of them."""
+    """Each stage leaves results that the model has not seen yet unchanged."""
     pace, edit = Pace(), Edit()
     for turns in range(1, len(talk.turns) + 1, 2):
         proposal = pace.propose(talk.state(edit, turns=turns), Moment(cause="call"))

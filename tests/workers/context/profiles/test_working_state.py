@@ -83,7 +83,7 @@ def test_a_command_that_failed_may_have_changed_what_it_names() -> None:
 
 
 def test_files_and_their_actions_are_bounded() -> None:
-    """Of fifty edits ten keep their texts, and forty are counted. Files that were only read go first."""
+    """The last ten edits keep their texts, and the others are counted. Files that were only read go first."""
     edited = after(*[edit("a.py", f"old {n}", f"new {n}") for n in range(50)])
     line = section(serialise_state(edited), "Files Touched")
     assert "edited (x40)" in line and '"old 49"' in line and '"old 39"' not in line

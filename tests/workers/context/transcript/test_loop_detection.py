@@ -1,4 +1,4 @@
-"""Whether a conversation makes progress: what counts as circling, and what does not."""
+"""Loop detection: a conversation that repeats itself is found, and one that makes progress is not."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""What a view drops is in files, byte for byte."""
+"""The results that a view drops are kept in files, byte for byte."""
 
 from pathlib import Path
 

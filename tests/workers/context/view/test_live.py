@@ -389,7 +389,7 @@ def test_who_goes_in_circles_is_seen_though_results_enter_shortened(tmp_path: Pa
 
 
 def test_another_conversation_begins_with_nothing_of_the_one_before(tmp_path: Path) -> None:
-    """What is done once in a task stays done."""
+    """An edit that happens once for a task counts as done in its next conversation as well."""
     fired: list[frozenset[str]] = []
 
     def noting(state: ContextState, moment: Moment) -> EditProposal:

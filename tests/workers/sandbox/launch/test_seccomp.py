@@ -119,7 +119,7 @@ NR = numbers_of(ARGUMENTS_TOLD_APART)
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("network", ["own", "none"])
 def test_exactly_the_named_calls_are_refused_whatever_their_arguments(machine: Machine, network: Network) -> None:
-    """Of all call numbers only those in the tables are refused, each with its own error."""
+    """The filter refuses exactly the calls in the tables, each with its own error."""
     expected = dict.fromkeys(range(HIGHEST + 1), "allow")
     eperm = EPERM if network == "own" else f"{EPERM};{EPERM_WITHOUT_NAMESPACES}"
     expected |= dict.fromkeys(numbers(eperm, machine).values(), "EPERM")

@@ -79,7 +79,7 @@ def test_a_tmp_that_is_another_folder_lends_nothing(use: Use, place: Workplace) 
 
 
 def test_a_lent_folder_that_was_swapped_is_not_lent(use: Use, place: Workplace) -> None:
-    """What may be read is fixed when the work begins."""
+    """The readable paths are fixed when the work begins."""
     lent, outside = place.root.parent / "lent", place.root.parent / "outside"
     lent.mkdir()
     (lent / "page").write_text("a page")
