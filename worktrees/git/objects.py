@@ -144,7 +144,8 @@ class _Reader:
         self.place = _place(git_dir)
         self.busy = False
         """An exchange began and has not ended: what it left in the pipe would be taken for the next answer."""
-        self._process = start_git(_ARGV, git_dir, {"GIT_DIR": str(git_dir)}, stdin=PIPE, stderr=DEVNULL)
+        # Not in the repository itself: it would look like a git at work, in whose presence no stale lock is removed.
+        self._process = start_git(_ARGV, Path("/"), {"GIT_DIR": str(git_dir.resolve())}, stdin=PIPE, stderr=DEVNULL)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._requests, self._answers = self._process.stdin, self._process.stdout

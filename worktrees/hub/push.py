@@ -131,8 +131,9 @@ def _remark(stderr: str) -> str:
     return f" ({first})" if first else ""
 
 
-STALE_S = 120.0
-"""The age of a lock left behind. A push whose hooks take longer holds no lock meanwhile, except in its last hook."""
+STALE_S = 10.0
+"""The age of a lock left behind: git holds one for milliseconds, except while a hook on transactions works."""
+STALE_WITH_HOOK_S = 120.0
 
 
 def remove_stale_locks(git_dir: Path, refs: Iterable[str]) -> list[Path]:
@@ -141,7 +142,9 @@ def remove_stale_locks(git_dir: Path, refs: Iterable[str]) -> list[Path]:
 
     A killed push leaves them, and nothing else removes them. None are removed while a git process works in the hub.
     """
-    stale = [lock for lock in (git_dir / f"{ref}.lock" for ref in ("HEAD", "packed-refs", *refs)) if _is_old(lock)]
+    age_s = STALE_WITH_HOOK_S if _may_have_hook(git_dir) else STALE_S
+    locks = (git_dir / f"{ref}.lock" for ref in ("HEAD", "packed-refs", *refs))
+    stale = [lock for lock in locks if _is_old(lock, age_s)]
     if not stale or _somebody_works_in(git_dir):
         return []
     for lock in stale:
@@ -149,12 +152,18 @@ def remove_stale_locks(git_dir: Path, refs: Iterable[str]) -> list[Path]:
     return stale
 
 
-def _is_old(lock: Path) -> bool:
+def _may_have_hook(git_dir: Path) -> bool:
+    """Is there a hook that works while refs are locked, or may it be in a folder that the settings name?"""
+    hook, settings = git_dir / "hooks" / "reference-transaction", git_dir / "config"
+    return hook.exists() or not settings.is_file() or b"hookspath" in settings.read_bytes().lower()
+
+
+def _is_old(lock: Path, age_s: float) -> bool:
     try:
         found = lock.lstat()
     except OSError:
         return False
-    return found.st_uid == os.geteuid() and time.time() - found.st_mtime > STALE_S
+    return found.st_uid == os.geteuid() and time.time() - found.st_mtime > age_s
 
 
 def _somebody_works_in(git_dir: Path) -> bool:

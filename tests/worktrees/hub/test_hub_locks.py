@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from repositories import Hub
 
-from forgepool.worktrees.git.git import GitFailed
+from forgepool.worktrees.git.git import Git, GitFailed
+from forgepool.worktrees.git.objects import find_object
 from forgepool.worktrees.hub.mirror import Mirror
-from forgepool.worktrees.hub.push import STALE_S, Pushed, RefUpdate, remove_stale_locks
+from forgepool.worktrees.hub.push import STALE_S, STALE_WITH_HOOK_S, Pushed, RefUpdate, remove_stale_locks
 
 ONE = "refs/forgepool/r1/one"
 
@@ -71,3 +72,23 @@ def test_locks_of_refs_that_are_not_asked_about_stay(hub: Hub, mirror: Mirror) -
     other = _left_behind(mirror, age_s=STALE_S + 60, ref="refs/heads/other")
     assert remove_stale_locks(_git_dir(mirror), [ONE]) == []
     assert other.exists()
+
+
+def test_an_old_lock_goes_beside_a_reader_that_stands_in_the_hub(hub: Hub, mirror: Mirror) -> None:
+    assert find_object(Git(git_dir=_git_dir(mirror)), hub.tip()) is not None
+    lock = _left_behind(mirror, age_s=STALE_S + 1)
+    assert remove_stale_locks(_git_dir(mirror), [ONE]) == [lock]
+
+
+@pytest.mark.parametrize("has", ["hook", "setting"])
+def test_a_lock_stays_longer_where_a_hook_may_work_meanwhile(hub: Hub, mirror: Mirror, has: str) -> None:
+    place = _git_dir(mirror)
+    if has == "hook":
+        (place / "hooks").mkdir(exist_ok=True)
+        (place / "hooks" / "reference-transaction").write_text("#!/bin/sh\n")
+    else:
+        Git(git_dir=place).run("config", "core.hooksPath", "elsewhere")
+    lock = _left_behind(mirror, age_s=STALE_WITH_HOOK_S - 60)
+    assert remove_stale_locks(place, [ONE]) == []
+    os.utime(lock, times=(time.time() - STALE_WITH_HOOK_S - 60,) * 2)
+    assert remove_stale_locks(place, [ONE]) == [lock]
