@@ -45,6 +45,7 @@ GROUPS = {
         "demo": ("demo.demo", "See a batch land on a sample project, with a worker killed in the middle"),
         "init": ("init", "Propose a forgepool.yaml for this repository"),
         "check": ("run.check", "Check a plan and show what would run when"),
+        "schema": ("run.schema", "Print the JSON Schema of a file you write, for your editor"),
         "doctor": ("hosts", "Show what this machine lacks, and how to get it"),
     },
     "Runs": {
@@ -185,7 +186,7 @@ def usage_sentence(mistake: UsageError) -> str:
         near = get_close_matches(mistake.option_name, mistake.possibilities or (), n=1)
         mend = f"did you mean `{near[0]}`?" if near else f"`{command} --help` lists all options"
         return f"unknown option '{mistake.option_name}' of `{command}`; {mend}"
-    said = mistake.format_message()
+    said = mistake.format_message().replace("Value error, ", "")
     if said.startswith("unknown command"):
         return said
     return f"{said[:1].lower()}{said[1:].rstrip('.')} (see `{command} --help`)"

@@ -10,7 +10,7 @@ import typer
 from forgepool.orchestrator.cli.app import add_group
 from forgepool.orchestrator.cli.output.say import say, say_json
 from forgepool.orchestrator.cli.output.terminal import out, table
-from forgepool.orchestrator.cli.run.options import Run, find_run_with
+from forgepool.orchestrator.cli.run.options import OneTask, Run, find_run_with
 from forgepool.orchestrator.cli.run.requests import ask
 from forgepool.orchestrator.decisions.reasons import count_of
 from forgepool.orchestrator.decisions.requests import CONVERSING, may_choose_profile
@@ -209,7 +209,7 @@ def _terms(rows: Sequence[Row], found: _Found, terms: ReplayTerms) -> str:
 def use(
     profile: Annotated[str, typer.Argument(help="A context profile; docs/explanation/context.md has them.")],
     run: Run,
-    task: Annotated[str | None, typer.Argument(help="One task; default: all.")] = None,
+    task: OneTask = None,
 ) -> None:
     """Change the context profile of a run or one of its tasks, from the model's next call on."""
     name = find_profile(profile).make().name

@@ -77,16 +77,23 @@ class PlanPolicy(Message):
 
     version: Literal[1] = 1
     name: Slug
+    """The plan's name, which begins the names of its runs."""
     base: Annotated[str, Field(min_length=1)] | None = None
     """A branch, tag or commit; None is the hub's default branch."""
     undeclared: Literal["optimistic", "exclusive"] = "optimistic"
+    """Tasks without `files`: `optimistic` runs them beside all others, `exclusive` beside none."""
     scope: Literal["extend", "strict"] = "extend"
+    """`extend`: a task may ask for paths outside its `files`. `strict`: it may not."""
     reads: Literal["block", "ignore"] = "block"
+    """`block`: a task waits while another may write what it `reads`. `ignore`: it does not."""
     landing: Literal["merge", "squash", "rebase"] = "merge"
+    """The form in which a candidate's commits land."""
     budget: Budget = Budget()
     """The cap on the usage of the whole run."""
     progress: Progress = 30.0
+    """How often a model's unfinished work is pushed: `turn`, a duration, `phase` or `off`."""
     gate: GateOptions = GateOptions()
+    """The order of checks and review, and the post-merge checks."""
 
 
 class PlanSource(PlanPolicy):
@@ -94,12 +101,17 @@ class PlanSource(PlanPolicy):
 
     version: Version
     target: str | None = None
+    """The branch on which tasks land; null is `forgepool/NAME`."""
     checks: WrittenChecksOrNone | None = None
+    """The checks of every candidate; null leaves them to the target's `forgepool.yaml`."""
     review: WrittenReview | None = None
+    """The reviewers of candidates, or one word; null leaves it to the reviewing host."""
     assets: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """Files and folders beside the plan that its tasks can read."""
     defaults: TaskFields = TaskFields()
+    """Keys for all tasks that do not write their own."""
     tasks: tuple[TaskEntry, ...]
+    """The tasks, in any order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -98,7 +98,9 @@ class AgentEntry(Message):
     """The agent that does the work: one of these."""
 
     builtin: BuiltinEntry | None = None
-    cli: Annotated[CliEntry | None, BeforeValidator(_program_alone)] = None
+    cli: Annotated[
+        CliEntry | None, BeforeValidator(_program_alone, json_schema_input_type=CliProgram | CliEntry | None)
+    ] = None
     command: Name | None = None
     scripted: Name | None = None
     """The file with a scripted model's turns."""
@@ -127,42 +129,63 @@ class TaskFields(Message):
     """The keys that a task and the plan's `defaults` have in common."""
 
     title: str | None = Field(default=None, min_length=1)
+    """One line, the subject of the task's commit; null is the id."""
     description: str = ""
+    """The instructions for the agent."""
     type: str = Field(default="code", min_length=1)
+    """The kind of work, which selects the model if the agent names none."""
     files: tuple[str, ...] | None = None
+    """Globs of the files that it may write. `[]` is none; null declares nothing."""
     reads: tuple[str, ...] = ()
+    """Globs of the files that it only reads."""
     acceptance: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """Shell commands that must pass in its worktree before its work becomes a candidate."""
     agent: AgentEntry | None = None
+    """The agent that does the work, such as `{builtin: {}}` or `{command: "make fix"}`."""
     priority: int = 0
+    """Tasks with a higher number start first."""
     attempts: int | None = Field(default=None, ge=1, le=10)
-    """None is one attempt for a command, two for a model."""
+    """The most attempts. None is one for a command, two for a model."""
     unchanged: Literal["ok", "fail"] | None = None
     """`ok`: an attempt that changes nothing has done the task. None: `ok` for a command, `fail` for a model."""
     limits: LimitsEntry = LimitsEntry()
+    """The most that one attempt may use."""
     env: dict[Annotated[str, AfterValidator(_env_name)], str] = Field(default_factory=dict)
+    """Variables for the agent and the acceptance commands."""
     policy: tuple[RuleEntry, ...] = ()
     """Policy rules for the task's agent. A task's own are added to the defaults'."""
     unattended: Unattended = "deny"
+    """A call that needs a person's approval is refused (`deny`), or the task waits for it (`park`)."""
     network: tuple[str, ...] = ()
     """Hosts that its commands may reach."""
-    runs_on: Annotated[tuple[Annotated[str, AfterValidator(_label)], ...], BeforeValidator(_label_alone)] = ()
+    runs_on: Annotated[
+        tuple[Annotated[str, AfterValidator(_label)], ...],
+        BeforeValidator(_label_alone, json_schema_input_type=str | tuple[str, ...]),
+    ] = ()
     """Labels that the host must have which does it."""
     grants: tuple[str, ...] = ()
     """Globs of protected paths and tests that it may change."""
     waive: tuple[Name, ...] = ()
     """Rules of the gate's scans that are waived for it."""
     review: Literal["none"] | None = None
+    """`none`: its candidates are not reviewed. Scans and checks still decide."""
     disable_file_hints: bool = False
+    """True: the built-in agent gets no list of files that are likely to matter."""
     duration_s: Duration | None = None
+    """Its author's estimate, which affects only the order of tasks."""
 
 
 class TaskEntry(TaskFields):
     """One item of the plan's `tasks`."""
 
     id: str
+    """Letters, digits, `_`, `-` and single dots; different from other ids in more than case."""
     needs: tuple[str, ...] = ()
+    """Tasks or groups that must land first. `id:full` passes on the whole output of one."""
     for_each: ForEach | None = None
+    """Repeats the entry for each of these files."""
     group: str | None = None
+    """The name by which others need all tasks of a `for_each`; null is the id."""
 
     @property
     def group_name(self) -> str | None:

@@ -107,7 +107,9 @@ class CheckBody(Message):
     """Globs of the JUnit XML files that it writes into the checkout. pytest's is requested without this."""
     paths: tuple[str, ...] = ()
     """Globs of the files that its result depends on. Without these and without a scope: the whole tree."""
-    scope: Annotated[tuple[Slug, ...], BeforeValidator(_one_or_more)] = ()
+    scope: Annotated[
+        tuple[Slug, ...], BeforeValidator(_one_or_more, json_schema_input_type=Slug | tuple[Slug, ...])
+    ] = ()
     """The target's scopes that it is about. They and all they need are added to `paths`."""
     uses: tuple[Slug, ...] = ()
     """Checks that it runs after, in their checkout. Every other check gets a clean one."""

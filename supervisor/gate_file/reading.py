@@ -56,7 +56,7 @@ _SEPARATOR = re.compile(r"(&&|\|\|?|[;&\n])")
 _PREPARES = re.compile(r"(?:cd|export|set)(?: [^`(]*)?|(?:\w+=[^\s`(]*\s*)+")
 
 
-class _GateSource(GateDemands):
+class GateSource(GateDemands):
     version: Version
     checks: WrittenChecks
 
@@ -69,7 +69,7 @@ def read_gate_file(text: str, name: str = "forgepool.yaml") -> GateFile:
         DocumentWrong: with every mistake found.
     """
     document = read(text, name)
-    source = validate(document, _GateSource)
+    source = validate(document, GateSource)
     checks = definitions(source.checks)
     wrong = (
         *check_mistakes(document, source.checks),

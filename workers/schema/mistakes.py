@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal, NamedTuple, get_args
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from forgepool.worktrees.errors import UserError, cut_long_words
@@ -147,16 +147,21 @@ def _known(model: type[BaseModel], loc: Sequence[str | int]) -> str:
     models = {model}
     for part in loc[:-1]:
         fields = [each.model_fields[part] for each in models if part in each.model_fields]
-        models = set().union(*(_models_in(field.annotation) for field in fields)) if fields else models
+        models = set().union(*(models_in(field.annotation) for field in fields)) if fields else models
     known = sorted({field.alias or name for each in models for name, field in each.model_fields.items()})
-    meant = nearest(str(loc[-1]), known)
+    written = str(loc[-1])
+    meant = [key for key in known if key == _USUAL.get(written)] or nearest(written, known)
     return f"did you mean '{meant[0]}'?" if meant else f"known keys are: {', '.join(known)}"
 
 
-def _models_in(annotation: object) -> set[type[BaseModel]]:
+_USUAL = {"run": "agent", "command": "agent", "prompt": "description", "depends_on": "needs", "after": "needs"}
+"""Keys of other tools, and ours that say the same."""
+
+
+def models_in(annotation: object) -> set[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return {annotation}
-    return set().union(*(_models_in(each) for each in get_args(annotation)))
+    return set().union(*(models_in(each) for each in get_args(annotation)))
 
 
 def _one_line(text: str) -> str:
@@ -214,9 +219,13 @@ def _often(value: object) -> object:
         raise ValueError(f"must be turn, phase, off or a duration such as 30s, is {show_value(value)}") from None
 
 
-Duration = Annotated[float, BeforeValidator(_duration)]
+DurationText = Annotated[str, Field(pattern=f"^ *{_DURATION.pattern} *$")]
+Duration = Annotated[float, BeforeValidator(_duration, json_schema_input_type=float | DurationText)]
 """Seconds; written as a number or with a unit: `90`, `"90s"`, `"15m"`, `"1h"`, `"1d"`."""
-Progress = Annotated[Literal["turn", "phase", "off"] | float, BeforeValidator(_often)]
+Progress = Annotated[
+    Literal["turn", "phase", "off"] | float,
+    BeforeValidator(_often, json_schema_input_type=Literal["turn", "phase", "off"] | float | DurationText),
+]
 """How often unfinished work goes to the hub: each turn, at phase ends and at most so often (seconds), at phase ends,
 or at an attempt's end only."""
 Slug = Annotated[str, AfterValidator(slug)]

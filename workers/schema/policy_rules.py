@@ -4,7 +4,7 @@ Policy rules as people write them and as messages carry them.
 `workers.schema.orders` imports this module, which therefore cannot use its `Message`.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -39,7 +39,16 @@ def _known_by_one_name(written: object) -> object:
     return {_SAME.get(key, key): value for key, value in written.items()}
 
 
-_Words = Annotated[tuple[str, ...], BeforeValidator(_one_or_more)]
+_Words = Annotated[tuple[str, ...], BeforeValidator(_one_or_more, json_schema_input_type=str | tuple[str, ...])]
+
+
+_Tokens = Annotated[tuple[str, ...], BeforeValidator(_tokens, json_schema_input_type=str | tuple[str, ...])]
+
+
+def _other_names(schema: dict[str, Any]) -> None:
+    """Add the names that other tools give to a key."""
+    keys = schema["properties"]
+    keys.update({other: keys[name] for other, name in _SAME.items()})
 
 
 class _Written(BaseModel):
@@ -51,11 +60,19 @@ class MatchEntry(_Written):
     The things a rule is about. Every key given must match; a list matches by any of its items, an empty one never.
     """
 
+    model_config = ConfigDict(json_schema_extra=_other_names)
+
     phase: Literal["plan", "execute"] | None = None
     tool: _Words | None = None
     path: _Words | None = None
-    command: Annotated[tuple[str, ...], BeforeValidator(_tokens)] | None = None
-    commands: Annotated[tuple[tuple[str, ...], ...], BeforeValidator(_token_lists)] | None = None
+    command: _Tokens | None = None
+    commands: (
+        Annotated[
+            tuple[tuple[str, ...], ...],
+            BeforeValidator(_token_lists, json_schema_input_type=tuple[str | tuple[str, ...], ...]),
+        ]
+        | None
+    ) = None
     """Alternatives to `command`."""
     without: _Words | None = None
     """Options that exclude a command from a rule that permits it."""

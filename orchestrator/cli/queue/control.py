@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from forgepool.orchestrator.cli.output.say import printable, say, say_json
+from forgepool.orchestrator.cli.run.options import complete_entry
 from forgepool.orchestrator.cli.run.requests import check_text, login_name
 from forgepool.orchestrator.decisions.queue.intake import apply_request, nothing_to_do, verb
 from forgepool.orchestrator.decisions.queue.submissions import CLASSES
@@ -39,7 +40,9 @@ Target = Annotated[
     str | None,
     typer.Option("--target", "--gate", metavar="BRANCH", help="The queue's branch, if there are several queues."),
 ]
-Entry = Annotated[str, typer.Argument(help="The submitted branch, or the name given at submission.")]
+Entry = Annotated[
+    str, typer.Argument(help="The submitted branch, or the name given at submission.", autocompletion=complete_entry)
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 

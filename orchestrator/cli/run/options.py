@@ -1,6 +1,7 @@
 """Arguments and options that several commands on runs have, and the run they name. Nothing of a run is loaded here."""
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,8 +10,47 @@ if TYPE_CHECKING:
     from forgepool.orchestrator.run.run_folder import KeptRun
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object; progress goes to standard error.")]
-Run = Annotated[str, typer.Argument(help="The run's name, or its beginning.")]
-Task = Annotated[str, typer.Argument(help="A task of the plan.")]
+
+
+def complete_run(incomplete: str) -> list[str]:
+    """Return the runs of this host that begin so, the latest first, for a shell that completes a name."""
+    from forgepool.orchestrator.run import run_folder
+    from forgepool.workers.schema.settings import Settings
+
+    return [name for name in run_folder.run_names(Settings()) if name.startswith(incomplete)]
+
+
+def complete_task(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the tasks that begin so, of the run named before them; of the latest run if none is."""
+    from forgepool.orchestrator.journal.store import JournalUnreadable
+    from forgepool.orchestrator.run import run_folder
+    from forgepool.workers.schema.settings import Settings
+    from forgepool.worktrees.errors import UserError
+
+    try:
+        course = run_folder.find(Settings(), ctx.params.get("run")).course
+    except (UserError, JournalUnreadable):
+        return []  # The command itself says it.
+    return [task for task in course.tasks if task.startswith(incomplete)]
+
+
+def complete_entry(incomplete: str) -> list[str]:
+    """Return the entries that begin so, of all queues of this host."""
+    from forgepool.orchestrator.journal.store import JournalUnreadable
+    from forgepool.orchestrator.run import run_folder
+    from forgepool.workers.schema.settings import Settings
+
+    entries: dict[str, None] = {}
+    for run in run_folder.run_names(Settings()):
+        with suppress(JournalUnreadable):
+            kept = run_folder.open_run(Settings(), run, with_course=False)
+            entries |= dict.fromkeys(kept.state().tasks if kept.options.gate else ())
+    return [entry for entry in entries if entry.startswith(incomplete)]
+
+
+Run = Annotated[str, typer.Argument(help="The run's name, or its beginning.", autocompletion=complete_run)]
+Task = Annotated[str, typer.Argument(help="A task of the plan.", autocompletion=complete_task)]
+OneTask = Annotated[str | None, typer.Argument(help="One task; default: all.", autocompletion=complete_task)]
 _MOST_AUTOMATIC, _MOST = 4, 64
 """Trials at once: more than four mostly repeat runs of others, so only a person asks for more."""
 

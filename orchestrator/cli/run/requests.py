@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from forgepool.orchestrator.cli.output.say import printable, say
-from forgepool.orchestrator.cli.run.options import Run, Task, find_run_with
+from forgepool.orchestrator.cli.run.options import OneTask, Run, Task, complete_task, find_run_with
 from forgepool.orchestrator.cli.run.run import resume, tell_changes
 from forgepool.orchestrator.decisions import post_merge
 from forgepool.orchestrator.decisions.queue.submissions import entry_name
@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
     app.command()(reject)
 
 
-def cancel(run: Run, task: Annotated[str | None, typer.Argument(help="One task; default: all.")] = None) -> None:
+def cancel(run: Run, task: OneTask = None) -> None:
     """Cancel a run, or one of its tasks. A task that is landing still lands."""
     if (gate := _gate(run)) is not None:
         todo = f"to withdraw one: forgepool queue withdraw {task or 'ENTRY'} --target {gate.target}"
@@ -81,7 +81,10 @@ def answer(
 
 def approve(
     run: Run,
-    task: Annotated[str | None, typer.Argument(help="A task of the plan; omit it with --all-green or --wave.")] = None,
+    task: Annotated[
+        str | None,
+        typer.Argument(help="A task of the plan; omit it with --all-green or --wave.", autocompletion=complete_task),
+    ] = None,
     by: Annotated[str | None, typer.Option("--by", help="Who reviewed it.")] = None,
     all_green: Annotated[
         bool, typer.Option("--all-green", help="Approve every task that waits for a person and whose checks passed.")

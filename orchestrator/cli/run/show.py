@@ -9,7 +9,7 @@ import typer
 from forgepool.orchestrator.cli.output.say import complain, printable, say, say_json
 from forgepool.orchestrator.cli.output.standing import tell_table, tell_use
 from forgepool.orchestrator.cli.output.terminal import print_table, say_output
-from forgepool.orchestrator.cli.run.options import Json, Run, Task, find_run_with
+from forgepool.orchestrator.cli.run.options import Json, Run, Task, complete_run, find_run_with
 from forgepool.orchestrator.journal.store import JournalUnreadable, Recorded, is_being_written, read
 from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.reports.status import standing
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from forgepool.orchestrator.reports.leftovers import TaskLog
 
 _FOLLOW_S = 0.3
-OptionalRun = Annotated[str | None, typer.Argument(help="The run's name, or its beginning; default: the latest run.")]
+OptionalRun = Annotated[
+    str | None,
+    typer.Argument(help="The run's name, or its beginning; default: the latest run.", autocompletion=complete_run),
+]
 
 
 def register(app: typer.Typer) -> None:

@@ -248,3 +248,23 @@ def test_a_recorded_transcript_is_a_script(home: Home) -> None:
 )
 def test_a_transcript_that_is_not_there_is_told_so(home: Home, argv: tuple[Any, ...], words: str) -> None:
     assert words in home.refused("transcript", RUN, *argv)
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        (f"status {RUN[0]}", [RUN]),
+        ("status other", []),
+        (f"logs {RUN} ", ["a", "b", "c", "d"]),
+        (f"retry {RUN} b", ["b"]),
+        (f"cancel {RUN} b", ["b"]),
+        (f"approve {RUN} b", ["b"]),
+        ("logs other ", []),
+    ],
+)
+def test_a_shell_completes_the_names_of_runs_and_tasks(home: Home, line: str, found: list[str]) -> None:
+    words = f"forgepool {line}"
+    asked = {"_FORGEPOOL_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    env = {**os.environ, "FORGEPOOL_HOME": str(home.kept.folder.parents[1]), **asked}
+    said = warm.forgepool((), env=env, cwd=Path(__file__).parents[3])
+    assert (said.stdout.split(), said.stderr) == (found, "")

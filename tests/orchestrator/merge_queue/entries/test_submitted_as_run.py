@@ -9,6 +9,7 @@ from gate_world import RUN, opened, submitted
 
 from forgepool.orchestrator.cli.queue import control
 from forgepool.orchestrator.cli.run import requests
+from forgepool.orchestrator.cli.run.options import complete_entry
 from forgepool.orchestrator.decisions.plan_index import gate_plan
 from forgepool.orchestrator.journal.events import RunStarted
 from forgepool.orchestrator.journal.inbox import PersonRequest, waiting
@@ -72,3 +73,8 @@ def test_a_pause_for_no_text_is_refused_and_one_for_text_is_kept(gate: KeptRun) 
     assert not gate.state().paused
     assert control.pause("größer") == 0
     assert "größer" in gate.state().paused
+
+
+def test_a_shell_completes_the_names_of_entries(gate: KeptRun) -> None:
+    assert complete_entry("") == ["a"]
+    assert complete_entry("b") == []
