@@ -26,6 +26,7 @@ from forgepool.orchestrator.launch.gate_check import (
     ask,
     prepare,
 )
+from forgepool.orchestrator.reports import code_scanning
 from forgepool.supervisor.checks.running import CheckProgress
 from forgepool.supervisor.findings import ReviewFinding, ScanFinding, Threshold, blocking
 from forgepool.supervisor.gate_file.document import CheckDefinition
@@ -46,7 +47,7 @@ _MEANT = {"blocks": "", "attention": " (needs a review)", "note": " (a note)"}
 _WEIGHTS = tuple(_MEANT)
 
 _STATUS = {"passes": 0, "nothing": 0, "refused": 1, "trouble": 3}
-_INTERRUPTED = 130
+_INFRASTRUCTURE, _INTERRUPTED = 3, 130
 
 
 def tell_beginning(ready: Ready) -> None:
@@ -283,6 +284,16 @@ def check(
     ] = None,
     scans_only: Annotated[bool, typer.Option("--scans-only", help="Run no checks and ask no reviewer.")] = False,
     sandbox: Sandbox = None,
+    sarif: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the findings to this file, as SARIF 2.1.0.")
+    ] = None,
+    annotate: Annotated[
+        bool, typer.Option("--annotate", envvar="GITHUB_ACTIONS", help="Print findings as annotations of GitHub.")
+    ] = False,
+    summary: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", envvar="GITHUB_STEP_SUMMARY", help="Add a summary in markdown to this file."),
+    ] = None,
     as_json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> int:
     """
@@ -291,6 +302,10 @@ def check(
     Nothing lands, and the repository is not modified. Exit status: 0 it may land, 1 it may not, 2 wrong usage, 3
     infrastructure, 130 interrupted.
     """
+    if sarif is not None and not sarif.parent.is_dir():
+        raise UserError(
+            f"--sarif is {sarif}, and there is no folder {sarif.parent}; name a file in a folder that exists"
+        )
     settings = settings_with(None, sandbox)
     question = GateCheckQuestion(
         where=repo,
@@ -325,6 +340,10 @@ def check(
             tell_notes(answer.result)
     if interrupted:
         return complain("interrupted before a verdict", _INTERRUPTED)
+    try:
+        code_scanning.publish(answer, question.policy.threshold, sarif=sarif, summary=summary, annotate=annotate)
+    except OSError as trouble:
+        return complain(f"{trouble.filename} cannot be written: {trouble.strerror}; name another file", _INFRASTRUCTURE)
     return _STATUS[answer.verdict]
 
 

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from people import ROOT, Person, person_in
 from terminal import on_terminal
 
@@ -501,25 +502,36 @@ def test_the_pre_push_hook_of_the_docs_lets_a_good_branch_out_and_keeps_a_bad_on
     assert push("--delete", "feature").returncode == 0, "to delete a branch is nothing to check"
 
 
-def test_the_ci_step_of_the_docs_works_on_a_checkout_as_ci_makes_it(
-    person: Person, forgepool_on_path: dict[str, str]
+def test_the_action_gives_the_verdict_on_a_checkout_as_ci_makes_it(
+    person: Person, forgepool_on_path: dict[str, str], tmp_path: Path
 ) -> None:
     """The checkout has a detached HEAD, remote-tracking refs and no branch."""
-    workflow = snippet("name: gate")
-    assert "fetch-depth: 0" in workflow
-    (line,) = re.findall(r"forgepool gate check .*", workflow)
-    base, head = person.git("rev-parse", "main"), broken(person)
+    assert "fetch-depth: 0" in snippet("name: gate")
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    step = action["runs"]["steps"][1]
     there = person.folder.parent / "runner"
+    base, head = person.git("rev-parse", "main"), broken(person)
     person.git("init", "-q", str(there))
     person.git("-C", str(there), "fetch", "-q", str(person.folder), "+refs/heads/*:refs/remotes/origin/*")
     person.git("-C", str(there), "checkout", "-q", "--detach", "refs/remotes/origin/feature")
-    said = {"github.event.pull_request.base.sha": base, "github.event.pull_request.head.sha": head}
-    command = re.sub(r"\$\{\{ *([\w.]+) *\}\}", lambda found: said[found[1]], line)
-    assert "${{" not in command
-    ran = subprocess.run(
-        ["sh", "-c", command], cwd=there, env=forgepool_on_path, capture_output=True, text=True, check=False
-    )
+    programs = tmp_path / "forgepool" / "bin"
+    programs.mkdir(parents=True)
+    (programs / "forgepool").symlink_to(Path(sys.executable).parent / "forgepool")
+    inputs = {name: each["default"] for name, each in action["inputs"].items()}
+    pull_request = {"base": base, "head": head}
+    given = {
+        name: re.sub(
+            r"\$\{\{ github.event.pull_request.(\w+).sha \}\}",
+            lambda found: pull_request[found[1]],
+            inputs[value.removeprefix("${{ inputs.").removesuffix(" }}")],
+        )
+        for name, value in step["env"].items()
+    }
+    assert "${{" not in "".join((*given.values(), step["run"]))
+    env = {**forgepool_on_path, **given, "RUNNER_TEMP": str(tmp_path)}
+    ran = subprocess.run(["bash", "-e", "-c", step["run"]], cwd=there, env=env, capture_output=True, text=True)
     assert ran.returncode == 1 and "checks: 'test' is red" in ran.stdout, ran
+    assert json.loads((there / "forgepool.sarif").read_text())["runs"][0]["results"][0]["ruleId"] == "test"
 
 
 def test_a_family_that_nobody_knows_is_refused_before_anything_is_asked(person: Person) -> None:
@@ -560,3 +572,59 @@ def test_a_terminal_sees_each_step_and_no_line_of_json(person: Person) -> None:
     seen = on_terminal(command, cwd=person.folder, env=person.env)
     assert '{"' not in seen
     assert "check 'test' runs on the change" in seen and seen.rstrip().endswith("passes\x1b[0m")
+
+
+def test_findings_become_annotations_a_summary_and_a_log_for_code_hosts(person: Person, tmp_path: Path) -> None:
+    person.commit({"shop.py": CODE.replace("sum", "max"), "a|b %.py": "# TODO later\n"}, "Faster")
+    said = person.forgepool(
+        *("gate", "check", "--base", "main", "--head", "HEAD", "--author-family", "none", "--sarif", "found.sarif"),
+        GITHUB_ACTIONS="true",
+        GITHUB_STEP_SUMMARY=str(tmp_path / "summary.md"),
+    )
+    assert said.status == 1
+    red, note = said.err.splitlines()
+    assert red.startswith("::error title=forgepool%3A test::check 'test' is red: ")
+    assert "test_total" in red
+    assert note.startswith("::notice file=a|b %25.py,line=1,title=forgepool%3A placeholder::")
+    log = json.loads((person.folder / "found.sarif").read_text())
+    assert (log["version"], [run["tool"]["driver"]["name"] for run in log["runs"]]) == ("2.1.0", ["forgepool"])
+    assert [(one["level"], one["ruleId"]) for one in log["runs"][0]["results"]] == [
+        ("error", "test"),
+        ("note", "placeholder"),
+    ]
+    assert log["runs"][0]["results"][1]["locations"] == [
+        {"physicalLocation": {"artifactLocation": {"uri": "a%7Cb%20%25.py"}, "region": {"startLine": 1}}}
+    ]
+    summary = (tmp_path / "summary.md").read_text()
+    assert summary.startswith("### Forgepool: does not pass\n")
+    assert "| note | placeholder | a&#124;b %.py:1 |" in summary
+
+
+def test_a_log_that_cannot_be_written_hides_no_verdict(person: Person) -> None:
+    broken(person)
+    said = person.forgepool("gate", "check", "--base", "main", "--head", "HEAD", "--sarif", ".")
+    assert said.status == 3
+    assert said.out.splitlines()[-1].startswith("does not pass: ")
+    assert said.err == "forgepool: . cannot be written: Is a directory; name another file\n"
+    said = person.forgepool("gate", "check", "--base", "main", "--head", "HEAD", "--sarif", "no/such.sarif")
+    assert (said.status, said.out) == (2, "")
+    assert said.err == (
+        "forgepool: --sarif is no/such.sarif, and there is no folder no; name a file in a folder that exists\n"
+    )
+
+
+def test_the_hook_for_pre_commit_is_a_command_of_ours(person: Person) -> None:
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    honest(person)
+    said = person.forgepool(*hook["entry"].split()[1:], "--base", "main")
+    assert (said.status, hook["stages"], hook["args"]) == (0, ["pre-push"], ["--base", "origin/main"])
+
+
+def test_the_problem_matcher_in_the_documents_reads_what_is_printed(person: Person) -> None:
+    page = (ROOT / "docs" / "how-to" / "gate.md").read_text()
+    (task,) = re.findall(r"^```json\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    pattern = json.loads(task)["tasks"][0]["problemMatcher"]["pattern"]
+    person.commit({"shop.py": CODE + "# TODO later\n"}, "A note")
+    found = [re.match(pattern["regexp"], line) for line in check(person, "--author-family", "none")[1].splitlines()]
+    (match,) = filter(None, found)
+    assert match.group(pattern["file"], pattern["line"], pattern["code"]) == ("shop.py", "3", "placeholder")
