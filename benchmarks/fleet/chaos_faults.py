@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 import time
 from contextlib import suppress
@@ -142,6 +143,11 @@ def _take_hub_away(world: World, fault: Fault) -> bool:
     away = world.hub.path.with_suffix(".away")
     world.hub.path.rename(away)
     world.wait(fault.length_s)
+    if world.hub.path.exists():
+        # A git that was at work makes folders for the lock of a ref.
+        made = [str(path.relative_to(world.hub.path)) for path in world.hub.path.rglob("*") if not path.is_dir()]
+        assert all(path.endswith(".lock") for path in made), f"made where the hub was: {made[:10]}"
+        shutil.rmtree(world.hub.path)
     away.rename(world.hub.path)
     return True
 
