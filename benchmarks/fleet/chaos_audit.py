@@ -14,6 +14,9 @@ from processes import processes
 from forgepool.orchestrator.journal import events as e
 from forgepool.workers.queue.broker import connect
 
+_NEVER = -1
+"""Redis' answer about a key that does not run out."""
+
 
 def audit(world: World) -> list[str]:
     """Return a sentence for each promise that was not kept."""
@@ -141,10 +144,9 @@ def _leftovers(world: World) -> Iterator[str]:
                     yield f"traceback of {machine.name}: {text.strip().splitlines()[-1][:300]}"
     if world.broker is not None:
         client = connect(world.broker.url)
-        # The presence of a host that vanished runs out by itself.
-        own = tuple(f"forgepool:worker:{name}:" for name in vanished)
         found = [key for key in client.scan_iter(match="forgepool:*") if ":lease:" in key or ":worker:" in key]
-        found = [key for key in found if not (key.startswith(own) and client.pttl(key) >= 0)]
+        # What a killed process held runs out by itself.
+        found = [key for key in found if client.pttl(key) == _NEVER]
         yield from (f"left in Redis: {key}" for key in found if "junk" not in key)
         client.close()
     for lock in world.hub.path.rglob("*.lock"):
