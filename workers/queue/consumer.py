@@ -195,8 +195,8 @@ def _stale(client: Redis, delivery: Delivery) -> Message | None:
     Return the answer to a message that has waited too long; None when it has not. It names no host: the queue was
     full, and the host that took it is not to blame.
 
-    While its run is at work, a message may wait as long as others have the slots: the run fences what it no longer
-    wants. A stale one is of a run that nobody continues.
+    While its run is at work, a message may wait as long as others have the slots. The run fences messages that it no
+    longer wants.
 
     This is checked under the lease: a fresh copy that another worker holds must not be answered by an old one.
     """

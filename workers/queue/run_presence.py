@@ -1,8 +1,8 @@
 """
 Presence of runs: each tells the others on its Redis what it has under way and could start. Advisory.
 
-A run's key expires unless the run writes it again, so a run that has died keeps nothing from anybody. Unlike presence
-of workers it is signed where there is a key: it keeps a message that has waited long from being stale.
+A run's key expires unless the run writes it again, so a run that has died holds nothing. Unlike the presence of
+workers, it is signed where there is a key: it keeps a message that has waited long from being stale.
 """
 
 import time
