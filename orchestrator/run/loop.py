@@ -26,6 +26,8 @@ from forgepool.orchestrator.journal.events import (
     ProfileChosen,
     RunPaused,
     TaskCancelled,
+    TasksHeld,
+    TipMoved,
 )
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.run import recovery
@@ -254,6 +256,8 @@ class Loop(Sender):
                 if not events:
                     break
                 decided += self._take(recovery.unless_landed(self.state, self.mirror, events))
+                if any(isinstance(event, TasksHeld) for event in events):
+                    self._look_at_target()
             else:
                 log.error("decisions.put_off", run=self.state.run, rounds=_MOST_ROUNDS)
         self.keep()
@@ -261,6 +265,19 @@ class Loop(Sender):
         if self.parts is None and time.monotonic() > self._announced + _ANNOUNCE_S:
             self._announced = time.monotonic()
             self._announce(hosts, all_slots if order_slots < all_slots else 0, check_slots)
+
+    def _look_at_target(self) -> None:
+        """Take in what other runs have landed, so that a task that has waited for it is based on it."""
+        state, ref = self.state, f"refs/heads/{self.state.target}"
+        if state.halted or state.train.landing or state.wave.message or state.wave_review.review.message:
+            return
+        try:
+            tip = self.mirror.hub_refs(ref).get(ref)
+            if tip is not None and tip != state.tip:
+                self.mirror.ensure(tip, refs=(ref,))
+                self.record([TipMoved(tip=tip)])
+        except (GitFailed, MissingCommit) as trouble:
+            log.warning("hub.away", run=state.run, why=str(trouble))
 
     def _announce(self, hosts: Sequence[Host], slots_wanted: int, check_slots: int) -> None:
         """Tell the other runs on this Redis how this one stands, and how many orders it would start by itself."""
