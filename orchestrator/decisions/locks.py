@@ -68,15 +68,23 @@ def _find_held(course: PlanIndex, state: RunState, elsewhere: Mapping[str, Globs
     graph, frontier, wanted = course.graph, course.frontier(state), course.find_wanted_locks(state)
     held: dict[str, tuple[str, str]] = {}
     for run, paths in sorted(elsewhere.items()):
-        # Of a task that declares nothing, no paths are known.
-        met = graph.find_locked_out("", paths) - graph.alone
+        # A task that declares nothing has no paths that could meet any, and starts.
+        met = graph.find_locked_out("", paths)
         met |= {task for task, more in wanted.items() if paths.meets(more)}
         for task in sorted(task for task in met if task in frontier and task not in held):
-            known, pair = state.elsewhere.get(task), graph.witness(task, "", paths, wanted=wanted.get(task, NOTHING))
-            if pair is not None:
-                # While it is the same run, another path of it is no news.
-                held[task] = (run, known.path if known is not None and known.run == run else pair[0])
+            known = state.elsewhere.get(task)
+            if known is not None and known.run == run:
+                # Another path of the same run is no news.
+                held[task] = (run, known.path)
+            elif pair := _paths_of(course, task, wanted).witness(paths):
+                held[task] = (run, pair[1])
     return held
+
+
+def _paths_of(course: PlanIndex, task: str, wanted: Mapping[str, Globs]) -> Globs:
+    """Return what a task writes, then what it reads."""
+    needs = course.graph.tasks[task]
+    return (needs.writes or NOTHING) | wanted.get(task, NOTHING) | needs.reads
 
 
 def find_tasks_held_elsewhere(state: RunState, now: float) -> frozenset[str]:

@@ -85,14 +85,13 @@ def _read(client: Redis, run: str, value: str) -> RunPresence | None:
     """Return a presence. One of a run with another key is left to itself, and junk is removed."""
     key = _key(run)
     try:
-        presence = RunPresence.model_validate_json(verify(value, key), extra="ignore")
+        return RunPresence.model_validate_json(verify(value, key), extra="ignore")
     except NotSigned:
         return None
     except ValidationError:
         log.warning("key.unreadable", key=key, value=value[:200])
         client.delete(key)
         return None
-    return presence if presence.run == run else None
 
 
 def _key(run: str) -> str:
