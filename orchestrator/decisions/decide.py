@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from forgepool.orchestrator.decisions import post_merge, task_reviews
 from forgepool.orchestrator.decisions.landing import next_at_gate
-from forgepool.orchestrator.decisions.locks import admit_candidates, answer_ask
+from forgepool.orchestrator.decisions.locks import PathsElsewhere, admit_candidates, answer_ask, hold_back
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.post_merge import halt_for_base
 from forgepool.orchestrator.decisions.queue.delegation import delegate_queued, settle_replies
@@ -54,13 +54,14 @@ def decide(
     check_slots: int = 1,
     hosts: Hosts = None,
     gate_hosts: Collection[frozenset[str]] = (),
+    elsewhere: PathsElsewhere = None,
 ) -> list[Event]:
     """
     The next events. Ask again after taking them in; an empty list means: wait for an answer, or for time to pass.
 
     The slots are how many orders, reviews and checks may be in workers' hands at once; `draining` starts nothing new,
     and neither does a gate that is shut. `hosts` take the orders; without them, any order may go anywhere.
-    `gate_hosts` names the hosts of each queue of the gate.
+    `gate_hosts` names the hosts of each queue of the gate. `elsewhere` are the paths that other runs have in flight.
     """
     if state.finished:
         return []
@@ -73,6 +74,7 @@ def decide(
         decided = _decided(course, state, now, hosts) or [
             *_judge_hosts(state, now, hosts or (), gate_hosts),
             *tell_lacking(course, state, now, hosts),
+            *hold_back(course, state, elsewhere),
         ]
     if decided:
         return [*decided]

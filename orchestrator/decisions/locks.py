@@ -4,7 +4,12 @@ Locks on paths beyond the declared ones: a request is granted, waits, or is refu
 A candidate that touched undeclared paths waits until no other task holds them, and enters the train with them. A
 running attempt asks before it touches them, and is answered at once. It holds free paths from then on. For paths that
 are not free the attempt ends, and the next one starts when they are: no task waits with a slot or a lock.
+
+Paths that other runs have in flight keep only tasks from starting. What is in flight waits for no other run, so that
+two runs never wait for one another.
 """
+
+from collections.abc import Mapping
 
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import again_or_stop, reason_of_scope
@@ -15,8 +20,9 @@ from forgepool.orchestrator.journal.events import (
     PathsGranted,
     PathsQueued,
     PathsRefused,
+    TasksHeld,
 )
-from forgepool.orchestrator.plan.overlap import Globs
+from forgepool.orchestrator.plan.overlap import NOTHING, Globs
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IN_FLIGHT, Ask, TaskState
 from forgepool.workers.schema.globs import normal
@@ -40,6 +46,51 @@ def may_ask(course: PlanIndex, task_id: str) -> bool:
     Tell whether an attempt at this task may ask for paths: not where the plan forbids it to leave what it declared.
     """
     return course.plan.scope == "extend" or course.declared[task_id] is None
+
+
+PathsElsewhere = Mapping[str, Globs] | None
+"""By run, the paths that other runs have in flight on this target; None where that is not known."""
+
+_LONGEST_HOLD_S = 1800.0
+"""Seconds that a task waits for other runs before it starts all the same: they may take turns with its paths."""
+
+
+def hold_back(course: PlanIndex, state: RunState, elsewhere: PathsElsewhere) -> list[TasksHeld]:
+    """Tell which tasks wait for paths that other runs have in flight, where that has changed."""
+    if elsewhere is None or not (elsewhere or state.elsewhere):
+        return []
+    held = _find_held(course, state, elsewhere)
+    before = {task: (by.run, by.path) for task, by in state.elsewhere.items() if by.run}
+    return [] if held == before else [TasksHeld(tasks=held)]
+
+
+def _find_held(course: PlanIndex, state: RunState, elsewhere: Mapping[str, Globs]) -> dict[str, tuple[str, str]]:
+    graph, frontier, wanted = course.graph, course.frontier(state), course.find_wanted_locks(state)
+    held: dict[str, tuple[str, str]] = {}
+    for run, paths in sorted(elsewhere.items()):
+        # A task that declares nothing has no paths that could meet any, and starts.
+        met = graph.find_locked_out("", paths)
+        met |= {task for task, more in wanted.items() if paths.meets(more)}
+        for task in sorted(task for task in met if task in frontier and task not in held):
+            known = state.elsewhere.get(task)
+            if known is not None and known.run == run:
+                # Another path of the same run is no news.
+                held[task] = (run, known.path)
+            elif pair := _paths_of(course, task, wanted).witness(paths):
+                held[task] = (run, pair[1])
+    return held
+
+
+def _paths_of(course: PlanIndex, task: str, wanted: Mapping[str, Globs]) -> Globs:
+    """Return what a task writes, then what it reads."""
+    needs = course.graph.tasks[task]
+    return (needs.writes or NOTHING) | wanted.get(task, NOTHING) | needs.reads
+
+
+def find_tasks_held_elsewhere(state: RunState, now: float) -> frozenset[str]:
+    """Return the tasks that may not start now because of other runs, as far as it is journaled."""
+    waiting = state.elsewhere.items()
+    return frozenset(task for task, by in waiting if by.run and abs(now - by.since) < _LONGEST_HOLD_S)
 
 
 def admit_candidates(course: PlanIndex, state: RunState) -> list[Event]:

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+from forgepool.orchestrator.decisions.locks import find_tasks_held_elsewhere
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal.events import (
     Event,
@@ -46,7 +47,8 @@ def next_orders(
     free = slots - running
     if free <= 0 or state.halted or _is_gate_full(state, check_slots):
         return []
-    able = _Able(course, state, now, find_tasks_held_by_base(course, state))
+    held = find_tasks_held_by_base(course, state) | find_tasks_held_elsewhere(state, now)
+    able = _Able(course, state, now, held)
     orders = list(_started(course, state, able, free, places_of(course, state, now, hosts)))
     if not orders and course.budget(state).capped:
         # Who pays for nothing need not wait for money behind those who do.

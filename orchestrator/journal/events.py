@@ -48,6 +48,7 @@ from forgepool.orchestrator.journal.run_events import (
     RunPaused,
     RunResumed,
     RunStarted,
+    TasksHeld,
     WaveAnswered,
     WaveApproved,
     WaveReviewAnswered,
@@ -156,6 +157,7 @@ __all__ = [
     "TaskRetried",
     "TaskReturned",
     "TaskUnchanged",
+    "TasksHeld",
     "TipMoved",
     "TrainEvent",
     "WaveAnswered",
@@ -180,6 +182,7 @@ RunEvent = (
     | RunPaused
     | RunResumed
     | RunStarted
+    | TasksHeld
     | WorkersMissing
 )
 OrderEvent = (

@@ -108,6 +108,14 @@ class HostsLacking(Message):
     """By task, the missing things in words; the first task alone of those that lack the same."""
 
 
+class TasksHeld(Message):
+    """Waiting tasks for whose paths other runs have tasks in flight; none once the paths are free again."""
+
+    kind: Literal["tasks.held"] = "tasks.held"
+    tasks: dict[str, tuple[str, str]]
+    """By task, the other run and its glob that meets the task's."""
+
+
 class HostSuspended(Message):
     """Infrastructure failed a host's answers again and again: it gets nothing until then, and then one order."""
 

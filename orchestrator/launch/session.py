@@ -69,6 +69,7 @@ def start_run(
     *,
     workers: int,
     trials: int = 1,
+    weight: int = 1,
     own_train: bool = False,
     again: bool = False,
     wishes: Wishes,
@@ -100,6 +101,7 @@ def start_run(
         plan_file=str(plan_file.absolute()),
         plan_file_digest=run_folder.file_digest(plan_file),
         programs=programs,
+        weight=weight,
         own_train=own_train,
     )
     kept = run_folder.keep(settings, options, plan)
@@ -167,6 +169,7 @@ def resume_run(
     settings: Settings,
     *,
     workers: int | None,
+    weight: int | None = None,
     own_train: bool = False,
     wishes: Wishes,
     listener: Listener,
@@ -197,10 +200,10 @@ def resume_run(
     beginning = RunResumed(tip=tip, sandbox=check_sandbox(left, settings), gate=gate, hub=moved)
     if not gate and (unseen := unreviewable(left, settings)) is not None:
         warn(unseen)
-    if workers is not None:
-        kept = run_folder.with_workers(kept, workers)
-    if own_train != kept.options.own_train:
-        kept = run_folder.with_options(kept, kept.options.model_copy(update={"own_train": own_train}))
+    said = {"workers": workers, "weight": weight, "own_train": own_train}
+    changed = {name: value for name, value in said.items() if value not in (None, getattr(kept.options, name))}
+    if changed:
+        kept = run_folder.with_options(kept, kept.options.model_copy(update=changed))
     return _go(kept, hub.mirror, settings, [beginning], wishes, listener, seed)
 
 
@@ -266,6 +269,7 @@ def _go(
                 wishes=wishes,
                 listener=listener,
                 copy=copy,
+                weight=kept.options.weight,
             )
             ending = _run(loop, resumed=bool(earlier))
         if ending == "ended":

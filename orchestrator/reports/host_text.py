@@ -1,11 +1,11 @@
-"""Events about workers and hosts as sentences for people."""
+"""Events about workers, hosts and other runs as sentences for people."""
 
 from forgepool.orchestrator.decisions.reasons import count_of
 from forgepool.orchestrator.journal import events as e
 
 
 def host_sentence(event: e.Event) -> str | None:
-    """Return one line for an event about a worker or a host; None for any other."""
+    """Return one line for an event about a worker, a host or another run; None for any other."""
     match event:
         case e.WorkersMissing():
             return f"no worker listens to '{event.queue}': start one with `forgepool worker --queues {event.queue}`"
@@ -16,6 +16,8 @@ def host_sentence(event: e.Event) -> str | None:
             return f"{event.part} died and was restarted"
         case e.HostsLacking():
             return _lacking(event)
+        case e.TasksHeld():
+            return _held(event)
         case e.HostSuspended():
             return f"{event.host} is suspended: {event.why}"
         case e.HostReadmitted():
@@ -30,6 +32,22 @@ def host_sentence(event: e.Event) -> str | None:
             return f"{event.task}: {event.host} cannot do it: {event.why}; another host tries it (attempt not counted)"
         case _:
             return None
+
+
+def _held(event: e.TasksHeld) -> str:
+    if not event.tasks:
+        return "no task waits for another run any more"
+    by_run: dict[tuple[str, str], list[str]] = {}
+    for task, by in event.tasks.items():
+        by_run.setdefault(by, []).append(task)
+    return "; ".join(
+        f"{_some(tasks)} for run {run}, which is at work on {path}" for (run, path), tasks in by_run.items()
+    )
+
+
+def _some(tasks: list[str]) -> str:
+    more = f" and {count_of(len(tasks) - 3, 'more task')}" if len(tasks) > 3 else ""
+    return f"{', '.join(tasks[:3])}{more} {'wait' if len(tasks) > 1 else 'waits'}"
 
 
 def _lacking(event: e.HostsLacking) -> str:

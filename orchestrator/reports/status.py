@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
-from forgepool.orchestrator.decisions.locks import waits_for
+from forgepool.orchestrator.decisions.locks import find_tasks_held_elsewhere, waits_for
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.post_merge import base_words, list_unreviewed
 from forgepool.orchestrator.decisions.queue.delegation import gate_words
@@ -207,6 +207,7 @@ class Waits:
         self._done = state.find_done()
         self._in_flight = course.in_flight(state)
         self._wanted = course.find_wanted_locks(state)
+        self._held_elsewhere = find_tasks_held_elsewhere(state, state.at)
         self._overtaken = {task.id: task.overtaken for task in state.in_phase("pending") if task.overtaken}
 
     def phase_name(self, task: TaskState) -> str:
@@ -214,7 +215,7 @@ class Waits:
         if task.phase != "pending":
             return task.phase
         waiting = self._why(task)
-        if find_lack(self._course, self.state, task):
+        if find_lack(self._course, self.state, task) or task.id in self._held_elsewhere:
             return "pending"
         return "pending" if waiting.needs or waiting.lock or waiting.reserved else "ready"
 
@@ -271,6 +272,9 @@ class Waits:
         if waiting.reserved is not None:
             other, theirs, _ = waiting.reserved
             return f"lets '{other}' go first, which has waited long for {theirs}"
+        if task.id in self._held_elsewhere:
+            by = self.state.elsewhere[task.id]
+            return f"waits for run {by.run}, which is at work on {by.path}"
         if (short := self._money(task)) is not None:
             return short
         return f"waits for a worker; the last attempt failed: {task.detail}" if task.troubles else "waits for a worker"

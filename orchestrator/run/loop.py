@@ -7,6 +7,8 @@ one commit, before the messages they stand for are sent. So whatever dies, the j
 """
 
 import time
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -16,6 +18,7 @@ from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.locks import beyond
 from forgepool.orchestrator.decisions.requests import grant_request, overtaken
 from forgepool.orchestrator.decisions.results import find_asking_task, receive_answer
+from forgepool.orchestrator.decisions.start_orders import next_orders
 from forgepool.orchestrator.journal import inbox
 from forgepool.orchestrator.journal.events import (
     Event,
@@ -23,6 +26,8 @@ from forgepool.orchestrator.journal.events import (
     ProfileChosen,
     RunPaused,
     TaskCancelled,
+    TasksHeld,
+    TipMoved,
 )
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.run import recovery
@@ -30,7 +35,9 @@ from forgepool.orchestrator.run.fleet import (
     find_reviewers,
     list_gate_hosts,
 )
+from forgepool.orchestrator.run.other_runs import describe_run, find_paths_elsewhere, share_of_slots
 from forgepool.orchestrator.run.sending import Sender
+from forgepool.orchestrator.state.hosts import Host
 from forgepool.orchestrator.state.task import IllegalStep, Outstanding
 from forgepool.supervisor.gate.affected_checks import TargetLanes
 from forgepool.workers.queue.broker import CHECKS, LANDINGS, REVIEWS, BrokerAway
@@ -43,6 +50,7 @@ log = structlog.get_logger()
 
 WAIT_S = 0.2
 _AWAY_PAUSE_S = 0.2
+_ANNOUNCE_S = 0.2
 _MOST_ROUNDS = 10_000
 """Decisions in one turn: what would be decided without end is not, and answers are heard in between."""
 
@@ -56,6 +64,9 @@ class Loop(Sender):
     away: bool = False
     wait_s: float = WAIT_S
     """How long a turn waits for an answer."""
+    weight: int = 1
+    """The run's part of the order slots, relative to the other runs on its Redis."""
+    _announced: float = 0.0
     _lanes: TargetLanes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -83,7 +94,11 @@ class Loop(Sender):
         if self.state.finished:
             self._forget()
             return "ended"
-        return self._stopped()
+        stopped = self._stopped()
+        if stopped is not None:
+            with suppress(*BrokerAway):
+                self.link.withdraw()
+        return stopped
 
     def _turn(self) -> None:
         self._mend()
@@ -218,6 +233,11 @@ class Loop(Sender):
             slots(find_reviewers(self._well(REVIEWS), self.course), REVIEWS),
         )
         check_slots, gate_hosts = self._check_slots(), list_gate_hosts(self.link.workers())
+        # Nobody else is on a private Redis.
+        others = () if self.parts is not None else self.link.other_runs()
+        all_slots = sum(host.slots for host in hosts)
+        order_slots = share_of_slots(all_slots, self.state.run, self.weight, others)
+        elsewhere = find_paths_elsewhere(self.state, others)
         decided: list[Event] = []
         with self._one_commit():
             for _ in range(_MOST_ROUNDS):
@@ -225,20 +245,46 @@ class Loop(Sender):
                     self.course,
                     self.state,
                     now=self.clock(),
-                    order_slots=sum(host.slots for host in hosts),
+                    order_slots=order_slots,
                     review_slots=review_slots,
                     check_slots=check_slots,
                     draining=self.wishes.drain,
                     hosts=hosts,
                     gate_hosts=gate_hosts,
+                    elsewhere=elsewhere,
                 )
                 if not events:
                     break
                 decided += self._take(recovery.unless_landed(self.state, self.mirror, events))
+                if any(isinstance(event, TasksHeld) for event in events):
+                    self._look_at_target()
             else:
                 log.error("decisions.put_off", run=self.state.run, rounds=_MOST_ROUNDS)
         self.keep()
         self._tell(decided)
+        if self.parts is None and time.monotonic() > self._announced + _ANNOUNCE_S:
+            self._announced = time.monotonic()
+            self._announce(hosts, all_slots if order_slots < all_slots else 0, check_slots)
+
+    def _look_at_target(self) -> None:
+        """Take in what other runs have landed, so that a task that has waited for it is based on it."""
+        state, ref = self.state, f"refs/heads/{self.state.target}"
+        if state.halted or state.train.landing or state.wave.message or state.wave_review.review.message:
+            return
+        try:
+            tip = self.mirror.hub_refs(ref).get(ref)
+            if tip is not None and tip != state.tip:
+                self.mirror.ensure(tip, refs=(ref,))
+                self.record([TipMoved(tip=tip)])
+        except (GitFailed, MissingCommit) as trouble:
+            log.warning("hub.away", run=state.run, why=str(trouble))
+
+    def _announce(self, hosts: Sequence[Host], slots_wanted: int, check_slots: int) -> None:
+        """Tell the other runs on this Redis how this one stands, and how many orders it would start by itself."""
+        waiting = 0
+        if slots_wanted and not (self.wishes.drain or self.course.serving):
+            waiting = len(next_orders(self.course, self.state, self.clock(), slots_wanted, check_slots, hosts))
+        self.link.announce(describe_run(self.course, self.state, weight=self.weight, waiting=waiting))
 
     def _meet_tip(self) -> None:
         lanes = self._lanes.at(self.state.tip)

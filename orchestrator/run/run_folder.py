@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pydantic import Field
+
 from forgepool.orchestrator.decisions.plan_index import PlanIndex, gate_course
 from forgepool.orchestrator.journal.events import Event, OrderAnswered, PlanRevised
 from forgepool.orchestrator.journal.store import Journal, JournalUnreadable, Recorded, read
@@ -36,6 +38,8 @@ class RunOptions(Message):
     plan_file_digest: str
     programs: str = ""
     """A folder put first on PATH for this run's workers."""
+    weight: int = Field(default=1, ge=1)
+    """Its part of the order slots, relative to other runs on its Redis."""
     own_train: bool = False
     """True if its candidates land by a train of its own, even where a queue serves the target."""
     gate: bool = False
@@ -94,11 +98,6 @@ class KeptRun:
         """Tell whether the plan's file has changed since the run was started."""
         path = Path(self.options.plan_file)
         return path.is_file() and file_digest(path) != self.options.plan_file_digest
-
-
-def with_workers(kept: KeptRun, workers: int) -> KeptRun:
-    """The same run with another number of workers, remembered for the next resume."""
-    return with_options(kept, kept.options.model_copy(update={"workers": workers}))
 
 
 def with_options(kept: KeptRun, options: RunOptions) -> KeptRun:

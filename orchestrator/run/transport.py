@@ -20,10 +20,11 @@ from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import Outstanding
 from forgepool.supervisor.messages.answers import CheckResult, Doubt, Landing, Review
 from forgepool.workers.context.profile_switch import ContextTold, wish_profile
-from forgepool.workers.queue import broker, leases, replies
+from forgepool.workers.queue import broker, leases, replies, run_presence
 from forgepool.workers.queue.broker import PROTOCOL, Queue, Redis, queue_of_host
 from forgepool.workers.queue.leases import Holder
 from forgepool.workers.queue.replies import MessageRefused, MessageStarted, PathRequest, PathsAnswer
+from forgepool.workers.queue.run_presence import RunPresence
 from forgepool.workers.queue.signing import NotSigned
 from forgepool.workers.schema.orders import WorkResult
 
@@ -44,6 +45,7 @@ _ANSWER: TypeAdapter[Answer | MessageRefused] = TypeAdapter(
     ]
 )
 _EPOCH_S = 30 * 24 * 3600
+_LOOK_S = 0.5
 _MOST_ANSWER_BYTES = 4 * 1024 * 1024
 
 
@@ -60,6 +62,10 @@ class Link:
     _grace_until: float = 0.0
     _present: tuple[leases.Present, ...] = field(default=())
     _presence_asked: float = 0.0
+    _runs: tuple[RunPresence, ...] = field(default=())
+    _runs_asked: float = 0.0
+    _announced: RunPresence | None = None
+    _announced_at: float = 0.0
 
     def answers(self, *, wait_s: float) -> Iterator[Answer | MessageRefused]:
         """
@@ -136,8 +142,28 @@ class Link:
             self._presence_asked = time.monotonic()
         return self._present
 
+    def other_runs(self) -> tuple[RunPresence, ...]:
+        """The other runs present, as of the last half second."""
+        if time.monotonic() > self._runs_asked + _LOOK_S:
+            self._runs = tuple(one for one in run_presence.list_runs(self.client) if one.run != self.run)
+            self._runs_asked = time.monotonic()
+        return self._runs
+
+    def announce(self, presence: RunPresence) -> None:
+        """Tell the other runs how this one stands, where that has changed or was told some seconds ago."""
+        now = time.monotonic()
+        if presence != self._announced or now > self._announced_at + run_presence.LIFE_S / 4:
+            run_presence.announce_run(self.client, presence)
+            self._announced, self._announced_at = presence, now
+
+    def withdraw(self) -> None:
+        """Tell the other runs that this one has stopped."""
+        if self._announced is not None:
+            run_presence.withdraw_run(self.client, self.run)
+
     def forget(self) -> None:
         """Removes what the run kept in Redis."""
+        self.withdraw()
         self.client.delete(f"forgepool:answers:{self.run}", self._epoch())
 
 
@@ -148,7 +174,6 @@ def _refusal(refused: NotSigned) -> MessageRefused:
     return MessageRefused(message_id=message_id, host=refused.name("host"), why=str(refused))
 
 
-_LOOK_S = 0.5
 _SEND_AGAIN_S, _LEFT_S = 10.0, 2.0
 _SEND_AGAIN_ANYWAY_S = 300.0
 """Also when other messages wait in the queue: those of other runs may keep it from ever being empty."""

@@ -95,7 +95,7 @@ def resume_run(state: RunState, event: e.RunResumed, at: float) -> None:
     state.halted_by_infrastructure = state.halted_by_review = False
     state.streaks.clear()
     state.hosts.clear()
-    state.lacking = {}
+    state.lacking, state.elsewhere = {}, {}
     for task in state.tasks.values():
         task.unfit = {}
     state.wave_review.resume()
@@ -188,13 +188,17 @@ def _apply_run_event(state: RunState, event: e.RunEvent, at: float) -> None:
             halt_gate(state, event)
         case e.HostsLacking():
             state.lacking, state.lacking_since = event.tasks, at
+        case e.TasksHeld():
+            state.note_held(event.tasks, at)
         case e.HostSuspended():
             state.hosts.setdefault(event.host, HostHealth()).suspend(event.until, event.why)
             # The mistake was the host's.
             state.end_streak("order")
         case e.HostReadmitted():
             state.hosts.setdefault(event.host, HostHealth()).readmit()
-        case e.RunPaused() | e.WorkersMissing() | e.MessagesRefused() | e.PartRestarted() | e.HostMismatched():
+        case e.RunPaused():
+            state.elsewhere = {}
+        case e.WorkersMissing() | e.MessagesRefused() | e.PartRestarted() | e.HostMismatched():
             pass
         case other:
             assert_never(other)

@@ -6,8 +6,8 @@ up with the tasks (`Phases`).
 """
 
 import re
-from collections.abc import Iterable, Iterator, Set
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from forgepool.orchestrator.journal import events as e
@@ -27,6 +27,17 @@ from forgepool.orchestrator.state.task import (
     TaskState,
 )
 from forgepool.orchestrator.state.train import TrainState
+
+
+@dataclass(frozen=True, slots=True)
+class HeldTask:
+    """A task that waits for another run's paths, or has done so since it last started."""
+
+    run: str
+    """Empty while no run holds its paths."""
+    path: str
+    since: float
+    """When it began to wait, in Unix seconds."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -81,6 +92,8 @@ class RunState:
     lacking: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """By task that no present host can do, what is missing; the first task alone of those that lack the same."""
     lacking_since: float = 0.0
+    elsewhere: dict[str, HeldTask] = field(default_factory=dict)
+    """By waiting task, the other run that has its paths in flight, or has had them."""
     finished: bool = False
     number: int = 0
     at: float = 0.0
@@ -162,6 +175,12 @@ class RunState:
         """The task whose attempt under way is this order."""
         owed = (task for task in self.phases.each("running") if task.message is not None)
         return next((task for task in owed if task.message and task.message.message_id == order_id), None)
+
+    def note_held(self, tasks: Mapping[str, tuple[str, str]], at: float) -> None:
+        """Take in which tasks wait for other runs; one that had to wait before has waited since then."""
+        known = {task: replace(held, run="", path="") for task, held in self.elsewhere.items()}
+        new = {task: HeldTask(*by, known[task].since if task in known else at) for task, by in tasks.items()}
+        self.elsewhere = known | new
 
     def note_trouble(self, kind: Asked, tasks: Iterable[str], detail: str, at: float, *, asked_at: float) -> None:
         self.streaks.setdefault(kind, TroubleStreak()).note(tasks, detail, at, asked_at=asked_at)

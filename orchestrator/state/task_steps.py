@@ -21,6 +21,7 @@ def send_order(state: RunState, task: TaskState, event: e.OrderSent, at: float) 
         raise IllegalStep(f"attempt {event.attempt} of '{task.id}' does not follow {task.attempt}")
     task.enter("running", at)
     task.intended = ()
+    state.elsewhere.pop(task.id, None)
     task.attempt, task.base, task.result = event.attempt, event.base, None
     task.resumes, task.interrupted, task.interrupted_base = event.resumes, None, ""
     task.sent_to = event.host

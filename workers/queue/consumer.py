@@ -20,6 +20,7 @@ from pydantic import AliasChoices, BaseModel, Field, ValidationError
 from forgepool.workers.queue import leases, replies
 from forgepool.workers.queue.broker import BrokerAway, Redis, connect
 from forgepool.workers.queue.leases import Holder
+from forgepool.workers.queue.run_presence import is_run_alive
 from forgepool.workers.queue.signing import NotSigned, verify
 from forgepool.workers.sandbox.launch.cgroups import sweep_groups
 from forgepool.workers.sandbox.launch.launch import fork_launcher, release
@@ -181,7 +182,7 @@ def _work_under_lease(client: Redis, delivery: Delivery, work: Work, settings: S
         logger.info("message.refused", why=lease)
         return
     with leases.keep_lease(lease):
-        result = _stale(delivery) or _worked_on(client, delivery, work, lease, settings)
+        result = _stale(client, delivery) or _worked_on(client, delivery, work, lease, settings)
         if lease.is_lost():
             logger.warning("message.lease_lost")
             return
@@ -189,15 +190,18 @@ def _work_under_lease(client: Redis, delivery: Delivery, work: Work, settings: S
     logger.info("message.answered")
 
 
-def _stale(delivery: Delivery) -> Message | None:
+def _stale(client: Redis, delivery: Delivery) -> Message | None:
     """
     Return the answer to a message that has waited too long; None when it has not. It names no host: the queue was
     full, and the host that took it is not to blame.
 
+    While its run is at work, a message may wait as long as others have the slots. The run fences messages that it no
+    longer wants.
+
     This is checked under the lease: a fresh copy that another worker holds must not be answered by an old one.
     """
     late_s = time.time() - delivery.start_by
-    if late_s <= 0:
+    if late_s <= 0 or is_run_alive(client, delivery.run):
         return None
     log.warning("message.stale", run=delivery.run, message_id=delivery.message_id, late_s=late_s)
     why = f"it lay in a queue too long: it was to be begun {late_s:.0f} s before it was taken"

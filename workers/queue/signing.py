@@ -3,14 +3,14 @@ Signatures of messages: only a process that has the fleet's key can give work, o
 
 With `FORGEPOOL_FLEET_KEY`, every request, answer, note and shared result has an HMAC-SHA256 in front. It is made of the
 bytes and of their place: the job, stream or key that they are written to. So none passes at another place: a check's
-request is no landing's, and an answer to one run is none to another. Leases, presence and a wished profile are not
-signed. A stranger in Redis can delay work with them, as he can by deleting it.
+request is no landing's, and an answer to one run is none to another. Leases, workers' presence and a wished profile
+are not signed. A stranger in Redis can delay work with them, as he can by deleting it.
 
 A signed message can be copied and sent again. These bound what that does:
 
 - a request carries its id and token: while its lease, fence or done mark stands, a second delivery does nothing;
-- it carries the time by which it must begin, and is stale an hour after it was sent;
-- should Redis lose the marks within that hour, its effect is still made once: the candidate's ref is created once, and
+- it carries the time by which it must begin, and is stale an hour after it was sent, unless its run is at work;
+- should Redis lose the marks before that, its effect is still made once: the candidate's ref is created once, and
   the target moves by compare-and-swap, with a marker;
 - an answer counts only while its id and token are owed one;
 - the key of an answer about paths names its question, which is a random number.

@@ -45,6 +45,12 @@ Workers = Annotated[
 WorkersAgain = Annotated[
     int | None, typer.Option(min=1, max=256, help="Tasks at once on this host; default: as before.")
 ]
+Weight = Annotated[
+    int, typer.Option(min=1, max=1000, help="Part of the hosts' slots, relative to other runs on the same Redis.")
+]
+WeightAgain = Annotated[
+    int | None, typer.Option(min=1, max=1000, help="Part of the hosts' slots beside other runs; default: as before.")
+]
 Trials = Annotated[
     str, typer.Option(metavar="N|auto", help="Batches tested at once on this machine; auto: by its processors.")
 ]
@@ -73,6 +79,7 @@ def run(
     repo: Repo = ".",
     workers: Workers = None,
     trials: Trials = "auto",
+    weight: Weight = 1,
     broker: Broker = None,
     sandbox: Sandbox = None,
     own_train: OwnTrain = False,
@@ -100,6 +107,7 @@ def run(
             settings,
             workers=workers or os.cpu_count() or 1,
             trials=at_once,
+            weight=weight,
             own_train=own_train,
             again=again,
             wishes=wishes,
@@ -113,6 +121,7 @@ def run(
 def resume(
     run: Run,
     workers: WorkersAgain = None,
+    weight: WeightAgain = None,
     broker: Broker = None,
     sandbox: Sandbox = None,
     budget_usd: Annotated[
@@ -150,6 +159,7 @@ def resume(
             kept,
             settings,
             workers=workers,
+            weight=weight,
             own_train=own_train,
             wishes=wishes,
             listener=listener,

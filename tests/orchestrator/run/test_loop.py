@@ -18,9 +18,10 @@ from forgepool.orchestrator.run.sending import Wishes
 from forgepool.orchestrator.run.transport import Link
 from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.queue import replies
-from forgepool.workers.queue.broker import PROTOCOL, Redis
+from forgepool.workers.queue.broker import PROTOCOL, Redis, use_broker
 from forgepool.workers.queue.leases import HostFacts, Lease, Present, announce, claim
 from forgepool.workers.queue.replies import MessageRefused, PathRequest, PathsAnswer, tell
+from forgepool.workers.queue.run_presence import RunPresence, announce_run, list_runs, withdraw_run
 from forgepool.worktrees.git.git import Git
 from forgepool.worktrees.hub.mirror import Mirror
 
@@ -231,3 +232,39 @@ def test_what_is_asked_as_a_run_ends_is_kept_but_for_what_would_undo_it(tmp_path
     (run,) = (tmp_path / "home" / "runs").iterdir()
     assert [one.event.kind for one in read(run)][-1] == "run.ended"
     assert sorted(wish.do for _, wish in waiting(run)) == ["answer", "retry"]
+
+
+def test_a_run_tells_the_others_how_it_stands_and_uses_its_share_beside_them(
+    tmp_path: Path, redis: Redis, redis_url: str
+) -> None:
+    use_broker(redis_url)
+    of = course(*(task(f"t{at}", files=[f"f{at}"]) for at in range(9)))
+    shown = Present(host="h", pid=1, queues=("orders", "checks", "reviews", "landings"), concurrency=4, since=1.0)
+    announce(redis, shown.model_copy(update={"protocol": PROTOCOL}))
+    other = RunPresence(run="other", hub="/elsewhere", target="t", waiting=4)
+    announce_run(redis, other)
+    journal, state = Journal(tmp_path), begun(of)
+    loop = Loop(
+        course=of,
+        state=state,
+        journal=journal,
+        folder=tmp_path,
+        mirror=Mirror(path=tmp_path / "mirror", hub="/nowhere"),
+        link=Link(redis, RUN, 60.0),
+        parts=None,
+        wishes=Wishes(),
+        listener=lambda *_: None,
+        weight=3,
+    )
+    loop._decide()
+    assert [one.id for one in state.in_phase("running")] == ["t0", "t1", "t2"]
+    (told,) = (one for one in list_runs(redis) if one.run == RUN)
+    assert (told.weight, told.running, told.waiting, told.paths) == (3, 3, 1, ("f0", "f1", "f2"))
+    assert (told.hub, told.target) == ("/hub", "t")
+    withdraw_run(redis, "other")
+    loop.link._runs_asked = 0.0
+    loop._decide()
+    assert state.count("running") == 4, "it has all slots when nobody else wants them"
+    loop.wishes.stop = True
+    assert loop.step() == "interrupted" and list_runs(redis) == ()
+    journal.close()

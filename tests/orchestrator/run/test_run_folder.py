@@ -55,7 +55,7 @@ def test_a_kept_run_is_read_as_it_was(settings: Settings) -> None:
     kept = keep(settings, "p-1")
     again = run_folder.find(settings, "p-1")
     assert (again.options, again.plan) == (kept.options, PLAN)
-    run_folder.with_workers(again, 7)
+    run_folder.with_options(again, again.options.model_copy(update={"workers": 7}))
     assert run_folder.find(settings, "p-1").options.workers == 7
 
 

@@ -14,6 +14,7 @@ import pytest
 from forgepool.workers.queue.broker import Redis
 from forgepool.workers.queue.leases import Holder, fence, holders
 from forgepool.workers.queue.replies import MessageStarted, read
+from forgepool.workers.queue.run_presence import RunPresence, announce_run
 from forgepool.workers.sandbox.launch.cgroups import find_places
 from forgepool.workers.sandbox.layers import NoSandbox, choose_level
 from forgepool.workers.schema.orders import WorkResult
@@ -123,6 +124,15 @@ def test_a_stale_message_is_not_begun_and_its_sender_told(redis: Redis, deliver:
     assert answer.outcome == "infrastructure" and "lay in a queue too long" in answer.detail
     assert answer.host == "", "it is not the host's fault"
     assert notes(redis) == [] and holders(redis, ["m"]) == {}
+
+
+def test_a_message_is_never_stale_while_its_run_is_at_work(redis: Redis, deliver: Deliver) -> None:
+    """It has waited because other runs have the slots. What its run no longer wants, it has fenced."""
+    announce_run(redis, RunPresence(run="r", hub="/hub", target="t"))
+    fence(redis, "unwanted")
+    assert '"fenced"' in ended(deliver(start_by=1.0, message_id="unwanted"))
+    assert "message.stale" not in ended(deliver(start_by=1.0))
+    assert [one.outcome for one in answers(redis)] == ["no_change"]
 
 
 def test_a_stale_copy_does_not_answer_for_the_one_at_work(redis: Redis, deliver: Deliver) -> None:
