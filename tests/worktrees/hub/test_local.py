@@ -153,6 +153,18 @@ def test_all_that_git_finds_lacking_is_found_without_it(hub: Hub, mirror: Mirror
     git(hub.path, "fsck", "--strict")
 
 
+def test_a_tag_brings_its_commit_with_all_that_it_needs(hub: Hub, mirror: Mirror) -> None:
+    new = _new_commit(hub, mirror)
+    text = f"object {new}\ntype commit\ntag one\ntagger t <t@t> 0 +0000\n\nsaid\n"
+    tag = CommitId(write_object(mirror.git, "tag", text.encode(), like=new))
+    assert _Lacking(mirror.git, {hub.tip()}).of([tag]) is not None, "no git process has to look"
+    assert move_refs(hub.path, mirror.git, [RefUpdate(ref=ONE, new=tag, expected=None)])
+    shutil.rmtree(mirror.path)
+    git(hub.path, "fsck", "--strict")
+    assert git(hub.path, "show", f"{ONE}:a/b") == "new"
+    assert git(hub.path, "cat-file", "-t", ONE) == "tag"
+
+
 def test_a_commit_without_a_parent_that_the_hub_has_is_looked_through_by_git(hub: Hub, mirror: Mirror) -> None:
     new = _new_commit(hub, mirror)
     for number in range(_MOST_LOOKED_AT):
