@@ -47,7 +47,7 @@ from forgepool.workers.queue.broker import connect, ping, use_broker
 from forgepool.workers.sandbox.own_processes import Seed
 from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.settings import Settings, put_first_on_path
-from forgepool.worktrees.git.git import CommitId, GitFailed
+from forgepool.worktrees.git.git import CommitId, GitFailed, without_password
 from forgepool.worktrees.hub.mirror import Mirror
 from forgepool.worktrees.hub.target import create_target
 
@@ -100,6 +100,7 @@ def start_run(
         plan_file=str(plan_file.absolute()),
         plan_file_digest=run_folder.file_digest(plan_file),
         programs=programs,
+        broker=_shown_broker(settings),
         own_train=own_train,
     )
     kept = run_folder.keep(settings, options, plan)
@@ -199,9 +200,15 @@ def resume_run(
         warn(unseen)
     if workers is not None:
         kept = run_folder.with_workers(kept, workers)
-    if own_train != kept.options.own_train:
-        kept = run_folder.with_options(kept, kept.options.model_copy(update={"own_train": own_train}))
+    now = kept.options.model_copy(update={"own_train": own_train, "broker": _shown_broker(settings)})
+    if now != kept.options:
+        kept = run_folder.with_options(kept, now)
     return _go(kept, hub.mirror, settings, [beginning], wishes, listener, seed)
+
+
+def _shown_broker(settings: Settings) -> str:
+    """Return the shared Redis without its password, which options must not have: they are copied to the hub."""
+    return without_password(settings.broker_url or "").partition("?")[0]
 
 
 def _left(kept: KeptRun) -> Plan:

@@ -36,6 +36,8 @@ class RunOptions(Message):
     plan_file_digest: str
     programs: str = ""
     """A folder put first on PATH for this run's workers."""
+    broker: str = ""
+    """The shared Redis of its workers, without password and options; empty for one of its own."""
     own_train: bool = False
     """True if its candidates land by a train of its own, even where a queue serves the target."""
     gate: bool = False

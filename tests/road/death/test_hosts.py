@@ -194,6 +194,29 @@ def test_a_killed_orchestrator_finds_its_orders_live_or_finished(
     _assert_no_lease(redis)
 
 
+@pytest.mark.slow
+def test_a_run_with_shared_workers_leaves_them_only_where_a_person_says_so(
+    ground: Path, new_machine: NewMachine, hub: Repository, broker: str
+) -> None:
+    desk = new_machine("desk", broker=broker)
+    under_way = desk.start("run", _plan(ground, 1, "true"), "--repo", hub.path.as_uri())
+    desk.wait_for("wave.sent")
+    under_way.kill()
+    run, desk.broker = desk.the_run(), None
+    refused = desk.run("resume", run)
+    shown = "redis://" + broker.partition("@")[2]
+    said = (
+        f"forgepool: the workers of run {run} are at {shown}; resume it with `--broker URL` (or set "
+        "FORGEPOOL_BROKER_URL), or on this machine alone with `--broker none`\n"
+    )
+    assert (refused.status, refused.out, refused.err) == (2, "", said)
+    ended = desk.run("resume", run, "--broker", "none", "--workers", "1")
+    assert ended.status == 0, ended.out + ended.err
+    _assert_landed(hub, 1, ground)
+    password = broker.partition("@")[0].rpartition(":")[2].encode()
+    assert not [path for path in desk.home.rglob("*") if path.is_file() and password in path.read_bytes()]
+
+
 def _published(hub: Repository, run: str, task: str) -> bool:
     return bool(hub.refs(f"refs/forgepool/{run}/orders/{task}"))
 
