@@ -321,7 +321,7 @@ _KEY, _OTHER_KEY = "k" * 32, "o" * 32
     [
         (_KEY, _KEY, None),
         (None, _KEY, "is refused: it is not signed; set FORGEPOOL_FLEET_KEY"),
-        (_KEY, None, "is refused: it is signed, and this host has no key"),
+        (_KEY, None, r"is refused: it is signed, and host \S+ has no key"),
         (_OTHER_KEY, _KEY, "is refused: it is signed with another key, or was changed"),
     ],
 )

@@ -108,6 +108,21 @@ def test_a_host_without_the_fleets_key_does_nothing_and_keeps_nothing(
     assert [path for path in files if _KEY.encode() in path.read_bytes()] == [], "in no log, journal or answer"
 
 
+def test_a_run_without_the_fleets_key_among_hosts_that_have_it_is_told_so_of_itself(
+    ground: Path, new_machine: NewMachine, hub: Repository, broker: str, redis: Redis
+) -> None:
+    east, desk = (new_machine(name, broker=broker) for name in ("east", "desk"))
+    east.variables["FORGEPOOL_FLEET_KEY"] = _KEY
+    worker = _worker(east, redis)
+    under_way = desk.start("run", _plan(ground, 1, "true"), "--repo", hub.path.as_uri())
+    said = (
+        "host east: a message is refused: it is signed, and host desk has no key; set FORGEPOOL_FLEET_KEY to the same"
+    )
+    wait_until(lambda: said in under_way.said(), "the refusal")
+    under_way.kill()
+    _stop(worker)
+
+
 def test_celery_s_tools_see_the_workers_that_let_them(
     new_machine: NewMachine, broker: str, redis: Redis, ground: Path
 ) -> None:
