@@ -22,6 +22,7 @@ from forgepool.orchestrator.journal.events import (
     TaskParked,
     TaskPassedOn,
 )
+from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.state.hosts import Host, HostHealth
 from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.schema.orders import BuiltinAgent, CliAgent, Outcome
@@ -139,6 +140,8 @@ def test_the_run_stops_with_one_question_when_all_that_is_left_waits_for_a_host(
     assert isinstance(stopped, GateHalted) and stopped.infrastructure
     assert stopped.why.startswith("no present host can do 'a': missing is the label 'gpu'")
     assert stopped.why.endswith(f"forgepool resume {RUN}")
+    follow(state, stopped)
+    assert state.halt_words == sentence(stopped) == f"the run stops: {stopped.why}", "landing has nothing to do with it"
 
 
 def test_a_host_that_lacks_a_key_passes_the_task_on_and_the_attempt_does_not_count() -> None:
