@@ -73,6 +73,10 @@ def test_two_hosts_run_one_plan_together(
     assert f"- east: {by_host['east']} orders" in report
     assert f"- west: {by_host['west']} orders" in report
     assert not (desk.cache / "checkouts").exists(), "the orchestrator's host did no work"
+    (order, *_) = desk.run("logs", desk.the_run(), "t0").out.splitlines()
+    at = next(machine for machine in (east, west) if f"on host {machine.name}, " in order)
+    assert order.endswith(f", in {at.home}/runs/{desk.the_run()}/logs/orders/t0/1")
+    assert (at.home / order.partition(f"{at.home}/")[2] / "agent.log").is_file()
     _stop(*workers)
     _assert_no_lease(redis)
     for machine in (east, west):
