@@ -126,7 +126,7 @@ def stop_for_hosts(course: PlanIndex, state: RunState, now: float) -> list[GateH
         f"no present host can do {', '.join(named[:3])}{more}: missing is {' and '.join(missing)}; "
         f"start a worker that has it, then: forgepool resume {state.run}"
     )
-    return [GateHalted(why=why, infrastructure=True)]
+    return [GateHalted(why=why, infrastructure=True, orders=True)]
 
 
 def _pending(course: PlanIndex, state: RunState) -> Iterator[TaskState]:

@@ -43,6 +43,7 @@ class RunResumed(Message):
 class RunPaused(Message):
     kind: Literal["run.paused"] = "run.paused"
     why: str
+    """Empty where an event before it, such as `GateHalted`, has told it."""
 
 
 class RunEnded(Message):
@@ -91,6 +92,13 @@ class GateHalted(Message):
     """It is the review of a wave that shut it: a person's word on that opens it."""
     streak: Literal["", "order", "check"] = ""
     """The messages to which the same infrastructure mistake was the answer, task after task. A good one opens it."""
+    orders: bool = False
+    """No host can do the orders that are left. Landing has nothing to do with it."""
+
+    @property
+    def effect(self) -> str:
+        """Return what follows, as the beginning of a sentence."""
+        return "the run stops" if self.orders or self.streak else "landing is paused"
 
 
 class WorkersMissing(Message):

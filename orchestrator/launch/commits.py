@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forgepool.orchestrator.run.hub import CannotRun, Hub, open_hub
+from forgepool.supervisor.gate.affected_checks import MOST_PATHS
+from forgepool.supervisor.scans.subject import printable
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.commits.candidate import commit_candidate
+from forgepool.worktrees.commits.changes import find_impossible_path
 from forgepool.worktrees.commits.compose import tree_of
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed, is_object_id, is_ref, without_password
 from forgepool.worktrees.hub.hub import HubFacts, inspect_hub, is_url
@@ -90,13 +93,18 @@ def fetch_commit(hub: Hub, repository: Repository | None, name: str) -> CommitId
 def change(hub: Hub, base: CommitId, head: CommitId) -> CommitChange:
     """
     Raises:
-        CannotRun: they have nothing in common.
+        CannotRun: they have nothing in common, or the head has a tree that git can never merge.
     """
     git = hub.mirror.git
     common = git.run("merge-base", base, head, ok=(0, 1)).text
     if not common:
         raise CannotRun(f"{head[:12]} and {base[:12]} have no commit in common; rebase one onto the other first")
     fork = CommitId(common)
+    if odd := find_impossible_path(git, fork, head, most=MOST_PATHS):
+        raise CannotRun(
+            f"{head[:12]} has the name '{printable(odd)[:200]}' in its tree, which no checkout can have; "
+            "make the commit with a name that git accepts"
+        )
     date, _, subject = git.text("log", "-1", "--no-show-signature", "--format=%ct %s", head).partition(" ")
     commits = int(git.text("rev-list", "--count", f"{fork}..{head}"))
     tree = tree_of(git, head)

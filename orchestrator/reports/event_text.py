@@ -43,7 +43,7 @@ def _of_run(event: e.Event) -> str | None:
         case e.RunResumed():
             return f"the run resumes; the target is at {event.tip[:12]}{describe_confinement(event.sandbox)}"
         case e.RunPaused():
-            return f"the run stops here: {event.why}"
+            return f"the run stops here: {event.why}" if event.why else "the run stops here"
         case e.RunEnded():
             return f"the run has ended: {_outcomes(event)}"
         case e.PlanRevised():
@@ -73,7 +73,7 @@ def _of_gate(
         case e.GateThawed():
             return "the freeze is over; changes land again"
         case e.GateHalted():
-            return f"{'stopping' if event.streak else 'landing is paused'}: {event.why}"
+            return f"{event.effect}: {event.why}"
         case e.GatePaused():
             why = f": {event.why}" if event.why else ""
             return f"the queue is paused{f' by {event.by}' if event.by else ''}{why}"

@@ -112,6 +112,7 @@ class TaskLog:
     name: str
     """`agent`, `acceptance-1`, `composed-test`; empty for a folder of another host."""
     path: Path
+    """Of a folder of another host: as its answer told, else below what FORGEPOOL_HOME is there."""
     host: str
     """The host that wrote it; empty where unknown."""
     here: bool
@@ -126,8 +127,8 @@ class TaskLog:
 
 def task_logs(run: Path, recorded: Sequence[Recorded], task: str) -> list[TaskLog]:
     """List the logs of a task, the oldest first. `run` is the run's folder on this host."""
-    hosts = _hosts(recorded)
-    return [log for attempt, folder in _folders(run, recorded, task) for log in _in(folder, attempt, hosts)]
+    answers = _answers(recorded)
+    return [log for attempt, folder in _folders(run, recorded, task) for log in _in(run, folder, attempt, answers)]
 
 
 def _folders(run: Path, recorded: Sequence[Recorded], task: str) -> Iterator[tuple[int, Path]]:
@@ -146,22 +147,25 @@ def _folders(run: Path, recorded: Sequence[Recorded], task: str) -> Iterator[tup
                 yield attempt, run / "logs" / "reviews" / event.message_id
 
 
-def _hosts(recorded: Sequence[Recorded]) -> dict[str, str]:
-    """Map each message to the host that answered it."""
-    hosts: dict[str, str] = {}
+def _answers(recorded: Sequence[Recorded]) -> dict[str, tuple[str, str]]:
+    """Map each message to the host that answered it, and to a log there if the answer names one."""
+    answers: dict[str, tuple[str, str]] = {}
     for record in recorded:
         match record.event:
             case e.OrderAnswered(task=task, result=result):
-                hosts[f"{task}/{result.attempt}"] = result.host
-            case e.CheckAnswered(result=result) | e.ReviewAnswered(result=result):
-                hosts[result.request_id] = result.host
-    return hosts
+                answers[f"{task}/{result.attempt}"] = result.host, result.log
+            case e.CheckAnswered(result=result):
+                answers[result.request_id] = result.host, next((each.log for each in result.failures if each.log), "")
+            case e.ReviewAnswered(result=review):
+                answers[review.request_id] = review.host, ""
+    return answers
 
 
-def _in(folder: Path, attempt: int, hosts: dict[str, str]) -> Iterator[TaskLog]:
-    host = hosts.get(folder.name) or hosts.get(f"{folder.parent.name}/{folder.name}", "")
+def _in(run: Path, folder: Path, attempt: int, answers: dict[str, tuple[str, str]]) -> Iterator[TaskLog]:
+    host, log = answers.get(folder.name) or answers.get(f"{folder.parent.name}/{folder.name}", ("", ""))
     files = [path for path in folder.glob("*.log") if path.is_file()] if folder.is_dir() else []
     for path in sorted(files, key=lambda path: path.stat().st_mtime):
         yield TaskLog(attempt=attempt, name=path.stem, path=path, host=host, here=True)
     if not files and host:
-        yield TaskLog(attempt=attempt, name="", path=folder, host=host, here=False)
+        there = Path("FORGEPOOL_HOME/runs", run.name, folder.relative_to(run))
+        yield TaskLog(attempt=attempt, name="", path=Path(log).parent if log else there, host=host, here=False)

@@ -89,7 +89,7 @@ class Standing:
     `running`, `paused`, `landed` (all tasks), `done` (all; some had no changes or were there already) or `incomplete`.
     """
     shut: str
-    """Reason why landing is paused; empty while it is not."""
+    """Reason why landing is paused, or the run stops; empty for neither."""
     suspended: dict[str, str]
     """Hosts that get no orders for now, with the reason and the end of the pause."""
     tasks: tuple[TaskStanding, ...]
@@ -228,8 +228,7 @@ class Waits:
             case "reviewing":
                 return self._reviewing(task)
             case "queued":
-                shut = self.state.halted
-                return f"landing is paused: {shut}" if shut else place_words(self.state, task)
+                return self.state.halt_words if self.state.halted else place_words(self.state, task)
             case "testing":
                 return place_words(self.state, task)
             case "given":
@@ -246,7 +245,7 @@ class Waits:
         if review.message is not None:
             return f"under review on {review.holder}" if review.holder else "no reviewer has taken it yet"
         if self.state.halted:
-            return f"landing is paused: {self.state.halted}"
+            return self.state.halt_words
         if review.limit_until > self.state.at:
             return f"its review waits until {clock(review.limit_until, self.state.at)} for a model's rate limit"
         if short_of_budget_for_review(self._course, self.state):

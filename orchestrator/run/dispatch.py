@@ -29,7 +29,7 @@ from forgepool.supervisor.messages.requests import (
 from forgepool.workers.order.entry import run_order
 from forgepool.workers.queue.broker import Queue, send
 from forgepool.workers.schema.orders import Assets, Limits, Prior, WorkOrder
-from forgepool.workers.workspace.refs import candidate_ref
+from forgepool.workers.workspace.refs import candidate_ref, journal_ref, sign_ref
 from forgepool.worktrees.commits.candidate import WORK
 
 _SUMMARY_CHARACTERS = 4_000
@@ -122,6 +122,7 @@ def order(
         hub=state.hub,
         target=state.target,
         base=task.base,
+        anchor=journal_ref(state.run),
         title=planned.title,
         description=planned.description,
         type=planned.type,
@@ -282,6 +283,7 @@ def _train(course: PlanIndex, state: RunState, sent: Outstanding, now: float) ->
         "run": state.run,
         "hub": state.hub,
         "target": state.target,
+        "anchor": sign_ref(state.target) if course.serving else journal_ref(state.run),
         "style": course.plan.landing,
         "plan_checks": _plan_checks(course),
         "checks_waived": course.plan.checks == "none",

@@ -300,7 +300,7 @@ class Loop(Sender):
             self.record([RunPaused(why="interrupted")])
             return "interrupted"
         if self.state.halted and not self.state.outstanding() and self._nothing_to_wait_for():
-            self.record([RunPaused(why=self.state.halted)])
+            self.record([RunPaused(why="")])
             return "halted"
         return None
 

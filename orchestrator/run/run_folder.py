@@ -40,6 +40,8 @@ class RunOptions(Message):
     """A folder put first on PATH for this run's workers."""
     weight: int = Field(default=1, ge=1)
     """Its part of the order slots, relative to other runs on its Redis."""
+    broker: str = ""
+    """The shared Redis of its workers, without password and options; empty for one of its own."""
     own_train: bool = False
     """True if its candidates land by a train of its own, even where a queue serves the target."""
     gate: bool = False

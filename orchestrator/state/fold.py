@@ -134,6 +134,7 @@ def revise_plan(state: RunState, event: e.PlanRevised, at: float) -> None:
 
 def halt_gate(state: RunState, event: e.GateHalted) -> None:
     state.halted, state.halted_by_infrastructure = event.why, event.infrastructure
+    state.halt_words = f"{event.effect}: {event.why}"
     state.halted_by_review = event.reviewed
     if event.streak:
         state.streaks[event.streak].stopped = event.why

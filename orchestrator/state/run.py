@@ -82,6 +82,8 @@ class RunState:
     gate_away: str = ""
     """In a run: one sentence, while that queue is silent."""
     halted: str = ""
+    halt_words: str = ""
+    """The same as a whole sentence, with what follows from it. It counts while `halted` is not empty."""
     halted_by_infrastructure: bool = False
     halted_by_review: bool = False
     """The integration review halted it; a person's approval reopens the gate."""

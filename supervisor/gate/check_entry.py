@@ -34,6 +34,7 @@ from forgepool.workers.sandbox.layers import NoSandbox, choose_level
 from forgepool.workers.sandbox.network.package_access import find_lent_access
 from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.settings import Settings
+from forgepool.workers.workspace.refs import ensure_from_hub
 from forgepool.worktrees.checkouts.checkout import Unusable
 from forgepool.worktrees.commits.changes import find_at
 from forgepool.worktrees.commits.compose import Composed, Conflict, Entry, compose, tree_of
@@ -89,7 +90,7 @@ def entries_in(mirror: Mirror, request: TrainRequest) -> list[Entry]:
     kept_at = {CommitId(request.base): f"refs/heads/{request.target}"}
     kept_at |= {CommitId(entry.commit): entry.ref for entry in request.spec}
     for commit in mirror.missing(*kept_at):
-        mirror.ensure(commit, refs=(kept_at[commit],))
+        ensure_from_hub(mirror, commit, kept_at[commit], request.anchor)
     return [composable(entry) for entry in request.spec]
 
 

@@ -34,7 +34,7 @@ from forgepool.supervisor.regeneration.regenerate import NotKept, remaking
 from forgepool.workers.queue import crash_points
 from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.settings import Settings
-from forgepool.workers.workspace.refs import marker_ref
+from forgepool.workers.workspace.refs import marker_ref, require_hub
 from forgepool.worktrees.commits.compose import Composed, Conflict, compose, tree_of
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed, TreeId
 from forgepool.worktrees.hub.hub import HubUnusable
@@ -175,6 +175,8 @@ def _move(
         obsolete=mirror.hub_refs(*request.done) if request.done else {},
         near=tuple(entry.ref for entry in request.spec),
     )
+    if not isinstance(answer, Moved):
+        require_hub(mirror, request.anchor)
     match answer:
         case Moved(commit=commit):
             return blank.model_copy(update={"outcome": "landed", "commit": commit})

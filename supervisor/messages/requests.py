@@ -77,6 +77,8 @@ class TrainRequest(Message):
     target: str
     base: str
     """The target's tip the entries are composed on."""
+    anchor: str = ""
+    """As in a `WorkOrder`."""
     ahead: tuple[EntryRef, ...] = ()
     """Entries that are assumed to land before these, and are composed first; nothing is asked about them."""
     entries: tuple[EntryRef, ...]

@@ -44,7 +44,9 @@ def test_a_foreign_push_is_composed_upon_and_kept(premises: Premises) -> None:
         said = going.ended()
     assert said.status == 1, said
     assert f"not landed yet, {TARGET} has moved to {foreign[:12]}" in said.out
-    assert f"landing is paused: {TARGET}:forgepool.yaml:1:" in said.out
+    lines = [line for line in said.out.splitlines() if "forgepool.yaml:1:" in line]
+    assert [f"landing is paused: {TARGET}:forgepool.yaml:1:" in line for line in lines] == [True, True], said.out
+    assert lines[1].startswith("one "), "once as it happens, and once beside the task that waits"
     name = premises.run_name()
     mended = premises.commit_on(TARGET, {"forgepool.yaml": "version: 1\nchecks: {own: test -e foreign.txt}\n"})
     resumed = premises.forgepool("resume", name, "--json")

@@ -21,7 +21,7 @@ from forgepool.workers.sandbox.layers import NoSandbox, choose_level
 from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.orders import Outcome, WorkOrder, WorkResult
 from forgepool.workers.schema.settings import Settings
-from forgepool.workers.workspace.refs import Candidate, find_published, publish
+from forgepool.workers.workspace.refs import Candidate, ensure_from_hub, find_published, publish, require_hub
 from forgepool.workers.workspace.resume import sum_carried_over, sum_so_far
 from forgepool.workers.workspace.workspace import Workspace, accept, set_up, unprintable
 from forgepool.worktrees.checkouts.checkout import Unusable
@@ -71,7 +71,10 @@ def carry_out(order: WorkOrder, settings: Settings, *, stop: Stop) -> WorkResult
 
 def _attempt(order: WorkOrder, settings: Settings, mirror: Mirror, blank: WorkResult, stop: Stop) -> WorkResult:
     base = CommitId(order.base)
-    mirror.ensure(base, refs=(f"refs/heads/{order.target}",))
+    if mirror.has(base):
+        # Before the agent costs anything: its work would end up in a repository that nobody reads.
+        require_hub(mirror, order.anchor)
+    ensure_from_hub(mirror, base, f"refs/heads/{order.target}", order.anchor)
     with set_up(order, settings, mirror, stop=stop) as workspace:
         answer = perform(_assignment(workspace), workspace, stop=stop)
         if answer.ended == "failed":

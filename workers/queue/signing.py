@@ -67,7 +67,8 @@ def verify(written: str, place: str) -> str:
             return written
         raise NotSigned(f"it is not signed; {_SET}", written)
     if key is None:
-        raise NotSigned(f"it is signed, and this host has no key; {_SET}", text)
+        # Shown beside the name of its sender, and on another host.
+        raise NotSigned(f"it is signed, and host {Settings().host} has no key; {_SET}", text)
     if not hmac.compare_digest(signature.encode(), _signature(key, text, place).encode()):
         raise NotSigned(f"it is signed with another key, or was changed; {_SET}", text)
     return text

@@ -248,6 +248,8 @@ class WorkOrder(Message):
     target: str
     base: str
     """The commit the work starts from."""
+    anchor: str = ""
+    """A ref that the hub has while the run lasts: a repository without it is not that hub. Empty for none."""
     title: str
     description: str = ""
     type: str = "code"

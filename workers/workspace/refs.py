@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from forgepool.workers.schema.orders import WorkOrder, WorkResult
+from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.commits.candidate import commit_candidate, trailers
-from forgepool.worktrees.git.git import CommitId, Git, GitFailed, TreeId
+from forgepool.worktrees.git.git import CommitId, Git, GitFailed, TreeId, without_password
 from forgepool.worktrees.git.objects import read_object, write_object
-from forgepool.worktrees.hub.mirror import Mirror
+from forgepool.worktrees.hub.hub import HubUnusable
+from forgepool.worktrees.hub.mirror import Mirror, MissingCommit
 from forgepool.worktrees.hub.push import Pushed, PushRefused, RefUpdate, Stale
 
 
@@ -89,6 +91,34 @@ def assets_ref(run: str) -> str:
 def overlay_ref(run: str, key: str) -> str:
     """Return the ref of the files that a command regenerated from a merged tree; the first push creates it."""
     return f"refs/forgepool/{run}/made/{key}"
+
+
+def require_hub(mirror: Mirror, anchor: str) -> None:
+    """
+    Require that the repository at the hub's address has the ref `anchor`, which may be empty.
+
+    Raises:
+        HubUnusable: it is another repository, at the same path or by the same name.
+        GitFailed: it could not be asked.
+    """
+    if anchor and not mirror.hub_refs(anchor):
+        raise HubUnusable(
+            f"host {Settings().host} has another repository at {without_password(mirror.hub)}, without {anchor}; "
+            "give that host the run's hub there"
+        )
+
+
+def ensure_from_hub(mirror: Mirror, commit: CommitId, ref: str, anchor: str) -> None:
+    """
+    Fetch a commit by its ref if it is not here.
+
+    Raises as `Mirror.ensure`, and, where the hub lacks it, as `require_hub`.
+    """
+    try:
+        mirror.ensure(commit, refs=(ref,))
+    except MissingCommit:
+        require_hub(mirror, anchor)
+        raise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

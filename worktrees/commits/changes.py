@@ -108,6 +108,24 @@ def list_touched_paths(changes: Sequence[PathChange]) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
+def find_impossible_path(git: Git, base: CommitId, commit: CommitId, *, most: int) -> str:
+    """
+    Return the first path, among `most` that the commit changes, that no checkout can have; empty where there is none.
+
+    Git refuses to merge such a tree at every try, as if the host were at fault.
+    """
+    for change in changes(git, base, commit)[:most]:
+        if change.mode in ("000000", "160000"):
+            continue
+        # A name with a slash in it looks like a path, and no folder has it.
+        folder, _, name = change.path.rpartition("/")
+        inside = find_object(git, f"{commit}:{folder}")
+        there = inside is not None and find_object(git, f"{inside.id}:{name}") is not None
+        if not there or not {".", "..", ".git"}.isdisjoint(change.path.lower().split("/")):
+            return change.path
+    return ""
+
+
 _last_listed: dict[Git, tuple[CommitId, tuple[str, ...]]] = {}
 
 

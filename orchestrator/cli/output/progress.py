@@ -187,8 +187,8 @@ def tell_outcome(
     tell_table(now)
     tell_use(now)
     say(f"\n{tally(now)} on {now.target}, which is at {now.tip[:12]}")
-    if ending == "halted":
-        say(f"landing is paused: {state.halted}" if state.halted else why_held_up(state, patient=False))
+    if ending == "halted" and not state.halted:
+        say(why_held_up(state, patient=False))
     for line in where_to_look(state.wave.base_red) if state.wave.base_red is not None else ():
         say(f"    {printable(line)}")
     forgepool = f"{before}forgepool"

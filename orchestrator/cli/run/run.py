@@ -39,6 +39,9 @@ from forgepool.workers.schema.settings import Settings
 Plan = Annotated[Path, typer.Argument(help="The plan file (YAML).")]
 Repo = Annotated[str, typer.Option(help="Path or URL of the repository the target lives in.")]
 Broker = Annotated[str | None, typer.Option(help="A shared Redis (redis://...); default: a private one.")]
+BrokerAgain = Annotated[
+    str | None, typer.Option(help="The shared Redis; `none`: a private one, though the run had a shared one.")
+]
 Workers = Annotated[
     int | None, typer.Option(min=1, max=256, help="Tasks at once on this host; default: one for each processor.")
 ]
@@ -122,7 +125,7 @@ def resume(
     run: Run,
     workers: WorkersAgain = None,
     weight: WeightAgain = None,
-    broker: Broker = None,
+    broker: BrokerAgain = None,
     sandbox: Sandbox = None,
     budget_usd: Annotated[
         float | None,
@@ -139,6 +142,8 @@ def resume(
 ) -> int:
     """Continue a run that was interrupted or halted, whose budget was used up, or whose plan is corrected."""
     settings = settings_with(broker, sandbox)
+    if broker == "none":
+        settings = settings.model_copy(update={"broker_url": None})
     seed = prepare_host(settings)
     kept = find_run(settings, run, repo, take_over=take_over, tell=_warn)
     late = take_in_late(kept)
@@ -151,6 +156,7 @@ def resume(
     state = kept.state()
     if state.finished:
         return _tell_ended(kept, state, as_json=as_json)
+    _require_broker(kept, broker, settings)
     _tell_old_plan(kept)
     wishes = listen_to_ctrl_c()
     with display(kept.course, as_json=as_json) as shown:
@@ -167,6 +173,15 @@ def resume(
             warn=_warn,
         )
     return _close(kept, ending, as_json=as_json)
+
+
+def _require_broker(kept: run_folder.KeptRun, broker: str | None, settings: Settings) -> None:
+    """Refuse to leave the workers of a shared Redis, which may be at work on the run, unless a person says so."""
+    if kept.options.broker and broker is None and settings.broker_url is None:
+        raise CannotRun(
+            f"the workers of run {kept.options.run} are at {kept.options.broker}; resume it with `--broker URL` (or "
+            "set FORGEPOOL_BROKER_URL), or on this machine alone with `--broker none`"
+        )
 
 
 def _tell_old_plan(kept: run_folder.KeptRun) -> None:

@@ -63,7 +63,8 @@ def _row(settings: Settings, run: str) -> tuple[str, str, str, str, str, str]:
 def status(run: OptionalRun = None, as_json: Json = False) -> None:
     """Show how a run stands: every task, its phase, and what it waits for."""
     kept = run_folder.find(Settings(), run)
-    now = standing(kept.course, kept.state(), now=time.time(), live=is_being_written(kept.folder))
+    state = kept.state()
+    now = standing(kept.course, state, now=time.time(), live=is_being_written(kept.folder))
     if as_json:
         say_json(now.as_json())
         return
@@ -72,7 +73,7 @@ def status(run: OptionalRun = None, as_json: Json = False) -> None:
     for host, why in now.suspended.items():
         say(f"{host} is suspended: {why}")
     if now.shut:
-        say(f"landing is paused: {now.shut}")
+        say(state.halt_words)
     tell_use(now)
     if kept.plan_file_changed():
         say(f"note: {kept.options.plan_file} has changed since; the run keeps its old plan")

@@ -46,10 +46,9 @@ from forgepool.supervisor.gate.affected_checks import MOST_PATHS
 from forgepool.supervisor.messages.answers import Landing
 from forgepool.supervisor.scans.subject import printable
 from forgepool.workers.workspace.refs import overlay_ref, run_refs, submission_ref
-from forgepool.worktrees.commits.changes import changes, list_touched_paths
+from forgepool.worktrees.commits.changes import changes, find_impossible_path, list_touched_paths
 from forgepool.worktrees.git.git import CommitId, GitFailed
 from forgepool.worktrees.git.history import is_ancestor
-from forgepool.worktrees.git.objects import find_object
 from forgepool.worktrees.hub.mirror import MissingCommit
 from forgepool.worktrees.hub.push import Pushed, RefUpdate
 
@@ -323,16 +322,8 @@ class GateLoop(Loop):
         git, made_on = self.mirror.git, self._merge_base(commit)
         if made_on is None:
             return f"it has no commit in common with {self.state.target}; make the change on {self.state.target}"
-        for change in changes(git, made_on, commit)[:MOST_PATHS]:
-            if change.mode in ("000000", "160000"):
-                continue
-            # A name with a slash in it looks like a path, and no folder has it.
-            folder, _, name = change.path.rpartition("/")
-            inside = find_object(git, f"{commit}:{folder}")
-            there = inside is not None and find_object(git, f"{inside.id}:{name}") is not None
-            if not there or not {".", "..", ".git"}.isdisjoint(change.path.lower().split("/")):
-                return f"its tree has the name '{printable(change.path)[:200]}', which no checkout can have"
-        return ""
+        odd = find_impossible_path(git, made_on, commit, most=MOST_PATHS)
+        return f"its tree has the name '{printable(odd)[:200]}', which no checkout can have" if odd else ""
 
     def _paths(self, commit: CommitId) -> tuple[str, ...]:
         """Return the paths a commit changes since its merge base; none for unrelated or huge changes."""

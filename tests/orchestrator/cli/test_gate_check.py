@@ -236,7 +236,7 @@ def test_json_is_one_object_with_everything(person: Person) -> None:
         (("--head", "nothing"), "'nothing' is not a commit of"),
         (("--head=--upload-pack=x",), "is not a commit of"),
         (("--head", "HEAD:shop.py"), "is not a commit of"),
-        (("--base", "alone"), "have no commit in common"),
+        (("--base", "alone"), "have no commit in common; rebase one onto the other first"),
         (("--waive", "placeholders"), "there is no rule 'placeholders'; did you mean"),
         (("--grant", "src/["), "--grant has the glob"),
         (("--files", "/etc/**"), "--files has the absolute glob"),
@@ -255,6 +255,19 @@ def test_what_cannot_be_asked_is_refused_in_one_sentence(person: Person, argv: t
     said = person.forgepool("gate", "check", "--base", "main", "--head", "HEAD", *argv)
     assert (said.status, said.out, said.err.count("\n")) == (2, "", 1), said
     assert words in said.err
+
+
+def test_a_commit_that_git_can_never_merge_is_the_submitters_to_mend(person: Person) -> None:
+    """Git ends with an error at every try, as if this host were at fault."""
+    blob = bytes.fromhex(person.git("rev-parse", "main:shop.py"))
+    command = ("git", "hash-object", "-t", "tree", "-w", "--stdin", "--literally")
+    made = subprocess.run(
+        command, cwd=person.folder, input=b"100644 a/b\0" + blob, env=person.env, capture_output=True, check=True
+    )
+    head = person.git("commit-tree", made.stdout.decode().strip(), "-p", "main", "-m", "odd")
+    said = person.forgepool("gate", "check", "--base", "main", "--head", head)
+    assert (said.status, said.out, said.err.count("\n")) == (2, "", 1), said
+    assert f"{head[:12]} has the name 'a/b' in its tree, which no checkout can have" in said.err
 
 
 def test_base_and_head_must_be_said(person: Person) -> None:

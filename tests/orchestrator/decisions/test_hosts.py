@@ -22,7 +22,8 @@ from forgepool.orchestrator.journal.events import (
     TaskParked,
     TaskPassedOn,
 )
-from forgepool.orchestrator.state.hosts import Host
+from forgepool.orchestrator.reports.event_text import sentence
+from forgepool.orchestrator.state.hosts import Host, HostHealth
 from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.schema.orders import BuiltinAgent, CliAgent, Outcome
 
@@ -139,6 +140,8 @@ def test_the_run_stops_with_one_question_when_all_that_is_left_waits_for_a_host(
     assert isinstance(stopped, GateHalted) and stopped.infrastructure
     assert stopped.why.startswith("no present host can do 'a': missing is the label 'gpu'")
     assert stopped.why.endswith(f"forgepool resume {RUN}")
+    follow(state, stopped)
+    assert state.halt_words == sentence(stopped) == f"the run stops: {stopped.why}", "landing has nothing to do with it"
 
 
 def test_a_host_that_lacks_a_key_passes_the_task_on_and_the_attempt_does_not_count() -> None:
@@ -255,3 +258,37 @@ def test_an_order_with_labels_waits_in_its_hosts_own_queue_where_no_host_that_co
     assert sorted(orders(ask(of, begun(of), one, other)).values()) == ["one", "other"]
     plain = course(task("a"), task("b"))
     assert [*orders(ask(plain, begun(plain), one, other)).values()] == ["", ""]
+
+
+def _note(health: HostHealth, *failed: bool, at: float = 0.0) -> None:
+    for each in failed:
+        health.note(each, "the disk is full", at)
+
+
+def test_answers_of_a_suspended_host_to_earlier_orders_say_nothing_new() -> None:
+    health = HostHealth()
+    health.suspend(160.0, "w")
+    _note(health, True, at=159.0)
+    assert not health.is_ill, "what was sent before its suspension has failed, too"
+    _note(health, False, at=159.0)
+    assert not health.is_well_again, "no probe was sent"
+    _note(health, True, at=160.0)
+    assert health.is_ill, "the probe has failed"
+
+
+def test_a_host_that_fails_gets_fewer_orders_until_it_is_well() -> None:
+    health, places = HostHealth(), list[int]()
+    for failed in (None, True, True, False):
+        if failed is not None:
+            _note(health, failed)
+        places.append(health.places(8, 0.0))
+    assert places == [8, 2, 1, 8]
+
+
+def test_a_host_that_fails_most_of_its_last_orders_is_ill_though_never_three_in_a_row() -> None:
+    health, answers = HostHealth(), (True, True, False) * 3
+    ill = list[bool]()
+    for failed in answers:
+        _note(health, failed)
+        ill.append(health.is_ill)
+    assert ill.index(True) == 7

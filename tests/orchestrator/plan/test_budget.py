@@ -200,6 +200,7 @@ def test_a_task_that_was_interrupted_and_stopped_for_money_goes_on_where_it_was(
         (SeenUse(used=spent(0.3), largest_turn=spent(0.01)), 0.4),
         (SeenUse(used=spent(0.3), largest_turn=spent(0.1), unseen=4), 1.1),
         (SeenUse(used=spent(0.3), largest_turn=spent(0.1), unseen=None), 2.0),
+        (SeenUse(used=spent(2.5), largest_turn=spent(0.1), unseen=None), 2.5),
         (SeenUse(used=spent(1.9), largest_turn=spent(0.5)), 2.0),
         (SeenUse(used=spent(2.5), largest_turn=spent(0.5)), 2.5),
         (SeenUse(used=spent(None), largest_turn=spent(0.0)), 2.0),

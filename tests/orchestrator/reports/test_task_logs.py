@@ -45,12 +45,12 @@ def test_logs_of_attempts_and_checks_are_found_in_their_order(tmp_path: Path) ->
 
 
 def test_logs_of_another_host_are_told_with_their_host(tmp_path: Path) -> None:
-    work = WorkResult(order_id=f"{RUN}.a.1", token="t", outcome="agent_failed", host="far")
+    work = WorkResult(order_id=f"{RUN}.a.1", token="t", outcome="agent_failed", host="far", log="/far/agent.log")
     check = CheckResult(request_id=f"{RUN}.a.1.check-1", token="t", verdict="red", host="near")
     sent = (_order("a", 1), e.OrderAnswered(task="a", result=work), _check("a.1.check-1", "a"))
-    found = task_logs(tmp_path, _recorded(*sent, e.CheckAnswered(task="a", result=check)), "a")
+    found = task_logs(tmp_path / RUN, _recorded(*sent, e.CheckAnswered(task="a", result=check)), "a")
     assert [(log.host, log.here) for log in found] == [("far", False), ("near", False)]
-    assert found[0].path == tmp_path / "logs" / "orders" / "a" / "1"
+    assert [str(log.path) for log in found] == ["/far", f"FORGEPOOL_HOME/runs/{RUN}/logs/checks/{RUN}.a.1.check-1"]
 
 
 def test_what_has_not_been_answered_yet_has_no_log_elsewhere(tmp_path: Path) -> None:

@@ -78,6 +78,8 @@ def folder(tmp_path: Path, redis_program: str) -> Path:
     me = {name: "t" for name in ("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL")}
     first = hub.text("commit-tree", "-m", "one", hub.text("mktree", stdin=b""), env=me)
     hub.run("update-ref", "refs/heads/main", first)
+    # By the copy of a run's journal workers tell the run's hub from another repository; this run copies none.
+    hub.run("update-ref", "refs/forgepool/broken-1/journal", first)
     hub.run("symbolic-ref", "HEAD", "refs/heads/main")
     hook = tmp_path / "hub.git" / "hooks" / "pre-receive"
     hook.parent.mkdir(exist_ok=True)

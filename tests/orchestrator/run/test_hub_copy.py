@@ -321,7 +321,7 @@ _KEY, _OTHER_KEY = "k" * 32, "o" * 32
     [
         (_KEY, _KEY, None),
         (None, _KEY, "is refused: it is not signed; set FORGEPOOL_FLEET_KEY"),
-        (_KEY, None, "is refused: it is signed, and this host has no key"),
+        (_KEY, None, r"is refused: it is signed, and host \S+ has no key"),
         (_OTHER_KEY, _KEY, "is refused: it is signed with another key, or was changed"),
     ],
 )
@@ -366,6 +366,43 @@ def test_a_signed_commit_proves_nothing_without_those_before_it(
     )
     with pytest.raises(JournalUnreadable, match="was changed"):
         read_copy(copy.mirror, RUN, CommitId(alone))
+
+
+def _rewrite(hub: Git, old: str, new: str) -> CommitId:
+    """Change the text of the copy's last commit, as anyone who may push there can."""
+    text = hub.text("cat-file", "commit", journal_ref(RUN))
+    assert text.count(old) == 1
+    changed = f"{text.replace(old, new)}\n".encode()
+    commit = CommitId(hub.text("hash-object", "-t", "commit", "-w", "--stdin", stdin=changed))
+    hub.run("update-ref", journal_ref(RUN), commit)
+    return commit
+
+
+def test_a_copy_that_lacks_an_event_is_not_continued(hub: Git, tmp_path: Path) -> None:
+    copy = _copy(hub, tmp_path / "here")
+    _keep(tmp_path / "here", copy, sent("a"), RunPaused(why="w"), intended("a"))
+    copy.push()
+    (line,) = (line for line in hub.text("cat-file", "commit", journal_ref(RUN)).splitlines() if line.startswith("[2,"))
+    at = _rewrite(hub, f"{line}\n", "")
+    there = _mirror(hub, tmp_path / "there")
+    look(there, RUN)
+    with pytest.raises(JournalUnreadable, match=r"hub\.git lacks events of the run$"):
+        read_copy(there, RUN, at)
+
+
+def test_a_copy_writes_no_file_outside_the_runs_folder(hub: Git, tmp_path: Path) -> None:
+    one, other = (Settings(home=tmp_path / name, cache=tmp_path / "cache", host=name) for name in ("one", "other"))
+    options = RunOptions(run=RUN, hub=str(hub.git_dir), target="t", workers=1, plan_file="p", plan_file_digest="")
+    kept = run_folder.keep(one, options, course(task("a")).plan)
+    _copy(hub, kept.folder).push(held=False)
+    hub.run("update-ref", "refs/heads/main", journal_ref(RUN))
+    for name in ("../../out.json", "plan.py"):
+        at = hub.text("rev-parse", journal_ref(RUN))
+        _rewrite(hub, '["plan.json", ', f'["{name}", ')
+        with pytest.raises(JournalUnreadable, match=rf"has a file '{name}', as no run has$"):
+            find_run(other, RUN, str(hub.git_dir), take_over=False, tell=print)
+        hub.run("update-ref", journal_ref(RUN), at)
+    assert not list(tmp_path.rglob("out.json")) and not list(other.home.iterdir())
 
 
 @pytest.mark.parametrize("message", ["Journal\n\nnot a lease\n", "one line", "Journal\n\n{}\n[1, 2]\n"])

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from plans import RUN, answered, begun, course, follow, sent, task
+from plans import RUN, answered, begun, check_sent, course, follow, intended, landing, queued, sent, task, verdict
 
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.inbox import waiting
 from forgepool.orchestrator.journal.store import Journal, Recorded, read
+from forgepool.orchestrator.run.hub import find_done_refs
 from forgepool.orchestrator.run.loop import Loop
 from forgepool.orchestrator.run.sending import Wishes
 from forgepool.orchestrator.run.transport import Link
@@ -22,6 +23,7 @@ from forgepool.workers.queue.broker import PROTOCOL, Redis, use_broker
 from forgepool.workers.queue.leases import HostFacts, Lease, Present, announce, claim
 from forgepool.workers.queue.replies import MessageRefused, PathRequest, PathsAnswer, tell
 from forgepool.workers.queue.run_presence import RunPresence, announce_run, list_runs, withdraw_run
+from forgepool.workers.workspace.refs import candidate_ref
 from forgepool.worktrees.git.git import Git
 from forgepool.worktrees.hub.mirror import Mirror
 
@@ -215,6 +217,18 @@ def test_who_has_answered_is_owed_no_reply(turning: Turning) -> None:
     turning.loop.record([answered("a", paths=["x"])])
     turning.turn(question(1, "z"))
     assert turning.reply(question(1, "z")) is None
+
+
+def test_a_candidate_that_a_check_under_way_may_compose_stays_in_the_hub(tmp_path: Path) -> None:
+    """A task that landed after a check was sent may be in what the check composes."""
+    made = [event for name in ("a", "b") for event in (sent(name), answered(name), queued(name), check_sent(name))]
+    state = begun(OF, *made)
+    landed = [e.CheckAnswered(task="a", result=verdict("a")), intended("a")]
+    follow(state, *landed, e.LandingAnswered(task="a", result=landing("a")), at=101.0)
+    mirror = Mirror(path=tmp_path / "mirror.git", hub=str(tmp_path / "hub"))
+    assert find_done_refs(OF, state, mirror, tmp_path) == []
+    follow(state, e.CheckAnswered(task="b", result=verdict("b")))
+    assert candidate_ref(RUN, "a", 1) in find_done_refs(OF, state, mirror, tmp_path)
 
 
 def test_what_is_asked_as_a_run_ends_is_kept_but_for_what_would_undo_it(tmp_path: Path, redis_program: str) -> None:

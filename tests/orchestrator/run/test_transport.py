@@ -1,5 +1,6 @@
 """No message is declared lost too early or awaited in vain, and Redis may forget everything in between."""
 
+import json
 import time
 from collections.abc import Callable
 
@@ -51,6 +52,14 @@ def test_what_is_no_answer_stops_nobody(redis: Redis, link: Link) -> None:
     tell(redis, RUN, result("a", 2))
     assert list(link.answers(wait_s=0.01)) == [result("a", 1), result("a", 2)]
     assert list(link.answers(wait_s=0.01)) == []
+
+
+def test_an_answer_with_fields_of_a_later_version_is_read(redis: Redis, link: Link) -> None:
+    tell(redis, RUN, result("a"))
+    stream = next(iter(redis.scan_iter(_type="stream")))
+    ((_, fields),) = redis.xrange(stream)
+    redis.xadd(stream, {"m": json.dumps(json.loads(fields["m"]) | {"added_later": {"a": 1}})})
+    assert list(link.answers(wait_s=0.01)) == [result("a"), result("a")]
 
 
 def test_a_foreign_value_under_the_key_of_answers_is_set_aside(redis: Redis, link: Link) -> None:

@@ -73,6 +73,10 @@ def test_two_hosts_run_one_plan_together(
     assert f"- east: {by_host['east']} orders" in report
     assert f"- west: {by_host['west']} orders" in report
     assert not (desk.cache / "checkouts").exists(), "the orchestrator's host did no work"
+    (order, *_) = desk.run("logs", desk.the_run(), "t0").out.splitlines()
+    at = next(machine for machine in (east, west) if f"on host {machine.name}, " in order)
+    assert order.endswith(f", in {at.home}/runs/{desk.the_run()}/logs/orders/t0/1")
+    assert (at.home / order.partition(f"{at.home}/")[2] / "agent.log").is_file()
     _stop(*workers)
     _assert_no_lease(redis)
     for machine in (east, west):
@@ -106,6 +110,21 @@ def test_a_host_without_the_fleets_key_does_nothing_and_keeps_nothing(
     assert (gone.status, gone.out, gone.err) == (1, "", said)
     files = [path for path in ground.rglob("*") if path.is_file()]
     assert [path for path in files if _KEY.encode() in path.read_bytes()] == [], "in no log, journal or answer"
+
+
+def test_a_run_without_the_fleets_key_among_hosts_that_have_it_is_told_so_of_itself(
+    ground: Path, new_machine: NewMachine, hub: Repository, broker: str, redis: Redis
+) -> None:
+    east, desk = (new_machine(name, broker=broker) for name in ("east", "desk"))
+    east.variables["FORGEPOOL_FLEET_KEY"] = _KEY
+    worker = _worker(east, redis)
+    under_way = desk.start("run", _plan(ground, 1, "true"), "--repo", hub.path.as_uri())
+    said = (
+        "host east: a message is refused: it is signed, and host desk has no key; set FORGEPOOL_FLEET_KEY to the same"
+    )
+    wait_until(lambda: said in under_way.said(), "the refusal")
+    under_way.kill()
+    _stop(worker)
 
 
 def test_celery_s_tools_see_the_workers_that_let_them(
@@ -192,6 +211,29 @@ def test_a_killed_orchestrator_finds_its_orders_live_or_finished(
     assert [(ground / f"done-t{n}").read_text() for n in range(3)] == ["x\n"] * 3, "nothing was done twice"
     _stop(worker)
     _assert_no_lease(redis)
+
+
+@pytest.mark.slow
+def test_a_run_with_shared_workers_leaves_them_only_where_a_person_says_so(
+    ground: Path, new_machine: NewMachine, hub: Repository, broker: str
+) -> None:
+    desk = new_machine("desk", broker=broker)
+    under_way = desk.start("run", _plan(ground, 1, "true"), "--repo", hub.path.as_uri())
+    desk.wait_for("wave.sent")
+    under_way.kill()
+    run, desk.broker = desk.the_run(), None
+    refused = desk.run("resume", run)
+    shown = "redis://" + broker.partition("@")[2]
+    said = (
+        f"forgepool: the workers of run {run} are at {shown}; resume it with `--broker URL` (or set "
+        "FORGEPOOL_BROKER_URL), or on this machine alone with `--broker none`\n"
+    )
+    assert (refused.status, refused.out, refused.err) == (2, "", said)
+    ended = desk.run("resume", run, "--broker", "none", "--workers", "1")
+    assert ended.status == 0, ended.out + ended.err
+    _assert_landed(hub, 1, ground)
+    password = broker.partition("@")[0].rpartition(":")[2].encode()
+    assert not [path for path in desk.home.rglob("*") if path.is_file() and password in path.read_bytes()]
 
 
 def _published(hub: Repository, run: str, task: str) -> bool:

@@ -1,6 +1,7 @@
 """Hosts without keys, of another version, with a full disk or drained: the pool still works like one machine."""
 
 import os
+import subprocess
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 
 import pytest
 from disks import fill, small_disk
-from kit import Machine, Repository, Started, command, events_of, wait_until, write_plan
+from kit import Machine, Repository, Started, command, events_of, make_repository, wait_until, write_plan
 from models_kit import KEY, know, writes
 from vendors.server import VendorServer
 
@@ -207,3 +208,43 @@ def test_a_host_with_a_full_disk_is_suspended_after_three_failures_and_comes_bac
             worker.process.terminate()
         for worker in workers:
             worker.process.wait()
+
+
+def lead_astray(machine: Machine, hub: Repository, ground: Path) -> Repository:
+    """Let the machine's processes see another repository at the hub's path, with a branch of the same name."""
+    other = make_repository(ground / "other", {"README.md": "another\n"})
+    other.git("branch", "forgepool/hosts")
+    bare = Repository(path=ground / "other.git")
+    other.git("clone", "-q", "--bare", str(other.path), str(bare.path))
+    mount = f'mount --bind {bare.path} {hub.path} && exec "$@"'
+    if subprocess.run(["unshare", "-m", "sh", "-c", mount, "sh", "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no mount namespace can be made here")
+    machine.before = ("unshare", "-m", "sh", "-c", mount, "sh")
+    return bare
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting takes root")
+def test_a_host_that_sees_another_repository_at_the_hubs_path_is_named_and_suspended(
+    ground: Path, new_machine: NewMachine, hub: Repository, broker: str, redis: Redis
+) -> None:
+    """Also where the commits that the work begins with have come to it before."""
+    astray, good, desk = (new_machine(name, broker=broker) for name in ("astray", "good", "desk"))
+    worker = start_worker(astray, redis)
+    assert desk.run("run", plan_of_commands(ground, 1, "true"), "--repo", hub.path.as_uri()).status == 0
+    stop(worker)
+    other = lead_astray(astray, hub, ground)
+    before, (first,) = other.refs("refs"), desk.runs()
+    workers = [start_worker(machine, redis) for machine in (astray, good)]
+    ended = desk.run("run", plan_of_commands(ground, 12, "sleep 0.3"), "--repo", hub.path.as_uri())
+    assert ended.status == 0, ended.out + ended.err
+    (run,) = {*desk.runs()} - {first}
+    recorded = desk.journal(run)
+    assert Counter(hub.landed("forgepool/hosts")) == Counter(f"t{n}" for n in range(12))
+    assert {one.host for one in events_of(recorded, e.HostSuspended)} == {"astray"}
+    assert f"host astray has another repository at {hub.path.as_uri()}, without refs/forgepool/{run}/" in ended.out
+    assert not list(events_of(recorded, e.TaskReturned | e.TaskFailed | e.GateHalted))
+    checks = [one.result for one in events_of(recorded, e.CheckAnswered | e.WaveAnswered)]
+    assert {one.verdict for one in checks if one.host == "good"} == {"green"}
+    assert other.refs("refs") == before, "nothing was written to it"
+    stop(*workers)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from host_kit import Host
 
 from forgepool.workers.queue.broker import Redis
 from forgepool.workers.queue.leases import Holder, fence, holders
@@ -17,7 +18,7 @@ from forgepool.workers.queue.replies import MessageStarted, read
 from forgepool.workers.queue.run_presence import RunPresence, announce_run
 from forgepool.workers.sandbox.launch.cgroups import find_places
 from forgepool.workers.sandbox.layers import NoSandbox, choose_level
-from forgepool.workers.schema.orders import WorkResult
+from forgepool.workers.schema.orders import CommandAgent, WorkResult
 
 # A separate process, as a pool's child is: a fork needs a single thread, and pytest may have more.
 _WORKER = """
@@ -254,6 +255,15 @@ def test_a_message_that_cannot_be_read_is_answered_as_such(
     assert not holders(redis, ["r.t.1"])
 
 
+def test_an_order_with_fields_of_a_later_version_is_carried_out(redis: Redis, redis_url: str, tmp_path: Path) -> None:
+    order = Host(tmp_path).order(agent=CommandAgent(run="echo 2 > a"), start_by=1e12)
+    fields = json.loads(order.encode()) | {"added_later": 1}
+    fields["agent"]["added_later"] = {"a": 1}
+    _enter(redis_url, tmp_path, "order", json.dumps(fields))
+    (result,) = answers(redis)
+    assert (result.outcome, result.paths) == ("candidate", ("a",)), result.detail
+
+
 def test_what_is_no_message_at_all_stops_nobody(redis: Redis, redis_url: str, tmp_path: Path) -> None:
     said = _enter(redis_url, tmp_path, "order", "[]")
     assert "message.unreadable" in said and not list(read(redis, "r", after="0-0", wait_s=0.05))
@@ -261,6 +271,7 @@ def test_what_is_no_message_at_all_stops_nobody(redis: Redis, redis_url: str, tm
 
 def _enter(redis_url: str, folder: Path, kind: str, encoded: str) -> str:
     env = {**os.environ, "FORGEPOOL_BROKER_URL": redis_url, "FORGEPOOL_HOME": str(folder), "FORGEPOOL_HOST": "h"}
+    env |= {"FORGEPOOL_CACHE": str(folder / "cache"), "FORGEPOOL_SANDBOX": "off"}
     words = [sys.executable, "-c", _ENTER, kind, encoded]
     done = subprocess.run(words, env=env, capture_output=True, text=True, check=True)
     return done.stdout + done.stderr

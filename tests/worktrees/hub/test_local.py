@@ -153,6 +153,39 @@ def test_all_that_git_finds_lacking_is_found_without_it(hub: Hub, mirror: Mirror
     git(hub.path, "fsck", "--strict")
 
 
+def test_what_the_hub_has_and_what_is_a_submodules_is_not_brought(hub: Hub, mirror: Mirror) -> None:
+    """A submodule's commit is in another repository: git would have to be asked about it."""
+    base = hub.commit({"same": "x\n", "dir/same": "y\n", "dir/other": "z\n"})
+    mirror.ensure(base)
+    blob = write_object(mirror.git, "blob", b"new", like=base)
+    files = files_of(mirror.git, base) | {"dir/other": f"100644 {blob}", "module": f"160000 {'1' * 40}"}
+    new = write_commit(mirror.git, tree=tree_with(mirror.git, files), parents=(base,), message="new\n", at=0)
+    found = _Lacking(mirror.git, {base}).of([new])
+    wanted = mirror.git.text("rev-list", "--objects", "--no-object-names", new, f"^{base}").split()
+    assert found is not None and sorted(found) == sorted(wanted)
+
+
+def test_what_was_brought_is_on_the_disk(hub: Hub, mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ref that follows is, as well: after a loss of power it would name what is not there."""
+    new, sync, synced = _new_commit(hub, mirror), os.fsync, set[int]()
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.add(os.fstat(fd).st_ino) or sync(fd))
+    assert move_refs(hub.path, mirror.git, [RefUpdate(ref=ONE, new=new, expected=None)])
+    blob = CommitId(mirror.git.text("rev-parse", f"{new}:a/b"))
+    assert {_object(hub.path, each).stat().st_ino for each in (new, blob)} <= synced
+
+
+def test_a_tag_brings_its_commit_with_all_that_it_needs(hub: Hub, mirror: Mirror) -> None:
+    new = _new_commit(hub, mirror)
+    text = f"object {new}\ntype commit\ntag one\ntagger t <t@t> 0 +0000\n\nsaid\n"
+    tag = CommitId(write_object(mirror.git, "tag", text.encode(), like=new))
+    assert _Lacking(mirror.git, {hub.tip()}).of([tag]) is not None, "no git process has to look"
+    assert move_refs(hub.path, mirror.git, [RefUpdate(ref=ONE, new=tag, expected=None)])
+    shutil.rmtree(mirror.path)
+    git(hub.path, "fsck", "--strict")
+    assert git(hub.path, "show", f"{ONE}:a/b") == "new"
+    assert git(hub.path, "cat-file", "-t", ONE) == "tag"
+
+
 def test_a_commit_without_a_parent_that_the_hub_has_is_looked_through_by_git(hub: Hub, mirror: Mirror) -> None:
     new = _new_commit(hub, mirror)
     for number in range(_MOST_LOOKED_AT):

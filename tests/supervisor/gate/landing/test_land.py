@@ -12,6 +12,7 @@ from forgepool.supervisor.checks.certificates import certificate_key, certify
 from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages.answers import Certificate, CheckResult
 from forgepool.supervisor.messages.requests import CheckRequest
+from forgepool.workers.schema.settings import Settings
 from forgepool.workers.workspace.refs import marker_ref
 
 TEST = check("! grep -q bad a")
@@ -60,10 +61,31 @@ def test_a_second_attempt_of_what_has_landed_does_not_land_besides(gate: Gate, g
     assert gate.hub.tip() == found.commit
 
 
+@pytest.mark.parametrize("branch", ["main", "trunk"])
+def test_a_host_with_another_repository_at_the_hubs_path_says_so_of_itself(
+    gate: Gate, green: Green, branch: str
+) -> None:
+    """The target has neither moved nor gone. The host had all commits from before."""
+    request, found = green
+    anchor = "refs/forgepool/r/journal"
+    git(gate.hub.path, "update-ref", anchor, "main")
+    landing = gate.landing(request, found, anchor=anchor)
+    gate.hub.path.rename(gate.folder / "away")
+    git(gate.folder, "init", "-q", "-b", branch, "another")
+    git(gate.folder / "another", "commit", "-q", "--allow-empty", "-m", "another")
+    git(gate.folder, "clone", "-q", "--bare", "another", str(gate.hub.path))
+    landed = gate.land(landing)
+    said = f"host {Settings().host} has another repository at {gate.hub.path}, without {anchor}"
+    assert landed.outcome == "infrastructure" and landed.detail.startswith(said)
+    lost = gate.examine(request.model_copy(update={"base": "1" * 40, "anchor": anchor}))
+    assert lost.verdict == "infrastructure" and lost.detail.startswith(said)
+
+
 def test_a_target_that_moved_is_left_alone_and_its_tip_told(gate: Gate, green: Green) -> None:
     request, found = green
     moved = gate.hub.commit({"a": "meanwhile\n"})
-    landed = gate.land(gate.landing(request, found))
+    git(gate.hub.path, "update-ref", "refs/forgepool/r/journal", moved)
+    landed = gate.land(gate.landing(request, found, anchor="refs/forgepool/r/journal"))
     assert (landed.outcome, landed.commit) == ("moved", moved)
     assert gate.hub.tip() == moved
     assert marker_ref("r", "one") not in git(gate.hub.path, "for-each-ref", "--format=%(refname)")
