@@ -140,7 +140,7 @@ def report_lines(kept: KeptRun, state: RunState, recorded: Sequence[Recorded]) -
     yield from flake_lines(recorded)
     yield from _bill(kept, state)
     yield from ("", "## Hosts", "")
-    yield from _hosts(recorded)
+    yield from host_lines(recorded)
 
 
 def _why_idle(task: TaskState) -> str:
@@ -270,7 +270,8 @@ def _logs(kept: KeptRun, recorded: Sequence[Recorded], task: TaskState) -> Itera
         yield f"  - logs: {place} (all of them: forgepool logs {kept.options.run} {task.id})"
 
 
-def _hosts(recorded: Sequence[Recorded]) -> Iterator[str]:
+def host_lines(recorded: Sequence[Recorded]) -> Iterator[str]:
+    """Yield what each host did, and how many messages were lost."""
     did: dict[str, Counter[str]] = defaultdict(Counter)
     held: dict[str, set[Level]] = defaultdict(set)
     lost = 0

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object; progress goes to standard error.")]
 Run = Annotated[str, typer.Argument(help="The run's name, or its beginning.")]
+OptionalRun = Annotated[str | None, typer.Argument(help="The run's name, or its beginning; default: the latest run.")]
 Task = Annotated[str, typer.Argument(help="A task of the plan.")]
 _MOST_AUTOMATIC, _MOST = 4, 64
 """Trials at once: more than four mostly repeat runs of others, so only a person asks for more."""
