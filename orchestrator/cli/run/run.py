@@ -107,7 +107,7 @@ def run(
             seed=seed,
             warn=_warn,
         )
-    return _close(kept, ending, as_json=as_json)
+    return _close(kept, ending, settings, as_json=as_json)
 
 
 def resume(
@@ -156,7 +156,7 @@ def resume(
             seed=seed,
             warn=_warn,
         )
-    return _close(kept, ending, as_json=as_json)
+    return _close(kept, ending, settings, as_json=as_json)
 
 
 def _tell_old_plan(kept: run_folder.KeptRun) -> None:
@@ -286,7 +286,10 @@ def listen_to_run(show: Listener, wishes: Wishes, settings: Settings) -> Listene
     return listen
 
 
-def _close(kept: run_folder.KeptRun, ending: str, *, as_json: bool) -> int:
+def _close(kept: run_folder.KeptRun, ending: str, settings: Settings, *, as_json: bool) -> int:
+    from forgepool.orchestrator.reports.proof.files import write_report
+
+    write_report(kept, settings)
     state = kept.state()
     tell_outcome(kept, state, ending, as_json=as_json)
     return exit_status(state, ending)

@@ -12,6 +12,8 @@ from forgepool.supervisor.messages.answers import Certificate
 from forgepool.workers.schema.orders import Message
 from forgepool.worktrees.errors import UserError
 
+PAGE = "report.html"
+"""The file in a run's folder that shows its bundle."""
 KIND = "forgepool.report"
 VERSION = 1
 """The version of the form. A bundle of another one is refused, not misread."""

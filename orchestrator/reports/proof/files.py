@@ -1,12 +1,15 @@
 """The report of a run as files: the bundle, the page, and the text, in the run's folder."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
+import structlog
+
 from forgepool.orchestrator.journal.store import Recorded
 from forgepool.orchestrator.reports.leftovers import mirror_of
-from forgepool.orchestrator.reports.proof.bundle import ProofBundle
+from forgepool.orchestrator.reports.proof.bundle import PAGE, ProofBundle
 from forgepool.orchestrator.reports.proof.collect import Commands, collect, know_no_commands
 from forgepool.orchestrator.reports.proof.page import render_page
 from forgepool.orchestrator.reports.proof.seal import seal
@@ -19,6 +22,8 @@ from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.commits.changes import FileTooLarge
 from forgepool.worktrees.git.git import CommitId, GitFailed
 from forgepool.worktrees.hub.hub import HubUnusable
+
+log = structlog.get_logger()
 
 
 def make_bundle(
@@ -46,12 +51,21 @@ def _commands(kept: KeptRun, settings: Settings) -> Commands:
 
 
 def write_report(kept: KeptRun, settings: Settings) -> None:
-    """Write `report.json`, `report.html` and `report.md` into the run's folder, each whole or not at all."""
-    state, recorded = kept.replay()
-    bundle = make_bundle(kept, state, recorded, settings)
-    write_whole(kept.folder / "report.json", bundle.model_dump_json(indent=1))
-    write_whole(kept.folder / "report.html", render_page(bundle))
-    write_whole(kept.folder / "report.md", "\n".join(report_lines(kept, state, recorded)) + "\n")
+    """
+    Write `report.json`, `report.html` and `report.md` into the run's folder, each whole or not at all.
+
+    It never fails: a run's outcome does not depend on its report, which `forgepool report` can make again.
+    """
+    try:
+        state, recorded = kept.replay()
+        bundle = make_bundle(kept, state, recorded, settings)
+        write_whole(kept.folder / "report.json", bundle.model_dump_json(indent=1))
+        write_whole(kept.folder / PAGE, render_page(bundle))
+        write_whole(kept.folder / "report.md", "\n".join(report_lines(kept, state, recorded)) + "\n")
+    except Exception as trouble:
+        with suppress(OSError):
+            (kept.folder / PAGE).unlink(missing_ok=True)
+        log.warning("report.unwritten", run=kept.options.run, why=f"{type(trouble).__name__}: {trouble}")
 
 
 def write_whole(path: Path, text: str) -> None:
