@@ -189,9 +189,10 @@ def _unlanded(task: TaskOutcome) -> Child:
     mark = tag("span", task.phase.replace("_", " "), class_="mark bad")
     reasons = tag("ul", (tag("li", one) for one in task.reasons)) if task.reasons else None
     again = tag("details", tag("summary", "See it again"), _command(task.reproduce)) if task.reproduce else None
+    title = task.id if task.title in ("", task.id) else f"{task.id}: {task.title}"
     told = any(one.endswith(f": {task.detail}") for one in task.reasons)
     detail = tag("p", task.detail) if task.detail and not told else None
-    return tag("article", tag("h3", task.id, " ", mark), detail, reasons, again)
+    return tag("article", tag("h3", title, " ", mark), detail, reasons, again)
 
 
 def _expected(bundle: ProofBundle) -> tuple[str, Sequence[Child]]:

@@ -45,8 +45,7 @@ tr:last-child td { border-bottom: 0; }
   td { display: grid; grid-template-columns: 7rem 1fr; border: 0; padding: .1rem 0; }
   td:empty { display: none; }
   td::before { content: attr(data-name); color: var(--soft); }
-  dl { grid-template-columns: 1fr; }
-  dd { margin-bottom: .35rem; }
+  dl { grid-template-columns: 5.5rem 1fr; gap: .2rem .6rem; }
 }
 @media print { details > * { display: block; } body { max-width: none; } }
 """

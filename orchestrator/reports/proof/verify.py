@@ -7,6 +7,7 @@ from pathlib import Path
 from forgepool.orchestrator.decisions.reasons import count_of
 from forgepool.orchestrator.reports.proof.bundle import BadBundle, ProofBundle
 from forgepool.orchestrator.reports.proof.prove import Spine, prove, read_spine
+from forgepool.orchestrator.reports.proof.recheck import run_checks_again
 from forgepool.orchestrator.reports.proof.seal import check_seal, tell_signers
 from forgepool.orchestrator.reports.proof.sums import check_sums
 from forgepool.orchestrator.run.hub import open_hub
@@ -54,15 +55,18 @@ def verify_bundle(
     hub.mirror.ensure(head, refs=(name,))
     spine = read_spine(hub.mirror.git, bundle.target, head)
     broken += prove(bundle, hub.mirror.git, spine)
+    again = run_checks and not broken and any(landing.certificates for landing in bundle.landings)
+    if again:
+        broken += run_checks_again(bundle, hub.mirror, settings)
     signers = tuple(tell_signers(bundle, allowed_signers=allowed_signers))
     return BundleVerdict(
         broken=tuple(dict.fromkeys(broken)),
-        proven=tuple(_tell_proven(bundle, signers)),
+        proven=tuple(_tell_proven(bundle, signers, again=again)),
         unproven=tuple(_tell_unproven(bundle, spine, signers)),
     )
 
 
-def _tell_proven(bundle: ProofBundle, signers: tuple[str, ...]) -> Iterator[str]:
+def _tell_proven(bundle: ProofBundle, signers: tuple[str, ...], *, again: bool) -> Iterator[str]:
     span = f"{bundle.base[:12]}..{bundle.tip[:12]} on {bundle.target}"
     own = count_of(len(bundle.entries), "landing")
     yield f"{own}, exactly those of this run in {span}, in this order, each with its tree, parents and trailers"
@@ -71,6 +75,8 @@ def _tell_proven(bundle: ProofBundle, signers: tuple[str, ...]) -> Iterator[str]
     if reviewed := sum(entry.review is not None and not entry.approved_by for entry in bundle.entries):
         yield f"{count_of(reviewed, 'review')}, each of the very diff that landed"
     yield f"the sums: {count_of(len(bundle.tasks), 'task')}, {count_of(len(bundle.cost.items), 'item')} of the bill"
+    if again:
+        yield "the checks, run again on this host, are green on each landed tree"
     for signer in signers:
         yield f"the bundle is signed with {signer}"
 
