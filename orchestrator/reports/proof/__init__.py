@@ -1,10 +1,9 @@
 """
-The proof bundle of a run: what landed, by which evidence, at which cost, to be proven with git alone.
+The proof bundle of a run: what landed, by which evidence, at which cost. Git alone proves it.
 
 `collect` folds a run's journal into a **bundle** (`bundle`). `page` shows a bundle as one file of HTML. `seal` computes
-its digest and its signatures. `prove` compares it with a repository: the landings with the first-parent history, each
-certificate with the tree and with the checks that the target had then, each approval with the diff, and the sums with
-their parts.
+its digest and its signatures. `sums` adds its numbers up again. `prove` compares its landings with the first-parent
+history of a repository, and `evidence` each certificate and approval with the objects there. `verify` is the verdict.
 
 Why not the journal itself: it is large, has logs and paths of the host in it, and only this release can fold it.
 

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 from forgepool.orchestrator.decisions.reasons import count_of
 from forgepool.orchestrator.reports.costs import usd_words
 from forgepool.orchestrator.reports.proof.bundle import BillItem, LandedEntry, LandingProof, ProofBundle, TaskOutcome
-from forgepool.orchestrator.reports.proof.markup import Child, Markup, tag
-from forgepool.orchestrator.reports.proof.style import STYLE
+from forgepool.orchestrator.reports.proof.markup import STYLE, Child, Markup, tag
 from forgepool.orchestrator.reports.proof.sums import is_waste
 from forgepool.orchestrator.state.task import DONE
 
