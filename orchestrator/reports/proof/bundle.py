@@ -211,6 +211,8 @@ class ProofBundle(Message):
     by_queue: tuple[QueueLanding, ...] = ()
     others: tuple[ForeignSpan, ...] = ()
     whole: tuple[WholeCheck, ...] = ()
+    is_queue: bool = False
+    """It is a merge queue's: what its entries cost stands in the reports of the runs that made them."""
     tasks: tuple[TaskOutcome, ...]
     cost: RunCost
     hosts: tuple[str, ...] = ()

@@ -74,6 +74,7 @@ def collect(
         reviewed=tuple(task.id for task in state.tasks.values() if task.id in kept.course.reviewed),
         landings=landings,
         by_queue=tuple(_by_queue(kept, state)),
+        is_queue=kept.options.gate,
         others=tuple(_others(base, landings)),
         whole=tuple(_whole(recorded)),
         tasks=tuple(_outcome(kept, task) for task in state.tasks.values()),

@@ -110,7 +110,7 @@ def _check_order(bundle: ProofBundle, spine: Spine) -> Iterator[str]:
             if spine.between(before, landing.base) is None:
                 yield f"landing {landing.commit[:12]} does not come after {before[:12]} on {spine.target}"
         steps = spine.between(landing.base, landing.commit)
-        if steps is not None and [one.id for one in steps] != [entry.commit for entry in landing.entries]:
+        if steps is not None and not _is_made_of(bundle, steps, landing):
             yield f"landing {landing.commit[:12]} is not exactly the commits {_ids(landing)} on {landing.base[:12]}"
         elif steps is None and landing.commit in spine.places:
             yield f"landing {landing.commit[:12]} does not stand on {landing.base[:12]}"
@@ -127,11 +127,21 @@ def _check_landing(bundle: ProofBundle, git: Git, spine: Spine, landing: Landing
         yield f"landing {landing.commit[:12]} has tree {found.tree[:12]}, and the bundle says {landing.tree[:12]}"
     yield from check_certificates(bundle, git, landing.base, landing.commit, landing.certificates)
     yield from check_commands(bundle, git, landing.base, landing.commands)
+    before = landing.base
     for entry in landing.entries:
         step = spine.find(entry.commit)
-        if step is not None:
+        if step is not None and before in spine.places:
             yield from _check_entry(bundle, entry, step)
-            yield from check_approval(bundle, git, landing.base, entry, (step.parents or ("",))[0], step.tree)
+            yield from check_approval(bundle, git, landing.base, entry, before, step.tree)
+        before = entry.commit
+
+
+def _is_made_of(bundle: ProofBundle, steps: Sequence[SpineCommit], landing: LandingProof) -> bool:
+    """Tell whether commits are a landing's. A queue may rebase a branch of several; the last counts."""
+    commits = [entry.commit for entry in landing.entries]
+    if not bundle.is_queue:
+        return [one.id for one in steps] == commits
+    return [one.id for one in steps if one.id in commits] == commits
 
 
 def _check_entry(bundle: ProofBundle, entry: LandedEntry, step: SpineCommit) -> Iterator[str]:

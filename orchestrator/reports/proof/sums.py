@@ -78,10 +78,12 @@ def _check_attempts(bundle: ProofBundle) -> Iterator[str]:
     for (name, number), one in attempts.items():
         if one.landed and name not in queued and number > known.get(name, 0):
             yield f"the bill says that attempt {number} of '{name}' landed, and no landing is of it"
+    if bundle.is_queue:
+        return
     for entry in bundle.entries:
         item = attempts.get((entry.task, entry.attempt))
-        if (attempts or entry.models) and (item is None or not item.landed):
+        if item is None or not item.landed:
             yield f"attempt {entry.attempt} of '{entry.task}' landed, and the bill has no such item"
-    for task in bundle.tasks if attempts else ():
+    for task in bundle.tasks:
         if {number for name, number in attempts if name == task.id} != set(range(1, task.attempts + 1)):
             yield f"task '{task.id}' had {task.attempts} attempts, and the bill has others"
