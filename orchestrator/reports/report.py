@@ -15,9 +15,10 @@ from forgepool.orchestrator.decisions.reasons import (
 )
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded
-from forgepool.orchestrator.reports.costs import bill, bill_words, budget_words
+from forgepool.orchestrator.reports.costs import bill, bill_waste, bill_words, budget_words
 from forgepool.orchestrator.reports.event_text import answer_with
 from forgepool.orchestrator.reports.leftovers import task_logs
+from forgepool.orchestrator.reports.status import list_wanted
 from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, TaskState
@@ -114,6 +115,7 @@ def report_lines(kept: KeptRun, state: RunState, recorded: Sequence[Recorded]) -
     yield f"# {kept.plan.name}: {len(landed)} of {len(state.tasks)} tasks landed on {state.target}"
     yield ""
     yield f"run {state.run}, hub {state.hub}, target at {state.tip[:12]}, {_span(recorded)}"
+    yield from _wanted(state)
     yield from describe_missing_review(kept.course, state)
     if landed:
         yield from ("", "## Landed, in this order", "")
@@ -141,6 +143,14 @@ def report_lines(kept: KeptRun, state: RunState, recorded: Sequence[Recorded]) -
     yield from _bill(kept, state)
     yield from ("", "## Hosts", "")
     yield from host_lines(recorded)
+
+
+def _wanted(state: RunState) -> Iterator[str]:
+    wanted = list(list_wanted(state))
+    if wanted:
+        yield from ("", "## Waits for you", "")
+    for one in wanted:
+        yield f"- {one.about}: {' '.join(one.why.split())}: `{one.command}`"
 
 
 def _why_idle(task: TaskState) -> str:
@@ -214,6 +224,9 @@ def _bill(kept: KeptRun, state: RunState) -> Iterator[str]:
         yield from ("", "## Models", "")
     if said:
         yield f"- total: {said}"
+    wasted = bill_waste((*state.tasks.values(), *state.removed.values()))
+    if wasted.counts:
+        yield f"  - of that, by attempts that did not land: {bill_words(wasted)}"
     of_waves = bill(state.wave_review.review.uses.values())
     if of_waves.counts:
         yield f"  - of that, by integration reviews: {bill_words(of_waves)}"
@@ -234,7 +247,8 @@ def _proof(task: TaskState) -> str:
         return f"accepted by {task.told.gate}"
     if not task.certificates:
         return "no checks were requested (`checks: none`)"
-    tree = task.certificates[0].tree[:12]
+    trees = [one.tree for one in task.certificates]
+    tree = next((one for one in trees if not one.startswith("part-")), trees[0])[:12]
     checks = ", ".join(
         f"{certificate.check} {certificate.seconds:.1f} s on {certificate.host}" for certificate in task.certificates
     )

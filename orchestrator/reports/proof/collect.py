@@ -13,7 +13,7 @@ from forgepool.orchestrator.decisions.reasons import (
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded
 from forgepool.orchestrator.plan.budget import Use
-from forgepool.orchestrator.reports.costs import budget_words
+from forgepool.orchestrator.reports.costs import budget_words, landed_attempts
 from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.reports.proof.bundle import (
     BillItem,
@@ -31,7 +31,7 @@ from forgepool.orchestrator.reports.proof.bundle import (
 )
 from forgepool.orchestrator.reports.proof.sums import is_waste
 from forgepool.orchestrator.reports.report import flake_lines, host_lines
-from forgepool.orchestrator.reports.status import standing
+from forgepool.orchestrator.reports.status import list_wanted, standing
 from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, TaskState
@@ -68,7 +68,7 @@ def collect(
         ended=recorded[-1].at if recorded else 0.0,
         outcome=standing(kept.course, state, now=state.at, live=False).outcome,
         verdict=tell_verdict(state),
-        wanted=tuple(list_wanted(state)),
+        wanted=tuple(WantedWord(about=one.about, why=one.why, command=one.command) for one in list_wanted(state)),
         plan_checks=plan.checks if isinstance(plan.checks, tuple) else (),
         checks_waived=plan.checks == "none",
         reviewed=tuple(task.id for task in state.tasks.values() if task.id in kept.course.reviewed),
@@ -96,27 +96,6 @@ def tell_verdict(state: RunState) -> str:
     if rest := total - landed - idle:
         parts.append(f"{rest} did not land")
     return ", ".join(parts)
-
-
-def list_wanted(state: RunState) -> Iterator[WantedWord]:
-    """List all that waits for a person, each with one command. The most pressing comes first."""
-    run = state.run
-    if state.halted:
-        yield WantedWord(about="the run", why=f"landing is paused: {state.halted}", command=f"forgepool resume {run}")
-    for task in state.in_phase("needs_human"):
-        yield WantedWord(about=task.id, why=task.question or task.detail, command=_command(run, task))
-    for task in state.in_phase("failed", "cancelled"):
-        yield WantedWord(about=task.id, why=task.detail or task.phase, command=f"forgepool retry {run} {task.id}")
-    if not state.finished and not state.halted:
-        yield WantedWord(about="the run", why="it has not ended", command=f"forgepool resume {run}")
-
-
-def _command(run: str, task: TaskState) -> str:
-    if task.question:
-        return f"forgepool answer {run} {task.id} TEXT"
-    if task.parked_for == "review":
-        return f"forgepool approve {run} {task.id} --by NAME"
-    return f"forgepool retry {run} {task.id}"
 
 
 def _landings(
@@ -257,23 +236,13 @@ def _cost(kept: KeptRun, state: RunState) -> RunCost:
 def _items(state: RunState) -> Iterator[BillItem]:
     """Yield the use of each attempt and each review."""
     for task in (*state.tasks.values(), *state.removed.values()):
-        landed = _landed_attempts(task)
+        landed = landed_attempts(task)
         for number, use in task.uses.items():
             yield _item(task.id, "attempt", number, use, landed=number in landed)
         for number, use in task.review.uses.items():
             yield _item(task.id, "review", number, use)
     for number, use in state.wave_review.review.uses.items():
         yield _item("", "integration review", number, use)
-
-
-def _landed_attempts(task: TaskState) -> set[int]:
-    """Return the attempt that made what landed, with those whose conversation it has continued."""
-    found = set[int]()
-    number: int | None = task.made_by if task.phase == "landed" else None
-    while number is not None and number not in found:
-        found.add(number)
-        number = task.uses[number].resumes if number in task.uses else None
-    return found
 
 
 def _item(task: str, work: Work, number: int, use: Use, *, landed: bool = False) -> BillItem:
