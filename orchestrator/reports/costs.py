@@ -58,7 +58,7 @@ def bill(uses: Iterable[Use]) -> RunBill:
     )
 
 
-def landed_attempts(task: TaskState) -> set[int]:
+def find_landing_attempts(task: TaskState) -> set[int]:
     """Return the attempt that made what landed, with those whose conversation it has continued."""
     found = set[int]()
     number: int | None = task.made_by if task.phase == "landed" else None
@@ -70,7 +70,7 @@ def landed_attempts(task: TaskState) -> set[int]:
 
 def bill_waste(tasks: Iterable[TaskState]) -> RunBill:
     """Add up the attempts that did not land."""
-    return bill(use for task in tasks for number, use in task.uses.items() if number not in landed_attempts(task))
+    return bill(use for task in tasks for number, use in task.uses.items() if number not in find_landing_attempts(task))
 
 
 def bill_words(of: RunBill) -> str:

@@ -14,7 +14,7 @@ from forgepool.orchestrator.decisions.reasons import (
     reviewer_words,
 )
 from forgepool.orchestrator.journal import events as e
-from forgepool.orchestrator.journal.store import Recorded
+from forgepool.orchestrator.journal.store import Recorded, is_being_written
 from forgepool.orchestrator.reports.costs import bill, bill_waste, bill_words, budget_words
 from forgepool.orchestrator.reports.event_text import answer_with
 from forgepool.orchestrator.reports.leftovers import task_logs
@@ -115,7 +115,7 @@ def report_lines(kept: KeptRun, state: RunState, recorded: Sequence[Recorded]) -
     yield f"# {kept.plan.name}: {len(landed)} of {len(state.tasks)} tasks landed on {state.target}"
     yield ""
     yield f"run {state.run}, hub {state.hub}, target at {state.tip[:12]}, {_span(recorded)}"
-    yield from _wanted(state)
+    yield from _wanted(state, live=is_being_written(kept.folder))
     yield from describe_missing_review(kept.course, state)
     if landed:
         yield from ("", "## Landed, in this order", "")
@@ -145,8 +145,8 @@ def report_lines(kept: KeptRun, state: RunState, recorded: Sequence[Recorded]) -
     yield from host_lines(recorded)
 
 
-def _wanted(state: RunState) -> Iterator[str]:
-    wanted = list(list_wanted(state))
+def _wanted(state: RunState, *, live: bool) -> Iterator[str]:
+    wanted = list(list_wanted(state, live=live))
     if wanted:
         yield from ("", "## Waits for you", "")
     for one in wanted:

@@ -1,19 +1,18 @@
-"""Folds a run's journal into a proof bundle. Pure, but for the commands of the checks, which a caller may look up."""
+"""Folds a run's journal into a proof bundle. A caller may look up the commands of its checks."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 
 from forgepool.orchestrator.decisions.reasons import (
     author_in,
-    count_of,
     finding_lines,
     finding_words,
     flaky_words,
 )
 from forgepool.orchestrator.journal import events as e
-from forgepool.orchestrator.journal.store import Recorded
+from forgepool.orchestrator.journal.store import Recorded, is_being_written
 from forgepool.orchestrator.plan.budget import Use
-from forgepool.orchestrator.reports.costs import budget_words, landed_attempts
+from forgepool.orchestrator.reports.costs import budget_words, find_landing_attempts
 from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.reports.proof.bundle import (
     BillItem,
@@ -31,7 +30,7 @@ from forgepool.orchestrator.reports.proof.bundle import (
 )
 from forgepool.orchestrator.reports.proof.sums import is_waste
 from forgepool.orchestrator.reports.report import flake_lines, host_lines
-from forgepool.orchestrator.reports.status import list_wanted, standing
+from forgepool.orchestrator.reports.status import list_wanted, standing, tell_verdict
 from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, TaskState
@@ -52,6 +51,7 @@ def collect(
     kept: KeptRun, state: RunState, recorded: Sequence[Recorded], *, commands: Commands = know_no_commands
 ) -> ProofBundle:
     """Return the run's bundle, without digest and signatures. `state` and `recorded` are those of its journal."""
+    live = is_being_written(kept.folder)
     base = next((one.event.tip for one in recorded if isinstance(one.event, e.RunStarted)), "")
     landings = tuple(_landings(kept, state, recorded, commands))
     plan = kept.plan
@@ -66,9 +66,11 @@ def collect(
         tip=max(state.in_phase("landed"), key=lambda task: task.landed_at).commit if state.count("landed") else base,
         began=recorded[0].at if recorded else 0.0,
         ended=recorded[-1].at if recorded else 0.0,
-        outcome=standing(kept.course, state, now=state.at, live=False).outcome,
+        outcome=standing(kept.course, state, now=state.at, live=live).outcome,
         verdict=tell_verdict(state),
-        wanted=tuple(WantedWord(about=one.about, why=one.why, command=one.command) for one in list_wanted(state)),
+        wanted=tuple(
+            WantedWord(about=one.about, why=one.why, command=one.command) for one in list_wanted(state, live=live)
+        ),
         plan_checks=plan.checks if isinstance(plan.checks, tuple) else (),
         checks_waived=plan.checks == "none",
         reviewed=tuple(task.id for task in state.tasks.values() if task.id in kept.course.reviewed),
@@ -84,18 +86,6 @@ def collect(
         flakes=tuple(line.removeprefix("- ") for line in flake_lines(recorded) if line.startswith("- ")),
         denials=tuple(_denials(recorded)),
     )
-
-
-def tell_verdict(state: RunState) -> str:
-    """Return the run's outcome in one sentence."""
-    total, landed = len(state.tasks), state.count("landed")
-    idle = state.count(*(DONE - {"landed"}))
-    parts = [f"{landed} of {count_of(total, 'task')} landed on {state.target}"]
-    if idle:
-        parts.append(f"{idle} had nothing to do")
-    if rest := total - landed - idle:
-        parts.append(f"{rest} did not land")
-    return ", ".join(parts)
 
 
 def _landings(
@@ -236,7 +226,7 @@ def _cost(kept: KeptRun, state: RunState) -> RunCost:
 def _items(state: RunState) -> Iterator[BillItem]:
     """Yield the use of each attempt and each review."""
     for task in (*state.tasks.values(), *state.removed.values()):
-        landed = landed_attempts(task)
+        landed = find_landing_attempts(task)
         for number, use in task.uses.items():
             yield _item(task.id, "attempt", number, use, landed=number in landed)
         for number, use in task.review.uses.items():
