@@ -77,7 +77,7 @@ class Settings(BaseModel):
     gitlab_token: SecretStr | None = None
     """The tokens by which GitHub and GitLab know the bot that reports for the queue."""
     notify: str | None = None
-    """A URL or a command that is notified about runs; without one nobody is."""
+    """A URL or a command that is notified about runs; without one nothing is sent."""
     notify_key: SecretStr | None = Field(default=None, min_length=16)
     """The key by which notifications are signed; without one they are not."""
     models: Path | None = None

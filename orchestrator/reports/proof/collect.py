@@ -63,7 +63,7 @@ def collect(
         hub=without_password(kept.options.hub),
         target=kept.options.target,
         base=base,
-        tip=max(state.in_phase("landed"), key=lambda task: task.landed_at).commit if state.count("landed") else base,
+        tip=_last_commit(state, landings) or base,
         began=recorded[0].at if recorded else 0.0,
         ended=recorded[-1].at if recorded else 0.0,
         outcome=standing(kept.course, state, now=state.at, live=live).outcome,
@@ -86,6 +86,13 @@ def collect(
         flakes=tuple(line.removeprefix("- ") for line in flake_lines(recorded) if line.startswith("- ")),
         denials=tuple(_denials(recorded)),
     )
+
+
+def _last_commit(state: RunState, landings: Sequence[LandingProof]) -> str:
+    """Return the commit that landed last; of several that landed together, the one on top."""
+    tops = {landing.commit for landing in landings}
+    landed = sorted(state.in_phase("landed"), key=lambda task: (task.landed_at, task.commit in tops))
+    return landed[-1].commit if landed else ""
 
 
 def _landings(
