@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from forgepool.orchestrator.plan.budget import BudgetLedger, Use
+from forgepool.orchestrator.state.task import TaskState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,21 @@ def bill(uses: Iterable[Use]) -> RunBill:
         unpriced_attempts=unpriced,
         unanswered_attempts=sum(use.own is None for use in counted),
     )
+
+
+def find_landing_attempts(task: TaskState) -> set[int]:
+    """Return the attempt that made what landed, with those whose conversation it has continued."""
+    found = set[int]()
+    number: int | None = task.made_by if task.phase == "landed" else None
+    while number is not None and number not in found:
+        found.add(number)
+        number = task.uses[number].resumes if number in task.uses else None
+    return found
+
+
+def bill_waste(tasks: Iterable[TaskState]) -> RunBill:
+    """Add up the attempts that did not land."""
+    return bill(use for task in tasks for number, use in task.uses.items() if number not in find_landing_attempts(task))
 
 
 def bill_words(of: RunBill) -> str:

@@ -14,10 +14,11 @@ from forgepool.orchestrator.decisions.reasons import (
     reviewer_words,
 )
 from forgepool.orchestrator.journal import events as e
-from forgepool.orchestrator.journal.store import Recorded
-from forgepool.orchestrator.reports.costs import bill, bill_words, budget_words
+from forgepool.orchestrator.journal.store import Recorded, is_being_written
+from forgepool.orchestrator.reports.costs import bill, bill_waste, bill_words, budget_words
 from forgepool.orchestrator.reports.event_text import answer_with
 from forgepool.orchestrator.reports.leftovers import task_logs
+from forgepool.orchestrator.reports.status import list_wanted
 from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, TaskState
@@ -114,6 +115,7 @@ def report_lines(kept: KeptRun, state: RunState, recorded: Sequence[Recorded]) -
     yield f"# {kept.plan.name}: {len(landed)} of {len(state.tasks)} tasks landed on {state.target}"
     yield ""
     yield f"run {state.run}, hub {state.hub}, target at {state.tip[:12]}, {_span(recorded)}"
+    yield from _wanted(state, live=is_being_written(kept.folder))
     yield from describe_missing_review(kept.course, state)
     if landed:
         yield from ("", "## Landed, in this order", "")
@@ -140,7 +142,15 @@ def report_lines(kept: KeptRun, state: RunState, recorded: Sequence[Recorded]) -
     yield from flake_lines(recorded)
     yield from _bill(kept, state)
     yield from ("", "## Hosts", "")
-    yield from _hosts(recorded)
+    yield from host_lines(recorded)
+
+
+def _wanted(state: RunState, *, live: bool) -> Iterator[str]:
+    wanted = list(list_wanted(state, live=live))
+    if wanted:
+        yield from ("", "## Waits for you", "")
+    for one in wanted:
+        yield f"- {one.about}: {' '.join(one.why.split())}: `{one.command}`"
 
 
 def _why_idle(task: TaskState) -> str:
@@ -214,6 +224,9 @@ def _bill(kept: KeptRun, state: RunState) -> Iterator[str]:
         yield from ("", "## Models", "")
     if said:
         yield f"- total: {said}"
+    wasted = bill_waste((*state.tasks.values(), *state.removed.values()))
+    if wasted.counts:
+        yield f"  - of that, by attempts that did not land: {bill_words(wasted)}"
     of_waves = bill(state.wave_review.review.uses.values())
     if of_waves.counts:
         yield f"  - of that, by integration reviews: {bill_words(of_waves)}"
@@ -234,7 +247,8 @@ def _proof(task: TaskState) -> str:
         return f"accepted by {task.told.gate}"
     if not task.certificates:
         return "no checks were requested (`checks: none`)"
-    tree = task.certificates[0].tree[:12]
+    trees = [one.tree for one in task.certificates]
+    tree = next((one for one in trees if not one.startswith("part-")), trees[0])[:12]
     checks = ", ".join(
         f"{certificate.check} {certificate.seconds:.1f} s on {certificate.host}" for certificate in task.certificates
     )
@@ -270,7 +284,8 @@ def _logs(kept: KeptRun, recorded: Sequence[Recorded], task: TaskState) -> Itera
         yield f"  - logs: {place} (all of them: forgepool logs {kept.options.run} {task.id})"
 
 
-def _hosts(recorded: Sequence[Recorded]) -> Iterator[str]:
+def host_lines(recorded: Sequence[Recorded]) -> Iterator[str]:
+    """Yield what each host did, and how many messages were lost."""
     did: dict[str, Counter[str]] = defaultdict(Counter)
     held: dict[str, set[Level]] = defaultdict(set)
     lost = 0

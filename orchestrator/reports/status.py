@@ -1,5 +1,6 @@
 """How a run stands, for people and programs: derived from its state, never stored."""
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
@@ -16,7 +17,7 @@ from forgepool.orchestrator.reports.costs import RunBill, bill
 from forgepool.orchestrator.reports.event_text import answer_with, clock
 from forgepool.orchestrator.reports.queue_status import place_words
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import TERMINAL, ReviewState, TaskState
+from forgepool.orchestrator.state.task import DONE, TERMINAL, ReviewState, TaskState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +196,49 @@ def _review_standing(course: PlanIndex, review: ReviewState) -> ReviewStanding:
 
 def _how_it_ended(run: str, task: TaskState) -> str:
     return f"asks: {task.question} ({answer_with(run, task.id)})" if task.question else task.detail
+
+
+def tell_verdict(state: RunState) -> str:
+    """Return the run's outcome in one sentence."""
+    total, landed = len(state.tasks), state.count("landed")
+    idle = state.count(*(DONE - {"landed"}))
+    parts = [f"{landed} of {count_of(total, 'task')} landed on {state.target}"]
+    if idle:
+        parts.append(f"{idle} had nothing to do")
+    if rest := total - landed - idle:
+        parts.append(f"{rest} did not land")
+    return ", ".join(parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedStep:
+    """Something that waits for a person, and the one command that ends it."""
+
+    about: str
+    why: str
+    command: str
+
+
+def list_wanted(state: RunState, *, live: bool) -> Iterator[WantedStep]:
+    """List all that waits for a person, of a run that is under way or not. The most pressing comes first."""
+    run = state.run
+    if state.halted:
+        yield WantedStep(about="the run", why=f"landing is paused: {state.halted}", command=f"forgepool resume {run}")
+    for task in state.in_phase("needs_human"):
+        yield WantedStep(about=task.id, why=task.question or task.detail, command=_wanted_command(run, task))
+    for task in state.in_phase("failed", "cancelled"):
+        why = task.detail or task.phase
+        yield WantedStep(about=task.id, why=why, command=f"forgepool retry {run} {task.id}")
+    if not live and not state.finished and not state.halted:
+        yield WantedStep(about="the run", why="it has not ended", command=f"forgepool resume {run}")
+
+
+def _wanted_command(run: str, task: TaskState) -> str:
+    if task.question:
+        return f"forgepool answer {run} {task.id} TEXT"
+    if task.parked_for == "review":
+        return f"forgepool approve {run} {task.id} --by NAME"
+    return f"forgepool retry {run} {task.id}"
 
 
 class Waits:

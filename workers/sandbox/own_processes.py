@@ -93,6 +93,20 @@ def start_service(
     return Service(name, process)
 
 
+def run_program(argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 60.0) -> tuple[int, bytes, bytes]:
+    """
+    Run a trusted program of this host to its end, outside any sandbox; return its status, output and errors.
+
+    Raises:
+        OSError: it is not there, or did not end in time.
+    """
+    try:
+        ran = subprocess.run(argv, input=stdin, capture_output=True, timeout=timeout_s, check=False)
+    except subprocess.TimeoutExpired as late:
+        raise OSError(f"{argv[0]} has not ended within {timeout_s:g} s") from late
+    return ran.returncode, ran.stdout, ran.stderr
+
+
 def in_own_process(work: Callable[[], None], *, began: Callable[[int], None]) -> int:
     """
     Run `work` in a forked child and wait; return its exit status, negative for a signal.

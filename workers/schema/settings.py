@@ -27,7 +27,16 @@ def _own_file(name: str) -> Path | None:
     return own if own.is_file() else None
 
 
-_SECRETS = ("broker_url", "fleet_key", "gate_token", "gate_api_token", "github_token", "gitlab_token")
+_SECRETS = (
+    "broker_url",
+    "fleet_key",
+    "gate_token",
+    "gate_api_token",
+    "github_token",
+    "gitlab_token",
+    "notify",
+    "notify_key",
+)
 """The settings that may also be in a file, which `FORGEPOOL_<NAME>_FILE` names. Their values are never shown."""
 
 
@@ -67,6 +76,10 @@ class Settings(BaseModel):
     github_token: SecretStr | None = None
     gitlab_token: SecretStr | None = None
     """The tokens by which GitHub and GitLab know the bot that reports for the queue."""
+    notify: str | None = None
+    """A URL or a command that is notified about runs; without one nothing is sent."""
+    notify_key: SecretStr | None = Field(default=None, min_length=16)
+    """The key by which notifications are signed; without one they are not."""
     models: Path | None = None
     """The file of models in addition to those built in; searched for when not given."""
 

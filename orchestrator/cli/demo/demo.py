@@ -28,6 +28,7 @@ from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal.store import Recorded
 from forgepool.orchestrator.launch.embedded import prepare_host
 from forgepool.orchestrator.launch.session import start_run
+from forgepool.orchestrator.reports.proof.files import write_report
 from forgepool.orchestrator.run.hub import CannotRun, open_hub, read_plan
 from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.sandbox.own_processes import Seed
@@ -120,6 +121,8 @@ def _tell(story: "_Story", plan_file: Path, settings: Settings, workers: int, *,
             seed=seed,
         )
     state = kept.state()
+    if not story.temporary:
+        write_report(kept, settings)
     # A finished demo removes the folder, so commands are shown without it.
     before = story.variables if story.temporary and ending != "ended" else ""
     tell_outcome(kept, state, ending, as_json=False, before=before, settings=settings)

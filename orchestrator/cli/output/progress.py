@@ -26,6 +26,7 @@ from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded
 from forgepool.orchestrator.reports.event_text import answer_with, sentence, shorten_list, telling_lines
 from forgepool.orchestrator.reports.leftovers import mirror_of, refs_left
+from forgepool.orchestrator.reports.proof.bundle import PAGE
 from forgepool.orchestrator.reports.status import Waits, standing
 from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.run import RunState
@@ -198,6 +199,8 @@ def tell_outcome(
         say(f"logs:        {forgepool} logs {now.run} TASK")
     say(f"journal:     {kept.folder / 'journal.db'}")
     say(f"report:      {forgepool} report {now.run}")
+    if (page := kept.folder / PAGE).is_file():
+        say(f"page:        {page}")
     say(f"history:     git log --graph --oneline {now.target}")
     if state.in_phase("already_there"):
         say("repeat:      forgepool run PLAN --again also repeats what is already there")

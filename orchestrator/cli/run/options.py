@@ -49,6 +49,10 @@ def complete_entry(incomplete: str) -> list[str]:
 
 
 Run = Annotated[str, typer.Argument(help="The run's name, or its beginning.", autocompletion=complete_run)]
+OptionalRun = Annotated[
+    str | None,
+    typer.Argument(help="The run's name, or its beginning; default: the latest run.", autocompletion=complete_run),
+]
 Task = Annotated[str, typer.Argument(help="A task of the plan.", autocompletion=complete_task)]
 OneTask = Annotated[str | None, typer.Argument(help="One task; default: all.", autocompletion=complete_task)]
 _MOST_AUTOMATIC, _MOST = 4, 64

@@ -21,6 +21,7 @@ from forgepool.orchestrator.decisions.requests import with_budget
 from forgepool.orchestrator.journal.events import Event
 from forgepool.orchestrator.journal.store import JournalBusy, Recorded
 from forgepool.orchestrator.launch.embedded import prepare_host
+from forgepool.orchestrator.launch.notify import Notifier, open_notifier
 from forgepool.orchestrator.launch.preflight import refuse_unready
 from forgepool.orchestrator.launch.revision import take_plan
 from forgepool.orchestrator.launch.session import Listener, gate_of, resume_run, start_run, take_in_late
@@ -66,6 +67,10 @@ BegunElsewhere = Annotated[
 TakeOver = Annotated[
     bool, typer.Option("--take-over", help="Do not wait to see whether the other machine still holds the run.")
 ]
+Notify = Annotated[
+    str | None,
+    typer.Option(metavar="URL|COMMAND", help="Notify it when a person is needed, near the budget, and at the end."),
+]
 Sandbox = Annotated[
     Wanted | None,
     typer.Option(help="Confinement of commands. auto: the best available. require: bubblewrap, or refuse. off: none."),
@@ -90,10 +95,11 @@ def run(
         bool, typer.Option("--again", help="Also repeat what an earlier run of this plan has landed.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check and preview only; start nothing.")] = False,
+    notify: Notify = None,
     as_json: Json = False,
 ) -> int:
     """Run a plan. Each task ends with a landed commit, or with the reason why there is none."""
-    settings, at_once = settings_with(broker, sandbox), trials_of(trials, processors=cores_beside_workers())
+    settings, at_once = settings_with(broker, sandbox, notify), trials_of(trials, processors=cores_beside_workers())
     seed = None if dry_run else prepare_host(settings)
     hub = open_hub(repo, settings)
     read = read_plan(plan, hub)
@@ -102,6 +108,7 @@ def run(
         gate_of(read, hub, own_train=own_train)
         return preview_plan(read, hub, as_json=as_json)
     wishes = listen_to_ctrl_c()
+    notifier = open_notifier(settings, PlanIndex(read, {}), wishes.untold.append)
     with display(PlanIndex(read, {}), as_json=as_json) as shown:
         kept, ending = start_run(
             read,
@@ -114,11 +121,11 @@ def run(
             own_train=own_train,
             again=again,
             wishes=wishes,
-            listener=listen_to_run(shown.listen, wishes, settings),
+            listener=listen_to_run(shown.listen, wishes, settings, notifier),
             seed=seed,
             warn=_warn,
         )
-    return _close(kept, ending, as_json=as_json)
+    return _close(kept, ending, settings, notifier, wishes, as_json=as_json)
 
 
 def resume(
@@ -138,10 +145,11 @@ def resume(
     plan: Annotated[
         Path | None, typer.Option("--plan", help="A corrected plan; unchanged tasks keep their outcome.")
     ] = None,
+    notify: Notify = None,
     as_json: Json = False,
 ) -> int:
     """Continue a run that was interrupted or halted, whose budget was used up, or whose plan is corrected."""
-    settings = settings_with(broker, sandbox)
+    settings = settings_with(broker, sandbox, notify)
     if broker == "none":
         settings = settings.model_copy(update={"broker_url": None})
     seed = prepare_host(settings)
@@ -159,8 +167,9 @@ def resume(
     _require_broker(kept, broker, settings)
     _tell_old_plan(kept)
     wishes = listen_to_ctrl_c()
+    notifier = open_notifier(settings, kept.course, wishes.untold.append)
     with display(kept.course, as_json=as_json) as shown:
-        listener = listen_to_run(shown.listen, wishes, settings)
+        listener = listen_to_run(shown.listen, wishes, settings, notifier)
         ending = resume_run(
             kept,
             settings,
@@ -172,7 +181,7 @@ def resume(
             seed=seed,
             warn=_warn,
         )
-    return _close(kept, ending, as_json=as_json)
+    return _close(kept, ending, settings, notifier, wishes, as_json=as_json)
 
 
 def _require_broker(kept: run_folder.KeptRun, broker: str | None, settings: Settings) -> None:
@@ -263,9 +272,9 @@ def tell_changes(kept: run_folder.KeptRun, changes: Sequence[Event]) -> None:
         say(sentence(change, run=kept.options.run) or "")
 
 
-def settings_with(broker: str | None, sandbox: Wanted | None = None) -> Settings:
+def settings_with(broker: str | None, sandbox: Wanted | None = None, notify: str | None = None) -> Settings:
     """Return the settings, with the command line's values in place of the environment's."""
-    given = {"broker_url": broker, "sandbox": sandbox}
+    given = {"broker_url": broker, "sandbox": sandbox, "notify": notify}
     return Settings().model_copy(update={name: value for name, value in given.items() if value is not None})
 
 
@@ -286,7 +295,7 @@ def listen_to_ctrl_c() -> Wishes:
     return wishes
 
 
-def listen_to_run(show: Listener, wishes: Wishes, settings: Settings) -> Listener:
+def listen_to_run(show: Listener, wishes: Wishes, settings: Settings, notifier: Notifier | None = None) -> Listener:
     """
     Return a listener that shows a run's progress and moves this process's log into the run's folder.
 
@@ -299,6 +308,8 @@ def listen_to_run(show: Listener, wishes: Wishes, settings: Settings) -> Listene
         if state.run and not logged:
             logged = True
             log_to_file(run_folder.runs_folder(settings) / state.run / "logs" / "orchestrator.log")
+        if notifier is not None:
+            notifier.listen(state, recorded)
         while wishes.untold:
             complain(wishes.untold.pop(0), 0)
         try:
@@ -311,7 +322,22 @@ def listen_to_run(show: Listener, wishes: Wishes, settings: Settings) -> Listene
     return listen
 
 
-def _close(kept: run_folder.KeptRun, ending: str, *, as_json: bool) -> int:
+def _close(
+    kept: run_folder.KeptRun,
+    ending: str,
+    settings: Settings,
+    notifier: Notifier | None,
+    wishes: Wishes,
+    *,
+    as_json: bool,
+) -> int:
+    from forgepool.orchestrator.reports.proof.files import write_report
+
+    write_report(kept, settings)
     state = kept.state()
     tell_outcome(kept, state, ending, as_json=as_json)
+    if notifier is not None and ending != "interrupted":
+        notifier.tell_end(state)
+    for line in wishes.untold:
+        complain(line, 0)
     return exit_status(state, ending)

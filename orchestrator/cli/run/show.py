@@ -1,4 +1,4 @@
-"""Commands that show runs: `runs`, `status`, `events`, `report`, `logs`."""
+"""Commands that show runs: `runs`, `status`, `events`, `logs`."""
 
 import time
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ import typer
 from forgepool.orchestrator.cli.output.say import complain, printable, say, say_json
 from forgepool.orchestrator.cli.output.standing import tell_table, tell_use
 from forgepool.orchestrator.cli.output.terminal import print_table, say_output
-from forgepool.orchestrator.cli.run.options import Json, Run, Task, complete_run, find_run_with
+from forgepool.orchestrator.cli.run.options import Json, OptionalRun, Run, Task, find_run_with
 from forgepool.orchestrator.journal.store import JournalUnreadable, Recorded, is_being_written, read
 from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.reports.status import standing
@@ -21,17 +21,12 @@ if TYPE_CHECKING:
     from forgepool.orchestrator.reports.leftovers import TaskLog
 
 _FOLLOW_S = 0.3
-OptionalRun = Annotated[
-    str | None,
-    typer.Argument(help="The run's name, or its beginning; default: the latest run.", autocompletion=complete_run),
-]
 
 
 def register(app: typer.Typer) -> None:
     app.command("runs")(list_runs)
     app.command()(status)
     app.command()(events)
-    app.command()(report)
     app.command()(logs)
 
 
@@ -93,20 +88,6 @@ def events(
         time.sleep(_FOLLOW_S)
         last = _tell_events(kept, last, as_json=as_json)
     _tell_events(kept, last, as_json=as_json)
-
-
-def report(run: OptionalRun = None, as_json: Json = False) -> None:
-    """Show what a run did: what landed with which proof, what did not and why, and who did what."""
-    from forgepool.orchestrator.reports.report import report_lines
-
-    kept = run_folder.find(Settings(), run)
-    state, recorded = kept.replay()
-    if as_json:
-        now = standing(kept.course, state, now=time.time(), live=is_being_written(kept.folder))
-        say_json(now.as_json())
-        return
-    for line in report_lines(kept, state, recorded):
-        say(line)
 
 
 def logs(

@@ -152,6 +152,13 @@ def test_a_killed_worker_costs_one_turn_and_no_work(
     (last,) = [answer.result for answer in answers if answer.result.outcome == "candidate"]
     assert last.includes == (1,)
     assert last.spent.turns == 4, "the turn that was never answered is nobody's"
-    report = machine.run("report", machine.the_run(), "--json").answer
-    assert report["used"]["turns"] == 4, report["used"]
+    used = machine.run("status", machine.the_run(), "--json").answer["used"]
+    assert used["turns"] == 4, used
+    bundle = machine.run("report", machine.the_run(), "--json").answer
+    assert [(one["number"], one["landed"]) for one in bundle["cost"]["items"]] == [(1, True), (2, True)], (
+        "none is waste"
+    )
+    assert sum(one["turns"] for one in bundle["cost"]["items"]) == 4
+    proof = machine.run("verify", machine.home / "runs" / machine.the_run() / "report.json", "--repo", repository.path)
+    assert proof.status == 0, proof.out + proof.err
     nothing_left(ground, machine)

@@ -163,7 +163,19 @@ def test_nobody_reads_the_work_of_its_own_family_and_what_was_found_is_mended(
         "review: passed by north-2 (north), who read 1 of 1 changed files",
     ):
         assert said in report, report
+    _assert_proven(machine, repository)
     nothing_left(ground, machine)
+
+
+def _assert_proven(machine: Machine, repository: Repository) -> None:
+    """Both reviews are of the diffs that landed, and the attempt that came back is told as waste."""
+    run = machine.home / "runs" / machine.the_run()
+    proof = machine.run("verify", run / "report.json", "--repo", repository.path)
+    assert proof.status == 0 and "2 reviews, each of the very diff that landed" in proof.out, proof.out + proof.err
+    cost = json.loads((run / "report.json").read_text())["cost"]
+    wasted = [(one["task"], one["number"]) for one in cost["items"] if one["work"] == "attempt" and not one["landed"]]
+    assert wasted == [("uphill", 1)] and 0 < cost["waste_usd"] < cost["total_usd"]
+    assert "attempts that did not land" in (run / "report.html").read_text()
 
 
 def _assert_second_attempt(asked: list[Seen], machine: Machine) -> None:

@@ -109,6 +109,11 @@ def _assert_told(gate: GateOf, there: Machine, run: str) -> None:
     report = there.run("report", run).out
     assert f"landed by {gate.run}, as its entry {run}--model" in report
     assert "approved by someone" in report and "unwanted (cancelled)" in report, report
+    for machine, name, said in ((there, run, "see its own report"), (gate.machine, gate.run, "4 landings, exactly")):
+        bundle = machine.folder / "bundle.json"
+        bundle.write_text(machine.run("report", name, "--json").out)
+        proof = machine.run("verify", bundle, "--repo", gate.hub.path)
+        assert proof.status == 0 and said in proof.out, proof.out + proof.err
 
 
 def _left(gate: GateOf, run: str) -> list[str]:

@@ -1,0 +1,96 @@
+"""The verdict about a bundle: what does not hold, what is proven, and what no repository can prove."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from forgepool.orchestrator.decisions.reasons import count_of
+from forgepool.orchestrator.reports.proof.bundle import BadBundle, ProofBundle
+from forgepool.orchestrator.reports.proof.prove import Spine, prove, read_spine
+from forgepool.orchestrator.reports.proof.recheck import run_checks_again
+from forgepool.orchestrator.reports.proof.seal import check_seal, tell_signers
+from forgepool.orchestrator.reports.proof.sums import check_sums
+from forgepool.orchestrator.run.hub import open_hub
+from forgepool.workers.schema.settings import Settings
+from forgepool.worktrees.git.git import is_ref
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundleVerdict:
+    """The outcome of a proof, a sentence for each thing."""
+
+    broken: tuple[str, ...]
+    proven: tuple[str, ...]
+    unproven: tuple[str, ...]
+
+    def as_json(self) -> dict[str, object]:
+        return asdict(self)
+
+
+def verify_bundle(
+    bundle: ProofBundle,
+    repo: str,
+    settings: Settings,
+    *,
+    allowed_signers: Path | None = None,
+    run_checks: bool = False,
+) -> BundleVerdict:
+    """
+    Prove a bundle against the repository at a path or URL.
+
+    Raises:
+        BadBundle: its target is no branch.
+        HubUnusable, GitFailed: the repository cannot be read.
+        CannotSign: `ssh-keygen` cannot be run.
+    """
+    name = f"refs/heads/{bundle.target}"
+    if not is_ref(name):
+        raise BadBundle(f"the bundle's target is '{bundle.target[:80]}', and that is no branch")
+    hub = open_hub(repo, settings)
+    broken = [*check_seal(bundle, allowed_signers=allowed_signers), *check_sums(bundle)]
+    head = hub.heads.get(bundle.target)
+    if head is None:
+        broken.append(f"{hub.facts.url} has no branch {bundle.target}, on which the run landed")
+        return BundleVerdict(broken=tuple(broken), proven=(), unproven=())
+    hub.mirror.ensure(head, refs=(name,))
+    spine = read_spine(hub.mirror.git, bundle.target, head)
+    broken += prove(bundle, hub.mirror.git, spine)
+    again = run_checks and not broken and any(landing.certificates for landing in bundle.landings)
+    if again:
+        broken += run_checks_again(bundle, hub.mirror, settings)
+    signers = tuple(tell_signers(bundle, allowed_signers=allowed_signers))
+    return BundleVerdict(
+        broken=tuple(dict.fromkeys(broken)),
+        proven=tuple(_tell_proven(bundle, signers, again=again)),
+        unproven=tuple(_tell_unproven(bundle, spine, signers)),
+    )
+
+
+def _tell_proven(bundle: ProofBundle, signers: tuple[str, ...], *, again: bool) -> Iterator[str]:
+    span = f"{bundle.base[:12]}..{bundle.tip[:12]} on {bundle.target}"
+    own = count_of(len(bundle.entries), "landing")
+    yield f"{own}, exactly those of this run in {span}, in this order, each with its tree, parents and trailers"
+    certificates = sum(len(landing.certificates) for landing in bundle.landings)
+    yield f"{count_of(certificates, 'certificate')}, each for the tree that landed and the check as the target had it"
+    if reviewed := sum(entry.review is not None and not entry.approved_by for entry in bundle.entries):
+        yield f"{count_of(reviewed, 'review')}, each of the very diff that landed"
+    yield f"the sums: {count_of(len(bundle.tasks), 'task')}, {count_of(len(bundle.cost.items), 'item')} of the bill"
+    if again:
+        yield "the checks, run again on this host, are green on each landed tree"
+    for signer in signers:
+        yield f"the bundle is signed with {signer}"
+
+
+def _tell_unproven(bundle: ProofBundle, spine: Spine, signers: tuple[str, ...]) -> Iterator[str]:
+    if not signers:
+        why = "it is not signed" if not bundle.signatures else "this process has no key for its signature"
+        yield f"that the checks and reviews took place, and what they cost: {why}, and anyone can make such a bundle"
+    else:
+        yield "that the signer's machine was honest: a signature says who wrote the bundle"
+    for span in bundle.others:
+        between = spine.between(span.after, span.upto) or ()
+        landings = count_of(len(between), "commit")
+        yield f"anything about {landings} of others, {span.after[:12]}..{span.upto[:12]}, which this run built upon"
+    for queue in dict.fromkeys(one.queue for one in bundle.by_queue):
+        number = sum(one.queue == queue for one in bundle.by_queue)
+        yield f"the checks of {count_of(number, 'landing')} by the merge queue {queue}: see its own report"
