@@ -70,9 +70,9 @@ GROUPS = {
     },
     "Agents and models": {
         "models": ("hosts", "List models, prices, and which can be asked"),
-        "policy": ("policy", "Show and test what agents may do"),
-        "sandbox": ("sandbox", "Run a command in the sandbox of agents and checks"),
-        "context": ("context", "Show and change how conversations are kept short"),
+        "policy": ("agents.policy", "Show and test what agents may do"),
+        "sandbox": ("agents.sandbox", "Run a command in the sandbox of agents and checks"),
+        "context": ("agents.context", "Show and change how conversations are kept short"),
         "transcript": ("run.conversation", "Show the conversation of an agent"),
         "record": ("run.conversation", "Print a conversation as a script for the scripted model"),
     },
