@@ -55,6 +55,8 @@ GROUPS = {
         "events": ("run.show", "Show what happened in a run"),
         "report": ("run.show", "Show what landed, by which checks, and what did not and why"),
         "logs": ("run.show", "Print the logs of a task"),
+        "attention": ("web.serve", "List everything that needs you, with the command that ends it"),
+        "serve": ("web.serve", "Show all runs and queues in a browser"),
         "clean": ("run.clean", "List or remove what ended runs left in their repositories"),
         "cancel": ("run.requests", "Cancel a run, or one of its tasks"),
         "retry": ("run.requests", "Retry a task"),
@@ -87,7 +89,7 @@ GROUPS = {
 }
 """For each heading and command: the module here that registers it, and its line in the help."""
 _MODULES = {name: module for group in GROUPS.values() for name, (module, _) in group.items()}
-_SILENT = ("runs", "status", "events")
+_SILENT = ("runs", "status", "events", "attention")
 """The commands that only read journals: none of what they import can log, and logs cost a tenth of their start."""
 _LONGEST_HELP = 200
 
