@@ -55,7 +55,7 @@ class AttentionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Liveness:
-    """What the journal does not hold: whether a process writes it now, and how it last stopped."""
+    """Facts beside the state: whether a process writes the journal now, and how the last one stopped."""
 
     live: bool
     now: float
@@ -98,9 +98,8 @@ def _parked(course: PlanIndex, state: RunState) -> Iterator[AttentionRow]:
         elif task.parked_for == "budget":
             continue
         elif task.candidate and why_not_approve(course, state, task.id) is None:
-            yield _of_task(
-                state, task, "approval", f"Its change waits for approval: {task.detail}", "approve", "--by NAME"
-            )
+            why = task.detail.partition("; forgepool ")[0]
+            yield _of_task(state, task, "approval", f"Its change waits for approval: {why}", "approve", "--by NAME")
         else:
             yield _of_task(state, task, "trouble", task.detail, "retry")
     if broke:

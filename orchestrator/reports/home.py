@@ -2,7 +2,7 @@
 All runs and queues of a home, live or ended, as their journals have them: the read model of `forgepool serve`.
 
 A journal is folded once and then kept up: a look reads only the events that are new. So it shows runs of other
-processes as well, and what happened before anybody looked.
+processes as well, and what happened before the first look.
 """
 
 import re
@@ -79,7 +79,7 @@ class RunSummary:
     used: RunBill = field(default_factory=RunBill)
     budget: BudgetLedger | None = None
     rows: tuple[AttentionRow, ...] = ()
-    """What needs a person."""
+    """The things that need a person."""
 
 
 def journal_stamp(folder: Path) -> Stamp:

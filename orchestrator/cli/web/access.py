@@ -36,7 +36,7 @@ class Visitor:
 
 
 @dataclass(slots=True, kw_only=True)
-class Access:
+class WebAccess:
     """Decides who a caller is, and which names of this server count."""
 
     key: bytes = field(repr=False)

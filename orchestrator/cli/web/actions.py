@@ -8,7 +8,7 @@ run goes on with `forgepool resume`: a server runs no tasks.
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, cast, get_args
+from typing import Literal, get_args
 
 from forgepool.orchestrator.cli.output.say import printable
 from forgepool.orchestrator.cli.queue.control import leave_or_do, refuse_forgotten
@@ -158,9 +158,7 @@ def perform(look: RunLook, given: dict[str, str]) -> tuple[KeptRun, PersonReques
         raise CannotRun("your name is missing; it is kept with what you decide")
     for said in (text, by):
         check_text(said, "the text")
-    request = PersonRequest(
-        do=cast(Word, do), task=task or None, text=text, by=printable(by)[:200], candidate=action.candidate
-    )
+    request = PersonRequest(do=do, task=task or None, text=text, by=printable(by)[:200], candidate=action.candidate)
     return replace(look.kept, course=look.course), request
 
 

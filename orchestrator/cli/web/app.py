@@ -5,22 +5,32 @@ Every request names this server, is short, and comes from a visitor whose role i
 that lets a browser load nothing but this server's own files, and run no script that stands in a page.
 """
 
-import hashlib
+import hmac
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import structlog
 
-from forgepool.orchestrator.cli.run.requests import login_name
-from forgepool.orchestrator.cli.web import pages, text
-from forgepool.orchestrator.cli.web.access import Access, Visitor
+from forgepool.orchestrator.cli.web import pages
+from forgepool.orchestrator.cli.web.access import SESSION_S, Visitor, WebAccess
 from forgepool.orchestrator.cli.web.actions import leave_word, perform
+from forgepool.orchestrator.cli.web.desk import (
+    HEADERS,
+    STATIC,
+    Rendered,
+    WebDesk,
+    html,
+    plain,
+    stranger,
+    trouble,
+    visitor_of,
+)
 from forgepool.orchestrator.cli.web.diff import diff_of
-from forgepool.orchestrator.cli.web.stream import MOST_STREAMS, EventStream, HomeMark, Pulse, RunMark
+from forgepool.orchestrator.cli.web.hosts import hosts_of
+from forgepool.orchestrator.cli.web.stream import MOST_STREAMS, EventStream, RunMark
 from forgepool.orchestrator.journal.store import JournalUnreadable
 from forgepool.orchestrator.merge_queue.http_desk import RequestRefused
 from forgepool.orchestrator.merge_queue.http_server import read_whole_body
@@ -32,93 +42,13 @@ from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
-    from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 log = structlog.get_logger()
-POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        *(f"{what} 'self'" for what in ("script-src", "style-src", "img-src", "connect-src", "form-action")),
-        "base-uri 'none'",
-        "frame-ancestors 'none'",
-    )
-)
-_HEADERS = {
-    "content-security-policy": POLICY,
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "same-origin",
-    "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
-    "cache-control": "no-store",
-}
-_STATIC = {"app.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
-_MOST_NOTES = 50
-_STREAM_HEADERS = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
-
-
-@dataclass(slots=True, kw_only=True)
-class Rendered:
-    """A page to be rendered."""
-
-    template: str
-    content: dict[str, object]
-    status: int = 200
-
-
-@dataclass(kw_only=True)
-class WebDesk:
-    """Answers the requests of visitors."""
-
-    home: HomeView
-    access: Access
-    pulse: Pulse = field(default_factory=Pulse)
-    notes: dict[str, str] = field(default_factory=dict)
-    """By key, sentences to be shown once on the next page."""
-
-    @cached_property
-    def everything(self) -> HomeMark:
-        return HomeMark(self.home)
-
-    @cached_property
-    def templates(self) -> "Environment":
-        from jinja2 import Environment, PackageLoader, StrictUndefined
-
-        made = Environment(
-            loader=PackageLoader("forgepool.orchestrator.cli.web", "assets/templates"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            finalize=text.finalize,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        made.filters.update(moment=text.moment, stretch=text.stretch, state_words=text.state_words, tone=text.tone)
-        made.globals.update(icons=text.TONES, person=login_name(), static=_fingerprint())
-        return made
-
-    def render(self, page: Rendered, visitor: Visitor | None, path: str) -> str:
-        rows = self.home.attention() if visitor is not None else []
-        content = {"visitor": visitor, "badge": len(rows), "path": path, "everyone": rows, **page.content}
-        return self.templates.get_template(page.template).render(content)
-
-    def note(self, sentence: str) -> str:
-        """Keep a sentence for the next page; return its key."""
-        key = hashlib.sha256(f"{len(self.notes)}{sentence}".encode()).hexdigest()[:16]
-        while len(self.notes) >= _MOST_NOTES:
-            del self.notes[next(iter(self.notes))]
-        self.notes[key] = sentence
-        return key
-
-
-def _fingerprint() -> str:
-    """Return a word that changes with the static files, so that a browser never keeps old ones."""
-    folder = files("forgepool.orchestrator.cli.web") / "assets" / "static"
-    return hashlib.sha256(b"".join((folder / name).read_bytes() for name in _STATIC)).hexdigest()[:12]
-
-
+_ALWAYS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+Endpoint = Callable[[WebDesk, "Request"], Awaitable["Response | EventStream"]]
 Make = Callable[[WebDesk, "Request"], Rendered]
 
 
@@ -131,8 +61,6 @@ def runs_page(desk: WebDesk, request: "Request") -> Rendered:
 
 
 def hosts_page(desk: WebDesk, request: "Request") -> Rendered:
-    from forgepool.orchestrator.cli.web.hosts import hosts_of
-
     return Rendered(template="hosts.html", content=hosts_of(desk.home))
 
 
@@ -158,13 +86,12 @@ def _wanted(request: "Request") -> pages.RowFilter:
 
 
 def task_page(desk: WebDesk, request: "Request") -> Rendered:
-    asked = request.query_params
-    attempt = asked.get("attempt", "")
-    number = int(attempt) if attempt.isdecimal() and len(attempt) < 7 else 0
+    log = request.query_params.get("log", "")
+    number = int(log) if log.isdecimal() and len(log) < 7 else None
 
     def make(look: RunLook) -> Rendered:
         task = _task(look, request)
-        return Rendered(template="task.html", content=pages.task_page(look, task, asked.get("log", ""), number))
+        return Rendered(template="task.html", content=pages.task_page(look, task, number))
 
     return desk.home.view(request.path_params["run"]).look(make)
 
@@ -203,7 +130,7 @@ def guard(desk: WebDesk, make: Make) -> Callable[["Request"], Awaitable["Respons
 
         visitor = visitor_of(desk, request)
         if visitor is None:
-            return _html(desk, _stranger(), None, request)
+            return html(desk, stranger(), None, request)
         return await run_in_threadpool(_made, desk, make, visitor, request)
 
     return answer
@@ -213,33 +140,12 @@ def _made(desk: WebDesk, make: Make, visitor: Visitor, request: "Request") -> "R
     try:
         page = make(desk, request)
     except NoSuchRun as missing:
-        page = _trouble(404, str(missing))
+        page = trouble(404, str(missing))
     except RequestRefused as refused:
-        page = _trouble(refused.status, str(refused))
+        page = trouble(refused.status, str(refused))
     except (JournalUnreadable, CannotRun) as unread:
-        page = _trouble(503, str(unread))
-    return _html(desk, page, visitor, request)
-
-
-def visitor_of(desk: WebDesk, request: "Request") -> Visitor | None:
-    return desk.access.visitor(request.cookies.get(desk.access.cookie, ""), request.headers.get("authorization", ""))
-
-
-def _stranger() -> Rendered:
-    said = "This page needs a link: run `forgepool serve` again, and open the link that it prints."
-    return _trouble(401, said)
-
-
-def _trouble(status: int, sentence: str) -> Rendered:
-    return Rendered(template="trouble.html", content={"sentence": sentence, "status": status}, status=status)
-
-
-def _html(desk: WebDesk, page: Rendered, visitor: Visitor | None, request: "Request") -> "Response":
-    from starlette.responses import Response
-
-    note = desk.notes.pop(request.query_params.get("done", ""), "") if visitor is not None else ""
-    page.content["note"] = note
-    return Response(desk.render(page, visitor, request.url.path), page.status, media_type="text/html")
+        page = trouble(503, str(unread))
+    return html(desk, page, visitor, request)
 
 
 async def enter(desk: WebDesk, request: "Request") -> "Response":
@@ -250,16 +156,16 @@ async def enter(desk: WebDesk, request: "Request") -> "Response":
     """
     from starlette.responses import Response
 
-    cookie = desk.access.use_link(request.query_params.get("code", ""))
+    # A `HEAD` is the look of a program that previews links, which must not use one up.
+    cookie = desk.access.use_link(request.query_params.get("code", "")) if request.method == "GET" else None
     if cookie is None:
         said = "This link has been used, or is too old: run `forgepool serve` again for a new one."
-        return _html(desk, _trouble(401, said), None, request)
-    content = {"visitor": None, "badge": 0, "path": "", "everyone": [], "note": ""}
-    answer = Response(desk.templates.get_template("enter.html").render(content), media_type="text/html")
+        return html(desk, trouble(401, said), None, request)
+    answer = Response(desk.templates.get_template("enter.html").render(), media_type="text/html")
     answer.set_cookie(
         desk.access.cookie,
         cookie,
-        max_age=30 * 86400,
+        max_age=int(SESSION_S),
         httponly=True,
         samesite="strict",
         secure=request.url.scheme == "https",
@@ -277,11 +183,11 @@ async def act(desk: WebDesk, request: "Request") -> "Response":
         given = await _form(desk, request, visitor)
         said = await run_in_threadpool(_acted, desk, request.path_params["run"], given)
     except RequestRefused as refused:
-        return _html(desk, _trouble(refused.status, str(refused)), visitor, request)
+        return html(desk, trouble(refused.status, str(refused)), visitor, request)
     except NoSuchRun as missing:
-        return _html(desk, _trouble(404, str(missing)), visitor, request)
+        return html(desk, trouble(404, str(missing)), visitor, request)
     except (CannotRun, JournalUnreadable) as unable:
-        return _html(desk, _trouble(409, str(unable)), visitor, request)
+        return html(desk, trouble(409, str(unable)), visitor, request)
     back = urlsplit(given.get("back", "/")).path
     back = back if back.startswith("/") and not back.startswith("//") and "\\" not in back else "/"
     return RedirectResponse(f"{back}?{urlencode({'done': desk.note(said)})}", 303)
@@ -302,15 +208,9 @@ async def _form(desk: WebDesk, request: "Request", visitor: Visitor | None) -> d
     except ValueError as wrong:
         raise RequestRefused(400, "the form cannot be read; send it from the page") from wrong
     given = {name: values[-1] for name, values in fields.items()}
-    if visitor.form_token and not _is_same(given.get("token", ""), visitor.form_token):
+    if visitor.form_token and not hmac.compare_digest(given.get("token", "").encode(), visitor.form_token.encode()):
         raise RequestRefused(403, "the form's token is wrong or missing; load the page again, then send it")
     return given
-
-
-def _is_same(given: str, right: str) -> bool:
-    import hmac
-
-    return hmac.compare_digest(given.encode(), right.encode())
 
 
 def _acted(desk: WebDesk, run: str, given: dict[str, str]) -> str:
@@ -322,39 +222,33 @@ def _acted(desk: WebDesk, run: str, given: dict[str, str]) -> str:
 async def stream(desk: WebDesk, request: "Request") -> "Response | EventStream":
     """Follow a run, a task of it, or with no name the whole home."""
     if visitor_of(desk, request) is None:
-        return _plain(401, "a link or a token is needed; `forgepool serve` prints both")
+        return plain(401, "a link or a token is needed; `forgepool serve` prints both")
     if desk.pulse.open >= MOST_STREAMS:
-        return _plain(503, f"there are {MOST_STREAMS} streams already; close a page, then try again")
+        return plain(503, f"there are {MOST_STREAMS} streams already; close a page, then try again")
     asked = request.query_params
     name, task = asked.get("run", ""), asked.get("task", "")
     last = request.headers.get("last-event-id") or asked.get("after", "")
     after = int(last) if last.isdecimal() and len(last) < 16 else None
     if not name:
-        return EventStream(pulse=desk.pulse, look=desk.everything, folder=None, after=after, headers=_STREAM_HEADERS)
+        return EventStream(pulse=desk.pulse, look=desk.everything, folder=None, after=after)
     try:
         folder = desk.home.folder(name)
         view = desk.home.view(name)
         transcript = view.look(lambda look: pages.transcript_file(look, look.state.tasks[task])) if task else None
     except (NoSuchRun, JournalUnreadable, KeyError):
-        return _plain(404, "there is no such run or task")
+        return plain(404, "there is no such run or task")
     look = RunMark(folder, transcript)
-    return EventStream(pulse=desk.pulse, look=look, folder=folder, after=after, headers=_STREAM_HEADERS)
-
-
-def _plain(status: int, sentence: str) -> "Response":
-    from starlette.responses import PlainTextResponse
-
-    return PlainTextResponse(f"{sentence}\n", status)
+    return EventStream(pulse=desk.pulse, look=look, folder=folder, after=after)
 
 
 async def static(desk: WebDesk, request: "Request") -> "Response":
     from starlette.responses import Response
 
     name = request.path_params["name"]
-    if name not in _STATIC:
-        return _plain(404, "there is no such file")
+    if name not in STATIC:
+        return plain(404, "there is no such file")
     content = (files("forgepool.orchestrator.cli.web") / "assets" / "static" / name).read_bytes()
-    return Response(content, headers={"cache-control": "private, max-age=86400"}, media_type=_STATIC[name])
+    return Response(content, headers={"cache-control": "private, max-age=86400"}, media_type=STATIC[name])
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,7 +256,7 @@ class Doorkeeper:
     """Refuses what does not name this server, and puts the headers on every answer."""
 
     app: "ASGIApp"
-    access: Access
+    access: WebAccess
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         headers = {name: value for name, value in scope.get("headers", ())}
@@ -371,19 +265,19 @@ class Doorkeeper:
         async def send_guarded(message: "Message") -> None:
             if message["type"] == "http.response.start":
                 kept = {name for name, _ in message["headers"]}
-                more = [(name, value) for name, value in _STREAM_HEADERS if name not in kept]
+                more = [(name, value) for name, value in _ALWAYS if name not in kept]
                 message = {**message, "headers": [*message["headers"], *more]}
             await send(message)
 
         if not self.access.is_mine(host):
-            refused = _plain(421, f"this server is not '{host[:100]}'; open it by the address that it has printed")
+            refused = plain(421, f"this server is not '{host[:100]}'; open it by the address that it has printed")
             await refused(scope, receive, send_guarded)
             return
         await self.app(scope, receive, send_guarded)
 
 
-def web_app(home: HomeView, access: Access) -> "tuple[ASGIApp, WebDesk]":
-    """Return the application, and its desk."""
+def web_app(home: HomeView, access: WebAccess) -> "ASGIApp":
+    """Return the application."""
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
     from starlette.routing import Route
@@ -399,32 +293,31 @@ def web_app(home: HomeView, access: Access) -> "tuple[ASGIApp, WebDesk]":
         ("/runs/{run}/tasks/{task}/diff", diff_page),
     ]
     routes = [Route(path, guard(desk, make), methods=["GET"]) for path, make in shown]
-    for path, method, answer in (
+    others: list[tuple[str, str, Endpoint]] = [
         ("/enter", "GET", enter),
         ("/stream", "GET", stream),
         ("/static/{name}", "GET", static),
         ("/runs/{run}/act", "POST", act),
-    ):
+    ]
+    for path, method, answer in others:
         routes.append(Route(path, _with_desk(desk, answer), methods=[method]))
 
     async def elsewhere(request: "Request", wrong: Exception) -> "Response":
         status = getattr(wrong, "status_code", 404)
         said = f"there is nothing at {request.url.path[:100]}" if status == 404 else "that is not allowed here"
-        return _html(desk, _trouble(status, said), visitor_of(desk, request), request)
+        return html(desk, trouble(status, said), visitor_of(desk, request), request)
 
     async def broken(request: "Request", trouble: Exception) -> "Response":
         log.error("web.broken", path=request.url.path, why=repr(trouble))
-        return _plain(500, "the page could not be made; the server's log says why")
+        return plain(500, "the page could not be made; the server's log says why")
 
     made: Starlette = Starlette(routes=routes, exception_handlers={HTTPException: elsewhere, Exception: broken})
     made.router.redirect_slashes = False
-    return Doorkeeper(made, access), desk
+    return Doorkeeper(made, access)
 
 
-def _with_desk(
-    desk: WebDesk, answer: Callable[[WebDesk, "Request"], Awaitable["Response"]]
-) -> Callable[["Request"], Awaitable["Response"]]:
-    async def endpoint(request: "Request") -> "Response":
+def _with_desk(desk: WebDesk, answer: Endpoint) -> Callable[["Request"], Awaitable["Response | EventStream"]]:
+    async def endpoint(request: "Request") -> "Response | EventStream":
         return await answer(desk, request)
 
     return endpoint

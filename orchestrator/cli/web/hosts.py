@@ -8,8 +8,6 @@ from forgepool.orchestrator.reports.event_text import clock
 from forgepool.orchestrator.reports.home import HomeView, RunLook
 from forgepool.workers.queue import broker as wire
 
-_WITHIN_S = 2.0
-
 
 def hosts_of(home: HomeView) -> dict[str, object]:
     """Return what the page of hosts shows."""
@@ -21,7 +19,7 @@ def hosts_of(home: HomeView) -> dict[str, object]:
             wire.ping(client, url)
             present = list_present_hosts(client)
             client.close()
-        except (wire.BrokerAway, wire.BrokerRefused) as away:
+        except (*wire.BrokerAway, wire.BrokerRefused) as away:
             trouble = str(away)
     return {"shared": url is not None, "present": present, "trouble": trouble, "answered": list(_answered(home))}
 

@@ -6,19 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from forgepool.orchestrator.cli.web.actions import WebAction, actions_of
-from forgepool.orchestrator.cli.web.text import Tone, phase_words, tone
-from forgepool.orchestrator.cli.web.timeline import timeline
+from forgepool.orchestrator.cli.web.actions import actions_of
+from forgepool.orchestrator.cli.web.text import Tone, phase_words, timeline, tone
 from forgepool.orchestrator.decisions.reasons import author_in, author_words, finding_lines, finding_words
 from forgepool.orchestrator.journal.store import Recorded, read
-from forgepool.orchestrator.reports.attention import AttentionRow, attention
+from forgepool.orchestrator.reports.attention import attention
 from forgepool.orchestrator.reports.costs import bill, bill_words, budget_words
 from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.reports.home import RunLook
 from forgepool.orchestrator.reports.leftovers import TaskLog, task_logs
 from forgepool.orchestrator.reports.queue_board import gate_sentence
 from forgepool.orchestrator.reports.queue_status import EntryStanding, explain_task, frozen_words, standings
-from forgepool.orchestrator.reports.status import ReviewStanding, Waits, outcome_of, review_standing
+from forgepool.orchestrator.reports.status import Waits, outcome_of, review_standing
 from forgepool.orchestrator.state.run import RunState, branch_of
 from forgepool.orchestrator.state.task import DONE, TERMINAL, Phase, TaskState
 from forgepool.workers.agents.render_transcript import NarratedLine, lines
@@ -161,7 +160,7 @@ def _how_it_stands(task: TaskState, waits: Waits) -> str:
     if task.question:
         return task.question
     if task.phase in TERMINAL:
-        return task.detail
+        return task.detail.partition("; forgepool ")[0]
     return waits.reason(task)
 
 
@@ -193,7 +192,7 @@ def queue_page(look: RunLook, wanted: RowFilter) -> dict[str, object]:
 
 
 def _suspects(state: RunState) -> list[list[str]]:
-    """Return the batches of which a check failed, so that each of their entries may be the cause."""
+    """Return the batches that a check has refused: each of their entries may be the cause."""
     trials = state.train.line.trials.values()
     cars = dict.fromkeys(trial.car for trial in trials if trial.state == "red" and len(trial.car) > 1)
     alone = [(one,) for one in state.train.doubted]
@@ -225,7 +224,7 @@ class TaskPage:
     transcript_note: str
 
 
-def task_page(look: RunLook, task: TaskState, log: str, attempt: int) -> dict[str, object]:
+def task_page(look: RunLook, task: TaskState, log: int | None) -> dict[str, object]:
     """Return what the page of a task or an entry shows."""
     state, course = look.state, look.course
     gate = look.kept.options.gate
@@ -243,13 +242,13 @@ def task_page(look: RunLook, task: TaskState, log: str, attempt: int) -> dict[st
         "entry": state.submitted.get(task.id),
         "mine": [row for row in attention(course, state, look.alive) if row.task == task.id],
         "actions": actions_of(look, task),
-        "needs": _needs(state, card.needs),
+        "needs": list(_needs(state, card.needs)),
         "author": author_words(author_in(course, state, task)) if task.result else "",
         "review": review_standing(course, task),
         "dropped": [one for one in finding_lines(answer, course.review_policy.threshold)] if answer else [],
         "scans": [(one, finding_words(one)) for one in (task.verdict.findings if task.verdict else ())],
         "used": bill_words(bill((*task.uses.values(), *task.review.uses.values()))),
-        "files": _files(look, task, log, attempt),
+        "files": _files(look, task, log),
         "candidate": task.commit or task.candidate,
         "terminal": task.phase in TERMINAL,
     }
@@ -262,11 +261,11 @@ def _needs(state: RunState, needs: Sequence[object]) -> Iterator[tuple[str, Tone
             yield name, tone(state.tasks[name].phase)
 
 
-def _files(look: RunLook, task: TaskState, log: str, attempt: int) -> TaskPage:
+def _files(look: RunLook, task: TaskState, log: int | None) -> TaskPage:
     # A search of their texts costs far less than reading every event of a large run.
     recorded = list(read(look.kept.folder, about=task.id))
     logs = task_logs(look.kept.folder, recorded, task.id)
-    shown = next((one for one in logs if one.here and one.name == log and one.attempt == attempt), None)
+    shown = logs[log] if log is not None and log < len(logs) and logs[log].here else None
     shown = shown or next((one for one in reversed(logs) if one.here), None)
     transcript, note = _transcript(look, task)
     return TaskPage(
@@ -312,9 +311,3 @@ def read_end(path: Path, most: int) -> str:
     except OSError as gone:
         return f"({gone.strerror})"
     return text if size <= most else f"(the last {most // 1000} kB)\n{text.partition(chr(10))[2]}"
-
-
-def attention_actions(look: RunLook, row: AttentionRow) -> list[WebAction]:
-    """Return the actions that a row of the attention list offers at once."""
-    task = look.state.tasks.get(row.task)
-    return actions_of(look, task) if task is not None else []

@@ -14,7 +14,7 @@ from forgepool.workers.schema.extras import missing_extra
 from forgepool.workers.schema.settings import Settings
 
 if TYPE_CHECKING:
-    from forgepool.orchestrator.cli.web.access import Access
+    from forgepool.orchestrator.cli.web.access import WebAccess
     from forgepool.orchestrator.merge_queue.http_server import Address
 
 _PORT = 8320
@@ -58,29 +58,34 @@ def serve(
     """Show all runs and queues of this home in a browser, and take actions there, until Ctrl-C."""
     if missing := missing_extra("http"):
         raise CannotRun(f"`forgepool serve` needs an optional part of Forgepool: {missing}")
-    import uvicorn
-
-    from forgepool.orchestrator.cli.web.access import Access, read_key
-    from forgepool.orchestrator.cli.web.app import web_app
-    from forgepool.orchestrator.merge_queue.http_server import protocol_in_time
+    from forgepool.orchestrator.cli.web.access import ROLES, WebAccess, read_key
 
     settings = Settings()
     where, listening = _listen(http)
-    access = Access(
+    access = WebAccess(
         key=read_key(settings.home),
         names=frozenset({"localhost", where.host.lower(), *(one.lower() for one in name or ())}),
         is_loopback=where.is_loopback,
         cookie=f"forgepool-{where.port}",
     )
-    app, _ = web_app(HomeView(settings), access)
     _tell_links(access, where)
-    if tokens:
-        for role in ("operator", "viewer"):
-            say(f"token of a program that is {role}: {access.token(role)}")
+    for role in ROLES if tokens else ():
+        say(f"token of a program that is {role}: {access.token(role)}")
+    _answer(HomeView(settings), access, listening)
+    return 0
+
+
+def _answer(home: HomeView, access: "WebAccess", listening: socket.socket) -> None:
+    """Answer until a signal ends it."""
+    import uvicorn
+
+    from forgepool.orchestrator.cli.web.app import web_app
+    from forgepool.orchestrator.merge_queue.http_server import protocol_in_time
+
     # Its complaints are about callers that hung up; our own log has what is wrong here.
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     config = uvicorn.Config(
-        app,
+        web_app(home, access),
         http=protocol_in_time(_SENT_WITHIN_S),
         ws="none",
         lifespan="off",
@@ -92,7 +97,6 @@ def serve(
         timeout_graceful_shutdown=1,
     )
     uvicorn.Server(config).run(sockets=[listening])
-    return 0
 
 
 def _listen(http: str | None) -> "tuple[Address, socket.socket]":
@@ -111,7 +115,7 @@ def _listen(http: str | None) -> "tuple[Address, socket.socket]":
     return Address(host=where.host, port=listening.getsockname()[1]), listening
 
 
-def _tell_links(access: "Access", where: "Address") -> None:
+def _tell_links(access: "WebAccess", where: "Address") -> None:
     say(f"forgepool is at http://{where}, until Ctrl-C. Each link opens once, within 15 minutes:")
     say(f"  to act:        http://{where}/enter?code={access.new_link('operator')}")
     say(f"  only to look:  http://{where}/enter?code={access.new_link('viewer')}")

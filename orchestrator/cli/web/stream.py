@@ -124,7 +124,6 @@ class EventStream:
     folder: Path | None
     after: int | None
     """The number of the last event that the caller has; None for one that has read the page just now."""
-    headers: list[tuple[bytes, bytes]]
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         leaves = asyncio.create_task(_gone(receive))
@@ -139,7 +138,7 @@ class EventStream:
             await asyncio.gather(leaves, serves, return_exceptions=True)
 
     async def _serve(self, send: "Send") -> None:
-        headers = [(b"content-type", b"text/event-stream"), *self.headers]
+        headers = [(b"content-type", b"text/event-stream")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
 
         async def say(text: str) -> None:
