@@ -98,6 +98,19 @@ _GATE = "version: 1\nchecks:\n  good: test ! -e bad.txt\n"
 
 
 @dataclass(frozen=True, kw_only=True)
+class RealHome:
+    machine: Machine
+    run: str
+    queue: str
+
+    @property
+    def entries(self) -> list[str]:
+        """The names of the queue's entries."""
+        found = (one.event for one in self.machine.journal(self.queue))
+        return [event.task for event in found if event.kind == "entry.submitted"]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Reply:
     status: int
     text: str
