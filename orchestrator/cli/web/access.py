@@ -88,9 +88,10 @@ class WebAccess:
             name = host
         name = name.removeprefix("[").removesuffix("]").lower()
         try:
-            return not self.is_loopback or ipaddress.ip_address(name).is_loopback
+            literal = ipaddress.ip_address(name)
         except ValueError:
             return name in self.names
+        return literal.is_loopback or not self.is_loopback
 
     def _cookie(self, role: Role, until: int, nonce: list[str] | None = None) -> str:
         unsigned = f"{role}.{until}.{nonce[0] if nonce else secrets.token_hex(8)}"

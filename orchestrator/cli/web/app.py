@@ -308,7 +308,7 @@ def web_app(home: HomeView, access: WebAccess) -> "ASGIApp":
         return html(desk, trouble(status, said), visitor_of(desk, request), request)
 
     async def broken(request: "Request", trouble: Exception) -> "Response":
-        log.error("web.broken", path=request.url.path, why=repr(trouble))
+        log.error("web.broken", path=request.url.path, exc_info=trouble)
         return plain(500, "the page could not be made; the server's log says why")
 
     made: Starlette = Starlette(routes=routes, exception_handlers={HTTPException: elsewhere, Exception: broken})

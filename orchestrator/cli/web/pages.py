@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forgepool.orchestrator.cli.web.actions import actions_of
-from forgepool.orchestrator.cli.web.text import Tone, phase_words, timeline, tone
+from forgepool.orchestrator.cli.web.text import Tone, phase_words, state_words, timeline, tone
 from forgepool.orchestrator.decisions.reasons import author_in, author_words, finding_lines, finding_words
 from forgepool.orchestrator.journal.store import Recorded, read
 from forgepool.orchestrator.reports.attention import attention
@@ -16,7 +16,13 @@ from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.reports.home import RunLook
 from forgepool.orchestrator.reports.leftovers import TaskLog, task_logs
 from forgepool.orchestrator.reports.queue_board import gate_sentence
-from forgepool.orchestrator.reports.queue_status import EntryStanding, explain_task, frozen_words, standings
+from forgepool.orchestrator.reports.queue_status import (
+    EntryStanding,
+    explain_task,
+    frozen_words,
+    standing_of,
+    standings,
+)
 from forgepool.orchestrator.reports.status import Waits, outcome_of, review_standing
 from forgepool.orchestrator.state.run import RunState, branch_of
 from forgepool.orchestrator.state.task import DONE, TERMINAL, Phase, TaskState
@@ -229,16 +235,16 @@ def task_page(look: RunLook, task: TaskState, log: int | None) -> dict[str, obje
     state, course = look.state, look.course
     gate = look.kept.options.gate
     card = course.tasks[task.id]
-    waits = Waits(course, state)
+    words, its_tone, why = _entry_stands(look, task) if gate else _task_stands(look, task)
     answer = task.review.answer
     return {
         **head(look),
         "task": task,
         "name": branch_of(state, task.id),
         "card": card,
-        "words": phase_words(task, task.phase if gate else waits.phase_name(task)),
-        "tone": tone(task.phase),
-        "why": explain_task(state, task, look.alive.now) if gate else _how_it_stands(task, waits),
+        "words": words,
+        "tone": its_tone,
+        "why": why,
         "entry": state.submitted.get(task.id),
         "mine": [row for row in attention(course, state, look.alive) if row.task == task.id],
         "actions": actions_of(look, task),
@@ -252,6 +258,18 @@ def task_page(look: RunLook, task: TaskState, log: int | None) -> dict[str, obje
         "candidate": task.commit or task.candidate,
         "terminal": task.phase in TERMINAL,
     }
+
+
+def _task_stands(look: RunLook, task: TaskState) -> tuple[str, Tone, str]:
+    """Return its state in words, the look of that, and why."""
+    waits = Waits(look.course, look.state)
+    return phase_words(task, waits.phase_name(task)), tone(task.phase), _how_it_stands(task, waits)
+
+
+def _entry_stands(look: RunLook, task: TaskState) -> tuple[str, Tone, str]:
+    state, now = look.state, look.alive.now
+    stand = standing_of(state, task, now)
+    return state_words(stand.state), tone(stand.state), explain_task(state, task, now)
 
 
 def _needs(state: RunState, needs: Sequence[object]) -> Iterator[tuple[str, Tone]]:
