@@ -2,7 +2,7 @@
 
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -124,38 +124,48 @@ class TaskLog:
         return stem == check or stem.endswith(f"-{check}")
 
 
-def task_logs(run: Path, recorded: Sequence[Recorded], task: str) -> list[TaskLog]:
+def task_logs(run: Path, recorded: Iterable[Recorded], task: str) -> list[TaskLog]:
     """List the logs of a task, the oldest first. `run` is the run's folder on this host."""
-    hosts = _hosts(recorded)
-    return [log for attempt, folder in _folders(run, recorded, task) for log in _in(folder, attempt, hosts)]
+    return LogIndex(run, recorded).logs(task)
 
 
-def _folders(run: Path, recorded: Sequence[Recorded], task: str) -> Iterator[tuple[int, Path]]:
-    """Yield the log folder of each message about the task, with its attempt."""
-    attempt = 0
-    for record in recorded:
-        match record.event:
-            case e.EntrySubmitted() as event if event.task == task:
-                attempt = event.revision
-            case e.OrderSent() as event if event.task == task:
-                attempt = event.attempt
-                yield attempt, attempt_logs(run, task, attempt)
-            case e.CheckSent() as event if task in (event.car or (event.task,)):
-                yield attempt, run / "logs" / "checks" / event.message_id
-            case e.ReviewSent() as event if event.task == task:
-                yield attempt, run / "logs" / "reviews" / event.message_id
+class LogIndex:
+    """The log folders of all tasks of a run, found in one pass over its events."""
 
+    def __init__(self, run: Path, recorded: Iterable[Recorded]) -> None:
+        self._run = run
+        self._folders: dict[str, list[tuple[int, Path]]] = {}
+        self._attempts: dict[str, int] = {}
+        self._hosts: dict[str, str] = {}
+        """By message, the host that answered it."""
+        for record in recorded:
+            self._note(record.event)
 
-def _hosts(recorded: Sequence[Recorded]) -> dict[str, str]:
-    """Map each message to the host that answered it."""
-    hosts: dict[str, str] = {}
-    for record in recorded:
-        match record.event:
+    def logs(self, task: str) -> list[TaskLog]:
+        """List the logs of a task, the oldest first."""
+        return [log for attempt, folder in self._folders.get(task, ()) for log in _in(folder, attempt, self._hosts)]
+
+    def _note(self, event: e.Event) -> None:
+        match event:
+            case e.EntrySubmitted():
+                self._attempts[event.task] = event.revision
+            case e.OrderSent():
+                self._attempts[event.task] = event.attempt
+                self._add(event.task, attempt_logs(self._run, event.task, event.attempt))
+            case e.CheckSent():
+                for task in event.car or (event.task,):
+                    self._add(task, self._run / "logs" / "checks" / event.message_id)
+            case e.ReviewSent():
+                self._add(event.task, self._run / "logs" / "reviews" / event.message_id)
             case e.OrderAnswered(task=task, result=result):
-                hosts[f"{task}/{result.attempt}"] = result.host
+                self._hosts[f"{task}/{result.attempt}"] = result.host
             case e.CheckAnswered(result=result) | e.ReviewAnswered(result=result):
-                hosts[result.request_id] = result.host
-    return hosts
+                self._hosts[result.request_id] = result.host
+            case _:
+                pass
+
+    def _add(self, task: str, folder: Path) -> None:
+        self._folders.setdefault(task, []).append((self._attempts.get(task, 0), folder))
 
 
 def _in(folder: Path, attempt: int, hosts: dict[str, str]) -> Iterator[TaskLog]:
