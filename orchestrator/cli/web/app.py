@@ -9,6 +9,7 @@ import hmac
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import islice
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -37,7 +38,7 @@ from forgepool.orchestrator.merge_queue.http_server import read_whole_body
 from forgepool.orchestrator.reports.home import HomeView, RunLook
 from forgepool.orchestrator.reports.report import report_lines
 from forgepool.orchestrator.run.hub import CannotRun
-from forgepool.orchestrator.run.run_folder import NoSuchRun
+from forgepool.orchestrator.run.run_folder import KeptRun, NoSuchRun
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
 
@@ -107,12 +108,14 @@ def diff_page(desk: WebDesk, request: "Request") -> Rendered:
 
 
 def report_page(desk: WebDesk, request: "Request") -> Rendered:
-    def make(look: RunLook) -> Rendered:
-        kept = look.kept
-        said = list(report_lines(kept, look.state, kept.replay()[1])) if not kept.options.gate else []
-        return Rendered(template="report.html", content={**pages.head(look), "lines": said})
+    def make(look: RunLook) -> tuple[KeptRun, dict[str, object]]:
+        return look.kept, pages.head(look)
 
-    return desk.home.view(request.path_params["run"]).look(make)
+    kept, head = desk.home.view(request.path_params["run"]).look(make)
+    # A report reads all events of its run: other pages of it do not wait for that.
+    said = [] if kept.options.gate else list(islice(report_lines(kept, *kept.replay()), pages.REPORT_LINES + 1))
+    cut = len(said) > pages.REPORT_LINES
+    return Rendered(template="report.html", content={**head, "lines": said[: pages.REPORT_LINES], "is_cut": cut})
 
 
 def _task(look: RunLook, request: "Request") -> TaskState:

@@ -32,7 +32,10 @@ from forgepool.workers.workspace.workspace import TRANSCRIPT, attempt_logs
 
 ROWS = 100
 """Tasks, or entries, on one page."""
+REPORT_LINES = 2000
 _MOST_EVENTS = 40
+_MOST_WANTS = 10
+"""Rows of what needs a person, on the page of one run; the start page has them all."""
 _MOST_LINES = 400
 _MOST_BYTES = 64_000
 """Bytes of the end of a log, and the lines of the end of a transcript, that a page shows."""
@@ -129,6 +132,7 @@ def run_page(look: RunLook, wanted: RowFilter) -> dict[str, object]:
 def head(look: RunLook) -> dict[str, object]:
     """Return what every page about a run shows at its top."""
     state, gate = look.state, look.kept.options.gate
+    wants = attention(look.course, state, look.alive)
     return {
         "run": look.kept.options.run,
         "gate": gate,
@@ -140,7 +144,8 @@ def head(look: RunLook) -> dict[str, object]:
         "live": look.alive.live,
         "outcome": outcome_of(state, live=look.alive.live, gate=gate),
         "began": look.began,
-        "attention": attention(look.course, state, look.alive),
+        "attention": wants[:_MOST_WANTS],
+        "more_wants": max(0, len(wants) - _MOST_WANTS),
         "done": state.count(*DONE),
         "total": len(state.tasks),
     }
@@ -246,7 +251,6 @@ def task_page(look: RunLook, task: TaskState, log: int | None) -> dict[str, obje
         "tone": its_tone,
         "why": why,
         "entry": state.submitted.get(task.id),
-        "mine": [row for row in attention(course, state, look.alive) if row.task == task.id],
         "actions": actions_of(look, task),
         "needs": list(_needs(state, card.needs)),
         "author": author_words(author_in(course, state, task)) if task.result else "",
