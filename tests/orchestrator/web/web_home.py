@@ -17,6 +17,8 @@ from urllib.parse import urlencode
 
 from kit import Machine, Started, command, make_repository, wait_until, write_plan
 
+from forgepool.orchestrator.cli.web.access import Role, WebAccess, read_key
+
 HOSTILE = "<script>document.title='taken'</script>"
 SEQUENCE = "\x1b]0;taken\x07\x1b[31mred\x1b[0m"
 QUESTION = f"Tabs or spaces? {HOSTILE}"
@@ -152,6 +154,11 @@ class WebServer:
     def enter(self, role: str) -> str:
         """Use the link of a role; return the cookie."""
         return self.ask("GET", self.links[role]).cookie
+
+    def cookie(self, role: Role) -> str:
+        """Return the value of a new cookie, as another link of that role would give it."""
+        access = WebAccess(key=read_key(self.machine.home), names=frozenset(), is_loopback=True, cookie="")
+        return access.use_link(access.new_link(role)) or ""
 
     def post(self, run: str, fields: Mapping[str, str], **headers: str) -> Reply:
         """Send a form as a browser does."""
