@@ -17,7 +17,7 @@ from pathlib import Path
 
 from helpers import context_building, context_families, context_why
 
-from forgepool.orchestrator.cli.context import replay
+from forgepool.orchestrator.cli.agents.context import replay
 from forgepool.workers.context.replay.comparison import ReplayCase, cases
 from forgepool.workers.context.replay.formats import read_recordings
 

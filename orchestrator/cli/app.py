@@ -57,6 +57,8 @@ GROUPS = {
         "report": ("run.report", "Show what landed, by which checks, and what did not and why"),
         "verify": ("run.report", "Prove a run's report from its repository alone"),
         "logs": ("run.show", "Print the logs of a task"),
+        "attention": ("web.serve", "List everything that needs you, with the command that ends it"),
+        "serve": ("web.serve", "Show all runs and queues in a browser"),
         "clean": ("run.clean", "List or remove what ended runs left in their repositories"),
         "cancel": ("run.requests", "Cancel a run, or one of its tasks"),
         "retry": ("run.requests", "Retry a task"),
@@ -72,9 +74,9 @@ GROUPS = {
     },
     "Agents and models": {
         "models": ("hosts", "List models, prices, and which can be asked"),
-        "policy": ("policy", "Show and test what agents may do"),
-        "sandbox": ("sandbox", "Run a command in the sandbox of agents and checks"),
-        "context": ("context", "Show and change how conversations are kept short"),
+        "policy": ("agents.policy", "Show and test what agents may do"),
+        "sandbox": ("agents.sandbox", "Run a command in the sandbox of agents and checks"),
+        "context": ("agents.context", "Show and change how conversations are kept short"),
         "transcript": ("run.conversation", "Show the conversation of an agent"),
         "record": ("run.conversation", "Print a conversation as a script for the scripted model"),
     },
@@ -89,7 +91,7 @@ GROUPS = {
 }
 """For each heading and command: the module here that registers it, and its line in the help."""
 _MODULES = {name: module for group in GROUPS.values() for name, (module, _) in group.items()}
-_SILENT = ("runs", "status", "events")
+_SILENT = ("runs", "status", "events", "attention")
 """The commands that only read journals: none of what they import can log, and logs cost a tenth of their start."""
 _LONGEST_HELP = 200
 

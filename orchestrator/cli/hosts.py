@@ -192,7 +192,7 @@ def hosts(
     List the hosts at the shared Redis. A drained host finishes what it has and takes nothing new, until readmitted.
     """
     client, _ = _shared_redis(settings_with(broker))
-    found = _present_hosts(client)
+    found = list_present_hosts(client)
     if action is None:
         _tell_hosts(found, as_json=as_json)
         return 0
@@ -210,7 +210,8 @@ def hosts(
     return 0
 
 
-def _present_hosts(client: wire.Redis) -> list[dict[str, object]]:
+def list_present_hosts(client: wire.Redis) -> list[dict[str, object]]:
+    """Return a row for each host at the shared Redis."""
     held = Counter(holder.host for holder in leases.all_holders(client))
     rows: dict[str, dict[str, object]] = {}
     for worker in leases.present(client):

@@ -101,9 +101,9 @@ class Journal:
         self._lock.close()
 
 
-def read(folder: Path, *, after: int = 0) -> Iterator[Recorded]:
+def read(folder: Path, *, after: int = 0, about: str = "") -> Iterator[Recorded]:
     """
-    The events of a run, oldest first; a run being written may be read.
+    The events of a run, oldest first; a run being written may be read. With `about`, those whose text has this name.
 
     Raises:
         JournalUnreadable: there is none, or it is of a later version.
@@ -111,6 +111,8 @@ def read(folder: Path, *, after: int = 0) -> Iterator[Recorded]:
     path = folder / "journal.db"
     try:
         for row in read_rows(folder, after=after):
+            if about and about not in row.body:
+                continue
             if row.version > VERSION:
                 raise JournalUnreadable(f"{path} was written by a later Forgepool; use that one to read it")
             yield Recorded(row.number, row.at, EVENT.validate_json(row.body))
@@ -129,6 +131,18 @@ def read_rows(folder: Path, *, after: int = 0) -> Iterator[StoredEvent]:
     try:
         words = "SELECT number, at, version, body FROM events WHERE number > ? ORDER BY number"
         yield from map(StoredEvent._make, connection.execute(words, (after,)))
+    finally:
+        connection.close()
+
+
+def last_number(folder: Path) -> int:
+    """Return the number of the last event; 0 where there is no event, or no journal."""
+    path = folder / "journal.db"
+    if not path.is_file():
+        return 0
+    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    try:
+        return int(connection.execute("SELECT coalesce(max(number), 0) FROM events").fetchone()[0])
     finally:
         connection.close()
 

@@ -144,7 +144,7 @@ def serving(
     config = uvicorn.Config(
         gate_app(desk, token),
         loop="asyncio",
-        http=_hurried(sent_within_s),
+        http=protocol_in_time(sent_within_s),
         ws="none",
         lifespan="off",
         log_config=None,
@@ -165,7 +165,7 @@ def serving(
         listening.close()
 
 
-def _hurried(within_s: float) -> "type[asyncio.Protocol]":
+def protocol_in_time(within_s: float) -> "type[asyncio.Protocol]":
     """Return uvicorn's protocol with a time for a whole request, which uvicorn does not limit."""
     import asyncio
 
@@ -281,7 +281,7 @@ def _guarded(act: Act, token: str) -> Callable[["Request"], Awaitable["Response"
             call = HttpCall(
                 name=entry_name(request.path_params["name"]) if "name" in request.path_params else "",
                 limit=request.query_params.get("limit", ""),
-                body=await _body(request),
+                body=await read_whole_body(request),
             )
             given = await run_in_threadpool(_acted, act, call)
         except RequestRefused as refused:
@@ -311,7 +311,7 @@ def _admit(request: "Request", token: str) -> None:
         raise RequestRefused(401, "the token is wrong; send this queue's as: Authorization: Bearer TOKEN")
 
 
-async def _body(request: "Request") -> bytes:
+async def read_whole_body(request: "Request") -> bytes:
     """Read the body. Raises RequestRefused as soon as it is too long."""
     said = request.headers.get("content-length", "")
     if said.isdecimal() and (len(said) > 9 or int(said) > MOST_BYTES):

@@ -2,7 +2,7 @@
 
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -125,40 +125,55 @@ class TaskLog:
         return stem == check or stem.endswith(f"-{check}")
 
 
-def task_logs(run: Path, recorded: Sequence[Recorded], task: str) -> list[TaskLog]:
+def task_logs(run: Path, recorded: Iterable[Recorded], task: str) -> list[TaskLog]:
     """List the logs of a task, the oldest first. `run` is the run's folder on this host."""
-    answers = _answers(recorded)
-    return [log for attempt, folder in _folders(run, recorded, task) for log in _in(run, folder, attempt, answers)]
+    return LogIndex(run, recorded).logs(task)
 
 
-def _folders(run: Path, recorded: Sequence[Recorded], task: str) -> Iterator[tuple[int, Path]]:
-    """Yield the log folder of each message about the task, with its attempt."""
-    attempt = 0
-    for record in recorded:
-        match record.event:
-            case e.EntrySubmitted() as event if event.task == task:
-                attempt = event.revision
-            case e.OrderSent() as event if event.task == task:
-                attempt = event.attempt
-                yield attempt, attempt_logs(run, task, attempt)
-            case e.CheckSent() as event if task in (event.car or (event.task,)):
-                yield attempt, run / "logs" / "checks" / event.message_id
-            case e.ReviewSent() as event if event.task == task:
-                yield attempt, run / "logs" / "reviews" / event.message_id
+class LogIndex:
+    """The log folders of all tasks of a run, found in one pass over its events."""
 
+    def __init__(self, run: Path, recorded: Iterable[Recorded]) -> None:
+        self._run = run
+        self._folders: dict[str, list[tuple[int, Path]]] = {}
+        self._attempts: dict[str, int] = {}
+        self._answers: dict[str, tuple[str, str]] = {}
+        """By message, the host that answered it, and a log there if the answer names one."""
+        for record in recorded:
+            self._note(record.event)
 
-def _answers(recorded: Sequence[Recorded]) -> dict[str, tuple[str, str]]:
-    """Map each message to the host that answered it, and to a log there if the answer names one."""
-    answers: dict[str, tuple[str, str]] = {}
-    for record in recorded:
-        match record.event:
+    def logs(self, task: str) -> list[TaskLog]:
+        """List the logs of a task, the oldest first."""
+        return [
+            log
+            for attempt, folder in self._folders.get(task, ())
+            for log in _in(self._run, folder, attempt, self._answers)
+        ]
+
+    def _note(self, event: e.Event) -> None:
+        match event:
+            case e.EntrySubmitted():
+                self._attempts[event.task] = event.revision
+            case e.OrderSent():
+                self._attempts[event.task] = event.attempt
+                self._add(event.task, attempt_logs(self._run, event.task, event.attempt))
+            case e.CheckSent():
+                for task in event.car or (event.task,):
+                    self._add(task, self._run / "logs" / "checks" / event.message_id)
+            case e.ReviewSent():
+                self._add(event.task, self._run / "logs" / "reviews" / event.message_id)
             case e.OrderAnswered(task=task, result=result):
-                answers[f"{task}/{result.attempt}"] = result.host, result.log
+                self._answers[f"{task}/{result.attempt}"] = result.host, result.log
             case e.CheckAnswered(result=result):
-                answers[result.request_id] = result.host, next((each.log for each in result.failures if each.log), "")
+                log = next((each.log for each in result.failures if each.log), "")
+                self._answers[result.request_id] = result.host, log
             case e.ReviewAnswered(result=review):
-                answers[review.request_id] = review.host, ""
-    return answers
+                self._answers[review.request_id] = review.host, ""
+            case _:
+                pass
+
+    def _add(self, task: str, folder: Path) -> None:
+        self._folders.setdefault(task, []).append((self._attempts.get(task, 0), folder))
 
 
 def _in(run: Path, folder: Path, attempt: int, answers: dict[str, tuple[str, str]]) -> Iterator[TaskLog]:

@@ -17,7 +17,7 @@ from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded, is_being_written
 from forgepool.orchestrator.reports.costs import bill, bill_waste, bill_words, budget_words
 from forgepool.orchestrator.reports.event_text import answer_with
-from forgepool.orchestrator.reports.leftovers import task_logs
+from forgepool.orchestrator.reports.leftovers import LogIndex
 from forgepool.orchestrator.reports.status import list_wanted
 from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.run import RunState
@@ -130,12 +130,13 @@ def report_lines(kept: KeptRun, state: RunState, recorded: Sequence[Recorded]) -
             yield from _used(task)
     if others:
         yield from ("", "## Not landed", "")
+        logs = LogIndex(kept.folder, recorded)
         for task in others:
             yield f"- {task.id} ({task.phase}): {task.detail or ('interrupted' if task.attempt else 'not begun')}"
             if task.question:
                 yield f"  - it asks a person; {answer_with(state.run, task.id)}"
             yield from _reasons(task)
-            yield from _logs(kept, recorded, task)
+            yield from _logs(kept, logs, task)
             yield from _looked_at(kept.course, state, task)
             yield from _used(task)
     yield from _target(kept.course, recorded)
@@ -275,9 +276,9 @@ def _reasons(task: TaskState) -> Iterator[str]:
             yield f"    | {line}"
 
 
-def _logs(kept: KeptRun, recorded: Sequence[Recorded], task: TaskState) -> Iterator[str]:
+def _logs(kept: KeptRun, logs: LogIndex, task: TaskState) -> Iterator[str]:
     """Yield the folder of a task's newest logs, and the command that shows all."""
-    found = task_logs(kept.folder, recorded, task.id)
+    found = logs.logs(task.id)
     if found:
         last = found[-1]
         place = str(last.path.parent) if last.here else f"{last.path} on {last.host}"

@@ -111,7 +111,7 @@ def standing(course: PlanIndex, state: RunState, *, now: float, live: bool) -> S
         run=state.run,
         target=state.target,
         tip=state.tip,
-        outcome=_outcome(state, live=live),
+        outcome=outcome_of(state, live=live),
         shut=state.halted,
         suspended={
             name: f"{health.why}; probed at {clock(health.until, state.at)}"
@@ -139,12 +139,18 @@ def _whole(course: PlanIndex, state: RunState) -> WholeStanding | None:
     )
 
 
-def _outcome(state: RunState, *, live: bool) -> str:
+def outcome_of(state: RunState, *, live: bool, gate: bool = False) -> str:
+    """
+    Return `running`, `paused`, `landed` (all tasks), `done` (all; some had no changes or were there already) or
+    `incomplete`; for a queue `serving` or `not served`.
+    """
+    if gate:
+        return "serving" if live else "not served"
     if not state.finished:
         return "running" if live else "paused"
-    if len(state.find_done()) < len(state.tasks):
+    if state.count(*DONE) < len(state.tasks):
         return "incomplete"
-    return "landed" if all(task.phase == "landed" for task in state.tasks.values()) else "done"
+    return "landed" if state.count("landed") == len(state.tasks) else "done"
 
 
 def _task(waits: "Waits", task: TaskState, now: float) -> TaskStanding:
@@ -161,7 +167,7 @@ def _task(waits: "Waits", task: TaskState, now: float) -> TaskStanding:
         question=task.question,
         wanted=task.parked_for or "",
         author=author_words(author_in(waits.course, waits.state, task)) if task.result else "",
-        review=_review(waits.course, task),
+        review=review_standing(waits.course, task),
         flaky=flaky_words(task.verdict) if task.verdict else (),
         red_base=task.verdict.red_base if task.verdict else (),
         used=bill((*task.uses.values(), *task.review.uses.values())),
@@ -169,7 +175,8 @@ def _task(waits: "Waits", task: TaskState, now: float) -> TaskStanding:
     )
 
 
-def _review(course: PlanIndex, task: TaskState) -> ReviewStanding | None:
+def review_standing(course: PlanIndex, task: TaskState) -> ReviewStanding | None:
+    """Return how the review of a task's candidate stands; None where it needs none and has none."""
     answer, person = task.review.answer, task.review.person
     if answer is None:
         wanted = course.wants_review(task) and bool(task.candidate)

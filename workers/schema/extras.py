@@ -6,7 +6,7 @@ from typing import Literal, get_args
 Extra = Literal["http", "lsp", "mcp"]
 EXTRAS: tuple[Extra, ...] = get_args(Extra)
 _PACKAGES: dict[Extra, tuple[str, ...]] = {
-    "http": ("starlette", "uvicorn"),
+    "http": ("starlette", "uvicorn", "jinja2"),
     "lsp": ("pygls", "lsprotocol"),
     "mcp": ("mcp", "jsonschema"),
 }

@@ -197,7 +197,7 @@ def _ask(as_json: bool, target: str | None, entry: str | None, request: PersonRe
             refuse_forgotten(state, one.name)
     if not apply_request(state, request):
         raise CannotRun(nothing_to_do(state, request))
-    changes = _left_or_done(kept, request)
+    changes = leave_or_do(kept, request)
     said = [gate_sentence(change, state) or "" for change in changes or ()]
     if as_json:
         name = entry and branch_of(state, request.task or "")
@@ -217,7 +217,7 @@ def refuse_forgotten(state: RunState, entry: str) -> None:
         )
 
 
-def _left_or_done(kept: KeptRun, request: PersonRequest) -> Sequence[Event] | None:
+def leave_or_do(kept: KeptRun, request: PersonRequest) -> Sequence[Event] | None:
     """Journal the request and return its events; None where a running queue will do so at its next turn."""
     try:
         return kept.amend(lambda state: apply_request(state, request) or [])[1]

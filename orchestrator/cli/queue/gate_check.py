@@ -12,7 +12,7 @@ import typer
 
 from forgepool.orchestrator.cli.app import add_group
 from forgepool.orchestrator.cli.output.say import complain, say, say_json
-from forgepool.orchestrator.cli.queue import serve
+from forgepool.orchestrator.cli.queue import code_scanning, serve
 from forgepool.orchestrator.cli.run.check import interruptible
 from forgepool.orchestrator.cli.run.run import Sandbox, settings_with
 from forgepool.orchestrator.decisions.reasons import count_of
@@ -26,7 +26,6 @@ from forgepool.orchestrator.launch.gate_check import (
     ask,
     prepare,
 )
-from forgepool.orchestrator.reports import code_scanning
 from forgepool.supervisor.checks.running import CheckProgress
 from forgepool.supervisor.findings import ReviewFinding, ScanFinding, Threshold, blocking
 from forgepool.supervisor.gate_file.document import CheckDefinition

@@ -231,6 +231,23 @@ def ask(run: str, request: PersonRequest, *, wish: str = "", go_on: bool = True)
     """
     kept = find_run_with(run, request.task)
     wish = wish or f"{request.do} {_named(kept, request)}"
+    done = deliver(kept, request)
+    if done is None:
+        say(f"asked run {kept.options.run} to {wish}{_if_it_ends(kept, request)}")
+        return
+    state, changes = done
+    tell_changes(kept, changes)
+    if not changes:
+        raise CannotRun(f"there is nothing to {request.do} in run {kept.options.run}: {_phases(state, request)}")
+    if go_on and not state.finished:
+        say(f"continue with: {_go_on(kept)}")
+
+
+def deliver(kept: KeptRun, request: PersonRequest) -> tuple[RunState, list[Event]] | None:
+    """
+    Leave a request for the process that runs the run, which takes it in at its next turn: None. Where no process does,
+    journal its events at once, and return them with the state after them; there are none where it changes nothing.
+    """
 
     def decide(state: RunState) -> list[Event]:
         if state.finished:
@@ -239,16 +256,10 @@ def ask(run: str, request: PersonRequest, *, wish: str = "", go_on: bool = True)
         return grant_request(kept.course, state, request)
 
     try:
-        state, changes = kept.amend(decide)
+        return kept.amend(decide)
     except JournalBusy:
         inbox.leave(kept.folder, request)
-        say(f"asked run {kept.options.run} to {wish}{_if_it_ends(kept, request)}")
-        return
-    tell_changes(kept, changes)
-    if not changes:
-        raise CannotRun(f"there is nothing to {request.do} in run {kept.options.run}: {_phases(state, request)}")
-    if go_on and not state.finished:
-        say(f"continue with: {_go_on(kept)}")
+        return None
 
 
 def _named(kept: KeptRun, request: PersonRequest) -> str:

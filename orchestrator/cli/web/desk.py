@@ -1,0 +1,123 @@
+"""The desk of the web server: what all answers need, from the templates to the headers. It knows no route."""
+
+import hashlib
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from forgepool.orchestrator.cli.run.requests import login_name
+from forgepool.orchestrator.cli.web import text
+from forgepool.orchestrator.cli.web.access import Visitor, WebAccess
+from forgepool.orchestrator.cli.web.stream import HomeMark, Pulse
+from forgepool.orchestrator.reports.home import HomeView
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        *(f"{what} 'self'" for what in ("script-src", "style-src", "img-src", "connect-src", "form-action")),
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+STATIC = {"app.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
+_MOST_NOTES = 50
+
+
+@dataclass(slots=True, kw_only=True)
+class Rendered:
+    """A page to be rendered."""
+
+    template: str
+    content: dict[str, object]
+    status: int = 200
+
+
+@dataclass(kw_only=True)
+class WebDesk:
+    """Answers the requests of visitors."""
+
+    home: HomeView
+    access: WebAccess
+    pulse: Pulse = field(default_factory=Pulse)
+    notes: dict[str, str] = field(default_factory=dict)
+    """By key, sentences to be shown once on the next page."""
+
+    @cached_property
+    def everything(self) -> HomeMark:
+        return HomeMark(self.home)
+
+    @cached_property
+    def templates(self) -> "Environment":
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+
+        made = Environment(
+            loader=PackageLoader("forgepool.orchestrator.cli.web", "assets/templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            finalize=text.finalize,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        made.filters.update(moment=text.moment, stretch=text.stretch, state_words=text.state_words, tone=text.tone)
+        made.globals.update(icons=text.TONES, person=login_name(), static=_fingerprint())
+        return made
+
+    def render(self, page: Rendered, visitor: Visitor | None, path: str) -> str:
+        rows = self.home.attention() if visitor is not None else []
+        content = {"visitor": visitor, "badge": len(rows), "path": path, "everyone": rows, **page.content}
+        return self.templates.get_template(page.template).render(content)
+
+    def note(self, sentence: str) -> str:
+        """Keep a sentence for the next page; return its key."""
+        key = hashlib.sha256(f"{len(self.notes)}{sentence}".encode()).hexdigest()[:16]
+        while len(self.notes) >= _MOST_NOTES:
+            del self.notes[next(iter(self.notes))]
+        self.notes[key] = sentence
+        return key
+
+
+def _fingerprint() -> str:
+    """Return a word that changes with the static files, so that a browser never keeps old ones."""
+    folder = files("forgepool.orchestrator.cli.web") / "assets" / "static"
+    return hashlib.sha256(b"".join((folder / name).read_bytes() for name in STATIC)).hexdigest()[:12]
+
+
+def visitor_of(desk: WebDesk, request: "Request") -> Visitor | None:
+    return desk.access.visitor(request.cookies.get(desk.access.cookie, ""), request.headers.get("authorization", ""))
+
+
+def stranger() -> Rendered:
+    said = "This page needs a link: run `forgepool serve` again, and open the link that it prints."
+    return trouble(401, said)
+
+
+def trouble(status: int, sentence: str) -> Rendered:
+    return Rendered(template="trouble.html", content={"sentence": sentence, "status": status}, status=status)
+
+
+def html(desk: WebDesk, page: Rendered, visitor: Visitor | None, request: "Request") -> "Response":
+    from starlette.responses import Response
+
+    note = desk.notes.pop(request.query_params.get("done", ""), "") if visitor is not None else ""
+    page.content["note"] = note
+    return Response(desk.render(page, visitor, request.url.path), page.status, media_type="text/html")
+
+
+def plain(status: int, sentence: str) -> "Response":
+    from starlette.responses import PlainTextResponse
+
+    return PlainTextResponse(f"{sentence}\n", status)

@@ -1,0 +1,62 @@
+"""
+Diffs for pages. A diff is made when a person asks for it, once: what lies between two commits never changes.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from forgepool.orchestrator.reports.leftovers import mirror_of
+from forgepool.workers.schema.settings import Settings
+from forgepool.worktrees.git.git import CommitId, GitFailed, is_object_id
+from forgepool.worktrees.hub.mirror import MissingCommit
+
+_MOST_BYTES, _MOST_LINES = 400_000, 4000
+_KINDS = {"+": "added", "-": "removed", "@": "place"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebDiff:
+    """A diff, or the sentence why there is none."""
+
+    lines: tuple[tuple[str, str], ...] = ()
+    """The kind of each line (`added`, `removed`, `place`, `file` or none), and the line."""
+    is_cut: bool = False
+    trouble: str = ""
+
+
+def diff_of(settings: Settings, hub: str, base: str, commit: str) -> WebDiff:
+    """Return the diff of a change against the commit that it began from."""
+    if not commit:
+        return WebDiff(trouble="There is no change yet.")
+    try:
+        return _made(settings.cache, settings.git_credential_helper, hub, base, commit)
+    except (GitFailed, MissingCommit) as away:
+        return WebDiff(trouble=f"The repository cannot show it now: {away}")
+
+
+@lru_cache(maxsize=32)
+def _made(cache: Path, helper: str | None, hub: str, base: str, commit: str) -> WebDiff:
+    mirror = mirror_of(hub, Settings(cache=cache, git_credential_helper=helper))
+    for one in (commit, base):
+        if is_object_id(CommitId(one)) and not mirror.has(CommitId(one)):
+            mirror.ensure(CommitId(one))
+    options = ("--no-color", "--no-ext-diff", "--no-textconv", "--stat=100", "--patch")
+    said = mirror.git.text("diff", *options, f"{base}...{commit}", "--")
+    lines = said[:_MOST_BYTES].split("\n")
+    return WebDiff(lines=tuple(_kinds(lines[:_MOST_LINES])), is_cut=len(said) > _MOST_BYTES or len(lines) > _MOST_LINES)
+
+
+def _kinds(lines: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield each line with its kind; the lines before a hunk name files."""
+    in_hunk = False
+    for line in lines:
+        if line.startswith("diff --git "):
+            in_hunk = False
+            yield "file", line
+        elif line.startswith("@@"):
+            in_hunk = True
+            yield "place", line
+        else:
+            yield (_KINDS.get(line[:1], "") if in_hunk else "", line)

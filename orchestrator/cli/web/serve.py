@@ -1,0 +1,123 @@
+"""`forgepool attention` and `forgepool serve`: everything that needs a person, in the terminal and in a browser."""
+
+import logging
+import socket
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from forgepool.orchestrator.cli.output.say import complain, printable, say, say_json
+from forgepool.orchestrator.cli.run.options import Json
+from forgepool.orchestrator.reports.home import HomeView
+from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.workers.schema.extras import missing_extra
+from forgepool.workers.schema.settings import Settings
+
+if TYPE_CHECKING:
+    from forgepool.orchestrator.cli.web.access import WebAccess
+    from forgepool.orchestrator.merge_queue.http_server import Address
+
+_PORT = 8320
+_MOST_CALLS = 300
+"""Connections and streams at once."""
+_SENT_WITHIN_S = 20.0
+
+
+def register(app: typer.Typer) -> None:
+    app.command("attention")(list_attention)
+    app.command()(serve)
+
+
+def list_attention(as_json: Json = False) -> None:
+    """List everything that needs a person, in all runs and queues of this home, with the command that ends each."""
+    from dataclasses import asdict
+
+    rows = HomeView(Settings()).attention()
+    if as_json:
+        say_json([asdict(row) for row in rows])
+    elif not rows:
+        say("nothing needs you")
+    for row in () if as_json else rows:
+        about = f"{row.name} of {row.run}" if row.task else row.run
+        say(f"{row.cause}: {printable(about)}: {printable(row.sentence)}\n    {printable(row.command)}")
+
+
+def serve(
+    http: Annotated[
+        str | None,
+        typer.Option(
+            "--http", metavar="HOST:PORT", help=f"Where to listen; default: 127.0.0.1:{_PORT}, or a free port."
+        ),
+    ] = None,
+    name: Annotated[
+        list[str] | None,
+        typer.Option("--name", metavar="HOST", help="A further host name by which browsers reach it; repeatable."),
+    ] = None,
+    tokens: Annotated[bool, typer.Option("--tokens", help="Also print the two tokens for programs.")] = False,
+) -> int:
+    """Show all runs and queues of this home in a browser, and take actions there, until Ctrl-C."""
+    if missing := missing_extra("http"):
+        raise CannotRun(f"`forgepool serve` needs an optional part of Forgepool: {missing}")
+    from forgepool.orchestrator.cli.web.access import ROLES, WebAccess, read_key
+
+    settings = Settings()
+    where, listening = _listen(http)
+    access = WebAccess(
+        key=read_key(settings.home),
+        names=frozenset({"localhost", where.host.lower(), *(one.lower() for one in name or ())}),
+        is_loopback=where.is_loopback,
+        cookie=f"forgepool-{where.port}",
+    )
+    _tell_links(access, where)
+    for role in ROLES if tokens else ():
+        say(f"token of a program that is {role}: {access.token(role)}")
+    _answer(HomeView(settings), access, listening)
+    return 0
+
+
+def _answer(home: HomeView, access: "WebAccess", listening: socket.socket) -> None:
+    """Answer until a signal ends it."""
+    import uvicorn
+
+    from forgepool.orchestrator.cli.web.app import web_app
+    from forgepool.orchestrator.merge_queue.http_server import protocol_in_time
+
+    # Its complaints are about callers that hung up; our own log has what is wrong here.
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+    config = uvicorn.Config(
+        web_app(home, access),
+        http=protocol_in_time(_SENT_WITHIN_S),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=_MOST_CALLS,
+        timeout_graceful_shutdown=1,
+    )
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+def _listen(http: str | None) -> "tuple[Address, socket.socket]":
+    """Return the address and its socket. Without a wish it is the usual port, or any where that is taken."""
+    from forgepool.orchestrator.merge_queue.http_server import Address, address, bind_socket
+
+    if http is not None:
+        where = address(http)
+        listening = bind_socket(where)
+    else:
+        where = Address(host="127.0.0.1", port=_PORT)
+        try:
+            listening = bind_socket(where)
+        except CannotRun:
+            listening = bind_socket(Address(host="127.0.0.1", port=0))
+    return Address(host=where.host, port=listening.getsockname()[1]), listening
+
+
+def _tell_links(access: "WebAccess", where: "Address") -> None:
+    say(f"forgepool is at http://{where}, until Ctrl-C. Each link opens once, within 15 minutes:")
+    say(f"  to act:        http://{where}/enter?code={access.new_link('operator')}")
+    say(f"  only to look:  http://{where}/enter?code={access.new_link('viewer')}")
+    if not where.is_loopback:
+        complain("other hosts can reach this address, and it is plain HTTP: put a TLS proxy in front", 0)

@@ -1,0 +1,193 @@
+"""
+Streams of events to browsers and programs: the numbers of a journal, as server-sent events.
+
+The id of an event is its number in the journal. A caller that comes back with `Last-Event-ID` gets what it missed, also
+from a server that was started again meanwhile. One task looks at the journals that are watched, however many watch.
+"""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from forgepool.orchestrator.journal.store import JournalUnreadable, is_being_written, last_number, read_rows
+from forgepool.orchestrator.reports.home import HomeView, journal_stamp
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+MOST_STREAMS = 200
+_LOOK_S = 0.1
+_LOOKS_AT_ALL = 20
+"""Looks at the journals of live runs for one at all of the home."""
+_BEAT_S = 15.0
+_SENT_WITHIN_S = 10.0
+"""A reader that does not take an event for so long is hung up on."""
+_MOST_EVENTS = 500
+"""Events that are sent one by one; of more, the last alone is."""
+
+Mark = Hashable
+"""A value that changes when there is something new."""
+
+
+@dataclass(slots=True)
+class Pulse:
+    """Looks at what is watched, ten times a second, and wakes those who watch it when it has changed."""
+
+    marks: dict[Callable[[], Mark], Mark] = field(default_factory=dict)
+    open: int = 0
+    _watched: Counter[Callable[[], Mark]] = field(default_factory=Counter)
+    _beat: asyncio.Condition = field(default_factory=asyncio.Condition)
+    _looking: "asyncio.Task[None] | None" = None
+
+    @asynccontextmanager
+    async def watch(self, look: Callable[[], Mark]) -> AsyncIterator[None]:
+        self._watched[look] += 1
+        self.marks.setdefault(look, look())
+        if self._looking is None:
+            self._looking = asyncio.create_task(self._go_on())
+        try:
+            yield
+        finally:
+            self._watched[look] -= 1
+            if not self._watched[look]:
+                del self._watched[look], self.marks[look]
+
+    async def changes(self, look: Callable[[], Mark], seen: Mark) -> Mark:
+        """Return the mark once it is another than `seen`; after a while `seen` itself."""
+        try:
+            async with asyncio.timeout(_BEAT_S), self._beat:
+                await self._beat.wait_for(lambda: self.marks[look] != seen)
+        except TimeoutError:
+            return seen
+        return self.marks[look]
+
+    async def _go_on(self) -> None:
+        while self._watched:
+            changed = {look: mark for look in list(self._watched) if (mark := look()) != self.marks[look]}
+            if changed:
+                self.marks |= changed
+                async with self._beat:
+                    self._beat.notify_all()
+            await asyncio.sleep(_LOOK_S)
+        self._looking = None
+
+
+@dataclass(slots=True, eq=False)
+class HomeMark:
+    """The mark of all journals of a home: those of live runs at each look, the others now and then."""
+
+    home: HomeView
+    _looks: int = 0
+    _all: dict[str, Mark] = field(default_factory=dict)
+    _live: frozenset[str] = frozenset()
+
+    def __call__(self) -> Mark:
+        full = self._looks % _LOOKS_AT_ALL == 0
+        self._looks += 1
+        names = self.home.names() if full else self._live
+        marks = {name: RunMark(self.home.folder(name))() for name in names if self._is_there(name)}
+        self._all = marks if full else self._all | marks
+        self._live = frozenset(name for name, mark in self._all.items() if isinstance(mark, tuple) and mark[0])
+        return hash(tuple(self._all.items()))
+
+    def _is_there(self, name: str) -> bool:
+        return (self.home.settings.home / "runs" / name / "options.json").is_file()
+
+
+@dataclass(frozen=True, slots=True)
+class RunMark:
+    """The mark of one run: whether it is live, its journal's stamp, and the size of a transcript that is followed."""
+
+    folder: Path
+    transcript: Path | None = None
+
+    def __call__(self) -> Mark:
+        size = self.transcript.stat().st_size if self.transcript is not None and self.transcript.is_file() else 0
+        return (is_being_written(self.folder), *journal_stamp(self.folder), size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventStream:
+    """
+    The answer to one caller: an ASGI application of its own, since it sees to slow readers.
+
+    `folder` is the run's; None for the whole home, whose events tell only that something has changed.
+    """
+
+    pulse: Pulse
+    look: Callable[[], Mark]
+    folder: Path | None
+    after: int | None
+    """The number of the last event that the caller has; None for one that has read the page just now."""
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        leaves = asyncio.create_task(_gone(receive))
+        serves = asyncio.create_task(self._serve(send))
+        self.pulse.open += 1
+        try:
+            await asyncio.wait((leaves, serves), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self.pulse.open -= 1
+            for task in (leaves, serves):
+                task.cancel()
+            await asyncio.gather(leaves, serves, return_exceptions=True)
+
+    async def _serve(self, send: "Send") -> None:
+        headers = [(b"content-type", b"text/event-stream")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+
+        async def say(text: str) -> None:
+            async with asyncio.timeout(_SENT_WITHIN_S):
+                await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
+
+        async with self.pulse.watch(self.look):
+            mark = self.pulse.marks[self.look]
+            last = await self._start()
+            await say(f"retry: 2000\nid: {last}\n\n" if self.folder else "retry: 2000\n\n")
+            if self.after is not None:
+                last = await self._tell(say, last, always=self.folder is None)
+            while True:
+                before, mark = mark, await self.pulse.changes(self.look, mark)
+                if mark == before:
+                    await say(": still here\n\n")
+                else:
+                    last = await self._tell(say, last, always=True)
+
+    async def _start(self) -> int:
+        if self.after is not None or self.folder is None:
+            return self.after or 0
+        return await asyncio.to_thread(last_number, self.folder)
+
+    async def _tell(self, say: Callable[[str], Awaitable[None]], last: int, *, always: bool) -> int:
+        """Send the events after `last`; where there are none, that something else has changed."""
+        rows = await asyncio.to_thread(_events_after, self.folder, last)
+        if rows:
+            await say("".join(f"id: {number}\ndata: {data}\n\n" for number, data in rows))
+            return rows[-1][0]
+        if always:
+            await say("data: {}\n\n")
+        return last
+
+
+async def _gone(receive: "Receive") -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _events_after(folder: Path | None, last: int) -> list[tuple[int, str]]:
+    if folder is None:
+        return []
+    try:
+        found = [(row.number, row) for row in read_rows(folder, after=last)]
+    except JournalUnreadable:
+        return []
+    rows = found if len(found) <= _MOST_EVENTS else found[-1:]
+    return [
+        (number, json.dumps({"number": number, "at": row.at, "kind": json.loads(row.body).get("kind", "")}))
+        for number, row in rows
+    ]

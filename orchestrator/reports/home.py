@@ -1,0 +1,256 @@
+"""
+All runs and queues of a home, live or ended, as their journals have them: the read model of `forgepool serve`.
+
+A journal is folded once and then kept up: a look reads only the events that are new. So it shows runs of other
+processes as well, and what happened before the first look.
+"""
+
+import re
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeVar
+
+from forgepool.orchestrator.decisions.plan_index import PlanIndex, gate_course
+from forgepool.orchestrator.journal import events as e
+from forgepool.orchestrator.journal.store import JournalUnreadable, is_being_written, read
+from forgepool.orchestrator.plan.budget import BudgetLedger
+from forgepool.orchestrator.reports.attention import AttentionRow, Liveness, attention, rank
+from forgepool.orchestrator.reports.costs import RunBill, bill
+from forgepool.orchestrator.reports.status import outcome_of
+from forgepool.orchestrator.run import run_folder
+from forgepool.orchestrator.run.run_folder import KeptRun, NoSuchRun
+from forgepool.orchestrator.state.fold import apply
+from forgepool.orchestrator.state.run import RunState
+from forgepool.orchestrator.state.task import DONE, IllegalStep
+from forgepool.workers.schema.settings import Settings
+
+_MOST_FOLDED = 24
+"""Runs whose folded state is kept in memory; of the others, their summaries are."""
+_FRESH_S = 15.0
+"""Seconds for which the summary of a live run holds without a new event: some rows depend on the clock."""
+_NAME = re.compile(r"[\w][\w.@+-]*", re.ASCII)
+
+T = TypeVar("T")
+Stamp = tuple[int, ...]
+"""Sizes and times of a journal's files: another stamp means that there may be new events."""
+
+
+@dataclass(slots=True, kw_only=True)
+class RunLook:
+    """A run as its journal has it at one moment."""
+
+    kept: KeptRun
+    course: PlanIndex
+    state: RunState
+    alive: Liveness
+    began: float
+    """Unix seconds of the first event; 0 where there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummary:
+    """One line of the list of runs."""
+
+    run: str
+    gate: bool = False
+    """It is a merge queue."""
+    plan: str = ""
+    target: str = ""
+    hub: str = ""
+    outcome: str = "unreadable"
+    """`running`, `paused`, `landed`, `done`, `incomplete`; `serving` or `not served` for a queue; `unreadable`."""
+    trouble: str = ""
+    """The sentence of a journal that cannot be read."""
+    live: bool = False
+    total: int = 0
+    landed: int = 0
+    done: int = 0
+    waiting: int = 0
+    """Entries in a queue that have not ended."""
+    began: float = 0.0
+    at: float = 0.0
+    """Unix seconds of the last event."""
+    number: int = 0
+    """Number of the last event."""
+    used: RunBill = field(default_factory=RunBill)
+    budget: BudgetLedger | None = None
+    rows: tuple[AttentionRow, ...] = ()
+    """The things that need a person."""
+
+
+def journal_stamp(folder: Path) -> Stamp:
+    """Return the stamp of a journal; two calls of `stat`."""
+    found: list[int] = []
+    for name in ("journal.db", "journal.db-wal"):
+        try:
+            stands = (folder / name).stat()
+        except OSError:
+            continue
+        found += (stands.st_size, stands.st_mtime_ns)
+    return tuple(found)
+
+
+class RunView:
+    """The journal of one run or queue, for readers that look often. Read-only and thread-safe."""
+
+    def __init__(self, settings: Settings, name: str) -> None:
+        self.folder = run_folder.runs_folder(settings) / name
+        self._settings, self._name = settings, name
+        self._lock = threading.Lock()
+        self._look: RunLook | None = None
+        self._stopped: str | None = None
+
+    def look(self, ask: Callable[[RunLook], T]) -> T:
+        """
+        Apply `ask` to the run as it stands now. It must neither keep nor change the state.
+
+        Raises:
+            JournalUnreadable: there is no readable journal.
+        """
+        with self._lock:
+            live = is_being_written(self.folder)
+            look = self._go_on()
+            look.alive = Liveness(live=live, now=time.time(), stopped=self._stopped)
+            return ask(look)
+
+    def _go_on(self) -> RunLook:
+        look = self._look
+        if look is None:
+            kept = run_folder.open_run(self._settings, self._name, with_course=False)
+            first = kept.began_with
+            state = RunState.blank([task.id for task in kept.plan.tasks] if first is None else first)
+            alive = Liveness(live=False, now=0.0)
+            look = RunLook(kept=kept, course=kept.course, state=state, alive=alive, began=0.0)
+        self._look = None  # A fold that fails in its middle is begun again.
+        before, revised = look.state.number, False
+        try:
+            for one in read(self.folder, after=before):
+                apply(look.state, one.event, number=one.number, at=one.at)
+                look.began = look.began or one.at
+                revised = revised or isinstance(one.event, e.PlanRevised)
+                self._note_stop(one.event)
+        except IllegalStep as impossible:
+            path = self.folder / "journal.db"
+            raise JournalUnreadable(f"{path} has an impossible event: {impossible}") from impossible
+        if revised and before:
+            look.kept = run_folder.open_run(self._settings, self._name, with_course=False)
+            look.course = look.kept.course
+        if look.kept.options.gate and (look.state.number != before or not look.course.serving):
+            look.course = gate_course(look.kept.plan, look.state)
+        self._look = look
+        return look
+
+    def _note_stop(self, event: e.Event) -> None:
+        match event:
+            case e.RunStarted() | e.RunResumed():
+                self._stopped = None
+            case e.RunPaused(why=why):
+                self._stopped = why
+            case e.RunEnded():
+                self._stopped = "it had ended, and a person has given it more to do"
+            case _:
+                pass
+
+
+class HomeView:
+    """Every run and queue of a home. Thread-safe."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._lock = threading.Lock()
+        self._views: OrderedDict[str, RunView] = OrderedDict()
+        self._summaries: dict[str, tuple[tuple[Stamp, bool], float, RunSummary]] = {}
+
+    def names(self) -> list[str]:
+        """Return the names of all runs and queues, the latest first."""
+        return list(run_folder.run_names(self.settings))
+
+    def folder(self, name: str) -> Path:
+        """Return a run's folder. Raises NoSuchRun; a name is never taken for a path."""
+        folder = run_folder.runs_folder(self.settings) / name
+        if not _NAME.fullmatch(name) or not (folder / "options.json").is_file():
+            raise NoSuchRun(f"there is no run '{name[:80]}'; the list of runs has them all")
+        return folder
+
+    def view(self, name: str) -> RunView:
+        """Return the view of a run; the one looked at longest ago is let go. Raises NoSuchRun."""
+        self.folder(name)
+        with self._lock:
+            view = self._views.pop(name, None) or RunView(self.settings, name)
+            self._views[name] = view
+            while len(self._views) > _MOST_FOLDED:
+                self._views.popitem(last=False)
+        return view
+
+    def summary(self, name: str) -> RunSummary:
+        """Return a run's line, from memory where nothing has happened. Raises NoSuchRun."""
+        folder = self.folder(name)
+        key, now = (journal_stamp(folder), is_being_written(folder)), time.time()
+        known = self._summaries.get(name)
+        if known is not None and known[0] == key and (not key[1] or now - known[1] < _FRESH_S):
+            return known[2]
+        try:
+            made = self.view(name).look(_summarise)
+        except JournalUnreadable as unread:
+            made = RunSummary(run=name, trouble=str(unread), live=key[1])
+        self._summaries[name] = (key, now, made)
+        return made
+
+    def summaries(self) -> list[RunSummary]:
+        """Return all lines, the latest run first, without rows of runs that a later run of the same plan replaced."""
+        found = list(self._each())
+        latest = {_plan_of(one): one.began for one in sorted(found, key=lambda one: one.began)}
+        return [
+            _without_rows(one) if not one.gate and _has_ended(one) and one.began < latest[_plan_of(one)] else one
+            for one in found
+        ]
+
+    def _each(self) -> Iterator[RunSummary]:
+        for name in self.names():
+            try:
+                yield self.summary(name)
+            except NoSuchRun:  # Removed since, or named by hand.
+                continue
+
+    def attention(self) -> list[AttentionRow]:
+        """List what needs a person in this home, the most urgent first."""
+        return rank([row for one in self.summaries() for row in one.rows])
+
+
+def _plan_of(one: RunSummary) -> tuple[str, str, str]:
+    return one.plan, one.target, one.hub
+
+
+def _has_ended(one: RunSummary) -> bool:
+    return one.outcome in ("landed", "done", "incomplete")
+
+
+def _without_rows(one: RunSummary) -> RunSummary:
+    return replace(one, rows=()) if one.rows else one
+
+
+def _summarise(look: RunLook) -> RunSummary:
+    state, gate = look.state, look.kept.options.gate
+    return RunSummary(
+        run=look.kept.options.run,
+        gate=gate,
+        plan=look.kept.plan.name,
+        target=state.target or look.kept.options.target,
+        hub=look.kept.options.hub,
+        outcome=outcome_of(state, live=look.alive.live, gate=gate),
+        live=look.alive.live,
+        total=len(state.tasks),
+        landed=state.count("landed"),
+        done=state.count(*DONE),
+        waiting=len(state.train.line.entries),
+        began=look.began,
+        at=state.at,
+        number=state.number,
+        used=bill(state.uses()),
+        budget=look.course.ledger(state),
+        rows=tuple(attention(look.course, state, look.alive)),
+    )

@@ -1,0 +1,116 @@
+"""Every page over real runs: it is there, its numbers agree, and hostile texts in it are texts."""
+
+import html
+import re
+
+import pytest
+from web_home import EVIL_BRANCH, HOSTILE, RealHome, WebServer
+
+POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+POLICY += "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+TASKS = ("lands", "fails", "blocked", "asks", "writes")
+
+
+def pages_of(home: RealHome) -> list[str]:
+    run, queue = f"/runs/{home.run}", f"/runs/{home.queue}"
+    entries = [f"{queue}/tasks/{one}" for one in home.entries]
+    tasks = [f"{run}/tasks/{task}" for task in TASKS]
+    diffs = [f"{run}/tasks/lands/diff", f"{run}/tasks/writes/diff", f"{run}/tasks/blocked/diff"]
+    filters = [f"{run}?show=done", f"{run}?q=nothing+like+it&page=7", f"{queue}?q=good"]
+    return ["/", "/runs", "/hosts", run, f"{run}/report", queue, f"{queue}/report", *tasks, *entries, *diffs, *filters]
+
+
+def test_every_page_is_there_and_lets_no_foreign_thing_in(home: RealHome, server: WebServer) -> None:
+    for path in pages_of(home):
+        page = server.get(path)
+        assert (page.status, page.headers["content-security-policy"]) == (200, POLICY), path
+        assert page.headers["x-content-type-options"] == "nosniff"
+        assert not re.search(r"<script(?! src=\"/static/live.js)|\sstyle=|\son\w+=|https?://(?!127)", page.text), path
+
+
+def test_hostile_texts_are_shown_as_texts(home: RealHome, server: WebServer) -> None:
+    """The titles, questions, transcripts, logs and branch names of the home carry scripts and terminal sequences."""
+    shown = {path: server.get(path).text for path in pages_of(home)}
+    for path, page in shown.items():
+        assert HOSTILE not in page, path
+        assert EVIL_BRANCH not in page, path
+        assert "\x1b" not in page and "\\x1b" not in page, path
+        assert "]0;taken" not in page, path
+    run = f"/runs/{home.run}"
+    escaped = html.escape(HOSTILE).replace("&#x27;", "&#39;")
+    for place in ("/", run, f"{run}/tasks/lands", f"{run}/tasks/asks", f"{run}/tasks/fails"):
+        assert escaped in shown[place], f"{place} does not show the hostile text at all"
+    assert html.escape(EVIL_BRANCH) in shown[f"/runs/{home.queue}"]
+
+
+@pytest.mark.parametrize("path", ["/", "/runs", "/hosts"])
+def test_the_badge_is_the_number_of_rows(server: WebServer, path: str) -> None:
+    rows = server.get("/").text.count('<li data-key="')
+    badge = re.search(r'id="badge"[^>]*>(\d+)<', server.get(path).text)
+    assert badge is not None
+    assert (int(badge[1]), rows) == (4, 4)
+
+
+def test_the_start_page_shows_what_the_command_lists(home: RealHome, server: WebServer) -> None:
+    listed = home.machine.run("attention", "--json").answer
+    assert [(row["cause"], row["task"]) for row in listed][:3] == [
+        ("question", "asks"),
+        ("approval", "writes"),
+        ("failed", "fails"),
+    ]
+    page = html.unescape(server.get("/").text)
+    assert all(f"<code>{row['command']}</code>" in page for row in listed)
+    said = home.machine.run("attention").out
+    assert said.count("\n    forgepool ") == len(listed)
+
+
+def test_a_filter_shows_its_tasks_alone(home: RealHome, server: WebServer) -> None:
+    page = server.get(f"/runs/{home.run}?show=needs+you").text
+    assert [task for task in TASKS if f'<tr data-key="{task}">' in page] == ["asks", "writes"]
+
+
+def test_a_task_shows_its_log_transcript_and_diff(home: RealHome, server: WebServer) -> None:
+    run = f"/runs/{home.run}/tasks"
+    assert "red\n" in server.get(f"{run}/fails").text
+    assert "I have to know" in server.get(f"{run}/asks").text
+    assert '<div class="line added">+docs</div>' in server.get(f"{run}/writes/diff").text
+    assert "There is no change yet." in server.get(f"{run}/blocked/diff").text
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/runs/nope",
+        "/runs/..%2f..%2fetc",
+        "/runs/..",
+        "/runs/.hidden",
+        "/runs/nope/tasks/x",
+        "/static/..%2fapp.py",
+        "/static/nope.css",
+        "/nothing",
+        "/stream?run=..%2f..",
+    ],
+)
+def test_what_is_not_there_is_not_found(server: WebServer, path: str) -> None:
+    assert server.get(path).status == 404
+
+
+def test_a_log_is_chosen_by_its_number_and_never_by_a_path(home: RealHome, server: WebServer) -> None:
+    task = f"/runs/{home.run}/tasks/fails"
+    usual = server.get(task)
+    for log in ("../../../../web.key", "/etc/passwd", "999999", "-1"):
+        assert server.get(f"{task}?log={log}").text == usual.text
+
+
+def test_an_unreadable_journal_hides_no_other(home: RealHome, server: WebServer) -> None:
+    broken = home.machine.home / "runs" / "broken-run"
+    broken.mkdir()
+    (broken / "options.json").write_text("{}")
+    try:
+        page = server.get("/runs").text
+        assert "broken-run is not a whole run" in page and home.run in page
+        assert server.get("/runs/broken-run").status == 503
+        assert server.get("/").status == 200
+    finally:
+        (broken / "options.json").unlink()
+        broken.rmdir()
