@@ -152,4 +152,10 @@ def test_a_run_that_is_killed_holds_nothing_any_more(
     assert ended.status == 0, ended.out + ended.err
     assert hub.landed(_TARGET) == ["waits"]
     assert redis.keys("forgepool:run*") == []
+    for options, weight in (((), 1000), (("--weight", "2"), 2)):
+        again = a.start("resume", a.the_run(), *options)
+        wait_until(lambda: list_runs(redis), "the run to come back")
+        assert [(one.run, one.weight) for one in list_runs(redis)] == [(a.the_run(), weight)]
+        again.process.terminate()
+        again.ended()
     worker.kill()
