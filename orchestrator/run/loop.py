@@ -257,7 +257,7 @@ class Loop(Sender):
                     break
                 decided += self._take(recovery.unless_landed(self.state, self.mirror, events))
                 if any(isinstance(event, TasksHeld) for event in events):
-                    self._look_at_target()
+                    self._meet_other_landings()
             else:
                 log.error("decisions.put_off", run=self.state.run, rounds=_MOST_ROUNDS)
         self.keep()
@@ -266,9 +266,11 @@ class Loop(Sender):
             self._announced = time.monotonic()
             self._announce(hosts, all_slots if order_slots < all_slots else 0, check_slots)
 
-    def _look_at_target(self) -> None:
+    def _meet_other_landings(self) -> None:
         """Take in what other runs have landed, so that a task that has waited for it is based on it."""
         state, ref = self.state, f"refs/heads/{self.state.target}"
+        if all(held.run for held in state.elsewhere.values()):
+            return
         if state.halted or state.train.landing or state.wave.message or state.wave_review.review.message:
             return
         try:

@@ -1,15 +1,18 @@
 """A task waits for paths that another run on its target has in flight, but not for ever, and nothing else waits."""
 
+import random
 from collections.abc import Sequence
 
 import pytest
-from plans import RUN, answered, begun, course, follow, sent, task
+from plans import RUN, answered, begun, course, follow, landing, sent, task, verdict
 
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.locks import hold_back
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal.events import (
+    CheckAnswered,
     Event,
+    LandingAnswered,
     MessageLost,
     OrderSent,
     PathsAsked,
@@ -23,6 +26,7 @@ from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.reports.status import standing
 from forgepool.orchestrator.run.other_runs import describe_run, find_paths_elsewhere
 from forgepool.orchestrator.state.run import RunState
+from forgepool.orchestrator.state.task import Outstanding
 
 TWO = course(task("a", files=["x"]), task("b", files=["y"]))
 
@@ -141,3 +145,42 @@ def test_a_run_that_stops_or_begins_again_forgets_what_others_held(event: Event)
     state = begun(of)
     start(of, state, other=["x"])
     assert state.elsewhere and not follow(state, event).elsewhere
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_two_runs_on_the_same_paths_both_come_to_their_end(seed: int) -> None:
+    """Each sees the other as it was some time ago, and any of their messages may be answered next."""
+    chance = random.Random(seed)
+    runs = [(of, begun(of)) for of in (many(chance), many(chance))]
+    seen: list[dict[str, Globs]] = [{}, {}]
+    for _ in range(2000):
+        at = chance.randrange(2)
+        of, state = runs[at]
+        if chance.random() < 0.5:
+            other = describe_run(*runs[1 - at], weight=1, waiting=0).model_copy(update={"run": "other"})
+            seen[at] = find_paths_elsewhere(state, [other])
+        if chance.random() < 0.5:
+            slots = chance.randrange(4)
+            follow(state, *decide(of, state, now=100.0, order_slots=slots, draining=False, elsewhere=seen[at]))
+        elif owed := list(state.outstanding().values()):
+            follow(state, answer(state, chance.choice(owed)))
+        if all(state.finished for _, state in runs):
+            return
+    raise AssertionError([[(one.id, one.phase) for one in state.tasks.values()] for _, state in runs])
+
+
+def many(chance: random.Random) -> PlanIndex:
+    names = "abcdefgh"
+    return course(*(task(name, files=chance.sample(names, 2), reads=chance.sample(names, 1)) for name in names))
+
+
+def answer(state: RunState, message: Outstanding) -> Event:
+    """Return a good answer to the message."""
+    name = message.task
+    if message.kind == "order":
+        return answered(name, state.tasks[name].attempt, token=message.token)
+    if message.kind == "check":
+        car = state.train.line.trials[message.message_id].car
+        composed = {"request_id": message.message_id, "commits": tuple(f"m-{one}-1" for one in car)}
+        return CheckAnswered(task=name, result=verdict(name).model_copy(update=composed))
+    return LandingAnswered(task=name, result=landing(name))
