@@ -112,7 +112,7 @@ class TaskLog:
     name: str
     """`agent`, `acceptance-1`, `composed-test`; empty for a folder of another host."""
     path: Path
-    """Of a folder of another host: as its answer told, else below what FORGEPOOL_HOME is there."""
+    """The path on its host. Where the answer named none, it begins with what FORGEPOOL_HOME is there."""
     host: str
     """The host that wrote it; empty where unknown."""
     here: bool

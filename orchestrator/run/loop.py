@@ -106,12 +106,14 @@ class Loop(Sender):
             if self.copy is not None:
                 self.copy.push_due()
             self._receive()
-            self.away = False
             self._look_after_leases()
             self._take_requests()
             self._decide()
             self._fence()
             self._miss_workers()
+            if self.away:
+                self.wishes.untold.append("Redis answers again")
+            self.away = False
         except BrokerAway:
             self.keep()
             self._redis_away()
@@ -136,6 +138,9 @@ class Loop(Sender):
     def _redis_away(self) -> None:
         if not self.away:
             log.warning("redis.away", run=self.state.run)
+            self.wishes.untold.append(
+                "Redis does not answer; the run waits for it, and workers go on with what they have"
+            )
         self.away = True
         self.link.give_grace()
         time.sleep(_AWAY_PAUSE_S)

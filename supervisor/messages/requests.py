@@ -78,7 +78,7 @@ class TrainRequest(Message):
     base: str
     """The target's tip the entries are composed on."""
     anchor: str = ""
-    """As in a `WorkOrder`."""
+    """The same ref as a `WorkOrder` names."""
     ahead: tuple[EntryRef, ...] = ()
     """Entries that are assumed to land before these, and are composed first; nothing is asked about them."""
     entries: tuple[EntryRef, ...]

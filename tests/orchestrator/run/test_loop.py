@@ -4,11 +4,12 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from plans import RUN, answered, begun, check_sent, course, follow, intended, landing, queued, sent, task, verdict
+from servers import RedisServer
 
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.inbox import waiting
@@ -19,7 +20,7 @@ from forgepool.orchestrator.run.sending import Wishes
 from forgepool.orchestrator.run.transport import Link
 from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.queue import replies
-from forgepool.workers.queue.broker import PROTOCOL, Redis, use_broker
+from forgepool.workers.queue.broker import PROTOCOL, Redis, connect, use_broker
 from forgepool.workers.queue.leases import HostFacts, Lease, Present, announce, claim
 from forgepool.workers.queue.replies import MessageRefused, PathRequest, PathsAnswer, tell
 from forgepool.workers.queue.run_presence import RunPresence, announce_run, list_runs, withdraw_run
@@ -143,6 +144,26 @@ def test_what_is_answered_in_a_turn_and_what_follows_from_it_are_one_commit(turn
     turning.commits.clear()
     turning.turn(question(1, "z"), question(2, "y"))
     assert turning.commits == [["paths.asked", "paths.asked", "paths.granted", "paths.queued"]]
+
+
+def test_people_are_told_once_that_redis_is_gone_and_once_that_it_is_back(
+    tmp_path: Path, start_redis: Callable[[], RedisServer]
+) -> None:
+    server = start_redis()
+    use_broker(server.url)
+    client = connect(server.url)
+    made = Turning(tmp_path, client)
+    server.kill()
+    for _ in range(3):
+        made.loop._turn()
+    lost = ["Redis does not answer; the run waits for it, and workers go on with what they have"]
+    assert made.loop.wishes.untold == lost
+    server.start()
+    for _ in range(2):
+        made.loop._turn()
+    assert made.loop.wishes.untold == [*lost, "Redis answers again"]
+    made.journal.close()
+    client.close()
 
 
 def test_an_order_that_its_host_refuses_goes_to_another(turning: Turning, redis: Redis) -> None:
