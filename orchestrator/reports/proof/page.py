@@ -169,7 +169,8 @@ def _review_facts(entry: LandedEntry) -> dict[str, str]:
     review = entry.review
     if review is None:
         return facts
-    who = ", ".join((*review.models, *review.families)) or "a scripted reviewer"
+    families = f" ({', '.join(review.families)})" if review.families else ""
+    who = (", ".join(review.models) or "a scripted reviewer") + families
     read = len(set(review.read) & set(review.changed))
     said = f"{review.outcome} by {who}, which read {read} of {count_of(len(review.changed), 'changed file')}"
     return facts | {"review": said, "read": ", ".join(review.read[:50])}

@@ -69,7 +69,7 @@ def verify_bundle(
 def _tell_proven(bundle: ProofBundle, signers: tuple[str, ...], *, again: bool) -> Iterator[str]:
     span = f"{bundle.base[:12]}..{bundle.tip[:12]} on {bundle.target}"
     own = count_of(len(bundle.entries), "landing")
-    yield f"{own}, exactly those of this run in {span}, in this order, each with its tree, parents and trailers"
+    yield f"{own}, exactly those of this run in {span}, in this order, with the trees, parents and trailers told"
     certificates = sum(len(landing.certificates) for landing in bundle.landings)
     yield f"{count_of(certificates, 'certificate')}, each for the tree that landed and the check as the target had it"
     if reviewed := sum(entry.review is not None and not entry.approved_by for entry in bundle.entries):
@@ -87,6 +87,8 @@ def _tell_unproven(bundle: ProofBundle, spine: Spine, signers: tuple[str, ...]) 
         yield f"that the checks and reviews took place, and what they cost: {why}, and anyone can make such a bundle"
     else:
         yield "that the signer's machine was honest: a signature says who wrote the bundle"
+    if inner := sum(len(landing.entries) - 1 for landing in bundle.landings):
+        yield f"that {count_of(inner, 'commit')} below the top of a batch would pass alone: the checks ran on the top"
     for span in bundle.others:
         between = spine.between(span.after, span.upto) or ()
         landings = count_of(len(between), "commit")

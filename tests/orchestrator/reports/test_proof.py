@@ -15,10 +15,12 @@ import pytest
 from people import Person, person_in
 
 from forgepool.orchestrator.reports.proof.bundle import ProofBundle
+from forgepool.orchestrator.reports.proof.evidence import check_certificates
 from forgepool.orchestrator.reports.proof.seal import seal
 from forgepool.orchestrator.reports.proof.verify import BundleVerdict, verify_bundle
 from forgepool.supervisor.checks.certificates import certificate_key
 from forgepool.workers.schema.settings import Settings
+from forgepool.worktrees.git.git import Git
 
 pytestmark = pytest.mark.slow
 
@@ -257,6 +259,46 @@ def _double_item(bundle: dict[str, Any], _: Any) -> None:
     bundle["cost"]["items"].append(bundle["cost"]["items"][0] | {"input_tokens": 0})
 
 
+def _reorder_and_tell(bundle: dict[str, Any], other: Any) -> None:
+    """The same, with commits of others wherever the order would need some."""
+    _reorder(bundle, other)
+    before = [bundle["base"], *(one["commit"] for one in bundle["landings"])]
+    spans = [{"after": one, "upto": landing["base"]} for one, landing in zip(before, bundle["landings"], strict=False)]
+    bundle["others"] = [one for one in spans if one["after"] != one["upto"]]
+
+
+def _stand_on_tip(bundle: dict[str, Any], _: Any) -> None:
+    _first(bundle)["base"] = bundle["tip"]
+
+
+def _shorten_tip(bundle: dict[str, Any], _: Any) -> None:
+    bundle["tip"] = bundle["base"]
+
+
+def _tell_more_foreign(bundle: dict[str, Any], _: Any) -> None:
+    bundle["others"].append({"after": bundle["base"], "upto": bundle["tip"]})
+
+
+def _say_by_queue(bundle: dict[str, Any], _: Any) -> None:
+    """The first landing is said to be a merge queue's, so that no evidence of it is needed."""
+    (entry,) = bundle["landings"].pop(0)["entries"]
+    told = {"task": "one", "title": "", "commit": entry["commit"], "queue": "gate-x", "entry": "one", "said": []}
+    bundle["by_queue"] = [told]
+    bundle["others"].insert(0, {"after": bundle["base"], "upto": _first(bundle)["base"]})
+
+
+def _cost_below_zero(bundle: dict[str, Any], _: Any) -> None:
+    bundle["cost"]["items"][0]["cost_usd"] = bundle["cost"]["total_usd"] = -5.0
+
+
+def _double_landing(bundle: dict[str, Any], _: Any) -> None:
+    bundle["landings"].append(_first(bundle, -1))
+
+
+def _drop_only_landing(bundle: dict[str, Any], _: Any) -> None:
+    bundle["landings"].pop()
+
+
 _ENTRY = "landings.0.entries.0."
 FOUND_BY_GIT: dict[str, tuple[Tampering, str]] = {
     "commits swapped": (_swap_commits, "is not exactly the commits"),
@@ -288,6 +330,12 @@ FOUND_BY_GIT: dict[str, tuple[Tampering, str]] = {
     "certificates of another tree": (_add_tree_of_other, "no certificate shows that check"),
     "check's command changed": (_set("landings.0.commands.sound", "true"), "is shown as `true`"),
     "plan's check weakened": (_weaken_plan_check, "no certificate shows that check 'extra'"),
+    "landings reordered, and the order told": (_reorder_and_tell, "does not come after"),
+    "landing on what came later": (_stand_on_tip, "does not stand on"),
+    "tip shortened": (_shorten_tip, "the run's tip is said to be"),
+    "more commits of others": (_tell_more_foreign, "where no landing needs them"),
+    "landing by a queue": (_say_by_queue, "is not the landing of entry 'one' by gate-x"),
+    "all checks on another tree": (_set("whole.0.certificates.0.tree", "b" * 40), "all checks on"),
     "all checks on a commit elsewhere": (_set("whole.0.commit", "9" * 40), "which is not in the run's history"),
     "review dropped": (_drop_review, "without the approval that it needs"),
     "review of another diff": (_set(_ENTRY + "review.patch_id", "a" * 64), "was of another diff"),
@@ -301,6 +349,13 @@ FOUND_BY_GIT: dict[str, tuple[Tampering, str]] = {
     "tokens": (_set("cost.input_tokens", 7), "the bill says 7 input tokens"),
     "item of the bill doubled": (_double_item, "2 times"),
     "item not of the landing": (_set("cost.items.0.landed", False), "the bill has no such item"),
+    "item of an attempt that never was": (_set("cost.items.0.number", 9), "and no landing is of it"),
+    "cost below zero": (_cost_below_zero, "less than nothing"),
+    "attempts of a task": (_set("tasks.0.attempts", 5), "had 5 attempts"),
+    "landing doubled": (_double_landing, "is in 2 landings"),
+    "landing dropped, and its task kept": (_drop_only_landing, "and there is no landing of it"),
+    "commit of a task": (_set("tasks.0.commit", "c" * 40), "in the list of tasks as cccccccccccc"),
+    "cached tokens": (_set("cost.cached_tokens", 7), "the bill says 7 cached tokens"),
     "task that did not land": (_set("tasks.0.phase", "failed"), "in the list of tasks it has not landed"),
     "verdict": (_set("verdict", "30 of 3 tasks landed"), "the verdict is"),
 }
@@ -341,6 +396,28 @@ def test_a_target_that_was_set_back_does_not_prove_it(night: Night, tmp_path: Pa
     broken = night.verify(night.bundle, clone).broken
     assert any("does not contain the run's last commit" in line for line in broken)
     assert sum("is not in the first-parent history" in line for line in broken) == 3
+
+
+def test_without_any_check_the_plan_has_to_say_so(tmp_path: Path, redis_program: str) -> None:
+    folder = Path(tempfile.mkdtemp(prefix="fp-"))
+    person = person_in(folder, {"README.md": "read me\n"})
+    tasks = f"checks: none\ntasks:\n  - {_TASKS['other']}\n"
+    (folder / "bare.yaml").write_text(f"version: 1\nname: bare\ntarget: forgepool/night\n{tasks}")
+    assert person.forgepool("run", str(folder / "bare.yaml"), "--workers", "1").status == 0
+    bundle = json.loads((_runs(person, "bare")[0] / "report.json").read_text())
+    bare = Night(person, bundle, bundle)
+    assert bare.verify(bundle).broken == ()
+    (said,) = bare.verify(_sealed(bundle | {"checks_waived": False})).broken
+    assert "the plan does not say `checks: none`" in said
+    shutil.rmtree(folder)
+
+
+def test_a_target_whose_checks_cannot_be_read_proves_nothing(night: Night, tmp_path: Path) -> None:
+    person = person_in(tmp_path, {"forgepool.yaml": "version: 1\nchecks: ["})
+    git, head = Git(git_dir=person.folder / ".git"), person.git("rev-parse", "HEAD")
+    bundle = ProofBundle.model_validate(night.bundle)
+    (said,) = check_certificates(bundle, git, head, head, bundle.landings[0].certificates)
+    assert "the target's checks cannot be read: " in said
 
 
 def _lie_about_host(bundle: dict[str, Any], _: Any) -> None:
