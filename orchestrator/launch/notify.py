@@ -21,8 +21,9 @@ from urllib.parse import urlsplit
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded
+from forgepool.orchestrator.reports.attention import Liveness, attention
 from forgepool.orchestrator.reports.costs import bill
-from forgepool.orchestrator.reports.status import list_wanted, tell_verdict
+from forgepool.orchestrator.reports.status import tell_verdict
 from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.sandbox.own_processes import run_program
 from forgepool.workers.schema.settings import Settings
@@ -91,7 +92,7 @@ class Notifier:
         return of_usd or (cap.tokens is not None and tokens >= _BUDGET_SHARE * cap.tokens)
 
     def _send(self, occasion: Occasion, state: RunState) -> None:
-        body = json.dumps(describe(occasion, self.course.plan.name, state)).encode()
+        body = json.dumps(describe(occasion, self.course, state)).encode()
         thread = threading.Thread(target=self._deliver, args=(body,), daemon=True)
         try:
             thread.start()
@@ -112,13 +113,15 @@ class Notifier:
             self.warn(f"a notification could not be sent: {why}")
 
 
-def describe(occasion: Occasion, plan: str, state: RunState) -> Mapping[str, object]:
+def describe(occasion: Occasion, course: PlanIndex, state: RunState) -> Mapping[str, object]:
     """Return a notification. Its `text` is what chat systems show."""
-    wanted = list(list_wanted(state, live=occasion != "end")) if occasion != "budget" else []
+    alive = Liveness(live=occasion != "end", now=state.at)
+    wanted = attention(course, state, alive) if occasion != "budget" else []
+    plan = course.plan.name
     verdict = tell_verdict(state)
     said = {"attention": "a person is needed", "budget": "80 % of the budget are used", "end": "the run has stopped"}
     lines = [f"{plan}: {said[occasion]}; {verdict}"]
-    lines += [f"{one.about}: {' '.join(one.why.split())[:300]}: {one.command}" for one in wanted[:_MOST_WANTED]]
+    lines += [f"{one.about}: {' '.join(one.sentence.split())[:300]}: {one.command}" for one in wanted[:_MOST_WANTED]]
     return {
         "kind": f"forgepool.{occasion}",
         "run": state.run,
@@ -127,7 +130,7 @@ def describe(occasion: Occasion, plan: str, state: RunState) -> Mapping[str, obj
         "tip": state.tip,
         "verdict": verdict,
         "wanted": [
-            {"about": one.about, "why": one.why[:2000], "command": one.command} for one in wanted[:_MOST_WANTED]
+            {"about": one.about, "why": one.sentence[:2000], "command": one.command} for one in wanted[:_MOST_WANTED]
         ],
         "text": "\n".join(lines),
     }

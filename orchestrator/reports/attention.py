@@ -52,6 +52,10 @@ class AttentionRow:
     since: float
     """Unix seconds."""
 
+    @property
+    def about(self) -> str:
+        return self.name or "the run"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Liveness:

@@ -15,10 +15,10 @@ from forgepool.orchestrator.decisions.reasons import (
 )
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded, is_being_written
+from forgepool.orchestrator.reports.attention import Liveness, attention
 from forgepool.orchestrator.reports.costs import bill, bill_waste, bill_words, budget_words
 from forgepool.orchestrator.reports.event_text import answer_with
 from forgepool.orchestrator.reports.leftovers import LogIndex
-from forgepool.orchestrator.reports.status import list_wanted
 from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, TaskState
@@ -115,7 +115,7 @@ def report_lines(kept: KeptRun, state: RunState, recorded: Sequence[Recorded]) -
     yield f"# {kept.plan.name}: {len(landed)} of {len(state.tasks)} tasks landed on {state.target}"
     yield ""
     yield f"run {state.run}, hub {state.hub}, target at {state.tip[:12]}, {_span(recorded)}"
-    yield from _wanted(state, live=is_being_written(kept.folder))
+    yield from _wanted(kept.course, state, live=is_being_written(kept.folder))
     yield from describe_missing_review(kept.course, state)
     if landed:
         yield from ("", "## Landed, in this order", "")
@@ -146,12 +146,12 @@ def report_lines(kept: KeptRun, state: RunState, recorded: Sequence[Recorded]) -
     yield from host_lines(recorded)
 
 
-def _wanted(state: RunState, *, live: bool) -> Iterator[str]:
-    wanted = list(list_wanted(state, live=live))
+def _wanted(course: PlanIndex, state: RunState, *, live: bool) -> Iterator[str]:
+    wanted = attention(course, state, Liveness(live=live, now=state.at))
     if wanted:
         yield from ("", "## Waits for you", "")
     for one in wanted:
-        yield f"- {one.about}: {' '.join(one.why.split())}: `{one.command}`"
+        yield f"- {one.about}: {' '.join(one.sentence.split())}: `{one.command}`"
 
 
 def _why_idle(task: TaskState) -> str:

@@ -1,6 +1,5 @@
 """How a run stands, for people and programs: derived from its state, never stored."""
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
@@ -215,37 +214,6 @@ def tell_verdict(state: RunState) -> str:
     if rest := total - landed - idle:
         parts.append(f"{rest} did not land")
     return ", ".join(parts)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WantedStep:
-    """Something that waits for a person, and the one command that ends it."""
-
-    about: str
-    why: str
-    command: str
-
-
-def list_wanted(state: RunState, *, live: bool) -> Iterator[WantedStep]:
-    """List all that waits for a person, of a run that is under way or not. The most pressing comes first."""
-    run = state.run
-    if state.halted:
-        yield WantedStep(about="the run", why=f"landing is paused: {state.halted}", command=f"forgepool resume {run}")
-    for task in state.in_phase("needs_human"):
-        yield WantedStep(about=task.id, why=task.question or task.detail, command=_wanted_command(run, task))
-    for task in state.in_phase("failed", "cancelled"):
-        why = task.detail or task.phase
-        yield WantedStep(about=task.id, why=why, command=f"forgepool retry {run} {task.id}")
-    if not live and not state.finished and not state.halted:
-        yield WantedStep(about="the run", why="it has not ended", command=f"forgepool resume {run}")
-
-
-def _wanted_command(run: str, task: TaskState) -> str:
-    if task.question:
-        return f"forgepool answer {run} {task.id} TEXT"
-    if task.parked_for == "review":
-        return f"forgepool approve {run} {task.id} --by NAME"
-    return f"forgepool retry {run} {task.id}"
 
 
 class Waits:

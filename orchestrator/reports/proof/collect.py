@@ -12,6 +12,7 @@ from forgepool.orchestrator.decisions.reasons import (
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded, is_being_written
 from forgepool.orchestrator.plan.budget import Use
+from forgepool.orchestrator.reports.attention import Liveness, attention
 from forgepool.orchestrator.reports.costs import budget_words, find_landing_attempts
 from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.reports.proof.bundle import (
@@ -30,7 +31,7 @@ from forgepool.orchestrator.reports.proof.bundle import (
 )
 from forgepool.orchestrator.reports.proof.sums import is_waste
 from forgepool.orchestrator.reports.report import flake_lines, host_lines
-from forgepool.orchestrator.reports.status import list_wanted, standing, tell_verdict
+from forgepool.orchestrator.reports.status import standing, tell_verdict
 from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, TaskState
@@ -69,7 +70,8 @@ def collect(
         outcome=standing(kept.course, state, now=state.at, live=live).outcome,
         verdict=tell_verdict(state),
         wanted=tuple(
-            WantedWord(about=one.about, why=one.why, command=one.command) for one in list_wanted(state, live=live)
+            WantedWord(about=one.about, why=one.sentence, command=one.command)
+            for one in attention(kept.course, state, Liveness(live=live, now=state.at))
         ),
         plan_checks=plan.checks if isinstance(plan.checks, tuple) else (),
         checks_waived=plan.checks == "none",
