@@ -2,7 +2,7 @@
 
 import math
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +14,7 @@ from forgepool.orchestrator.cli.run.options import cores_beside_workers, trials_
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.run.hub import open_hub, read_plan, wants_reviews
 from forgepool.orchestrator.run.run_folder import learn_durations
-from forgepool.orchestrator.simulate.forecast import Forecast, Wanted, fit, forecast, grounds
+from forgepool.orchestrator.simulate.forecast import Fit, Forecast, Grounds, Wanted, fit, forecast, grounds
 from forgepool.orchestrator.simulate.forecast_text import as_json, lines
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.errors import UserError
@@ -83,25 +83,58 @@ def plan(
     )
     if gantt is not None:
         _refuse_folder(gantt)
-    settings = Settings()
+    played = forecast_plan(plan, repo, wanted, Settings(), fewer=seeds is None)
+    if gantt is not None:
+        _draw(gantt, played.course.plan.name, played.found)
+    if json:
+        say_json(played.as_json())
+    else:
+        for line in lines(played.course, played.found, played.based, played.fitted, played.wanted):
+            say(line)
+        if gantt is not None:
+            say(f"chart: {gantt} shows seed {played.found.middle.seed}")
+    return 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanForecast:
+    """A forecast of a plan, with what it is based on."""
+
+    course: PlanIndex
+    found: Forecast
+    based: Grounds
+    fitted: Fit
+    wanted: Wanted
+
+    def as_json(self) -> dict[str, object]:
+        return as_json(self.course, self.found, self.based, self.fitted, self.wanted)
+
+
+def forecast_plan(plan: Path, repo: str, wanted: Wanted, settings: Settings, *, fewer: bool = True) -> PlanForecast:
+    """
+    Play a plan on a virtual clock; with `fewer`, the larger the plan, the fewer runs.
+
+    Raises:
+        DocumentWrong, HubUnusable, CannotRun, GitFailed: the plan or the repository cannot be used.
+    """
     hub = open_hub(repo, settings)
     read = read_plan(plan, hub)
     course = PlanIndex(read, learn_durations(settings, read))
     fitted = fit(settings, read)
     based = grounds(course, wanted, fitted, reviewed=wants_reviews(hub.mirror, hub.tip_for(read)))
-    if seeds is None:
+    if fewer:
         wanted = _fewer(wanted, len(read.tasks))
     found = forecast(course, based.terms, seeds=wanted.seeds)
-    if gantt is not None:
-        _draw(gantt, read.name, found)
-    if json:
-        say_json(as_json(course, found, based, fitted, wanted))
-    else:
-        for line in lines(course, found, based, fitted, wanted):
-            say(line)
-        if gantt is not None:
-            say(f"chart: {gantt} shows seed {found.middle.seed}")
-    return 0
+    return PlanForecast(course=course, found=found, based=based, fitted=fitted, wanted=wanted)
+
+
+def default_terms(workers: int | None = None) -> Wanted:
+    """Return the terms of a forecast without options: those of a run on this machine."""
+    return Wanted(
+        workers=_count("--workers", (os.cpu_count() or 1) if workers is None else workers, 256),
+        trials=trials_of("auto", processors=cores_beside_workers()),
+        seeds=_SEEDS,
+    )
 
 
 def _refuse_folder(path: Path) -> None:

@@ -75,18 +75,20 @@ def start_run(
     wishes: Wishes,
     listener: Listener,
     programs: str = "",
+    run: str | None = None,
     seed: Seed | None = None,
     warn: Warn = _unheard,
 ) -> tuple[KeptRun, Ending]:
     """
     Run a plan. Tasks that an earlier run of it has landed are skipped, unless `again` is set.
 
-    `seed` is of `prepare_host`. `warn` receives a sentence for problems that stop only part of the plan.
+    `run` is its name, of `new_run_id`, where it is known before. `seed` is of `prepare_host`. `warn` receives
+    a sentence for problems that stop only part of the plan.
     """
     has_gate_file = refuse_unready(plan, hub)
     gate = gate_of(plan, hub, own_train=own_train)
     level = _check_machine(plan, plan_file, hub, settings)
-    run = run_folder.new_run_id(plan.name)
+    run = run or run_folder.new_run_id(plan.name)
     check_hub_writable(hub.mirror, run)
     if not gate and (unseen := unreviewable(plan, settings)) is not None:
         warn(unseen)

@@ -44,39 +44,50 @@ def explain(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> int:
     """Show what the policy decides, by which rule, and why; nothing is run. The exit status is 0 for every decision."""
-    if phase not in get_args(PhaseName):
-        raise UserError(f"--phase is '{phase}'; it must be plan or execute")
-    rules = (policy_alone(policy) if policy else _in_force(repo)).during("plan" if phase == "plan" else "execute")
-    ground = Ground(root=_top(repo), home=Path.home())
-    if host is not None:
-        return _tell({"host": host}, judge_host(rules, _host(host)), as_json=as_json)
-    if tool is not None or path is not None:
-        return _tell_of_tool(rules, tool, path, command, ground, as_json=as_json)
-    if command is not None:
-        return _tell({"command": command}, judge_command(rules, command, ground), as_json=as_json)
+    rules, ground = rules_in_force(repo, phase, policy)
+    if any(given is not None for given in (command, tool, path, host)):
+        return _tell(*judge(rules, ground, command=command, tool=tool, path=path, host=host), as_json=as_json)
     if sys.stdin is None or sys.stdin.isatty():
         raise UserError("there is nothing to judge; give a command, --tool, --host, or JSON strings on standard input")
     for each in _read_commands():
-        say_json(_with_commands({"command": each}, judge_command(rules, each, ground)))
+        say_json(judgement_json(*judge(rules, ground, command=each)))
     return 0
 
 
-def _tell_of_tool(
-    rules: Policy, tool: str | None, path: str | None, command: str | None, ground: Ground, *, as_json: bool
-) -> int:
+def rules_in_force(repo: str | None, phase: str, policy: Path | None = None) -> tuple[Policy, Ground]:
+    """Return the rules of a phase, and the folder that they are about. Raises UserError."""
+    if phase not in get_args(PhaseName):
+        raise UserError(f"--phase is '{phase}'; it must be plan or execute")
+    rules = policy_alone(policy) if policy else _in_force(repo)
+    return rules.during("plan" if phase == "plan" else "execute"), Ground(root=_top(repo), home=Path.home())
+
+
+def judge(
+    rules: Policy,
+    ground: Ground,
+    *,
+    command: str | None = None,
+    tool: str | None = None,
+    path: str | None = None,
+    host: str | None = None,
+) -> tuple[dict[str, str], PolicyJudgement]:
+    """Return what was asked, by its keys, and what the policy decides. Raises UserError for a wrong host."""
+    if host is not None:
+        return {"host": host}, judge_host(rules, _host(host))
+    if tool is None and path is None:
+        return {"command": command or ""}, judge_command(rules, command or "", ground)
     named = tool or "write_file"
     arguments: dict[str, str] = {}
     if path is not None:
         arguments["path"] = path
     if command is not None:
         arguments["command"] = command
-    judged = judge_call(rules, named, arguments, ground)
-    return _tell({"tool": named, **arguments}, judged, as_json=as_json)
+    return {"tool": named, **arguments}, judge_call(rules, named, arguments, ground)
 
 
 def _tell(asked: dict[str, str], judged: PolicyJudgement, *, as_json: bool) -> int:
     if as_json:
-        say_json(_with_commands(asked, judged))
+        say_json(judgement_json(asked, judged))
         return 0
     say(f"{judged.decision}: {judged.reason}")
     say(f"  by {judged.rule}" if judged.rule else "  by the default, no rule matches")
@@ -87,7 +98,7 @@ def _tell(asked: dict[str, str], judged: PolicyJudgement, *, as_json: bool) -> i
     return 0
 
 
-def _with_commands(asked: dict[str, str], judged: PolicyJudgement) -> dict[str, object]:
+def judgement_json(asked: dict[str, str], judged: PolicyJudgement) -> dict[str, object]:
     commands = {"commands": judged.commands} if "command" in asked else {}
     return {**asked, **commands, "decision": judged.decision, "rule": judged.rule, "reason": judged.reason}
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, TypedDict
 
 import typer
 
@@ -29,6 +29,32 @@ from forgepool.worktrees.commits.changes import tree_paths
 INTERRUPTED = 130
 
 _MOST_SHOWN = 20
+
+
+class PlanConflict(TypedDict):
+    """Two tasks that never run together, because they may write the same paths."""
+
+    tasks: list[str]
+    globs: list[str]
+    files: list[str]
+    """Paths of today's tree that both may write."""
+
+
+class PlanPreview(TypedDict):
+    """The answer of `forgepool check --json`."""
+
+    plan: str
+    target: str
+    tip: str
+    tasks: int
+    order: list[str]
+    critical_path: list[str]
+    critical_path_s: float
+    width: int
+    width_is_exact: bool
+    waves: list[list[str]]
+    conflicts: list[PlanConflict]
+    problems: list[str]
 
 
 def tell_base(result: CheckResult, target: str) -> int:
@@ -96,12 +122,7 @@ def check(
     settings = Settings()
     hub = open_hub(repo, settings)
     read = read_plan(plan, hub)
-    problems = []
-    try:
-        refuse_unready(read, hub)
-        problems += lacking(read, hub, settings, plan.parent)
-    except CannotRun as problem:
-        problems.append(str(problem))
+    problems = find_problems(read, hub, settings, plan.parent)
     if not with_checks or problems:
         status = preview_plan(read, hub, as_json=as_json, problems=problems)
         if with_checks:
@@ -112,6 +133,15 @@ def check(
         if stop():
             return say_interrupted()
     return preview_plan(read, hub, as_json=as_json, base=base)
+
+
+def find_problems(plan: Plan, hub: Hub, settings: Settings, folder: Path) -> list[str]:
+    """Return a sentence for each thing that keeps a valid plan from running here; `folder` is that of its file."""
+    try:
+        refuse_unready(plan, hub)
+        return lacking(plan, hub, settings, folder)
+    except CannotRun as problem:
+        return [str(problem)]
 
 
 def _check_target(plan: Plan, hub: Hub, settings: Settings, stop: Callable[[], bool]) -> CheckResult:
@@ -134,12 +164,27 @@ def preview_plan(
 
     Return 0, or 2 if there are problems; with checks, their exit status.
     """
+    answer = describe_plan(plan, hub, problems or [])
+    if as_json:
+        say_json({**answer, **({"base": base.model_dump(mode="json")} if base is not None else {})})
+    else:
+        _tell(plan, PlanIndex(plan, {}), answer)
+    if base is None:
+        return 2 if problems else 0
+    if not as_json:
+        say("")
+        tell_base(base, plan.target if plan.target in hub.heads else "the base")
+    return exit_status_of_base(base)
+
+
+def describe_plan(plan: Plan, hub: Hub, problems: list[str]) -> PlanPreview:
+    """Return the preview of a plan: the order, what runs together, and what cannot. Raises GitFailed."""
     course = PlanIndex(plan, {})
     shown = preview(course.graph)
     tip = hub.tip_for(plan)
     hub.mirror.ensure(tip)
     files = tree_paths(hub.mirror.git, tip)
-    conflicts = [
+    conflicts: list[PlanConflict] = [
         {
             "tasks": [a, b],
             "globs": [glob_a, glob_b],
@@ -147,7 +192,7 @@ def preview_plan(
         }
         for a, b, glob_a, glob_b in shown.conflicts
     ]
-    answer = {
+    return {
         "plan": plan.name,
         "target": plan.target,
         "tip": tip,
@@ -159,36 +204,20 @@ def preview_plan(
         "width_is_exact": shown.width_is == "exact",
         "waves": [list(wave) for wave in shown.waves],
         "conflicts": conflicts,
-        "problems": problems or [],
+        "problems": problems,
     }
-    if as_json:
-        say_json(answer | ({"base": base.model_dump(mode="json")} if base is not None else {}))
-    else:
-        _tell(plan, course, answer, shown.waves, conflicts)
-    if base is None:
-        return 2 if problems else 0
-    if not as_json:
-        say("")
-        tell_base(base, plan.target if plan.target in hub.heads else "the base")
-    return exit_status_of_base(base)
 
 
-def _tell(
-    plan: Plan,
-    course: PlanIndex,
-    answer: dict[str, object],
-    waves: tuple[tuple[str, ...], ...],
-    conflicts: list[dict[str, list[str]]],
-) -> None:
+def _tell(plan: Plan, course: PlanIndex, answer: PlanPreview) -> None:
     exact = "" if answer["width_is_exact"] else "at least "
     path = answer["critical_path"]
     timed = any(task.duration_s is not None for task in plan.tasks)
     unit = "s by the plan's durations" if timed else "tasks long"
-    say(f"plan {plan.name}: {len(plan.tasks)} tasks for {plan.target}, which is at {str(answer['tip'])[:12]}")
+    say(f"plan {plan.name}: {len(plan.tasks)} tasks for {plan.target}, which is at {answer['tip'][:12]}")
     say(f"longest path: {' -> '.join(_short(path))} ({answer['critical_path_s']:g} {unit})")
     say(f"most at once: {exact}{answer['width']}")
     say("")
-    wave_of = {task: number for number, wave in enumerate(waves, start=1) for task in wave}
+    wave_of = {task: number for number, wave in enumerate(answer["waves"], start=1) for task in wave}
     rows = [
         (
             str(place),
@@ -202,7 +231,7 @@ def _tell(
     print_table(("start", "task", "wave", "needs", "may write"), rows)
     if len(course.graph.order) > len(rows):
         say(f"... and {len(course.graph.order) - len(rows)} more; --json has them all")
-    if conflicts:
+    if conflicts := answer["conflicts"]:
         say("\nnever run together, because they may write the same paths:")
     for conflict in conflicts[:_MOST_SHOWN]:
         (a, b), (glob_a, glob_b), files = conflict["tasks"], conflict["globs"], conflict["files"]
@@ -210,10 +239,9 @@ def _tell(
         say(f"  {a} and {b}: {glob_a} meets {glob_b}{there}")
     if len(conflicts) > _MOST_SHOWN:
         say(f"  ... and {len(conflicts) - _MOST_SHOWN} more pairs; --json has them all")
-    for problem in answer["problems"] if isinstance(answer["problems"], list) else []:
+    for problem in answer["problems"]:
         say(f"\nproblem: {problem}")
 
 
-def _short(path: object) -> list[str]:
-    ids = [str(one) for one in path] if isinstance(path, list) else []
+def _short(ids: list[str]) -> list[str]:
     return ids if len(ids) <= 12 else [*ids[:6], f"({len(ids) - 12} more)", *ids[-6:]]

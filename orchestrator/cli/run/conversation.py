@@ -42,7 +42,7 @@ def transcript(
 ) -> int:
     """Show an agent's conversation: its text, its tool calls, and their results."""
     kept = find_run_with(run, task)
-    source = _source(kept, task, attempt)
+    source = find_transcript(kept, task, attempt)
     shown = _Shown(source, full=full, as_json=as_json)
     shown.tell(source.read())
     while follow and is_being_written(kept.folder):
@@ -54,7 +54,7 @@ def transcript(
 def record(run: Run, task: Task, attempt: Attempt = None) -> int:
     """Print an agent's conversation as a script that the scripted model can replay."""
     kept = find_run_with(run, task)
-    source = _source(kept, task, attempt)
+    source = find_transcript(kept, task, attempt)
     entries = source.entries(source.read())
     if not any(isinstance(entry, TurnSaid) and entry.turn.role == "assistant" for entry in entries):
         return _nothing_said(source)
@@ -62,12 +62,12 @@ def record(run: Run, task: Task, attempt: Attempt = None) -> int:
     return 0
 
 
-def _nothing_said(source: "_Source") -> int:
+def _nothing_said(source: "TranscriptSource") -> int:
     return complain(f"{source.name} has no turn of a model: the agent said nothing in that attempt", NOTHING_THERE)
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
+class TranscriptSource:
     """A transcript: a file on this host, or a copy from the hub."""
 
     name: str
@@ -86,7 +86,7 @@ class _Source:
 class _Shown:
     """Prints a transcript, and remembers how much of it was shown."""
 
-    source: _Source
+    source: TranscriptSource
     full: bool
     as_json: bool
     _entries: int = 0
@@ -113,7 +113,7 @@ def _print(said: list[NarratedLine]) -> None:
         console.print(printable(line.text), style=_STYLES.get(line.kind), markup=False)
 
 
-def _source(kept: KeptRun, task: str, attempt: int | None) -> _Source:
+def find_transcript(kept: KeptRun, task: str, attempt: int | None) -> TranscriptSource:
     """
     Return the transcript: this host's file, else the copy in the hub.
 
@@ -135,10 +135,10 @@ def _source(kept: KeptRun, task: str, attempt: int | None) -> _Source:
     )
 
 
-def _places(kept: KeptRun, task: str, attempt: int) -> Iterator[_Source]:
+def _places(kept: KeptRun, task: str, attempt: int) -> Iterator[TranscriptSource]:
     path = attempt_logs(kept.folder, task, attempt) / TRANSCRIPT
     if path.is_file():
-        yield _Source(str(path), path)
+        yield TranscriptSource(str(path), path)
     elif kept.course.tasks[task].agent.kind != "command":
         # The order ran on another host, so this one has no file.
         from forgepool.orchestrator.run.hub import open_hub
@@ -147,4 +147,4 @@ def _places(kept: KeptRun, task: str, attempt: int) -> Iterator[_Source]:
         hub = open_hub(kept.options.hub, Settings())
         progress = read_progress(hub.mirror, kept.options.run, task, attempt)
         if progress is not None:
-            yield _Source(f"the hub's copy of attempt {attempt}", None, progress.transcript)
+            yield TranscriptSource(f"the hub's copy of attempt {attempt}", None, progress.transcript)

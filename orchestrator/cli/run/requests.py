@@ -1,6 +1,7 @@
 """Requests to a run: `cancel`, `retry`, `answer`, `approve`, `reject`."""
 
 import getpass
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -14,11 +15,12 @@ from forgepool.orchestrator.decisions.requests import grant_request, why_not_app
 from forgepool.orchestrator.journal import inbox
 from forgepool.orchestrator.journal.events import Event, RunResumed, RunStarted
 from forgepool.orchestrator.journal.inbox import PersonRequest
-from forgepool.orchestrator.journal.store import JournalBusy, is_being_written
+from forgepool.orchestrator.journal.store import JournalBusy, Recorded, is_being_written
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions
 from forgepool.orchestrator.state.run import RunState, branch_of
+from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.settings import Settings
 
 NoResume = Annotated[
@@ -65,18 +67,20 @@ def answer(
     kept = find_run_with(run, task)
     if not text.strip():
         raise CannotRun(f"the answer is empty; give one in quotes: forgepool answer {kept.options.run} {task} 'TEXT'")
-    state = kept.state()
-    if not state.tasks[task].question:
-        asking = ", ".join(one.id for one in state.tasks.values() if one.question)
-        others = f"waiting for an answer: {asking}" if asking else "no task does"
-        raise CannotRun(
-            f"task '{task}' of run {kept.options.run} has no question, it is {state.tasks[task].phase}; {others}"
-        )
+    check_question(kept.state(), task)
     name = login_name() if by is None else by
     for said, what in ((text, "the answer"), (name, "the name given with --by")):
         check_text(said, what)
     request = PersonRequest(do="answer", task=task, text=text, by=printable(name))
     return ask_and_go_on(run, request, resume_after=not no_resume)
+
+
+def check_question(state: RunState, task: str) -> None:
+    """Raise CannotRun where the task asks nothing."""
+    if not state.tasks[task].question:
+        asking = ", ".join(one.id for one in state.tasks.values() if one.question)
+        others = f"waiting for an answer: {asking}" if asking else "no task does"
+        raise CannotRun(f"task '{task}' of run {state.run} has no question, it is {state.tasks[task].phase}; {others}")
 
 
 def approve(
@@ -215,13 +219,24 @@ def ask_and_go_on(run: str, *requests: PersonRequest, wish: str = "", resume_aft
     state = kept.state()
     if state.finished or state.number == before.number or is_being_written(kept.folder):
         return 0
-    waited = before.finished or before.halted_by_review
-    held = [record.event.sandbox for record in recorded if isinstance(record.event, RunStarted | RunResumed)][-1:]
-    elsewhere = held == [None] and Settings().broker_url is None
-    if kept.options.gate or not (waited and resume_after) or elsewhere:
+    if not resume_after or not may_resume(kept, before, recorded):
         say(f"continue with: {_go_on(kept)}")
         return 0
-    return resume(kept.options.run, sandbox="off" if held == ["off"] else None)
+    return resume(kept.options.run, sandbox="off" if confinements(recorded) == ["off"] else None)
+
+
+def may_resume(kept: KeptRun, before: RunState, recorded: Sequence[Recorded]) -> bool:
+    """
+    Tell whether a run that was given more to do goes on by itself. Not one that was interrupted, nor one whose workers
+    are on other hosts with a Redis unknown here.
+    """
+    elsewhere = confinements(recorded) == [None] and Settings().broker_url is None
+    return not kept.options.gate and not elsewhere and bool(before.finished or before.halted_by_review)
+
+
+def confinements(recorded: Sequence[Recorded]) -> list[Level | None]:
+    """Return how the last process of the run confined its commands, in a list; empty where it never began."""
+    return [record.event.sandbox for record in recorded if isinstance(record.event, RunStarted | RunResumed)][-1:]
 
 
 def ask(run: str, request: PersonRequest, *, wish: str = "", go_on: bool = True) -> None:

@@ -94,6 +94,10 @@ def run(
     again: Annotated[
         bool, typer.Option("--again", help="Also repeat what an earlier run of this plan has landed.")
     ] = False,
+    budget_usd: Annotated[
+        float | None, typer.Option(min=0.01, help="Cap on the cost of the run, in place of the plan's.")
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", hidden=True, help="The run's name.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check and preview only; start nothing.")] = False,
     notify: Notify = None,
     as_json: Json = False,
@@ -103,6 +107,8 @@ def run(
     seed = None if dry_run else prepare_host(settings)
     hub = open_hub(repo, settings)
     read = read_plan(plan, hub)
+    if budget_usd is not None:
+        read = read.model_copy(update={"budget": read.budget.model_copy(update={"usd": budget_usd})})
     refuse_unready(read, hub)
     if dry_run:
         gate_of(read, hub, own_train=own_train)
@@ -120,6 +126,7 @@ def run(
             weight=weight,
             own_train=own_train,
             again=again,
+            run=name,
             wishes=wishes,
             listener=listen_to_run(shown.listen, wishes, settings, notifier),
             seed=seed,
