@@ -72,6 +72,9 @@ GROUPS = {
         "gate": ("queue.gate_check", "Check whether one change may land"),
         "queue": ("queue.gate_check", "Serve a merge queue in front of a branch, submit to it, follow it"),
     },
+    "Other programs": {
+        "mcp": ("mcp.command", "Let agents and editors use Forgepool, by the Model Context Protocol"),
+    },
     "Agents and models": {
         "models": ("hosts", "List models, prices, and which can be asked"),
         "policy": ("agents.policy", "Show and test what agents may do"),
@@ -263,12 +266,8 @@ def _complain_of(failure: Exception) -> int:
             return WRONG
         case UsageError():
             return complain(usage_sentence(failure), WRONG)
-        case UserError():
-            return complain(str(failure), WRONG)
-        case InfrastructureError():
-            return complain(_with_way_out(failure), INFRASTRUCTURE)
         case _:
-            return complain(*_sentence_and_status(failure))
+            return complain(*sentence_and_status(failure))
 
 
 def _with_way_out(failure: InfrastructureError) -> str:
@@ -280,8 +279,21 @@ def _with_way_out(failure: InfrastructureError) -> str:
     return f"{failure}; finished work is safe: see that the repository can be read and written, then try again"
 
 
-def _sentence_and_status(failure: Exception) -> tuple[str, int]:
-    """Return a sentence and the exit status. The traceback of a bug is kept in a file that the sentence names."""
+def sentence_and_status(failure: Exception) -> tuple[str, int]:
+    """
+    Return a sentence about an exception, and the exit status. Call it while the exception is handled: the traceback of
+    a bug is kept in a file that the sentence names.
+    """
+    match failure:
+        case UserError():
+            return str(failure), WRONG
+        case InfrastructureError():
+            return _with_way_out(failure), INFRASTRUCTURE
+        case _:
+            return _of_others(failure)
+
+
+def _of_others(failure: Exception) -> tuple[str, int]:
     import sqlite3
 
     from pydantic import ValidationError

@@ -107,6 +107,25 @@ def run_program(argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 6
     return ran.returncode, ran.stdout, ran.stderr
 
 
+def start_detached(name: str, argv: Sequence[str], *, env: Mapping[str, str], log: Path) -> Service:
+    """
+    Start a command of our own that outlives this process, in its own session. Its output is appended to `log`.
+
+    Callers look at `running` now and then, so that it does not stay a zombie once it has ended.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=dict(env),
+            start_new_session=True,
+        )
+    return Service(name, process)
+
+
 def in_own_process(work: Callable[[], None], *, began: Callable[[int], None]) -> int:
     """
     Run `work` in a forked child and wait; return its exit status, negative for a signal.

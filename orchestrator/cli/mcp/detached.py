@@ -1,0 +1,72 @@
+"""Runs as processes of their own, which outlive the server that started them."""
+
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from forgepool.orchestrator.journal.events import RunStarted
+from forgepool.orchestrator.journal.store import JournalUnreadable, read
+from forgepool.orchestrator.run import run_folder
+from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.workers.sandbox.own_processes import Service, start_detached
+from forgepool.workers.schema.settings import Settings, whole_environment
+
+_BEGINS_WITHIN_S = 45.0
+"""Seconds for a run to check its plan and machine and to begin; after that the caller is told that it has not yet."""
+_LOOK_S = 0.05
+_SAID = "forgepool: "
+
+
+@dataclass(slots=True)
+class RunLauncher:
+    """Starts `forgepool run` and `forgepool resume`."""
+
+    settings: Settings
+    _started: list[Service] = field(default_factory=list)
+
+    def log(self, run: str) -> Path:
+        """Return the file with the output of a run's processes."""
+        return self.settings.home / "logs" / f"mcp-{run}.log"
+
+    def begin(self, run: str, plan: Path, repo: str, *options: str) -> bool:
+        """
+        Start a run; tell whether it has begun, or is still checking its plan and this machine.
+
+        Raises:
+            CannotRun: it ended before it began; the sentence is its own.
+        """
+        process = self._start(run, "run", str(plan.absolute()), "--repo", repo, "--name", run, *options)
+        until = time.monotonic() + _BEGINS_WITHIN_S
+        while time.monotonic() < until:
+            ended = not process.running()
+            if self._has_begun(run):
+                return True
+            if ended:
+                raise CannotRun(self._last_words(run))
+            time.sleep(_LOOK_S)
+        return False
+
+    def resume(self, run: str, *options: str) -> None:
+        self._start(run, "resume", run, *options)
+
+    def _start(self, run: str, *argv: str) -> Service:
+        self._started = [each for each in self._started if each.running()]
+        # -P: the folder at hand may be a repository, whose modules must not be taken for ours.
+        command = (sys.executable, "-P", "-m", "forgepool.orchestrator", *argv)
+        process = start_detached(f"run {run}", command, env=whole_environment(), log=self.log(run))
+        self._started.append(process)
+        return process
+
+    def _has_begun(self, run: str) -> bool:
+        try:
+            events = read(run_folder.runs_folder(self.settings) / run)
+            return any(isinstance(one.event, RunStarted) for one in events)
+        except JournalUnreadable:
+            return False
+
+    def _last_words(self, run: str) -> str:
+        """Return the sentence with which it ended."""
+        lines = self.log(run).read_text(errors="replace").strip().splitlines()
+        told = [line.removeprefix(_SAID) for line in lines if line.startswith(_SAID)]
+        return told[-1] if told else f"the run ended before it began; {self.log(run)} has its output"
