@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from forgepool.orchestrator.journal.events import RunStarted
+from forgepool.orchestrator.journal.events import RunResumed, RunStarted
 from forgepool.orchestrator.journal.store import JournalUnreadable, read
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun
@@ -37,18 +37,22 @@ class RunLauncher:
             CannotRun: it ended before it began; the sentence is its own.
         """
         process = self._start(run, "run", str(plan.absolute()), "--repo", repo, "--name", run, *options)
+        return self._goes_on(run, process, after=0)
+
+    def resume(self, run: str, *options: str, after: int) -> bool:
+        """Continue a run whose last event has the number `after`; as `begin`."""
+        return self._goes_on(run, self._start(run, "resume", run, *options), after=after)
+
+    def _goes_on(self, run: str, process: Service, *, after: int) -> bool:
         until = time.monotonic() + _BEGINS_WITHIN_S
         while time.monotonic() < until:
             ended = not process.running()
-            if self._has_begun(run):
+            if self._has_begun(run, after):
                 return True
             if ended:
                 raise CannotRun(self._last_words(run))
             time.sleep(_LOOK_S)
         return False
-
-    def resume(self, run: str, *options: str) -> None:
-        self._start(run, "resume", run, *options)
 
     def _start(self, run: str, *argv: str) -> Service:
         self._started = [each for each in self._started if each.running()]
@@ -58,10 +62,10 @@ class RunLauncher:
         self._started.append(process)
         return process
 
-    def _has_begun(self, run: str) -> bool:
+    def _has_begun(self, run: str, after: int) -> bool:
         try:
-            events = read(run_folder.runs_folder(self.settings) / run)
-            return any(isinstance(one.event, RunStarted) for one in events)
+            events = read(run_folder.runs_folder(self.settings) / run, after=after)
+            return any(isinstance(one.event, RunStarted | RunResumed) for one in events)
         except JournalUnreadable:
             return False
 

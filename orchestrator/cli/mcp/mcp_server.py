@@ -66,8 +66,11 @@ def _sentence(wrong: ToolError, tool: str) -> str:
     """Return what the command line says of a failure."""
     cause = wrong.__cause__
     if isinstance(cause, ValidationError):
-        said = [f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in cause.errors()[:5]]
-        return clean(f"the arguments of {tool} are wrong: {'; '.join(said)}")
+        missing = [str(error["loc"][-1]) for error in cause.errors() if error["type"] == "missing"]
+        if missing:
+            return f"{tool} lacks the argument {' and '.join(map(repr, missing))}; give it"
+        error = cause.errors()[0]
+        return clean(f"{tool}: the argument '{error['loc'][0]}' is wrong: {error['msg'].removeprefix('Value error, ')}")
     if isinstance(cause, Exception) and not isinstance(cause, ToolError):
         return clean(cut_long_words(sentence_and_status(cause)[0]))[:4000]
     return clean(str(cause or wrong))[:4000]

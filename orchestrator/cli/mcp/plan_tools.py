@@ -121,7 +121,7 @@ def _place(mistake: str) -> dict[str, object]:
     """Return the line and the sentence of a mistake."""
     head, _, rest = mistake.partition(": ")
     line = head.rpartition(":")[2]
-    return {"line": int(line), "sentence": rest} if line.isdecimal() else {"line": 0, "sentence": rest or mistake}
+    return {"line": int(line), "sentence": rest} if line.isdecimal() else {"line": 0, "sentence": mistake}
 
 
 def why_ask(plan: Plan, above_usd: float) -> str | None:

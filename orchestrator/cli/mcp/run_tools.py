@@ -170,10 +170,14 @@ class RunTools:
 
         said = self._look(kept, leave)
         run, state = kept.options.run, kept.state()
-        goes_on = not state.finished and not is_being_written(kept.folder) and may_resume(kept, before, recorded)
-        if goes_on:
-            self.launcher.resume(run, *(("--sandbox", "off") if confinements(recorded) == ["off"] else ()))
-        return {"run": run, "task": task, "said": said, "resumed": goes_on}
+        answer: Answer = {"run": run, "task": task, "said": said, "resumed": False}
+        if not state.finished and not is_being_written(kept.folder) and may_resume(kept, before, recorded):
+            confinement = ("--sandbox", "off") if confinements(recorded) == ["off"] else ()
+            try:
+                answer["resumed"] = self.launcher.resume(run, *confinement, after=state.number)
+            except CannotRun as stuck:
+                answer["trouble"] = str(stuck)
+        return answer
 
 
 def client_name(context: Context) -> str:

@@ -1,0 +1,311 @@
+"""Other programs use Forgepool by the Model Context Protocol: the official client, the real process, real runs."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mcp_client
+import pytest
+from kit import Machine, Repository, command, events_of, make_repository, write_plan
+from mcp.types import ElicitRequestParams, ElicitResult
+from mcp_client import Era, McpCaller, talk
+from web_home import build_home
+
+from forgepool.orchestrator.cli.mcp.results import clean_value, fill, page_of
+from forgepool.orchestrator.journal.events import TaskReplied
+
+TOOLS = {
+    *("check_plan", "simulate_plan", "run_plan", "status", "why", "attention", "answer", "retry", "cancel", "submit"),
+    *("explain", "report", "transcript", "diff", "gate_check", "policy_explain"),
+}
+ERAS: tuple[Era, ...] = ("auto", "legacy")
+CHECKS = [{"name": "readme", "run": "test -f README.md"}]
+_ASKS = [
+    {"calls": [{"tool": "ask", "question": "Tabs or spaces?"}]},
+    {"phase": "plan", "calls": [{"tool": "commit_plan", "plan": "write", "files_to_modify": ["asks.txt"]}]},
+    {"phase": "execute", "calls": [{"tool": "write_file", "path": "asks.txt", "content": "tabs\n"}]},
+    {"phase": "execute", "calls": [{"tool": "finish", "summary": "written"}]},
+]
+
+
+@pytest.fixture
+def machine(tmp_path: Path, redis_program: str) -> Machine:
+    made = Machine(folder=tmp_path / "m", name="host-1")
+    made.folder.mkdir()
+    return made
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Repository:
+    return make_repository(tmp_path / "hub", {"README.md": "hello\n"})
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory, redis_program: str) -> tuple[Machine, str]:
+    """Return a home with a run that ended in every way, and whose texts are hostile. Tests only look at it."""
+    return build_home(tmp_path_factory.mktemp("mcp"))
+
+
+def asking_plan(machine: Machine, **further: Any) -> Path:
+    (machine.folder / "asks.yaml").write_text(json.dumps({"turns": _ASKS}))
+    tasks = [
+        {"id": "lands", "agent": command("echo done > done.txt"), "files": ["done.txt"]},
+        {"id": "asks", "agent": {"scripted": "asks.yaml"}, "files": ["asks.txt"]},
+    ]
+    return write_plan(machine.folder, {"name": "small", "checks": CHECKS, "tasks": tasks, "review": "none", **further})
+
+
+def test_a_client_starts_a_plan_answers_its_question_and_reads_the_report(machine: Machine, hub: Repository) -> None:
+    plan, repo = asking_plan(machine), str(hub.path)
+
+    async def work(caller: McpCaller) -> str:
+        preview = await caller.answer("check_plan", plan=str(plan), repo=repo)
+        assert (preview["valid"], preview["tasks"], preview["problems"]) == (True, 2, [])
+        begun = await caller.answer("run_plan", plan=str(plan), repo=repo, workers=2)
+        run = str(begun["run"])
+        status = await caller.ended(run)
+        assert (status["done"], status["phases"]) == (1, {"landed": 1, "needs_human": 1})
+        (row,) = (await caller.answer("attention"))["rows"]
+        assert (row["run"], row["task"], row["cause"]) == (run, "asks", "question")
+        why = await caller.answer("why", run=run, task="asks")
+        assert why["question"] == "Tabs or spaces?" and why["command"] == f"forgepool answer {run} asks TEXT"
+        assert (await caller.answer("answer", run=run, task="asks", text="tabs"))["resumed"] is True
+        assert (await caller.ended(run))["outcome"] == "landed"
+        assert (await caller.answer("attention"))["count"] == 0
+        assert "## Landed" in (await caller.answer("report", run=run))["text"]
+        assert "+done" in (await caller.answer("diff", run=run, task="lands"))["text"]
+        assert "Tabs or spaces?" in (await caller.answer("transcript", run=run, task="asks", attempt=1))["text"]
+        return run
+
+    run = talk(machine, work)
+    assert hub.landed("forgepool/small") == ["lands", "asks"]
+    (replied,) = events_of(machine.journal(run), TaskReplied)
+    assert (replied.reply.answer, replied.reply.by) == ("tabs", "tests (MCP)"), (
+        "an answer is kept with the name of who gave it"
+    )
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_the_tools_are_listed_without_those_that_only_a_person_may_use(ended: tuple[Machine, str], era: Era) -> None:
+    async def work(caller: McpCaller) -> None:
+        tools = (await caller.client.list_tools()).tools
+        assert {tool.name for tool in tools} == TOOLS
+        assert all(tool.description for tool in tools)
+        for name in ("approve", "reject"):
+            refused = await caller.refusal(name, run=ended[1], task="writes", by="Ann")
+            assert refused.startswith(f"there is no tool '{name}'")
+
+    talk(ended[0], work, era=era)
+
+
+def test_a_candidate_is_approved_only_by_a_server_that_may(tmp_path: Path, redis_program: str) -> None:
+    machine, run = build_home(tmp_path)
+
+    async def work(caller: McpCaller) -> None:
+        assert {tool.name for tool in (await caller.client.list_tools()).tools} == TOOLS | {"approve", "reject"}
+        assert "lacks the argument 'by'" in await caller.refusal("approve", run=run, task="writes")
+        assert (await caller.answer("approve", run=run, task="writes", by="Ann"))["resumed"] is True
+        assert (await caller.ended(run))["phases"]["landed"] == 2
+
+    talk(machine, work, "--may", "approve")
+
+
+def test_a_run_outlives_the_client_that_started_it(machine: Machine, hub: Repository) -> None:
+    tasks = [{"id": "slow", "agent": command("sleep 5; echo done > done.txt"), "files": ["done.txt"]}]
+    plan = write_plan(machine.folder, {"name": "slow", "checks": CHECKS, "tasks": tasks})
+    client = subprocess.Popen(
+        [sys.executable, mcp_client.__file__, machine.folder, plan, hub.path],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "FORGEPOOL_HOST": machine.name},
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert client.stdout is not None
+    run = client.stdout.readline().strip()
+    assert run.startswith("slow-")
+    os.killpg(client.pid, signal.SIGKILL)
+    client.wait()
+    client.stdout.close()
+
+    async def work(caller: McpCaller) -> None:
+        assert (await caller.answer("status", run=run))["live"] is True
+        assert (await caller.ended(run))["outcome"] == "landed"
+
+    talk(machine, work)
+    assert hub.landed("forgepool/slow") == ["slow"]
+
+
+WRONG = "version: 1\nname: x\ntasks:\n  - id: a\n    agent: {command: 'true'}\n    fils: [a]\n"
+REFUSED: list[tuple[str, dict[str, object], str]] = [
+    ("status", {"run": "nope"}, "there is no run 'nope'; the latest are: web-"),
+    ("status", {"runn": "x"}, "status: there is no argument 'runn'; did you mean 'run'?"),
+    ("statis", {}, "there is no tool 'statis'; did you mean 'status'?"),
+    ("why", {"run": "web"}, "why lacks the argument 'task'; give it"),
+    ("report", {"offset": -1}, "report: the argument 'offset' is wrong: Input should be greater than or equal to 0"),
+    ("why", {"run": "web", "task": "nope"}, "has no task 'nope'; it has: lands"),
+    (
+        "answer",
+        {"run": "web", "task": "fails", "text": "x"},
+        "has no question, it is failed; waiting for an answer: asks",
+    ),
+    ("answer", {"run": "web", "task": "asks", "text": " "}, "the answer is empty"),
+    ("retry", {"run": "web", "task": "lands"}, "there is nothing to retry about 'lands' now"),
+    ("diff", {"run": "web", "task": "blocked"}, "has no diff: There is no change yet."),
+    ("transcript", {"run": "web", "task": "lands"}, "its agent is 'command', which has no conversation"),
+    ("run_plan", {"plan": "nope.yaml", "repo": "../hub"}, "nope.yaml: there is no such file"),
+    (
+        "run_plan",
+        {"plan": WRONG, "repo": "../hub"},
+        "plan:6: task 'a' has an unknown key 'fils'; did you mean 'files'?",
+    ),
+    ("simulate_plan", {"plan": WRONG, "repo": "nope"}, "nope"),
+    ("policy_explain", {}, "there is nothing to judge"),
+    ("submit", {"branch": "nope", "repo": "../hub"}, "'nope' is not a branch, tag or commit of"),
+    ("explain", {"entry": "nope", "hub": "../hub"}, "has no queue"),
+    ("gate_check", {"base": "main", "head": "nope", "repo": "../hub"}, "nope"),
+]
+
+
+def test_every_mistake_is_one_sentence(ended: tuple[Machine, str]) -> None:
+    async def work(caller: McpCaller) -> None:
+        for tool, arguments, sentence in REFUSED:
+            said = await caller.refusal(tool, **arguments)
+            assert sentence in said and "\n" not in said and "Error" not in said, (tool, said)
+        with pytest.raises(Exception, match="there is no run 'nope'"):
+            await caller.client.read_resource("forgepool://runs/nope/report")
+
+    talk(ended[0], work)
+
+
+def test_a_wrong_plan_is_answered_with_the_lines_of_its_mistakes(ended: tuple[Machine, str]) -> None:
+    async def work(caller: McpCaller) -> None:
+        answer = await caller.answer("check_plan", plan=WRONG, repo="../hub")
+        mistake = {"line": 6, "sentence": "task 'a' has an unknown key 'fils'; did you mean 'files'?"}
+        assert answer == {"valid": False, "mistakes": [mistake]}
+        right = WRONG.replace("fils", "files") + "checks: {t: test -f README.md}\n"
+        assert (await caller.answer("check_plan", plan=right, repo="../hub"))["valid"] is True
+        assert (await caller.answer("simulate_plan", plan=right, repo="../hub"))["simulated"] is True
+
+    talk(ended[0], work)
+
+
+def test_answers_are_short_and_cannot_control_a_terminal(ended: tuple[Machine, str]) -> None:
+    machine, run = ended
+
+    async def work(caller: McpCaller) -> None:
+        for tool, arguments in (
+            ("status", {}),
+            ("why", {"run": run, "task": "fails"}),
+            ("why", {"run": run, "task": "asks"}),
+            ("attention", {}),
+            ("report", {}),
+            ("transcript", {"run": run, "task": "asks"}),
+            ("diff", {"run": run, "task": "lands"}),
+        ):
+            said = await caller.ask(tool, **arguments)
+            assert not said.wrong
+            assert "\\u001b" not in json.dumps(said.answer), tool
+            assert tool != "status" or said.size < 2048
+        read = await caller.client.read_resource(f"forgepool://runs/{run}/report")
+        assert "\x1b" not in read.contents[0].model_dump()["text"]
+        runs = await caller.client.read_resource("forgepool://runs")
+        assert json.loads(runs.contents[0].model_dump()["text"])[0]["run"] == run
+        schema = await caller.client.read_resource("forgepool://schema/plan")
+        assert "tasks" in json.loads(schema.contents[0].model_dump()["text"])["properties"]
+        spoken = await caller.client.read_resource(f"forgepool://runs/{run}/transcripts/asks")
+        assert "Tabs or spaces?" in spoken.contents[0].model_dump()["text"]
+
+    talk(machine, work)
+
+
+def test_texts_are_cut_paged_and_clean() -> None:
+    assert clean_value({"a": ["\x1b[31mred\x1b[0m\x07", 1]}) == {"a": ["red\\x07", 1]}
+    assert clean_value("x" * 3000, 10) == f"{'x' * 9}…"
+    text = "\n".join(f"line {number}" for number in range(3000))
+    pages, at = "", 0
+    while at is not None:
+        page: dict[str, Any] = page_of(text, at)
+        pages, at = pages + page["text"], page["next_offset"]
+    assert pages == text
+    answer: dict[str, object] = {}
+    fill(answer, "rows", ({"n": number} for number in range(100)), most_bytes=100)
+    assert len(json.dumps(answer)) < 130 and answer["rows_left_out"] == 100 - len(answer["rows"])  # type: ignore[arg-type]  # a list
+
+
+def agree(content: dict[str, Any] | None) -> Callable[[ElicitRequestParams], ElicitResult]:
+    def answer(params: ElicitRequestParams) -> ElicitResult:
+        assert "How much may it cost?" in params.message
+        return ElicitResult(action="decline") if content is None else ElicitResult(action="accept", content=content)
+
+    return answer
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_run_that_may_cost_much_is_not_started_without_a_persons_word(
+    machine: Machine, hub: Repository, era: Era
+) -> None:
+    """Scripted agents stand for models here; their candidates want a review, which would cost money."""
+    arguments = {"plan": str(asking_plan(machine, review={})), "repo": str(hub.path)}
+    dear = {**arguments, "plan": str(asking_plan(machine, name="dear", review={}, budget={"usd": 50}))}
+
+    async def refused(caller: McpCaller) -> None:
+        said = await caller.refusal("run_plan", **arguments)
+        assert said.endswith("has no cap in US dollars; give a cap as `budget_usd`")
+        assert "may cost 50 USD, more than the 5 of this server" in await caller.refusal("run_plan", **dear)
+
+    async def declined(caller: McpCaller) -> None:
+        assert "the cost was not agreed to" in await caller.refusal("run_plan", **arguments)
+
+    async def accepted(caller: McpCaller) -> str:
+        begun = await caller.answer("run_plan", **arguments)
+        assert begun["budget_usd"] == 2.5
+        await caller.answer("cancel", run=begun["run"])
+        await caller.ended(str(begun["run"]))
+        return str(begun["run"])
+
+    talk(machine, refused, era=era)
+    talk(machine, declined, era=era, elicitor=agree(None))
+    assert machine.runs() == []
+    run = talk(machine, accepted, era=era, elicitor=agree({"budget_usd": 2.5}))
+    assert json.loads((machine.home / "runs" / run / "plan.json").read_text())["budget"]["usd"] == 2.5
+
+
+def test_a_run_that_is_refused_says_why_and_leaves_nothing(machine: Machine, hub: Repository) -> None:
+    hub.git("checkout", "-q", "-b", "taken")
+
+    async def work(caller: McpCaller) -> None:
+        plan = asking_plan(machine, target="taken")
+        said = await caller.refusal("run_plan", plan=str(plan), repo=str(hub.path))
+        assert said.startswith("branch taken is checked out in ") and "\n" not in said
+
+    talk(machine, work)
+    assert machine.runs() == []
+
+
+def test_a_branch_is_submitted_as_an_agents_work_and_checked(machine: Machine, tmp_path: Path) -> None:
+    hub = make_repository(tmp_path / "hub", {"forgepool.yaml": "version: 1\nchecks:\n  good: test ! -e bad.txt\n"})
+    for branch, file in (("good", "good.txt"), ("bad", "bad.txt")):
+        hub.git("checkout", "-q", "-b", branch, "main")
+        (hub.path / file).write_text("x\n")
+        hub.git("add", "-A")
+        hub.git("commit", "-q", "-m", f"Add {file}")
+    repo = str(hub.path)
+
+    async def work(caller: McpCaller) -> None:
+        passes = await caller.answer("gate_check", base="main", head="good", repo=repo)
+        refused = await caller.answer("gate_check", base="main", head="bad", repo=repo)
+        assert (passes["verdict"], refused["verdict"]) == ("passes", "refused")
+        given = await caller.answer("submit", branch="good", repo=repo, hub=repo, target="main")
+        assert given["entry"] == "good"
+        assert "no queue" in (await caller.answer("explain", entry="good", hub=repo, target="main"))["explained"]
+        denied = await caller.answer("policy_explain", command="git push", repo=repo)
+        assert denied["decision"] == "deny"
+
+    talk(machine, work)
+    (ref,) = hub.refs("refs/forgepool/for")
+    assert "Agent: tests (MCP)" in hub.git("cat-file", "tag", ref)
