@@ -1,5 +1,6 @@
 """`forgepool mcp`: the server on standard streams, or over HTTP."""
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -9,6 +10,7 @@ from forgepool.workers.schema.extras import missing_extra
 from forgepool.workers.schema.settings import Settings
 
 _ASK_ABOVE_USD = 5.0
+_DEFAULT_HTTP = "127.0.0.1:8330"
 
 
 def register(app: typer.Typer) -> None:
@@ -24,15 +26,31 @@ def mcp(
         float,
         typer.Option(metavar="USD", min=0.0, help="Cap on the cost of a run above which a person has to agree."),
     ] = _ASK_ABOVE_USD,
+    http: Annotated[
+        str | None,
+        typer.Option(
+            "--http", metavar="HOST:PORT", help="Listen here, in place of the standard streams; loopback only."
+        ),
+    ] = None,
+    token_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="File with the token that requests over HTTP have to show.")
+    ] = None,
 ) -> int:
     """
     Let agents and editors check, start and follow runs, and use merge queues, by the Model Context Protocol.
 
-    They talk to it on standard input and output, so it is they who start it.
+    The client starts it, and talks to it on standard input and output, unless --http is given.
     """
     if missing := missing_extra("mcp"):
         raise CannotRun(f"`forgepool mcp` needs an optional part of Forgepool: {missing}")
     from forgepool.orchestrator.cli.mcp.offer import build_server
 
-    build_server(Settings(), may_approve=may == "approve", ask_above_usd=ask_above).run()
+    settings = Settings()
+    server = build_server(settings, may_approve=may == "approve", ask_above_usd=ask_above)
+    if http is None and token_file is None:
+        server.run()
+        return 0
+    from forgepool.orchestrator.cli.mcp.over_http import serve_http
+
+    serve_http(server, http or _DEFAULT_HTTP, token_file, settings)
     return 0

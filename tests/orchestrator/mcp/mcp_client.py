@@ -12,6 +12,8 @@ from typing import Any, Literal, TypeVar
 from kit import Machine
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.types import ElicitRequestParams, ElicitResult, Implementation
 
 Era = Literal["auto", "legacy"]
@@ -87,6 +89,19 @@ def talk(
             log.seek(0)
             assert "Traceback" not in log.read()
             return done
+
+    return asyncio.run(begin())
+
+
+def call_over_http(url: str, token: str, work: Callable[[McpCaller], Awaitable[T]]) -> T:
+    """Do the work over a server that listens already."""
+
+    async def begin() -> T:
+        async with (
+            create_mcp_http_client(headers={"authorization": f"Bearer {token}"}) as http,
+            Client(streamable_http_client(url, http_client=http), client_info=CLIENT, cache=None) as client,
+        ):
+            return await work(McpCaller(client))
 
     return asyncio.run(begin())
 

@@ -1,19 +1,21 @@
 """Other programs use Forgepool by the Model Context Protocol: the official client, the real process, real runs."""
 
+import http.client
 import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import mcp_client
 import pytest
-from kit import Machine, Repository, command, events_of, make_repository, write_plan
+from kit import Machine, Repository, command, events_of, make_repository, wait_until, write_plan
 from mcp.types import ElicitRequestParams, ElicitResult
-from mcp_client import Era, McpCaller, talk
+from mcp_client import Era, McpCaller, call_over_http, talk
 from web_home import build_home
 
 from forgepool.orchestrator.cli.mcp.results import clean_value, fill, page_of
@@ -27,9 +29,8 @@ ERAS: tuple[Era, ...] = ("auto", "legacy")
 CHECKS = [{"name": "readme", "run": "test -f README.md"}]
 _ASKS = [
     {"calls": [{"tool": "ask", "question": "Tabs or spaces?"}]},
-    {"phase": "plan", "calls": [{"tool": "commit_plan", "plan": "write", "files_to_modify": ["asks.txt"]}]},
-    {"phase": "execute", "calls": [{"tool": "write_file", "path": "asks.txt", "content": "tabs\n"}]},
-    {"phase": "execute", "calls": [{"tool": "finish", "summary": "written"}]},
+    {"when": {"shown_contains": "tabs"}, "calls": [{"tool": "write_file", "path": "asks.txt", "content": "tabs\n"}]},
+    {"calls": [{"tool": "finish", "summary": "written"}]},
 ]
 
 
@@ -309,3 +310,45 @@ def test_a_branch_is_submitted_as_an_agents_work_and_checked(machine: Machine, t
     talk(machine, work)
     (ref,) = hub.refs("refs/forgepool/for")
     assert "Agent: tests (MCP)" in hub.git("cat-file", "tag", ref)
+
+
+def test_over_http_every_request_shows_the_token_and_names_this_host(ended: tuple[Machine, str]) -> None:
+    machine, run = ended
+    token, file = "t" * 40, machine.folder / "token"
+    file.write_text(token)
+    started = machine.start("mcp", "--http", "127.0.0.1:0", "--token-file", file)
+    said = wait_until(lambda: started.out.read_text() if started.running() else started.said(), "its address")
+    port = int(said.partition("127.0.0.1:")[2].partition("/")[0])
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
+        for headers, status in (
+            ({}, 401),
+            ({"authorization": "Bearer wrong"}, 401),
+            ({"authorization": f"Bearer {token}", "host": f"evil.example:{port}"}, 421),
+            ({"authorization": f"Bearer {token}", "origin": "http://evil.example"}, 403),
+        ):
+            connection.request("POST", "/mcp", "{}", {"content-type": "application/json", **headers})
+            reply = connection.getresponse()
+            assert (reply.status, len(reply.read()) < 200) == (status, True), headers
+
+    async def work(caller: McpCaller) -> None:
+        assert (await caller.answer("status"))["run"] == run
+
+    call_over_http(f"http://127.0.0.1:{port}/mcp", token, work)
+    started.process.send_signal(signal.SIGTERM)
+    started.ended(within_s=20)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--http", "0.0.0.0:0"), "can be reached by other hosts; use an address of this one"),
+        (("--http", "127.0.0.1:0"), "--http needs a token; name the file that holds it with --token-file"),
+        (("--http", "127.0.0.1:0", "--token-file", "weak"), "the token in weak is too weak"),
+        (("--http", "8330", "--token-file", "weak"), "--http '8330' is not HOST:PORT"),
+        (("--may", "grant"), "'grant'"),
+    ],
+)
+def test_a_wrong_option_is_one_sentence(machine: Machine, options: tuple[str, ...], sentence: str) -> None:
+    (machine.folder / "weak").write_text("secret")
+    ran = machine.run("mcp", *options)
+    assert (ran.status, ran.out, ran.err.count("\n")) == (2, "", 1) and sentence in ran.err, ran
