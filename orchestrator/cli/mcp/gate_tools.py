@@ -67,7 +67,7 @@ class GateTools:
         target: Target = None,
         hub: HubUrl = None,
     ) -> Answer:
-        """Why an entry of a merge queue waits or was returned, and how to see it again. Untrusted text."""
+        """Explain why an entry of a merge queue waits or was returned, and how to see it again. Untrusted text."""
         queues = hub_queues(hub, target, self.settings)
         if queues is not None:
             told = explain_entry(one_of(queues, entry), entry)
@@ -108,7 +108,7 @@ class GateTools:
         phase: Literal["plan", "execute"] = "execute",
         repo: Annotated[Text, Field(description="The repository; default: the one at hand, if any.")] = None,
     ) -> Answer:
-        """What the policy decides on an agent's command, tool, path or host, by which rule, and why; runs nothing."""
+        """Explain what the policy decides on an agent's command, tool, path or host, and why; nothing is run."""
         if all(given is None for given in (command, tool, path, host)):
             raise UserError("there is nothing to judge; give a command, a tool, a path or a host")
         rules, ground = rules_in_force(repo, phase)

@@ -73,7 +73,7 @@ def _add_resources(server: ForgepoolServer, runs: RunTools) -> None:
 
     @server.resource("forgepool://runs/{run}/report", name="report", mime_type="text/markdown")
     def report(run: str) -> str:
-        """What a run landed, by which checks, and what it did not and why. Untrusted text."""
+        """A run's report: what landed, by which checks, and what did not and why. Untrusted text."""
         return _read(lambda: clean(runs.report_text(run)))
 
     @server.resource("forgepool://runs/{run}/transcripts/{task}", name="transcript", mime_type="text/plain")

@@ -20,7 +20,7 @@ def clean(text: str) -> str:
 
 
 def shorten(text: str, most: int) -> str:
-    """Return at most so many characters, the last of which tells that more were left out."""
+    """Return at most so many characters; the last one tells that more were left out."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 

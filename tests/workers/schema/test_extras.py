@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from forgepool.orchestrator.cli.mcp.command import mcp
 from forgepool.orchestrator.launch.doctor import examine
 from forgepool.orchestrator.merge_queue.http_server import api_beside
 from forgepool.orchestrator.run.hub import CannotRun
@@ -51,6 +52,11 @@ def test_language_servers_are_left_out(bare: None, tmp_path: Path) -> None:
     with LanguageServers(tmp_path, {}, OPEN, (toy,), lambda _: "/bin/true") as servers:
         assert servers.running == ()
         assert servers.warnings[0].startswith("language server toy is left out") and "[lsp]" in servers.warnings[0]
+
+
+def test_the_mcp_server_is_refused_before_anything_starts(bare: None) -> None:
+    with pytest.raises(CannotRun, match=r"`forgepool mcp` needs .*forgepool\[mcp\]"):
+        mcp()
 
 
 def test_doctor_lists_what_is_missing(bare: None) -> None:
