@@ -20,6 +20,7 @@ from web_home import build_home
 
 from forgepool.orchestrator.cli.mcp.results import clean_value, fill, page_of
 from forgepool.orchestrator.journal.events import TaskReplied
+from forgepool.workers.sandbox import tree
 
 TOOLS = {
     *("check_plan", "simulate_plan", "run_plan", "status", "why", "attention", "answer", "retry", "cancel", "submit"),
@@ -129,12 +130,14 @@ def test_a_run_outlives_the_client_that_started_it(machine: Machine, hub: Reposi
     assert client.stdout is not None
     run = client.stdout.readline().strip()
     assert run.startswith("slow-")
-    os.killpg(client.pid, signal.SIGKILL)
+    # As clients end their servers: with all of its process group.
+    for group in [*map(os.getpgid, tree.children(client.pid)), client.pid]:
+        os.killpg(group, signal.SIGKILL)
     client.wait()
     client.stdout.close()
+    assert "run.ended" not in [one.event.kind for one in machine.journal(run)], "it goes on after the client's death"
 
     async def work(caller: McpCaller) -> None:
-        assert (await caller.answer("status", run=run))["live"] is True
         assert (await caller.ended(run))["outcome"] == "landed"
 
     talk(machine, work)
