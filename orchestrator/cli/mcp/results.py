@@ -37,6 +37,11 @@ def clean_value(value: object, most: int = MOST_TEXT) -> object:
             return value
 
 
+def json_bytes(value: object) -> int:
+    """Return the size of a value as JSON."""
+    return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+
+
 def page_of(text: str, offset: int) -> dict[str, object]:
     """Return a part of a long text; `next_offset` is None at its end."""
     whole = clean(text)
@@ -55,7 +60,7 @@ def fill(answer: dict[str, object], key: str, rows: Iterable[Mapping[str, object
     answer[key] = fitting
     for row in rows:
         fitting.append(clean_value(row, 160))
-        if left or len(json.dumps(answer)) > most_bytes:
+        if left or json_bytes(answer) > most_bytes:
             fitting.pop()
             left += 1
     if left:

@@ -1,8 +1,7 @@
 """Tools about runs, and about queues as runs: how they stand, what they need, and the words that a client may say."""
 
-import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Annotated, TypeVar
 
@@ -10,7 +9,7 @@ from mcp.server.mcpserver import Context
 from pydantic import Field
 
 from forgepool.orchestrator.cli.mcp.detached import RunLauncher
-from forgepool.orchestrator.cli.mcp.results import clean, fill, page_of, shorten
+from forgepool.orchestrator.cli.mcp.results import clean, fill, json_bytes, page_of, shorten
 from forgepool.orchestrator.cli.run.conversation import find_transcript
 from forgepool.orchestrator.cli.run.options import find_run_with
 from forgepool.orchestrator.cli.run.requests import check_question, confinements, may_resume
@@ -21,9 +20,9 @@ from forgepool.orchestrator.journal.store import is_being_written
 from forgepool.orchestrator.reports.attention import AttentionRow, attention
 from forgepool.orchestrator.reports.costs import bill, budget_words
 from forgepool.orchestrator.reports.home import HomeView, RunLook
-from forgepool.orchestrator.reports.queue_status import explain_task
+from forgepool.orchestrator.reports.queue_status import explain_task, standing_of, standings
 from forgepool.orchestrator.reports.report import report_lines
-from forgepool.orchestrator.reports.status import TaskStanding, outcome_of, standing
+from forgepool.orchestrator.reports.status import outcome_of, standing
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun
@@ -38,7 +37,7 @@ TaskName = Annotated[str, Field(description="A task of the run; of a queue, an e
 Offset = Annotated[int, Field(ge=0, description="Where to go on: `next_offset` of the page before.")]
 Attempt = Annotated[int | None, Field(ge=1, description="One attempt; default: the latest.")]
 Person = Annotated[str, Field(description="The name of the person who reviewed it, which is kept.")]
-_STATUS_BYTES, _ROWS_BYTES = 850, 500
+_STATUS_BYTES, _ROWS_BYTES = 850, 350
 """A status is sent twice, as data and as text, and all of it is below two kilobytes."""
 _ATTENTION_BYTES = 6000
 _MOST_LISTED = 200
@@ -201,57 +200,69 @@ def _row(row: AttentionRow) -> Answer:
 
 def _status(look: RunLook) -> Answer:
     state, gate = look.state, look.kept.options.gate
-    now = standing(look.course, state, now=look.alive.now, live=look.alive.live)
     answer: Answer = {
         "run": look.kept.options.run,
         "outcome": outcome_of(state, live=look.alive.live, gate=gate),
         "live": look.alive.live,
-        "target": state.target or look.kept.options.target,
+        "target": shorten(state.target or look.kept.options.target, 80),
         "tip": state.tip[:12],
-        "tasks": len(now.tasks),
-        "done": sum(task.phase in DONE for task in now.tasks),
-        "phases": dict(Counter(task.phase for task in now.tasks)),
-        "cost_usd": bill(state.uses()).cost_usd,
     }
-    if used := list(budget_words(now.budget)):
-        answer["budget"] = used
-    if now.shut or state.paused:
-        answer["paused"] = shorten(clean(now.shut or state.paused), 100)
+    answer |= _totals_of_queue(look) if gate else _totals_of_run(look)
+    if why := state.halted or state.paused:
+        answer["paused"] = shorten(clean(why), 100)
     rows = attention(look.course, state, look.alive)
-    fill(
-        answer,
-        "attention",
-        ({"task": row.name, "cause": row.cause, "sentence": row.sentence} for row in rows),
-        most_bytes=len(json.dumps(answer)) + _ROWS_BYTES // 2,
-    )
-    fill(
-        answer, "waiting", map(_line, (one for one in now.tasks if one.phase not in TERMINAL)), most_bytes=_STATUS_BYTES
-    )
+    about = ({"task": row.name, "cause": row.cause, "sentence": shorten(row.sentence, 100)} for row in rows)
+    fill(answer, "attention", about, most_bytes=json_bytes(answer) + _ROWS_BYTES)
+    fill(answer, "waiting", _queued(look) if gate else _unfinished(look), most_bytes=_STATUS_BYTES)
     return answer
 
 
-def _line(task: TaskStanding) -> Answer:
-    return {"task": task.task, "phase": task.phase, "why": task.detail}
+def _totals_of_run(look: RunLook) -> Answer:
+    now = standing(look.course, look.state, now=look.alive.now, live=look.alive.live)
+    phases = dict(Counter(task.phase for task in now.tasks))
+    done = sum(task.phase in DONE for task in now.tasks)
+    budget = list(budget_words(now.budget))
+    told: Answer = {
+        "tasks": len(now.tasks),
+        "done": done,
+        "phases": phases,
+        "cost_usd": bill(look.state.uses()).cost_usd,
+    }
+    return told | ({"budget": budget} if budget else {})
+
+
+def _totals_of_queue(look: RunLook) -> Answer:
+    stands = standings(look.state, look.alive.now)
+    queued = sum(one.place is not None for one in stands)
+    return {"entries": len(stands), "queued": queued, "states": dict(Counter(one.state for one in stands))}
+
+
+def _unfinished(look: RunLook) -> Iterator[Answer]:
+    """Yield the tasks that have not ended."""
+    for task in standing(look.course, look.state, now=look.alive.now, live=look.alive.live).tasks:
+        if task.phase not in TERMINAL:
+            yield {"task": task.task, "phase": task.phase, "why": task.detail}
+
+
+def _queued(look: RunLook) -> Iterator[Answer]:
+    """Yield the entries that have not ended, in their order."""
+    for one in standings(look.state, look.alive.now, ended=0):
+        yield {"entry": one.entry, "state": one.state, "place": one.place, "why": one.why}
 
 
 def _why(look: RunLook, name: str) -> Answer:
-    state, gate = look.state, look.kept.options.gate
+    state = look.state
     task = state.tasks[name]
-    shown = next(
-        one for one in standing(look.course, state, now=look.alive.now, live=look.alive.live).tasks if one.task == name
-    )
     rows = [row for row in attention(look.course, state, look.alive) if row.task == name]
-    why = explain_task(state, task, look.alive.now) if gate else rows[0].sentence if rows else shown.detail
-    answer: Answer = {
-        "run": look.kept.options.run,
-        "task": name,
-        "phase": shown.phase,
-        "attempts": shown.attempts,
-        "why": why or f"it is {shown.phase}",
-        "question": shown.question,
-        "command": rows[0].command if rows else "",
-        "earlier": [{"attempt": one.attempt, "summary": one.summary} for one in task.reasons[-5:]],
-    }
-    if shown.review is not None:
-        answer["review"] = asdict(shown.review)
-    return answer
+    answer: Answer = {"run": look.kept.options.run, "task": name, "attempts": task.attempt}
+    if look.kept.options.gate:
+        stand = standing_of(state, task, look.alive.now)
+        answer |= {"phase": stand.state, "why": explain_task(state, task, look.alive.now), "command": stand.next}
+    else:
+        now = standing(look.course, state, now=look.alive.now, live=look.alive.live)
+        shown = next(one for one in now.tasks if one.task == name)
+        why = (rows[0].sentence if rows else shown.detail) or f"it is {shown.phase}"
+        answer |= {"phase": shown.phase, "why": why, "command": rows[0].command if rows else ""}
+        answer |= {"review": asdict(shown.review)} if shown.review is not None else {}
+    earlier = [{"attempt": one.attempt, "summary": one.summary} for one in task.reasons[-5:]]
+    return {**answer, "question": task.question, "earlier": earlier}

@@ -109,7 +109,10 @@ def call_over_http(url: str, token: str, work: Callable[[McpCaller], Awaitable[T
 def server_of(machine: Machine, *options: str) -> StdioServerParameters:
     env = {name: value for name, value in machine._environment().items() if name != "PYTHONPATH"}
     return StdioServerParameters(
-        command=sys.executable, args=["-m", "forgepool.orchestrator", "mcp", *options], env=env, cwd=machine.folder
+        command=sys.executable,
+        args=["-P", "-m", "forgepool.orchestrator", "mcp", *options],
+        env=env,
+        cwd=machine.folder,
     )
 
 

@@ -16,11 +16,16 @@ import pytest
 from kit import Machine, Repository, command, events_of, make_repository, wait_until, write_plan
 from mcp.types import ElicitRequestParams, ElicitResult
 from mcp_client import Era, McpCaller, call_over_http, talk
-from web_home import build_home
+from plans import RUN, answered, course, sent, task
+from web_home import EVIL_BRANCH, build_home, build_queue
 
 from forgepool.orchestrator.cli.mcp.results import clean_value, fill, page_of
-from forgepool.orchestrator.journal.events import TaskReplied
+from forgepool.orchestrator.journal.events import RunStarted, TaskParked, TaskReplied
+from forgepool.orchestrator.journal.store import Journal
+from forgepool.orchestrator.plan.budget import Budget
+from forgepool.orchestrator.run.run_folder import RunOptions, keep
 from forgepool.workers.sandbox import tree
+from forgepool.workers.schema.settings import Settings
 
 TOOLS = {
     *("check_plan", "simulate_plan", "run_plan", "status", "why", "attention", "answer", "retry", "cancel", "submit"),
@@ -64,6 +69,8 @@ def asking_plan(machine: Machine, **further: Any) -> Path:
 
 def test_a_client_starts_a_plan_answers_its_question_and_reads_the_report(machine: Machine, hub: Repository) -> None:
     plan, repo = asking_plan(machine), str(hub.path)
+    # The folder at hand may be a repository: its modules are not taken for those of Forgepool.
+    (machine.folder / "typer.py").write_text("raise SystemExit('taken')")
 
     async def work(caller: McpCaller) -> str:
         preview = await caller.answer("check_plan", plan=str(plan), repo=repo)
@@ -223,6 +230,47 @@ def test_answers_are_short_and_cannot_control_a_terminal(ended: tuple[Machine, s
         assert "tasks" in json.loads(schema.contents[0].model_dump()["text"])["properties"]
         spoken = await caller.client.read_resource(f"forgepool://runs/{run}/transcripts/asks")
         assert "Tabs or spaces?" in spoken.contents[0].model_dump()["text"]
+
+    talk(machine, work)
+
+
+def test_the_status_of_a_large_run_is_short(machine: Machine) -> None:
+    settings = Settings(home=machine.home, cache=machine.cache)
+    options = RunOptions(run=RUN, hub="/nowhere", target="t" * 200, workers=1, plan_file="p.yaml", plan_file_digest="")
+    tasks = [task(f"{'long-name-' * 8}{number}", *(["asks-0"] if number % 2 else [])) for number in range(300)]
+    asking = [f"asks-{number}" for number in range(20)]
+    kept = keep(settings, options, course(*map(task, asking), *tasks, budget=Budget(usd=2.0)).plan)
+    journal = Journal(kept.folder)
+    journal.append([RunStarted(run=RUN, plan_digest="d", hub="/nowhere", target="t" * 200, tip="c0")], at=1.0)
+    for name in asking:
+        answer = answered(name, 1, "needs_human", question='ä"' * 300, resumable=True)
+        journal.append([sent(name), answer, TaskParked(task=name, question='ä"' * 300, why="question")], at=2.0)
+    journal.close()
+
+    async def work(caller: McpCaller) -> None:
+        said = await caller.ask("status", run=RUN)
+        assert said.size < 2048 and said.answer["attention"] and said.answer["attention_left_out"] > 10
+        assert said.answer["tasks"] == 320 and said.answer["waiting_left_out"] > 200
+        assert (await caller.answer("attention"))["count"] == 21
+
+    talk(machine, work)
+
+
+def test_an_entry_of_a_queue_is_explained_and_retried(machine: Machine) -> None:
+    queue = build_queue(machine)
+
+    async def work(caller: McpCaller) -> None:
+        assert (await caller.answer("status", run=queue))["states"] == {"landed": 1, "returned": 1}
+        repo = str(machine.folder / "queue-hub")
+        explained = await caller.answer("explain", entry=EVIL_BRANCH, hub=repo, target="main")
+        assert "check 'good'" in explained["explained"]
+        why = await caller.answer("why", run=queue, task=EVIL_BRANCH)
+        assert (why["phase"], why["why"]) == ("returned", explained["explained"])
+        assert "there is nothing to cancel" in await caller.refusal("cancel", run=queue, task="good")
+        retried = await caller.answer("retry", run=queue, task=EVIL_BRANCH)
+        assert retried["resumed"] is False, "a queue is served by whoever serves it"
+        status = await caller.answer("status", run=queue)
+        assert status["states"] == {"landed": 1, "waits": 1} and status["waiting"][0]["entry"] == EVIL_BRANCH
 
     talk(machine, work)
 
