@@ -10,6 +10,7 @@ from pydantic import Field
 
 from forgepool.orchestrator.cli.mcp.detached import RunLauncher
 from forgepool.orchestrator.cli.mcp.results import clean, fill, json_bytes, page_of, shorten
+from forgepool.orchestrator.cli.output.say import printable
 from forgepool.orchestrator.cli.run.conversation import find_transcript
 from forgepool.orchestrator.cli.run.options import find_run_with
 from forgepool.orchestrator.cli.run.requests import check_question, confinements, may_resume
@@ -183,7 +184,7 @@ def client_name(context: Context) -> str:
     """Return the client's name as it is kept with what it does."""
     params = context.session.client_params
     name = params.client_info.name if params is not None else "unnamed client"
-    return f"{shorten(clean(name), 80)} (MCP)"
+    return f"{shorten(printable(clean(name)), 80)} (MCP)"
 
 
 def _task_of(run: str, task: str) -> tuple[KeptRun, str]:

@@ -268,7 +268,7 @@ def test_an_entry_of_a_queue_is_explained_and_retried(machine: Machine) -> None:
         assert (why["phase"], why["why"]) == ("returned", explained["explained"])
         assert "there is nothing to cancel" in await caller.refusal("cancel", run=queue, task="good")
         retried = await caller.answer("retry", run=queue, task=EVIL_BRANCH)
-        assert retried["resumed"] is False, "a queue is served by whoever serves it"
+        assert retried["resumed"] is False, "a queue is served by its own process"
         status = await caller.answer("status", run=queue)
         assert status["states"] == {"landed": 1, "waits": 1} and status["waiting"][0]["entry"] == EVIL_BRANCH
 
