@@ -403,3 +403,14 @@ def test_a_wrong_option_is_one_sentence(machine: Machine, options: tuple[str, ..
     (machine.folder / "weak").write_text("secret")
     ran = machine.run("mcp", *options)
     assert (ran.status, ran.out, ran.err.count("\n")) == (2, "", 1) and sentence in ran.err, ran
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "sentence"),
+    [("--name", "../x", "--name ../x is taken, or is no name"), ("--budget-usd", "0", "'--budget-usd'")],
+)
+def test_a_run_is_not_started_with_a_wrong_name_or_cap(
+    machine: Machine, option: str, value: str, sentence: str
+) -> None:
+    ran = machine.run("run", "plan.yaml", option, value)
+    assert (ran.status, ran.out, ran.err.count("\n")) == (2, "", 1) and sentence in ran.err, ran
