@@ -8,6 +8,7 @@ import typer
 from forgepool.orchestrator.cli.output.say import complain, say, say_json
 from forgepool.orchestrator.cli.run.options import OptionalRun
 from forgepool.workers.schema.settings import Settings
+from forgepool.worktrees.errors import UserError
 
 if TYPE_CHECKING:
     from forgepool.orchestrator.reports.proof.verify import BundleVerdict
@@ -44,7 +45,10 @@ def report(
     if html is not None:
         from forgepool.orchestrator.reports.proof.page import render_page
 
-        write_whole(html, render_page(bundle))
+        try:
+            write_whole(html, render_page(bundle))
+        except OSError as trouble:
+            raise UserError(f"{html}: {trouble.strerror}; name a file in a folder that you may write to") from trouble
     if as_json or html is None:
         say_json(bundle.model_dump(mode="json"))
     else:

@@ -546,6 +546,13 @@ def test_a_missing_or_too_large_file_or_repository_is_one_sentence(night: Night,
         assert (found.status, found.out, found.err.count("\n")) == (2, "", 1) and said in found.err, found.err
 
 
+def test_a_page_that_cannot_be_written_is_one_sentence(night: Night, tmp_path: Path) -> None:
+    found = night.person.forgepool("report", night.bundle["run"], "--html", str(tmp_path / "none" / "r.html"))
+    assert (found.status, found.out, found.err.count("\n")) == (2, "", 1) and "No such file" in found.err, found.err
+    good = night.person.forgepool("report", night.bundle["run"], "--html", str(tmp_path / "r.html"))
+    assert good.status == 0 and "3 of 3 tasks landed" in (tmp_path / "r.html").read_text()
+
+
 def test_a_target_that_is_no_branch_is_refused(night: Night, tmp_path: Path) -> None:
     (tmp_path / "f.json").write_text(json.dumps(night.bundle | {"target": "--upload-pack=x y"}))
     found = night.person.forgepool("verify", str(tmp_path / "f.json"), "--repo", str(night.person.folder))
