@@ -19,7 +19,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("orchestrator", "supervisor", "workers", "worktrees")
-EXTRAS = ("workers/tools/lsp/", "workers/tools/mcp/", "orchestrator/cli/mcp/", "orchestrator/merge_queue/http_")
+EXTRAS = (
+    "workers/tools/lsp/",
+    "workers/tools/mcp/",
+    "orchestrator/cli/mcp/",
+    "orchestrator/cli/web/",
+    "orchestrator/merge_queue/http_",
+)
 """Beginnings of the paths that serve an optional extra alone."""
 MOST_ENTRIES = 12
 """Number of entries that a folder may have."""

@@ -34,12 +34,11 @@ from forgepool.orchestrator.cli.web.hosts import hosts_of
 from forgepool.orchestrator.cli.web.stream import MOST_STREAMS, EventStream, RunMark
 from forgepool.orchestrator.journal.store import JournalUnreadable
 from forgepool.orchestrator.merge_queue.http_desk import RequestRefused
-from forgepool.orchestrator.merge_queue.http_server import read_whole_body
+from forgepool.orchestrator.merge_queue.http_server import MOST_BYTES, read_whole_body
 from forgepool.orchestrator.reports.home import HomeView, RunLook
 from forgepool.orchestrator.reports.report import report_lines
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun, NoSuchRun
-from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
 
 if TYPE_CHECKING:
@@ -98,13 +97,14 @@ def task_page(desk: WebDesk, request: "Request") -> Rendered:
 
 
 def diff_page(desk: WebDesk, request: "Request") -> Rendered:
-    def make(look: RunLook) -> tuple[dict[str, object], RunState, str, str, str]:
+    def make(look: RunLook) -> tuple[dict[str, object], str, tuple[str, str]]:
         task = _task(look, request)
-        return pages.head(look), look.state, task.id, task.base or look.state.tip, task.commit or task.candidate
+        return pages.head(look), look.state.hub, (task.base or look.state.tip, task.commit or task.candidate)
 
-    head, state, task, base, commit = desk.home.view(request.path_params["run"]).look(make)
-    shown = diff_of(desk.home.settings, state.hub, base, commit)
-    return Rendered(template="diff.html", content={**head, "name": task, "commit": commit, "diff": shown})
+    head, hub, (base, commit) = desk.home.view(request.path_params["run"]).look(make)
+    shown = diff_of(desk.home.settings, hub, base, commit)
+    name = request.path_params["task"]
+    return Rendered(template="diff.html", content={**head, "name": name, "commit": commit, "diff": shown})
 
 
 def report_page(desk: WebDesk, request: "Request") -> Rendered:
@@ -205,7 +205,10 @@ async def _form(desk: WebDesk, request: "Request", visitor: Visitor | None) -> d
     origin = request.headers.get("origin")
     if origin is not None and urlsplit(origin).netloc != request.headers.get("host", ""):
         raise RequestRefused(403, "the form was sent from a page of another site; send it from here")
-    body = await read_whole_body(request)
+    try:
+        body = await read_whole_body(request)
+    except RequestRefused as refused:
+        raise RequestRefused(413, f"the form is longer than {MOST_BYTES:,} bytes; shorten its text") from refused
     try:
         fields = parse_qs(body.decode(), keep_blank_values=True, max_num_fields=20, errors="strict")
     except ValueError as wrong:

@@ -3,6 +3,7 @@ The contents of the pages, made of the read model: what a template prints, and i
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -244,7 +245,8 @@ def task_page(look: RunLook, task: TaskState, log: int | None) -> dict[str, obje
     answer = task.review.answer
     return {
         **head(look),
-        "task": task,
+        # A copy: the page is rendered when others may look at the run again, and take in new events.
+        "task": copy(task),
         "name": branch_of(state, task.id),
         "card": card,
         "words": words,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from forgepool.orchestrator.journal.store import JournalUnreadable, is_being_written, last_number, read_rows
 from forgepool.orchestrator.reports.home import HomeView, journal_stamp
+from forgepool.orchestrator.run.run_folder import runs_folder
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -66,9 +67,16 @@ class Pulse:
             return seen
         return self.marks[look]
 
+    def _look(self, look: Callable[[], Mark]) -> Mark:
+        """Return the mark; the last one where a folder goes away during the look."""
+        try:
+            return look()
+        except OSError:
+            return self.marks[look]
+
     async def _go_on(self) -> None:
         while self._watched:
-            changed = {look: mark for look in list(self._watched) if (mark := look()) != self.marks[look]}
+            changed = {look: mark for look in list(self._watched) if (mark := self._look(look)) != self.marks[look]}
             if changed:
                 self.marks |= changed
                 async with self._beat:
@@ -89,14 +97,11 @@ class HomeMark:
     def __call__(self) -> Mark:
         full = self._looks % _LOOKS_AT_ALL == 0
         self._looks += 1
-        names = self.home.names() if full else self._live
-        marks = {name: RunMark(self.home.folder(name))() for name in names if self._is_there(name)}
+        folder = runs_folder(self.home.settings)
+        marks = {name: RunMark(folder / name)() for name in (self.home.names() if full else self._live)}
         self._all = marks if full else self._all | marks
         self._live = frozenset(name for name, mark in self._all.items() if isinstance(mark, tuple) and mark[0])
         return hash(tuple(self._all.items()))
-
-    def _is_there(self, name: str) -> bool:
-        return (self.home.settings.home / "runs" / name / "options.json").is_file()
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,8 @@ _TONE: dict[str, Tone] = {
     **dict.fromkeys(
         ("running", "answered", "testing", "tested", "reviewing", "reviewed", "in review", "landing", "serving"), "busy"
     ),
-    **dict.fromkeys(("pending", "ready", "candidate", "queued", "given", "waits"), "wait"),
-    **dict.fromkeys(("needs_human", "wants a person", "paused", "not served"), "want"),
+    **dict.fromkeys(("pending", "ready", "candidate", "queued", "given", "waits", "not served"), "wait"),
+    **dict.fromkeys(("needs_human", "wants a person", "paused"), "want"),
     **dict.fromkeys(("failed", "blocked", "incomplete", "returned", "unreadable"), "bad"),
     **dict.fromkeys(("cancelled", "withdrawn"), "off"),
 }

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from forgepool.orchestrator.cli.mcp.command import mcp
+from forgepool.orchestrator.cli.web.serve import serve
 from forgepool.orchestrator.launch.doctor import examine
 from forgepool.orchestrator.merge_queue.http_server import api_beside
 from forgepool.orchestrator.run.hub import CannotRun
@@ -38,6 +39,13 @@ def test_the_sentence_names_the_command(bare: None, extra: Extra) -> None:
 def test_the_http_api_is_refused_before_anything_starts(bare: None) -> None:
     with pytest.raises(CannotRun, match=r"--http .*forgepool\[http\]"):
         api_beside("127.0.0.1:0", None, "main", Settings(), print)
+
+
+def test_the_pages_are_refused_before_anything_starts(bare: None) -> None:
+    with pytest.raises(
+        CannotRun, match=r"`forgepool serve` .*no starlette and uvicorn and jinja2 here.*forgepool\[http\]"
+    ):
+        serve()
 
 
 def test_mcp_servers_are_left_out(bare: None, tmp_path: Path) -> None:
