@@ -108,20 +108,27 @@ def start_run(
         own_train=own_train,
     )
     kept = run_folder.keep(settings, options, plan)
-    beginning = RunStarted(
-        run=run,
+    beginning = _beginning_of(kept, hub, tip, level, gate=gate, has_gate_file=has_gate_file)
+    there = [] if again else find_already_there(hub.mirror, tip, plan)
+    return kept, _go(kept, hub.mirror, settings, [beginning, *there], wishes, listener, seed)
+
+
+def _beginning_of(
+    kept: KeptRun, hub: Hub, tip: CommitId, level: Level | None, *, gate: str, has_gate_file: bool
+) -> RunStarted:
+    options, plan = kept.options, kept.plan
+    return RunStarted(
+        run=options.run,
         plan_digest=plan_digest(plan),
-        hub=hub.facts.url,
+        hub=options.hub,
         target=plan.target,
         tip=tip,
         gate_file=has_gate_file,
         sandbox=level,
         gate=gate,
-        assets=carry_assets(plan, plan_file.parent, hub, kept.folder, run),
+        assets=carry_assets(plan, Path(options.plan_file).parent, hub, kept.folder, options.run),
         base_first=not gate and (has_gate_file or plan.checks != "none"),
     )
-    there = [] if again else find_already_there(hub.mirror, tip, plan)
-    return kept, _go(kept, hub.mirror, settings, [beginning, *there], wishes, listener, seed)
 
 
 def _check_machine(plan: Plan, plan_file: Path, hub: Hub, settings: Settings) -> Level | None:

@@ -55,6 +55,14 @@ Weight = Annotated[
 WeightAgain = Annotated[
     int | None, typer.Option(min=1, max=1000, help="Part of the hosts' slots beside other runs; default: as before.")
 ]
+NewUsd = Annotated[
+    float | None,
+    typer.Option(min=0.0, help="New cap on the cost of the whole run, including what it has cost so far."),
+]
+NewTokens = Annotated[int | None, typer.Option(min=1, help="The same in tokens.")]
+CorrectedPlan = Annotated[
+    Path | None, typer.Option("--plan", help="A corrected plan; unchanged tasks keep their outcome.")
+]
 Trials = Annotated[
     str, typer.Option(metavar="N|auto", help="Batches tested at once on this machine; auto: by its processors.")
 ]
@@ -143,17 +151,12 @@ def resume(
     weight: WeightAgain = None,
     broker: BrokerAgain = None,
     sandbox: Sandbox = None,
-    budget_usd: Annotated[
-        float | None,
-        typer.Option(min=0.0, help="New cap on the cost of the whole run, including what it has cost so far."),
-    ] = None,
-    budget_tokens: Annotated[int | None, typer.Option(min=1, help="The same in tokens.")] = None,
+    budget_usd: NewUsd = None,
+    budget_tokens: NewTokens = None,
     own_train: OwnTrain = False,
     repo: BegunElsewhere = None,
     take_over: TakeOver = False,
-    plan: Annotated[
-        Path | None, typer.Option("--plan", help="A corrected plan; unchanged tasks keep their outcome.")
-    ] = None,
+    plan: CorrectedPlan = None,
     notify: Notify = None,
     as_json: Json = False,
 ) -> int:
