@@ -6,8 +6,10 @@ that lets a browser load nothing but this server's own files, and run no script 
 """
 
 import hmac
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -134,7 +136,9 @@ def guard(desk: WebDesk, make: Make) -> Callable[["Request"], Awaitable["Respons
         visitor = visitor_of(desk, request)
         if visitor is None:
             return html(desk, stranger(), None, request)
-        return await run_in_threadpool(_made, desk, make, visitor, request)
+        key = (request.url.path, request.url.query, visitor)
+        made = partial(_made, desk, make, visitor, request)
+        return await run_in_threadpool(desk.shared.take, key, time.monotonic(), made)
 
     return answer
 
