@@ -75,7 +75,8 @@ class SharedPages:
     def take(self, key: Hashable, asked: float, make: "Callable[[], Response]") -> "Response":
         """Return the page of that key, made by this call or by one that began after `asked` (monotonic seconds)."""
         with self._lock:
-            shared = self._pages[key] = self._pages.pop(key, None) or _Shared()
+            shared = self._pages.setdefault(key, _Shared())
+            self._pages.move_to_end(key)
             while len(self._pages) > _MOST_SHARED:
                 self._pages.popitem(last=False)
         with shared.lock:
