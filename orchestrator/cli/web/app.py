@@ -42,6 +42,7 @@ from forgepool.orchestrator.reports.report import report_lines
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun, NoSuchRun
 from forgepool.orchestrator.state.task import TaskState
+from forgepool.workers.workspace.refs import candidate_ref
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -99,14 +100,15 @@ def task_page(desk: WebDesk, request: "Request") -> Rendered:
 
 
 def diff_page(desk: WebDesk, request: "Request") -> Rendered:
-    def make(look: RunLook) -> tuple[dict[str, object], str, tuple[str, str]]:
-        task = _task(look, request)
-        return pages.head(look), look.state.hub, (task.base or look.state.tip, task.commit or task.candidate)
+    def make(look: RunLook) -> tuple[dict[str, object], str, tuple[str, str, str]]:
+        task, state = _task(look, request), look.state
+        ref = candidate_ref(state.run, task.id, task.made_by)
+        return pages.head(look), state.hub, (task.base or state.tip, task.commit or task.candidate, ref)
 
-    head, hub, (base, commit) = desk.home.view(request.path_params["run"]).look(make)
-    shown = diff_of(desk.home.settings, hub, base, commit)
+    head, hub, change = desk.home.view(request.path_params["run"]).look(make)
+    shown = diff_of(desk.home.settings, hub, *change)
     name = request.path_params["task"]
-    return Rendered(template="diff.html", content={**head, "name": name, "commit": commit, "diff": shown})
+    return Rendered(template="diff.html", content={**head, "name": name, "commit": change[1], "diff": shown})
 
 
 def report_page(desk: WebDesk, request: "Request") -> Rendered:
