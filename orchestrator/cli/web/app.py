@@ -6,8 +6,10 @@ that lets a browser load nothing but this server's own files, and run no script 
 """
 
 import hmac
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -40,6 +42,7 @@ from forgepool.orchestrator.reports.report import report_lines
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun, NoSuchRun
 from forgepool.orchestrator.state.task import TaskState
+from forgepool.workers.workspace.refs import candidate_ref
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -97,14 +100,15 @@ def task_page(desk: WebDesk, request: "Request") -> Rendered:
 
 
 def diff_page(desk: WebDesk, request: "Request") -> Rendered:
-    def make(look: RunLook) -> tuple[dict[str, object], str, tuple[str, str]]:
-        task = _task(look, request)
-        return pages.head(look), look.state.hub, (task.base or look.state.tip, task.commit or task.candidate)
+    def make(look: RunLook) -> tuple[dict[str, object], str, tuple[str, str, str]]:
+        task, state = _task(look, request), look.state
+        ref = candidate_ref(state.run, task.id, task.made_by)
+        return pages.head(look), state.hub, (task.base or state.tip, task.commit or task.candidate, ref)
 
-    head, hub, (base, commit) = desk.home.view(request.path_params["run"]).look(make)
-    shown = diff_of(desk.home.settings, hub, base, commit)
+    head, hub, change = desk.home.view(request.path_params["run"]).look(make)
+    shown = diff_of(desk.home.settings, hub, *change)
     name = request.path_params["task"]
-    return Rendered(template="diff.html", content={**head, "name": name, "commit": commit, "diff": shown})
+    return Rendered(template="diff.html", content={**head, "name": name, "commit": change[1], "diff": shown})
 
 
 def report_page(desk: WebDesk, request: "Request") -> Rendered:
@@ -134,7 +138,9 @@ def guard(desk: WebDesk, make: Make) -> Callable[["Request"], Awaitable["Respons
         visitor = visitor_of(desk, request)
         if visitor is None:
             return html(desk, stranger(), None, request)
-        return await run_in_threadpool(_made, desk, make, visitor, request)
+        key = (request.url.path, request.url.query, visitor)
+        made = partial(_made, desk, make, visitor, request)
+        return await run_in_threadpool(desk.shared.take, key, time.monotonic(), made)
 
     return answer
 

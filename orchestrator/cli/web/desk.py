@@ -1,6 +1,10 @@
 """The desk of the web server: what all answers need, from the templates to the headers. It knows no route."""
 
 import hashlib
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources import files
@@ -35,6 +39,7 @@ HEADERS = {
 }
 STATIC = {"app.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
 _MOST_NOTES = 50
+_MOST_SHARED = 64
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,6 +51,41 @@ class Rendered:
     status: int = 200
 
 
+@dataclass(slots=True)
+class _Shared:
+    """The last answer of one page to one visitor."""
+
+    begun: float = float("-inf")
+    """Monotonic seconds at which its making began."""
+    answer: "Response | None" = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+@dataclass(slots=True)
+class SharedPages:
+    """
+    Pages that many tabs ask for at once, as after each event: one is made for all who ask before its making begins.
+
+    So an answer is never older than its question.
+    """
+
+    _pages: OrderedDict[Hashable, _Shared] = field(default_factory=OrderedDict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def take(self, key: Hashable, asked: float, make: "Callable[[], Response]") -> "Response":
+        """Return the page of that key, made by this call or by one that began after `asked` (monotonic seconds)."""
+        with self._lock:
+            shared = self._pages.setdefault(key, _Shared())
+            self._pages.move_to_end(key)
+            while len(self._pages) > _MOST_SHARED:
+                self._pages.popitem(last=False)
+        with shared.lock:
+            if shared.answer is None or shared.begun < asked:
+                begun = time.monotonic()
+                shared.answer, shared.begun = make(), begun
+            return shared.answer
+
+
 @dataclass(kw_only=True)
 class WebDesk:
     """Answers the requests of visitors."""
@@ -53,6 +93,7 @@ class WebDesk:
     home: HomeView
     access: WebAccess
     pulse: Pulse = field(default_factory=Pulse)
+    shared: SharedPages = field(default_factory=SharedPages)
     notes: dict[str, str] = field(default_factory=dict)
     """By key, sentences to be shown once on the next page."""
 

@@ -26,22 +26,22 @@ class WebDiff:
     trouble: str = ""
 
 
-def diff_of(settings: Settings, hub: str, base: str, commit: str) -> WebDiff:
-    """Return the diff of a change against the commit that it began from."""
+def diff_of(settings: Settings, hub: str, base: str, commit: str, ref: str) -> WebDiff:
+    """Return the diff of a change against the commit that it began from. `ref` is the change's own in the hub."""
     if not commit:
         return WebDiff(trouble="There is no change yet.")
     try:
-        return _made(settings.cache, settings.git_credential_helper, hub, base, commit)
+        return _made(settings.cache, settings.git_credential_helper, hub, base, commit, ref)
     except (GitFailed, MissingCommit) as away:
         return WebDiff(trouble=f"The repository cannot show it now: {away}")
 
 
 @lru_cache(maxsize=32)
-def _made(cache: Path, helper: str | None, hub: str, base: str, commit: str) -> WebDiff:
+def _made(cache: Path, helper: str | None, hub: str, base: str, commit: str, ref: str) -> WebDiff:
     mirror = mirror_of(hub, Settings(cache=cache, git_credential_helper=helper))
     for one in (commit, base):
         if is_object_id(CommitId(one)) and not mirror.has(CommitId(one)):
-            mirror.ensure(CommitId(one))
+            mirror.ensure(CommitId(one), refs=(ref,) if one == commit and ref in mirror.hub_refs(ref) else ())
     options = ("--no-color", "--no-ext-diff", "--no-textconv", "--stat=100", "--patch")
     said = mirror.git.text("diff", *options, f"{base}...{commit}", "--")
     lines = said[:_MOST_BYTES].split("\n")

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 
 import pytest
-from kit import Machine, Repository, command, wait_until, write_plan
+from kit import Machine, command, wait_until, write_plan
 from web_home import RealHome, Reply, WebServer, serving
 
 from forgepool.orchestrator.journal.inbox import waiting
@@ -76,8 +76,8 @@ def test_words_about_a_live_run_are_left_in_its_inbox(other_home: tuple[Machine,
     )
 
 
-def test_a_live_run_does_what_the_page_asks(tmp_path: "object", home: RealHome) -> None:
-    machine, hub = home.machine, home.machine.folder.parent / "hub"
+def test_a_live_run_does_what_the_page_asks(home: RealHome) -> None:
+    machine = home.machine
     plan = write_plan(
         machine.folder,
         {
@@ -87,7 +87,7 @@ def test_a_live_run_does_what_the_page_asks(tmp_path: "object", home: RealHome) 
             "tasks": [{"id": "sleeps", "agent": command("sleep 60; echo x > x.txt"), "files": ["x.txt"]}],
         },
     )
-    started = machine.start("run", plan, "--repo", Repository(path=hub).path, "--workers", "1")
+    started = machine.start("run", plan, "--repo", home.hub, "--workers", "1")
     run = wait_until(lambda: next((one for one in machine.runs() if one.startswith("slow-")), None), "the run")
     wait_until(lambda: "message.taken" in [one.event.kind for one in machine.journal(run)], "its task under way")
     with serving(machine) as server:

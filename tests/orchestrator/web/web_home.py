@@ -104,6 +104,8 @@ class RealHome:
     machine: Machine
     run: str
     queue: str
+    hub: Path
+    """The repository of the run."""
 
     @property
     def entries(self) -> list[str]:
