@@ -15,7 +15,7 @@ from forgepool.orchestrator.cli.run.conversation import find_transcript
 from forgepool.orchestrator.cli.run.options import find_run_with
 from forgepool.orchestrator.cli.run.requests import check_question, confinements, may_resume
 from forgepool.orchestrator.cli.web.actions import Word, leave_word, perform
-from forgepool.orchestrator.cli.web.diff import diff_of
+from forgepool.orchestrator.cli.web.diff import change_of, diff_of
 from forgepool.orchestrator.decisions.queue.submissions import entry_name
 from forgepool.orchestrator.journal.store import is_being_written
 from forgepool.orchestrator.reports.attention import AttentionRow, attention
@@ -86,17 +86,15 @@ class RunTools:
         """Show the change of a task, landed or a candidate, as a unified diff; a page. Untrusted text."""
         kept, name = _task_of(run, task)
 
-        def find(look: RunLook) -> tuple[str, str, str]:
-            state = look.state
-            at = state.tasks[name]
-            return state.hub, at.base or state.tip, at.commit or at.candidate
+        def find(look: RunLook) -> tuple[str, str, str, str]:
+            return change_of(look.state, look.state.tasks[name])
 
-        hub, base, commit = self._look(kept, find)
-        shown = diff_of(self.home.settings, hub, base, commit)
+        change = self._look(kept, find)
+        shown = diff_of(self.home.settings, *change)
         if shown.trouble:
             raise CannotRun(f"task '{name}' of run {kept.options.run} has no diff: {shown.trouble}")
         page = page_of("\n".join(line for _, line in shown.lines), offset)
-        return {"commit": commit, **page, "cut": shown.is_cut}
+        return {"commit": change[2], **page, "cut": shown.is_cut}
 
     def answer(
         self,

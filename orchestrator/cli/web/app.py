@@ -31,7 +31,7 @@ from forgepool.orchestrator.cli.web.desk import (
     trouble,
     visitor_of,
 )
-from forgepool.orchestrator.cli.web.diff import diff_of
+from forgepool.orchestrator.cli.web.diff import change_of, diff_of
 from forgepool.orchestrator.cli.web.hosts import hosts_of
 from forgepool.orchestrator.cli.web.stream import MOST_STREAMS, EventStream, RunMark
 from forgepool.orchestrator.journal.store import JournalUnreadable
@@ -42,7 +42,6 @@ from forgepool.orchestrator.reports.report import report_lines
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun, NoSuchRun
 from forgepool.orchestrator.state.task import TaskState
-from forgepool.workers.workspace.refs import candidate_ref
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -100,15 +99,13 @@ def task_page(desk: WebDesk, request: "Request") -> Rendered:
 
 
 def diff_page(desk: WebDesk, request: "Request") -> Rendered:
-    def make(look: RunLook) -> tuple[dict[str, object], str, tuple[str, str, str]]:
-        task, state = _task(look, request), look.state
-        ref = candidate_ref(state.run, task.id, task.made_by)
-        return pages.head(look), state.hub, (task.base or state.tip, task.commit or task.candidate, ref)
+    def make(look: RunLook) -> tuple[dict[str, object], tuple[str, str, str, str]]:
+        return pages.head(look), change_of(look.state, _task(look, request))
 
-    head, hub, change = desk.home.view(request.path_params["run"]).look(make)
-    shown = diff_of(desk.home.settings, hub, *change)
+    head, change = desk.home.view(request.path_params["run"]).look(make)
+    shown = diff_of(desk.home.settings, *change)
     name = request.path_params["task"]
-    return Rendered(template="diff.html", content={**head, "name": name, "commit": change[1], "diff": shown})
+    return Rendered(template="diff.html", content={**head, "name": name, "commit": change[2], "diff": shown})
 
 
 def report_page(desk: WebDesk, request: "Request") -> Rendered:

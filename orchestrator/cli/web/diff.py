@@ -8,7 +8,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from forgepool.orchestrator.reports.leftovers import mirror_of
+from forgepool.orchestrator.state.run import RunState
+from forgepool.orchestrator.state.task import TaskState
 from forgepool.workers.schema.settings import Settings
+from forgepool.workers.workspace.refs import candidate_ref
 from forgepool.worktrees.git.git import CommitId, GitFailed, is_object_id
 from forgepool.worktrees.hub.mirror import MissingCommit
 
@@ -24,6 +27,12 @@ class WebDiff:
     """The kind of each line (`added`, `removed`, `place`, `file` or none), and the line."""
     is_cut: bool = False
     trouble: str = ""
+
+
+def change_of(state: RunState, task: TaskState) -> tuple[str, str, str, str]:
+    """Return a task's change for `diff_of`: the hub, the commit it began from, the change and its ref in the hub."""
+    ref = candidate_ref(state.run, task.id, task.made_by)
+    return state.hub, task.base or state.tip, task.commit or task.candidate, ref
 
 
 def diff_of(settings: Settings, hub: str, base: str, commit: str, ref: str) -> WebDiff:
