@@ -104,8 +104,10 @@ class Desk:
                 self.over = True
                 return
             # Signals, the hub or Redis being away, and a full disk are reasons to stop; a usage error is none.
-            if status == 2 and hub_is_there:
-                self.complaints.append(f"status 2: {self.current.err.read_text()[-300:].strip()}")
+            # To begin where no hub is, is one: it may be back when this is seen.
+            said = self.current.err.read_text()[-300:].strip()
+            if status == 2 and hub_is_there and (self.run() or "there is no such folder" not in said):
+                self.complaints.append(f"status 2: {said}")
         if time.monotonic() - self.ended_at > SUPERVISED_S:
             if len(self.machine.started) > MOST_STARTS:
                 self.complaints.append(f"started {MOST_STARTS} times: {self.current.err.read_text()[-300:].strip()}")
