@@ -43,11 +43,11 @@ from forgepool.orchestrator.run.transport import Link
 from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TERMINAL
-from forgepool.workers.queue.broker import connect, ping, use_broker
+from forgepool.workers.queue.broker import address_of, connect, ping, use_broker
 from forgepool.workers.sandbox.own_processes import Seed
 from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.settings import Settings, put_first_on_path
-from forgepool.worktrees.git.git import CommitId, GitFailed, without_password
+from forgepool.worktrees.git.git import CommitId, GitFailed
 from forgepool.worktrees.hub.mirror import Mirror
 from forgepool.worktrees.hub.target import create_target
 
@@ -104,7 +104,7 @@ def start_run(
         plan_file_digest=run_folder.file_digest(plan_file),
         programs=programs,
         weight=weight,
-        broker=_shown_broker(settings),
+        broker=address_of(settings.broker_url or ""),
         own_train=own_train,
     )
     kept = run_folder.keep(settings, options, plan)
@@ -210,16 +210,16 @@ def resume_run(
     beginning = RunResumed(tip=tip, sandbox=check_sandbox(left, settings), gate=gate, hub=moved)
     if not gate and (unseen := unreviewable(left, settings)) is not None:
         warn(unseen)
-    said = {"workers": workers, "weight": weight, "own_train": own_train, "broker": _shown_broker(settings)}
+    said = {
+        "workers": workers,
+        "weight": weight,
+        "own_train": own_train,
+        "broker": address_of(settings.broker_url or ""),
+    }
     changed = {name: value for name, value in said.items() if value not in (None, getattr(kept.options, name))}
     if changed:
         kept = run_folder.with_options(kept, kept.options.model_copy(update=changed))
     return _go(kept, hub.mirror, settings, [beginning], wishes, listener, seed)
-
-
-def _shown_broker(settings: Settings) -> str:
-    """Return the shared Redis without its password, which options must not have: they are copied to the hub."""
-    return without_password(settings.broker_url or "").partition("?")[0]
 
 
 def _left(kept: KeptRun) -> Plan:

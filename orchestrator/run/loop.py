@@ -262,11 +262,13 @@ class Loop(Sender):
                     break
                 decided += self._take(recovery.unless_landed(self.state, self.mirror, events))
                 if any(isinstance(event, TasksHeld) for event in events):
-                    self._meet_other_landings()
+                    break
             else:
                 log.error("decisions.put_off", run=self.state.run, rounds=_MOST_ROUNDS)
         self.keep()
         self._tell(decided)
+        if any(isinstance(event, TasksHeld) for event in decided):
+            self._meet_other_landings()
         if self.parts is None and time.monotonic() > self._announced + _ANNOUNCE_S:
             self._announced = time.monotonic()
             self._announce(hosts, all_slots if order_slots < all_slots else 0, check_slots)

@@ -334,6 +334,12 @@ def ask_key(client: Redis, key: str, kind: str, ask: Callable[[str], Any]) -> An
         return None
 
 
+def address_of(url: str) -> str:
+    """Return the URL without user, password and options, which may be secret; empty for an empty one."""
+    scheme, separator, rest = url.partition("://")
+    return f"{scheme}{separator}{rest.rpartition('@')[2].partition('?')[0]}"
+
+
 def without_password(url: str) -> str:
     """Return the URL without its password, for messages."""
     scheme, separator, rest = url.partition("://")

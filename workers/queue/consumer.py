@@ -195,13 +195,13 @@ def _stale(client: Redis, delivery: Delivery) -> Message | None:
     Return the answer to a message that has waited too long; None when it has not. It names no host: the queue was
     full, and the host that took it is not to blame.
 
-    While its run is at work, a message may wait as long as others have the slots. The run fences messages that it no
-    longer wants.
+    While its run is at work, a message may wait as long as others have the slots, and its fence and its done mark
+    stand.
 
     This is checked under the lease: a fresh copy that another worker holds must not be answered by an old one.
     """
     late_s = time.time() - delivery.start_by
-    if late_s <= 0 or is_run_alive(client, delivery.run):
+    if late_s <= 0 or (late_s < leases.keep_s() / 2 and is_run_alive(client, delivery.run)):
         return None
     log.warning("message.stale", run=delivery.run, message_id=delivery.message_id, late_s=late_s)
     why = f"it lay in a queue too long: it was to be begun {late_s:.0f} s before it was taken"

@@ -4,6 +4,7 @@ One push of several refs, all or none, each by compare-and-swap; the meaning of 
 The message of a failed push is not reliable, so the refs themselves are read afterwards.
 """
 
+import fcntl
 import os
 import re
 import time
@@ -143,19 +144,27 @@ def remove_stale_locks(git_dir: Path, refs: Iterable[str]) -> list[Path]:
     A killed push leaves them, and nothing else removes them. None are removed while a git process works in the hub.
     """
     age_s = STALE_WITH_HOOK_S if _may_have_hook(git_dir) else STALE_S
-    locks = (git_dir / f"{ref}.lock" for ref in ("HEAD", "packed-refs", *refs))
-    stale = [lock for lock in locks if _is_old(lock, age_s)]
-    if not stale or _somebody_works_in(git_dir):
-        return []
-    for lock in stale:
-        lock.unlink(missing_ok=True)
-    return stale
+    locks = [git_dir / f"{ref}.lock" for ref in ("HEAD", "packed-refs", *refs)]
+    # One process at a time: another may have removed a stale lock meanwhile, and taken it.
+    holder = os.open(git_dir, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        stale = [lock for lock in locks if _is_old(lock, age_s)]
+        if not stale or _somebody_works_in(git_dir):
+            return []
+        for lock in stale:
+            lock.unlink(missing_ok=True)
+        return stale
+    finally:
+        os.close(holder)
 
 
 def _may_have_hook(git_dir: Path) -> bool:
     """Is there a hook that works while refs are locked, or may it be in a folder that the settings name?"""
     hook, settings = git_dir / "hooks" / "reference-transaction", git_dir / "config"
-    return hook.exists() or not settings.is_file() or b"hookspath" in settings.read_bytes().lower()
+    if hook.exists() or not settings.is_file():
+        return True
+    return re.search(rb"hookspath|include", settings.read_bytes().lower()) is not None
 
 
 def _is_old(lock: Path, age_s: float) -> bool:

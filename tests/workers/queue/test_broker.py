@@ -16,6 +16,7 @@ from forgepool.workers.queue.broker import (
     BrokerAway,
     BrokerRefused,
     Redis,
+    address_of,
     connect,
     count_waiting,
     ping,
@@ -205,3 +206,17 @@ def test_a_command_that_is_wrong_is_not_taken_for_a_redis_that_is_away(redis: Re
     with pytest.raises(ResponseError) as caught:
         redis.lpush("k", "v")
     assert not isinstance(caught.value, BrokerAway)
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("", ""),
+        ("redis://host:6379/0", "redis://host:6379/0"),
+        ("rediss://me:p@ss?w rd@host/1?ssl_ca_certs=/a", "rediss://host/1"),
+        ("redis://:p ss@host", "redis://host"),
+        ("redis+socket:///run/redis.sock", "redis+socket:///run/redis.sock"),
+    ],
+)
+def test_an_address_has_no_secrets(url: str, address: str) -> None:
+    assert address_of(url) == address

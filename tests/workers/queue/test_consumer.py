@@ -131,9 +131,11 @@ def test_a_message_is_never_stale_while_its_run_is_at_work(redis: Redis, deliver
     """It has waited because other runs have the slots. What its run no longer wants, it has fenced."""
     announce_run(redis, RunPresence(run="r", hub="/hub", target="t"))
     fence(redis, "unwanted")
-    assert '"fenced"' in ended(deliver(start_by=1.0, message_id="unwanted"))
-    assert "message.stale" not in ended(deliver(start_by=1.0))
+    long_ago = time.time() - 11 * 3600
+    assert '"fenced"' in ended(deliver(start_by=long_ago, message_id="unwanted"))
+    assert "message.stale" not in ended(deliver(start_by=long_ago))
     assert [one.outcome for one in answers(redis)] == ["no_change"]
+    assert "message.stale" in ended(deliver(start_by=1.0, message_id="m2")), "its fence may be forgotten by now"
 
 
 def test_a_stale_copy_does_not_answer_for_the_one_at_work(redis: Redis, deliver: Deliver) -> None:
