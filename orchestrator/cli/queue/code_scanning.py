@@ -15,6 +15,8 @@ from forgepool.supervisor.findings import Threshold, blocking
 Level = Literal["error", "warning", "note"]
 _LEVELS: dict[str, Level] = {"blocks": "error", "attention": "warning", "note": "note"}
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
+_GATE_FILE = "forgepool.yaml"
+_MOST_NAMES = 10
 _MOST_ANNOTATIONS = 10
 """GitHub shows ten of each level for a step."""
 
@@ -56,7 +58,7 @@ def _remarks(answer: GateCheckAnswer, threshold: Threshold) -> Iterator[CodeRema
             yield CodeRemark(level=_LEVELS[scan.weight], rule=scan.rule, words=scan.said, path=path, line=scan.line)
         for failure in answer.result.failures:
             what = f"the set-up of '{failure.check}'" if failure.setup else f"check '{failure.check}'"
-            found = ", ".join(failure.tests) or failure.reason or failure.how.replace("_", " ")
+            found = _names(failure.tests) or failure.reason or failure.how.replace("_", " ")
             yield CodeRemark(level="error", rule=failure.check, words=f"{what} is red: {found}")
             # Problems begin with their place, as the tool printed them.
             yield from (CodeRemark(level="error", rule=failure.check, words=problem) for problem in failure.problems)
@@ -70,8 +72,13 @@ def _remarks(answer: GateCheckAnswer, threshold: Threshold) -> Iterator[CodeRema
             )
 
 
+def _names(tests: Sequence[str]) -> str:
+    more = f" and {len(tests) - _MOST_NAMES} more" if len(tests) > _MOST_NAMES else ""
+    return ", ".join(tests[:_MOST_NAMES]) + more
+
+
 def sarif_log(remarks: Sequence[CodeRemark]) -> str:
-    """Return one SARIF log with one run. A remark about the whole change has no location."""
+    """Return one SARIF log with one run. A remark about the whole change has its place in the gate file."""
     rules = sorted({one.rule for one in remarks})
     driver = {"name": "forgepool", "version": version("forgepool"), "rules": [{"id": rule} for rule in rules]}
     log = {
@@ -83,11 +90,16 @@ def sarif_log(remarks: Sequence[CodeRemark]) -> str:
 
 
 def _result(one: CodeRemark) -> dict[str, object]:
-    place: dict[str, object] = {"artifactLocation": {"uri": quote(one.path)}}
-    if one.line:
-        place["region"] = {"startLine": one.line}
-    located = {"locations": [{"physicalLocation": place}]} if one.path else {}
-    return {"ruleId": one.rule, "level": one.level, "message": {"text": one.words}, **located}
+    # GitHub refuses a whole log for one result without a place.
+    place: dict[str, object] = {"artifactLocation": {"uri": quote(one.path or _GATE_FILE)}}
+    if one.line or not one.path:
+        place["region"] = {"startLine": one.line or 1}
+    return {
+        "ruleId": one.rule,
+        "level": one.level,
+        "message": {"text": one.words},
+        "locations": [{"physicalLocation": place}],
+    }
 
 
 def annotations(remarks: Sequence[CodeRemark]) -> Iterator[str]:

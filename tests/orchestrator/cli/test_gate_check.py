@@ -605,6 +605,8 @@ def test_findings_become_annotations_a_summary_and_a_log_for_code_hosts(person: 
         ("error", "test"),
         ("note", "placeholder"),
     ]
+    red_place = log["runs"][0]["results"][0]["locations"][0]["physicalLocation"]
+    assert red_place == {"artifactLocation": {"uri": "forgepool.yaml"}, "region": {"startLine": 1}}
     assert log["runs"][0]["results"][1]["locations"] == [
         {"physicalLocation": {"artifactLocation": {"uri": "a%7Cb%20%25.py"}, "region": {"startLine": 1}}}
     ]

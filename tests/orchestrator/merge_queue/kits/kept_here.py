@@ -34,6 +34,7 @@ from forgepool.supervisor.messages.answers import CheckFailure, CheckResult, Lan
 from forgepool.supervisor.messages.requests import CheckRequest, LandRequest
 from forgepool.workers.queue.broker import CHECKS, LANDINGS, PROTOCOL
 from forgepool.workers.queue.leases import Holder, Present
+from forgepool.workers.queue.run_presence import RunPresence
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.commits.compose import Composed, compose
 from forgepool.worktrees.git.git import CommitId
@@ -167,6 +168,12 @@ class Handed(Link):
 
     def idle(self, queue: str) -> bool:
         return False
+
+    def other_runs(self) -> tuple[RunPresence, ...]:
+        return ()
+
+    def announce(self, presence: RunPresence) -> None:
+        """Tell nobody."""
 
     def workers(self) -> tuple[Present, ...]:
         some = {"host": "here", "pid": 1, "since": 0.0, "protocol": PROTOCOL}
