@@ -81,6 +81,8 @@ def test_a_task_shows_its_log_transcript_and_diff(home: RealHome, server: WebSer
     assert "I have to know" in server.get(f"{run}/asks").text
     assert '<div class="line added">+docs</div>' in server.get(f"{run}/writes/diff").text
     assert "There is no change yet." in server.get(f"{run}/blocked/diff").text
+    for entry in home.entries:
+        assert '<div class="line added">+x</div>' in server.get(f"/runs/{home.queue}/tasks/{entry}/diff").text
 
 
 @pytest.mark.parametrize(
