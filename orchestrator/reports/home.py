@@ -210,7 +210,10 @@ class HomeView:
         ]
 
     def _each(self) -> Iterator[RunSummary]:
-        for name in self.names():
+        names = self.names()
+        for gone in set(self._summaries).difference(names):
+            self._summaries.pop(gone, None)
+        for name in names:
             try:
                 yield self.summary(name)
             except NoSuchRun:  # Removed since, or named by hand.

@@ -209,15 +209,15 @@ class Git:
         try:
             output = _execute(argv, self.work_tree or self.git_dir, places, stdin, ok, timeout_s, self._fence)
         except GitFailed as failed:
-            if self._doubt(failed.stderr):
+            if self.doubt(failed.stderr):
                 failed.hint = (
                     "; this host's copy of the hub is looked through, and made again if it is damaged; try again"
                 )
             raise
-        self._doubt(output.stderr)
+        self.doubt(output.stderr)
         return output
 
-    def _doubt(self, stderr: str) -> bool:
+    def doubt(self, stderr: str) -> bool:
         """Mark a mirror whose objects git could not read; who opens the mirror next looks through it."""
         if not stderr or _DAMAGE.search(stderr) is None:
             return False

@@ -5,6 +5,7 @@ Every request names this server, is short, and comes from a visitor whose role i
 that lets a browser load nothing but this server's own files, and run no script that stands in a page.
 """
 
+import asyncio
 import hmac
 import time
 from collections.abc import Awaitable, Callable
@@ -13,7 +14,7 @@ from functools import partial
 from importlib.resources import files
 from itertools import islice
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlencode, urlsplit
 
 import structlog
 
@@ -22,7 +23,9 @@ from forgepool.orchestrator.cli.web.access import SESSION_S, Visitor, WebAccess
 from forgepool.orchestrator.cli.web.actions import leave_word, perform
 from forgepool.orchestrator.cli.web.desk import (
     HEADERS,
+    MOST_SLOW,
     STATIC,
+    TURN_WITHIN_S,
     Rendered,
     WebDesk,
     html,
@@ -139,7 +142,18 @@ def guard(desk: WebDesk, make: Make) -> Callable[["Request"], Awaitable["Respons
         made = partial(_made, desk, make, visitor, request)
         return await run_in_threadpool(desk.shared.take, key, time.monotonic(), made)
 
-    return answer
+    async def answer_in_turn(request: "Request") -> "Response":
+        try:
+            await asyncio.wait_for(desk.turns.acquire(), TURN_WITHIN_S)
+        except TimeoutError:
+            said = f"{MOST_SLOW} pages that wait for other hosts are being made; try again in a while"
+            return plain(503, said)
+        try:
+            return await answer(request)
+        finally:
+            desk.turns.release()
+
+    return answer_in_turn if make in (diff_page, hosts_page) else answer
 
 
 def _made(desk: WebDesk, make: Make, visitor: Visitor, request: "Request") -> "Response":
@@ -194,9 +208,17 @@ async def act(desk: WebDesk, request: "Request") -> "Response":
         return html(desk, trouble(404, str(missing)), visitor, request)
     except (CannotRun, JournalUnreadable) as unable:
         return html(desk, trouble(409, str(unable)), visitor, request)
-    back = urlsplit(given.get("back", "/")).path
+    back = _split(given.get("back", "/")).path
     back = back if back.startswith("/") and not back.startswith("//") and "\\" not in back else "/"
     return RedirectResponse(f"{back}?{urlencode({'done': desk.note(said)})}", 303)
+
+
+def _split(url: str) -> SplitResult:
+    """Return the parts of a URL that anyone may have written; of one that is none, empty parts."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return urlsplit("")
 
 
 async def _form(desk: WebDesk, request: "Request", visitor: Visitor | None) -> dict[str, str]:
@@ -206,7 +228,7 @@ async def _form(desk: WebDesk, request: "Request", visitor: Visitor | None) -> d
     if visitor.role != "operator":
         raise RequestRefused(403, "a viewer's link only looks; open an operator's link to act")
     origin = request.headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc != request.headers.get("host", ""):
+    if origin is not None and _split(origin).netloc != request.headers.get("host", ""):
         raise RequestRefused(403, "the form was sent from a page of another site; send it from here")
     try:
         body = await read_whole_body(request)

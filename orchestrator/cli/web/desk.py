@@ -1,5 +1,6 @@
 """The desk of the web server: what all answers need, from the templates to the headers. It knows no route."""
 
+import asyncio
 import hashlib
 import threading
 import time
@@ -38,6 +39,8 @@ HEADERS = {
     "cache-control": "no-store",
 }
 STATIC = {"app.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
+MOST_SLOW, TURN_WITHIN_S = 2, 3.0
+"""Pages made at once that may wait long for a repository or Redis, and seconds that another one waits for its turn."""
 _MOST_NOTES = 50
 _MOST_SHARED = 64
 
@@ -94,6 +97,8 @@ class WebDesk:
     access: WebAccess
     pulse: Pulse = field(default_factory=Pulse)
     shared: SharedPages = field(default_factory=SharedPages)
+    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_SLOW))
+    """The turns of slow pages: all pages share a few threads."""
     notes: dict[str, str] = field(default_factory=dict)
     """By key, sentences to be shown once on the next page."""
 

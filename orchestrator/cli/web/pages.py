@@ -315,12 +315,15 @@ def _transcript(look: RunLook, task: TaskState) -> tuple[list[NarratedLine], str
     if path is None:
         return [], ""
     with path.open("rb") as kept:
+        begins = max(0, path.stat().st_size - _TRANSCRIPT_BYTES)
+        kept.seek(begins)
         data = kept.read(_TRANSCRIPT_BYTES)
+    data = data.partition(b"\n")[2] if begins else data  # The first line is a part of one.
     try:
         said = list(lines(parse_transcript(data, path.name), most_lines=30))
     except TranscriptWrong as wrong:
         return [], str(wrong)
-    cut = len(said) > _MOST_LINES or path.stat().st_size > len(data)
+    cut = len(said) > _MOST_LINES or begins > 0
     whole = f"forgepool transcript {look.state.run} {task.id} --full"
     return said[-_MOST_LINES:], f"A part of it; all of it: {whole}" if cut else ""
 

@@ -2,6 +2,9 @@
 
 import logging
 import socket
+import sys
+from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,7 +20,11 @@ if TYPE_CHECKING:
     from forgepool.orchestrator.cli.web.access import WebAccess
     from forgepool.orchestrator.merge_queue.http_server import Address
 
-_PORT = 8320
+_HOST, _PORT = "127.0.83.20" if sys.platform == "linux" else "127.0.0.1", 8320
+"""
+Browsers share cookies among all ports of a host, so pages of an agent's own server at 127.0.0.1 would get an
+operator's. Linux answers at every address of this machine that begins with 127.
+"""
 _MOST_CALLS = 300
 """Connections and streams at once."""
 _SENT_WITHIN_S = 20.0
@@ -46,7 +53,9 @@ def serve(
     http: Annotated[
         str | None,
         typer.Option(
-            "--http", metavar="HOST:PORT", help=f"Where to listen; default: 127.0.0.1:{_PORT}, or a free port."
+            "--http",
+            metavar="HOST:PORT",
+            help=f"Where to listen; default: port {_PORT} of this machine alone, or a free one.",
         ),
     ] = None,
     name: Annotated[
@@ -105,14 +114,16 @@ def _listen(http: str | None) -> "tuple[Address, socket.socket]":
 
     if http is not None:
         where = address(http)
-        listening = bind_socket(where)
-    else:
-        where = Address(host="127.0.0.1", port=_PORT)
-        try:
-            listening = bind_socket(where)
-        except CannotRun:
-            listening = bind_socket(Address(host="127.0.0.1", port=0))
-    return Address(host=where.host, port=listening.getsockname()[1]), listening
+        return _bound(where, bind_socket(where))
+    for where in (Address(host=_HOST, port=_PORT), Address(host=_HOST, port=0)):
+        with suppress(CannotRun):
+            return _bound(where, bind_socket(where))
+    where = Address(host="127.0.0.1", port=0)  # A machine without that address.
+    return _bound(where, bind_socket(where))
+
+
+def _bound(where: "Address", listening: socket.socket) -> "tuple[Address, socket.socket]":
+    return replace(where, port=listening.getsockname()[1]), listening
 
 
 def _tell_links(access: "WebAccess", where: "Address") -> None:

@@ -8,9 +8,10 @@ from a server that was started again meanwhile. One task looks at the journals t
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,11 +48,12 @@ class Pulse:
 
     @asynccontextmanager
     async def watch(self, look: Callable[[], Mark]) -> AsyncIterator[None]:
+        if look not in self.marks:
+            self.marks[look] = look()  # A first look that fails leaves nothing that is watched.
         self._watched[look] += 1
-        self.marks.setdefault(look, look())
-        if self._looking is None:
-            self._looking = asyncio.create_task(self._go_on())
         try:
+            if self._looking is None or self._looking.done():
+                self._looking = asyncio.create_task(self._go_on())
             yield
         finally:
             self._watched[look] -= 1
@@ -188,11 +190,13 @@ def _events_after(folder: Path | None, last: int) -> list[tuple[int, str]]:
     if folder is None:
         return []
     try:
-        found = [(row.number, row) for row in read_rows(folder, after=last)]
+        rows = list(islice(_each_event(folder, last), _MOST_EVENTS + 1))
+        return rows if len(rows) <= _MOST_EVENTS else list(_each_event(folder, last_number(folder) - 1))[-1:]
     except JournalUnreadable:
         return []
-    rows = found if len(found) <= _MOST_EVENTS else found[-1:]
-    return [
-        (number, json.dumps({"number": number, "at": row.at, "kind": json.loads(row.body).get("kind", "")}))
-        for number, row in rows
-    ]
+
+
+def _each_event(folder: Path, last: int) -> Iterator[tuple[int, str]]:
+    for row in read_rows(folder, after=last):
+        kind = json.loads(row.body).get("kind", "")
+        yield row.number, json.dumps({"number": row.number, "at": row.at, "kind": kind})

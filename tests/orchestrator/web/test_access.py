@@ -1,8 +1,11 @@
 """Attacks on the server: foreign hosts, strangers, forged forms, oversized and slow requests. None gets anything."""
 
 import http.client
+import re
+import signal
 import socket
 import stat
+import sys
 import time
 from pathlib import Path
 
@@ -197,3 +200,16 @@ def test_an_address_that_others_reach_is_said_to_be_plain(home: RealHome) -> Non
         assert server.ask("GET", "/", Host="192.168.1.7:80").status == 401
     finally:
         server.stop()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have one loopback address")
+def test_the_usual_address_shares_its_cookies_with_no_other_server_of_this_machine(home: RealHome) -> None:
+    started = home.machine.start("serve")
+    said = wait_until(lambda: re.search(r"at http://([\d.]+):(\d+),", started.out.read_text()), "the address")
+    assert said[1] == "127.0.83.20"
+    connection = http.client.HTTPConnection(said[1], int(said[2]), timeout=30)
+    connection.request("GET", "/")
+    assert connection.getresponse().status == 401
+    connection.close()
+    started.process.send_signal(signal.SIGTERM)
+    started.ended(within_s=20)

@@ -155,3 +155,16 @@ def test_a_queue_is_paused_and_resumed_and_an_entry_is_tried_again(home: RealHom
         press(server, queue, evil, "cancel", cookie)
     kinds = [one.event.kind for one in machine.journal(queue)]
     assert kinds[-5:] == ["gate.paused", "gate.resumed", "entry.submitted", "entry.reclassed", "task.cancelled"]
+
+
+def test_a_form_that_names_no_page_of_this_server_goes_to_the_first_one(other_home: tuple[Machine, str]) -> None:
+    machine, run = other_home
+    with serving(machine) as server:
+        cookie = server.enter("operator")
+        said = press(server, run, "asks", "answer", cookie, text="tabs", by="Ada", back="http://[")
+        assert after(server, said, cookie).startswith("asks: answered by Ada")
+        assert said.headers["location"].startswith("/?done=")
+        said = press(server, run, "writes", "approve", cookie, by="Ada", back="//evil.example/x")
+        assert said.headers["location"].startswith(("/?done=", "/x?done="))
+        fields = forms_of(server.ask("GET", f"/runs/{run}/tasks/fails", cookie=cookie).text)["retry"]
+        assert server.post(run, fields, cookie=cookie, origin="http://[").status == 403

@@ -2,9 +2,15 @@
 
 import html
 import re
+import shutil
+from pathlib import Path
 
 import pytest
 from web_home import EVIL_BRANCH, HOSTILE, RealHome, WebServer
+
+from forgepool.orchestrator.reports.home import HomeView
+from forgepool.workers.schema.settings import Settings
+from forgepool.workers.workspace.workspace import TRANSCRIPT
 
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
 POLICY += "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -75,6 +81,8 @@ def test_a_task_shows_its_log_transcript_and_diff(home: RealHome, server: WebSer
     assert "I have to know" in server.get(f"{run}/asks").text
     assert '<div class="line added">+docs</div>' in server.get(f"{run}/writes/diff").text
     assert "There is no change yet." in server.get(f"{run}/blocked/diff").text
+    for entry in home.entries:
+        assert '<div class="line added">+x</div>' in server.get(f"/runs/{home.queue}/tasks/{entry}/diff").text
 
 
 @pytest.mark.parametrize(
@@ -114,3 +122,25 @@ def test_an_unreadable_journal_hides_no_other(home: RealHome, server: WebServer)
     finally:
         (broken / "options.json").unlink()
         broken.rmdir()
+
+
+def test_a_long_transcript_is_shown_from_its_end(home: RealHome, server: WebServer) -> None:
+    path = next((home.machine.home / "runs" / home.run).glob(f"**/asks/**/{TRANSCRIPT}"))
+    kept = path.read_bytes()
+    first, *_ = said = [line for line in kept.splitlines(keepends=True) if b"I have to know" in line]
+    assert len(said) >= 1
+    try:
+        path.write_bytes(kept + first * (3_000_000 // len(first)) + first.replace(b"I have to know", b"The very end"))
+        page = server.get(f"/runs/{home.run}/tasks/asks").text
+        assert "The very end" in page and "A part of it; all of it:" in page
+    finally:
+        path.write_bytes(kept)
+
+
+def test_a_removed_run_is_forgotten(home: RealHome, tmp_path: Path) -> None:
+    copied = tmp_path / "runs" / home.run
+    shutil.copytree(home.machine.home / "runs" / home.run, copied)
+    view = HomeView(Settings(home=tmp_path))
+    assert [one.run for one in view.summaries()] == [home.run]
+    shutil.rmtree(copied)
+    assert (view.summaries(), view._summaries) == ([], {})

@@ -1,15 +1,19 @@
 """The stream of events: its ids are the journal's numbers, and a caller that comes back misses nothing."""
 
+import asyncio
 import http.client
 import json
 import time
-from collections.abc import Iterator
+import tracemalloc
+from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from web_home import RealHome, WebServer, serving
 
+from forgepool.orchestrator.cli.web.stream import EventStream, Pulse, RunMark
 from forgepool.orchestrator.journal.events import GatePaused
 from forgepool.orchestrator.journal.store import Journal, read
 
@@ -96,3 +100,53 @@ def test_a_caller_that_leaves_frees_its_place(server: WebServer) -> None:
     for _ in range(210):
         with listening(server, "/stream?after=0") as answer:
             next_event(answer)
+
+
+def test_a_first_look_that_fails_stops_no_other_stream(tmp_path: Path) -> None:
+    """The run's folder is a link to itself: its first look raises, as that of a folder which may not be read."""
+    (tmp_path / "loop").symlink_to("loop")
+    journal = Journal(tmp_path / "run")
+
+    async def watch() -> None:
+        pulse, look = Pulse(), RunMark(tmp_path / "run")
+        async with pulse.watch(look):
+            for _ in range(2):
+                with pytest.raises(OSError, match="symbolic links"):
+                    async with pulse.watch(RunMark(tmp_path / "loop")):
+                        pass
+                await asyncio.sleep(0.3)
+                mark = pulse.marks[look]
+                journal.append([GatePaused(why="x" * 9000)], at=time.time())
+                assert await asyncio.wait_for(pulse.changes(look, mark), 10) != mark
+
+    asyncio.run(watch())
+    journal.close()
+
+
+def test_a_caller_without_any_events_makes_no_server_hold_a_whole_journal(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    number = journal.append([GatePaused(why="x" * 2000)] * 20_000, at=time.time())[-1].number
+    journal.close()
+
+    async def ask() -> bytes:
+        sent: list[bytes] = []
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            sent.append(message.get("body", b""))
+            if len(sent) == 3:
+                gone.set()
+
+        async def receive() -> MutableMapping[str, Any]:
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        gone = asyncio.Event()
+        await EventStream(pulse=Pulse(), look=RunMark(tmp_path), folder=tmp_path, after=0)({}, receive, send)
+        return sent[2]
+
+    tracemalloc.start()
+    told = asyncio.run(ask())
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert told.startswith(f"id: {number}\ndata: ".encode()) and told.count(b"data: ") == 1
+    assert most < 5_000_000, "the journal has 40 MB"
