@@ -182,7 +182,7 @@ def client_name(context: Context) -> str:
     """Return the client's name as it is kept with what it does."""
     params = context.session.client_params
     name = params.client_info.name if params is not None else "unnamed client"
-    return f"{shorten(printable(clean(name)), 80)} (MCP)"
+    return f"{shorten(printable(clean(name)).strip(), 80) or 'unnamed client'} (MCP)"
 
 
 def _task_of(run: str, task: str) -> tuple[KeptRun, str]:

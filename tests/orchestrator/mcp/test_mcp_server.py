@@ -14,18 +14,21 @@ from typing import Any
 import mcp_client
 import pytest
 from kit import Machine, Repository, command, events_of, make_repository, wait_until, write_plan
-from mcp.types import ElicitRequestParams, ElicitResult
+from mcp.types import ElicitRequestParams, ElicitResult, Implementation
 from mcp_client import Era, McpCaller, call_over_http, talk
 from plans import RUN, answered, course, sent, task
 from web_home import EVIL_BRANCH, build_home, build_queue
 
 from forgepool.orchestrator.cli.mcp.results import clean_value, fill, page_of
+from forgepool.orchestrator.decisions.queue.intake import _author
+from forgepool.orchestrator.decisions.queue.submissions import read_submission
 from forgepool.orchestrator.journal.events import RunStarted, TaskParked, TaskReplied
 from forgepool.orchestrator.journal.store import Journal
 from forgepool.orchestrator.plan.budget import Budget
 from forgepool.orchestrator.run.run_folder import RunOptions, keep
 from forgepool.workers.sandbox import tree
 from forgepool.workers.schema.settings import Settings
+from forgepool.worktrees.git.git import CommitId, Git
 
 TOOLS = {
     *("check_plan", "simulate_plan", "run_plan", "status", "why", "attention", "answer", "retry", "cancel", "submit"),
@@ -361,6 +364,26 @@ def test_a_branch_is_submitted_as_an_agents_work_and_checked(machine: Machine, t
     talk(machine, work)
     (ref,) = hub.refs("refs/forgepool/for")
     assert "Agent: tests (MCP)" in hub.git("cat-file", "tag", ref)
+
+
+@pytest.mark.parametrize("client", ["person", "  "])
+def test_no_client_can_submit_as_a_person(machine: Machine, tmp_path: Path, client: str) -> None:
+    hub = make_repository(tmp_path / "hub", {"README.md": "x\n"})
+    repo, agents = str(hub.path), ["person", "  ", "command", "", "a\nAgent: person"]
+
+    async def work(caller: McpCaller) -> None:
+        for number, agent in enumerate(agents):
+            told = {"name": f"e{number}", "repo": repo, "hub": repo, "target": "main"}
+            await caller.answer("submit", branch="main", agent=agent, **told)
+
+    talk(machine, work, info=Implementation(name=client, version="1"))
+    refs = hub.refs("refs/forgepool/for")
+    git = Git(git_dir=hub.path / ".git")
+    read = [read_submission(git, "main", ref, CommitId(hub.git("rev-parse", ref).strip())) for ref in refs]
+    authors = [_author(one) for one in read]
+    assert len(authors) == len(agents)
+    assert all(one.agent.endswith("(MCP)") and one.families == ("unknown",) for one in authors), authors
+    assert all(one.agent.strip() != "(MCP)" for one in authors), "a client without a name is said to have none"
 
 
 def test_over_http_every_request_shows_the_token_and_names_this_host(ended: tuple[Machine, str]) -> None:
