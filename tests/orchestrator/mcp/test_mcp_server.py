@@ -94,7 +94,7 @@ def test_a_client_starts_a_plan_answers_its_question_and_reads_the_report(machin
         assert "Tabs or spaces?" in (await caller.answer("transcript", run=run, task="asks", attempt=1))["text"]
         return run
 
-    run = talk(machine, work)
+    run = talk(machine, work, "--may", "approve")
     assert hub.landed("forgepool/small") == ["lands", "asks"]
     (replied,) = events_of(machine.journal(run), TaskReplied)
     assert (replied.reply.answer, replied.reply.by) == ("tabs", "tests (MCP)"), (
@@ -330,6 +330,34 @@ def test_a_run_that_may_cost_much_is_not_started_without_a_persons_word(
     assert json.loads((machine.home / "runs" / run / "plan.json").read_text())["budget"]["usd"] == 2.5
 
 
+_GREEN, _MODEL = {"t": "test -f README.md"}, {"scripted": "asks.yaml"}
+LEAVE: list[tuple[str, dict[str, Any]]] = [
+    ("task 'a' has 'grants', which only a person may give", {"defaults": {"grants": [".github/**"]}}),
+    ("task 'a' has 'waive'", {"defaults": {"waive": ["placeholder"]}}),
+    ("task 'a' has 'review: none'", {"defaults": {"agent": _MODEL, "review": "none"}}),
+    ("plan p has 'review: none'", {"defaults": {"agent": _MODEL}, "review": "none"}),
+    ("'review' of plan p has 'scripted'", {"review": {"scripted": "asks.yaml"}}),
+    ("plan p has 'checks: none'", {"checks": "none"}),
+    ("check 't' has 'waive'", {"checks": {"t": {"run": "true", "waive": ["cannot_fail"]}}}),
+]
+
+
+def test_a_plan_that_demands_less_is_started_by_a_person_alone(machine: Machine, hub: Repository) -> None:
+    asking_plan(machine)
+
+    async def work(caller: McpCaller) -> None:
+        for number, (sentence, wrong) in enumerate(LEAVE):
+            defaults = {"agent": command("true"), **wrong.get("defaults", {})}
+            plan = {"name": "p", "checks": _GREEN, "tasks": [{"id": "a"}], **wrong, "defaults": defaults}
+            path = machine.folder / f"{number}.json"
+            path.write_text(json.dumps({"version": 1, **plan}))
+            said = await caller.refusal("run_plan", plan=str(path), repo=str(hub.path))
+            assert sentence in said and "`forgepool run PLAN`" in said, said
+
+    talk(machine, work)
+    assert machine.runs() == []
+
+
 def test_a_run_that_is_refused_says_why_and_leaves_nothing(machine: Machine, hub: Repository) -> None:
     hub.git("checkout", "-q", "-b", "taken")
 
@@ -338,7 +366,7 @@ def test_a_run_that_is_refused_says_why_and_leaves_nothing(machine: Machine, hub
         said = await caller.refusal("run_plan", plan=str(plan), repo=str(hub.path))
         assert said.startswith("branch taken is checked out in ") and "\n" not in said
 
-    talk(machine, work)
+    talk(machine, work, "--may", "approve")
     assert machine.runs() == []
 
 
