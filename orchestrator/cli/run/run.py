@@ -112,7 +112,7 @@ def run(
 ) -> int:
     """Run a plan. Each task ends with a landed commit, or with the reason why there is none."""
     settings, at_once = settings_with(broker, sandbox, notify), trials_of(trials, processors=cores_beside_workers())
-    if name is not None and (Path(name).name != name or (run_folder.runs_folder(settings) / name).exists()):
+    if name is not None and (not run_folder.is_run_name(name) or (run_folder.runs_folder(settings) / name).exists()):
         raise CannotRun(f"--name {name} is taken, or is no name; leave it out, and the run gets one")
     seed = None if dry_run else prepare_host(settings)
     hub = open_hub(repo, settings)

@@ -120,8 +120,12 @@ def test_a_candidate_is_approved_only_by_a_server_that_may(tmp_path: Path, redis
 
     async def work(caller: McpCaller) -> None:
         assert {tool.name for tool in (await caller.client.list_tools()).tools} == TOOLS | {"approve", "reject"}
-        assert "lacks the argument 'by'" in await caller.refusal("approve", run=run, task="writes")
-        assert (await caller.answer("approve", run=run, task="writes", by="Ann"))["resumed"] is True
+        assert "lacks the argument 'commit' and 'by'" in await caller.refusal("approve", run=run, task="writes")
+        for other in ("", "0" * 40):
+            said = await caller.refusal("approve", run=run, task="writes", by="Ann", commit=other)
+            assert "'writes' has another candidate by now; look at it" in said
+        seen = (await caller.answer("diff", run=run, task="writes"))["commit"]
+        assert (await caller.answer("approve", run=run, task="writes", by="Ann", commit=seen))["resumed"] is True
         assert (await caller.ended(run))["phases"]["landed"] == 2
 
     talk(machine, work, "--may", "approve")
@@ -458,7 +462,11 @@ def test_a_wrong_option_is_one_sentence(machine: Machine, options: tuple[str, ..
 
 @pytest.mark.parametrize(
     ("option", "value", "sentence"),
-    [("--name", "../x", "--name ../x is taken, or is no name"), ("--budget-usd", "0", "'--budget-usd'")],
+    [
+        *(("--name", name, f"--name {name} is taken, or is no name") for name in ("../x", "a b", "x..y", "-x", "for")),
+        *(("--name", name, f"--name {name} is taken, or is no name") for name in ("gates", "queues", "FOR")),
+        ("--budget-usd", "0", "'--budget-usd'"),
+    ],
 )
 def test_a_run_is_not_started_with_a_wrong_name_or_cap(
     machine: Machine, option: str, value: str, sentence: str
