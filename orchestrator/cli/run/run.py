@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Annotated
 
 import typer
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 
 from forgepool.orchestrator.cli.output.progress import display, exit_status, tell_outcome
 from forgepool.orchestrator.cli.output.say import complain, hush, say
@@ -286,7 +286,7 @@ def tell_changes(kept: run_folder.KeptRun, changes: Sequence[Event]) -> None:
 
 def settings_with(broker: str | None, sandbox: Wanted | None = None, notify: str | None = None) -> Settings:
     """Return the settings, with the command line's values in place of the environment's."""
-    given = {"broker_url": broker, "sandbox": sandbox, "notify": notify}
+    given = {"broker_url": broker, "sandbox": sandbox, "notify": SecretStr(notify) if notify is not None else None}
     return Settings().model_copy(update={name: value for name, value in given.items() if value is not None})
 
 
