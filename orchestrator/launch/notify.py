@@ -10,6 +10,7 @@ A webhook gets JSON by POST. With `FORGEPOOL_NOTIFY_KEY`, `Forgepool-Signature` 
 
 import hashlib
 import hmac
+import html
 import json
 import threading
 import time
@@ -26,6 +27,7 @@ from forgepool.orchestrator.reports.costs import bill
 from forgepool.orchestrator.reports.status import tell_verdict
 from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.sandbox.own_processes import run_program
+from forgepool.workers.schema.error_lines import plain_text
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.errors import UserError
 
@@ -50,9 +52,9 @@ class NotifyWrong(UserError):
 class Notifier:
     """Watches a run and notifies."""
 
-    where: str
+    where: str = field(repr=False)
     """A URL of http or https, or a shell command that gets the JSON on its standard input."""
-    key: bytes | None
+    key: bytes | None = field(repr=False)
     course: PlanIndex
     warn: Callable[[str], None]
     _under_way: list[threading.Thread] = field(default_factory=list)
@@ -118,21 +120,24 @@ def describe(occasion: Occasion, course: PlanIndex, state: RunState) -> Mapping[
     alive = Liveness(live=occasion != "end", now=state.at)
     wanted = attention(course, state, alive) if occasion != "budget" else []
     plan = course.plan.name
-    verdict = tell_verdict(state)
+    verdict = plain_text(tell_verdict(state))
     said = {"attention": "a person is needed", "budget": "80 % of the budget are used", "end": "the run has stopped"}
+    rows = [
+        {"about": plain_text(one.about), "why": plain_text(one.sentence[:2000]), "command": plain_text(one.command)}
+        for one in wanted[:_MOST_WANTED]
+    ]
     lines = [f"{plan}: {said[occasion]}; {verdict}"]
-    lines += [f"{one.about}: {' '.join(one.sentence.split())[:300]}: {one.command}" for one in wanted[:_MOST_WANTED]]
+    lines += [f"{row['about']}: {' '.join(row['why'].split())[:300]}: {row['command']}" for row in rows]
     return {
         "kind": f"forgepool.{occasion}",
         "run": state.run,
         "plan": plan,
-        "target": state.target,
+        "target": plain_text(state.target),
         "tip": state.tip,
         "verdict": verdict,
-        "wanted": [
-            {"about": one.about, "why": one.sentence[:2000], "command": one.command} for one in wanted[:_MOST_WANTED]
-        ],
-        "text": "\n".join(lines),
+        "wanted": rows,
+        # Chat systems take `<...>` for links and calls to everybody.
+        "text": html.escape("\n".join(lines), quote=False),
     }
 
 
@@ -143,7 +148,7 @@ def open_notifier(settings: Settings, course: PlanIndex, warn: Callable[[str], N
     Raises:
         NotifyWrong: the URL is not one of http or https with a host.
     """
-    where = (settings.notify or "").strip()
+    where = settings.notify.get_secret_value().strip() if settings.notify else ""
     if not where:
         return None
     if "://" in where.partition(" ")[0] and not is_webhook(where):

@@ -19,9 +19,10 @@ from forgepool.orchestrator.plan.document import Plan, dump_plan, plan_digest, r
 from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IllegalStep
-from forgepool.workers.schema.mistakes import DocumentWrong
+from forgepool.workers.schema.mistakes import DocumentWrong, slug
 from forgepool.workers.schema.orders import Message
 from forgepool.workers.schema.settings import Settings
+from forgepool.workers.workspace.refs import RESERVED
 from forgepool.worktrees.errors import UserError
 
 
@@ -117,6 +118,14 @@ def new_run_id(plan_name: str) -> str:
     import secrets
 
     return f"{plan_name[:40]}-{time.strftime('%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+
+
+def is_run_name(text: str) -> bool:
+    """Tell whether a run may have this name: it becomes a folder, and a part of refs."""
+    try:
+        return slug(text).lower() not in RESERVED
+    except ValueError:
+        return False
 
 
 def runs_folder(settings: Settings) -> Path:

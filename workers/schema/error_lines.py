@@ -25,6 +25,11 @@ def without_escapes(text: str) -> str:
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in _ESCAPES.sub("", text).split("\n"))
 
 
+def plain_text(text: str) -> str:
+    """Return the text without escapes; every other unprintable character is a space, except line ends."""
+    return "".join(each if each.isprintable() or each == "\n" else " " for each in without_escapes(text))
+
+
 def error_lines(log: str, most: int = 3) -> tuple[str, ...]:
     """
     Return the first error lines of a log, one for each error, at most so many.

@@ -76,7 +76,7 @@ class Settings(BaseModel):
     github_token: SecretStr | None = None
     gitlab_token: SecretStr | None = None
     """The tokens by which GitHub and GitLab know the bot that reports for the queue."""
-    notify: str | None = None
+    notify: SecretStr | None = None
     """A URL or a command that is notified about runs; without one nothing is sent."""
     notify_key: SecretStr | None = Field(default=None, min_length=16)
     """The key by which notifications are signed; without one they are not."""

@@ -17,6 +17,9 @@ from forgepool.worktrees.hub.hub import HubUnusable
 from forgepool.worktrees.hub.mirror import Mirror, MissingCommit
 from forgepool.worktrees.hub.push import Pushed, PushRefused, RefUpdate, Stale
 
+RESERVED = ("for", "gates", "queues")
+"""The names below `refs/forgepool/` that are not those of runs."""
+
 
 def run_refs(run: str) -> str:
     return f"refs/forgepool/{run}/*"

@@ -20,7 +20,10 @@ def register(app: typer.Typer) -> None:
 def mcp(
     may: Annotated[
         Literal["approve"] | None,
-        typer.Option("--may", help="Also offer to approve and reject candidates, in a person's name."),
+        typer.Option(
+            "--may",
+            help="Also offer to approve and reject candidates, in a person's name, and start plans with waivers.",
+        ),
     ] = None,
     ask_above: Annotated[
         float,

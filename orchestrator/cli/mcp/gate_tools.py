@@ -10,6 +10,7 @@ from mcp.server.mcpserver import Context
 from pydantic import Field
 
 from forgepool.orchestrator.cli.agents.policy import judge, judgement_json, rules_in_force
+from forgepool.orchestrator.cli.mcp.results import clean, shorten
 from forgepool.orchestrator.cli.mcp.run_tools import client_name
 from forgepool.orchestrator.cli.queue.gate_check import as_json
 from forgepool.orchestrator.launch.gate_check import GateCheckQuestion, Reviewing, ask, prepare
@@ -42,7 +43,7 @@ class GateTools:
         name: Annotated[Text, Field(description="Name of the entry; default: the branch's name.")] = None,
         priority: Annotated[str, Field(description="The priority class.")] = "normal",
         needs: Annotated[list[str] | None, Field(description="Entries that must land first.")] = None,
-        agent: Annotated[Text, Field(description="The agent that wrote it; default: this client.")] = None,
+        agent: Annotated[Text, Field(description="The agent that wrote it; this client is named behind it.")] = None,
     ) -> Answer:
         """
         Submit a branch to a merge queue, as the work of an agent: it lands when its checks and its review pass. Ask
@@ -56,7 +57,7 @@ class GateTools:
             name=name,
             klass=priority,
             needs=tuple(needs or ()),
-            agent=agent or client_name(context),
+            agent=_agent_name(agent or "", context),
         )
         _, done = submit(wish, self.settings)
         return {"entry": done.name, "commit": done.commit, "target": done.target, "hub": without_password(done.hub)}
@@ -113,3 +114,9 @@ class GateTools:
             raise UserError("there is nothing to judge; give a command, a tool, a path or a host")
         rules, ground = rules_in_force(repo, phase)
         return judgement_json(*judge(rules, ground, command=command, tool=tool, path=path, host=host))
+
+
+def _agent_name(agent: str, context: Context) -> str:
+    """Return the author of a submission. It always has the client's name, so that it never names a person."""
+    own = shorten(" ".join(clean(agent).split()), 40)
+    return f"{own}, by {client_name(context)}" if own else client_name(context)

@@ -36,11 +36,12 @@ def build_server(settings: Settings, *, may_approve: bool, ask_above_usd: float)
     """
     Return the server for the runs and queues of a home.
 
+    With `may_approve` the client has a person's leave to approve, and to start plans with grants and waivers.
     `ask_above_usd` is the cap on the cost of a run above which a person has to agree.
     """
     server = ForgepoolServer(ask_above_usd=ask_above_usd, instructions=INSTRUCTIONS)
     launcher = RunLauncher(settings)
-    plans = PlanTools(settings=settings, launcher=launcher, ask_above_usd=ask_above_usd)
+    plans = PlanTools(settings=settings, launcher=launcher, ask_above_usd=ask_above_usd, may_approve=may_approve)
     runs = RunTools(home=HomeView(settings), launcher=launcher)
     gates = GateTools(settings=settings)
     looking = (plans.check_plan, plans.simulate_plan, runs.status, runs.why, runs.attention, runs.report)

@@ -23,6 +23,7 @@ from forgepool.orchestrator.plan.entries import PlanReview
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun, open_hub, read_plan
 from forgepool.workers.schema.mistakes import DocumentWrong
+from forgepool.workers.schema.orders import CommandAgent
 from forgepool.workers.schema.settings import Settings
 
 PlanSource = Annotated[
@@ -67,6 +68,7 @@ class PlanTools:
     settings: Settings
     launcher: RunLauncher
     ask_above_usd: float
+    may_approve: bool
 
     def check_plan(self, plan: PlanSource, repo: Repo = ".") -> dict[str, object]:
         """
@@ -102,13 +104,19 @@ class PlanTools:
         """
         Start a plan, and answer with the name of its run at once: ask status with it. The run is a process of its own
         and outlives this client. A run that may cost more than this server's limit, or without a cap, needs a person's
-        word: the client is asked for it, or `budget_usd` gives it.
+        word: the client is asked for it, or `budget_usd` gives it. Grants, waivers and a review that is switched off
+        are refused: only a person gives them.
         """
         if not isinstance(budget, AcceptedElicitation):
             raise CannotRun("the cost was not agreed to, so nothing was started")
         cap = budget.data.budget_usd
         with plan_file(plan, self.settings) as path:
             read = read_plan(path, open_hub(repo, self.settings))
+            if not self.may_approve and (leave := leave_of(read)):
+                raise CannotRun(
+                    f"{leave}, which only a person may give; take it out, or have a person start the plan with "
+                    "`forgepool run PLAN`, or this server with `--may approve`"
+                )
             if cap is None and (why := why_ask(read, self.ask_above_usd)) is not None:
                 raise CannotRun(f"{why}; give a cap as `budget_usd`")
             run = run_folder.new_run_id(read.name)
@@ -122,6 +130,24 @@ def _place(mistake: str) -> dict[str, object]:
     head, _, rest = mistake.partition(": ")
     line = head.rpartition(":")[2]
     return {"line": int(line), "sentence": rest} if line.isdecimal() else {"line": 0, "sentence": mistake}
+
+
+def leave_of(plan: Plan) -> str | None:
+    """Return the first thing in a plan by which less is demanded of a change than by default; None without any."""
+    for task in plan.tasks:
+        by_model = not isinstance(task.agent, CommandAgent)
+        off = [("grants", task.grants), ("waive", task.waive), ("review: none", by_model and task.review == "none")]
+        for key, given in off:
+            if given:
+                return f"task '{task.id}' has '{key}'"
+        if by_model and plan.review == "none":
+            return f"plan {plan.name} has 'review: none'"
+    if plan.checks == "none":
+        return f"plan {plan.name} has 'checks: none'"
+    if isinstance(plan.review, PlanReview) and plan.review.policy.script is not None:
+        return f"'review' of plan {plan.name} has 'scripted'"
+    waived = [check.name for check in plan.checks or () if check.waive]
+    return f"check '{waived[0]}' has 'waive'" if waived else None
 
 
 def why_ask(plan: Plan, above_usd: float) -> str | None:

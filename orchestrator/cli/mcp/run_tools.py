@@ -37,6 +37,7 @@ LatestRun = Annotated[str | None, Field(description="The run's name, or its begi
 TaskName = Annotated[str, Field(description="A task of the run; of a queue, an entry.")]
 Offset = Annotated[int, Field(ge=0, description="Where to go on: `next_offset` of the page before.")]
 Attempt = Annotated[int | None, Field(ge=1, description="One attempt; default: the latest.")]
+Commit = Annotated[str, Field(description="The commit that the person looked at, as `diff` returns it.")]
 Person = Annotated[str, Field(description="The name of the person who reviewed it, which is kept.")]
 _STATUS_BYTES, _ROWS_BYTES = 850, 350
 """A status is sent twice, as data and as text, and all of it is below two kilobytes."""
@@ -123,10 +124,10 @@ class RunTools:
         kept, name = _task_of(run, task) if task is not None else (self._find(run), "")
         return self._say("cancel", kept, name, by=client_name(context))
 
-    def approve(self, run: RunName, task: TaskName, by: Person) -> Answer:
+    def approve(self, run: RunName, task: TaskName, commit: Commit, by: Person) -> Answer:
         """Let a candidate land that a person has looked at. Never call it without that person's word."""
         kept, name = _task_of(run, task)
-        return self._say("approve", kept, name, by=by)
+        return self._say("approve", kept, name, by=by, seen=commit)
 
     def reject(self, run: RunName, task: TaskName, reason: str, by: Person) -> Answer:
         """Send a candidate back, with a person's reason."""
@@ -155,12 +156,12 @@ class RunTools:
     def _look(self, kept: KeptRun, ask: Callable[[RunLook], T]) -> T:
         return self.home.view(kept.options.run).look(ask)
 
-    def _say(self, do: Word, kept: KeptRun, task: str, *, text: str = "", by: str) -> Answer:
+    def _say(self, do: Word, kept: KeptRun, task: str, *, text: str = "", by: str, seen: str = "") -> Answer:
         """Leave a word of the command line where that leaves it; a run that had ended and has work again goes on."""
         before, recorded = kept.replay()
 
         def leave(look: RunLook) -> str:
-            candidate = look.state.tasks[task].candidate if do in ("approve", "reject") else ""
+            candidate = look.state.tasks[task].candidate if do == "reject" else seen
             if look.kept.options.gate and do in ("retry", "cancel") and task:
                 candidate = look.state.submitted[task].commit
             given = {"do": do, "task": task, "text": text, "by": by, "candidate": candidate}
@@ -182,7 +183,7 @@ def client_name(context: Context) -> str:
     """Return the client's name as it is kept with what it does."""
     params = context.session.client_params
     name = params.client_info.name if params is not None else "unnamed client"
-    return f"{shorten(printable(clean(name)), 80)} (MCP)"
+    return f"{shorten(printable(clean(name)).strip(), 80) or 'unnamed client'} (MCP)"
 
 
 def _task_of(run: str, task: str) -> tuple[KeptRun, str]:

@@ -1,6 +1,7 @@
 """The findings of a gate check in the forms of code hosts: SARIF 2.1.0, GitHub's annotations, and a job summary."""
 
 import json
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,12 +12,15 @@ from urllib.parse import quote
 
 from forgepool.orchestrator.launch.gate_check import GateCheckAnswer
 from forgepool.supervisor.findings import Threshold, blocking
+from forgepool.workers.schema.error_lines import plain_text
 
 Level = Literal["error", "warning", "note"]
 _LEVELS: dict[str, Level] = {"blocks": "error", "attention": "warning", "note": "note"}
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 _GATE_FILE = "forgepool.yaml"
 _MOST_NAMES = 10
+_OF_ADDRESS = re.compile(r":(?=//)|(?<=www)\.", re.IGNORECASE)
+"""Makes a link of a bare address in markdown."""
 _MOST_ANNOTATIONS = 10
 """GitHub shows ten of each level for a step."""
 
@@ -116,7 +120,7 @@ def annotations(remarks: Sequence[CodeRemark]) -> Iterator[str]:
 
 
 def _escape(text: str, more: str = "") -> str:
-    return "".join(f"%{ord(each):02X}" if each in f"%\r\n{more}" else each for each in text)
+    return "".join(f"%{ord(each):02X}" if each in f"%\r\n{more}" else each for each in plain_text(text))
 
 
 def job_summary(answer: GateCheckAnswer, remarks: Sequence[CodeRemark]) -> str:
@@ -138,5 +142,6 @@ def job_summary(answer: GateCheckAnswer, remarks: Sequence[CodeRemark]) -> str:
 
 def _cell(text: str) -> str:
     """Make text one line of markdown in which nothing is a link, a tag or a column."""
-    plain = " ".join(text.split())
-    return "".join(f"&#{ord(each)};" if each in "|<>&[]`!*_@#\\" else each for each in plain)
+    plain = " ".join(plain_text(text).split())
+    marked = "".join(f"&#{ord(each)};" if each in "|<>&[]`!*_@#\\" else each for each in plain)
+    return _OF_ADDRESS.sub(lambda found: f"&#{ord(found[0])};", marked)

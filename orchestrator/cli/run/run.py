@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Annotated
 
 import typer
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 
 from forgepool.orchestrator.cli.output.progress import display, exit_status, tell_outcome
 from forgepool.orchestrator.cli.output.say import complain, hush, say
@@ -112,7 +112,7 @@ def run(
 ) -> int:
     """Run a plan. Each task ends with a landed commit, or with the reason why there is none."""
     settings, at_once = settings_with(broker, sandbox, notify), trials_of(trials, processors=cores_beside_workers())
-    if name is not None and (Path(name).name != name or (run_folder.runs_folder(settings) / name).exists()):
+    if name is not None and (not run_folder.is_run_name(name) or (run_folder.runs_folder(settings) / name).exists()):
         raise CannotRun(f"--name {name} is taken, or is no name; leave it out, and the run gets one")
     seed = None if dry_run else prepare_host(settings)
     hub = open_hub(repo, settings)
@@ -286,7 +286,7 @@ def tell_changes(kept: run_folder.KeptRun, changes: Sequence[Event]) -> None:
 
 def settings_with(broker: str | None, sandbox: Wanted | None = None, notify: str | None = None) -> Settings:
     """Return the settings, with the command line's values in place of the environment's."""
-    given = {"broker_url": broker, "sandbox": sandbox, "notify": notify}
+    given = {"broker_url": broker, "sandbox": sandbox, "notify": SecretStr(notify) if notify is not None else None}
     return Settings().model_copy(update={name: value for name, value in given.items() if value is not None})
 
 

@@ -15,7 +15,11 @@ import yaml
 from people import ROOT, Person, person_in
 from terminal import on_terminal
 
+from forgepool.orchestrator.cli.queue.code_scanning import CodeRemark, annotations, job_summary
+from forgepool.orchestrator.launch.commits import CommitChange
+from forgepool.orchestrator.launch.gate_check import GateCheckAnswer
 from forgepool.supervisor.gate_file.document import RULES
+from forgepool.worktrees.git.git import CommitId
 
 GATE = """\
 version: 1
@@ -585,6 +589,19 @@ def test_a_terminal_sees_each_step_and_no_line_of_json(person: Person) -> None:
     seen = on_terminal(command, cwd=person.folder, env=person.env)
     assert '{"' not in seen
     assert "check 'test' runs on the change" in seen and seen.rstrip().endswith("passes\x1b[0m")
+
+
+def test_hostile_output_controls_neither_a_terminal_nor_a_summary() -> None:
+    hostile = "\x1b]0;owned\x07\x1b[31mred\x1b[0m\x08 https://evil.example/x www.evil.example\nnext"
+    remark = CodeRemark(level="error", rule="t", words=hostile, path="a\x1b[2J.py")
+    (line,) = annotations([remark])
+    assert line.isprintable() and "owned" not in line and "::red" in line and line.endswith("%0Anext")
+    one = CommitId("c")
+    change = CommitChange(base=one, head=one, fork=one, candidate=one, commits=1, subject="x")
+    answer = GateCheckAnswer(change=change, result=None, verdict="refused", why=hostile)
+    summary = job_summary(answer, [remark])
+    assert "\x1b" not in summary and "\x08" not in summary
+    assert "https://" not in summary and "www." not in summary and "https&#58;//evil.example/x" in summary
 
 
 def test_findings_become_annotations_a_summary_and_a_log_for_code_hosts(person: Person, tmp_path: Path) -> None:

@@ -18,9 +18,10 @@ from plans import answered, begun, course, follow, sent, task
 
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded
-from forgepool.orchestrator.launch.notify import Notifier
+from forgepool.orchestrator.launch.notify import Notifier, open_notifier
 from forgepool.orchestrator.plan.budget import Budget
 from forgepool.workers.schema.orders import Spent
+from forgepool.workers.schema.settings import Settings
 
 _KEY = "a key of the webhook"
 _PLAN = """\
@@ -167,3 +168,24 @@ def test_four_fifths_of_the_budget_are_told_once(cost: float, told: bool) -> Non
         listen()
         _end(notifier)
     assert ("forgepool.budget" in _kinds(got)) == told and _kinds(got).count("forgepool.budget") == int(told)
+
+
+def test_a_hostile_text_is_neither_markup_of_a_chat_nor_a_terminals() -> None:
+    hostile = "\x1b[31m<!channel>\x1b[0m <http://evil|click> a & b \x07"
+    with webhook() as (url, got):
+        notifier = _notifier(url, [])
+        _listener(notifier)(sent("a"), answered("a", 1, "needs_human"), e.TaskParked(task="a", question=hostile))
+        _end(notifier)
+    told = json.loads(next(body for _, body in got if b"forgepool.attention" in body))
+    assert "&lt;!channel&gt; &lt;http://evil|click&gt; a &amp; b" in told["text"] and "<" not in told["text"]
+    why = told["wanted"][0]["why"]
+    assert "<!channel> <http://evil|click> a & b" in why and why.isprintable()
+
+
+def test_the_address_of_a_webhook_is_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORGEPOOL_NOTIFY", "https://hooks.example.org/T0/secret")
+    settings = Settings()
+    assert "secret" not in repr(settings).replace("SecretStr", "")
+    notifier = open_notifier(settings, course(task("a")), print)
+    assert notifier is not None and notifier.where == "https://hooks.example.org/T0/secret"
+    assert "T0" not in repr(notifier)

@@ -72,6 +72,7 @@ def talk(
     *options: str,
     era: Era = "auto",
     elicitor: Elicitor | None = None,
+    info: Implementation = CLIENT,
 ) -> T:
     """Start `forgepool mcp` in the machine's folder, do the work over it, and end it."""
     machine.tmp.mkdir(parents=True, exist_ok=True)
@@ -84,7 +85,7 @@ def talk(
         with tempfile.TemporaryFile("w+") as log:
             transport = stdio_client(server_of(machine, *options), errlog=log)
             asks = None if elicitor is None else elicit
-            async with Client(transport, mode=era, client_info=CLIENT, cache=None, elicitation_callback=asks) as client:
+            async with Client(transport, mode=era, client_info=info, cache=None, elicitation_callback=asks) as client:
                 done = await work(McpCaller(client))
             log.seek(0)
             assert "Traceback" not in log.read()

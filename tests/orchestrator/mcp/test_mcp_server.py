@@ -14,18 +14,21 @@ from typing import Any
 import mcp_client
 import pytest
 from kit import Machine, Repository, command, events_of, make_repository, wait_until, write_plan
-from mcp.types import ElicitRequestParams, ElicitResult
+from mcp.types import ElicitRequestParams, ElicitResult, Implementation
 from mcp_client import Era, McpCaller, call_over_http, talk
 from plans import RUN, answered, course, sent, task
 from web_home import EVIL_BRANCH, build_home, build_queue
 
 from forgepool.orchestrator.cli.mcp.results import clean_value, fill, page_of
+from forgepool.orchestrator.decisions.queue.intake import _author
+from forgepool.orchestrator.decisions.queue.submissions import read_submission
 from forgepool.orchestrator.journal.events import RunStarted, TaskParked, TaskReplied
 from forgepool.orchestrator.journal.store import Journal
 from forgepool.orchestrator.plan.budget import Budget
 from forgepool.orchestrator.run.run_folder import RunOptions, keep
 from forgepool.workers.sandbox import tree
 from forgepool.workers.schema.settings import Settings
+from forgepool.worktrees.git.git import CommitId, Git
 
 TOOLS = {
     *("check_plan", "simulate_plan", "run_plan", "status", "why", "attention", "answer", "retry", "cancel", "submit"),
@@ -91,7 +94,7 @@ def test_a_client_starts_a_plan_answers_its_question_and_reads_the_report(machin
         assert "Tabs or spaces?" in (await caller.answer("transcript", run=run, task="asks", attempt=1))["text"]
         return run
 
-    run = talk(machine, work)
+    run = talk(machine, work, "--may", "approve")
     assert hub.landed("forgepool/small") == ["lands", "asks"]
     (replied,) = events_of(machine.journal(run), TaskReplied)
     assert (replied.reply.answer, replied.reply.by) == ("tabs", "tests (MCP)"), (
@@ -117,8 +120,12 @@ def test_a_candidate_is_approved_only_by_a_server_that_may(tmp_path: Path, redis
 
     async def work(caller: McpCaller) -> None:
         assert {tool.name for tool in (await caller.client.list_tools()).tools} == TOOLS | {"approve", "reject"}
-        assert "lacks the argument 'by'" in await caller.refusal("approve", run=run, task="writes")
-        assert (await caller.answer("approve", run=run, task="writes", by="Ann"))["resumed"] is True
+        assert "lacks the argument 'commit' and 'by'" in await caller.refusal("approve", run=run, task="writes")
+        for other in ("", "0" * 40):
+            said = await caller.refusal("approve", run=run, task="writes", by="Ann", commit=other)
+            assert "'writes' has another candidate by now; look at it" in said
+        seen = (await caller.answer("diff", run=run, task="writes"))["commit"]
+        assert (await caller.answer("approve", run=run, task="writes", by="Ann", commit=seen))["resumed"] is True
         assert (await caller.ended(run))["phases"]["landed"] == 2
 
     talk(machine, work, "--may", "approve")
@@ -327,6 +334,34 @@ def test_a_run_that_may_cost_much_is_not_started_without_a_persons_word(
     assert json.loads((machine.home / "runs" / run / "plan.json").read_text())["budget"]["usd"] == 2.5
 
 
+_GREEN, _MODEL = {"t": "test -f README.md"}, {"scripted": "asks.yaml"}
+LEAVE: list[tuple[str, dict[str, Any]]] = [
+    ("task 'a' has 'grants', which only a person may give", {"defaults": {"grants": [".github/**"]}}),
+    ("task 'a' has 'waive'", {"defaults": {"waive": ["placeholder"]}}),
+    ("task 'a' has 'review: none'", {"defaults": {"agent": _MODEL, "review": "none"}}),
+    ("plan p has 'review: none'", {"defaults": {"agent": _MODEL}, "review": "none"}),
+    ("'review' of plan p has 'scripted'", {"review": {"scripted": "asks.yaml"}}),
+    ("plan p has 'checks: none'", {"checks": "none"}),
+    ("check 't' has 'waive'", {"checks": {"t": {"run": "true", "waive": ["cannot_fail"]}}}),
+]
+
+
+def test_a_plan_that_demands_less_is_started_by_a_person_alone(machine: Machine, hub: Repository) -> None:
+    asking_plan(machine)
+
+    async def work(caller: McpCaller) -> None:
+        for number, (sentence, wrong) in enumerate(LEAVE):
+            defaults = {"agent": command("true"), **wrong.get("defaults", {})}
+            plan = {"name": "p", "checks": _GREEN, "tasks": [{"id": "a"}], **wrong, "defaults": defaults}
+            path = machine.folder / f"{number}.json"
+            path.write_text(json.dumps({"version": 1, **plan}))
+            said = await caller.refusal("run_plan", plan=str(path), repo=str(hub.path))
+            assert sentence in said and "`forgepool run PLAN`" in said, said
+
+    talk(machine, work)
+    assert machine.runs() == []
+
+
 def test_a_run_that_is_refused_says_why_and_leaves_nothing(machine: Machine, hub: Repository) -> None:
     hub.git("checkout", "-q", "-b", "taken")
 
@@ -335,7 +370,7 @@ def test_a_run_that_is_refused_says_why_and_leaves_nothing(machine: Machine, hub
         said = await caller.refusal("run_plan", plan=str(plan), repo=str(hub.path))
         assert said.startswith("branch taken is checked out in ") and "\n" not in said
 
-    talk(machine, work)
+    talk(machine, work, "--may", "approve")
     assert machine.runs() == []
 
 
@@ -361,6 +396,26 @@ def test_a_branch_is_submitted_as_an_agents_work_and_checked(machine: Machine, t
     talk(machine, work)
     (ref,) = hub.refs("refs/forgepool/for")
     assert "Agent: tests (MCP)" in hub.git("cat-file", "tag", ref)
+
+
+@pytest.mark.parametrize("client", ["person", "  "])
+def test_no_client_can_submit_as_a_person(machine: Machine, tmp_path: Path, client: str) -> None:
+    hub = make_repository(tmp_path / "hub", {"README.md": "x\n"})
+    repo, agents = str(hub.path), ["person", "  ", "command", "", "a\nAgent: person"]
+
+    async def work(caller: McpCaller) -> None:
+        for number, agent in enumerate(agents):
+            told = {"name": f"e{number}", "repo": repo, "hub": repo, "target": "main"}
+            await caller.answer("submit", branch="main", agent=agent, **told)
+
+    talk(machine, work, info=Implementation(name=client, version="1"))
+    refs = hub.refs("refs/forgepool/for")
+    git = Git(git_dir=hub.path / ".git")
+    read = [read_submission(git, "main", ref, CommitId(hub.git("rev-parse", ref).strip())) for ref in refs]
+    authors = [_author(one) for one in read]
+    assert len(authors) == len(agents)
+    assert all(one.agent.endswith("(MCP)") and one.families == ("unknown",) for one in authors), authors
+    assert all(one.agent.strip() != "(MCP)" for one in authors), "a client without a name is said to have none"
 
 
 def test_over_http_every_request_shows_the_token_and_names_this_host(ended: tuple[Machine, str]) -> None:
@@ -407,7 +462,11 @@ def test_a_wrong_option_is_one_sentence(machine: Machine, options: tuple[str, ..
 
 @pytest.mark.parametrize(
     ("option", "value", "sentence"),
-    [("--name", "../x", "--name ../x is taken, or is no name"), ("--budget-usd", "0", "'--budget-usd'")],
+    [
+        *(("--name", name, f"--name {name} is taken, or is no name") for name in ("../x", "a b", "x..y", "-x", "for")),
+        *(("--name", name, f"--name {name} is taken, or is no name") for name in ("gates", "queues", "FOR")),
+        ("--budget-usd", "0", "'--budget-usd'"),
+    ],
 )
 def test_a_run_is_not_started_with_a_wrong_name_or_cap(
     machine: Machine, option: str, value: str, sentence: str
