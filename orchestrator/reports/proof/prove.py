@@ -120,7 +120,13 @@ def _check_order(bundle: ProofBundle, spine: Spine) -> Iterator[str]:
 
 
 def _check_landing(bundle: ProofBundle, git: Git, spine: Spine, landing: LandingProof) -> Iterator[str]:
-    found = spine.find(landing.commit)
+    found, commits = spine.find(landing.commit), [entry.commit for entry in landing.entries]
+    for name, commit in (("", landing.commit), ("its base ", landing.base)):
+        if commit not in spine.places:
+            where = f"in the first-parent history of {spine.target}"
+            yield f"landing {landing.commit[:12]} is not proven: {name}{commit[:12]} is not {where}"
+    if commits[-1:] != [landing.commit]:
+        yield f"landing {landing.commit[:12]} does not end with the commit of its last task: {_ids(landing) or 'none'}"
     if found is None or landing.base not in spine.places:
         return
     if found.tree != landing.tree:

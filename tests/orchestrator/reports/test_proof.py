@@ -299,6 +299,10 @@ def _drop_only_landing(bundle: dict[str, Any], _: Any) -> None:
     bundle["landings"].pop()
 
 
+def _above_last_task(bundle: dict[str, Any], _: Any) -> None:
+    _first(bundle)["commit"] = _first(bundle, 1)["commit"]
+
+
 _ENTRY = "landings.0.entries.0."
 FOUND_BY_GIT: dict[str, tuple[Tampering, str]] = {
     "commits swapped": (_swap_commits, "is not exactly the commits"),
@@ -314,6 +318,10 @@ FOUND_BY_GIT: dict[str, tuple[Tampering, str]] = {
     "another attempt named": (_set(_ENTRY + "attempt", 2), "as its attempt"),
     "another candidate": (_set(_ENTRY + "candidate", "0" * 40), "brings in"),
     "commit that is nowhere": (_set(_ENTRY + "commit", "1" * 40), "is not in the first-parent history"),
+    "landing at a commit that is nowhere": (_set("landings.0.commit", "d" * 40), "is not proven: dddddddddddd is not in"),
+    "landing on a base that is nowhere": (_set("landings.0.base", "d" * 40), "its base dddddddddddd is not in"),
+    "landing without a task": (_set("landings.0.entries", []), "commit of its last task: none"),
+    "landing above its last task": (_above_last_task, "does not end with the commit of its last task"),
     "tree changed": (_set("landings.0.tree", "2" * 40), "has tree"),
     "base of a landing changed": (_set("landings.1.base", "3" * 40), "stands on"),
     "base that is nowhere": (_set("base", "4" * 40), "the run's base"),
