@@ -10,10 +10,13 @@ from dataclasses import dataclass
 
 from forgepool.orchestrator.reports.proof.bundle import ForeignSpan, LandedEntry, LandingProof, ProofBundle
 from forgepool.orchestrator.reports.proof.evidence import check_approval, check_certificates, check_commands
-from forgepool.worktrees.git.git import CommitId, Git
+from forgepool.worktrees.git.git import CommitId, Git, GitFailed
 
 _TRAILERS = ("Forgepool-Run", "Forgepool-Task", "Forgepool-Attempt")
-_FORM = "%H%x00%P%x00%T" + "".join(f"%x00%(trailers:key={key},valueonly,separator=%x01)" for key in _TRAILERS) + "%x02"
+_FIELDS = 3 + len(_TRAILERS)
+_LINES = "valueonly,unfold,separator=%x0A"
+_FORM = "%H%x00%P%x00%T" + "".join(f"%x00%(trailers:key={key},{_LINES})" for key in _TRAILERS)
+"""Fields end with a zero byte, which no commit message has; values of one key with a newline, which no value has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,15 +50,27 @@ class Spine:
 
 
 def read_spine(git: Git, target: str, head: CommitId) -> Spine:
-    """Read the history that ends with `head`. Raises GitFailed."""
-    argv = ("log", "--first-parent", "--reverse", "--no-show-signature", f"--format={_FORM}", head)
-    records = (record.lstrip("\n").split("\0") for record in git.text(*argv).split("\x02"))
-    commits = [
-        SpineCommit(id=one, parents=tuple(parents.split()), tree=tree, run=run, task=task, attempt=attempt)
-        for one, parents, tree, *trailers in (record for record in records if len(record) == 6)
-        for run, task, attempt in [[value.rpartition("\x01")[2].strip() for value in trailers]]
-    ]
+    """Read the history that ends with `head`. Raises GitFailed, also where what git says is no chain of commits."""
+    argv = ("log", "-z", "--first-parent", "--reverse", "--no-show-signature", f"--format={_FORM}", head)
+    commits = read_chain(git.run(*argv).fields)
     return Spine(target=target, commits=commits, places={one.id: at for at, one in enumerate(commits)})
+
+
+def read_chain(fields: Sequence[str]) -> list[SpineCommit]:
+    """Return commits from their fields, oldest first. Raises GitFailed where one does not stand on the one before."""
+    if len(fields) % _FIELDS:
+        raise GitFailed(("log",), 0, f"{len(fields)} fields are not {_FIELDS} for each commit")
+    commits: list[SpineCommit] = []
+    for at in range(0, len(fields), _FIELDS):
+        one, parents, tree, *trailers = fields[at : at + _FIELDS]
+        before = commits[-1].id if commits else ""
+        if parents.partition(" ")[0] != before:
+            raise GitFailed(("log",), 0, f"commit {one[:12]} does not stand on {before[:12] or 'nothing'}")
+        run, task, attempt = (value.rpartition("\n")[2].strip() for value in trailers)
+        commits.append(
+            SpineCommit(id=one, parents=tuple(parents.split()), tree=tree, run=run, task=task, attempt=attempt)
+        )
+    return commits
 
 
 def prove(bundle: ProofBundle, git: Git, spine: Spine) -> Iterator[str]:
@@ -137,6 +152,8 @@ def _check_landing(bundle: ProofBundle, git: Git, spine: Spine, landing: Landing
     for entry in landing.entries:
         step = spine.find(entry.commit)
         if step is not None and before in spine.places:
+            if not bundle.is_queue and step.parents[:1] != (before,):
+                yield f"{_of(entry.task, entry.commit)} does not have {before[:12]} as its first parent"
             yield from _check_entry(bundle, entry, step)
             yield from check_approval(bundle, git, landing.base, entry, before, step.tree)
         before = entry.commit

@@ -16,11 +16,12 @@ from people import Person, person_in
 
 from forgepool.orchestrator.reports.proof.bundle import ProofBundle
 from forgepool.orchestrator.reports.proof.evidence import check_certificates
+from forgepool.orchestrator.reports.proof.prove import read_chain, read_spine
 from forgepool.orchestrator.reports.proof.seal import seal
 from forgepool.orchestrator.reports.proof.verify import BundleVerdict, verify_bundle
 from forgepool.supervisor.checks.certificates import certificate_key
 from forgepool.workers.schema.settings import Settings
-from forgepool.worktrees.git.git import Git
+from forgepool.worktrees.git.git import CommitId, Git, GitFailed
 
 pytestmark = pytest.mark.slow
 
@@ -271,6 +272,10 @@ def _stand_on_tip(bundle: dict[str, Any], _: Any) -> None:
     _first(bundle)["base"] = bundle["tip"]
 
 
+def _stand_lower(bundle: dict[str, Any], _: Any) -> None:
+    _first(bundle, 1)["base"] = bundle["base"]
+
+
 def _shorten_tip(bundle: dict[str, Any], _: Any) -> None:
     bundle["tip"] = bundle["base"]
 
@@ -318,7 +323,10 @@ FOUND_BY_GIT: dict[str, tuple[Tampering, str]] = {
     "another attempt named": (_set(_ENTRY + "attempt", 2), "as its attempt"),
     "another candidate": (_set(_ENTRY + "candidate", "0" * 40), "brings in"),
     "commit that is nowhere": (_set(_ENTRY + "commit", "1" * 40), "is not in the first-parent history"),
-    "landing at a commit that is nowhere": (_set("landings.0.commit", "d" * 40), "is not proven: dddddddddddd is not in"),
+    "landing at a commit that is nowhere": (
+        _set("landings.0.commit", "d" * 40),
+        "is not proven: dddddddddddd is not in",
+    ),
     "landing on a base that is nowhere": (_set("landings.0.base", "d" * 40), "its base dddddddddddd is not in"),
     "landing without a task": (_set("landings.0.entries", []), "commit of its last task: none"),
     "landing above its last task": (_above_last_task, "does not end with the commit of its last task"),
@@ -340,6 +348,7 @@ FOUND_BY_GIT: dict[str, tuple[Tampering, str]] = {
     "plan's check weakened": (_weaken_plan_check, "no certificate shows that check 'extra'"),
     "landings reordered, and the order told": (_reorder_and_tell, "does not come after"),
     "landing on what came later": (_stand_on_tip, "does not stand on"),
+    "landing on a commit below its parent": (_stand_lower, "as its first parent"),
     "tip shortened": (_shorten_tip, "the run's tip is said to be"),
     "more commits of others": (_tell_more_foreign, "where no landing needs them"),
     "landing by a queue": (_say_by_queue, "is not the landing of entry 'one' by gate-x"),
@@ -395,6 +404,36 @@ def test_another_repository_does_not_prove_it(night: Night, tmp_path: Path) -> N
     elsewhere.git("branch", "forgepool/night")
     broken = night.verify(night.bundle, elsewhere.folder).broken
     assert any("does not contain the run's last commit" in line for line in broken)
+
+
+@pytest.mark.parametrize("hidden", ["{run}\x02x", "{run}\x01x\x00", "x\x02\nForgepool-Run: {run}"])
+def test_a_landing_whose_trailers_have_control_characters_stays_in_the_history(tmp_path: Path, hidden: str) -> None:
+    person = person_in(tmp_path, {"README.md": "read me\n"})
+    base, tree = person.git("rev-parse", "HEAD"), person.git("rev-parse", "HEAD^{tree}")
+    author = "ada <ada@example.org> 1 +0000"
+    for message in (f"Forgepool-Run: {hidden.format(run='r1')}", "Forgepool-Run: r1"):
+        head = person.git("rev-parse", "HEAD")
+        raw = f"tree {tree}\nparent {head}\nauthor {author}\ncommitter {author}\n\nx\n\n{message}\n"
+        (tmp_path / "raw").write_bytes(raw.encode())
+        made = person.git("hash-object", "-t", "commit", "-w", "--literally", str(tmp_path / "raw"))
+        person.git("update-ref", "HEAD", made)
+    history = person.git("rev-list", "--first-parent", "--reverse", "HEAD").split()
+    spine = read_spine(Git(git_dir=person.folder / ".git"), "main", CommitId(history[-1]))
+    assert [one.id for one in spine.commits] == history and history[0] == base
+    assert spine.commits[-1].run == "r1"
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        (("a", "", "t", "r", "k", "1", "b"), "7 fields are not 6 for each commit"),
+        (("a", "", "t", "", "", "", "b", "c a", "t", "", "", ""), "commit b does not stand on a"),
+        (("a", "b", "t", "", "", ""), "commit a does not stand on nothing"),
+    ],
+)
+def test_a_history_that_is_no_chain_proves_nothing(fields: tuple[str, ...], said: str) -> None:
+    with pytest.raises(GitFailed, match=said):
+        read_chain(fields)
 
 
 def test_a_target_that_was_set_back_does_not_prove_it(night: Night, tmp_path: Path) -> None:
