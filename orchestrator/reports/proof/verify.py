@@ -17,7 +17,7 @@ from forgepool.worktrees.git.git import is_ref
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleVerdict:
-    """The outcome of a proof, a sentence for each thing."""
+    """The outcome of a proof, a sentence for each thing. Nothing is proven where something is broken."""
 
     broken: tuple[str, ...]
     proven: tuple[str, ...]
@@ -58,9 +58,11 @@ def verify_bundle(
     again = run_checks and not broken and any(landing.certificates for landing in bundle.landings)
     if again:
         broken += run_checks_again(bundle, hub.mirror, settings)
+    if broken:
+        return BundleVerdict(broken=tuple(dict.fromkeys(broken)), proven=(), unproven=())
     signers = tuple(tell_signers(bundle, allowed_signers=allowed_signers))
     return BundleVerdict(
-        broken=tuple(dict.fromkeys(broken)),
+        broken=(),
         proven=tuple(_tell_proven(bundle, signers, again=again)),
         unproven=tuple(_tell_unproven(bundle, spine, signers)),
     )

@@ -368,6 +368,7 @@ FOUND_BY_GIT: dict[str, tuple[Tampering, str]] = {
     "item not of the landing": (_set("cost.items.0.landed", False), "the bill has no such item"),
     "item of an attempt that never was": (_set("cost.items.0.number", 9), "and no landing is of it"),
     "cost below zero": (_cost_below_zero, "less than nothing"),
+    "very many attempts": (_set("tasks.0.attempts", 10**15), "had 1000000000000000 attempts"),
     "attempts of a task": (_set("tasks.0.attempts", 5), "had 5 attempts"),
     "landing doubled": (_double_landing, "is in 2 landings"),
     "landing dropped, and its task kept": (_drop_only_landing, "and there is no landing of it"),
@@ -387,6 +388,15 @@ def test_a_changed_bundle_is_found_by_git_and_sums_alone(night: Night, name: str
     broken = night.verify(_sealed(forged)).broken
     assert any(said in line for line in broken), "\n".join(broken)
     assert not any("has another digest" in line for line in broken)
+
+
+def test_json_says_whether_the_report_holds(night: Night, tmp_path: Path) -> None:
+    (tmp_path / "f.json").write_text(json.dumps(night.bundle | {"hosts": ["another"]}))
+    for file, holds in ((night.file, True), (tmp_path / "f.json", False)):
+        ran = night.person.forgepool("verify", str(file), "--repo", str(night.person.folder), "--json")
+        found = json.loads(ran.out)
+        assert (ran.status, found["holds"]) == (int(not holds), holds)
+        assert (bool(found["proven"]), bool(found["broken"])) == (holds, not holds)
 
 
 def test_a_change_of_any_value_without_a_new_digest_is_found(night: Night) -> None:
