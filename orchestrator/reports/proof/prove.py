@@ -9,7 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from forgepool.orchestrator.reports.proof.bundle import ForeignSpan, LandedEntry, LandingProof, ProofBundle
-from forgepool.orchestrator.reports.proof.evidence import check_approval, check_certificates, check_commands
+from forgepool.orchestrator.reports.proof.evidence import (
+    check_approval,
+    check_certificates,
+    check_commands,
+    is_of_landed_diff,
+)
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed
 
 _TRAILERS = ("Forgepool-Run", "Forgepool-Task", "Forgepool-Attempt")
@@ -89,6 +94,17 @@ def prove(bundle: ProofBundle, git: Git, spine: Spine) -> Iterator[str]:
             yield f"all checks are said to have run on {whole.commit[:12]}, which is not in the run's history"
         elif whole.verdict == "green":
             yield from check_certificates(bundle, git, whole.commit, whole.commit, whole.certificates)
+
+
+def compare_reviews(bundle: ProofBundle, git: Git, spine: Spine) -> Iterator[tuple[str, bool]]:
+    """Yield the tasks with a reviewer's review, and whether it passed the very diff that landed. Raises GitFailed."""
+    for landing in bundle.landings:
+        before = landing.base
+        for entry in landing.entries:
+            step = spine.find(entry.commit)
+            if step is not None and entry.review is not None and not entry.approved_by:
+                yield entry.task, is_of_landed_diff(entry.review, git, before, step.tree)
+            before = entry.commit
 
 
 def _check_span(bundle: ProofBundle, spine: Spine) -> Iterator[str]:

@@ -6,13 +6,14 @@ from pathlib import Path
 
 from forgepool.orchestrator.decisions.reasons import count_of
 from forgepool.orchestrator.reports.proof.bundle import BadBundle, ProofBundle
-from forgepool.orchestrator.reports.proof.prove import Spine, prove, read_spine
+from forgepool.orchestrator.reports.proof.evidence import voting_certificates
+from forgepool.orchestrator.reports.proof.prove import Spine, compare_reviews, prove, read_spine
 from forgepool.orchestrator.reports.proof.recheck import run_checks_again
 from forgepool.orchestrator.reports.proof.seal import check_seal, tell_signers
 from forgepool.orchestrator.reports.proof.sums import check_sums
 from forgepool.orchestrator.run.hub import open_hub
 from forgepool.workers.schema.settings import Settings
-from forgepool.worktrees.git.git import is_ref
+from forgepool.worktrees.git.git import Git, is_ref
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,26 +62,55 @@ def verify_bundle(
     if broken:
         return BundleVerdict(broken=tuple(dict.fromkeys(broken)), proven=(), unproven=())
     signers = tuple(tell_signers(bundle, allowed_signers=allowed_signers))
+    evidence = _compare_evidence(bundle, hub.mirror.git, spine)
     return BundleVerdict(
         broken=(),
-        proven=tuple(_tell_proven(bundle, signers, again=again)),
-        unproven=tuple(_tell_unproven(bundle, spine, signers)),
+        proven=tuple(_tell_proven(bundle, evidence, signers, again=again)),
+        unproven=(*_tell_unproven(bundle, spine, signers), *_tell_other_evidence(bundle, evidence)),
     )
 
 
-def _tell_proven(bundle: ProofBundle, signers: tuple[str, ...], *, again: bool) -> Iterator[str]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _EvidenceCount:
+    """The certificates and reviews that were compared with what landed, and the tasks whose review is of another."""
+
+    certificates: int
+    reviews: int
+    other_reviews: tuple[str, ...]
+
+
+def _compare_evidence(bundle: ProofBundle, git: Git, spine: Spine) -> _EvidenceCount:
+    reviews = tuple(compare_reviews(bundle, git, spine))
+    return _EvidenceCount(
+        certificates=sum(len(voting_certificates(bundle, git, landing)) for landing in bundle.landings),
+        reviews=sum(same for _, same in reviews),
+        other_reviews=tuple(task for task, same in reviews if not same),
+    )
+
+
+def _tell_proven(
+    bundle: ProofBundle, evidence: _EvidenceCount, signers: tuple[str, ...], *, again: bool
+) -> Iterator[str]:
     span = f"{bundle.base[:12]}..{bundle.tip[:12]} on {bundle.target}"
     own = count_of(len(bundle.entries), "landing")
     yield f"{own}, exactly those of this run in {span}, in this order, with the trees, parents and trailers told"
-    certificates = sum(len(landing.certificates) for landing in bundle.landings)
-    yield f"{count_of(certificates, 'certificate')}, each for the tree that landed and the check as the target had it"
-    if reviewed := sum(entry.review is not None and not entry.approved_by for entry in bundle.entries):
-        yield f"{count_of(reviewed, 'review')}, each of the very diff that landed"
+    certificates = count_of(evidence.certificates, "certificate")
+    yield f"{certificates}, each for the tree that landed and the check as the target had it"
+    if evidence.reviews:
+        yield f"{count_of(evidence.reviews, 'review')}, each of the very diff that landed"
     yield f"the sums: {count_of(len(bundle.tasks), 'task')}, {count_of(len(bundle.cost.items), 'item')} of the bill"
     if again:
         yield "the checks, run again on this host, are green on each landed tree"
     for signer in signers:
         yield f"the bundle is signed with {signer}"
+
+
+def _tell_other_evidence(bundle: ProofBundle, evidence: _EvidenceCount) -> Iterator[str]:
+    if others := sum(len(landing.certificates) for landing in bundle.landings) - evidence.certificates:
+        yield f"anything by {count_of(others, 'certificate')} of checks without a vote"
+    for task in evidence.other_reviews:
+        why = "the review did not pass, or was of another diff, as where files are generated"
+        yield f"that a reviewer passed the very diff of '{task}' that landed: {why}"
 
 
 def _tell_unproven(bundle: ProofBundle, spine: Spine, signers: tuple[str, ...]) -> Iterator[str]:

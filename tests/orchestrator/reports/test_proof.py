@@ -19,7 +19,9 @@ from forgepool.orchestrator.reports.proof.evidence import check_certificates
 from forgepool.orchestrator.reports.proof.prove import read_chain, read_spine
 from forgepool.orchestrator.reports.proof.seal import seal
 from forgepool.orchestrator.reports.proof.verify import BundleVerdict, verify_bundle
-from forgepool.supervisor.checks.certificates import certificate_key
+from forgepool.supervisor.checks.certificates import certificate_key, certify
+from forgepool.supervisor.gate.requirements import read_gate
+from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed
 
@@ -475,6 +477,65 @@ def test_a_target_whose_checks_cannot_be_read_proves_nothing(night: Night, tmp_p
     bundle = ProofBundle.model_validate(night.bundle)
     (said,) = check_certificates(bundle, git, head, head, bundle.landings[0].certificates)
     assert "the target's checks cannot be read: " in said
+
+
+def _bundle_by_hand(folder: Path, gate: str, **changed: Any) -> Night:
+    """Return a consistent bundle of one landing, which anyone can make: no run has been, and no check was run."""
+    person = person_in(folder, {"forgepool.yaml": f"version: 1\n{gate}", "gen.txt": "made\n"})
+    base = person.git("rev-parse", "HEAD")
+    person.git("checkout", "-q", "-b", "forgepool/night")
+    person.commit({"a.txt": "a\n"}, "a\n\nForgepool-Run: r1\nForgepool-Task: a\nForgepool-Attempt: 1")
+    top, git = person.git("rev-parse", "HEAD"), Git(git_dir=person.folder / ".git")
+    tree = person.git("rev-parse", "HEAD^{tree}")
+    checks = read_gate(git, CommitId(base), [CheckDefinition(**one) for one in changed.get("plan_checks", ())]).checks
+    certificates = [
+        certify(one, checks, inputs=tree, environment="any", seconds=1, host="h").model_dump(mode="json")
+        for one in checks
+    ]
+    entry = {"task": "a", "title": "a", "attempt": 1, "commit": top, "candidate": top, "agent": "x"}
+    entry["review"] = changed.pop("review", None)
+    landing = {"base": base, "commit": top, "tree": tree, "at": 0, "host": "h", "entries": [entry]}
+    sums = ("total_usd", "waste_usd", "review_usd", "unknown", "input_tokens", "cached_tokens", "output_tokens")
+    item = {"task": "a", "work": "attempt", "number": 1, "landed": True}
+    bundle = {
+        "forgepool": "1",
+        "run": "r1",
+        "plan": "p",
+        "plan_digest": "",
+        "hub": "h",
+        "target": "forgepool/night",
+        "base": base,
+        "tip": top,
+        "began": 0,
+        "ended": 0,
+        "outcome": "landed",
+        "verdict": "1 of 1 tasks landed",
+        "landings": [landing | {"certificates": certificates}],
+        "tasks": [{"id": "a", "title": "a", "phase": "landed", "attempts": 1, "commit": top}],
+        "cost": dict.fromkeys(sums, 0) | {"items": [item]},
+    }
+    bundle = _sealed(bundle | {"signatures": []} | changed)
+    return Night(person, bundle, bundle)
+
+
+_REVIEW = {"patch_id": "0" * 64, "families": ["another"]}
+
+
+@pytest.mark.parametrize(
+    ("gate", "outcome"), [("review: required\nregenerate: [{paths: [gen.txt], run: make}]\n", "passed"), ("", "failed")]
+)
+def test_a_review_of_another_diff_is_not_told_as_proven(tmp_path: Path, gate: str, outcome: str) -> None:
+    made = _bundle_by_hand(tmp_path, "checks: {test: test -f a.txt}\n" + gate, review=_REVIEW | {"outcome": outcome})
+    found = made.verify(made.bundle)
+    assert found.broken == () and not any("each of the very diff that landed" in line for line in found.proven)
+    assert any("that a reviewer passed the very diff of 'a' that landed" in line for line in found.unproven)
+
+
+def test_a_certificate_of_a_check_without_a_vote_is_not_told_as_proven(tmp_path: Path) -> None:
+    made = _bundle_by_hand(tmp_path, "checks: {test: test -f a.txt, slow: {run: test -d b, voting: false}}\n")
+    found = made.verify(made.bundle)
+    assert found.broken == () and any(line.startswith("1 certificate, each for the tree") for line in found.proven)
+    assert "anything by 1 certificate of checks without a vote" in found.unproven
 
 
 def _lie_about_host(bundle: dict[str, Any], _: Any) -> None:
