@@ -75,10 +75,12 @@ class Night:
         """The first run's bundle, as the run wrote it."""
         return next((self.person.folder.parent / "home" / "runs").glob("night-*/report.json"))
 
-    def verify(self, bundle: dict[str, Any], repo: Path | None = None) -> BundleVerdict:
+    def verify(self, bundle: dict[str, Any], repo: Path | None = None, *, run_checks: bool = False) -> BundleVerdict:
         """Verify a bundle as a stranger does, who has the repository and nothing else."""
         settings = Settings().model_copy(update={"cache": self.person.folder.parent / "stranger"})
-        return verify_bundle(ProofBundle.model_validate(bundle), str(repo or self.person.folder), settings)
+        return verify_bundle(
+            ProofBundle.model_validate(bundle), str(repo or self.person.folder), settings, run_checks=run_checks
+        )
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +150,10 @@ def test_a_bundle_says_what_was_read_and_what_was_dropped(night: Night) -> None:
 
 def test_checks_that_are_run_again_are_green(night: Night) -> None:
     found = night.person.forgepool("verify", str(night.file), "--repo", str(night.person.folder), "--run-checks")
-    assert found.status == 0 and "run again on this host, are green on each landed tree" in found.out, found.out
+    assert (
+        found.status == 0 and "the target's own checks, run again on this host, are green on each landed" in found.out
+    )
+    assert "that 1 check of the plan would be green again: no signature holds" in found.out
 
 
 def _first(bundle: dict[str, Any], place: int = 0) -> Any:
@@ -481,7 +486,8 @@ def test_a_target_whose_checks_cannot_be_read_proves_nothing(night: Night, tmp_p
 
 def _bundle_by_hand(folder: Path, gate: str, **changed: Any) -> Night:
     """Return a consistent bundle of one landing, which anyone can make: no run has been, and no check was run."""
-    person = person_in(folder, {"forgepool.yaml": f"version: 1\n{gate}", "gen.txt": "made\n"})
+    files = {"forgepool.yaml": f"version: 1\n{gate}"} if gate else {}
+    person = person_in(folder, files | {"gen.txt": "made\n"})
     base = person.git("rev-parse", "HEAD")
     person.git("checkout", "-q", "-b", "forgepool/night")
     person.commit({"a.txt": "a\n"}, "a\n\nForgepool-Run: r1\nForgepool-Task: a\nForgepool-Attempt: 1")
@@ -536,6 +542,30 @@ def test_a_certificate_of_a_check_without_a_vote_is_not_told_as_proven(tmp_path:
     found = made.verify(made.bundle)
     assert found.broken == () and any(line.startswith("1 certificate, each for the tree") for line in found.proven)
     assert "anything by 1 certificate of checks without a vote" in found.unproven
+
+
+@pytest.mark.parametrize("gate", ["", "checks: {own: test -f a.txt}\n"])
+def test_commands_of_a_bundle_run_only_where_its_signature_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gate: str
+) -> None:
+    made = _bundle_by_hand(tmp_path, gate, plan_checks=[{"name": "planned", "run": "test -d none"}])
+    unsigned = made.verify(made.bundle, run_checks=True)
+    assert unsigned.broken == () and any("the bundle's commands were not run" in line for line in unsigned.unproven)
+    assert any("the target's own checks, run again" in line for line in unsigned.proven) == bool(gate)
+    monkeypatch.setenv("FORGEPOOL_FLEET_KEY", _KEY)
+    signed = seal(ProofBundle.model_validate(made.bundle)).model_dump(mode="json")
+    (said,) = made.verify(signed, run_checks=True).broken
+    assert "run again here, its checks are not green: 'planned'" in said
+
+
+def test_checks_are_run_again_in_the_sandbox_even_where_it_is_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORGEPOOL_SANDBOX", "off")
+    outside = tmp_path / "outside"
+    made = _bundle_by_hand(tmp_path, f"checks: {{own: 'touch {outside}; test -f a.txt'}}\n")
+    assert any("run again on this host" in line for line in made.verify(made.bundle, run_checks=True).proven)
+    assert not outside.exists()
 
 
 def _lie_about_host(bundle: dict[str, Any], _: Any) -> None:
