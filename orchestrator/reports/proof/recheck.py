@@ -1,7 +1,8 @@
 """
 Runs the recorded checks again, on each tree that landed, on this host and in its sandbox.
 
-A bundle that nobody signed brings no commands: `plan_checks` are then empty, and only the target's own checks run.
+A bundle without a signature that holds brings no commands: `plan_checks` are then empty, and only the
+target's own checks run.
 """
 
 import secrets
