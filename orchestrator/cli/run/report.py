@@ -74,7 +74,7 @@ def verify(
     bundle = read_bundle(file)
     found = verify_bundle(bundle, repo, Settings(), allowed_signers=allowed_signers, run_checks=run_checks)
     if as_json:
-        say_json({"run": bundle.run, "proven": not found.broken, **found.as_json()})
+        say_json({"run": bundle.run, **found.as_json(), "holds": not found.broken})
         return 1 if found.broken else 0
     _tell(bundle.run, found)
     return 1 if found.broken else 0

@@ -8,7 +8,7 @@ landing stands, as the gate has read them. A reviewer's approval is bound to a d
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from forgepool.orchestrator.reports.proof.bundle import LandedEntry, ProofBundle, ReviewProof
+from forgepool.orchestrator.reports.proof.bundle import LandedEntry, LandingProof, ProofBundle, ReviewProof
 from forgepool.supervisor.checks.certificates import Inputs, certificate_key, unproven
 from forgepool.supervisor.gate.requirements import read_gate
 from forgepool.supervisor.gate_file.document import GateFile, voting
@@ -52,6 +52,17 @@ def _check_one(where: str, one: Certificate, gate: GateFile, *, times: int) -> I
         yield f"{where}: the certificate of '{one.check}' does not fit the failures that it names"
 
 
+def voting_certificates(bundle: ProofBundle, git: Git, landing: LandingProof) -> list[Certificate]:
+    """Return those that `check_certificates` compares with the tree. The others only have a key that fits."""
+    names = {check.name for check in voting(read_gate(git, CommitId(landing.base), bundle.plan_checks).checks)}
+    return [one for one in landing.certificates if one.check in names]
+
+
+def is_of_landed_diff(review: ReviewProof, git: Git, parent: str, tree: str) -> bool:
+    """Tell whether a review passed the very diff that landed. A diff with generated files is none that was reviewed."""
+    return review.outcome == "passed" and review.patch_id == patch_id(git, CommitId(parent), TreeId(tree))
+
+
 def check_commands(bundle: ProofBundle, git: Git, base: str, commands: dict[str, str]) -> Iterator[str]:
     """Yield commands that the bundle shows for checks and that are not theirs."""
     try:
@@ -87,10 +98,11 @@ def _check_review(
         yield f"'{entry.task}' was written and reviewed by the same family: {', '.join(kin)}"
     if unseen := sorted(set(review.read) - set(review.changed)):
         yield f"the review of '{entry.task}' is said to have read {unseen[0]}, which is not in its diff"
-    if review.patch_id == patch_id(git, CommitId(parent), tree):
+    if is_of_landed_diff(review, git, parent, tree):
         paths = {path for one in changes(git, CommitId(parent), tree) for path in (one.path, one.old_path) if path}
         if review.changed and paths != set(review.changed):
             yield f"the review of '{entry.task}' names other changed files than its diff has"
     elif not regenerated:
-        # Generated files are no part of the diff that is approved, and only their commands tell which they are.
+        # Generated files are no part of the diff that is approved, and only their commands tell which they are. Where
+        # there may be some, the review is told as not provable (`verify`).
         yield f"the review of '{entry.task}' was of another diff than the one that landed"

@@ -9,11 +9,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from forgepool.orchestrator.reports.proof.bundle import ForeignSpan, LandedEntry, LandingProof, ProofBundle
-from forgepool.orchestrator.reports.proof.evidence import check_approval, check_certificates, check_commands
-from forgepool.worktrees.git.git import CommitId, Git
+from forgepool.orchestrator.reports.proof.evidence import (
+    check_approval,
+    check_certificates,
+    check_commands,
+    is_of_landed_diff,
+)
+from forgepool.worktrees.git.git import CommitId, Git, GitFailed
 
 _TRAILERS = ("Forgepool-Run", "Forgepool-Task", "Forgepool-Attempt")
-_FORM = "%H%x00%P%x00%T" + "".join(f"%x00%(trailers:key={key},valueonly,separator=%x01)" for key in _TRAILERS) + "%x02"
+_FIELDS = 3 + len(_TRAILERS)
+_LINES = "valueonly,unfold,separator=%x0A"
+_FORM = "%H%x00%P%x00%T" + "".join(f"%x00%(trailers:key={key},{_LINES})" for key in _TRAILERS)
+"""Fields end with a zero byte, which no commit message has; values of one key with a newline, which no value has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,15 +55,27 @@ class Spine:
 
 
 def read_spine(git: Git, target: str, head: CommitId) -> Spine:
-    """Read the history that ends with `head`. Raises GitFailed."""
-    argv = ("log", "--first-parent", "--reverse", "--no-show-signature", f"--format={_FORM}", head)
-    records = (record.lstrip("\n").split("\0") for record in git.text(*argv).split("\x02"))
-    commits = [
-        SpineCommit(id=one, parents=tuple(parents.split()), tree=tree, run=run, task=task, attempt=attempt)
-        for one, parents, tree, *trailers in (record for record in records if len(record) == 6)
-        for run, task, attempt in [[value.rpartition("\x01")[2].strip() for value in trailers]]
-    ]
+    """Read the history that ends with `head`. Raises GitFailed, also where what git says is no chain of commits."""
+    argv = ("log", "-z", "--first-parent", "--reverse", "--no-show-signature", f"--format={_FORM}", head)
+    commits = read_chain(git.run(*argv).fields)
     return Spine(target=target, commits=commits, places={one.id: at for at, one in enumerate(commits)})
+
+
+def read_chain(fields: Sequence[str]) -> list[SpineCommit]:
+    """Return commits from their fields, oldest first. Raises GitFailed where one does not stand on the one before."""
+    if len(fields) % _FIELDS:
+        raise GitFailed(("log",), 0, f"{len(fields)} fields are not {_FIELDS} for each commit")
+    commits: list[SpineCommit] = []
+    for at in range(0, len(fields), _FIELDS):
+        one, parents, tree, *trailers = fields[at : at + _FIELDS]
+        before = commits[-1].id if commits else ""
+        if parents.partition(" ")[0] != before:
+            raise GitFailed(("log",), 0, f"commit {one[:12]} does not stand on {before[:12] or 'nothing'}")
+        run, task, attempt = (value.rpartition("\n")[2].strip() for value in trailers)
+        commits.append(
+            SpineCommit(id=one, parents=tuple(parents.split()), tree=tree, run=run, task=task, attempt=attempt)
+        )
+    return commits
 
 
 def prove(bundle: ProofBundle, git: Git, spine: Spine) -> Iterator[str]:
@@ -74,6 +94,17 @@ def prove(bundle: ProofBundle, git: Git, spine: Spine) -> Iterator[str]:
             yield f"all checks are said to have run on {whole.commit[:12]}, which is not in the run's history"
         elif whole.verdict == "green":
             yield from check_certificates(bundle, git, whole.commit, whole.commit, whole.certificates)
+
+
+def compare_reviews(bundle: ProofBundle, git: Git, spine: Spine) -> Iterator[tuple[str, bool]]:
+    """Yield the tasks with a reviewer's review, and whether it passed the very diff that landed. Raises GitFailed."""
+    for landing in bundle.landings:
+        before = landing.base
+        for entry in landing.entries:
+            step = spine.find(entry.commit)
+            if step is not None and entry.review is not None and not entry.approved_by:
+                yield entry.task, is_of_landed_diff(entry.review, git, before, step.tree)
+            before = entry.commit
 
 
 def _check_span(bundle: ProofBundle, spine: Spine) -> Iterator[str]:
@@ -120,7 +151,13 @@ def _check_order(bundle: ProofBundle, spine: Spine) -> Iterator[str]:
 
 
 def _check_landing(bundle: ProofBundle, git: Git, spine: Spine, landing: LandingProof) -> Iterator[str]:
-    found = spine.find(landing.commit)
+    found, commits = spine.find(landing.commit), [entry.commit for entry in landing.entries]
+    for name, commit in (("", landing.commit), ("its base ", landing.base)):
+        if commit not in spine.places:
+            where = f"in the first-parent history of {spine.target}"
+            yield f"landing {landing.commit[:12]} is not proven: {name}{commit[:12]} is not {where}"
+    if commits[-1:] != [landing.commit]:
+        yield f"landing {landing.commit[:12]} does not end with the commit of its last task: {_ids(landing) or 'none'}"
     if found is None or landing.base not in spine.places:
         return
     if found.tree != landing.tree:
@@ -131,6 +168,8 @@ def _check_landing(bundle: ProofBundle, git: Git, spine: Spine, landing: Landing
     for entry in landing.entries:
         step = spine.find(entry.commit)
         if step is not None and before in spine.places:
+            if not bundle.is_queue and step.parents[:1] != (before,):
+                yield f"{_of(entry.task, entry.commit)} does not have {before[:12]} as its first parent"
             yield from _check_entry(bundle, entry, step)
             yield from check_approval(bundle, git, landing.base, entry, before, step.tree)
         before = entry.commit

@@ -1,12 +1,18 @@
-"""Runs the recorded checks again, on each tree that landed, on this host and in its sandbox."""
+"""
+Runs the recorded checks again, on each tree that landed, on this host and in its sandbox.
+
+A bundle without a signature that holds brings no commands: `plan_checks` are then empty, and only the
+target's own checks run.
+"""
 
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from forgepool.orchestrator.reports.proof.bundle import LandingProof, ProofBundle
 from forgepool.supervisor.gate.check_entry import examine
-from forgepool.supervisor.gate.requirements import GATE_FILE
+from forgepool.supervisor.gate.requirements import GATE_FILE, read_gate
+from forgepool.supervisor.gate_file.document import CheckDefinition, voting
 from forgepool.supervisor.messages.answers import CheckResult
 from forgepool.supervisor.messages.requests import CheckRequest
 from forgepool.workers.schema.settings import Settings
@@ -17,17 +23,36 @@ from forgepool.worktrees.hub.mirror import Mirror
 _PATIENCE_S = 3600.0
 
 
+def find_landings_to_check(
+    bundle: ProofBundle, mirror: Mirror, plan_checks: Sequence[CheckDefinition]
+) -> tuple[LandingProof, ...]:
+    """Return the landings for which there are checks. Raises DocumentWrong, FileTooLarge, GitFailed."""
+    return tuple(
+        landing
+        for landing in bundle.landings
+        if voting(read_gate(mirror.git, CommitId(landing.base), plan_checks).checks)
+    )
+
+
 def run_checks_again(
-    bundle: ProofBundle, mirror: Mirror, settings: Settings, *, stop: Callable[[], bool] = lambda: False
+    bundle: ProofBundle,
+    landings: Sequence[LandingProof],
+    plan_checks: tuple[CheckDefinition, ...],
+    mirror: Mirror,
+    settings: Settings,
+    *,
+    stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[str]:
     """Yield a sentence for each landing whose checks are not green here. Nothing that this host remembers is used."""
-    for landing in bundle.landings:
+    confined = settings.model_copy(update={"sandbox": "auto"}) if settings.sandbox == "off" else settings
+    for landing in landings:
         where = f"landing {landing.commit[:12]}"
         changed = {one.path for one in changes(mirror.git, CommitId(landing.base), CommitId(landing.commit))}
         if GATE_FILE in changed:
             yield f"{where}: it changes {GATE_FILE}, so its checks cannot be run again as they were"
             continue
-        result = examine(_request(bundle, mirror, landing), settings, stop=stop)
+        request = _request(bundle, mirror, landing).model_copy(update={"plan_checks": plan_checks})
+        result = examine(request, confined, stop=stop)
         if result.verdict != "green":
             yield f"{where}: run again here, its checks are not green: {_why(result)}"
 
@@ -44,7 +69,6 @@ def _request(bundle: ProofBundle, mirror: Mirror, landing: LandingProof) -> Chec
         base=landing.commit,
         entries=(),
         whole=True,
-        plan_checks=bundle.plan_checks,
         checks_waived=bundle.checks_waived,
         private=True,
         issued_at=now,

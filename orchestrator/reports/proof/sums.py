@@ -85,5 +85,6 @@ def _check_attempts(bundle: ProofBundle) -> Iterator[str]:
         if item is None or not item.landed:
             yield f"attempt {entry.attempt} of '{entry.task}' landed, and the bill has no such item"
     for task in bundle.tasks:
-        if {number for name, number in attempts if name == task.id} != set(range(1, task.attempts + 1)):
+        numbers = [number for name, number in attempts if name == task.id]
+        if (len(numbers), min(numbers, default=1), max(numbers, default=0)) != (task.attempts, 1, task.attempts):
             yield f"task '{task.id}' had {task.attempts} attempts, and the bill has others"

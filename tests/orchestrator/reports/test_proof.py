@@ -16,11 +16,14 @@ from people import Person, person_in
 
 from forgepool.orchestrator.reports.proof.bundle import ProofBundle
 from forgepool.orchestrator.reports.proof.evidence import check_certificates
+from forgepool.orchestrator.reports.proof.prove import read_chain, read_spine
 from forgepool.orchestrator.reports.proof.seal import seal
 from forgepool.orchestrator.reports.proof.verify import BundleVerdict, verify_bundle
-from forgepool.supervisor.checks.certificates import certificate_key
+from forgepool.supervisor.checks.certificates import certificate_key, certify
+from forgepool.supervisor.gate.requirements import read_gate
+from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.workers.schema.settings import Settings
-from forgepool.worktrees.git.git import Git
+from forgepool.worktrees.git.git import CommitId, Git, GitFailed
 
 pytestmark = pytest.mark.slow
 
@@ -72,10 +75,12 @@ class Night:
         """The first run's bundle, as the run wrote it."""
         return next((self.person.folder.parent / "home" / "runs").glob("night-*/report.json"))
 
-    def verify(self, bundle: dict[str, Any], repo: Path | None = None) -> BundleVerdict:
+    def verify(self, bundle: dict[str, Any], repo: Path | None = None, *, run_checks: bool = False) -> BundleVerdict:
         """Verify a bundle as a stranger does, who has the repository and nothing else."""
         settings = Settings().model_copy(update={"cache": self.person.folder.parent / "stranger"})
-        return verify_bundle(ProofBundle.model_validate(bundle), str(repo or self.person.folder), settings)
+        return verify_bundle(
+            ProofBundle.model_validate(bundle), str(repo or self.person.folder), settings, run_checks=run_checks
+        )
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +150,10 @@ def test_a_bundle_says_what_was_read_and_what_was_dropped(night: Night) -> None:
 
 def test_checks_that_are_run_again_are_green(night: Night) -> None:
     found = night.person.forgepool("verify", str(night.file), "--repo", str(night.person.folder), "--run-checks")
-    assert found.status == 0 and "run again on this host, are green on each landed tree" in found.out, found.out
+    assert (
+        found.status == 0 and "the target's own checks, run again on this host, are green on each landed" in found.out
+    )
+    assert "that 1 check of the plan would be green again: no signature holds" in found.out
 
 
 def _first(bundle: dict[str, Any], place: int = 0) -> Any:
@@ -271,6 +279,10 @@ def _stand_on_tip(bundle: dict[str, Any], _: Any) -> None:
     _first(bundle)["base"] = bundle["tip"]
 
 
+def _stand_lower(bundle: dict[str, Any], _: Any) -> None:
+    _first(bundle, 1)["base"] = bundle["base"]
+
+
 def _shorten_tip(bundle: dict[str, Any], _: Any) -> None:
     bundle["tip"] = bundle["base"]
 
@@ -299,6 +311,10 @@ def _drop_only_landing(bundle: dict[str, Any], _: Any) -> None:
     bundle["landings"].pop()
 
 
+def _above_last_task(bundle: dict[str, Any], _: Any) -> None:
+    _first(bundle)["commit"] = _first(bundle, 1)["commit"]
+
+
 _ENTRY = "landings.0.entries.0."
 FOUND_BY_GIT: dict[str, tuple[Tampering, str]] = {
     "commits swapped": (_swap_commits, "is not exactly the commits"),
@@ -314,6 +330,13 @@ FOUND_BY_GIT: dict[str, tuple[Tampering, str]] = {
     "another attempt named": (_set(_ENTRY + "attempt", 2), "as its attempt"),
     "another candidate": (_set(_ENTRY + "candidate", "0" * 40), "brings in"),
     "commit that is nowhere": (_set(_ENTRY + "commit", "1" * 40), "is not in the first-parent history"),
+    "landing at a commit that is nowhere": (
+        _set("landings.0.commit", "d" * 40),
+        "is not proven: dddddddddddd is not in",
+    ),
+    "landing on a base that is nowhere": (_set("landings.0.base", "d" * 40), "its base dddddddddddd is not in"),
+    "landing without a task": (_set("landings.0.entries", []), "commit of its last task: none"),
+    "landing above its last task": (_above_last_task, "does not end with the commit of its last task"),
     "tree changed": (_set("landings.0.tree", "2" * 40), "has tree"),
     "base of a landing changed": (_set("landings.1.base", "3" * 40), "stands on"),
     "base that is nowhere": (_set("base", "4" * 40), "the run's base"),
@@ -332,6 +355,7 @@ FOUND_BY_GIT: dict[str, tuple[Tampering, str]] = {
     "plan's check weakened": (_weaken_plan_check, "no certificate shows that check 'extra'"),
     "landings reordered, and the order told": (_reorder_and_tell, "does not come after"),
     "landing on what came later": (_stand_on_tip, "does not stand on"),
+    "landing on a commit below its parent": (_stand_lower, "as its first parent"),
     "tip shortened": (_shorten_tip, "the run's tip is said to be"),
     "more commits of others": (_tell_more_foreign, "where no landing needs them"),
     "landing by a queue": (_say_by_queue, "is not the landing of entry 'one' by gate-x"),
@@ -351,6 +375,7 @@ FOUND_BY_GIT: dict[str, tuple[Tampering, str]] = {
     "item not of the landing": (_set("cost.items.0.landed", False), "the bill has no such item"),
     "item of an attempt that never was": (_set("cost.items.0.number", 9), "and no landing is of it"),
     "cost below zero": (_cost_below_zero, "less than nothing"),
+    "very many attempts": (_set("tasks.0.attempts", 10**15), "had 1000000000000000 attempts"),
     "attempts of a task": (_set("tasks.0.attempts", 5), "had 5 attempts"),
     "landing doubled": (_double_landing, "is in 2 landings"),
     "landing dropped, and its task kept": (_drop_only_landing, "and there is no landing of it"),
@@ -372,6 +397,15 @@ def test_a_changed_bundle_is_found_by_git_and_sums_alone(night: Night, name: str
     assert not any("has another digest" in line for line in broken)
 
 
+def test_json_says_whether_the_report_holds(night: Night, tmp_path: Path) -> None:
+    (tmp_path / "f.json").write_text(json.dumps(night.bundle | {"hosts": ["another"]}))
+    for file, holds in ((night.file, True), (tmp_path / "f.json", False)):
+        ran = night.person.forgepool("verify", str(file), "--repo", str(night.person.folder), "--json")
+        found = json.loads(ran.out)
+        assert (ran.status, found["holds"]) == (int(not holds), holds)
+        assert (bool(found["proven"]), bool(found["broken"])) == (holds, not holds)
+
+
 def test_a_change_of_any_value_without_a_new_digest_is_found(night: Night) -> None:
     forged = copy.deepcopy(night.bundle)
     forged["hosts"] = ["another host: 3 orders"]
@@ -389,13 +423,43 @@ def test_another_repository_does_not_prove_it(night: Night, tmp_path: Path) -> N
     assert any("does not contain the run's last commit" in line for line in broken)
 
 
+@pytest.mark.parametrize("hidden", ["{run}\x02x", "{run}\x01x\x00", "x\x02\nForgepool-Run: {run}"])
+def test_a_landing_whose_trailers_have_control_characters_stays_in_the_history(tmp_path: Path, hidden: str) -> None:
+    person = person_in(tmp_path, {"README.md": "read me\n"})
+    base, tree = person.git("rev-parse", "HEAD"), person.git("rev-parse", "HEAD^{tree}")
+    author = "ada <ada@example.org> 1 +0000"
+    for message in (f"Forgepool-Run: {hidden.format(run='r1')}", "Forgepool-Run: r1"):
+        head = person.git("rev-parse", "HEAD")
+        raw = f"tree {tree}\nparent {head}\nauthor {author}\ncommitter {author}\n\nx\n\n{message}\n"
+        (tmp_path / "raw").write_bytes(raw.encode())
+        made = person.git("hash-object", "-t", "commit", "-w", "--literally", str(tmp_path / "raw"))
+        person.git("update-ref", "HEAD", made)
+    history = person.git("rev-list", "--first-parent", "--reverse", "HEAD").split()
+    spine = read_spine(Git(git_dir=person.folder / ".git"), "main", CommitId(history[-1]))
+    assert [one.id for one in spine.commits] == history and history[0] == base
+    assert spine.commits[-1].run == "r1"
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        (("a", "", "t", "r", "k", "1", "b"), "7 fields are not 6 for each commit"),
+        (("a", "", "t", "", "", "", "b", "c a", "t", "", "", ""), "commit b does not stand on a"),
+        (("a", "b", "t", "", "", ""), "commit a does not stand on nothing"),
+    ],
+)
+def test_a_history_that_is_no_chain_proves_nothing(fields: tuple[str, ...], said: str) -> None:
+    with pytest.raises(GitFailed, match=said):
+        read_chain(fields)
+
+
 def test_a_target_that_was_set_back_does_not_prove_it(night: Night, tmp_path: Path) -> None:
     clone = tmp_path / "clone"
     night.person.git("clone", "-q", "--bare", str(night.person.folder), str(clone))
     subprocess.run(["git", "-C", clone, "update-ref", "refs/heads/forgepool/night", night.bundle["base"]], check=True)
     broken = night.verify(night.bundle, clone).broken
     assert any("does not contain the run's last commit" in line for line in broken)
-    assert sum("is not in the first-parent history" in line for line in broken) == 3
+    assert sum(line.startswith("the commit of") and "first-parent history" in line for line in broken) == 3
 
 
 def test_without_any_check_the_plan_has_to_say_so(tmp_path: Path, redis_program: str) -> None:
@@ -418,6 +482,90 @@ def test_a_target_whose_checks_cannot_be_read_proves_nothing(night: Night, tmp_p
     bundle = ProofBundle.model_validate(night.bundle)
     (said,) = check_certificates(bundle, git, head, head, bundle.landings[0].certificates)
     assert "the target's checks cannot be read: " in said
+
+
+def _bundle_by_hand(folder: Path, gate: str, **changed: Any) -> Night:
+    """Return a consistent bundle of one landing, which anyone can make: no run has been, and no check was run."""
+    files = {"forgepool.yaml": f"version: 1\n{gate}"} if gate else {}
+    person = person_in(folder, files | {"gen.txt": "made\n"})
+    base = person.git("rev-parse", "HEAD")
+    person.git("checkout", "-q", "-b", "forgepool/night")
+    person.commit({"a.txt": "a\n"}, "a\n\nForgepool-Run: r1\nForgepool-Task: a\nForgepool-Attempt: 1")
+    top, git = person.git("rev-parse", "HEAD"), Git(git_dir=person.folder / ".git")
+    tree = person.git("rev-parse", "HEAD^{tree}")
+    checks = read_gate(git, CommitId(base), [CheckDefinition(**one) for one in changed.get("plan_checks", ())]).checks
+    certificates = [
+        certify(one, checks, inputs=tree, environment="any", seconds=1, host="h").model_dump(mode="json")
+        for one in checks
+    ]
+    entry = {"task": "a", "title": "a", "attempt": 1, "commit": top, "candidate": top, "agent": "x"}
+    entry["review"] = changed.pop("review", None)
+    landing = {"base": base, "commit": top, "tree": tree, "at": 0, "host": "h", "entries": [entry]}
+    sums = ("total_usd", "waste_usd", "review_usd", "unknown", "input_tokens", "cached_tokens", "output_tokens")
+    item = {"task": "a", "work": "attempt", "number": 1, "landed": True}
+    bundle = {
+        "forgepool": "1",
+        "run": "r1",
+        "plan": "p",
+        "plan_digest": "",
+        "hub": "h",
+        "target": "forgepool/night",
+        "base": base,
+        "tip": top,
+        "began": 0,
+        "ended": 0,
+        "outcome": "landed",
+        "verdict": "1 of 1 tasks landed",
+        "landings": [landing | {"certificates": certificates}],
+        "tasks": [{"id": "a", "title": "a", "phase": "landed", "attempts": 1, "commit": top}],
+        "cost": dict.fromkeys(sums, 0) | {"items": [item]},
+    }
+    bundle = _sealed(bundle | {"signatures": []} | changed)
+    return Night(person, bundle, bundle)
+
+
+_REVIEW = {"patch_id": "0" * 64, "families": ["another"]}
+
+
+@pytest.mark.parametrize(
+    ("gate", "outcome"), [("review: required\nregenerate: [{paths: [gen.txt], run: make}]\n", "passed"), ("", "failed")]
+)
+def test_a_review_of_another_diff_is_not_told_as_proven(tmp_path: Path, gate: str, outcome: str) -> None:
+    made = _bundle_by_hand(tmp_path, "checks: {test: test -f a.txt}\n" + gate, review=_REVIEW | {"outcome": outcome})
+    found = made.verify(made.bundle)
+    assert found.broken == () and not any("each of the very diff that landed" in line for line in found.proven)
+    assert any("that a reviewer passed the very diff of 'a' that landed" in line for line in found.unproven)
+
+
+def test_a_certificate_of_a_check_without_a_vote_is_not_told_as_proven(tmp_path: Path) -> None:
+    made = _bundle_by_hand(tmp_path, "checks: {test: test -f a.txt, slow: {run: test -d b, voting: false}}\n")
+    found = made.verify(made.bundle)
+    assert found.broken == () and any(line.startswith("1 certificate, each for the tree") for line in found.proven)
+    assert "anything by 1 certificate of checks without a vote" in found.unproven
+
+
+@pytest.mark.parametrize("gate", ["", "checks: {own: test -f a.txt}\n"])
+def test_commands_of_a_bundle_run_only_where_its_signature_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gate: str
+) -> None:
+    made = _bundle_by_hand(tmp_path, gate, plan_checks=[{"name": "planned", "run": "test -d none"}])
+    unsigned = made.verify(made.bundle, run_checks=True)
+    assert unsigned.broken == () and any("the bundle's commands were not run" in line for line in unsigned.unproven)
+    assert any("the target's own checks, run again" in line for line in unsigned.proven) == bool(gate)
+    monkeypatch.setenv("FORGEPOOL_FLEET_KEY", _KEY)
+    signed = seal(ProofBundle.model_validate(made.bundle)).model_dump(mode="json")
+    (said,) = made.verify(signed, run_checks=True).broken
+    assert "run again here, its checks are not green: 'planned'" in said
+
+
+def test_checks_are_run_again_in_the_sandbox_even_where_it_is_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORGEPOOL_SANDBOX", "off")
+    outside = tmp_path / "outside"
+    made = _bundle_by_hand(tmp_path, f"checks: {{own: 'touch {outside}; test -f a.txt'}}\n")
+    assert any("run again on this host" in line for line in made.verify(made.bundle, run_checks=True).proven)
+    assert not outside.exists()
 
 
 def _lie_about_host(bundle: dict[str, Any], _: Any) -> None:
