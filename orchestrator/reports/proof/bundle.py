@@ -161,6 +161,8 @@ class TaskOutcome(Message):
     expected_s: float | None = None
     """Seconds that the plan's author expected; None where the plan has none."""
     reasons: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+    """The first errors in the log of its last failure."""
     reproduce: str = ""
     """A command that shows its last failure again."""
 

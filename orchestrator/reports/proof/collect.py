@@ -36,6 +36,7 @@ from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, TaskState
 from forgepool.supervisor.messages.answers import Approval, PersonApproval, ReviewApproval
+from forgepool.workers.schema.error_lines import error_lines
 from forgepool.workers.schema.orders import Spent
 from forgepool.worktrees.git.git import without_password
 
@@ -202,6 +203,7 @@ def _whole(recorded: Sequence[Recorded]) -> Iterator[WholeCheck]:
 def _outcome(kept: KeptRun, task: TaskState) -> TaskOutcome:
     planned, last = kept.course.tasks[task.id], task.reasons[-1] if task.reasons else None
     took = max(0.0, task.ended - task.first_started) if task.ended and task.first_started else None
+    failed = last if last is not None and task.phase not in DONE else None
     return TaskOutcome(
         id=task.id,
         title=planned.title,
@@ -212,7 +214,8 @@ def _outcome(kept: KeptRun, task: TaskState) -> TaskOutcome:
         seconds=took,
         expected_s=planned.duration_s,
         reasons=tuple(f"attempt {one.attempt}: {one.summary}" for one in task.reasons),
-        reproduce=last.reproduce if last is not None and task.phase not in DONE else "",
+        errors=tuple(error_lines(failed.log_tail, 6)) if failed else (),
+        reproduce=failed.reproduce if failed else "",
     )
 
 

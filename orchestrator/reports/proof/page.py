@@ -192,7 +192,8 @@ def _unlanded(task: TaskOutcome) -> Child:
     title = task.id if task.title in ("", task.id) else f"{task.id}: {task.title}"
     told = any(one.endswith(f": {task.detail}") for one in task.reasons)
     detail = tag("p", task.detail) if task.detail and not told else None
-    return tag("article", tag("h3", title, " ", mark), detail, reasons, again)
+    errors = tag("pre", "\n".join(task.errors)) if task.errors else None
+    return tag("article", tag("h3", title, " ", mark), detail, reasons, errors, again)
 
 
 def _expected(bundle: ProofBundle) -> tuple[str, Sequence[Child]]:

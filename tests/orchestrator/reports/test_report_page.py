@@ -18,7 +18,9 @@ from forgepool.workers.schema.orders import ReasonPack, Spent
 _BAD = "<script>alert(1)</script> \"onload='x' \x1b[31mred\x1b[0m \u202etxt.exe & \x00"
 OF = course(task("a", title=_BAD), task("b", title="Second"), task("c"))
 _USED = Spent(turns=3, input_tokens=9000, cached_tokens=6000, output_tokens=500, cost_usd=0.25)
-_REASON = ReasonPack(attempt=1, kind="check_failed", summary=_BAD, reproduce=f"git fetch {_BAD}")
+_REASON = ReasonPack(
+    attempt=1, kind="check_failed", summary=_BAD, log_tail=f"x\nE   assert 0 {_BAD}\n", reproduce=f"git fetch {_BAD}"
+)
 
 
 def _bundle(folder: Path, *events: e.Event, hub: str = "/hub") -> ProofBundle:
@@ -81,6 +83,12 @@ def test_the_page_runs_nothing_loads_nothing_and_shows_hostile_text_as_text(tmp_
     assert not re.search(r"\b(src|href)=|url\(|@import", page)
     assert [one for one in page if not one.isprintable() and one != "\n"] == []
     assert "default-src &#x27;none&#x27;" in page
+
+
+def test_the_page_says_what_went_wrong_in_the_log_s_own_words(tmp_path: Path) -> None:
+    bundle = _bundle(tmp_path, *_batch())
+    assert [len(one.errors) for one in bundle.tasks] == [0, 0, 1], "of tasks that did not land"
+    assert "assert 0 &lt;script&gt;" in render_page(bundle)
 
 
 def test_every_element_of_the_page_is_closed_and_the_order_is_that_of_a_morning(tmp_path: Path) -> None:
