@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import structlog
 
@@ -139,22 +139,15 @@ def serving(
 
     A caller that takes longer than `sent_within_s` to send a request is hung up on: it holds one of few places.
     """
-    import uvicorn
-
-    config = uvicorn.Config(
+    http = protocol_in_time(sent_within_s)
+    server = bounded_server(
         gate_app(desk, token),
+        most_calls=_MOST_CALLS,
         loop="asyncio",
-        http=protocol_in_time(sent_within_s),
-        ws="none",
+        http=http,
         lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        limit_concurrency=_MOST_CALLS,
         timeout_graceful_shutdown=_ENDS_WITHIN_S,
     )
-    server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([listening],), name="gate-api", daemon=True)
     thread.start()
     try:
@@ -163,6 +156,22 @@ def serving(
         server.should_exit = True
         thread.join(_ENDS_WITHIN_S + 2)
         listening.close()
+
+
+def bounded_server(app: Any, *, most_calls: int, **options: Any) -> "uvicorn.Server":
+    """Return a server that tells callers nothing about itself, and serves at most so many of them at once."""
+    import uvicorn
+
+    plain: dict[str, Any] = {
+        "ws": "none",
+        "log_config": None,
+        "access_log": False,
+        "server_header": False,
+        "proxy_headers": False,
+        "limit_concurrency": most_calls,
+        "timeout_graceful_shutdown": 1,
+    }
+    return uvicorn.Server(uvicorn.Config(app, **plain | options))
 
 
 def protocol_in_time(within_s: float) -> "type[asyncio.Protocol]":
@@ -199,6 +208,7 @@ def protocol_in_time(within_s: float) -> "type[asyncio.Protocol]":
 if TYPE_CHECKING:
     import asyncio
 
+    import uvicorn
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response

@@ -22,7 +22,6 @@ from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.workers.schema.mistakes import DocumentWrong, slug
 from forgepool.workers.schema.orders import Message
 from forgepool.workers.schema.settings import Settings
-from forgepool.workers.workspace.refs import RESERVED
 from forgepool.worktrees.errors import UserError
 
 
@@ -122,6 +121,9 @@ def new_run_id(plan_name: str) -> str:
 
 def is_run_name(text: str) -> bool:
     """Tell whether a run may have this name: it becomes a folder, and a part of refs."""
+    # It imports much that commands which only show a run do not need.
+    from forgepool.workers.workspace.refs import RESERVED
+
     try:
         return slug(text).lower() not in RESERVED
     except ValueError:

@@ -6,12 +6,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 
 from forgepool.orchestrator.cli.mcp.mcp_server import ForgepoolServer
 from forgepool.orchestrator.cli.output.say import say
-from forgepool.orchestrator.merge_queue.http_server import Address, address, api_token, bind_socket
+from forgepool.orchestrator.merge_queue.http_server import Address, address, api_token, bind_socket, bounded_server
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.workers.schema.settings import Settings
 
@@ -37,18 +36,8 @@ def serve_http(server: ForgepoolServer, http: str, token_file: Path | None, sett
     )
     app = demand_token(server.streamable_http_app(transport_security=hosts), token)
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
-    config = uvicorn.Config(
-        app,
-        ws="none",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        limit_concurrency=_MOST_CALLS,
-        timeout_graceful_shutdown=1,
-    )
     say(f"forgepool mcp is at http://{where}/mcp, until Ctrl-C")
-    uvicorn.Server(config).run(sockets=[listening])
+    bounded_server(app, most_calls=_MOST_CALLS).run(sockets=[listening])
 
 
 def demand_token(app: AsgiApp, token: str) -> AsgiApp:

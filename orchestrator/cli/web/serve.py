@@ -86,26 +86,14 @@ def serve(
 
 def _answer(home: HomeView, access: "WebAccess", listening: socket.socket) -> None:
     """Answer until a signal ends it."""
-    import uvicorn
-
     from forgepool.orchestrator.cli.web.app import web_app
-    from forgepool.orchestrator.merge_queue.http_server import protocol_in_time
+    from forgepool.orchestrator.merge_queue.http_server import bounded_server, protocol_in_time
 
     # Its complaints are about callers that hung up; our own log has what is wrong here.
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
-    config = uvicorn.Config(
-        web_app(home, access),
-        http=protocol_in_time(_SENT_WITHIN_S),
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        limit_concurrency=_MOST_CALLS,
-        timeout_graceful_shutdown=1,
-    )
-    uvicorn.Server(config).run(sockets=[listening])
+    http = protocol_in_time(_SENT_WITHIN_S)
+    server = bounded_server(web_app(home, access), most_calls=_MOST_CALLS, http=http, lifespan="off")
+    server.run(sockets=[listening])
 
 
 def _listen(http: str | None) -> "tuple[Address, socket.socket]":
