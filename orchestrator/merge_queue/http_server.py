@@ -140,7 +140,7 @@ def serving(
     A caller that takes longer than `sent_within_s` to send a request is hung up on: it holds one of few places.
     """
     http = protocol_in_time(sent_within_s)
-    server = bounded_server(
+    server = small_server(
         gate_app(desk, token),
         most_calls=_MOST_CALLS,
         loop="asyncio",
@@ -158,7 +158,7 @@ def serving(
         listening.close()
 
 
-def bounded_server(app: Any, *, most_calls: int, **options: Any) -> "uvicorn.Server":
+def small_server(app: Any, *, most_calls: int, **options: Any) -> "uvicorn.Server":
     """Return a server that tells callers nothing about itself, and serves at most so many of them at once."""
     import uvicorn
 

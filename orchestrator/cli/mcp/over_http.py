@@ -10,7 +10,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 
 from forgepool.orchestrator.cli.mcp.mcp_server import ForgepoolServer
 from forgepool.orchestrator.cli.output.say import say
-from forgepool.orchestrator.merge_queue.http_server import Address, address, api_token, bind_socket, bounded_server
+from forgepool.orchestrator.merge_queue.http_server import Address, address, api_token, bind_socket, small_server
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.workers.schema.settings import Settings
 
@@ -37,7 +37,7 @@ def serve_http(server: ForgepoolServer, http: str, token_file: Path | None, sett
     app = demand_token(server.streamable_http_app(transport_security=hosts), token)
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     say(f"forgepool mcp is at http://{where}/mcp, until Ctrl-C")
-    bounded_server(app, most_calls=_MOST_CALLS).run(sockets=[listening])
+    small_server(app, most_calls=_MOST_CALLS).run(sockets=[listening])
 
 
 def demand_token(app: AsgiApp, token: str) -> AsgiApp:

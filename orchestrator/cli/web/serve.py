@@ -87,12 +87,12 @@ def serve(
 def _answer(home: HomeView, access: "WebAccess", listening: socket.socket) -> None:
     """Answer until a signal ends it."""
     from forgepool.orchestrator.cli.web.app import web_app
-    from forgepool.orchestrator.merge_queue.http_server import bounded_server, protocol_in_time
+    from forgepool.orchestrator.merge_queue.http_server import protocol_in_time, small_server
 
     # Its complaints are about callers that hung up; our own log has what is wrong here.
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     http = protocol_in_time(_SENT_WITHIN_S)
-    server = bounded_server(web_app(home, access), most_calls=_MOST_CALLS, http=http, lifespan="off")
+    server = small_server(web_app(home, access), most_calls=_MOST_CALLS, http=http, lifespan="off")
     server.run(sockets=[listening])
 
 
