@@ -97,10 +97,7 @@ class Desk:
         status = self.current.process.returncode
         if not self.ended_at:
             self.ended_at = time.monotonic()
-            if self.gate is None and status in (0, 1):
-                self.over = True
-                return
-            if self.rival:
+            if self.rival or (self.gate is None and status in (0, 1)):
                 self.over = True
                 return
             # Signals, the hub or Redis being away, and a full disk are reasons to stop; a usage error is none.

@@ -1,4 +1,4 @@
-"""Somebody elsewhere hears of a run: signed, a few times at most, and never at the run's cost."""
+"""A notification is signed, is tried three times at most, and never delays or fails the run."""
 
 import hashlib
 import hmac

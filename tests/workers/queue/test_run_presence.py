@@ -1,4 +1,4 @@
-"""A run that is at work is seen by the others, and one that is gone, or that nobody has signed for, is not."""
+"""A run at work announces itself to the others. A run that is gone, or forged, does not count."""
 
 import time
 

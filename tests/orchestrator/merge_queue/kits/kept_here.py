@@ -173,7 +173,7 @@ class Handed(Link):
         return ()
 
     def announce(self, presence: RunPresence) -> None:
-        """Tell nobody."""
+        """Do nothing: this queue has no Redis."""
 
     def workers(self) -> tuple[Present, ...]:
         some = {"host": "here", "pid": 1, "since": 0.0, "protocol": PROTOCOL}
