@@ -80,14 +80,14 @@ def test_an_old_lock_goes_beside_a_reader_that_stands_in_the_hub(hub: Hub, mirro
     assert remove_stale_locks(_git_dir(mirror), [ONE]) == [lock]
 
 
-@pytest.mark.parametrize("has", ["hook", "setting"])
+@pytest.mark.parametrize("has", ["hook", "core.hooksPath", "include.path"])
 def test_a_lock_stays_longer_where_a_hook_may_work_meanwhile(hub: Hub, mirror: Mirror, has: str) -> None:
     place = _git_dir(mirror)
     if has == "hook":
         (place / "hooks").mkdir(exist_ok=True)
         (place / "hooks" / "reference-transaction").write_text("#!/bin/sh\n")
     else:
-        Git(git_dir=place).run("config", "core.hooksPath", "elsewhere")
+        Git(git_dir=place).run("config", has, "elsewhere")
     lock = _left_behind(mirror, age_s=STALE_WITH_HOOK_S - 60)
     assert remove_stale_locks(place, [ONE]) == []
     os.utime(lock, times=(time.time() - STALE_WITH_HOOK_S - 60,) * 2)
