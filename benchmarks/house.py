@@ -22,8 +22,8 @@ PACKAGES = ("orchestrator", "supervisor", "workers", "worktrees")
 EXTRAS = (
     "workers/tools/lsp/",
     "workers/tools/mcp/",
-    "orchestrator/cli/mcp/",
-    "orchestrator/cli/web/",
+    "orchestrator/interfaces/mcp/",
+    "orchestrator/interfaces/web/",
     "orchestrator/merge_queue/http_",
 )
 """Beginnings of the paths that serve an optional extra alone."""

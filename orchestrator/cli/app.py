@@ -42,57 +42,57 @@ Documentation: README.md and docs/ in Forgepool's repository."""
 
 GROUPS = {
     "Start": {
-        "demo": ("demo.demo", "See a batch land on a sample project, with a worker killed in the middle"),
-        "init": ("init", "Propose a forgepool.yaml for this repository"),
-        "check": ("run.check", "Check a plan and show what would run when"),
-        "schema": ("run.schema", "Print the JSON Schema of a file you write, for your editor"),
-        "doctor": ("hosts", "Show what this machine lacks, and how to get it"),
+        "demo": ("cli.demo.demo", "See a batch land on a sample project, with a worker killed in the middle"),
+        "init": ("cli.init", "Propose a forgepool.yaml for this repository"),
+        "check": ("cli.run.check", "Check a plan and show what would run when"),
+        "schema": ("cli.run.schema", "Print the JSON Schema of a file you write, for your editor"),
+        "doctor": ("cli.hosts", "Show what this machine lacks, and how to get it"),
     },
     "Runs": {
-        "run": ("run.run", "Run a plan"),
-        "resume": ("run.run", "Continue an interrupted run"),
-        "runs": ("run.show", "List the runs of this host"),
-        "status": ("run.show", "Show how a run stands"),
-        "events": ("run.show", "Show what happened in a run"),
-        "report": ("run.report", "Show what landed, by which checks, and what did not and why"),
-        "verify": ("run.report", "Prove a run's report from its repository alone"),
-        "logs": ("run.show", "Print the logs of a task"),
-        "attention": ("web.serve", "List everything that needs you, with the command that ends it"),
-        "serve": ("web.serve", "Show all runs and queues in a browser"),
-        "clean": ("run.clean", "List or remove what ended runs left in their repositories"),
-        "cancel": ("run.requests", "Cancel a run, or one of its tasks"),
-        "retry": ("run.requests", "Retry a task"),
+        "run": ("cli.run.run", "Run a plan"),
+        "resume": ("cli.run.run", "Continue an interrupted run"),
+        "runs": ("cli.run.show", "List the runs of this host"),
+        "status": ("cli.run.show", "Show how a run stands"),
+        "events": ("cli.run.show", "Show what happened in a run"),
+        "report": ("cli.run.report", "Show what landed, by which checks, and what did not and why"),
+        "verify": ("cli.run.report", "Prove a run's report from its repository alone"),
+        "logs": ("cli.run.show", "Print the logs of a task"),
+        "attention": ("interfaces.web.serve", "List everything that needs you, with the command that ends it"),
+        "serve": ("interfaces.web.serve", "Show all runs and queues in a browser"),
+        "clean": ("cli.run.clean", "List or remove what ended runs left in their repositories"),
+        "cancel": ("cli.run.requests", "Cancel a run, or one of its tasks"),
+        "retry": ("cli.run.requests", "Retry a task"),
     },
     "Questions and approvals": {
-        "answer": ("run.requests", "Answer a task's question"),
-        "approve": ("run.requests", "Let a waiting candidate land"),
-        "reject": ("run.requests", "Send a candidate back with a reason"),
+        "answer": ("cli.run.requests", "Answer a task's question"),
+        "approve": ("cli.run.requests", "Let a waiting candidate land"),
+        "reject": ("cli.run.requests", "Send a candidate back with a reason"),
     },
     "Merge gate": {
-        "gate": ("queue.gate_check", "Check whether one change may land"),
-        "queue": ("queue.gate_check", "Serve a merge queue in front of a branch, submit to it, follow it"),
+        "gate": ("cli.queue.gate_check", "Check whether one change may land"),
+        "queue": ("cli.queue.gate_check", "Serve a merge queue in front of a branch, submit to it, follow it"),
     },
     "Other programs": {
-        "mcp": ("mcp.command", "Let agents and editors use Forgepool, by the Model Context Protocol"),
+        "mcp": ("interfaces.mcp.command", "Let agents and editors use Forgepool, by the Model Context Protocol"),
     },
     "Agents and models": {
-        "models": ("hosts", "List models, prices, and which can be asked"),
-        "policy": ("agents.policy", "Show and test what agents may do"),
-        "sandbox": ("agents.sandbox", "Run a command in the sandbox of agents and checks"),
-        "context": ("agents.context", "Show and change how conversations are kept short"),
-        "transcript": ("run.conversation", "Show the conversation of an agent"),
-        "record": ("run.conversation", "Print a conversation as a script for the scripted model"),
+        "models": ("cli.hosts", "List models, prices, and which can be asked"),
+        "policy": ("cli.agents.policy", "Show and test what agents may do"),
+        "sandbox": ("cli.agents.sandbox", "Run a command in the sandbox of agents and checks"),
+        "context": ("cli.agents.context", "Show and change how conversations are kept short"),
+        "transcript": ("cli.run.conversation", "Show the conversation of an agent"),
+        "record": ("cli.run.conversation", "Print a conversation as a script for the scripted model"),
     },
     "More hosts": {
-        "worker": ("hosts", "Work on this host for runs that share a Redis"),
-        "supervisor": ("hosts", "The same, for checks, reviews and landings only"),
-        "hosts": ("hosts", "List the hosts, drain one, readmit one"),
+        "worker": ("cli.hosts", "Work on this host for runs that share a Redis"),
+        "supervisor": ("cli.hosts", "The same, for checks, reviews and landings only"),
+        "hosts": ("cli.hosts", "List the hosts, drain one, readmit one"),
     },
     "Planning": {
-        "simulate": ("simulate", "Try Forgepool's decisions on a virtual clock"),
+        "simulate": ("cli.simulate", "Try Forgepool's decisions on a virtual clock"),
     },
 }
-"""For each heading and command: the module here that registers it, and its line in the help."""
+"""For each heading and command: the module of `orchestrator` that registers it, and its line in the help."""
 _MODULES = {name: module for group in GROUPS.values() for name, (module, _) in group.items()}
 _SILENT = ("runs", "status", "events", "attention")
 """The commands that only read journals: none of what they import can log, and logs cost a tenth of their start."""
@@ -150,7 +150,7 @@ class AllCommands(CommandGroup):
     def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
         if cmd_name not in self.commands and cmd_name in _MODULES:
             part = typer.Typer(rich_markup_mode=None)
-            import_module(f"{__package__}.{_MODULES[cmd_name]}").register(part)
+            import_module(f"forgepool.orchestrator.{_MODULES[cmd_name]}").register(part)
             self.commands.update(typer.main.get_group(part).commands)
         return self.commands.get(cmd_name)
 

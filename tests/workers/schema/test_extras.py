@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.orchestrator.cli.mcp.command import mcp
-from forgepool.orchestrator.cli.web.serve import serve
+from forgepool.orchestrator.interfaces.mcp.command import mcp
+from forgepool.orchestrator.interfaces.web.serve import serve
 from forgepool.orchestrator.launch.doctor import examine
 from forgepool.orchestrator.merge_queue.http_server import api_beside
 from forgepool.orchestrator.run.hub import CannotRun

@@ -10,9 +10,9 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from forgepool.orchestrator.cli.web.access import WebAccess
-from forgepool.orchestrator.cli.web.app import guard, hosts_page, runs_page
-from forgepool.orchestrator.cli.web.desk import MOST_SLOW, SharedPages, WebDesk
+from forgepool.orchestrator.interfaces.web.access import WebAccess
+from forgepool.orchestrator.interfaces.web.app import guard, hosts_page, runs_page
+from forgepool.orchestrator.interfaces.web.desk import MOST_SLOW, SharedPages, WebDesk
 from forgepool.orchestrator.reports.home import HomeView
 from forgepool.workers.schema.settings import Settings
 

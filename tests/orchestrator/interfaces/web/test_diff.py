@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from kit import Repository, make_repository
 
-from forgepool.orchestrator.cli.web.diff import diff_of
+from forgepool.orchestrator.interfaces.web.diff import diff_of
 from forgepool.workers.schema.settings import Settings
 
 MISSING = "ab" * 20

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from web_home import RealHome, WebServer, serving
 
-from forgepool.orchestrator.cli.web.stream import EventStream, Pulse, RunMark
+from forgepool.orchestrator.interfaces.web.stream import EventStream, Pulse, RunMark
 from forgepool.orchestrator.journal.events import GatePaused
 from forgepool.orchestrator.journal.store import Journal, read
 

@@ -12,12 +12,12 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.resolve import Elicit, Resolve
 from pydantic import BaseModel, Field
 
-from forgepool.orchestrator.cli.mcp.detached import RunLauncher
-from forgepool.orchestrator.cli.mcp.mcp_server import ForgepoolServer
 from forgepool.orchestrator.cli.run.check import describe_plan, find_problems
 from forgepool.orchestrator.cli.run.schema import make_schema
 from forgepool.orchestrator.cli.simulate import default_terms, forecast_plan
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.interfaces.mcp.detached import RunLauncher
+from forgepool.orchestrator.interfaces.mcp.mcp_server import ForgepoolServer
 from forgepool.orchestrator.plan.document import Plan
 from forgepool.orchestrator.plan.entries import PlanReview
 from forgepool.orchestrator.run import run_folder

@@ -11,12 +11,12 @@ from mcp.server.mcpserver.exceptions import ResourceError
 from mcp.types import ToolAnnotations
 
 from forgepool.orchestrator.cli.app import sentence_and_status
-from forgepool.orchestrator.cli.mcp.detached import RunLauncher
-from forgepool.orchestrator.cli.mcp.gate_tools import GateTools
-from forgepool.orchestrator.cli.mcp.mcp_server import ForgepoolServer
-from forgepool.orchestrator.cli.mcp.plan_tools import PlanTools, describe_schema
-from forgepool.orchestrator.cli.mcp.results import clean, clean_value
-from forgepool.orchestrator.cli.mcp.run_tools import RunTools
+from forgepool.orchestrator.interfaces.mcp.detached import RunLauncher
+from forgepool.orchestrator.interfaces.mcp.gate_tools import GateTools
+from forgepool.orchestrator.interfaces.mcp.mcp_server import ForgepoolServer
+from forgepool.orchestrator.interfaces.mcp.plan_tools import PlanTools, describe_schema
+from forgepool.orchestrator.interfaces.mcp.results import clean, clean_value
+from forgepool.orchestrator.interfaces.mcp.run_tools import RunTools
 from forgepool.orchestrator.reports.home import HomeView
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.errors import cut_long_words

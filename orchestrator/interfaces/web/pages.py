@@ -7,9 +7,9 @@ from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 
-from forgepool.orchestrator.cli.web.actions import actions_of
-from forgepool.orchestrator.cli.web.text import Tone, phase_words, state_words, timeline, tone
 from forgepool.orchestrator.decisions.reasons import author_in, author_words, finding_lines, finding_words
+from forgepool.orchestrator.interfaces.web.actions import actions_of
+from forgepool.orchestrator.interfaces.web.text import Tone, phase_words, state_words, timeline, tone
 from forgepool.orchestrator.journal.store import Recorded, read
 from forgepool.orchestrator.reports.attention import attention
 from forgepool.orchestrator.reports.costs import bill, bill_words, budget_words

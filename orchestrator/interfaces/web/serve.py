@@ -17,7 +17,7 @@ from forgepool.workers.schema.extras import missing_extra
 from forgepool.workers.schema.settings import Settings
 
 if TYPE_CHECKING:
-    from forgepool.orchestrator.cli.web.access import WebAccess
+    from forgepool.orchestrator.interfaces.web.access import WebAccess
     from forgepool.orchestrator.merge_queue.http_server import Address
 
 _HOST, _PORT = "127.0.83.20" if sys.platform == "linux" else "127.0.0.1", 8320
@@ -67,7 +67,7 @@ def serve(
     """Show all runs and queues of this home in a browser, and take actions there, until Ctrl-C."""
     if missing := missing_extra("http"):
         raise CannotRun(f"`forgepool serve` needs an optional part of Forgepool: {missing}")
-    from forgepool.orchestrator.cli.web.access import ROLES, WebAccess, read_key
+    from forgepool.orchestrator.interfaces.web.access import ROLES, WebAccess, read_key
 
     settings = Settings()
     where, listening = _listen(http)
@@ -86,7 +86,7 @@ def serve(
 
 def _answer(home: HomeView, access: "WebAccess", listening: socket.socket) -> None:
     """Answer until a signal ends it."""
-    from forgepool.orchestrator.cli.web.app import web_app
+    from forgepool.orchestrator.interfaces.web.app import web_app
     from forgepool.orchestrator.merge_queue.http_server import protocol_in_time, small_server
 
     # Its complaints are about callers that hung up; our own log has what is wrong here.

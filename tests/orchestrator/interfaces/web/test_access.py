@@ -13,7 +13,7 @@ import pytest
 from kit import Machine, wait_until
 from web_home import RealHome, WebServer, serving
 
-from forgepool.orchestrator.cli.web.access import LINK_S, WebAccess, read_key
+from forgepool.orchestrator.interfaces.web.access import LINK_S, WebAccess, read_key
 from forgepool.orchestrator.run.hub import CannotRun
 
 

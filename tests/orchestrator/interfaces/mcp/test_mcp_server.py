@@ -19,9 +19,9 @@ from mcp_client import Era, McpCaller, call_over_http, talk
 from plans import RUN, answered, course, sent, task
 from web_home import EVIL_BRANCH, build_home, build_queue
 
-from forgepool.orchestrator.cli.mcp.results import clean_value, fill, page_of
 from forgepool.orchestrator.decisions.queue.intake import _author
 from forgepool.orchestrator.decisions.queue.submissions import read_submission
+from forgepool.orchestrator.interfaces.mcp.results import clean_value, fill, page_of
 from forgepool.orchestrator.journal.events import RunStarted, TaskParked, TaskReplied
 from forgepool.orchestrator.journal.store import Journal
 from forgepool.orchestrator.plan.budget import Budget

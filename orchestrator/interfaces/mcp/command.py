@@ -46,14 +46,14 @@ def mcp(
     """
     if missing := missing_extra("mcp"):
         raise CannotRun(f"`forgepool mcp` needs an optional part of Forgepool: {missing}")
-    from forgepool.orchestrator.cli.mcp.offer import build_server
+    from forgepool.orchestrator.interfaces.mcp.offer import build_server
 
     settings = Settings()
     server = build_server(settings, may_approve=may == "approve", ask_above_usd=ask_above)
     if http is None and token_file is None:
         server.run()
         return 0
-    from forgepool.orchestrator.cli.mcp.over_http import serve_http
+    from forgepool.orchestrator.interfaces.mcp.over_http import serve_http
 
     serve_http(server, http or _DEFAULT_HTTP, token_file, settings)
     return 0

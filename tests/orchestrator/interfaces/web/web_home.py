@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 
 from kit import Machine, Started, command, make_repository, wait_until, write_plan
 
-from forgepool.orchestrator.cli.web.access import Role, WebAccess, read_key
+from forgepool.orchestrator.interfaces.web.access import Role, WebAccess, read_key
 
 HOSTILE = "<script>document.title='taken'</script>"
 SEQUENCE = "\x1b]0;taken\x07\x1b[31mred\x1b[0m"

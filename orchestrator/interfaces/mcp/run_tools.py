@@ -8,15 +8,15 @@ from typing import Annotated, TypeVar
 from mcp.server.mcpserver import Context
 from pydantic import Field
 
-from forgepool.orchestrator.cli.mcp.detached import RunLauncher
-from forgepool.orchestrator.cli.mcp.results import clean, fill, json_bytes, page_of, shorten
 from forgepool.orchestrator.cli.output.say import printable
 from forgepool.orchestrator.cli.run.conversation import find_transcript
 from forgepool.orchestrator.cli.run.options import find_run_with
 from forgepool.orchestrator.cli.run.requests import check_question, confinements, may_resume
-from forgepool.orchestrator.cli.web.actions import Word, leave_word, perform
-from forgepool.orchestrator.cli.web.diff import change_of, diff_of
 from forgepool.orchestrator.decisions.queue.submissions import entry_name
+from forgepool.orchestrator.interfaces.mcp.detached import RunLauncher
+from forgepool.orchestrator.interfaces.mcp.results import clean, fill, json_bytes, page_of, shorten
+from forgepool.orchestrator.interfaces.web.actions import Word, leave_word, perform
+from forgepool.orchestrator.interfaces.web.diff import change_of, diff_of
 from forgepool.orchestrator.journal.store import is_being_written
 from forgepool.orchestrator.reports.attention import AttentionRow, attention
 from forgepool.orchestrator.reports.costs import bill, budget_words

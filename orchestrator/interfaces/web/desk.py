@@ -12,9 +12,9 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from forgepool.orchestrator.cli.run.requests import login_name
-from forgepool.orchestrator.cli.web import text
-from forgepool.orchestrator.cli.web.access import Visitor, WebAccess
-from forgepool.orchestrator.cli.web.stream import HomeMark, Pulse
+from forgepool.orchestrator.interfaces.web import text
+from forgepool.orchestrator.interfaces.web.access import Visitor, WebAccess
+from forgepool.orchestrator.interfaces.web.stream import HomeMark, Pulse
 from forgepool.orchestrator.reports.home import HomeView
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class WebDesk:
         from jinja2 import Environment, PackageLoader, StrictUndefined
 
         made = Environment(
-            loader=PackageLoader("forgepool.orchestrator.cli.web", "assets/templates"),
+            loader=PackageLoader("forgepool.orchestrator.interfaces.web", "assets/templates"),
             autoescape=True,
             undefined=StrictUndefined,
             finalize=text.finalize,
@@ -138,7 +138,7 @@ class WebDesk:
 
 def _fingerprint() -> str:
     """Return a word that changes with the static files, so that a browser never keeps old ones."""
-    folder = files("forgepool.orchestrator.cli.web") / "assets" / "static"
+    folder = files("forgepool.orchestrator.interfaces.web") / "assets" / "static"
     return hashlib.sha256(b"".join((folder / name).read_bytes() for name in STATIC)).hexdigest()[:12]
 
 

@@ -18,10 +18,10 @@ from urllib.parse import SplitResult, parse_qs, urlencode, urlsplit
 
 import structlog
 
-from forgepool.orchestrator.cli.web import pages
-from forgepool.orchestrator.cli.web.access import SESSION_S, Visitor, WebAccess
-from forgepool.orchestrator.cli.web.actions import leave_word, perform
-from forgepool.orchestrator.cli.web.desk import (
+from forgepool.orchestrator.interfaces.web import pages
+from forgepool.orchestrator.interfaces.web.access import SESSION_S, Visitor, WebAccess
+from forgepool.orchestrator.interfaces.web.actions import leave_word, perform
+from forgepool.orchestrator.interfaces.web.desk import (
     HEADERS,
     MOST_SLOW,
     STATIC,
@@ -34,9 +34,9 @@ from forgepool.orchestrator.cli.web.desk import (
     trouble,
     visitor_of,
 )
-from forgepool.orchestrator.cli.web.diff import change_of, diff_of
-from forgepool.orchestrator.cli.web.hosts import hosts_of
-from forgepool.orchestrator.cli.web.stream import MOST_STREAMS, EventStream, RunMark
+from forgepool.orchestrator.interfaces.web.diff import change_of, diff_of
+from forgepool.orchestrator.interfaces.web.hosts import hosts_of
+from forgepool.orchestrator.interfaces.web.stream import MOST_STREAMS, EventStream, RunMark
 from forgepool.orchestrator.journal.store import JournalUnreadable
 from forgepool.orchestrator.merge_queue.http_desk import RequestRefused
 from forgepool.orchestrator.merge_queue.http_server import MOST_BYTES, read_whole_body
@@ -278,7 +278,7 @@ async def static(desk: WebDesk, request: "Request") -> "Response":
     name = request.path_params["name"]
     if name not in STATIC:
         return plain(404, "there is no such file")
-    content = (files("forgepool.orchestrator.cli.web") / "assets" / "static" / name).read_bytes()
+    content = (files("forgepool.orchestrator.interfaces.web") / "assets" / "static" / name).read_bytes()
     return Response(content, headers={"cache-control": "private, max-age=86400"}, media_type=STATIC[name])
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from mcp.server.transport_security import TransportSecuritySettings
 
-from forgepool.orchestrator.cli.mcp.mcp_server import ForgepoolServer
 from forgepool.orchestrator.cli.output.say import say
+from forgepool.orchestrator.interfaces.mcp.mcp_server import ForgepoolServer
 from forgepool.orchestrator.merge_queue.http_server import Address, address, api_token, bind_socket, small_server
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.workers.schema.settings import Settings
