@@ -128,14 +128,14 @@ def run_command(folder: Path, tasks: int, files: int, workers: int, seconds: flo
         for n in range(tasks)
     ]
     plan.write_text("\n".join(lines) + "\n")
-    program = [sys.executable, "-m", "forgepool.orchestrator"]
+    program = [sys.executable, "-m", "forgepool.orchestrator.cli"]
     return [*program, "run", str(plan), "--repo", str(hub), "--workers", str(workers), "--json"]
 
 
 def times(folder: Path) -> tuple[float, float, list[float]]:
     """Return the Unix seconds of the run's first order, of its last answer to one, and of its landings."""
     told = subprocess.run(
-        [sys.executable, "-m", "forgepool.orchestrator", "events", "no-ops", "--json"],
+        [sys.executable, "-m", "forgepool.orchestrator.cli", "events", "no-ops", "--json"],
         env=environment(folder),
         capture_output=True,
         text=True,

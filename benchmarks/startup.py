@@ -33,7 +33,7 @@ from forgepool.orchestrator.launch.embedded import redis_binary
 from forgepool.workers.sandbox.tree import descendants
 from forgepool.workers.schema.settings import Settings
 
-COMMAND = (sys.executable, "-m", "forgepool.orchestrator")
+COMMAND = (sys.executable, "-m", "forgepool.orchestrator.cli")
 COMPLETE = "_FORGEPOOL_COMPLETE=complete_bash COMP_WORDS='forgepool sta' COMP_CWORD=1 exec \"$@\""
 HOST = (sys.executable, "-m", "forgepool.workers.queue.host_main")
 ORDERS, GATE = ("orders=1",), ("checks,landings=2",)

@@ -155,7 +155,7 @@ def _calls(folder: Path, tasks: int) -> collections.Counter[str]:
     plan.write_text("\n".join(["version: 1", "name: calls", "checks: none", "tasks:", *lines]) + "\n")
     trace = folder / "trace"
     strace = ("strace", "-f", "-qq", "--seccomp-bpf", "-s", "200", "-e", "trace=execve", "-e", "status=successful")
-    run = (sys.executable, "-m", "forgepool.orchestrator", "run", str(plan), "--repo", hub.as_uri(), "--json")
+    run = (sys.executable, "-m", "forgepool.orchestrator.cli", "run", str(plan), "--repo", hub.as_uri(), "--json")
     measure([*strace, "-o", str(trace), *run], folder)
     names = (_program(line) for line in trace.read_text(errors="replace").splitlines())
     return collections.Counter(name.replace("git ", "git-") for name in names if name)

@@ -96,7 +96,7 @@ def forgepool(words: Sequence[str], ground: Ground, hub: Path) -> Ended:
     refs = [f"{one.commit}:refs/forgepool/for/main/{one.name}" for one in ground.branches]
 
     def ask(*words: str) -> str:
-        command = [sys.executable, "-m", "forgepool.orchestrator", "queue", *words]
+        command = [sys.executable, "-m", "forgepool.orchestrator.cli", "queue", *words]
         return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
 
     def has_ended() -> bool:
@@ -134,7 +134,7 @@ def served(home: Path, hub: Path, env: dict[str, str], words: Sequence[str]) -> 
     command = ("queue", "serve", "--repo", str(hub.resolve()), "--target", "main", *words)
     with (home / "said").open("w") as said:
         daemon = subprocess.Popen(
-            [sys.executable, "-m", "forgepool.orchestrator", *command],
+            [sys.executable, "-m", "forgepool.orchestrator.cli", *command],
             env=env,
             stdout=said,
             stderr=said,

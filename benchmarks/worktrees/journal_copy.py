@@ -42,7 +42,7 @@ def _run(folder: Path, tasks: int, workers: int) -> None:
     checks = {"any": 'test -n "$(ls)"'}
     plan.write_text(json.dumps({"version": 1, "name": "copied", "checks": checks, "tasks": told}))
     words = ("run", str(plan), "--repo", str(hub), "--workers", str(workers))
-    run = [sys.executable, "-m", "forgepool.orchestrator", *words]
+    run = [sys.executable, "-m", "forgepool.orchestrator.cli", *words]
     subprocess.run(run, env=os.environ | own, check=True, stdout=subprocess.DEVNULL)
 
 

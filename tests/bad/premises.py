@@ -16,7 +16,7 @@ from typing import Any
 import warm
 import yaml
 
-FORGEPOOL = (sys.executable, "-m", "forgepool.orchestrator")
+FORGEPOOL = (sys.executable, "-m", "forgepool.orchestrator.cli")
 IDENTITY = {
     "GIT_AUTHOR_NAME": "A Person",
     "GIT_AUTHOR_EMAIL": "person@localhost",

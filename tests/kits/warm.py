@@ -125,13 +125,13 @@ def _answering(said: bytes, *numbers: int) -> dict[str, Any] | None:
 
 
 def _become(asked: Mapping[str, Any]) -> None:
-    """Run the command line in this process, as `python -m orchestrator` would, and end with it."""
+    """Run the command line in this process, as `python -m forgepool.orchestrator.cli` would, and end with it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(asked["cwd"])
     os.environ.clear()
     os.environ.update(asked["env"])
     sys.argv = ["forgepool", *asked["argv"]]
-    runpy.run_module("forgepool.orchestrator", run_name="__main__", alter_sys=True)
+    runpy.run_module("forgepool.orchestrator.cli", run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ def test_a_demo_that_is_interrupted_says_how_to_find_its_run(ground: Path, machi
     line = next(one for one in ended.out.splitlines() if one.startswith("resume: "))
     assert " forgepool resume inventory-clean-up-" in line and " forgepool logs inventory-clean-up-" in ended.out
     variables, _, rest = line.removeprefix("resume: ").partition("forgepool resume ")
-    python = shlex.join([sys.executable, "-m", "forgepool.orchestrator"])
+    python = shlex.join([sys.executable, "-m", "forgepool.orchestrator.cli"])
     found = subprocess.run(
         f"{variables} {python} status {rest}", shell=True, capture_output=True, text=True, check=False, cwd=ground
     )

@@ -121,7 +121,7 @@ class _Fleet:
         if name == "newer":
             (home / "sitecustomize.py").write_text(_NEWER)
             own["PYTHONPATH"] = os.pathsep.join(filter(None, (str(home), whole_environment().get("PYTHONPATH"))))
-        argv = [sys.executable, "-m", "forgepool.orchestrator", "worker", "--concurrency", "1", "--quiet", *options]
+        argv = [sys.executable, "-m", "forgepool.orchestrator.cli", "worker", "--concurrency", "1", "--quiet", *options]
         env = {**whole_environment(), **own, "FORGEPOOL_BROKER_URL": self.url}
         return start_service(name, argv, env=env, log=self.place / "logs" / f"{name}.log")
 

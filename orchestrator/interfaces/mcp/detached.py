@@ -57,7 +57,7 @@ class RunLauncher:
     def _start(self, run: str, *argv: str) -> Service:
         self._started = [each for each in self._started if each.running()]
         # -P: the folder at hand may be a repository, whose modules must not be taken for ours.
-        command = (sys.executable, "-P", "-m", "forgepool.orchestrator", *argv)
+        command = (sys.executable, "-P", "-m", "forgepool.orchestrator.cli", *argv)
         process = start_detached(f"run {run}", command, env=whole_environment(), log=self.log(run))
         self._started.append(process)
         return process

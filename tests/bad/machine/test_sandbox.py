@@ -108,7 +108,7 @@ def test_what_is_no_program_is_named(inside: Premises) -> None:
 
 def test_a_reader_that_goes_ends_the_command(inside: Premises) -> None:
     """`forgepool sandbox exec -- yes | head -1` returns, as it does in any pipe."""
-    script = f"{sys.executable} -m forgepool.orchestrator sandbox exec -- yes | head -n1"
+    script = f"{sys.executable} -m forgepool.orchestrator.cli sandbox exec -- yes | head -n1"
     env = inside.environment({})
     ran = subprocess.run(script, shell=True, cwd=inside.repo, env=env, check=True, capture_output=True, timeout=60)
     assert (ran.stdout, ran.stderr) == (b"y\n", b"")
@@ -133,7 +133,7 @@ def test_a_host_where_bubblewrap_fails_is_told_so(inside: Premises) -> None:
     No sandbox can be made inside a sandbox. There, `require` is refused, `auto` is weaker, and the doctor reports both.
     """
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    command = "python -m forgepool.orchestrator"
+    command = "python -m forgepool.orchestrator.cli"
     script = (
         f"{command} doctor --json; echo; FORGEPOOL_SANDBOX=require {command} doctor --json; echo\n"
         f"{command} sandbox exec --level require -- true 2>&1; echo $?"

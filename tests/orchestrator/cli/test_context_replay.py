@@ -64,7 +64,17 @@ def test_rows_are_those_asked_for_in_their_order(recording: Path, words: tuple[s
 def test_a_file_that_is_called_like_a_profile_is_a_file(recording: Path, tmp_path: Path) -> None:
     named = tmp_path / "off"
     named.write_bytes(recording.read_bytes())
-    argv = [sys.executable, "-m", "forgepool.orchestrator", "context", "replay", "--profile", "ledger", "off", "--json"]
+    argv = [
+        sys.executable,
+        "-m",
+        "forgepool.orchestrator.cli",
+        "context",
+        "replay",
+        "--profile",
+        "ledger",
+        "off",
+        "--json",
+    ]
     said = subprocess.run(argv, cwd=tmp_path, env={"PATH": ""}, capture_output=True, text=True, check=False)
     assert [row["profile"] for row in json.loads(said.stdout)] == ["ledger"], said
 

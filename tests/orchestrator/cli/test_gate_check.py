@@ -399,7 +399,7 @@ def test_ctrl_c_ends_it_and_whatever_it_runs(person: Person, times: int) -> None
     honest(person)
     argv = ("gate", "check", "--base", "main", "--head", "HEAD", "--sandbox", "off", "--json")
     asking = subprocess.Popen(
-        [sys.executable, "-m", "forgepool.orchestrator", *argv],
+        [sys.executable, "-m", "forgepool.orchestrator.cli", *argv],
         cwd=person.folder,
         env=person.env,
         stdout=subprocess.PIPE,
@@ -482,7 +482,7 @@ def forgepool_on_path(person: Person) -> dict[str, str]:
     """Return an environment with `forgepool` on the PATH, for hooks and CI steps."""
     programs = person.folder.parent / "bin"
     programs.mkdir()
-    (programs / "forgepool").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m forgepool.orchestrator "$@"\n')
+    (programs / "forgepool").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m forgepool.orchestrator.cli "$@"\n')
     (programs / "forgepool").chmod(0o755)
     return person.env | {"PATH": os.pathsep.join((str(programs), os.environ["PATH"]))}
 
@@ -585,7 +585,7 @@ def test_a_review_that_the_base_demands_cannot_be_done_without(person: Person) -
 
 def test_a_terminal_sees_each_step_and_no_line_of_json(person: Person) -> None:
     honest(person)
-    command = [sys.executable, "-m", "forgepool.orchestrator", "gate", "check", "--base", "main", "--head", "HEAD"]
+    command = [sys.executable, "-m", "forgepool.orchestrator.cli", "gate", "check", "--base", "main", "--head", "HEAD"]
     seen = on_terminal(command, cwd=person.folder, env=person.env)
     assert '{"' not in seen
     assert "check 'test' runs on the change" in seen and seen.rstrip().endswith("passes\x1b[0m")

@@ -186,7 +186,7 @@ class Machine:
         out, err = self.folder / f"out-{number}", self.folder / f"err-{number}"
         with out.open("w") as out_file, err.open("w") as err_file:
             process = subprocess.Popen(
-                [*self.before, sys.executable, "-m", "forgepool.orchestrator", *map(str, argv)],
+                [*self.before, sys.executable, "-m", "forgepool.orchestrator.cli", *map(str, argv)],
                 cwd=self.folder,
                 env=self._environment(),
                 stdin=subprocess.DEVNULL,

@@ -72,9 +72,13 @@ def _role(pid: int, seen: dict[int, tuple[int, tuple[str, ...]]]) -> Role:
     # A worker is forked from its host, and a run's first host from the run, so their command lines are equal.
     roles: tuple[Role, ...] = ("orchestrator", "host", "main", "child", "working", "launcher")
     match argv[1:4]:
-        case ("-m", "forgepool.orchestrator", "worker" | "supervisor") | ("-m", "forgepool.workers.queue.host_main", _):
+        case ("-m", "forgepool.orchestrator.cli", "worker" | "supervisor") | (
+            "-m",
+            "forgepool.workers.queue.host_main",
+            _,
+        ):
             roles = roles[1:]
-        case ("-m", "forgepool.orchestrator", _):
+        case ("-m", "forgepool.orchestrator.cli", _):
             pass
         case _:
             return "other"

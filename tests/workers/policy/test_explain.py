@@ -125,7 +125,7 @@ def test_an_empty_line_is_passed_over_and_a_deep_one_told(place: Place) -> None:
 def test_the_command_itself(place: Place) -> None:
     """Run it as a process: its input, its answer and its exit status."""
     done = subprocess.run(
-        [sys.executable, "-m", "forgepool.orchestrator", "policy", "explain"],
+        [sys.executable, "-m", "forgepool.orchestrator.cli", "policy", "explain"],
         cwd=place.folder / "here",
         env={"PATH": "/usr/bin:/bin", **place.env},
         input='"git push"\n7\n',

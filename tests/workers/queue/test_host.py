@@ -27,7 +27,7 @@ def test_a_killed_worker_comes_again_and_a_stopped_host_leaves_nothing(
 ) -> None:
     host = subprocess.Popen(
         [
-            *(sys.executable, "-m", "forgepool.orchestrator", "worker", "--quiet", "--queues", "orders,checks"),
+            *(sys.executable, "-m", "forgepool.orchestrator.cli", "worker", "--quiet", "--queues", "orders,checks"),
             *(
                 "--concurrency",
                 "1",
@@ -79,7 +79,7 @@ def test_a_host_that_is_stopped_while_it_starts_leaves_nothing(redis_url: str, t
     variables = {"FORGEPOOL_HOME": str(tmp_path / "home"), "FORGEPOOL_CACHE": str(tmp_path / "cache")}
     host = subprocess.Popen(
         [
-            *(sys.executable, "-m", "forgepool.orchestrator", "worker", "--quiet", "--queues", "orders"),
+            *(sys.executable, "-m", "forgepool.orchestrator.cli", "worker", "--quiet", "--queues", "orders"),
             *("--broker", redis_url, "--log", str(tmp_path / "worker.log")),
         ],
         env={**os.environ, **variables, "TMPDIR": str(places)},
@@ -108,7 +108,7 @@ def test_a_host_that_ends_by_a_bug_or_a_refusal_leaves_nothing_either(
     places.mkdir()
     host = subprocess.Popen(
         [
-            *(sys.executable, "-m", "forgepool.orchestrator", "worker", "--quiet", "--concurrency", "1"),
+            *(sys.executable, "-m", "forgepool.orchestrator.cli", "worker", "--quiet", "--concurrency", "1"),
             *("--broker", f"unix://guest:pw@{server.url.removeprefix('unix://')}", "--log", str(tmp_path / "log")),
         ],
         env={
@@ -148,7 +148,7 @@ def test_a_worker_whose_processes_cannot_start_says_their_last_words_and_ends(re
     (tmp_path / "sitecustomize.py").write_text(_CANNOT_START)
     host = subprocess.run(
         [
-            *(sys.executable, "-m", "forgepool.orchestrator", "worker", "--quiet", "--queues", "orders"),
+            *(sys.executable, "-m", "forgepool.orchestrator.cli", "worker", "--quiet", "--queues", "orders"),
             *("--concurrency", "2", "--broker", redis_url, "--log", str(tmp_path / "worker.log")),
         ],
         env={
@@ -172,7 +172,7 @@ def test_a_worker_whose_processes_cannot_start_says_their_last_words_and_ends(re
 
 def test_a_host_with_a_wrong_label_or_without_redis_says_what_would_be_right(redis_url: str) -> None:
     refused = subprocess.run(
-        [sys.executable, "-m", "forgepool.orchestrator", "worker", "--label", "a b", "--broker", redis_url],
+        [sys.executable, "-m", "forgepool.orchestrator.cli", "worker", "--label", "a b", "--broker", redis_url],
         capture_output=True,
         text=True,
         check=False,

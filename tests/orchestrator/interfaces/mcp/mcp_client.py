@@ -111,7 +111,7 @@ def server_of(machine: Machine, *options: str) -> StdioServerParameters:
     env = {name: value for name, value in machine._environment().items() if name != "PYTHONPATH"}
     return StdioServerParameters(
         command=sys.executable,
-        args=["-P", "-m", "forgepool.orchestrator", "mcp", *options],
+        args=["-P", "-m", "forgepool.orchestrator.cli", "mcp", *options],
         env=env,
         cwd=machine.folder,
     )

@@ -60,7 +60,7 @@ def served(hub: Path, *argv: str) -> Iterator[tuple[subprocess.Popen[str], Path]
         env = kept | {"FORGEPOOL_HOME": f"{folder}/home", "FORGEPOOL_CACHE": f"{folder}/c"}
         env |= {"FORGEPOOL_GITHUB_TOKEN": TOKEN, "FORGEPOOL_GATE_API_TOKEN": API_TOKEN}
         said = Path(folder) / "said"
-        words = [sys.executable, "-m", "forgepool.orchestrator", "gate", "serve", "--repo", str(hub), *argv]
+        words = [sys.executable, "-m", "forgepool.orchestrator.cli", "gate", "serve", "--repo", str(hub), *argv]
         with said.open("w") as out, subprocess.Popen(words, env=env, stdout=out, stderr=out, text=True) as gate:
             try:
                 yield gate, said
@@ -94,7 +94,7 @@ def test_a_change_lands_by_a_gate_that_is_served(template: Path, tmp_path: Path,
 
 
 def test_an_api_without_a_token_is_refused_before_anything_begins(template: Path) -> None:
-    argv = [sys.executable, "-m", "forgepool.orchestrator", "gate", "serve", "--repo", str(template)]
+    argv = [sys.executable, "-m", "forgepool.orchestrator.cli", "gate", "serve", "--repo", str(template)]
     argv += ["--http", "127.0.0.1:0"]
     with tempfile.TemporaryDirectory(prefix="fp-") as folder:
         env = {"PATH": os.environ["PATH"], "FORGEPOOL_HOME": f"{folder}/h"}
