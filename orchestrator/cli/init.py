@@ -49,10 +49,12 @@ def init(
     text = gate_file(detected) if detected.proposals else ""
     text += _review(as_json=as_json) if text else ""
     own = repository.top / GATE_FILE if repository.top is not None else None
-    has_one = GATE_FILE in files.paths or (own is not None and own.is_file())
+    is_there = own is not None and own.is_file()
+    has_one = GATE_FILE in files.paths or is_there
     written = _write(repository, text) if write and text else None
+    tries = try_it and bool(text or is_there)
     if as_json:
-        tried = _try_checks(repository, repo, text) if try_it and text else None
+        tried = _try_checks(repository, repo, text) if tries else None
         say_json(
             {
                 "checks": [one.as_json() for one in detected.proposals],
@@ -63,16 +65,18 @@ def init(
                 "tried": tried.model_dump(mode="json") if tried else None,
             }
         )
-        return (exit_status_of_base(tried) if tried else 0) if text else _NOTHING
-    if not text:
+        return exit_status_of_base(tried) if tried else 0 if text else _NOTHING
+    if not text and not tries:
         return _tell_nothing(detected)
-    if written is None:
+    if not text:
+        complain(f"nothing is proposed here; those of {GATE_FILE} are run", 0)
+    elif written is None:
         say(text.rstrip("\n"))
         complain(_what_now(has_one=has_one), 0)
     else:
         how = "then commit it" if try_it else "try it, then commit it. Try it: forgepool init --try"
         complain(f"wrote {written} with {_count_checks(detected)}; read and correct it, {how}", 0)
-    return tell_base(_try_checks(repository, repo, text), "HEAD") if try_it else 0
+    return tell_base(_try_checks(repository, repo, text), "HEAD") if tries else 0
 
 
 def _review(*, as_json: bool) -> str:

@@ -89,6 +89,15 @@ def test_where_nothing_is_found_an_example_is_given_and_nothing_is_written(tmp_p
     assert not (person.folder / "forgepool.yaml").exists()
 
 
+def test_a_gate_file_of_your_own_is_tried_where_nothing_can_be_proposed(tmp_path: Path) -> None:
+    person = person_in(
+        tmp_path, {"README": "words\n", "forgepool.yaml": "version: 1\nchecks:\n  read: test -f README\n"}
+    )
+    said = person.forgepool("init", "--try")
+    assert said.status == 0, said.err
+    assert "check 'read' is green" in said.out and "those of forgepool.yaml are run" in said.err
+
+
 def test_json_has_each_check_its_reason_and_the_text(person: Person) -> None:
     said = json.loads(person.forgepool("init", "--json").out)
     assert [one["name"] for one in said["checks"]] == ["test", "lint"]
