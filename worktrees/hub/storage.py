@@ -180,11 +180,12 @@ def borrow_objects(source: Path, mirror: Path) -> None:
 
 def pack_loose(git_dir: Path, *, all_objects: bool = False) -> None:
     """
-    Pack the loose objects of a repository if there are many: those that a ref or an index needs, or all of them.
+    Pack the loose objects of a repository if there are many. `all_objects` packs them without asking who needs them.
 
-    A loose file is removed only if a pack has its object. What nothing needs is left to a person's own `gc`, which
-    would take a pack of it for new. No setting is changed. Nothing is done while the repository's own `gc` runs, or
-    where the repository belongs to another user or has objects elsewhere.
+    A loose file is removed only if a pack has its object. Objects that no ref needs go into a cruft pack, which keeps
+    the time of each, so that a person's own `gc` removes them as it would have removed the files. A git older than 2.41
+    goes by the youngest of them. No setting is changed. Nothing is done while the repository's own `gc` runs, or where
+    the repository belongs to another user or has objects elsewhere.
 
     Raises:
         OSError: the repository cannot be read.
@@ -203,6 +204,19 @@ def pack_loose(git_dir: Path, *, all_objects: bool = False) -> None:
         git.run("prune-packed", "-q")
     else:
         git.run("repack", "-d", "-l", "-q", timeout_s=_PACKING_S)
+        if len(loose := _list_loose(objects)) > _MOST_LOOSE:
+            _pack_unneeded(git, objects, loose)
+
+
+def _pack_unneeded(git: Git, objects: Path, loose: Sequence[str]) -> None:
+    """Write all objects that are in no pack into a cruft pack, and remove their files."""
+    latest = max(Path(objects, name[:2], name[2:]).stat().st_mtime for name in loose)
+    kept = "".join(f"{pack.name}\n" for pack in objects.glob("pack/*.pack")).encode()
+    options = ("--cruft", "--cruft-expiration=never", "-q", f"{objects}/pack/pack")
+    written = git.run("pack-objects", *options, stdin=kept, timeout_s=_PACKING_S).text
+    # Before 2.41, a `gc` goes by the time of the pack.
+    os.utime(f"{objects}/pack/pack-{written}.pack", (latest, latest))
+    git.run("prune-packed", "-q")
 
 
 def _list_loose(objects: Path) -> list[str]:
