@@ -183,9 +183,9 @@ def pack_loose(git_dir: Path, *, all_objects: bool = False) -> None:
     Pack the loose objects of a repository if there are many. `all_objects` packs them without asking who needs them.
 
     A loose file is removed only if a pack has its object. Objects that no ref needs go into a cruft pack, which keeps
-    the time of each, so that a person's own `gc` removes them as it would have removed the files. A git older than 2.41
-    goes by the youngest of them. No setting is changed. Nothing is done while the repository's own `gc` runs, or where
-    the repository belongs to another user or has objects elsewhere.
+    the time of each. A person's own `gc` removes them by that time, or before git 2.41 by that of the youngest. No
+    setting is changed. Nothing is done while the repository's own `gc` runs, or where the repository belongs to another
+    user or has objects elsewhere.
 
     Raises:
         OSError: the repository cannot be read.
