@@ -66,7 +66,7 @@ def test_two_runs_share_the_slots_by_weight_and_the_one_that_is_left_has_all_of_
     host, a, b = (new_machine(name, broker=broker) for name in ("host", "a", "b"))
     host.variables["FORGEPOOL_SANDBOX"] = "off"  # its commands look for a file of the test
     worker = start_worker(host, redis)
-    many = {f"t{at}": f"{until_go(ground)}; echo 1 > f{at}" for at in range(40)}
+    many = {f"t{at}": f"{until_go(ground)}; echo 1 > f{at}" for at in range(28)}
     plans = [plan(ground, name, many, target=f"forgepool/{name}") for name in ("a", "b")]
     first = start(a, plans[0], hub, "--weight", "3")
     a.wait_for("message.taken", count=4)
