@@ -94,10 +94,11 @@ def session(seed: int, *, keep: bool) -> Outcome:
     except Exception as trouble:  # a broken driver is reported like a broken promise
         violations.append(f"the driver: {type(trouble).__name__}: {str(trouble)[-600:]}")
     finally:
-        world.tear_down()
         if keep and violations:
+            violations += [f"{desk.machine.name}: {desk.current.said()[-600:]}" for desk in world.desks if desk.current]
             violations.append(f"kept in {ground}")
-        else:
+        world.tear_down()
+        if not (keep and violations):
             subprocess.run(["rm", "-rf", ground], check=False, capture_output=True)
     bad = [f"bad host: {host.bad}" for host in world.hosts if host.bad]
     seconds = time.monotonic() - began
@@ -164,7 +165,7 @@ def _finish(world: World, began: float) -> list[str]:
         if not _retry(world):
             break
         _await_end(world, began)
-    stuck = [desk for desk in world.desks if not desk.rival and not (desk.over or desk.has_settled())]
+    stuck = [desk for desk in world.desks if not desk.rival and not world.is_done(desk)]
     told = [
         f"{desk.machine.name} stands still after {time.monotonic() - began:.0f} s: "
         f"{desk.current.said()[-600:] if desk.current else ''}"

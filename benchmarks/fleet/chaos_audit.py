@@ -13,6 +13,7 @@ from processes import processes
 
 from forgepool.orchestrator.journal import events as e
 from forgepool.workers.queue.broker import connect
+from forgepool.worktrees.hub.push import STALE_S
 
 _NEVER = -1
 """Redis' answer about a key that does not run out."""
@@ -149,8 +150,16 @@ def _leftovers(world: World) -> Iterator[str]:
         found = [key for key in found if client.pttl(key) == _NEVER]
         yield from (f"left in Redis: {key}" for key in found if "junk" not in key)
         client.close()
-    for lock in world.hub.path.rglob("*.lock"):
-        yield f"left in the hub: {lock.relative_to(world.hub.path)}"
+    locks = [lock for lock in world.hub.path.rglob("*.lock") if not _is_young(world, lock)]
+    yield from (f"left in the hub: {lock.relative_to(world.hub.path)}" for lock in locks)
+
+
+def _is_young(world: World, lock: Path) -> bool:
+    """Tell whether a lock below a run's refs was too young at the run's end to be known as left behind."""
+    ends = [
+        desk.machine.journal(run)[-1].at for desk in world.desks for run in desk.machine.runs() if run in lock.parts
+    ]
+    return any(lock.stat().st_mtime > end - STALE_S for end in ends)
 
 
 def _is_held(path: Path) -> bool:

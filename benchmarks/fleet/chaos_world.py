@@ -112,12 +112,10 @@ class Desk:
                 return
             self.start()
 
-    def has_settled(self) -> bool:
-        """Tell whether all entries of the queue have an end."""
-        if self.gate is None:
-            return self.over
-        tasks = self.gate.state().tasks
-        return all(name in tasks and tasks[name].phase in TERMINAL for name in self.branch.deeds)
+    def settled(self) -> set[str]:
+        """Return the entries of the queue that have an end here."""
+        tasks = self.gate.state().tasks if self.gate is not None else {}
+        return {name for name in self.branch.deeds if name in tasks and tasks[name].phase in TERMINAL}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -179,7 +177,14 @@ class World:
             time.sleep(LOOK_S)
 
     def over(self) -> bool:
-        return all(desk.over or desk.has_settled() for desk in self.desks if not desk.rival)
+        return all(self.is_done(desk) for desk in self.desks if not desk.rival)
+
+    def is_done(self, desk: Desk) -> bool:
+        """Tell whether it has ended, or all entries of its queue have an end, here or at a rival that took them."""
+        if desk.over or desk.gate is None:
+            return desk.over
+        beside = [one.settled() for one in self.desks if one.branch is desk.branch and one.gate is not None]
+        return set().union(*beside) == set(desk.branch.deeds)
 
     def answers(self) -> int:
         """Count the answers in all journals: the session's progress."""

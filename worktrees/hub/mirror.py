@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -69,6 +70,7 @@ For a hub on this host: a checked-out branch is never moved, no `gc` outlives ou
 loss of power. Hooks get push options, whatever the hub's settings.
 """
 _MANY_PACKS = 40
+_LOOKS, _LOOK_S = 5, 0.2
 _NO_OPTIONS = "does not support push options"
 
 
@@ -216,6 +218,18 @@ class Mirror:
         """Remove locks that were left behind in a hub on this host; return True if there were any."""
         hub = self._local_hub
         return hub is not None and bool(remove_stale_locks(hub, [update.ref for update in updates]))
+
+    def unlock_below(self, prefix: str) -> None:
+        """Remove the stale locks of refs below `prefix`, whether or not the refs exist; in a hub on this host alone."""
+        hub = self._local_hub
+        if hub is None or not (locks := list((hub / prefix).rglob("*.lock"))):
+            return
+        refs = [str(lock.relative_to(hub).with_suffix("")) for lock in locks]
+        # None are removed while a git works in the hub, which seldom takes long.
+        for _ in range(_LOOKS):
+            if remove_stale_locks(hub, refs):
+                return
+            time.sleep(_LOOK_S)
 
     @property
     def _local_hub(self) -> Path | None:

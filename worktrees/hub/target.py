@@ -166,6 +166,7 @@ def prune_run(
         raise ValueError(f"{run!r} is not the name of a run")
     tasks = ("",) if keep_orders_of is None else tuple(f"{task}/" for task in keep_orders_of)
     kept = tuple(f"forgepool/{run}/{work}/{task}" for work in ("orders", "progress") for task in tasks)
+    mirror.unlock_below(f"refs/forgepool/{run}")
     there = mirror.hub_refs(f"refs/forgepool/{run}/*")
     gone = [
         RefUpdate(ref=ref, new=None, expected=commit)

@@ -3,13 +3,14 @@
 import json
 import os
 import sys
+from typing import TextIO
 
 from forgepool.worktrees.errors import cut_long_words
 
 
-def hush() -> None:
-    """Discard what is still written to standard output, once its reader has gone."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def hush(stream: TextIO | None = None) -> None:
+    """Discard what is still written to standard output, or to another stream, that takes no more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), (stream or sys.stdout).fileno())
 
 
 def printable(text: str) -> str:
@@ -26,8 +27,11 @@ def printable(text: str) -> str:
 
 
 def complain(sentence: str, status: int) -> int:
-    """Print one sentence on standard error; return the status."""
-    sys.stderr.write(f"forgepool: {cut_long_words(_lines(sentence))}\n")
+    """Print one sentence on standard error; return the status, also where the sentence has no room on the disk."""
+    try:
+        sys.stderr.write(f"forgepool: {cut_long_words(_lines(sentence))}\n")
+    except OSError:
+        hush(sys.stderr)
     return status
 
 

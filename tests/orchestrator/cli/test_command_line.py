@@ -123,6 +123,12 @@ main()
     assert (said.returncode, said.stdout, said.stderr) == (130, "", "")
 
 
+def test_the_status_of_a_mistake_is_right_where_its_sentence_has_no_room_on_the_disk() -> None:
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run([sys.executable, "-m", "forgepool.orchestrator.cli", "check", "no.yaml"], stderr=full)
+    assert ran.returncode == 2
+
+
 @pytest.mark.parametrize(
     ("failure", "words"),
     [

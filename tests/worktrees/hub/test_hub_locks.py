@@ -12,6 +12,7 @@ from forgepool.worktrees.git.git import Git, GitFailed
 from forgepool.worktrees.git.objects import find_object
 from forgepool.worktrees.hub.mirror import Mirror
 from forgepool.worktrees.hub.push import STALE_S, STALE_WITH_HOOK_S, Pushed, RefUpdate, remove_stale_locks
+from forgepool.worktrees.hub.target import prune_run
 
 ONE = "refs/forgepool/r1/one"
 
@@ -92,3 +93,12 @@ def test_a_lock_stays_longer_where_a_hook_may_work_meanwhile(hub: Hub, mirror: M
     assert remove_stale_locks(place, [ONE]) == []
     os.utime(lock, times=(time.time() - STALE_WITH_HOOK_S - 60,) * 2)
     assert remove_stale_locks(place, [ONE]) == [lock]
+
+
+def test_old_locks_of_an_ended_runs_refs_go_with_its_refs(hub: Hub, mirror: Mirror) -> None:
+    """A hub that was away in the middle of a push is left with locks of refs that no later push asks for."""
+    mine = [_left_behind(mirror, age_s=STALE_S + 60, ref=f"refs/forgepool/r1/{name}") for name in ("landed/a", "b/c/1")]
+    young = _left_behind(mirror, age_s=STALE_S / 2, ref="refs/forgepool/r1/young")
+    other = _left_behind(mirror, age_s=STALE_S + 60, ref="refs/forgepool/r2/b")
+    prune_run(mirror, "r1")
+    assert [lock.exists() for lock in (*mine, young, other)] == [False, False, True, True]

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
+from forgepool.workers.agents.briefing.card_sections import CardTooLarge
 from forgepool.workers.agents.briefing.hints import render_hints
 from forgepool.workers.agents.briefing.model_hints import Guess
 from forgepool.workers.agents.builtin.loop import ConversationBrief, ConversationOutcome, Talk
@@ -26,7 +27,7 @@ from forgepool.workers.agents.builtin.phases import (
     facts,
     next_step,
 )
-from forgepool.workers.agents.builtin.prompts import TaskWords
+from forgepool.workers.agents.builtin.prompts import Opening, Room, TaskWords
 from forgepool.workers.agents.builtin.toolbox import Toolbox
 from forgepool.workers.agents.contract import AgentAnswer, AgentEnding, Assignment
 from forgepool.workers.context.edits.state import Profile
@@ -42,11 +43,11 @@ from forgepool.workers.context.transcript.entries import (
 )
 from forgepool.workers.context.transcript.exchanges import exchanges
 from forgepool.workers.context.transcript.summary import summarise_entries, synthetic_plan
-from forgepool.workers.context.transcript.usage import Meter, to_spent
+from forgepool.workers.context.transcript.usage import Meter, count_fixed_characters, to_spent
 from forgepool.workers.context.view.archive import Archive
 from forgepool.workers.context.view.live import ADVISORY, Context, in_force
 from forgepool.workers.llm.messages import Text, user
-from forgepool.workers.llm.provider import ModelFailed
+from forgepool.workers.llm.provider import ModelFailed, ModelRequest
 from forgepool.workers.schema.orders import PhaseName, add_spent
 from forgepool.workers.tools.endings import COMPACT, FINISH
 from forgepool.workers.tools.files.text_file import read_text, show_text
@@ -95,9 +96,11 @@ class Attempt:
             step = next_step(facts(self.transcript.entries), self.course, self.assignment.order.replies)
             try:
                 answer = self._take(step)
-            except ModelFailed as failed:
+            except (ModelFailed, CardTooLarge) as failed:
+                # A card too large is a person's to mend, like a key that is missing.
+                trouble = failed.trouble if isinstance(failed, ModelFailed) else "unavailable"
                 answer = self._answer(
-                    "failed", str(failed), ConversationOutcome(ended="failed", detail="", trouble=failed.trouble)
+                    "failed", str(failed), ConversationOutcome(ended="failed", detail="", trouble=trouble)
                 )
             if answer is not None:
                 return answer
@@ -125,9 +128,18 @@ class Attempt:
     def _begin(self, phase: PhaseName) -> None:
         model = self._open(phase, stronger=self._stronger)
         self._family = model.family
-        opening = self._opening(phase)
         compact = (self.wanted() or in_force(self.transcript.entries, self.profile.name)) == ADVISORY
-        tools = tuple(tool.name for tool in self.toolbox.tools(phase, model.family, compact=compact))
+        offered = self.toolbox.tools(phase, model.family, compact=compact)
+        tools = tuple(tool.name for tool in offered)
+        like = ModelRequest(
+            system=self.words.system(phase), tools=tuple(tool.offer for tool in offered), turns=(), phase=phase
+        )
+        fixed = count_fixed_characters(like)
+        room = Room(window_tokens=model.window_tokens, model=model.name, fixed_characters=fixed)
+        opening = self._opening(phase, room)
+        if opening.shortened:
+            short = ", ".join(opening.shortened)
+            self.transcript.append(Noted(at=now(), text=f"told in short, for want of room in the window: {short}"))
         self.transcript.append(
             ConversationStarted(
                 at=now(),
@@ -138,7 +150,7 @@ class Attempt:
                 phase=phase,
             )
         )
-        self.say(*opening)
+        self.say(*opening.parts)
         self._talk(phase, model)
 
     def _present(self, path: str) -> str | None:
@@ -147,17 +159,19 @@ class Attempt:
         except (ToolRefused, OSError):
             return None
 
-    def _opening(self, phase: PhaseName) -> tuple[str, ...]:
+    def _opening(self, phase: PhaseName, room: Room) -> Opening:
+        """Raises CardTooLarge."""
         if phase == "execute":
             self.keeper.settle()
             entries = self.transcript.entries
-            return self.words.to_execute(entries, self.workspace.list_changed() if entries else (), self._present)
+            changed = self.workspace.list_changed() if entries else ()
+            return self.words.to_execute(entries, changed, self._present, room)
         guess = self.hints()
         if guess.hints or guess.model:
             by = f", by {guess.model}" if guess.model else ""
             self.transcript.append(Noted(at=now(), text=f"{len(guess.hints)} file hints{by}", usage=guess.usage))
             self.meter.spent = add_spent(self.meter.spent, to_spent(guess.usage))
-        return (self.words.to_plan(render_hints(guess.hints)),)
+        return self.words.to_plan(render_hints(guess.hints), room)
 
     def _go_on(self, phase: PhaseName, say: str, *, stronger: bool) -> None:
         if stronger and not self._stronger:
@@ -250,7 +264,7 @@ class Attempt:
 
     def _force_plan(self, why: str) -> None:
         summary = summarise_entries(self.transcript.entries, root=self.words.root, tests=self.words.tests)
-        plan = synthetic_plan(summary, self.words.card, why=why)
+        plan = synthetic_plan(summary, self.words.card.whole, why=why)
         self.transcript.append(PlanCommitted(at=now(), plan=plan, files=(), synthetic=True))
 
     def _verify(self) -> AgentAnswer | None:

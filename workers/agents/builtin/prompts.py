@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from forgepool.workers.agents.briefing.card_sections import AIM, Card, CardSection
 from forgepool.workers.agents.briefing.hints import best, hintable_paths, hints_by_rule
 from forgepool.workers.agents.briefing.model_hints import Guess, hints_by_model
 from forgepool.workers.agents.briefing.system_prompt import Skill, find_skill, system_blocks
@@ -17,7 +18,8 @@ from forgepool.workers.agents.briefing.task_card import conventions, files_at_ba
 from forgepool.workers.agents.builtin.phases import facts
 from forgepool.workers.context.edits.masks import FILES_TITLE
 from forgepool.workers.context.transcript.entries import Entry, PlanCommitted
-from forgepool.workers.context.transcript.summary import excerpts, render_summary, summarise_entries
+from forgepool.workers.context.transcript.summary import BUDGET_CHARACTERS, excerpts, render_summary, summarise_entries
+from forgepool.workers.context.transcript.usage import USUAL
 from forgepool.workers.llm.routing.open import open_models
 from forgepool.workers.llm.routing.table import Table
 from forgepool.workers.schema.orders import BuiltinAgent, PhaseName, WorkOrder
@@ -41,10 +43,38 @@ def describe_move(root: Path, outputs: Path) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """The window of the model that a conversation begins with."""
+
+    window_tokens: int
+    model: str
+    fixed_characters: int
+    """Of the system prompt and the tools."""
+
+    @property
+    def files(self) -> int:
+        """Characters for texts of files: a quarter of what an opening should have."""
+        return min(BUDGET_CHARACTERS, int(self.window_tokens * USUAL * AIM / 4))
+
+    def fit(self, card: Card, *, beside: int) -> tuple[str, tuple[str, ...]]:
+        """Raises CardTooLarge."""
+        return card.fit(self.window_tokens, self.model, beside=self.fixed_characters + beside)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """A conversation's first message."""
+
+    parts: tuple[str, ...]
+    shortened: tuple[str, ...] = ()
+    """The names of sections that are told in short."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskWords:
     """The texts about one task from which the openings are made."""
 
-    card: str
+    card: Card
     skill: Skill | None = None
     red_first: bool = False
     root: str = ""
@@ -55,15 +85,17 @@ class TaskWords:
     def system(self, phase: PhaseName) -> tuple[str, ...]:
         return system_blocks(phase, red_first=self.red_first, skill=self.skill)
 
-    def to_plan(self, hints: str) -> str:
+    def to_plan(self, hints: str, room: Room) -> Opening:
         """Return PLAN's first message. `hints` is the section on files likely to matter, or empty."""
-        return "\n\n".join(part for part in (self.card.rstrip("\n"), hints) if part) + "\n"
+        card, shortened = room.fit(self.card, beside=len(hints))
+        text = "\n\n".join(part for part in (card.rstrip("\n"), hints) if part) + "\n"
+        return Opening(parts=(text,), shortened=shortened)
 
     def to_execute(
-        self, entries: Sequence[Entry], changed: tuple[str, ...], current: Callable[[str], str | None]
-    ) -> tuple[str, ...]:
+        self, entries: Sequence[Entry], changed: tuple[str, ...], current: Callable[[str], str | None], room: Room
+    ) -> Opening:
         """
-        Return the parts of EXECUTE's first message: the card; findings and plan, if any; texts of files, if any.
+        Return EXECUTE's first message, in parts: the card; findings and plan, if any; texts of files, if any.
 
         `changed` has the paths that differ from the base; `current` returns a file's text as it is now, or None.
         """
@@ -76,12 +108,13 @@ class TaskWords:
             learned += [_plan(state.plan)] if state.plan else []
             # A plan made by the harness names no files: then all files that were read may matter.
             wanted = state.plan.files if state.plan and state.plan.files else [file.path for file in summary.files_read]
-            texts = excerpts(entries, wanted, root=self.root, current=current)
+            texts = excerpts(entries, wanted, root=self.root, current=current, budget=room.files)
         if state.overflows:
             learned.append(_OVERFLOWED)
         files = f"{FILES_TITLE}\n\n{texts}" if texts else ""
-        parts = (self.card.rstrip("\n"), "\n\n".join(learned), files.rstrip("\n"))
-        return tuple(f"{part}\n" for part in parts if part)
+        card, shortened = room.fit(self.card, beside=len(files) + sum(map(len, learned)))
+        parts = (card.rstrip("\n"), "\n\n".join(learned), files.rstrip("\n"))
+        return Opening(parts=tuple(f"{part}\n" for part in parts if part), shortened=shortened)
 
 
 def _plan(plan: PlanCommitted) -> str:
@@ -126,10 +159,10 @@ def find_hints(order: WorkOrder, workspace: Workspace, table: Table, *, stop: Ca
     return replace(guess, hints=best((*by_rule, *guess.hints), frozenset(hintable_paths(git, base))))
 
 
-def _files(order: WorkOrder, skill: Skill | None, workspace: Workspace) -> str:
+def _files(order: WorkOrder, skill: Skill | None, workspace: Workspace) -> tuple[CardSection, ...]:
     """Return the texts of files for an agent that cannot look for itself: files of the task, then likely ones."""
     if skill is None or skill.context_mode == "autonomous":
-        return ""
+        return ()
     git, base = workspace.mirror.git, workspace.base
     there = frozenset(hintable_paths(git, base))
     paths = dict.fromkeys((*order.files, *(hint.path for hint in hints_by_rule(order, git, base))))

@@ -2,12 +2,13 @@
 
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from forgepool.workers.agents.briefing.card_sections import CardSection
 from forgepool.workers.agents.briefing.task_card import task_card, write_priors
 from forgepool.workers.agents.cli.aider import AIDER
 from forgepool.workers.agents.cli.claude import CLAUDE
@@ -38,17 +39,18 @@ _TOLD_FIRST = (
     "is done, end with a summary of what you changed."
 )
 _RULES = ("AGENTS.md", "CLAUDE.md", "CONTRIBUTING.md")
+_CARD_CHARACTERS = 320_000
+"""The windows of the programs' models are not known here. This is 0.40 of 200,000 tokens."""
 
 
-def write_prompt(assignment: Assignment, priors: str) -> Path:
+def write_prompt(assignment: Assignment, priors: Sequence[CardSection]) -> Path:
     """Write the prompt to a file: a command line is limited in length, and visible to every user of the host."""
     parts = [_TOLD_FIRST]
     # The programs are kept from reading a repository's settings, and some of them read its rules only with these.
     parts += [f"The repository's rules are in {name}: read them first." for name in _rules(assignment.worktree)]
     prompt = assignment.tmp / "prompt.md"
-    prompt.write_text(
-        "\n\n".join([*parts, task_card(assignment.order, priors=priors)]), encoding="utf-8", errors="replace"
-    )
+    card, _ = task_card(assignment.order, priors=priors).within(_CARD_CHARACTERS)
+    prompt.write_text("\n\n".join([*parts, card]), encoding="utf-8", errors="replace")
     return prompt
 
 
@@ -66,12 +68,12 @@ Lookup = Callable[[str], str | None]
 
 
 def perform_cli(
-    assignment: Assignment, *, stop: Callable[[], bool], priors: str = "", lookup: Lookup = secret
+    assignment: Assignment, *, stop: Callable[[], bool], priors: Sequence[CardSection] = (), lookup: Lookup = secret
 ) -> AgentAnswer:
     """
     Run the order's program in the worktree.
 
-    `priors` is the card's section about earlier tasks, from `write_priors`. `lookup` returns the host's keys and
+    `priors` are the card's sections about earlier tasks, from `write_priors`. `lookup` returns the host's keys and
     servers' addresses by the names of their variables.
     """
     agent = assignment.order.agent
@@ -123,7 +125,9 @@ def _keyless(program: CliAgentProgram, model: str | None) -> AgentAnswer:
     return AgentAnswer(ended="failed", detail=detail, trouble="authentication")
 
 
-def _job(assignment: Assignment, agent: CliAgent, executable: str, given: Mapping[str, str], priors: str) -> ProgramJob:
+def _job(
+    assignment: Assignment, agent: CliAgent, executable: str, given: Mapping[str, str], priors: Sequence[CardSection]
+) -> ProgramJob:
     return ProgramJob(
         executable=executable,
         model=agent.model,

@@ -210,7 +210,7 @@ def _newest(items: Sequence[str], most: int) -> list[str]:
     return [f"({left_out} earlier ones are left out)", *items[left_out:]] if left_out > 0 else list(items)
 
 
-_BUDGET_CHARACTERS = 24_000
+BUDGET_CHARACTERS = 24_000
 _LINE = re.compile(r"^ *(\d+)\t.*$", re.MULTILINE)
 _COMMANDS = {"bash", "bash_background"}
 _CHANGING_NOTHING = {
@@ -229,7 +229,7 @@ def excerpts(
     paths: Iterable[str],
     *,
     root: str = "",
-    budget: int = _BUDGET_CHARACTERS,
+    budget: int = BUDGET_CHARACTERS,
     current: Callable[[str], str | None] | None = None,
 ) -> str:
     """

@@ -1,0 +1,78 @@
+"""
+The sections of a task card, and which of them are told in short where a model's window has no room for all.
+
+The task's own words, its limits, and the reasons why attempts came back are never shortened. What is shortened says so
+itself, and where the whole of it is.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from forgepool.workers.context.transcript.usage import USUAL
+
+AIM, MOST = 0.40, 0.70
+"""Shares of the window: for an opening in which something can be shortened, and for any opening."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardSection:
+    """A part of the card, whole and in short."""
+
+    name: str
+    """As a person would call it."""
+    forms: tuple[str, ...]
+    """Its text, whole first, then ever shorter. A section with one form is never shortened."""
+    rank: int = 0
+    """Sections of the lowest rank are shortened first; among them the longest."""
+    close: bool = False
+    """It follows the section before it without an empty line."""
+
+
+class CardTooLarge(Exception):
+    """What cannot be shortened fills too much of the window; the sentence says what it is, and the way out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    sections: tuple[CardSection, ...] = ()
+
+    @property
+    def whole(self) -> str:
+        return self._joined([0] * len(self.sections))
+
+    def within(self, characters: int) -> tuple[str, tuple[str, ...]]:
+        """Return the card, shortened to this length where it can be, and the names of the shortened sections."""
+        chosen = [0] * len(self.sections)
+        while len(text := self._joined(chosen)) > characters:
+            can = [at for at, one in enumerate(self.sections) if chosen[at] + 1 < len(one.forms)]
+            if not can:
+                break
+            longest = min(can, key=lambda at: (self.sections[at].rank, -len(self.sections[at].forms[chosen[at]])))
+            chosen[longest] += 1
+        return text, tuple(one.name for one, at in zip(self.sections, chosen, strict=True) if at)
+
+    def fit(self, window_tokens: int, model: str, *, beside: int) -> tuple[str, tuple[str, ...]]:
+        """
+        Return the card for a model, and the names of the sections that are shortened.
+
+        `beside` counts the characters of what is sent with the card: system prompt, tools, the rest of the opening.
+
+        Raises:
+            CardTooLarge: it would fill more than 0.70 of the window, however much is shortened.
+        """
+        text, shortened = self.within(int(window_tokens * USUAL * AIM) - beside)
+        tokens = int((len(text) + beside) / USUAL)
+        if tokens > window_tokens * MOST:
+            largest = max(self.sections, key=lambda one: len(one.forms[-1]))
+            raise CardTooLarge(
+                f"the task's first message is about {tokens:,} tokens, shortened as far as it can be, and model "
+                f"'{model}' has a window of {window_tokens:,}; most of it is {largest.name} (about "
+                f"{int(len(largest.forms[-1]) / USUAL):,} tokens): shorten that, or name a model with a larger window"
+            )
+        return text, shortened
+
+    def _joined(self, chosen: Sequence[int]) -> str:
+        text = ""
+        for one, at in zip(self.sections, chosen, strict=True):
+            text += ("" if not text else "\n" if one.close else "\n\n") + one.forms[at]
+        return f"{text}\n" if text else ""
