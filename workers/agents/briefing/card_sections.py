@@ -23,7 +23,7 @@ class CardSection:
     forms: tuple[str, ...]
     """Its text, whole first, then ever shorter. A section with one form is never shortened."""
     rank: int = 0
-    """Sections of the lowest rank are shortened first; among them the longest."""
+    """Sections of the lowest rank are shortened first, among them the longest; each once before any is twice."""
     close: bool = False
     """It follows the section before it without an empty line."""
 
@@ -47,8 +47,8 @@ class Card:
             can = [at for at, one in enumerate(self.sections) if chosen[at] + 1 < len(one.forms)]
             if not can:
                 break
-            longest = min(can, key=lambda at: (self.sections[at].rank, -len(self.sections[at].forms[chosen[at]])))
-            chosen[longest] += 1
+            first = min(can, key=lambda at: (chosen[at], self.sections[at].rank, -len(self.sections[at].forms[0])))
+            chosen[first] += 1
         return text, tuple(one.name for one, at in zip(self.sections, chosen, strict=True) if at)
 
     def fit(self, window_tokens: int, model: str, *, beside: int) -> tuple[str, tuple[str, ...]]:

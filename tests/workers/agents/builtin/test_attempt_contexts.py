@@ -17,6 +17,7 @@ from forgepool.workers.context.profile_switch import wish_profile
 from forgepool.workers.context.transcript.entries import (
     Answered,
     ConversationStarted,
+    Noted,
     Profiled,
     Rebuilt,
     Summoned,
@@ -24,7 +25,7 @@ from forgepool.workers.context.transcript.entries import (
 )
 from forgepool.workers.context.transcript.usage import Meter
 from forgepool.workers.queue.broker import Redis
-from forgepool.workers.schema.orders import BuiltinAgent, Limits, ScriptedAgent, WorkResult
+from forgepool.workers.schema.orders import BuiltinAgent, Limits, Prior, ScriptedAgent, WorkResult
 
 KEY = "CONTEXT_TEST_KEY"
 SECRET = "k-very-secret-9876543210"
@@ -117,6 +118,27 @@ def test_a_long_attempt_is_rebuilt_and_comes_to_its_end(host: Host, serve: Serve
     assert all("Rename old" in seen.texts[0] for seen in executing)
     sizes = [len(seen.raw) for seen in executing]
     assert any(after < before / 2 for before, after in pairwise(sizes))
+
+
+def test_whole_results_that_do_not_fit_into_the_window_are_given_in_short(host: Host, serve: Serve) -> None:
+    """Three results of 265,000 characters in all, and a window of 30,000 tokens."""
+    server = serve(Course(RENAME, FINISH), window=30_000)
+    priors = tuple(Prior(task=f"g{number}", full=True, summary="x " * 44_000) for number in range(3))
+    done = work(host, priors=priors)
+    assert done.outcome == "candidate", done.detail
+    opening = server.seen[0].texts[0]
+    assert len(opening) < 0.40 * 30_000 * 4
+    assert opening.count("(No room for all of it here: read the file.)") == 3 and "/results/g0.md]" in opening
+    (note,) = {entry.text for entry in host.transcript() if isinstance(entry, Noted) and "in short" in entry.text}
+    assert note.endswith("the whole result of 'g0', the whole result of 'g1', the whole result of 'g2'")
+
+
+def test_a_task_that_fits_into_no_window_waits_for_a_person_before_any_call(host: Host, serve: Serve) -> None:
+    server = serve(Course(), window=30_000)
+    done = work(host, description="word " * 20_000)
+    assert (done.outcome, done.lacks) == ("needs_human", True)
+    assert "model 'm' has a window of 30,000; most of it is its description (about 25,000 tokens)" in done.detail
+    assert server.seen == []
 
 
 def test_the_profile_comes_from_the_settings_the_plan_or_a_person(host: Host, serve: Serve) -> None:
