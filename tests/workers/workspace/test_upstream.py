@@ -4,14 +4,14 @@ from pathlib import Path
 
 from premade import repository
 
-from forgepool.workers.agents.briefing.card_sections import Card, CardSection
+from forgepool.workers.agents.briefing.card_sections import CardSection, TaskCard
 from forgepool.workers.agents.briefing.task_card import write_priors
 from forgepool.workers.schema.orders import Prior
 from forgepool.worktrees.git.git import Git
 
 
 def whole(sections: tuple[CardSection, ...]) -> str:
-    return Card(sections=sections).whole.rstrip("\n")
+    return TaskCard(sections=sections).whole.rstrip("\n")
 
 
 def test_a_summary_stands_in_the_card_and_all_of_it_in_a_file(tmp_path: Path) -> None:

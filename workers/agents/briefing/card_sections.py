@@ -19,7 +19,7 @@ class CardSection:
     """A part of the card, whole and in short."""
 
     name: str
-    """As a person would call it."""
+    """A person's words for it."""
     forms: tuple[str, ...]
     """Its text, whole first, then ever shorter. A section with one form is never shortened."""
     rank: int = 0
@@ -29,11 +29,11 @@ class CardSection:
 
 
 class CardTooLarge(Exception):
-    """What cannot be shortened fills too much of the window; the sentence says what it is, and the way out."""
+    """Its own words fill too much of the window; the sentence says which, and the way out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
+class TaskCard:
     sections: tuple[CardSection, ...] = ()
 
     @property

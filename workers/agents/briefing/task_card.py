@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from forgepool.workers.agents.briefing.card_sections import Card, CardSection
+from forgepool.workers.agents.briefing.card_sections import CardSection, TaskCard
 from forgepool.workers.schema.orders import Prior, ReasonPack, Reply, WorkOrder
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed
@@ -103,7 +103,7 @@ def task_card(
     conventions: Sequence[CardSection] = (),
     priors: Sequence[CardSection] = (),
     files: Sequence[CardSection] = (),
-) -> Card:
+) -> TaskCard:
     """
     Return the card: the task itself, its limits, its checks, the given sections, earlier attempts and replies.
 
@@ -125,7 +125,7 @@ def task_card(
     parts += [*conventions, *priors, *files]
     parts += [_own(f"why attempt {reason.attempt} came back", _reason(reason)) for reason in order.reasons]
     parts += [_own("an answer to its question", _reply(reply)) for reply in order.replies]
-    return Card(sections=tuple(parts))
+    return TaskCard(sections=tuple(parts))
 
 
 def _own(name: str, text: str) -> CardSection:

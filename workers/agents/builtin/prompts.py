@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from forgepool.workers.agents.briefing.card_sections import AIM, Card, CardSection
+from forgepool.workers.agents.briefing.card_sections import AIM, CardSection, TaskCard
 from forgepool.workers.agents.briefing.hints import best, hintable_paths, hints_by_rule
 from forgepool.workers.agents.briefing.model_hints import Guess, hints_by_model
 from forgepool.workers.agents.briefing.system_prompt import Skill, find_skill, system_blocks
@@ -49,14 +49,14 @@ class Room:
     window_tokens: int
     model: str
     fixed_characters: int
-    """Of the system prompt and the tools."""
+    """The length of the system prompt and the tools."""
 
     @property
     def files(self) -> int:
         """Characters for texts of files: a quarter of what an opening should have."""
         return min(BUDGET_CHARACTERS, int(self.window_tokens * USUAL * AIM / 4))
 
-    def fit(self, card: Card, *, beside: int) -> tuple[str, tuple[str, ...]]:
+    def fit(self, card: TaskCard, *, beside: int) -> tuple[str, tuple[str, ...]]:
         """Raises CardTooLarge."""
         return card.fit(self.window_tokens, self.model, beside=self.fixed_characters + beside)
 
@@ -74,7 +74,7 @@ class Opening:
 class TaskWords:
     """The texts about one task from which the openings are made."""
 
-    card: Card
+    card: TaskCard
     skill: Skill | None = None
     red_first: bool = False
     root: str = ""

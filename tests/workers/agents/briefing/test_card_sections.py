@@ -2,14 +2,14 @@
 
 import pytest
 
-from forgepool.workers.agents.briefing.card_sections import Card, CardSection, CardTooLarge
+from forgepool.workers.agents.briefing.card_sections import CardSection, CardTooLarge, TaskCard
 
 
 def section(name: str, *lengths: int, rank: int = 0, close: bool = False) -> CardSection:
     return CardSection(name=name, forms=tuple(name[0] * length for length in lengths), rank=rank, close=close)
 
 
-CARD = Card(
+CARD = TaskCard(
     sections=(
         section("own", 100),
         section("conventions", 50, 10, rank=3),

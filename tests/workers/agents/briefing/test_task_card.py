@@ -4,7 +4,7 @@ from pathlib import Path
 
 from premade import order, repository
 
-from forgepool.workers.agents.briefing.card_sections import Card, CardSection
+from forgepool.workers.agents.briefing.card_sections import CardSection, TaskCard
 from forgepool.workers.agents.briefing.task_card import conventions, files_at_base, task_card
 from forgepool.workers.schema.orders import ReasonPack, Reply
 
@@ -16,7 +16,7 @@ def section(text: str) -> tuple[CardSection, ...]:
 
 
 def whole(sections: tuple[CardSection, ...]) -> str:
-    return Card(sections=sections).whole.rstrip("\n")
+    return TaskCard(sections=sections).whole.rstrip("\n")
 
 
 def test_the_tasks_own_words_are_never_shortened() -> None:

@@ -11,7 +11,7 @@ from vendors.answers import EMPTY, Answer, Body, Fault, Say, Seen, Tokens, Wire
 from vendors.asking import WIRES, provider
 from vendors.server import VendorServer
 
-from forgepool.workers.agents.briefing.card_sections import Card
+from forgepool.workers.agents.briefing.card_sections import TaskCard
 from forgepool.workers.agents.builtin.models import SummaryAsker, SummaryModel, TableModels
 from forgepool.workers.agents.builtin.prompts import TaskWords
 from forgepool.workers.context.edits.state import Profile, SummaryQuestion
@@ -75,7 +75,7 @@ class Ground:
 
     @property
     def models(self) -> TableModels:
-        agent, words = BuiltinAgent(), TaskWords(card=Card())
+        agent, words = BuiltinAgent(), TaskWords(card=TaskCard())
         table = read_table(self.settings.models_file)
         return TableModels(order=ORDER, agent=agent, table=table, words=words, settings=self.settings)
 
