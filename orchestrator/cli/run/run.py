@@ -319,7 +319,7 @@ def listen_to_run(show: Listener, wishes: Wishes, settings: Settings, notifier: 
         nonlocal logged
         if state.run and not logged:
             logged = True
-            log_to_file(run_folder.runs_folder(settings) / state.run / "logs" / "orchestrator.log")
+            log_to_file(run_folder.runs_folder(settings) / state.run / "logs" / "orchestrator.log", state.run)
         if notifier is not None:
             notifier.listen(state, recorded)
         while wishes.untold:

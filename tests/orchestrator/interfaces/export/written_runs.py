@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 
 from plans import (
     RUN,
@@ -82,5 +83,5 @@ def written_run(settings: Settings, tasks: Sequence[str], events: Sequence[Timed
 
 
 def append(journal: Journal, events: Sequence[Timed]) -> None:
-    for at, event in events:
-        journal.append([event], at=BEGAN + at)
+    for at, alike in groupby(events, key=lambda one: one[0]):
+        journal.append([event for _, event in alike], at=BEGAN + at)
