@@ -33,6 +33,7 @@ _MOST_FOLDED = 24
 """Runs whose folded state is kept in memory; of the others, their summaries are."""
 _FRESH_S = 15.0
 """Seconds for which the summary of a live run holds without a new event: some rows depend on the clock."""
+_UNNAMED = "unknown"
 _NAME = re.compile(r"[\w][\w.@+-]*", re.ASCII)
 
 T = TypeVar("T")
@@ -60,7 +61,7 @@ class RunFigures:
     counts: EventCounts = field(default_factory=EventCounts)
     tasks: Mapping[Phase, int] = field(default_factory=dict)
     bills: Mapping[str, RunBill] = field(default_factory=dict)
-    """By the names of the models that worked together on an attempt, as in `a, b`."""
+    """By the names of the models that worked together on an attempt, as in `a, b`; those of lost ones are not known."""
     untaken: Mapping[str, int] = field(default_factory=dict)
     """By kind, the messages that no worker has taken yet."""
     hosts: frozenset[str] = frozenset()
@@ -282,14 +283,14 @@ def _summarise(look: RunLook) -> RunSummary:
 def _figures(look: RunLook) -> RunFigures:
     state, uses = look.state, defaultdict[str, list[Use]](list)
     for use in state.uses():
-        uses[", ".join(use.models)].append(use)
+        uses[", ".join(use.models) or _UNNAMED].append(use)
     owed = [(message, state.holder(message)) for message in state.outstanding().values()]
     counts = EventCounts()
     counts.merge(look.counts)
     return RunFigures(
         counts=counts,
         tasks={phase: count for phase in get_args(Phase) if (count := state.count(phase))},
-        bills={models: bill(of) for models, of in uses.items()},
+        bills={models: used for models, of in uses.items() if (used := bill(of)).counts or models != _UNNAMED},
         untaken=Counter(message.kind for message, holder in owed if not holder),
         hosts=frozenset(state.hosts) | {holder.rpartition("/")[0] for _, holder in owed if holder},
         suspended=frozenset(name for name, health in state.hosts.items() if health.until),

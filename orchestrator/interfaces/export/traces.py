@@ -132,7 +132,7 @@ class _Tree:
     def _begin_attempt(self, task: str, number: int, base: str, at: float) -> None:
         before = self.attempts.get(task)
         if before is not None and before.end is None:
-            before.close(at, "lost")
+            before.close(at, "lost", "it was lost or interrupted, and another attempt took its place")
         key: StepKey = ("attempt", task, str(number))
         facts: dict[Fact, FactValue] = {"task": task, "attempt": number}
         if base:

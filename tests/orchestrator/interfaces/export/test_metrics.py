@@ -127,7 +127,7 @@ def test_a_program_with_a_viewers_token_scrapes_what_the_dashboard_shows(server:
         "GET", "/metrics", token=server.tokens["viewer"], accept="application/openmetrics-text;version=1.0.0"
     )
     assert open_metrics.text.endswith("# EOF\n")
-    dashboard = json.loads((ROOT / "docs" / "grafana.json").read_text())
+    dashboard = json.loads((ROOT / "docs" / "reference" / "grafana.json").read_text())
     asked = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", ())]
     named = {name for expression in asked for name in re.findall(r"\bforgepool_\w+", expression)}
     assert len(asked) >= 10 and named <= served, f"the dashboard shows what is not served: {named - served}"

@@ -1,7 +1,7 @@
 """
-Prints the seconds that it takes to export a run as a trace, and to make and to repeat a scrape of /metrics.
+Prints the seconds, and those of CPU, that it takes to export a run as a trace, and to make and to repeat a scrape of /metrics.
 
-    python benchmarks/export.py [--tasks 455] [--many 10000]
+    python benchmarks/fleet/export.py [--tasks 455] [--many 10000]
 
 The trace is that of a run of 455 tasks, which are 5,006 events: its journal is read and folded, and its spans are sent
 to a collector on this machine that decodes them. The scrapes are of a run of 10,000 tasks, with their series.
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
 
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
+sys.path.append(str(Path(__file__).parents[2] / "tests"))
 
 import find_helpers  # noqa: F401  # before any helper
 from prometheus_client.exposition import generate_latest
@@ -31,9 +31,10 @@ from forgepool.workers.schema.settings import Settings
 
 
 def measure(what: str, work: Callable[[], object]) -> None:
-    began = time.perf_counter()
+    began, used = time.perf_counter(), time.process_time()
     said = work()
-    print(f"{what:<40} {time.perf_counter() - began:6.2f} s   {said}", flush=True)
+    seconds, cpu = time.perf_counter() - began, time.process_time() - used
+    print(f"{what:<40} {seconds:6.2f} s, {cpu:6.2f} s of CPU   {said}", flush=True)
 
 
 def export_once(settings: Settings, url: str) -> str:
