@@ -1,5 +1,5 @@
 """
-Prints the seconds, and those of CPU, that it takes to export a run as a trace, and to make and to repeat a scrape of /metrics.
+Prints how long, and with how much CPU, a run is exported as a trace, and /metrics is scraped.
 
     python benchmarks/fleet/export.py [--tasks 455] [--many 10000]
 
