@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from forgepool.orchestrator.cli.app import add_group
-from forgepool.orchestrator.cli.output.say import complain, say, say_json
+from forgepool.orchestrator.cli.output.say import complain, say, say_json, tell_slow
 from forgepool.orchestrator.cli.queue import code_scanning, push_hook, serve
 from forgepool.orchestrator.cli.run.check import interruptible
 from forgepool.orchestrator.cli.run.run import Sandbox, settings_with
@@ -320,7 +320,8 @@ def check(
         policy=_policy(reviewer, scripted, settings),
         scans_only=scans_only,
     )
-    ready = prepare(question, settings)
+    with tell_slow("reading the repository"):
+        ready = prepare(question, settings)
     if not as_json_:
         tell_beginning(ready)
 

@@ -12,7 +12,7 @@ import typer
 from pydantic import SecretStr, ValidationError
 
 from forgepool.orchestrator.cli.output.progress import display, exit_status, tell_outcome
-from forgepool.orchestrator.cli.output.say import complain, hush, say
+from forgepool.orchestrator.cli.output.say import complain, hush, say, tell_slow
 from forgepool.orchestrator.cli.output.standing import tell_wanted
 from forgepool.orchestrator.cli.run.check import preview_plan
 from forgepool.orchestrator.cli.run.options import Json, Run, cores_beside_workers, trials_of
@@ -115,8 +115,9 @@ def run(
     if name is not None and (not run_folder.is_run_name(name) or (run_folder.runs_folder(settings) / name).exists()):
         raise CannotRun(f"--name {name} is taken, or is no name; leave it out, and the run gets one")
     seed = None if dry_run else prepare_host(settings)
-    hub = open_hub(repo, settings)
-    read = read_plan(plan, hub)
+    with tell_slow("reading the repository; the first copy of a large one takes a while"):
+        hub = open_hub(repo, settings)
+        read = read_plan(plan, hub)
     if budget_usd is not None:
         read = read.model_copy(update={"budget": read.budget.model_copy(update={"usd": budget_usd})})
     refuse_unready(read, hub)
