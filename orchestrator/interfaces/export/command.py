@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from forgepool.orchestrator.cli.output.say import say
+from forgepool.orchestrator.cli.output.say import printable, say, tell_slow
 from forgepool.orchestrator.cli.run.options import Run
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun
@@ -45,5 +45,6 @@ def export(
     if file is not None:
         write_spans(spans, file)
     if otlp is not None:
-        send_spans(spans, otlp)
+        with tell_slow(f"sending the spans to {printable(otlp)}"):
+            send_spans(spans, otlp)
     say(f"run {state.run}: {len(spans)} spans in trace {trace_id_of(state.run)}")

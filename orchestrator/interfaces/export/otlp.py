@@ -100,7 +100,7 @@ def send_spans(spans: "Sequence[ReadableSpan]", url: str) -> None:
     try:
         for first in range(0, len(spans), _AT_ONCE):
             if exporter.export(spans[first : first + _AT_ONCE]) is not SpanExportResult.SUCCESS:
-                said = " ".join(words.said.split())[:300]
+                said = " ".join(words.said.split())[:300].rstrip(".")
                 raise CollectorAway(f"{parts.hostname} has not taken the spans: {said}; see that a collector is there")
     finally:
         log.removeHandler(words)
