@@ -12,6 +12,7 @@ from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.workers.schema.extras import missing_extra
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.errors import UserError
+from forgepool.worktrees.git.git import without_password
 
 
 def register(app: typer.Typer) -> None:
@@ -45,6 +46,6 @@ def export(
     if file is not None:
         write_spans(spans, file)
     if otlp is not None:
-        with tell_slow(f"sending the spans to {printable(otlp)}"):
+        with tell_slow(f"sending the spans to {printable(without_password(otlp))}"):
             send_spans(spans, otlp)
     say(f"run {state.run}: {len(spans)} spans in trace {trace_id_of(state.run)}")

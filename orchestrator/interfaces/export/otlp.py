@@ -18,6 +18,7 @@ from forgepool.orchestrator.interfaces.export.traces import StepKey, TraceStep
 from forgepool.workers.schema.error_lines import plain_text
 from forgepool.workers.schema.logs import trace_id_of
 from forgepool.worktrees.errors import InfrastructureError, UserError
+from forgepool.worktrees.git.git import without_password
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
@@ -91,7 +92,7 @@ def send_spans(spans: "Sequence[ReadableSpan]", url: str) -> None:
 
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UserError(f"--otlp is '{url}', which is no URL; give one such as http://localhost:4318")
+        raise UserError(f"--otlp is '{without_password(url)}', which is no URL; give one such as http://localhost:4318")
     place = url if parts.path.strip("/") else f"{url.rstrip('/')}/v1/traces"
     words, log = _LastWords(), logging.getLogger("opentelemetry.exporter")
     log.addHandler(words)
