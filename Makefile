@@ -18,7 +18,7 @@ TESTERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 SESSIONS ?= 300
 SEED ?= 1
 
-.PHONY: help demo test verify soak bench install
+.PHONY: help demo test verify soak bench man install
 .NOTPARALLEL:
 
 help:
@@ -27,6 +27,7 @@ help:
 	@echo 'make verify   edits ten real projects with formatters and linters, and has the scans judge that (a few minutes)'
 	@echo 'make soak     more tests of the kind that kill processes, then SESSIONS=300 of chaos (an hour and more)'
 	@echo 'make bench    the benchmarks in benchmarks/ (several minutes)'
+	@echo 'make man      manual pages of all commands in $(VENV)/share/man, which `man` finds while $(VENV)/bin is on PATH'
 	@echo 'make install  the virtual environment $(VENV) alone'
 	@echo 'PYTHON=python3.12 on any of them chooses another Python.'
 
@@ -59,6 +60,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/fleet/loop.py
 	$(BIN)/python benchmarks/fleet/scale.py --quick
+	$(BIN)/python benchmarks/fleet/export.py
 	$(BIN)/python benchmarks/sandbox.py
 	$(BIN)/python benchmarks/context.py build
 	$(BIN)/python benchmarks/context.py day23
@@ -66,6 +68,9 @@ bench: $(READY)
 	$(BIN)/python benchmarks/queue/review.py
 	$(BIN)/python benchmarks/queue/merge_queue.py --seeds 101-103
 	$(BIN)/python benchmarks/queue/landing.py
+
+man: $(READY)
+	$(BIN)/python tests/project/man_pages.py $(VENV)/share/man/man1
 
 install: $(READY)
 

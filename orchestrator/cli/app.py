@@ -74,6 +74,7 @@ GROUPS = {
     },
     "Other programs": {
         "mcp": ("interfaces.mcp.command", "Let agents and editors use Forgepool, by the Model Context Protocol"),
+        "export": ("interfaces.export.command", "Export a run as a trace, for OpenTelemetry"),
     },
     "Agents and models": {
         "models": ("cli.hosts", "List models, prices, and which can be asked"),

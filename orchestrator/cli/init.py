@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from forgepool.orchestrator.cli.output.say import complain, say, say_json
+from forgepool.orchestrator.cli.output.say import complain, say, say_json, tell_slow
 from forgepool.orchestrator.cli.run.check import exit_status_of_base, interruptible, tell_base
 from forgepool.orchestrator.launch.commits import Repository, fetch_commit, open_both, open_repository
 from forgepool.orchestrator.launch.preflight import check_tip, lacking_tools
@@ -114,11 +114,12 @@ def _try_checks(repository: Repository, repo: str, proposal: str) -> CheckResult
     own = repository.top / GATE_FILE if repository.top is not None else None
     text = own.read_text(encoding="utf-8") if own is not None and own.is_file() else proposal
     settings, checks = Settings(), read_gate_file(text, GATE_FILE).checks
-    hub, here = open_both(repo, settings)
-    tip = fetch_commit(hub, here, "HEAD")
+    with tell_slow("reading the repository; the first copy of a large one takes a while"):
+        hub, here = open_both(repo, settings)
+        tip = fetch_commit(hub, here, "HEAD")
     if lacking := lacking_tools(checks, (), hub, tip, settings):
         raise CannotRun("; ".join(lacking))
-    with interruptible() as stop:
+    with interruptible() as stop, tell_slow("running the checks on HEAD"):
         return check_tip(hub, tip, hub.facts.default_branch or "HEAD", settings, plan_checks=checks, stop=stop)
 
 

@@ -4,6 +4,9 @@ Tells a person elsewhere about a run: by a webhook, or by a command of theirs.
 There are three occasions: a person is needed, four fifths of the budget are used, the run has stopped. A notification
 is sent beside the run, which waits only at its end, for a few seconds. A failure is a sentence at the terminal.
 
+In quiet hours the first two wait for their end, and one notification then has all that still needs a person. The end of
+a run is told at once, since no process is left to tell it later.
+
 A webhook gets JSON by POST. With `FORGEPOOL_NOTIFY_KEY`, `Forgepool-Signature` is the HMAC-SHA256 of the value of
 `Forgepool-Timestamp`, a dot, and the body. Redirects are not followed: the address is the person's word.
 """
@@ -12,6 +15,7 @@ import hashlib
 import hmac
 import html
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -57,6 +61,9 @@ class Notifier:
     key: bytes | None = field(repr=False)
     course: PlanIndex
     warn: Callable[[str], None]
+    quiet: frozenset[int] = frozenset()
+    """Hours of the day in which only the end of the run is told."""
+    hour: Callable[[], int] = lambda: time.localtime().tm_hour
     _under_way: list[threading.Thread] = field(default_factory=list)
     _due: bool = False
     _sent_at: float = float("-inf")
@@ -67,13 +74,16 @@ class Notifier:
         """Take the events of a turn of the loop."""
         now = time.monotonic()
         self._due |= any(isinstance(one.event, e.TaskParked | e.GateHalted) for one in recorded)
-        if self._due and now > self._sent_at + _APART_S:
+        quiet = self.hour() in self.quiet
+        if self._due and not quiet and now > self._sent_at + _APART_S:
             self._due, self._sent_at = False, now
             self._send("attention", state)
         if self._budget_told is not True and now > self._looked_at + _LOOKS_APART_S:
             self._looked_at = now
             passed = self._is_budget_near(state)
             if passed and self._budget_told is not None:
+                if quiet:
+                    return
                 self._send("budget", state)
             # Where a run resumes beyond it, the person knows.
             self._budget_told = passed
@@ -146,7 +156,7 @@ def open_notifier(settings: Settings, course: PlanIndex, warn: Callable[[str], N
     Return the notifier of the settings; None where they name none.
 
     Raises:
-        NotifyWrong: the URL is not one of http or https with a host.
+        NotifyWrong: the URL is not one of http or https with a host, or the quiet hours are none.
     """
     where = settings.notify.get_secret_value().strip() if settings.notify else ""
     if not where:
@@ -154,7 +164,18 @@ def open_notifier(settings: Settings, course: PlanIndex, warn: Callable[[str], N
     if "://" in where.partition(" ")[0] and not is_webhook(where):
         raise NotifyWrong("--notify is a URL of an unknown kind; give one of http:// or https://, or a command")
     key = settings.notify_key.get_secret_value().encode() if settings.notify_key else None
-    return Notifier(where, key, course, warn)
+    return Notifier(where, key, course, warn, _quiet_hours(settings.notify_quiet))
+
+
+def _quiet_hours(text: str) -> frozenset[int]:
+    """Return the hours of a text such as `22-7`, the last one excluded."""
+    hours = re.fullmatch(r"(\d{1,2})-(\d{1,2})", text.strip()) if text else None
+    if text and (hours is None or max(int(hours[1]), int(hours[2])) > 24):
+        raise NotifyWrong(f"FORGEPOOL_NOTIFY_QUIET is '{text}', which is no stretch of hours; give one such as 22-7")
+    if hours is None:
+        return frozenset()
+    first, last = int(hours[1]), int(hours[2])
+    return frozenset(hour % 24 for hour in range(first, last if first < last else last + 24))
 
 
 def is_webhook(where: str) -> bool:

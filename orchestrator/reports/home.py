@@ -8,30 +8,32 @@ processes as well, and what happened before the first look.
 import re
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 from forgepool.orchestrator.decisions.plan_index import PlanIndex, gate_course
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import JournalUnreadable, is_being_written, read
-from forgepool.orchestrator.plan.budget import BudgetLedger
+from forgepool.orchestrator.plan.budget import BudgetLedger, Use
 from forgepool.orchestrator.reports.attention import AttentionRow, Liveness, attention, rank
 from forgepool.orchestrator.reports.costs import RunBill, bill
 from forgepool.orchestrator.reports.status import outcome_of
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.run_folder import KeptRun, NoSuchRun
+from forgepool.orchestrator.state.counts import EventCounts
 from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import DONE, IllegalStep
+from forgepool.orchestrator.state.task import DONE, IllegalStep, Phase
 from forgepool.workers.schema.settings import Settings
 
 _MOST_FOLDED = 24
 """Runs whose folded state is kept in memory; of the others, their summaries are."""
 _FRESH_S = 15.0
 """Seconds for which the summary of a live run holds without a new event: some rows depend on the clock."""
+_UNNAMED = "unknown"
 _NAME = re.compile(r"[\w][\w.@+-]*", re.ASCII)
 
 T = TypeVar("T")
@@ -49,6 +51,22 @@ class RunLook:
     alive: Liveness
     began: float
     """Unix seconds of the first event; 0 where there is none."""
+    counts: EventCounts = field(default_factory=EventCounts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFigures:
+    """Numbers of a run for monitoring, none of them about a single task."""
+
+    counts: EventCounts = field(default_factory=EventCounts)
+    tasks: Mapping[Phase, int] = field(default_factory=dict)
+    bills: Mapping[str, RunBill] = field(default_factory=dict)
+    """By the names of the models that worked together on an attempt, as in `a, b`; those of lost ones are not known."""
+    untaken: Mapping[str, int] = field(default_factory=dict)
+    """By kind, the messages that no worker has taken yet."""
+    hosts: frozenset[str] = frozenset()
+    """Hosts that have answered, or are at work."""
+    suspended: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +98,7 @@ class RunSummary:
     budget: BudgetLedger | None = None
     rows: tuple[AttentionRow, ...] = ()
     """The things that need a person."""
+    figures: RunFigures = field(default_factory=RunFigures)
 
 
 def journal_stamp(folder: Path) -> Stamp:
@@ -130,6 +149,7 @@ class RunView:
         try:
             for one in read(self.folder, after=before):
                 apply(look.state, one.event, number=one.number, at=one.at)
+                look.counts.take(one.event, one.at)
                 look.began = look.began or one.at
                 revised = revised or isinstance(one.event, e.PlanRevised)
                 self._note_stop(one.event)
@@ -256,4 +276,22 @@ def _summarise(look: RunLook) -> RunSummary:
         used=bill(state.uses()),
         budget=look.course.ledger(state),
         rows=tuple(attention(look.course, state, look.alive)),
+        figures=_figures(look),
+    )
+
+
+def _figures(look: RunLook) -> RunFigures:
+    state, uses = look.state, defaultdict[str, list[Use]](list)
+    for use in state.uses():
+        uses[", ".join(use.models) or _UNNAMED].append(use)
+    owed = [(message, state.holder(message)) for message in state.outstanding().values()]
+    counts = EventCounts()
+    counts.merge(look.counts)
+    return RunFigures(
+        counts=counts,
+        tasks={phase: count for phase in get_args(Phase) if (count := state.count(phase))},
+        bills={models: used for models, of in uses.items() if (used := bill(of)).counts or models != _UNNAMED},
+        untaken=Counter(message.kind for message, holder in owed if not holder),
+        hosts=frozenset(state.hosts) | {holder.rpartition("/")[0] for _, holder in owed if holder},
+        suspended=frozenset(name for name, health in state.hosts.items() if health.until),
     )

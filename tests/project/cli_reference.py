@@ -33,23 +33,34 @@ def page() -> str:
         for name in names:
             command = root.get_command(context, name)
             assert command is not None
-            parts += _described(command, Context(command, parent=context, info_name=name))
+            for one, its in walk(command, Context(command, parent=context, info_name=name)):
+                parts += _described(one, its)
     return "\n".join(parts)
 
 
-def _described(command: Command, context: Context) -> Iterator[str]:
-    """Yield a command's heading, usage, help, arguments and options, then the commands of a group."""
-    usage = " ".join((context.command_path, *command.collect_usage_pieces(context)))
-    yield f"### {context.command_path}\n\n    {usage}\n\n{_in_one_line(command.help)}\n"
-    records = [one.get_help_record(context) for one in command.get_params(context) if one.name != "help"]
-    if shown := [record for record in records if record is not None]:
-        rows = (f"| `{_in_one_line(name)}` | {_in_one_line(said)} |" for name, said in shown)
-        yield "\n".join(("| | |\n|---|---|", *rows, ""))
+def walk(command: Command, context: Context) -> Iterator[tuple[Command, Context]]:
+    """Yield a command, and then the commands of a group."""
+    yield command, context
     if isinstance(command, TyperGroup):
         for name in command.list_commands(context):
             one = command.get_command(context, name)
             if one is not None and not one.hidden:
-                yield from _described(one, Context(one, parent=context, info_name=name))
+                yield from walk(one, Context(one, parent=context, info_name=name))
+
+
+def help_records(command: Command, context: Context) -> list[tuple[str, str]]:
+    """Return the arguments and options with their help."""
+    records = (one.get_help_record(context) for one in command.get_params(context) if one.name != "help")
+    return [record for record in records if record is not None]
+
+
+def _described(command: Command, context: Context) -> Iterator[str]:
+    """Yield a command's heading, usage, help, arguments and options."""
+    usage = " ".join((context.command_path, *command.collect_usage_pieces(context)))
+    yield f"### {context.command_path}\n\n    {usage}\n\n{_in_one_line(command.help)}\n"
+    if shown := help_records(command, context):
+        rows = (f"| `{_in_one_line(name)}` | {_in_one_line(said)} |" for name, said in shown)
+        yield "\n".join(("| | |\n|---|---|", *rows, ""))
 
 
 def _in_one_line(text: str | None) -> str:

@@ -27,6 +27,7 @@ from forgepool.workers.sandbox.launch.launch import fork_launcher, release
 from forgepool.workers.sandbox.layers import prepare_forks
 from forgepool.workers.sandbox.own_processes import in_own_process
 from forgepool.workers.sandbox.tree import die_with_parent, kill_tree, orphans_of_mine
+from forgepool.workers.schema.logs import trace_id_of
 from forgepool.workers.schema.orders import Message
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.checkouts.trees import remove_rubbish
@@ -128,10 +129,11 @@ def deliver(delivery: Delivery, work: Work, *, apart: bool) -> None:
     """
     die_with_parent()
     settings = Settings()
-    if apart:
-        _deliver_apart(delivery, work, settings)
-    else:
-        _work_and_answer(delivery, work, settings)
+    with structlog.contextvars.bound_contextvars(trace_id=trace_id_of(delivery.run)):
+        if apart:
+            _deliver_apart(delivery, work, settings)
+        else:
+            _work_and_answer(delivery, work, settings)
 
 
 def _deliver_apart(delivery: Delivery, work: Work, settings: Settings) -> None:

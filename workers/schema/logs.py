@@ -4,6 +4,7 @@ Structured logs, never on standard output, and the hiding of keys in texts.
 A file or a pipe gets one JSON object a line. A person at a terminal gets the warnings alone, in words.
 """
 
+import hashlib
 import logging
 import re
 import sys
@@ -19,9 +20,15 @@ def log_to_stderr() -> None:
     _log_to(sys.stderr)
 
 
-def log_to_file(path: Path) -> None:
-    """Send logs to a file instead of standard error, which a person reads."""
+def log_to_file(path: Path, run: str) -> None:
+    """Send the logs of a run to a file instead of standard error, which a person reads."""
+    structlog.contextvars.bind_contextvars(trace_id=trace_id_of(run))
     _log_to(path.open("a", buffering=1, encoding="utf-8"))
+
+
+def trace_id_of(run: str) -> str:
+    """Return the id of a run's trace, as `forgepool export` gives it to its spans; 32 hex digits."""
+    return hashlib.sha256(f"forgepool {run}".encode()).hexdigest()[:32]
 
 
 def _log_to(stream: TextIO) -> None:

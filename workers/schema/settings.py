@@ -80,6 +80,8 @@ class Settings(BaseModel):
     """A URL or a command that is notified about runs; without one nothing is sent."""
     notify_key: SecretStr | None = Field(default=None, min_length=16)
     """The key by which notifications are signed; without one they are not."""
+    notify_quiet: str = ""
+    """Hours in which no person is called, such as `22-7`, by this machine's clock; empty for none."""
     models: Path | None = None
     """The file of models in addition to those built in; searched for when not given."""
 

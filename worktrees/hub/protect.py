@@ -80,7 +80,7 @@ def protect(where: str, targets: Iterable[str]) -> Protection:
     git = Git(git_dir=_local(facts))
     wanted = sorted({*_targets(git.git_dir), *targets})
     _refuse_unknown(git, wanted)
-    hooks = _hooks(git)
+    hooks = find_hooks(git)
     refuse_strange(hooks)
     _write_state(git, wanted, made_hooks=not hooks.is_dir())
     _set_config(git, facts.bare)
@@ -110,7 +110,7 @@ def unprotect(where: str, targets: Iterable[str] = ()) -> Protection:
 def protection(where: str) -> Protection:
     """Return the present guard of a hub on this host."""
     git = Git(git_dir=_local(_on_this_host(where)))
-    hook = _hooks(git) / "pre-receive"
+    hook = find_hooks(git) / "pre-receive"
     kept = find_kept_hook(hook.parent)
     targets = _targets(git.git_dir)
     in_force = bool(targets) and is_ours(hook) and os.access(hook, os.X_OK)
@@ -169,7 +169,7 @@ def _refuse_unknown(git: Git, targets: Iterable[str]) -> None:
             raise CannotProtect(f"{git.git_dir}: there is no branch '{target}'; branches are: {there}")
 
 
-def _hooks(git: Git) -> Path:
+def find_hooks(git: Git) -> Path:
     """
     Return the folder in which git looks for this hub's hooks.
 
@@ -234,7 +234,7 @@ def _set_config(git: Git, bare: bool) -> None:
 
 
 def _take_away(git: Git) -> None:
-    hooks = _hooks(git)
+    hooks = find_hooks(git)
     refuse_strange(hooks)
     take_away(hooks, git.git_dir, lambda other: bool(_targets(other)))
     state = _state(git.git_dir)

@@ -3,9 +3,14 @@
 import json
 import os
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
 from forgepool.worktrees.errors import cut_long_words
+
+_SLOW_S = 2.0
 
 
 def hush(stream: TextIO | None = None) -> None:
@@ -33,6 +38,21 @@ def complain(sentence: str, status: int) -> int:
     except OSError:
         hush(sys.stderr)
     return status
+
+
+@contextmanager
+def tell_slow(what: str) -> Iterator[None]:
+    """Say at a terminal, on standard error, what is being done where that takes longer than two seconds."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    timer = threading.Timer(_SLOW_S, complain, (f"{what} ...", 0))
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()  # What follows may fork.
 
 
 def say(line: str, *, style: str = "") -> None:

@@ -11,8 +11,8 @@ from typing import Annotated
 import typer
 
 from forgepool.orchestrator.cli.app import add_group
-from forgepool.orchestrator.cli.output.say import complain, say, say_json
-from forgepool.orchestrator.cli.queue import code_scanning, serve
+from forgepool.orchestrator.cli.output.say import complain, say, say_json, tell_slow
+from forgepool.orchestrator.cli.queue import code_scanning, push_hook, serve
 from forgepool.orchestrator.cli.run.check import interruptible
 from forgepool.orchestrator.cli.run.run import Sandbox, settings_with
 from forgepool.orchestrator.decisions.reasons import count_of
@@ -247,6 +247,7 @@ Globs = list[str] | None
 def register(app: typer.Typer) -> None:
     gate = add_group(app, "gate", "The gate: what a change must pass before it lands.")
     gate.command()(check)
+    push_hook.register(gate)
     serve.register(gate, hidden=True)  # the names of one release ago
     about = "The merge queue: each submitted branch (an entry) is tested, and lands or is returned."
     serve.register(add_group(app, "queue", about))
@@ -319,7 +320,8 @@ def check(
         policy=_policy(reviewer, scripted, settings),
         scans_only=scans_only,
     )
-    ready = prepare(question, settings)
+    with tell_slow("reading the repository"):
+        ready = prepare(question, settings)
     if not as_json_:
         tell_beginning(ready)
 

@@ -12,7 +12,7 @@ from typing import Annotated, TypedDict
 
 import typer
 
-from forgepool.orchestrator.cli.output.say import complain, printable, say, say_json
+from forgepool.orchestrator.cli.output.say import complain, printable, say, say_json, tell_slow
 from forgepool.orchestrator.cli.output.terminal import print_table
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.post_merge import where_to_look
@@ -120,15 +120,16 @@ def check(
 ) -> int:
     """Check a plan and preview it: the order, what runs together, what waits and why."""
     settings = Settings()
-    hub = open_hub(repo, settings)
-    read = read_plan(plan, hub)
+    with tell_slow("reading the repository; the first copy of a large one takes a while"):
+        hub = open_hub(repo, settings)
+        read = read_plan(plan, hub)
     problems = find_problems(read, hub, settings, plan.parent)
     if not with_checks or problems:
         status = preview_plan(read, hub, as_json=as_json, problems=problems)
         if with_checks:
             complain("the checks were not run; solve these problems first", 0)
         return status
-    with interruptible() as stop:
+    with interruptible() as stop, tell_slow("running the target's checks"):
         base = _check_target(read, hub, settings, stop)
         if stop():
             return say_interrupted()

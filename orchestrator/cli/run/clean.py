@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from pydantic import TypeAdapter, ValidationError
 
-from forgepool.orchestrator.cli.output.say import complain, say, say_json
+from forgepool.orchestrator.cli.output.say import complain, say, say_json, tell_slow
 from forgepool.orchestrator.cli.output.terminal import out, table
 from forgepool.orchestrator.cli.run.options import Json
 from forgepool.orchestrator.decisions.reasons import count_of
@@ -74,12 +74,14 @@ def clean(
     settings, older_s = Settings(), _seconds(older)
     named = {run_folder.find(settings, run).options.run for run in runs or []}
     found = [each for each in list_leftovers(settings) if not runs or each.run in named]
-    rows = [_row(each, named, older_s, settings, hub=hub, dated=older is not None) for each in found]
+    with tell_slow("looking through the runs" + (" and their hubs" if hub else "")):
+        rows = [_row(each, named, older_s, settings, hub=hub, dated=older is not None) for each in found]
     shown = [row for row in rows if row is not None]
     if not as_json:
         _tell(shown, yes=yes)
     if yes:
-        shown = list(_remove(shown, {each.run: each for each in found}, settings, hub=hub))
+        with tell_slow("removing"):
+            shown = list(_remove(shown, {each.run: each for each in found}, settings, hub=hub))
     if as_json:
         say_json([asdict(row) for row in shown])
     elif yes and (removed := [row for row in shown if row.removed]):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from forgepool.orchestrator.cli.output.say import complain, say, say_json
+from forgepool.orchestrator.cli.output.say import complain, say, say_json, tell_slow
 from forgepool.orchestrator.cli.run.options import OptionalRun
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.errors import UserError
@@ -72,7 +72,8 @@ def verify(
     from forgepool.orchestrator.reports.proof.verify import verify_bundle
 
     bundle = read_bundle(file)
-    found = verify_bundle(bundle, repo, Settings(), allowed_signers=allowed_signers, run_checks=run_checks)
+    with tell_slow("proving the report" + (", and running its checks again" if run_checks else "")):
+        found = verify_bundle(bundle, repo, Settings(), allowed_signers=allowed_signers, run_checks=run_checks)
     if as_json:
         say_json({"run": bundle.run, **found.as_json(), "holds": not found.broken})
         return 1 if found.broken else 0

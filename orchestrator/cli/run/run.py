@@ -3,16 +3,16 @@
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pydantic import SecretStr, ValidationError
 
 from forgepool.orchestrator.cli.output.progress import display, exit_status, tell_outcome
-from forgepool.orchestrator.cli.output.say import complain, hush, say
+from forgepool.orchestrator.cli.output.say import complain, hush, say, tell_slow
 from forgepool.orchestrator.cli.output.standing import tell_wanted
 from forgepool.orchestrator.cli.run.check import preview_plan
 from forgepool.orchestrator.cli.run.options import Json, Run, cores_beside_workers, trials_of
@@ -29,13 +29,16 @@ from forgepool.orchestrator.plan.budget import Budget
 from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.reports.status import standing
 from forgepool.orchestrator.run import run_folder
-from forgepool.orchestrator.run.hub import CannotRun, open_hub, read_plan
+from forgepool.orchestrator.run.hub import CannotRun, Hub, open_hub, read_plan, reopen_hub
 from forgepool.orchestrator.run.sending import Wishes
 from forgepool.orchestrator.run.takeover import find_run
 from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.sandbox.layers import Wanted
 from forgepool.workers.schema.logs import log_to_file
 from forgepool.workers.schema.settings import Settings
+
+if TYPE_CHECKING:
+    from forgepool.orchestrator.cli.run.pull_request import Proposal
 
 Plan = Annotated[Path, typer.Argument(help="The plan file (YAML).")]
 Repo = Annotated[str, typer.Option(help="Path or URL of the repository the target lives in.")]
@@ -79,6 +82,14 @@ Notify = Annotated[
     str | None,
     typer.Option(metavar="URL|COMMAND", help="Notify it when a person is needed, near the budget, and at the end."),
 ]
+Pr = Annotated[
+    str | None,
+    typer.Option(
+        "--pr",
+        metavar="FORGE",
+        help="At the end, open a pull request to the default branch: github:OWNER/REPO[@URL] or gitlab:GROUP/PROJECT.",
+    ),
+]
 Sandbox = Annotated[
     Wanted | None,
     typer.Option(help="Confinement of commands. auto: the best available. require: bubblewrap, or refuse. off: none."),
@@ -108,6 +119,7 @@ def run(
     name: Annotated[str | None, typer.Option("--name", hidden=True, help="The run's name.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check and preview only; start nothing.")] = False,
     notify: Notify = None,
+    pr: Pr = None,
     as_json: Json = False,
 ) -> int:
     """Run a plan. Each task ends with a landed commit, or with the reason why there is none."""
@@ -115,14 +127,16 @@ def run(
     if name is not None and (not run_folder.is_run_name(name) or (run_folder.runs_folder(settings) / name).exists()):
         raise CannotRun(f"--name {name} is taken, or is no name; leave it out, and the run gets one")
     seed = None if dry_run else prepare_host(settings)
-    hub = open_hub(repo, settings)
-    read = read_plan(plan, hub)
+    with tell_slow("reading the repository; the first copy of a large one takes a while"):
+        hub = open_hub(repo, settings)
+        read = read_plan(plan, hub)
     if budget_usd is not None:
         read = read.model_copy(update={"budget": read.budget.model_copy(update={"usd": budget_usd})})
     refuse_unready(read, hub)
     if dry_run:
         gate_of(read, hub, own_train=own_train)
         return preview_plan(read, hub, as_json=as_json)
+    proposal = _proposal(pr, lambda: hub, read.target, settings)
     wishes = listen_to_ctrl_c()
     notifier = open_notifier(settings, PlanIndex(read, {}), wishes.untold.append)
     with display(PlanIndex(read, {}), as_json=as_json) as shown:
@@ -142,7 +156,7 @@ def run(
             seed=seed,
             warn=_warn,
         )
-    return _close(kept, ending, settings, notifier, wishes, as_json=as_json)
+    return _close(kept, ending, settings, notifier, wishes, proposal, as_json=as_json)
 
 
 def resume(
@@ -158,6 +172,7 @@ def resume(
     take_over: TakeOver = False,
     plan: CorrectedPlan = None,
     notify: Notify = None,
+    pr: Pr = None,
     as_json: Json = False,
 ) -> int:
     """Continue a run that was interrupted or halted, whose budget was used up, or whose plan is corrected."""
@@ -169,15 +184,14 @@ def resume(
     late = take_in_late(kept)
     if not as_json:
         tell_changes(kept, late)
-    if budget_usd is not None or budget_tokens is not None:
-        _set_budget(kept, budget_usd, budget_tokens, as_json=as_json)
-    if plan is not None:
-        kept = _take_plan(kept, plan, settings, as_json=as_json)
+    _set_budget(kept, budget_usd, budget_tokens, as_json=as_json)
+    kept = kept if plan is None else _take_plan(kept, plan, settings, as_json=as_json)
     state = kept.state()
     if state.finished:
         return _tell_ended(kept, state, as_json=as_json)
     _require_broker(kept, broker, settings)
     _tell_old_plan(kept)
+    proposal = _proposal(pr, lambda: reopen_hub(kept.options.hub, settings), kept.options.target, settings)
     wishes = listen_to_ctrl_c()
     notifier = open_notifier(settings, kept.course, wishes.untold.append)
     with display(kept.course, as_json=as_json) as shown:
@@ -193,7 +207,15 @@ def resume(
             seed=seed,
             warn=_warn,
         )
-    return _close(kept, ending, settings, notifier, wishes, as_json=as_json)
+    return _close(kept, ending, settings, notifier, wishes, proposal, as_json=as_json)
+
+
+def _proposal(pr: str | None, hub: Callable[[], Hub], target: str, settings: Settings) -> "Proposal | None":
+    if pr is None:
+        return None
+    from forgepool.orchestrator.cli.run.pull_request import prepare_proposal
+
+    return prepare_proposal(pr, hub(), target, settings)
 
 
 def _require_broker(kept: run_folder.KeptRun, broker: str | None, settings: Settings) -> None:
@@ -245,6 +267,8 @@ def _take_plan(kept: run_folder.KeptRun, plan: Path, settings: Settings, *, as_j
 
 def _set_budget(kept: run_folder.KeptRun, usd: float | None, tokens: int | None, *, as_json: bool) -> None:
     """Journal a new budget; a kind not given stays. Never below what is spent or reserved."""
+    if usd is None and tokens is None:
+        return
 
     def decide(state: RunState) -> list[Event]:
         before = kept.course.budget(state)
@@ -319,7 +343,7 @@ def listen_to_run(show: Listener, wishes: Wishes, settings: Settings, notifier: 
         nonlocal logged
         if state.run and not logged:
             logged = True
-            log_to_file(run_folder.runs_folder(settings) / state.run / "logs" / "orchestrator.log")
+            log_to_file(run_folder.runs_folder(settings) / state.run / "logs" / "orchestrator.log", state.run)
         if notifier is not None:
             notifier.listen(state, recorded)
         while wishes.untold:
@@ -340,6 +364,7 @@ def _close(
     settings: Settings,
     notifier: Notifier | None,
     wishes: Wishes,
+    proposal: "Proposal | None" = None,
     *,
     as_json: bool,
 ) -> int:
@@ -350,6 +375,8 @@ def _close(
     tell_outcome(kept, state, ending, as_json=as_json)
     if notifier is not None and ending != "interrupted":
         notifier.tell_end(state)
+    if proposal is not None and ending != "interrupted":
+        proposal.send(kept)
     for line in wishes.untold:
         complain(line, 0)
     return exit_status(state, ending)

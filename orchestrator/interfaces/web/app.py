@@ -18,6 +18,7 @@ from urllib.parse import SplitResult, parse_qs, urlencode, urlsplit
 
 import structlog
 
+from forgepool.orchestrator.interfaces.export.metrics import metrics_endpoint
 from forgepool.orchestrator.interfaces.web import pages
 from forgepool.orchestrator.interfaces.web.access import SESSION_S, Visitor, WebAccess
 from forgepool.orchestrator.interfaces.web.actions import leave_word, perform
@@ -327,6 +328,7 @@ def web_app(home: HomeView, access: WebAccess) -> "ASGIApp":
     others: list[tuple[str, str, Endpoint]] = [
         ("/enter", "GET", enter),
         ("/stream", "GET", stream),
+        ("/metrics", "GET", metrics_endpoint(home)),
         ("/static/{name}", "GET", static),
         ("/runs/{run}/act", "POST", act),
     ]

@@ -50,7 +50,9 @@ class Connected:
     commits: str
 
 
-def connect_forge(wanted: Connection, settings: Settings, stop: threading.Event) -> Connected:
+def connect_forge(
+    wanted: Connection, settings: Settings, stop: threading.Event, *, option: str = "--forge"
+) -> Connected:
     """Connect without asking anything yet. Raises CannotRun for an invalid repository, or without a token."""
     kind, _, repository = wanted.forge.partition(":")
 
@@ -69,7 +71,7 @@ def connect_forge(wanted: Connection, settings: Settings, stop: threading.Event)
             forge = gitlab.GitLab(api, repository, label=wanted.label)
             at = url.rstrip("/").removesuffix("/api/v4")
         else:
-            raise CannotRun(f"--forge '{wanted.forge}' is not a forge; use github:OWNER/REPO or gitlab:GROUP/PROJECT")
+            raise CannotRun(f"{option} '{wanted.forge}' is not a forge; use github:OWNER/REPO or gitlab:GROUP/PROJECT")
     except ForgeRefused as refused:
         raise CannotRun(str(refused)) from refused
     dialect: Dialect = "github" if kind == "github" else "gitlab"

@@ -119,6 +119,10 @@ class Api:
         """Send; repeated after a failure if `twice` is harmless."""
         self._ask(method, self._at(path, {}), body, twice=twice)
 
+    def make(self, kind: type[M], method: str, path: str, body: Mapping[str, JsonValue], *, twice: bool) -> M:
+        """Send as `send` does, and return the object in the answer."""
+        return self._read(kind, self._ask(method, self._at(path, {}), body, twice=twice))
+
     def _at(self, path: str, params: Mapping[str, str | int]) -> "httpx2.URL":
         return self._url.join(path).copy_merge_params({name: str(value) for name, value in params.items()})
 

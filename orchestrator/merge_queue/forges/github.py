@@ -33,6 +33,7 @@ class _Label(ForgeObject):
 
 class _Head(ForgeObject):
     sha: str
+    ref: str = ""
 
 
 class _Base(ForgeObject):
@@ -113,6 +114,19 @@ class GitHub:
         self.comment(change, f"Landed as {commit}.")
         if not contained and self._pull(change).state == "open":
             self._api.send("PATCH", f"{self._repository}/pulls/{change}", {"state": "closed"}, twice=True)
+
+    def find_open(self, head: str, base: str) -> int | None:
+        owner = self._repository.split("/")[1]
+        words = {"state": "open", "head": f"{owner}:{head}", "base": base}
+        found = self._api.pages(_Pull, f"{self._repository}/pulls", **words)
+        return next((one.number for one in found if (one.head.ref, one.base.ref) == (head, base)), None)
+
+    def propose(self, head: str, base: str, title: str, text: str) -> str:
+        path, number = f"{self._repository}/pulls", self.find_open(head, base)
+        if number is not None:
+            return self._api.make(_Pull, "PATCH", f"{path}/{number}", {"body": text}, twice=True).html_url
+        body = {"title": title, "head": head, "base": base, "body": text}
+        return self._api.make(_Pull, "POST", path, body, twice=False).html_url
 
     def _is_ready(self, pull: _Pull) -> bool:
         if pull.state != "open" or pull.draft:

@@ -43,6 +43,7 @@ class _Request(ForgeObject):
     labels: tuple[str, ...] = ()
     author: _User
     target_branch: str
+    source_branch: str = ""
 
 
 class _Approver(ForgeObject):
@@ -128,6 +129,18 @@ class GitLab:
         self.comment(change, f"Landed as {commit}.")
         if not contained and self._request(change).state == "opened":
             self._api.send("PUT", f"{self._project}/merge_requests/{change}", {"state_event": "close"}, twice=True)
+
+    def find_open(self, head: str, base: str) -> int | None:
+        words = {"state": "opened", "scope": "all", "source_branch": head, "target_branch": base}
+        found = self._api.pages(_Request, f"{self._project}/merge_requests", **words)
+        return next((one.iid for one in found if (one.source_branch, one.target_branch) == (head, base)), None)
+
+    def propose(self, head: str, base: str, title: str, text: str) -> str:
+        path, number = f"{self._project}/merge_requests", self.find_open(head, base)
+        if number is not None:
+            return self._api.make(_Request, "PUT", f"{path}/{number}", {"description": text}, twice=True).web_url
+        body = {"source_branch": head, "target_branch": base, "title": title, "description": text}
+        return self._api.make(_Request, "POST", path, body, twice=False).web_url
 
     def _is_ready(self, request: _Request) -> bool:
         return request.state == "opened" and not request.draft and self._label in request.labels

@@ -88,6 +88,15 @@ class Forge(Protocol):
         see the merge, so the change is closed.
         """
 
+    def find_open(self, head: str, base: str) -> int | None:
+        """Return the number of the open change from one branch of the repository to another; None if there is none."""
+
+    def propose(self, head: str, base: str, title: str, text: str) -> str:
+        """
+        Open a change from one branch to another, or give the one that is open this text; return its URL. It is not
+        opened again where it may have been: raises ForgeAway.
+        """
+
 
 def dependencies(description: str) -> tuple[tuple[int, ...], str]:
     """Return the changes that a description depends on, and one sentence on what is unclear about it."""

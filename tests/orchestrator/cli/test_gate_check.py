@@ -488,7 +488,7 @@ def forgepool_on_path(person: Person) -> dict[str, str]:
 
 
 @pytest.mark.skipif(shutil.which("sh") is None, reason="hooks are shell scripts")
-def test_the_pre_push_hook_of_the_docs_lets_a_good_branch_out_and_keeps_a_bad_one(
+def test_the_pre_push_hook_lets_a_good_branch_out_and_keeps_a_bad_one(
     person: Person, forgepool_on_path: dict[str, str]
 ) -> None:
     bare = person.folder.parent / "bare.git"
@@ -497,9 +497,8 @@ def test_the_pre_push_hook_of_the_docs_lets_a_good_branch_out_and_keeps_a_bad_on
     person.git("remote", "add", "origin", str(bare))
     person.git("fetch", "-q", "origin")
     hook = person.folder / ".git" / "hooks" / "pre-push"
-    hook.parent.mkdir(exist_ok=True)
-    hook.write_text(snippet("#!/bin/sh"))
-    hook.chmod(0o755)
+    assert person.forgepool("gate", "install-hook").status == 0
+    assert hook.read_text() == snippet("#!/bin/sh"), "the documents show another one"
 
     def push(*refs: str) -> "subprocess.CompletedProcess[str]":
         argv = ["git", "push", "-q", "origin", *refs]
@@ -517,6 +516,22 @@ def test_the_pre_push_hook_of_the_docs_lets_a_good_branch_out_and_keeps_a_bad_on
     heads = person.git("ls-remote", "--heads", str(bare))
     assert f"{good}\trefs/heads/feature" in heads and "refs/heads/bad" not in heads
     assert push("--delete", "feature").returncode == 0, "to delete a branch is nothing to check"
+    assert (person.forgepool("gate", "remove-hook").status, hook.exists()) == (0, False)
+
+
+def test_a_hook_of_another_tool_is_never_overwritten(person: Person) -> None:
+    unknown = person.forgepool("gate", "install-hook")
+    assert (unknown.status, "such as --base main" in unknown.err) == (2, True)
+    hook = person.folder / ".git" / "hooks" / "pre-push"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\n")
+    refused = person.forgepool("gate", "install-hook", "--base", "main")
+    assert (refused.status, refused.err.count("\n")) == (2, 1)
+    assert "add this line to it: forgepool gate check --base origin/main" in refused.err
+    assert person.forgepool("gate", "remove-hook").status == 2
+    assert hook.read_text() == "#!/bin/sh\n"
+    person.git("config", "core.hooksPath", ".husky")
+    assert "core.hooksPath leads to .husky" in person.forgepool("gate", "install-hook").err
 
 
 def test_the_action_gives_the_verdict_on_a_checkout_as_ci_makes_it(

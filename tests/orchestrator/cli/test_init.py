@@ -1,11 +1,13 @@
 """`forgepool init` as a person types it, and `forgepool --version`."""
 
 import json
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 from people import ROOT, Person, person_in
+from terminal import on_terminal
 
 from forgepool.supervisor.gate_file.reading import read_gate_file
 
@@ -53,6 +55,13 @@ def test_write_leaves_what_is_there_as_it_is(person: Person, there: str) -> None
     assert "already exists and was not changed" in said.err
     assert person.everything() == before
     assert elsewhere.exists() == (there == "a link")
+
+
+def test_a_terminal_is_told_what_takes_long_and_a_pipe_is_not(person: Person) -> None:
+    person.write({"forgepool.yaml": "version: 1\nchecks:\n  slow: sleep 2.3\n"})
+    command = [sys.executable, "-m", "forgepool.orchestrator.cli", "init", "--try"]
+    assert "forgepool: running the checks on HEAD ..." in on_terminal(command, cwd=person.folder, env=person.env)
+    assert "running the checks" not in person.forgepool("init", "--try").err
 
 
 def test_what_is_not_committed_is_not_looked_at(person: Person) -> None:

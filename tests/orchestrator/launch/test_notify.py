@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 from people import Person, person_in
 from plans import answered, begun, course, follow, sent, task
+from pydantic import SecretStr
 
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded
-from forgepool.orchestrator.launch.notify import Notifier, open_notifier
+from forgepool.orchestrator.launch.notify import Notifier, NotifyWrong, open_notifier
 from forgepool.orchestrator.plan.budget import Budget
 from forgepool.workers.schema.orders import Spent
 from forgepool.workers.schema.settings import Settings
@@ -168,6 +169,26 @@ def test_four_fifths_of_the_budget_are_told_once(cost: float, told: bool) -> Non
         listen()
         _end(notifier)
     assert ("forgepool.budget" in _kinds(got)) == told and _kinds(got).count("forgepool.budget") == int(told)
+
+
+def test_quiet_hours_end_with_one_notification_of_all_that_still_needs_a_person() -> None:
+    hours = [23]
+    with webhook() as (url, got):
+        made = open_notifier(Settings(notify=SecretStr(url), notify_quiet="22-7"), course(task("a"), task("b")), print)
+        assert made is not None and made.quiet == {22, 23, 0, 1, 2, 3, 4, 5, 6}
+        made.hour = lambda: hours[0]
+        listen = _listener(made)
+        for name in ("a", "b"):
+            listen(sent(name), answered(name, 1, "needs_human"), e.TaskParked(task=name, question="why?"))
+        hours[0] = 7
+        listen()
+        listen()
+        _end(made)
+    assert sorted(_kinds(got)) == ["forgepool.attention", "forgepool.end"]
+    (told,) = [json.loads(body) for _, body in got if b"forgepool.attention" in body]
+    assert {one["about"] for one in told["wanted"]} == {"a", "b"}
+    with pytest.raises(NotifyWrong, match="give one such as 22-7"):
+        open_notifier(Settings(notify=SecretStr(url), notify_quiet="at night"), course(task("a")), print)
 
 
 def test_a_hostile_text_is_neither_markup_of_a_chat_nor_a_terminals() -> None:

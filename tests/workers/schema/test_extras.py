@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from forgepool.orchestrator.interfaces.export.command import export
 from forgepool.orchestrator.interfaces.mcp.command import mcp
 from forgepool.orchestrator.interfaces.web.serve import serve
 from forgepool.orchestrator.launch.doctor import examine
@@ -43,7 +44,8 @@ def test_the_http_api_is_refused_before_anything_starts(bare: None) -> None:
 
 def test_the_pages_are_refused_before_anything_starts(bare: None) -> None:
     with pytest.raises(
-        CannotRun, match=r"`forgepool serve` .*no starlette and uvicorn and jinja2 here.*forgepool\[http\]"
+        CannotRun,
+        match=r"`forgepool serve` .*no starlette and uvicorn and jinja2 and prometheus_client here.*forgepool\[http\]",
     ):
         serve()
 
@@ -65,6 +67,11 @@ def test_language_servers_are_left_out(bare: None, tmp_path: Path) -> None:
 def test_the_mcp_server_is_refused_before_anything_starts(bare: None) -> None:
     with pytest.raises(CannotRun, match=r"`forgepool mcp` needs .*forgepool\[mcp\]"):
         mcp()
+
+
+def test_an_export_is_refused_before_a_run_is_read(bare: None) -> None:
+    with pytest.raises(CannotRun, match=r"`forgepool export` needs .*forgepool\[otel\]"):
+        export("r-1", file=Path("spans.json"))
 
 
 def test_doctor_lists_what_is_missing(bare: None) -> None:

@@ -181,6 +181,12 @@ class _Asked(BaseHTTPRequestHandler):
                 )
             case "GET", ["repos", "octo", "shop", "pulls", number] if int(number) in forge.pulls:
                 return 200, forge.pulls[int(number)], {}
+            case "POST", ["repos", "octo", "shop", "pulls"]:
+                said = {name: seen.body[name] for name in ("title", "body")}
+                made = pull(len(forge.pulls) + 1, target=seen.body["base"], labels=[], **said)
+                made["head"]["ref"] = seen.body["head"]
+                forge.pulls[made["number"]] = made
+                return 201, made, {}
             case "PATCH", ["repos", "octo", "shop", "pulls", number]:
                 forge.pulls[int(number)].update(seen.body)
                 return 200, forge.pulls[int(number)], {}
@@ -204,13 +210,19 @@ class _Asked(BaseHTTPRequestHandler):
         forge = self.server.forge
         match seen.method, [unquote(part) for part in parts]:
             case "GET", ["projects", "group/sub/shop", "merge_requests"]:
-                wanted = seen.query["labels"]
-                found = [one for one in forge.requests.values() if one["state"] == "opened" and wanted in one["labels"]]
+                wanted = seen.query.get("labels")
+                opened = [one for one in forge.requests.values() if one["state"] == "opened"]
+                found = [one for one in opened if wanted is None or wanted in one["labels"]]
                 return self._page(seen, [one for one in found if one["iid"] not in forge.overlooked])
             case "GET", ["projects", "group/sub/shop", "merge_requests", iid] if int(iid) in forge.requests:
                 return 200, forge.requests[int(iid)], {}
+            case "POST", ["projects", "group/sub/shop", "merge_requests"]:
+                made = merge_request(len(forge.requests) + 1, target=seen.body["target_branch"], labels=[])
+                forge.requests[made["iid"]] = made | seen.body
+                return 201, forge.requests[made["iid"]], {}
             case "PUT", ["projects", "group/sub/shop", "merge_requests", iid]:
-                forge.requests[int(iid)]["state"] = {"close": "closed"}[seen.body["state_event"]]
+                closed = seen.body.get("state_event") == "close"
+                forge.requests[int(iid)].update({"state": "closed"} if closed else seen.body)
                 return 200, forge.requests[int(iid)], {}
             case "GET", ["projects", "group/sub/shop", "merge_requests", iid, "approvals"]:
                 names = forge.approvals.get(int(iid), [])

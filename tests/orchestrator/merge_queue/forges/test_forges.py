@@ -409,3 +409,25 @@ def test_what_a_change_depends_on_is_read_from_its_description(text: str, number
 def test_a_dependency_that_cannot_be_read_is_not_taken_for_none(said: str) -> None:
     numbers, unclear = dependencies(f"Depends-On: {said}")
     assert numbers == () and unclear.startswith(("its Depends-On has ", "its Depends-On is empty"))
+
+
+def test_a_branch_is_proposed_once_and_then_updated(server: ForgeServer, forge: Forge, kind: str) -> None:
+    assert forge.find_open("forgepool/p", "main") is None
+    first = forge.propose("forgepool/p", "main", "p: 2 tasks landed", "the report")
+    number = forge.find_open("forgepool/p", "main")
+    assert number is not None and first.endswith(f"/{number}")
+    assert forge.find_open("forgepool/p", "release") is None, "it is a change to another branch"
+    assert forge.propose("forgepool/p", "main", "p: 3 tasks landed", "the report of today") == first
+    changes = server.pulls if kind == "github" else server.requests
+    (change,) = changes.values()
+    assert change["title"] == "p: 2 tasks landed", "a person may have changed it"
+    assert change["body" if kind == "github" else "description"] == "the report of today"
+    assert ready(forge) == [], "the queue's bot leaves it alone"
+
+
+def test_a_proposal_that_may_have_arrived_is_not_sent_again(server: ForgeServer, forge: Forge, kind: str) -> None:
+    server.faults = [None, Fault(0, acted=True)]
+    with pytest.raises(ForgeAway, match="it may have arrived or not"):
+        forge.propose("forgepool/p", "main", "p", "the report")
+    forge.propose("forgepool/p", "main", "p", "the report")
+    assert len(server.pulls if kind == "github" else server.requests) == 1

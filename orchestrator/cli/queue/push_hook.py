@@ -1,0 +1,90 @@
+"""`forgepool gate install-hook` and `remove-hook`: git's pre-push hook that runs the gate on what is pushed."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from forgepool.orchestrator.cli.output.say import say
+from forgepool.orchestrator.launch.commits import open_repository
+from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.worktrees.git.git import Git
+from forgepool.worktrees.hub.protect import find_hooks
+
+_MARK = "# Written by `forgepool gate install-hook`; `forgepool gate remove-hook` removes it."
+_HOOK = """\
+#!/bin/sh
+{mark}
+# What is pushed must pass the gate of the remote's {base}. $1 is the remote's name.
+base=refs/remotes/$1/{base}
+while read -r _ head _ _; do
+    case $head in *[!0]*) ;; *) continue ;; esac # a branch that is deleted
+    forgepool gate check --base "$base" --head "$head" --author-family none </dev/null || exit 1
+done
+"""
+Repo = Annotated[str, typer.Option(help="A folder of the repository.")]
+
+
+def register(gate: typer.Typer) -> None:
+    gate.command("install-hook")(install_hook)
+    gate.command("remove-hook")(remove_hook)
+
+
+def install_hook(
+    base: Annotated[
+        str | None,
+        typer.Option(metavar="BRANCH", help="The remote's branch whose gate counts; default: the default branch."),
+    ] = None,
+    repo: Repo = ".",
+) -> None:
+    """Let git run the gate before each push, as on a person's change; a hook of another tool is never overwritten."""
+    git, path = _hook(repo)
+    branch = base or _default_branch(git)
+    if _is_foreign(path):
+        line = f"forgepool gate check --base origin/{branch} --head HEAD --author-family none </dev/null || exit 1"
+        raise CannotRun(f"{path} is a hook of another tool and was not changed; add this line to it: {line}")
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(_HOOK.format(mark=_MARK, base=branch))
+    path.chmod(0o755)
+    say(f"wrote {path}: what you push must pass the gate of {branch}; `git push --no-verify` goes past it")
+
+
+def remove_hook(repo: Repo = ".") -> None:
+    """Remove the hook that `install-hook` wrote."""
+    _, path = _hook(repo)
+    if _is_foreign(path):
+        raise CannotRun(f"{path} is a hook of another tool and was not changed; edit it by hand")
+    say(f"removed {path}" if path.exists() else "there is no pre-push hook")
+    path.unlink(missing_ok=True)
+
+
+def _hook(repo: str) -> tuple[Git, Path]:
+    """
+    Return the repository and the path of its pre-push hook.
+
+    Raises:
+        CannotRun: another tool keeps its hooks elsewhere.
+    """
+    facts = open_repository(repo).facts
+    assert facts.local is not None, "a repository on this host has a folder"
+    git = Git(git_dir=facts.local)
+    hooks = find_hooks(git)
+    if hooks != facts.local / "hooks":
+        raise CannotRun(
+            f"core.hooksPath leads to {hooks.name}, whose hooks another tool keeps; call `forgepool gate check` there"
+        )
+    return git, hooks / "pre-push"
+
+
+def _is_foreign(path: Path) -> bool:
+    return path.is_symlink() or (path.exists() and _MARK not in path.read_text(errors="replace"))
+
+
+def _default_branch(git: Git) -> str:
+    """Return the default branch of `origin`, as the clone knows it."""
+    head = git.run("symbolic-ref", "--quiet", "refs/remotes/origin/HEAD", ok=(0, 1))
+    if head.status == 0:
+        return head.text.removeprefix("refs/remotes/origin/")
+    if git.run("rev-parse", "--quiet", "--verify", "refs/remotes/origin/main", ok=(0, 1)).status == 0:
+        return "main"
+    raise CannotRun("it is not known which branch of the remote counts; name it, such as --base main")

@@ -1,0 +1,81 @@
+"""`forgepool run --pr`: a pull or merge request of what has landed, with the run's report as its text."""
+
+import re
+import threading
+from dataclasses import dataclass
+
+from forgepool.orchestrator.cli.output.say import complain, printable
+from forgepool.orchestrator.merge_queue.bot.service import Connected, Connection, connect_forge
+from forgepool.orchestrator.merge_queue.forges.protocol import ForgeAway, ForgeRefused
+from forgepool.orchestrator.reports.report import report_lines
+from forgepool.orchestrator.reports.status import tell_verdict
+from forgepool.orchestrator.run.hub import CannotRun, Hub
+from forgepool.orchestrator.run.run_folder import KeptRun
+from forgepool.workers.schema.error_lines import plain_text
+from forgepool.workers.schema.settings import Settings
+
+_MOST_TEXT = 60_000
+"""Characters of a description; GitHub takes 65,536."""
+_LOUD = re.compile(
+    r"@(?=\w)|[#!](?=\d)|!(?=\[)|\bGH-(?=\d)|^[ \t]*/(?=\w)|depends-on(?=:)"
+    r"|\b(?:clos(?:e[sd]?|ing)|fix(?:e[sd]|ing)?|resolv(?:e[sd]?|ing)|implement(?:s|ed|ing)?)(?=:?\s+http)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""
+Words on which a forge or our bot would act: mentions, references, pictures, GitLab's commands, dependencies, and what
+closes an issue.
+"""
+_NOTHING = "\u200b"
+"""A space of no width."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """A change at a forge that is to be opened at the end of a run."""
+
+    forge: Connected
+    target: str
+    base: str
+
+    def send(self, kept: KeptRun) -> None:
+        """Open it, or update the one that is open; a failure is a sentence, since the run's outcome stands."""
+        state, recorded = kept.replay()
+        if not state.count("landed"):
+            complain("there is no pull request, because nothing has landed", 0)
+            return
+        text = make_text("\n".join(report_lines(kept, state, recorded)))
+        title = plain_text(f"{kept.plan.name}: {tell_verdict(state)}")
+        try:
+            with self.forge.api:
+                url = self.forge.forge.propose(self.target, self.base, title, text)
+            complain(f"the pull request is {printable(url)}", 0)
+        except (ForgeRefused, ForgeAway) as trouble:
+            complain(f"there is no pull request: {trouble}", 0)
+
+
+def prepare_proposal(wanted: str, hub: Hub, target: str, settings: Settings) -> Proposal:
+    """
+    Return the proposal that `--pr` asks for, such as `github:OWNER/REPO` or `gitlab:GROUP/PROJECT@https://HOST/api/v4`.
+
+    Raises:
+        CannotRun: the forge lacks the branch, cannot be asked, or takes no token; nothing has begun.
+    """
+    base = hub.facts.default_branch
+    if hub.facts.local is not None:
+        raise CannotRun("--pr needs the forge's own repository, and this one is on this host; add --repo URL")
+    if base is None or base == target:
+        raise CannotRun(f"--pr proposes the target for {base or 'a default branch'}; give the plan another target")
+    repository, _, url = wanted.partition("@")
+    forge = connect_forge(Connection(forge=repository, url=url or None), settings, threading.Event(), option="--pr")
+    try:
+        forge.forge.find_open(target, base)
+    except (ForgeRefused, ForgeAway) as trouble:
+        raise CannotRun(f"--pr: {trouble}") from trouble
+    return Proposal(forge=forge, target=target, base=base)
+
+
+def make_text(report: str) -> str:
+    """Return a report as a description: texts of agents in it mention no person, close no issue and load nothing."""
+    quiet = _LOUD.sub(lambda found: found[0] + _NOTHING, plain_text(report).replace("<", "&lt;"))
+    cut = quiet if len(quiet) <= _MOST_TEXT else f"{quiet[:_MOST_TEXT]}\n\n(cut; `forgepool report` shows all)"
+    return f"{cut}\n"

@@ -1,0 +1,101 @@
+"""A run becomes one trace that a collector takes, the same each time, and says by the conventions what failed."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+
+import opentelemetry.semconv._incubating.attributes as semconv
+import pytest
+from kit import Machine, Ran
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from span_collector import SpanCollector
+from written_runs import BEGAN, fail_task, land_task, written_run
+
+from forgepool.orchestrator.interfaces.export.conventions import ATTRIBUTES, FIXED
+from forgepool.workers.schema.settings import Settings
+
+
+@pytest.fixture
+def collector() -> Iterator[SpanCollector]:
+    with SpanCollector() as serving:
+        Thread(target=serving.serve_forever, daemon=True).start()
+        yield serving
+        serving.shutdown()
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    machine = Machine(folder=tmp_path, name="host-1")
+    with written_run(Settings(home=machine.home, cache=machine.cache), "abc", [*land_task("a"), *fail_task("b")]):
+        return machine
+
+
+def export(machine: Machine, *argv: str | Path) -> Ran:
+    return machine.run("export", "r-1", *argv)
+
+
+def facts(span: Span) -> dict[str, str | int | float]:
+    found = {}
+    for one in span.attributes:
+        kind = one.value.WhichOneof("value")
+        assert kind is not None
+        found[one.key] = getattr(one.value, kind)
+    return found
+
+
+def test_a_collector_gets_the_tree_of_a_run_and_a_second_export_gives_the_same(
+    machine: Machine, collector: SpanCollector
+) -> None:
+    said = export(machine, "--otlp", f"http://127.0.0.1:{collector.server_port}", "--file", "spans.json")
+    assert (said.status, collector.paths) == (0, ["/v1/traces"]), said
+    first = list(collector.taken)
+    by_id = {span.span_id: span for span in first}
+    assert len(by_id) == len(first) == 11 and {span.trace_id.hex() for span in first} == {said.out.split()[-1]}
+
+    def path(span: Span) -> list[str]:
+        return [*(path(by_id[span.parent_span_id]) if span.parent_span_id else []), span.name]
+
+    tree = {"/".join(path(span)): span for span in first}
+    assert sorted(tree) == sorted(
+        ["RUN p", "RUN p/a", "RUN p/a/attempt 1", "RUN p/b", "RUN p/b/attempt 1"]
+        + [f"RUN p/a/attempt 1/{one}" for one in ("invoke_agent builtin", "check", "review", "land")]
+        + [f"RUN p/b/attempt 1/{one}" for one in ("invoke_agent builtin", "check")]
+    )
+    order = tree["RUN p/a/attempt 1/invoke_agent builtin"]
+    assert (order.start_time_unix_nano, order.end_time_unix_nano) == (int(BEGAN * 1e9), int((BEGAN + 30) * 1e9))
+    known = facts(order)
+    assert {
+        "gen_ai.response.model": "claude-x",
+        "gen_ai.usage.input_tokens": 1000,
+        "forgepool.cost_usd": 0.25,
+        "cicd.worker.name": "h/7",
+    }.items() <= known.items()
+    attempt = tree["RUN p/b/attempt 1"]
+    assert attempt.status.code == 2 and attempt.status.message == "'tests' is red: 1 test failed"
+    assert facts(attempt)["error.type"] == "check_failed"
+    failed = {name for name, span in tree.items() if span.status.code == 2}
+    assert failed == {"RUN p/b", "RUN p/b/attempt 1", "RUN p/b/attempt 1/check"}
+    written = json.loads((machine.folder / "spans.json").read_text())
+    (scope,) = written["resourceSpans"][0]["scopeSpans"]
+    assert {span["spanId"] for span in scope["spans"]} == {span.span_id.hex() for span in first}
+    collector.taken.clear()
+    export(machine, "--otlp", f"http://127.0.0.1:{collector.server_port}/v1/traces")
+    assert collector.taken == first
+
+
+def test_a_collector_that_refuses_is_told_in_one_sentence(machine: Machine, collector: SpanCollector) -> None:
+    collector.status = 403
+    refused = export(machine, "--otlp", f"http://127.0.0.1:{collector.server_port}")
+    assert (refused.status, refused.out, refused.err.count("\n")) == (3, "", 1)
+    assert "127.0.0.1 has not taken the spans" in refused.err and "403" in refused.err
+    nowhere = export(machine)
+    assert (nowhere.status, "--otlp URL or --file FILE" in nowhere.err) == (2, True)
+
+
+def test_attributes_are_of_the_conventions_or_bear_our_name() -> None:
+    keys = {*ATTRIBUTES.values(), *(key for fixed in FIXED.values() for key in fixed)}
+    assert {key.partition(".")[0] for key in keys} == {"cicd", "vcs", "gen_ai", "forgepool"}
+    folder = Path(semconv.__path__[0])
+    text = "".join((folder / f"{room}_attributes.py").read_text() for room in ("cicd", "vcs", "gen_ai"))
+    assert [key for key in keys if not key.startswith("forgepool.") and f'"{key}"' not in text] == []
