@@ -48,7 +48,9 @@ def take_picture(look: RunLook, after: int) -> RunPicture:
     state, run = look.state, look.state.run
     records = [one for one in read(look.kept.folder, after=after) if one.number <= state.number]
     said = [told for one in records if (told := sentence(one.event, run=run)) is not None]
-    left_out = [f"({len(said) - _MOST_SENTENCES} earlier sentences are left out)"] if len(said) > _MOST_SENTENCES else []
+    left_out = (
+        [f"({len(said) - _MOST_SENTENCES} earlier sentences are left out)"] if len(said) > _MOST_SENTENCES else []
+    )
     rows = attention(look.course, state, look.alive)
     return RunPicture(
         number=state.number,

@@ -16,10 +16,8 @@ from acp.schema import (
 
 from forgepool.orchestrator.run.hub import CannotRun
 
-Block = (
-    TextContentBlock | ImageContentBlock | AudioContentBlock | ResourceContentBlock | EmbeddedResourceContentBlock
-)
-_TASKS = re.compile(r"""^\s*\{?\s*["']?tasks["']?\s*:""", re.MULTILINE)
+Block = TextContentBlock | ImageContentBlock | AudioContentBlock | ResourceContentBlock | EmbeddedResourceContentBlock
+_TASKS = re.compile(r"""^tasks\s*:|"tasks"\s*:""", re.MULTILINE)
 _FENCED = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _NAMED = re.compile(r"""[^\s`'"()<>,;]+\.(?:ya?ml|json)\b""")
 _MOST_BYTES = 4_000_000
