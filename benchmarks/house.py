@@ -22,6 +22,7 @@ PACKAGES = ("orchestrator", "supervisor", "workers", "worktrees")
 EXTRAS = (
     "workers/tools/lsp/",
     "workers/tools/mcp/",
+    "orchestrator/interfaces/acp/",
     "orchestrator/interfaces/mcp/",
     "orchestrator/interfaces/web/",
     "orchestrator/merge_queue/http_",
