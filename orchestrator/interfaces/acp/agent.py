@@ -5,13 +5,16 @@ This module needs the extra `acp`, and is imported after that was looked for.
 """
 
 import asyncio
+import logging
+import os
+import stat
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import cast
+from typing import TextIO, cast
 
 from acp import PROTOCOL_VERSION, RequestError, run_agent
 from acp.helpers import update_available_commands
@@ -39,7 +42,7 @@ from forgepool.orchestrator.cli.output.say import printable
 from forgepool.orchestrator.cli.run.check import describe_plan, find_problems
 from forgepool.orchestrator.interfaces.acp.picture import describe_rows, how_to_answer, preview_text
 from forgepool.orchestrator.interfaces.acp.prompts import Block, find_plan, prompt_text
-from forgepool.orchestrator.interfaces.acp.turn import Turn, sentence_of
+from forgepool.orchestrator.interfaces.acp.turn import EditorTurn, sentence_of
 from forgepool.orchestrator.interfaces.clients.detached import RunLauncher
 from forgepool.orchestrator.interfaces.clients.plans import plan_file, refuse_leave, why_ask
 from forgepool.orchestrator.interfaces.clients.results import clean, shorten
@@ -62,13 +65,14 @@ _COMMANDS = (
 _PREFIX = "acp"
 """Beginning of the names of sessions, and so of their runs."""
 _MOST_LISTED = 100
+_MOST_BYTES = 50 * 1024 * 1024
 
 
 @dataclass(slots=True, kw_only=True)
 class EditorSession:
     folder: Path
     """The editor's working folder: its repository has the target, and paths in prompts are relative to it."""
-    turn: Turn | None = None
+    turn: EditorTurn | None = None
     """The turn that goes on now."""
 
 
@@ -155,9 +159,9 @@ class ForgepoolAgent:
         if session is not None and session.turn is not None:
             session.turn.cancelled.set()
 
-    def _begin_turn(self, session_id: str) -> Turn:
+    def _begin_turn(self, session_id: str) -> EditorTurn:
         assert self._client is not None, "the connection comes first"
-        return Turn(
+        return EditorTurn(
             client=self._client,
             session=session_id,
             home=self._home,
@@ -172,7 +176,7 @@ class ForgepoolAgent:
         run = next((name for name in names if name == session_id or name.startswith(f"{session_id}.")), None)
         return None if run is None or run_folder.open_run(self._settings, run).options.gate else run
 
-    async def _answer(self, turn: Turn, session: EditorSession, prompt: Sequence[Block]) -> StopReason:
+    async def _answer(self, turn: EditorTurn, session: EditorSession, prompt: Sequence[Block]) -> StopReason:
         run, text = self._run_of(turn.session), prompt_text(prompt)
         plan = None if text.startswith("/") and text[1:].split()[0:1] else find_plan(prompt, session.folder)
         if plan is not None:
@@ -186,7 +190,7 @@ class ForgepoolAgent:
         await turn.client.session_update(session_id=turn.session, update=update)
         return await self._say(turn, run, text)
 
-    async def _start(self, turn: Turn, session: EditorSession, plan: str, earlier: str | None) -> StopReason:
+    async def _start(self, turn: EditorTurn, session: EditorSession, plan: str, earlier: str | None) -> StopReason:
         """Check and preview the plan, then start its run and follow it."""
         name = turn.session if earlier is None else _next_name(turn.session, earlier)
         repo = str(session.folder)
@@ -203,12 +207,14 @@ class ForgepoolAgent:
             if options is None:
                 await turn.tell("The cost was not agreed to, so nothing was started.")
                 return "cancelled" if turn.cancelled.is_set() else "end_turn"
+            if turn.cancelled.is_set():
+                return "cancelled"
             begun = await asyncio.to_thread(self._launcher.begin, name, path, repo, *options)
         if not begun:
             raise CannotRun(f"run {name} still checks its plan and this machine; `/status` follows it")
         return await turn.follow(name)
 
-    async def _agree_to_cost(self, turn: Turn, plan: Plan) -> tuple[str, ...] | None:
+    async def _agree_to_cost(self, turn: EditorTurn, plan: Plan) -> tuple[str, ...] | None:
         """Return the options of a run whose cost the person agrees to; None where they do not."""
         why = why_ask(plan, self._ask_above_usd)
         if why is None:
@@ -219,7 +225,7 @@ class ForgepoolAgent:
         call = ToolCallUpdate(tool_call_id=f"{turn.session}:cost", title=why, kind="other", status="pending")
         return ("--budget-usd", f"{cap}") if await turn.ask(call, start, leave) == "start" else None
 
-    async def _say(self, turn: Turn, run: str, text: str) -> StopReason:
+    async def _say(self, turn: EditorTurn, run: str, text: str) -> StopReason:
         """Take the prompt for a command, or for the answer to a question; then follow the run."""
         picture = await turn.show(run, after=sys.maxsize)
         word, _, task = text.partition(" ")
@@ -235,6 +241,9 @@ class ForgepoolAgent:
                 await turn.say(run, "cancel", task.strip())
             case _ if picture.questions and text and not text.startswith("/"):
                 await turn.say(run, "answer", *_answered(picture.questions, text, how_to_answer(picture)))
+            case _ if text.startswith("/"):
+                known = ", ".join(f"/{command.name}" for command in _COMMANDS)
+                raise CannotRun(f"there is no command '{clean(word)[:40]}'; commands are: {known}")
             case _:
                 raise CannotRun(f"{picture.ending} {_WANTED}")
         state = await turn.show(run, after=picture.number)
@@ -272,6 +281,11 @@ def _refuse(sentence: str) -> RequestError:
     return RequestError(-32602, sentence)
 
 
+def _is_pipe(stream: TextIO) -> bool:
+    mode = os.fstat(stream.fileno()).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stream.isatty()
+
+
 async def serve_editor(settings: Settings, *, may_approve: bool, ask_above_usd: float) -> None:
     """
     Answer the editor on standard input and output, until it closes them.
@@ -281,12 +295,13 @@ async def serve_editor(settings: Settings, *, may_approve: bool, ask_above_usd: 
     """
     from acp.stdio import stdio_streams
 
-    try:
-        reader, writer = await stdio_streams(limit=50 * 1024 * 1024)
-    except (ValueError, OSError) as wrong:
+    if not all(map(_is_pipe, (sys.stdin, sys.stdout))):
         raise CannotRun(
             "standard input and output are no pipes; `forgepool acp` is started by an editor, which talks to it there"
-        ) from wrong
+        )
+    # The package would log a traceback for each line that is no message.
+    logging.disable(logging.CRITICAL)
+    reader, writer = await stdio_streams(limit=_MOST_BYTES)
     # Nothing but the protocol may reach the editor.
     sys.stdout = sys.stderr
     agent = ForgepoolAgent(settings, may_approve=may_approve, ask_above_usd=ask_above_usd)

@@ -71,7 +71,7 @@ def _entries(look: RunLook) -> Iterator[PlanEntry]:
         title = titles.get(task.task, "")
         about = f"{task.task}: {title}" if title and title != task.task else task.task
         phase = task.phase.replace("_", " ")
-        yield plan_entry(_plain(f"{about} ({phase})"), status=_status(task.phase))
+        yield plan_entry(_plain(f"{about} ({phase})"), status=_status(look.state.tasks[task.task].phase))
 
 
 def _status(phase: str) -> PlanEntryStatus:

@@ -27,7 +27,7 @@ _REJECTED = "A person read the change in the editor and rejected it, without fur
 
 
 @dataclass(slots=True, kw_only=True)
-class Turn:
+class EditorTurn:
     client: Client
     session: str
     home: HomeView
@@ -85,7 +85,8 @@ class Turn:
         kept = run_folder.find(self.home.settings, run)
         word = partial(say_word, self.home, self.launcher, kept, do, task, text=text, by=self.person, seen=seen)
         left = await asyncio.to_thread(word)
-        await self.tell(clean(left.trouble or left.said))
+        # Its advice how to continue is for a terminal; here the run is continued.
+        await self.tell(clean(left.trouble or left.said.partition(" The run goes on with:")[0]))
 
     async def ask(self, call: ToolCallUpdate, *options: PermissionOption) -> str:
         """Return the option that the person chose; nothing where the turn was stopped, or no answer came."""

@@ -92,6 +92,7 @@ def test_a_stopped_turn_stops_the_run_and_a_command_continues_it(machine: Machin
             assert f"Run {session} is paused" in caller.editor.said and "`/continue`" in caller.editor.said
             assert "1 of 1 task done" in await caller.told(session, "/continue")
             assert "is landed" in await caller.told(session, "and now?")
+            assert "there is no command '/go'; commands are: /status" in await caller.told(session, "/go")
 
     asyncio.run(work())
     assert hub.landed("forgepool/slow") == ["slow"]
@@ -124,5 +125,7 @@ def test_what_cannot_be_run_is_one_sentence(machine: Machine, hub: Repository) -
 
     asyncio.run(work())
     assert machine.runs() == []
+    ran = machine.run("acp")
+    assert (ran.status, ran.out) == (2, "") and ran.err.startswith("forgepool: standard input and output are no pipes")
     ran = machine.run("acp", "--may", "grant")
     assert (ran.status, ran.out, ran.err.count("\n")) == (2, "", 1) and "'grant'" in ran.err
