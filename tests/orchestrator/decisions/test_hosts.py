@@ -110,7 +110,7 @@ def test_an_agent_of_the_client_protocol_waits_for_a_host_with_that_part_and_the
     of = course(task("own", agent=AcpAgent(run="my-agent --acp")), task("known", agent=AcpAgent(run="gemini --acp")))
     part = Host(name="part", slots=2, can=frozenset(["extra acp"]))
     keyed = Host(name="keyed", slots=1, can=part.can | {"key GEMINI_API_KEY", "sandbox bubblewrap"})
-    assert orders(ask(of, begun(of), ONE, part, keyed)) == {"own": "part", "known": "keyed"}
+    assert orders(ask(of, begun(of), KEYLESS, part, keyed)) == {"own": "part", "known": "keyed"}
 
 
 def test_hosts_that_are_equal_for_a_plan_share_its_orders_and_those_of_another_version_are_left_out() -> None:
