@@ -36,7 +36,7 @@ def hub(tmp_path: Path) -> Repository:
 def small_plan(machine: Machine, **further: Any) -> Path:
     (machine.folder / "asks.yaml").write_text(json.dumps({"turns": _ASKS}))
     tasks = [
-        {"id": "lands", "agent": command("sleep 3; echo done > done.txt"), "files": ["done.txt"]},
+        {"id": "lands", "agent": command("sleep 1; echo done > done.txt"), "files": ["done.txt"]},
         {"id": "asks", "agent": {"scripted": "asks.yaml"}, "files": ["asks.txt"]},
     ]
     plan = {"name": "small", "checks": {"readme": "test -f README.md"}, "tasks": tasks, "review": "person", **further}
@@ -79,7 +79,7 @@ def test_a_session_survives_the_editor_and_lands_what_the_person_approves(machin
 
 
 def test_a_stopped_turn_stops_the_run_and_a_command_continues_it(machine: Machine, hub: Repository) -> None:
-    tasks = [{"id": "slow", "agent": command("sleep 4; echo done > done.txt"), "files": ["done.txt"]}]
+    tasks = [{"id": "slow", "agent": command("sleep 3; echo done > done.txt"), "files": ["done.txt"]}]
     plan = {"version": 1, "name": "slow", "checks": {"readme": "test -f README.md"}, "tasks": tasks}
 
     async def work() -> None:

@@ -49,7 +49,7 @@ def test_permissions_follow_the_policy_and_hold_once(tmp_path: Path) -> None:
 def test_an_agent_that_does_not_finish_says_why(
     tmp_path: Path, word: str, ended: str, trouble: str | None, detail: str
 ) -> None:
-    answer, _ = perform(tmp_path, word, limits=Limits(wall_s=60, idle_s=3))
+    answer, _ = perform(tmp_path, word, limits=Limits(wall_s=60, idle_s=2))
     assert (answer.ended, answer.trouble) == (ended, trouble) and detail in answer.detail, answer
 
 
