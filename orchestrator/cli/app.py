@@ -73,6 +73,7 @@ GROUPS = {
         "queue": ("cli.queue.gate_check", "Serve a merge queue in front of a branch, submit to it, follow it"),
     },
     "Other programs": {
+        "acp": ("interfaces.acp.command", "Run plans from an editor, by the Agent Client Protocol"),
         "mcp": ("interfaces.mcp.command", "Let agents and editors use Forgepool, by the Model Context Protocol"),
         "export": ("interfaces.export.command", "Export a run as a trace, for OpenTelemetry"),
     },

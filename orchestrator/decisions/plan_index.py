@@ -21,7 +21,7 @@ from forgepool.orchestrator.state.task import IN_FLIGHT, TaskState
 from forgepool.supervisor.gate.affected_checks import ONE_LANE, Lanes
 from forgepool.supervisor.messages.requests import Independence, ReviewPolicy
 from forgepool.workers.schema.capabilities import Need
-from forgepool.workers.schema.orders import BuiltinAgent, CliAgent, CommandAgent, ScriptedAgent
+from forgepool.workers.schema.orders import AcpAgent, BuiltinAgent, CliAgent, CommandAgent, ScriptedAgent
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,9 @@ class PlanIndex:
     @cached_property
     def paid(self) -> frozenset[str]:
         """Return the tasks done by paid models."""
-        return frozenset(task.id for task in self.plan.tasks if isinstance(task.agent, BuiltinAgent | CliAgent))
+        return frozenset(
+            task.id for task in self.plan.tasks if isinstance(task.agent, BuiltinAgent | CliAgent | AcpAgent)
+        )
 
     @cached_property
     def reviewed(self) -> frozenset[str]:

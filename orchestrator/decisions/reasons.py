@@ -13,7 +13,7 @@ from forgepool.supervisor.findings import ReviewFinding, ScanFinding, Threshold,
 from forgepool.supervisor.messages.answers import Certificate, CheckFailure, CheckResult, Review
 from forgepool.supervisor.messages.requests import Author
 from forgepool.workers.schema.error_lines import excerpt
-from forgepool.workers.schema.orders import CliAgent, CommandAgent, ReasonKind, ReasonPack, WorkResult
+from forgepool.workers.schema.orders import AcpAgent, CliAgent, CommandAgent, ReasonKind, ReasonPack, WorkResult
 
 LOG_TAIL_CHARS = 6000
 DIFF_TAIL_CHARS = 8000
@@ -272,7 +272,7 @@ def author_in(course: PlanIndex, state: RunState, task: TaskState) -> Author:
 def author_of(planned: Task, result: WorkResult) -> Author:
     """Return the author. A model without a reported family could be of any family."""
     agent = planned.agent
-    name = agent.program if isinstance(agent, CliAgent) else agent.kind
+    name = agent.program if isinstance(agent, CliAgent | AcpAgent) else agent.kind
     unknown = () if isinstance(agent, CommandAgent) else ("unknown",)
     return Author(agent=name, models=result.models, families=result.families or unknown)
 

@@ -159,6 +159,16 @@ def is_being_written(folder: Path) -> bool:
     return False
 
 
+def find_writer(folder: Path) -> int | None:
+    """Return the process that holds this run now; None where none does."""
+    if not is_being_written(folder):
+        return None
+    try:
+        return int((folder / "journal.lock").read_text())
+    except (OSError, ValueError):
+        return None
+
+
 def _lock(folder: Path) -> IO[str]:
     held = (folder / "journal.lock").open("a+")
     give_up = time.monotonic() + _LOOKS_LAST_S

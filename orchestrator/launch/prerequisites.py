@@ -12,6 +12,7 @@ from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.launch import embedded
 from forgepool.orchestrator.plan.document import Plan
 from forgepool.orchestrator.plan.entries import PlanReview
+from forgepool.orchestrator.plan.requirements import wants_model_server
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.workers.agents.families import is_same_model
@@ -25,7 +26,8 @@ from forgepool.workers.queue.broker import connect, ping
 from forgepool.workers.sandbox.layers import NoSandbox, choose_level
 from forgepool.workers.sandbox.network.package_access import find_lent_access
 from forgepool.workers.schema.confinement import Level
-from forgepool.workers.schema.orders import AgentSpec, BuiltinAgent, CliAgent, PhaseName
+from forgepool.workers.schema.extras import missing_extra
+from forgepool.workers.schema.orders import AcpAgent, AgentSpec, BuiltinAgent, CliAgent, PhaseName
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.tools.config import read_tool_config
 from forgepool.worktrees.errors import InfrastructureError
@@ -79,10 +81,12 @@ def check_agents(plan: Plan, settings: Settings) -> None:
                     if asked not in proven:
                         _check_model(table, task.id, RoutingQuestion(task_type=task.type, phase=phase, model=asked[2]))
                         proven.add(asked)
-            case CliAgent(program=program) if shutil.which(program) is None:
+            case CliAgent(program=program) | AcpAgent(program=program) if shutil.which(program) is None:
                 raise CannotRun(
                     f"task '{task.id}' needs {program}, which is not on PATH; install it, or choose another agent"
                 )
+            case AcpAgent() if missing := missing_extra("acp"):
+                raise CannotRun(f"task '{task.id}' has an agent that speaks the Agent Client Protocol: {missing}")
             case _:
                 pass
 
@@ -103,7 +107,7 @@ def check_sandbox(plan: Plan, settings: Settings) -> Level | None:
         raise CannotReach(str(trouble)) from trouble
     if level == "landlock":
         for task in plan.tasks:
-            if task.network or isinstance(task.agent, CliAgent):
+            if task.network or wants_model_server(task):
                 raise CannotRun(
                     f"task '{task.id}' needs the network, and only bubblewrap can limit commands to a few hosts; "
                     "install bubblewrap (Debian and Ubuntu: apt-get install bubblewrap)"

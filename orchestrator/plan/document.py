@@ -38,6 +38,7 @@ from forgepool.workers.schema.documents import Located, read, read_text, validat
 from forgepool.workers.schema.globs import BadGlob, parse
 from forgepool.workers.schema.mistakes import DocumentWrong, Duration, Mistake, Slug
 from forgepool.workers.schema.orders import (
+    AcpAgent,
     AgentSpec,
     Asset,
     BuiltinAgent,
@@ -237,6 +238,8 @@ def _agents(reading: PlanReading, written: Iterable[WrittenTask], folder: Path) 
             agents[each.entry.id] = _builtin(agent.builtin, each.entry)
         elif agent.cli is not None:
             agents[each.entry.id] = CliAgent(program=agent.cli.program, model=agent.cli.model)
+        elif agent.acp is not None:
+            agents[each.entry.id] = AcpAgent(run=agent.acp)
         elif agent.command is not None:
             agents[each.entry.id] = CommandAgent(run=agent.command)
         elif agent.scripted is not None:

@@ -79,6 +79,16 @@ def _program_alone(written: object) -> object:
     return {"program": written} if isinstance(written, str) else written
 
 
+def _program_line(text: str | None) -> str | None:
+    try:
+        words = shlex.split(text) if text is not None else ["-"]
+    except ValueError:
+        words = []
+    if not words:
+        raise ValueError("is no command line; write a program and its arguments, as in 'gemini --acp'")
+    return text
+
+
 def _label(text: str) -> str:
     if not LABEL.fullmatch(text):
         raise ValueError(
@@ -101,14 +111,16 @@ class AgentEntry(Message):
     cli: Annotated[
         CliEntry | None, BeforeValidator(_program_alone, json_schema_input_type=CliProgram | CliEntry | None)
     ] = None
+    acp: Annotated[Name | None, AfterValidator(_program_line)] = None
+    """The program, with its arguments, that speaks the Agent Client Protocol."""
     command: Name | None = None
     scripted: Name | None = None
     """The file with a scripted model's turns."""
 
     @model_validator(mode="after")
     def _is_one(self) -> Self:
-        if sum(each is not None for each in (self.builtin, self.cli, self.command, self.scripted)) != 1:
-            raise ValueError("must have one of the keys 'builtin', 'cli', 'command' and 'scripted'")
+        if sum(each is not None for each in (self.builtin, self.cli, self.acp, self.command, self.scripted)) != 1:
+            raise ValueError("must have one of the keys 'builtin', 'cli', 'acp', 'command' and 'scripted'")
         return self
 
 

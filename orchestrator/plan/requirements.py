@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from forgepool.orchestrator.plan.document import Task
 from forgepool.workers.schema import capabilities
 from forgepool.workers.schema.capabilities import Need
-from forgepool.workers.schema.orders import BuiltinAgent, CliAgent
+from forgepool.workers.schema.orders import AcpAgent, BuiltinAgent, CliAgent
 
 _LET_OUT = ("bubblewrap", "seatbelt", "off")
 """The sandboxes in which a command can be let out to a server."""
@@ -28,9 +28,12 @@ def _derived(task: Task) -> Iterator[Need]:
             yield from _models(task, agent)
         case CliAgent() as agent:
             yield from _program(agent)
+        case AcpAgent() as agent:
+            yield Need(words="the optional part acp", any_of=frozenset([capabilities.extra("acp")]))
+            yield from _keys(agent.program, _acp_keys(agent))
         case _:
             pass
-    if task.network or isinstance(task.agent, CliAgent):
+    if task.network or wants_model_server(task):
         levels = frozenset(map(capabilities.sandbox, _LET_OUT))
         yield Need(words="a sandbox with network (bubblewrap)", any_of=levels)
 
@@ -51,7 +54,23 @@ def _program(agent: CliAgent) -> Iterator[Need]:
     from forgepool.workers.agents.cli.performing import PROGRAMS
 
     program = PROGRAMS[agent.program]
-    keys = [key for vendor in program.vendors(agent.model) for key in vendor.keys]
     installed = frozenset([capabilities.program(agent.program)])
     yield Need(words=f"the program {agent.program} ({program.install})", any_of=installed)
-    yield Need(words=f"a key for {agent.program} ({' or '.join(keys)})", any_of=frozenset(map(capabilities.key, keys)))
+    yield from _keys(agent.program, [key for vendor in program.vendors(agent.model) for key in vendor.keys])
+
+
+def _keys(program: str, keys: list[str]) -> Iterator[Need]:
+    if keys:
+        yield Need(words=f"a key for {program} ({' or '.join(keys)})", any_of=frozenset(map(capabilities.key, keys)))
+
+
+def _acp_keys(agent: AcpAgent) -> list[str]:
+    from forgepool.workers.agents.cli.acp import vendors_of
+
+    return [key for vendor in vendors_of(agent.program) for key in vendor.keys]
+
+
+def wants_model_server(task: Task) -> bool:
+    """Tell whether the task's agent is a program that asks a vendor's model."""
+    agent = task.agent
+    return isinstance(agent, CliAgent) or (isinstance(agent, AcpAgent) and bool(_acp_keys(agent)))

@@ -5,7 +5,7 @@ from typing import assert_never
 
 from forgepool.workers.agents.contract import AgentAnswer, AgentEnding, Assignment, task_variables
 from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
-from forgepool.workers.schema.orders import BuiltinAgent, CliAgent, CommandAgent, ScriptedAgent, Spent
+from forgepool.workers.schema.orders import AcpAgent, BuiltinAgent, CliAgent, CommandAgent, ScriptedAgent, Spent
 from forgepool.workers.workspace.workspace import Workspace
 
 
@@ -22,7 +22,7 @@ def perform(assignment: Assignment, workspace: Workspace, *, stop: Callable[[], 
             from forgepool.workers.agents.builtin.agent import perform_builtin
 
             return perform_builtin(assignment, workspace, agent, stop=stop)
-        case CliAgent() as agent:
+        case CliAgent() | AcpAgent() as agent:
             from forgepool.workers.agents.cli.performing import perform_in_fleet
 
             return perform_in_fleet(assignment, workspace, agent, stop=stop)

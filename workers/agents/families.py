@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable, Iterator
 
 from forgepool.workers.llm.routing.router import ModelChoice
 from forgepool.workers.llm.routing.table import Table
-from forgepool.workers.schema.orders import CliProgram
 
 UNKNOWN = "unknown"
 
@@ -53,7 +52,7 @@ _VENDORS = {
     "mistralai": "mistral",
 }
 """Other words for a family in a table. In a model's own name they mean nothing: many servers use `openai/`."""
-_PROGRAMS: dict[CliProgram, str] = {"claude": "claude", "codex": "gpt"}
+_PROGRAMS: dict[str, str] = {"claude": "claude", "codex": "gpt"}
 
 
 def find_family(name: str) -> str:
@@ -71,7 +70,7 @@ def families_of(names: Iterable[str], table: Table | None = None) -> tuple[str, 
     return tuple(dict.fromkeys(family for name in names for family in _of_one(name, table)))
 
 
-def program_families(program: CliProgram, given: str | None, reported: Iterable[str]) -> tuple[str, ...]:
+def program_families(program: str, given: str | None, reported: Iterable[str]) -> tuple[str, ...]:
     """Return the families of a program's models: of the one it was asked to use, and of those it reported."""
     fixed = _PROGRAMS.get(program)
     families = dict.fromkeys(find_family(name) for name in (given, *reported) if name)

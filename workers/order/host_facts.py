@@ -66,6 +66,8 @@ def _words(settings: Settings, level: Level) -> Iterator[str]:
     keys = {account.key for account in table.accounts.values() if account.key}
     yield from (capabilities.key(name) for name in vendors | keys if secret(name))
     own = read_tool_config(settings.tools_file).language_servers
+    if missing_extra("acp") is None:
+        yield capabilities.extra("acp")
     if missing_extra("lsp") is None:
         servers = (one for one in (*own, *KNOWN) if shutil.which(one.command[0], path=search_path()))
         yield from (capabilities.language_server(one.name) for one in servers)

@@ -56,6 +56,11 @@ def program(name: str) -> str:
     return f"program {name}"
 
 
+def extra(name: str) -> str:
+    """An optional part of Forgepool."""
+    return f"extra {name}"
+
+
 def sandbox(level: str) -> str:
     return f"sandbox {level}"
 

@@ -3,9 +3,10 @@
 from importlib.util import find_spec
 from typing import Literal, get_args
 
-Extra = Literal["http", "lsp", "mcp", "otel"]
+Extra = Literal["acp", "http", "lsp", "mcp", "otel"]
 EXTRAS: tuple[Extra, ...] = get_args(Extra)
 _PACKAGES: dict[Extra, tuple[str, ...]] = {
+    "acp": ("acp",),
     "http": ("starlette", "uvicorn", "jinja2", "prometheus_client"),
     "lsp": ("pygls", "lsprotocol"),
     "mcp": ("mcp", "jsonschema"),

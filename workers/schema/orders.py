@@ -4,6 +4,7 @@ Orders to workers and their results: frozen values, sent as JSON.
 Reviews and checks have their own messages in `supervisor.messages`.
 """
 
+import shlex
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -125,7 +126,19 @@ class CliAgent(Message):
     """The model by the program's own name; None is the program's default."""
 
 
-AgentSpec = Annotated[CommandAgent | ScriptedAgent | BuiltinAgent | CliAgent, Field(discriminator="kind")]
+class AcpAgent(Message):
+    """A coding agent that speaks the Agent Client Protocol on its standard input and output."""
+
+    kind: Literal["acp"] = "acp"
+    run: str
+    """The program and its arguments, as in a shell; no shell runs it."""
+
+    @property
+    def program(self) -> str:
+        return shlex.split(self.run)[0]
+
+
+AgentSpec = Annotated[CommandAgent | ScriptedAgent | BuiltinAgent | CliAgent | AcpAgent, Field(discriminator="kind")]
 
 
 class Prior(Message):

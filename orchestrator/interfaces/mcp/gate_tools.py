@@ -11,7 +11,7 @@ from pydantic import Field
 
 from forgepool.orchestrator.cli.agents.policy import judge, judgement_json, rules_in_force
 from forgepool.orchestrator.cli.queue.gate_check import as_json
-from forgepool.orchestrator.interfaces.mcp.results import clean, shorten
+from forgepool.orchestrator.interfaces.clients.results import clean, shorten
 from forgepool.orchestrator.interfaces.mcp.run_tools import client_name
 from forgepool.orchestrator.launch.gate_check import GateCheckQuestion, Reviewing, ask, prepare
 from forgepool.orchestrator.merge_queue.hub_queue import explain_entry

@@ -12,7 +12,7 @@ from mcp.types import CallToolResult, InputRequiredResult, TextContent
 from pydantic import ValidationError
 
 from forgepool.orchestrator.cli.app import sentence_and_status
-from forgepool.orchestrator.interfaces.mcp.results import MOST_TEXT, PAGE, clean, clean_value
+from forgepool.orchestrator.interfaces.clients.results import MOST_TEXT, PAGE, clean, clean_value
 from forgepool.workers.llm.routing.table import unknown
 from forgepool.worktrees.errors import cut_long_words
 

@@ -11,11 +11,11 @@ from mcp.server.mcpserver.exceptions import ResourceError
 from mcp.types import ToolAnnotations
 
 from forgepool.orchestrator.cli.app import sentence_and_status
-from forgepool.orchestrator.interfaces.mcp.detached import RunLauncher
+from forgepool.orchestrator.interfaces.clients.detached import RunLauncher
+from forgepool.orchestrator.interfaces.clients.results import clean, clean_value
 from forgepool.orchestrator.interfaces.mcp.gate_tools import GateTools
 from forgepool.orchestrator.interfaces.mcp.mcp_server import ForgepoolServer
 from forgepool.orchestrator.interfaces.mcp.plan_tools import PlanTools, describe_schema
-from forgepool.orchestrator.interfaces.mcp.results import clean, clean_value
 from forgepool.orchestrator.interfaces.mcp.run_tools import RunTools
 from forgepool.orchestrator.reports.home import HomeView
 from forgepool.workers.schema.settings import Settings
@@ -40,7 +40,7 @@ def build_server(settings: Settings, *, may_approve: bool, ask_above_usd: float)
     `ask_above_usd` is the cap on the cost of a run above which a person has to agree.
     """
     server = ForgepoolServer(ask_above_usd=ask_above_usd, instructions=INSTRUCTIONS)
-    launcher = RunLauncher(settings)
+    launcher = RunLauncher(settings, "mcp")
     plans = PlanTools(settings=settings, launcher=launcher, ask_above_usd=ask_above_usd, may_approve=may_approve)
     runs = RunTools(home=HomeView(settings), launcher=launcher)
     gates = GateTools(settings=settings)

@@ -1,10 +1,6 @@
 """Tools about plans: check one, forecast it, start it as a process that outlives the client."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from hashlib import sha256
-from pathlib import Path
 from typing import Annotated
 
 from mcp.server.elicitation import AcceptedElicitation, ElicitationResult
@@ -15,15 +11,12 @@ from pydantic import BaseModel, Field
 from forgepool.orchestrator.cli.run.check import describe_plan, find_problems
 from forgepool.orchestrator.cli.run.schema import make_schema
 from forgepool.orchestrator.cli.simulate import default_terms, forecast_plan
-from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.interfaces.mcp.detached import RunLauncher
+from forgepool.orchestrator.interfaces.clients.detached import RunLauncher
+from forgepool.orchestrator.interfaces.clients.plans import plan_file, refuse_leave, why_ask
 from forgepool.orchestrator.interfaces.mcp.mcp_server import ForgepoolServer
-from forgepool.orchestrator.plan.document import Plan
-from forgepool.orchestrator.plan.entries import PlanReview
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun, open_hub, read_plan
 from forgepool.workers.schema.mistakes import DocumentWrong
-from forgepool.workers.schema.orders import CommandAgent
 from forgepool.workers.schema.settings import Settings
 
 PlanSource = Annotated[
@@ -42,21 +35,6 @@ class RunBudget(BaseModel):
     """The person's answer to how much a run may cost."""
 
     budget_usd: float | None = Field(default=None, gt=0, description="The most that the run may cost, in US dollars.")
-
-
-@contextmanager
-def plan_file(plan: str, settings: Settings) -> Iterator[Path]:
-    """Yield the file of a plan. A text is written into the home, and its mistakes name it `plan`."""
-    if "\n" not in plan and not plan.lstrip().startswith("{"):
-        yield Path(plan)
-        return
-    path = settings.home / "plans" / f"{sha256(plan.encode()).hexdigest()[:16]}.yaml"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(plan, encoding="utf-8")
-    try:
-        yield path
-    except DocumentWrong as wrong:
-        raise CannotRun(str(wrong).replace(f"{path}:", "plan:")) from wrong
 
 
 def describe_schema() -> dict[str, object]:
@@ -112,11 +90,8 @@ class PlanTools:
         cap = budget.data.budget_usd
         with plan_file(plan, self.settings) as path:
             read = read_plan(path, open_hub(repo, self.settings))
-            if not self.may_approve and (leave := leave_of(read)):
-                raise CannotRun(
-                    f"{leave}, which only a person may give; take it out, or have a person start the plan with "
-                    "`forgepool run PLAN`, or this server with `--may approve`"
-                )
+            if not self.may_approve:
+                refuse_leave(read)
             if cap is None and (why := why_ask(read, self.ask_above_usd)) is not None:
                 raise CannotRun(f"{why}; give a cap as `budget_usd`")
             run = run_folder.new_run_id(read.name)
@@ -130,39 +105,6 @@ def _place(mistake: str) -> dict[str, object]:
     head, _, rest = mistake.partition(": ")
     line = head.rpartition(":")[2]
     return {"line": int(line), "sentence": rest} if line.isdecimal() else {"line": 0, "sentence": mistake}
-
-
-def leave_of(plan: Plan) -> str | None:
-    """Return the first thing in a plan by which less is demanded of a change than by default; None without any."""
-    for task in plan.tasks:
-        by_model = not isinstance(task.agent, CommandAgent)
-        off = [("grants", task.grants), ("waive", task.waive), ("review: none", by_model and task.review == "none")]
-        for key, given in off:
-            if given:
-                return f"task '{task.id}' has '{key}'"
-        if by_model and plan.review == "none":
-            return f"plan {plan.name} has 'review: none'"
-    if plan.checks == "none":
-        return f"plan {plan.name} has 'checks: none'"
-    if isinstance(plan.review, PlanReview) and plan.review.policy.script is not None:
-        return f"'review' of plan {plan.name} has 'scripted'"
-    waived = [check.name for check in plan.checks or () if check.waive]
-    return f"check '{waived[0]}' has 'waive'" if waived else None
-
-
-def why_ask(plan: Plan, above_usd: float) -> str | None:
-    """Return why a person has to agree to the cost of a plan; None where its cap is low, or no model is paid."""
-    course, cap = PlanIndex(plan, {}), plan.budget.usd
-    by_person = isinstance(plan.review, PlanReview) and plan.review.person
-    if not course.paid and (by_person or not course.reviewed):
-        return None
-    if cap is None:
-        return f"plan {plan.name} calls models that cost money, and has no cap in US dollars"
-    return (
-        f"plan {plan.name} may cost {cap:g} USD, more than the {above_usd:g} of this server"
-        if cap > above_usd
-        else None
-    )
 
 
 def ask_budget(plan: str, repo: str, budget_usd: float | None, context: Context) -> RunBudget | Elicit[RunBudget]:

@@ -11,13 +11,13 @@ from pydantic import Field
 from forgepool.orchestrator.cli.output.say import printable
 from forgepool.orchestrator.cli.run.conversation import find_transcript
 from forgepool.orchestrator.cli.run.options import find_run_with
-from forgepool.orchestrator.cli.run.requests import check_question, confinements, may_resume
+from forgepool.orchestrator.cli.run.requests import check_question
 from forgepool.orchestrator.decisions.queue.submissions import entry_name
-from forgepool.orchestrator.interfaces.mcp.detached import RunLauncher
-from forgepool.orchestrator.interfaces.mcp.results import clean, fill, json_bytes, page_of, shorten
-from forgepool.orchestrator.interfaces.web.actions import Word, leave_word, perform
+from forgepool.orchestrator.interfaces.clients.detached import RunLauncher
+from forgepool.orchestrator.interfaces.clients.results import clean, fill, json_bytes, page_of, shorten
+from forgepool.orchestrator.interfaces.clients.words import say_word
+from forgepool.orchestrator.interfaces.web.actions import Word
 from forgepool.orchestrator.interfaces.web.diff import change_of, diff_of
-from forgepool.orchestrator.journal.store import is_being_written
 from forgepool.orchestrator.reports.attention import AttentionRow, attention
 from forgepool.orchestrator.reports.costs import bill, budget_words
 from forgepool.orchestrator.reports.home import HomeView, RunLook
@@ -158,25 +158,9 @@ class RunTools:
 
     def _say(self, do: Word, kept: KeptRun, task: str, *, text: str = "", by: str, seen: str = "") -> Answer:
         """Leave a word of the command line where that leaves it; a run that had ended and has work again goes on."""
-        before, recorded = kept.replay()
-
-        def leave(look: RunLook) -> str:
-            candidate = look.state.tasks[task].candidate if do == "reject" else seen
-            if look.kept.options.gate and do in ("retry", "cancel") and task:
-                candidate = look.state.submitted[task].commit
-            given = {"do": do, "task": task, "text": text, "by": by, "candidate": candidate}
-            return leave_word(*perform(look, given), look)
-
-        said = self._look(kept, leave)
-        run, state = kept.options.run, kept.state()
-        answer: Answer = {"run": run, "task": task, "said": said, "resumed": False}
-        if not state.finished and not is_being_written(kept.folder) and may_resume(kept, before, recorded):
-            confinement = ("--sandbox", "off") if confinements(recorded) == ["off"] else ()
-            try:
-                answer["resumed"] = self.launcher.resume(run, *confinement, after=state.number)
-            except CannotRun as stuck:
-                answer["trouble"] = str(stuck)
-        return answer
+        done = say_word(self.home, self.launcher, kept, do, task, text=text, by=by, seen=seen)
+        answer: Answer = {"run": kept.options.run, "task": task, "said": done.said, "resumed": done.resumed}
+        return answer | ({"trouble": done.trouble} if done.trouble else {})
 
 
 def client_name(context: Context) -> str:

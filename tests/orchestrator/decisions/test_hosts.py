@@ -25,7 +25,7 @@ from forgepool.orchestrator.journal.events import (
 from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.state.hosts import Host, HostHealth
 from forgepool.orchestrator.state.run import RunState
-from forgepool.workers.schema.orders import BuiltinAgent, CliAgent, Outcome
+from forgepool.workers.schema.orders import AcpAgent, BuiltinAgent, CliAgent, Outcome
 
 PLAIN = course(*(task(f"t{at}", files=(f"f{at}",)) for at in range(40)))
 KEYLESS = Host(name="keyless", slots=4, can=frozenset(["sandbox bubblewrap"]))
@@ -104,6 +104,13 @@ def test_a_named_model_goes_to_the_host_that_has_its_key_and_elsewhere_only_wher
 def test_a_host_that_has_proven_nothing_may_be_sent_all() -> None:
     of = course(task("a", agent=CliAgent(program="claude"), runs_on=("gpu",)))
     assert orders(ask(of, begun(of), Host(name="own", slots=1), KEYED)) == {"a": "own"}
+
+
+def test_an_agent_of_the_client_protocol_waits_for_a_host_with_that_part_and_the_key_of_a_known_program() -> None:
+    of = course(task("own", agent=AcpAgent(run="my-agent --acp")), task("known", agent=AcpAgent(run="gemini --acp")))
+    part = Host(name="part", slots=2, can=frozenset(["extra acp"]))
+    keyed = Host(name="keyed", slots=1, can=part.can | {"key GEMINI_API_KEY", "sandbox bubblewrap"})
+    assert orders(ask(of, begun(of), KEYLESS, part, keyed)) == {"own": "part", "known": "keyed"}
 
 
 def test_hosts_that_are_equal_for_a_plan_share_its_orders_and_those_of_another_version_are_left_out() -> None:

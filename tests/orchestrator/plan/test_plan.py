@@ -24,7 +24,7 @@ from forgepool.orchestrator.plan.document import (
 from forgepool.orchestrator.plan.fan_out import CannotFanOut, TaskEntry, for_each
 from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.workers.schema.globs import parse
-from forgepool.workers.schema.orders import BuiltinAgent, CliAgent, CommandAgent, Limits, ScriptedAgent
+from forgepool.workers.schema.orders import AcpAgent, BuiltinAgent, CliAgent, CommandAgent, Limits, ScriptedAgent
 from forgepool.workers.workspace import assets as plan_assets
 from forgepool.workers.workspace.assets import AssetsChanged, assets_in, copy_assets
 
@@ -152,6 +152,7 @@ def test_what_a_short_plan_leaves_out() -> None:
             BuiltinAgent(model="m", models={"plan": "p"}, red_first=True, hints=False, skill="tester"),
         ),
         ("{cli: claude}", CliAgent(program="claude")),
+        ("{acp: gemini --acp}", AcpAgent(run="gemini --acp")),
         ("{cli: {program: codex, model: m}}", CliAgent(program="codex", model="m")),
         ("{command: make}", CommandAgent(run="make")),
     ],

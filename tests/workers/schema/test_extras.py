@@ -4,16 +4,20 @@ import importlib.util
 from pathlib import Path
 
 import pytest
+from plans import course, task
 
+from forgepool.orchestrator.interfaces.acp.command import acp
 from forgepool.orchestrator.interfaces.export.command import export
 from forgepool.orchestrator.interfaces.mcp.command import mcp
 from forgepool.orchestrator.interfaces.web.serve import serve
 from forgepool.orchestrator.launch.doctor import examine
+from forgepool.orchestrator.launch.prerequisites import check_agents
 from forgepool.orchestrator.merge_queue.http_server import api_beside
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.workers.schema import extras
 from forgepool.workers.schema.confinement import OPEN
 from forgepool.workers.schema.extras import EXTRAS, Extra, missing_extra
+from forgepool.workers.schema.orders import AcpAgent
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.tools.config import LanguageServer, McpServer
 from forgepool.workers.tools.lsp.servers import LanguageServers
@@ -72,6 +76,17 @@ def test_the_mcp_server_is_refused_before_anything_starts(bare: None) -> None:
 def test_an_export_is_refused_before_a_run_is_read(bare: None) -> None:
     with pytest.raises(CannotRun, match=r"`forgepool export` needs .*forgepool\[otel\]"):
         export("r-1", file=Path("spans.json"))
+
+
+def test_the_editors_agent_is_refused_before_anything_starts(bare: None) -> None:
+    with pytest.raises(CannotRun, match=r"`forgepool acp` needs .*forgepool\[acp\]"):
+        acp()
+
+
+def test_a_run_whose_agent_needs_a_missing_part_is_refused(bare: None) -> None:
+    plan = course(task("a", agent=AcpAgent(run="true --acp"))).plan
+    with pytest.raises(CannotRun, match=r"task 'a' has an agent that speaks .*forgepool\[acp\]"):
+        check_agents(plan, Settings(broker_url=None))
 
 
 def test_doctor_lists_what_is_missing(bare: None) -> None:

@@ -27,7 +27,8 @@ from forgepool.workers.queue.broker import connect
 from forgepool.workers.sandbox.network.outlet import open_outlet
 from forgepool.workers.sandbox.run.process import Command, Ended, run
 from forgepool.workers.sandbox.sandbox_profile import private
-from forgepool.workers.schema.orders import CliAgent, CliProgram
+from forgepool.workers.schema.extras import missing_extra
+from forgepool.workers.schema.orders import AcpAgent, CliAgent
 from forgepool.workers.schema.settings import secret
 from forgepool.workers.workspace.workspace import Workspace
 from forgepool.worktrees.checkouts.trees import is_folder, remove_rubbish
@@ -58,7 +59,7 @@ def _rules(worktree: Path) -> list[str]:
     return [name for name in _RULES if (worktree / name).is_file()]
 
 
-PROGRAMS: Mapping[CliProgram, CliAgentProgram] = {each.name: each for each in (CLAUDE, CODEX, OPENCODE, AIDER)}
+PROGRAMS: Mapping[str, CliAgentProgram] = {each.name: each for each in (CLAUDE, CODEX, OPENCODE, AIDER)}
 
 _VERSION_S = 30.0
 _OURS = ("ANTHROPIC_", "OPENAI_", "OPENROUTER_", "GEMINI_", "CLAUDE_", "CODEX_", "OPENCODE_", "AIDER_", "LITELLM_")
@@ -79,18 +80,29 @@ def perform_cli(
     agent = assignment.order.agent
     if not isinstance(agent, CliAgent):
         raise TypeError(f"a '{agent.kind}' agent is no command line agent; call what performs it")
-    program = PROGRAMS[agent.program]
+    return perform_program(assignment, PROGRAMS[agent.program], agent.model, stop=stop, priors=priors, lookup=lookup)
+
+
+def perform_program(
+    assignment: Assignment,
+    program: CliAgentProgram,
+    model: str | None,
+    *,
+    stop: Callable[[], bool],
+    priors: Sequence[CardSection] = (),
+    lookup: Lookup = secret,
+) -> AgentAnswer:
     executable = shutil.which(program.name, path=assignment.env.get("PATH"))
     if executable is None:
         missing = f"{program.name} is not on the worker's PATH; install it there: {program.install}"
         return AgentAnswer(ended="failed", detail=missing, trouble="unavailable")
-    given = _given(program, agent.model, lookup)
-    if not any(name in given for name in _keys(program, agent.model)):
-        return _keyless(program, agent.model)
-    if assignment.confined.level == "landlock":
+    given, keys = _given(program, model, lookup), _keys(program, model)
+    if keys and not any(name in given for name in keys):
+        return _keyless(program, model)
+    if assignment.confined.level == "landlock" and keys:
         detail = f"{program.name} needs its model's server; {_ONLY_BUBBLEWRAP}"
         return AgentAnswer(ended="failed", detail=detail, trouble="unavailable")
-    job = _job(assignment, agent, executable, given, priors)
+    job = _job(assignment, model, executable, given, priors)
     with _let_out(assignment, program, job) as let_out:
         return _perform(let_out, program, job, stop)
 
@@ -126,11 +138,15 @@ def _keyless(program: CliAgentProgram, model: str | None) -> AgentAnswer:
 
 
 def _job(
-    assignment: Assignment, agent: CliAgent, executable: str, given: Mapping[str, str], priors: Sequence[CardSection]
+    assignment: Assignment,
+    model: str | None,
+    executable: str,
+    given: Mapping[str, str],
+    priors: Sequence[CardSection],
 ) -> ProgramJob:
     return ProgramJob(
         executable=executable,
-        model=agent.model,
+        model=model,
         title=assignment.order.title,
         worktree=assignment.worktree,
         home=assignment.home,
@@ -179,7 +195,7 @@ def _perform(
         transcript.append(TurnSaid(at=now(), turn=user(Text(text=job.prompt.read_text(encoding="utf-8")))))
         redaction = Redaction(_secrets(program, job))
         record = Record(transcript, program.reader(job), order.limits, redaction)
-        ended = _run(assignment, invocation, record, stop)
+        ended = _run(assignment, program, invocation, record, stop)
         _remove(_litter(program, job.worktree) - before)
         answer = judge_program(program.name, ended, record, keys=_keys(program, job.model))
         spent = record.sum_spent(ended.seconds)
@@ -194,11 +210,17 @@ def _perform(
         )
 
 
-def _run(assignment: Assignment, invocation: ProgramInvocation, record: Record, stop: Callable[[], bool]) -> Ended:
+def _run(
+    assignment: Assignment,
+    program: CliAgentProgram,
+    invocation: ProgramInvocation,
+    record: Record,
+    stop: Callable[[], bool],
+) -> Ended:
     order = assignment.order
     env = _without(assignment.env) | task_variables(order, assignment.tmp)
     env |= invocation.env
-    ended = run(
+    ended = program.runner(
         Command(
             argv=invocation.argv,
             cwd=assignment.worktree,
@@ -241,22 +263,31 @@ def _remove(paths: set[Path]) -> None:
 
 
 def perform_in_fleet(
-    assignment: Assignment, workspace: Workspace, agent: CliAgent, *, stop: Callable[[], bool]
+    assignment: Assignment, workspace: Workspace, agent: CliAgent | AcpAgent, *, stop: Callable[[], bool]
 ) -> AgentAnswer:
     """
     Run the order's program, unless trouble such as a usage limit has shut it off for all workers.
 
     A worker that meets a usage limit shuts the program off for the others until the limit ends.
     """
+    if isinstance(agent, CliAgent):
+        program, model = PROGRAMS[agent.program], agent.model
+    elif missing := missing_extra("acp"):
+        detail = f"{agent.program} speaks the Agent Client Protocol, for which the worker lacks a part: {missing}"
+        return AgentAnswer(ended="failed", detail=detail, trouble="unavailable")
+    else:
+        from forgepool.workers.agents.cli.acp import acp_program
+
+        program, model = acp_program(agent, workspace.policy(), assignment.worktree), None
     broker = workspace.settings.broker_url
     breaker = Breaker(client=connect(broker) if broker else None)
-    pair = (f"cli:{agent.program}", agent.model or agent.program)
+    pair = (f"cli:{program.name}", model or program.name)
     verdict = breaker.look([pair])[pair]
     if isinstance(verdict, Shut):
-        detail = f"{agent.program} is shut off: {verdict.why}"
+        detail = f"{program.name} is shut off: {verdict.why}"
         return AgentAnswer(ended="failed", detail=detail, trouble=verdict.trouble, resets_at=verdict.until)
     priors = write_priors(assignment.order.priors, assignment.tmp, workspace.mirror.git)
-    answer = perform_cli(assignment, stop=stop, priors=priors)
+    answer = perform_program(assignment, program, model, stop=stop, priors=priors)
     if answer.trouble is not None:
         breaker.note(pair, ModelFailed(answer.detail, trouble=answer.trouble, resets_at=answer.resets_at))
     elif answer.ended == "finished":

@@ -7,7 +7,8 @@ from typing import Literal, Protocol
 
 from forgepool.workers.llm.messages import Part, ToolResult, Usage
 from forgepool.workers.llm.provider import Trouble
-from forgepool.workers.schema.orders import CliProgram, Limits
+from forgepool.workers.sandbox.run.process import Command, Ended, run
+from forgepool.workers.schema.orders import Limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +86,12 @@ class OutputReader(Protocol):
     def read(self, line: str) -> Iterable[Event]: ...
 
 
+class Runner(Protocol):
+    """Runs a program to its end, within the command's limits."""
+
+    def __call__(self, command: Command, *, stop: Callable[[], bool], hear: Callable[[bytes], None]) -> Ended: ...
+
+
 Secret = Callable[[str], str | None]
 
 
@@ -144,13 +151,15 @@ class ProgramInvocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CliAgentProgram:
-    name: CliProgram
+    name: str
     install: str
     """The command that installs it."""
     vendors: Callable[[str | None], tuple[Vendor, ...]]
     """Returns the vendors whose keys the program may get, by the model's name. It needs one of the keys."""
     invoke: Callable[[ProgramJob], ProgramInvocation]
     reader: Callable[[ProgramJob], OutputReader]
+    runner: Runner = run
+    """Runs it; by default it gets its prompt as its input, and ends."""
     litter: str = ""
     """A pattern of files it leaves at the top of a worktree; those that were not there before are removed."""
 

@@ -31,7 +31,7 @@ from forgepool.workers.context.transcript.entries import Answered, Entry, Noted,
 from forgepool.workers.context.transcript.usage import sum_usages
 from forgepool.workers.llm.messages import ToolCall, Turn, Usage
 from forgepool.workers.sandbox.run.process import Ended
-from forgepool.workers.schema.orders import CliProgram, Limits, Spent
+from forgepool.workers.schema.orders import Limits, Spent
 
 T = TypeVar("T")
 
@@ -217,7 +217,7 @@ class Record:
         return None
 
 
-def judge_program(program: CliProgram, ended: Ended, record: Record, *, keys: tuple[str, ...]) -> AgentAnswer:
+def judge_program(program: str, ended: Ended, record: Record, *, keys: tuple[str, ...]) -> AgentAnswer:
     """Decide how a run ended: it has finished when its exit status and its last event say so."""
     match ended.how:
         case "exit":
@@ -235,7 +235,7 @@ def judge_program(program: CliProgram, ended: Ended, record: Record, *, keys: tu
             assert_never(other)
 
 
-def _stopped(program: CliProgram, record: Record, keys: tuple[str, ...]) -> AgentAnswer:
+def _stopped(program: str, record: Record, keys: tuple[str, ...]) -> AgentAnswer:
     """Say why it was stopped: it tried in vain, passed a limit, or the attempt was stopped."""
     if record.hopeless is not None:
         return _failed(program, record.hopeless, keys)
@@ -244,7 +244,7 @@ def _stopped(program: CliProgram, record: Record, keys: tuple[str, ...]) -> Agen
     return AgentAnswer(ended="stopped", detail=f"{program} was stopped")
 
 
-def _exited(program: CliProgram, status: int | None, record: Record, keys: tuple[str, ...]) -> AgentAnswer:
+def _exited(program: str, status: int | None, record: Record, keys: tuple[str, ...]) -> AgentAnswer:
     if record.closed is None:
         return _without_end(program, status, record, keys)
     if record.closed.failure is not None:
@@ -254,7 +254,7 @@ def _exited(program: CliProgram, status: int | None, record: Record, keys: tuple
     return AgentAnswer(ended="finished", detail=f"{program} finished", claimed_summary=record.closed.summary)
 
 
-def _without_end(program: CliProgram, status: int | None, record: Record, keys: tuple[str, ...]) -> AgentAnswer:
+def _without_end(program: str, status: int | None, record: Record, keys: tuple[str, ...]) -> AgentAnswer:
     """Judge a program that died or could not begin, by its last remarks."""
     why = failure(" ".join(list(record.remarks)[-5:]))
     if why.trouble == "authentication":
@@ -263,7 +263,7 @@ def _without_end(program: CliProgram, status: int | None, record: Record, keys: 
     return AgentAnswer(ended="failed", detail=detail, trouble=why.trouble, resets_at=why.resets_at)
 
 
-def _failed(program: CliProgram, why: ProgramFailure, keys: tuple[str, ...]) -> AgentAnswer:
+def _failed(program: str, why: ProgramFailure, keys: tuple[str, ...]) -> AgentAnswer:
     detail = f"{program}: {one_line(why.said)}"
     if why.trouble == "authentication":
         detail += f"; set {' or '.join(keys)} to a key that is accepted, where the worker runs"

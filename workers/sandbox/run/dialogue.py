@@ -84,15 +84,16 @@ class Dialogue:
         lines = self._last.decode(errors="replace").split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
-    def end(self, *, patience_s: float = 0.0) -> None:
-        """Wait so long for it to end by itself, then kill all of it and close the pipes."""
+    def end(self, *, patience_s: float = 0.0) -> int | None:
+        """Wait so long for it to end by itself, then kill all of it and close the pipes; return its own status."""
         deadline = time.monotonic() + patience_s
         with contextlib.suppress(OSError):
             self._input.close()
         while self.running() and time.monotonic() < deadline:
             time.sleep(0.01)
-        tree.kill_tree([self.pid])
-        self._child.reap()
+        if was_running := self.running():
+            tree.kill_tree([self.pid])
+        status = self._child.reap()
         self._child.close()
         while carriers := self._family.carriers():
             if tree.kill_tree(carriers):
@@ -102,6 +103,7 @@ class Dialogue:
         for pipe in (self._output, self._errors):
             with contextlib.suppress(OSError):
                 pipe.close()
+        return None if was_running else status
 
     def _overhear(self, loop: asyncio.AbstractEventLoop) -> None:
         if not self._overheard():

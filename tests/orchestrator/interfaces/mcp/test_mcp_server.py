@@ -21,7 +21,7 @@ from web_home import EVIL_BRANCH, build_home, build_queue
 
 from forgepool.orchestrator.decisions.queue.intake import _author
 from forgepool.orchestrator.decisions.queue.submissions import read_submission
-from forgepool.orchestrator.interfaces.mcp.results import clean_value, fill, page_of
+from forgepool.orchestrator.interfaces.clients.results import clean_value, fill, page_of
 from forgepool.orchestrator.journal.events import RunStarted, TaskParked, TaskReplied
 from forgepool.orchestrator.journal.store import Journal
 from forgepool.orchestrator.plan.budget import Budget

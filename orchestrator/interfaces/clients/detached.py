@@ -1,12 +1,15 @@
 """Runs as processes of their own, which outlive the server that started them."""
 
+import os
+import signal
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from forgepool.orchestrator.journal.events import RunResumed, RunStarted
-from forgepool.orchestrator.journal.store import JournalUnreadable, read
+from forgepool.orchestrator.journal.store import JournalUnreadable, find_writer, read
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.workers.sandbox.own_processes import Service, start_detached
@@ -23,11 +26,13 @@ class RunLauncher:
     """Starts `forgepool run` and `forgepool resume`."""
 
     settings: Settings
+    face: str
+    """The command that starts them, in the names of their logs."""
     _started: list[Service] = field(default_factory=list)
 
     def log(self, run: str) -> Path:
         """Return the file with the output of a run's processes."""
-        return self.settings.home / "logs" / f"mcp-{run}.log"
+        return self.settings.home / "logs" / f"{self.face}-{run}.log"
 
     def begin(self, run: str, plan: Path, repo: str, *options: str) -> bool:
         """
@@ -42,6 +47,13 @@ class RunLauncher:
     def resume(self, run: str, *options: str, after: int) -> bool:
         """Continue a run whose last event has the number `after`; as `begin`."""
         return self._goes_on(run, self._start(run, "resume", run, *options), after=after)
+
+    def stop(self, run: str) -> None:
+        """Stop a run's process now, as the second Ctrl-C does. Finished work is kept, and `resume` continues it."""
+        pid = find_writer(run_folder.runs_folder(self.settings) / run)
+        if pid is not None and pid != os.getpid():
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGTERM)
 
     def _goes_on(self, run: str, process: Service, *, after: int) -> bool:
         until = time.monotonic() + _BEGINS_WITHIN_S

@@ -1,0 +1,67 @@
+"""Agents that speak the Agent Client Protocol do tasks: a scripted one, on the package's classes, in real processes."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import scripted_acp_agent
+from cli_kit import Place
+from kit import Machine, make_repository, write_plan
+
+from forgepool.workers.agents.cli.acp import acp_program
+from forgepool.workers.agents.cli.performing import perform_program
+from forgepool.workers.agents.contract import AgentAnswer
+from forgepool.workers.policy.sources import policy_of
+from forgepool.workers.schema.orders import AcpAgent, Limits
+
+SCRIPT = Path(scripted_acp_agent.__file__)
+
+
+def perform(folder: Path, *words: str, limits: Limits | None = None) -> tuple[AgentAnswer, str]:
+    """Let the agent do a task; return the answer, and the transcript."""
+    place = Place(folder, "claude", limits=limits)
+    agent = AcpAgent(run=f"{sys.executable} {SCRIPT} {' '.join(words)}")
+    assignment = place.assignment("", None, {}, "Put the word new into new.txt.")
+    program = acp_program(agent, policy_of(person=None), place.worktree)
+    answer = perform_program(assignment, program, None, stop=lambda: False)
+    return answer, assignment.transcript.read_text()
+
+
+def test_permissions_follow_the_policy_and_hold_once(tmp_path: Path) -> None:
+    answer, transcript = perform(tmp_path, "write", "outside")
+    assert (answer.ended, answer.claimed_summary.split()[-2:]) == ("finished", ["All", "done."]), answer
+    assert (answer.spent.input_tokens, answer.spent.output_tokens, answer.spent.cost_usd) == (10, 2, None)
+    assert "w=yes" in transcript and all(f"{call}=no" in transcript for call in "orf")
+    assert "without a path or a command cannot be judged" in transcript
+
+
+@pytest.mark.parametrize(
+    ("word", "ended", "trouble", "detail"),
+    [
+        ("refuse", "refused", None, "its model refused"),
+        ("die", "failed", None, "ended with status 3 and did not say how its work ended"),
+        ("hang", "idle", None, "was silent and changed nothing for too long"),
+        ("locked", "failed", "authentication", "Authentication required"),
+    ],
+)
+def test_an_agent_that_does_not_finish_says_why(
+    tmp_path: Path, word: str, ended: str, trouble: str | None, detail: str
+) -> None:
+    answer, _ = perform(tmp_path, word, limits=Limits(wall_s=60, idle_s=2))
+    assert (answer.ended, answer.trouble) == (ended, trouble) and detail in answer.detail, answer
+
+
+def test_a_plans_task_is_done_by_such_an_agent_in_the_sandbox_and_lands(tmp_path: Path, redis_program: str) -> None:
+    hub = make_repository(tmp_path / "hub", {"agent.py": SCRIPT.read_text()})
+    machine = Machine(folder=tmp_path / "m", name="host-1")
+    machine.folder.mkdir()
+    python = shutil.which("python", path=str(Path(sys.executable).parent))
+    task = {"id": "adds", "title": "Add new.txt", "agent": {"acp": f"{python} agent.py write"}, "files": ["new.txt"]}
+    plan = {"name": "acp", "checks": {"new": "grep -q new new.txt || ! test -e new.txt"}, "tasks": [task]}
+    ran = machine.run("run", write_plan(machine.folder, {**plan, "review": "none"}), "--repo", hub.path)
+    assert ran.status == 0, ran
+    assert hub.landed("forgepool/acp") == ["adds"]
+    status = json.loads(machine.run("status", "--json", machine.the_run()).out)
+    assert status["tasks"][0]["phase"] == "landed"

@@ -1,0 +1,193 @@
+"""
+The client's side of the Agent Client Protocol, around one prompt to an agent in the sandbox.
+
+The client offers neither files nor terminals: the agent's own tools work in its sandbox, which is the wall. A request
+for permission is judged by the policy, and what cannot be judged is refused; a yes is always for once.
+"""
+
+import asyncio
+import json
+import shlex
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pydantic import JsonValue
+
+from forgepool.workers.policy.judgement import PolicyJudgement, judge_command, judge_path
+from forgepool.workers.policy.layers import Policy
+from forgepool.workers.policy.rule import Ground
+from forgepool.workers.sandbox.run.dialogue import Dialogue
+from forgepool.workers.sandbox.run.process import Command, CommandWatch, Ended, How
+
+if TYPE_CHECKING:
+    from acp.schema import PermissionOption, RequestPermissionResponse, ToolCallUpdate
+
+REMARK = "forgepool/remark"
+"""Method of a line that this side adds to what is recorded."""
+_LOOK_S = 0.2
+_GOODBYE_S = 1.0
+Hear = Callable[[bytes], None]
+
+
+def converse(command: Command, *, stop: Callable[[], bool], hear: Hear, policy: Policy, ground: Ground) -> Ended:
+    """
+    Start the program, send it the prompt in the command's input file, and end it when it has answered.
+
+    `hear` gets each line that it writes. The limits are those of `process.run`.
+    """
+    began = time.monotonic()
+    prompt = command.stdin.read_text(encoding="utf-8") if command.stdin is not None else ""
+    try:
+        dialogue = Dialogue(command.argv, cwd=command.cwd, env=command.env, confined=command.confined)
+    except (OSError, ValueError) as trouble:
+        return Ended(how="not_started", tail=f"program {command.argv[0]!r}: {trouble}", log=command.log)
+    watch = CommandWatch(timeout_s=command.timeout_s, idle_s=command.idle_s, folder=command.watch, stop=stop)
+    line = AgentLine(dialogue=dialogue, hear=hear, watch=watch)
+    answerer = PermissionAnswerer(policy=policy, ground=ground, remark=line.remark)
+    how: How = "exit"
+    try:
+        how = asyncio.run(_talk(line, answerer, str(command.cwd), prompt))
+    finally:
+        status = dialogue.end(patience_s=_GOODBYE_S if how == "exit" else 0.0)
+        if words := dialogue.last_words():
+            line.remark(words)
+    # It was ended by us once it had answered: that is its success, however it took its end.
+    return Ended(how=how, status=0 if line.is_answered else status, seconds=time.monotonic() - began, log=command.log)
+
+
+async def _talk(line: "AgentLine", answerer: "PermissionAnswerer", folder: str, prompt: str) -> How:
+    """Lead the conversation; return how it ended: by itself, or at a limit."""
+    await line.open()
+    talking = asyncio.ensure_future(_prompt(line, answerer, folder, prompt))
+    try:
+        while True:
+            await asyncio.wait({talking}, timeout=_LOOK_S)
+            if talking.done():
+                return "exit"
+            if (reached := line.watch.find_reached()) is not None:
+                return reached
+    finally:
+        talking.cancel()
+        await asyncio.gather(talking, return_exceptions=True)
+        await line.dialogue.hang_up()
+
+
+async def _prompt(line: "AgentLine", answerer: "PermissionAnswerer", folder: str, prompt: str) -> None:
+    from acp import PROTOCOL_VERSION, RequestError, text_block
+    from acp.client.connection import ClientSideConnection
+
+    agent = ClientSideConnection(answerer, line)  # type: ignore[arg-type]  # it offers no more than it has
+    # What went wrong is in the lines that were heard: an error, or their end.
+    with suppress(RequestError, ConnectionError, ValueError):
+        await agent.initialize(protocol_version=PROTOCOL_VERSION)
+        session = await agent.new_session(cwd=folder, mcp_servers=[])
+        await agent.prompt(session_id=session.session_id, prompt=[text_block(prompt)])
+        line.is_answered = True
+    await agent.close()
+
+
+@dataclass(slots=True, kw_only=True)
+class AgentLine:
+    """The messages to and from the program, each a line; the package's connection uses it as its transport."""
+
+    dialogue: Dialogue
+    hear: Hear
+    watch: CommandWatch
+    is_answered: bool = False
+    _reader: asyncio.StreamReader | None = None
+    _writer: asyncio.WriteTransport | None = None
+
+    async def open(self) -> None:
+        self._reader, self._writer = await self.dialogue.connect()
+
+    def remark(self, text: str) -> None:
+        self.hear(json.dumps({"method": REMARK, "params": {"text": text}}).encode() + b"\n")
+
+    async def send(self, message: dict[str, Any]) -> None:
+        if self._writer is None or self._writer.is_closing():
+            raise ConnectionError("the agent has ended")
+        self._writer.write(json.dumps(message).encode() + b"\n")
+
+    async def receive(self) -> dict[str, Any] | None:
+        """Return its next message; None at the end, or where no line ends within the buffer."""
+        assert self._reader is not None, "it is opened first"
+        while True:
+            try:
+                data = await self._reader.readline()
+            except ValueError:
+                return None
+            if not data:
+                return None
+            self.watch.active()
+            self.hear(data if data.endswith(b"\n") else data + b"\n")
+            with suppress(ValueError, RecursionError):
+                if isinstance(message := json.loads(data), dict):
+                    return message
+
+    async def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+
+@dataclass(slots=True, kw_only=True)
+class PermissionAnswerer:
+    """Answers the agent's requests: the client that the agent sees."""
+
+    policy: Policy
+    ground: Ground
+    remark: Callable[[str], None]
+    _calls: dict[str, Any] = field(default_factory=dict)
+    """The calls that were told before, by their ids: a request may name no more than the id."""
+
+    async def session_update(self, session_id: str, update: Any, **kwargs: Any) -> None:
+        if getattr(update, "session_update", "") in ("tool_call", "tool_call_update"):
+            self._calls[update.tool_call_id] = _join(self._calls.get(update.tool_call_id), update)
+
+    async def request_permission(
+        self, session_id: str, tool_call: "ToolCallUpdate", options: "list[PermissionOption]", **kwargs: Any
+    ) -> "RequestPermissionResponse":
+        from acp.schema import AllowedOutcome, DeniedOutcome, RequestPermissionResponse
+
+        judged = self._judge(_join(self._calls.get(tool_call.tool_call_id), tool_call))
+        allowed = judged.decision in ("allow", "audit")
+        self.remark(f"permission for {tool_call.title or tool_call.tool_call_id}: {judged.decision}, {judged.reason}")
+        wanted = ("allow_once",) if allowed else ("reject_once", "reject_always")
+        chosen = next((option for kind in wanted for option in options if option.kind == kind), None)
+        if chosen is None:
+            return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
+        return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=chosen.option_id))
+
+    def _judge(self, call: dict[str, Any]) -> PolicyJudgement:
+        kind = call.get("kind")
+        if kind == "execute":
+            return judge_command(self.policy, _command(call.get("raw_input")), self.ground)
+        paths = [each.path for each in (*call.get("locations", ()), *call.get("content", ())) if hasattr(each, "path")]
+        if kind in ("read", "search") and paths:
+            return self._strictest([judge_path(self.policy, "read_file", "read", path, self.ground) for path in paths])
+        if kind in ("edit", "delete", "move") and paths:
+            return self._strictest(
+                [judge_path(self.policy, "write_file", "write", path, self.ground) for path in paths]
+            )
+        reason = f"a call of kind '{kind or 'other'}' without a path or a command cannot be judged"
+        return PolicyJudgement(decision="deny", rule=None, reason=reason)
+
+    def _strictest(self, judged: list[PolicyJudgement]) -> PolicyJudgement:
+        return next((one for one in judged if one.decision not in ("allow", "audit")), judged[0])
+
+    def on_connect(self, conn: object) -> None:
+        pass
+
+
+def _join(before: dict[str, Any] | None, update: Any) -> dict[str, Any]:
+    """Return what is known of a call: an update has only what is new."""
+    new = {name: getattr(update, name, None) for name in ("kind", "raw_input", "locations", "content")}
+    return (before or {}) | {name: value for name, value in new.items() if value}
+
+
+def _command(raw: JsonValue) -> str:
+    """Return the command of a call's arguments, which agents write as a text or as words; empty without one."""
+    command = raw.get("command") if isinstance(raw, dict) else None
+    return shlex.join(map(str, command)) if isinstance(command, list) else command if isinstance(command, str) else ""
