@@ -3,12 +3,13 @@
 from importlib.util import find_spec
 from typing import Literal, get_args
 
-Extra = Literal["http", "lsp", "mcp"]
+Extra = Literal["http", "lsp", "mcp", "watch"]
 EXTRAS: tuple[Extra, ...] = get_args(Extra)
 _PACKAGES: dict[Extra, tuple[str, ...]] = {
     "http": ("starlette", "uvicorn", "jinja2"),
     "lsp": ("pygls", "lsprotocol"),
     "mcp": ("mcp", "jsonschema"),
+    "watch": ("textual",),
 }
 
 
