@@ -13,9 +13,7 @@ from forgepool.workers.schema.settings import Settings
 
 _Run = Annotated[
     str | None,
-    typer.Argument(
-        metavar="[RUN]", help="The run's name, or its beginning; default: all.", autocompletion=complete_run
-    ),
+    typer.Argument(help="The run's name, or its beginning; default: all.", autocompletion=complete_run),
 ]
 
 

@@ -1,6 +1,7 @@
 """The question before an action: the command that does the same, and what a person has to give."""
 
 import asyncio
+import sqlite3
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -15,9 +16,8 @@ from textual.widgets import Input, Static
 from forgepool.orchestrator.cli.run.requests import login_name
 from forgepool.orchestrator.interfaces.web.actions import WebAction, Word, act_on
 from forgepool.orchestrator.interfaces.words import clean
-from forgepool.orchestrator.journal.store import JournalUnreadable
-from forgepool.orchestrator.reports.home import RunView
-from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.orchestrator.reports.home import HomeView
+from forgepool.worktrees.errors import InfrastructureError, UserError
 
 KEYS: Mapping[Word, str] = {
     "answer": "a",
@@ -31,6 +31,9 @@ KEYS: Mapping[Word, str] = {
     "pause": "z",
     "go": "g",
 }
+
+TROUBLE = (UserError, InfrastructureError, OSError, sqlite3.Error)
+"""Exceptions that are shown as they are: they say what is wrong, and what would be right."""
 
 
 def plain(text: str) -> Content:
@@ -46,9 +49,9 @@ class ActionDialog(ModalScreen[str]):
         Binding("enter", "go_on", show=False),
     ]
 
-    def __init__(self, view: RunView, action: WebAction) -> None:
+    def __init__(self, home: HomeView, run: str, action: WebAction) -> None:
         super().__init__()
-        self.view, self.action, self.is_sure = view, action, not action.grave
+        self.home, self.run, self.action, self.is_sure = home, run, action, not action.grave
 
     def compose(self) -> ComposeResult:
         action = self.action
@@ -85,8 +88,8 @@ class ActionDialog(ModalScreen[str]):
         action = self.action
         given = {"do": action.do, "task": action.task, "candidate": action.candidate, **fields}
         try:
-            said = await asyncio.to_thread(act_on, self.view, given)
-        except (CannotRun, JournalUnreadable) as unable:
+            said = await asyncio.to_thread(lambda: act_on(self.home.view(self.run), given))
+        except TROUBLE as unable:
             self._say(str(unable))
         else:
             self.dismiss(said)

@@ -86,7 +86,7 @@ def home_pane(home: HomeView) -> ListPane:
         title="Forgepool",
         facts=[f"{home.settings.home}: {len(runs)} runs and queues, {live} of them live"],
         wants=_want_rows(home.attention(), with_run=True),
-        heading="Runs and queues",
+        heading="Runs and queues" if runs else "There are no runs yet. `forgepool demo` shows one.",
         rows=[PaneRow(place=Place(run=one.run), tone=tone(one.outcome), cells=_run_cells(one)) for one in runs],
     )
 

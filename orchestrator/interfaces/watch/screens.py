@@ -3,7 +3,7 @@
 import asyncio
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import ClassVar, Generic, TypeVar
 
@@ -13,9 +13,10 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.screen import Screen
+from textual.style import Style
 from textual.widgets import Input, OptionList, Static
 
-from forgepool.orchestrator.interfaces.watch.dialog import KEYS, ActionDialog, plain
+from forgepool.orchestrator.interfaces.watch.dialog import KEYS, TROUBLE, ActionDialog, plain
 from forgepool.orchestrator.interfaces.watch.panes import (
     TABS,
     ListPane,
@@ -31,13 +32,13 @@ from forgepool.orchestrator.interfaces.web.actions import WebAction, Word
 from forgepool.orchestrator.interfaces.web.pages import RowFilter
 from forgepool.orchestrator.interfaces.web.stream import HomeMark, RunMark
 from forgepool.orchestrator.interfaces.words import Tone
-from forgepool.orchestrator.journal.store import JournalUnreadable
 from forgepool.orchestrator.reports.home import HomeView
-from forgepool.orchestrator.run.hub import CannotRun
-from forgepool.orchestrator.run.run_folder import NoSuchRun
 
-_LOOK_S, _FRESH_S = 0.2, 15.0
-"""Seconds between two looks at the journals, and after which a screen is made again: some rows depend on the clock."""
+_LOOK_S, _AGAIN_S, _FRESH_S = 0.2, 2.0, 15.0
+"""
+Seconds between two looks at the journals, between two tries at what cannot be read, and after which a screen is made
+again in any case, since some rows depend on the clock.
+"""
 _TONES: dict[Tone, tuple[str, str]] = {
     "good": ("+", "ansi_green"),
     "busy": (">", "ansi_cyan"),
@@ -58,7 +59,11 @@ T = TypeVar("T")
 
 
 class RowList(OptionList):
-    """A list of rows, one line each, as wide as the terminal; the chosen row stays chosen when others come and go."""
+    """
+    A list of rows, one line each, as wide as the terminal.
+
+    The chosen row stays chosen when others come and go. The first line stays chosen whatever row is there.
+    """
 
     def __init__(self, name: str) -> None:
         super().__init__(id=name, markup=False, compact=True)
@@ -68,10 +73,16 @@ class RowList(OptionList):
         if rows != self.rows:
             chosen, at = self.chosen(), self.highlighted or 0
             self.rows = rows
-            self._draw(next((n for n, row in enumerate(rows) if chosen and row.place == chosen.place), at))
+            self._draw(next((n for n, row in enumerate(rows) if at and chosen and row.place == chosen.place), at))
 
     def chosen(self) -> PaneRow | None:
         return self.rows[self.highlighted] if self.highlighted is not None and self.rows else None
+
+    def get_visual_style(self, *component_classes: str, partial: bool = False) -> Style:
+        style = super().get_visual_style(*component_classes, partial=partial)
+        # The style sheet's own "reverse" has no effect on options, and a background is no cursor without colours.
+        is_cursor = self.has_focus and "option-list--option-highlighted" in component_classes
+        return style + Style(reverse=True) if is_cursor else style
 
     def on_resize(self) -> None:
         self._draw(self.highlighted or 0)
@@ -98,7 +109,7 @@ class LiveScreen(Screen[None], Generic[T]):
 
     @abstractmethod
     def make(self) -> T:
-        """Return the content; called in a thread. Raises NoSuchRun, JournalUnreadable, CannotRun."""
+        """Return the content; called in a thread. Raises one of TROUBLE."""
 
     @abstractmethod
     def show(self, pane: T) -> None: ...
@@ -120,21 +131,19 @@ class LiveScreen(Screen[None], Generic[T]):
     async def _follow(self) -> None:
         seen: Hashable = None
         while True:
-            mark = (self.mark(), int(time.monotonic() / _FRESH_S))
-            if mark != seen:
-                seen = mark
-                await self._take(self.make)
+            try:
+                if (mark := (self.mark(), int(time.monotonic() / _FRESH_S))) != seen:
+                    seen = mark
+                    self.pane = await asyncio.to_thread(self.make)
+                    self.show(self.pane)
+            except TROUBLE as away:
+                self.pane = seen = None
+                self.query_one("#facts", Static).update(plain(str(away)))
+                self.tell_keys("Esc back", "q quit")
+                await asyncio.sleep(_AGAIN_S)
+            except Exception as failure:  # A bug, which the command line reports in one sentence.
+                self.app.exit(failure)
             await asyncio.sleep(_LOOK_S)
-
-    async def _take(self, make: Callable[[], T]) -> None:
-        try:
-            self.pane = await asyncio.to_thread(make)
-        except (NoSuchRun, JournalUnreadable, CannotRun) as unread:
-            self.query_one("#facts", Static).update(plain(str(unread)))
-        except Exception as failure:  # A bug, which the command line reports in one sentence.
-            self.app.exit(failure)
-        else:
-            self.show(self.pane)
 
     def actions(self) -> Sequence[WebAction]:
         """Return what can be done about what is shown."""
@@ -150,7 +159,7 @@ class LiveScreen(Screen[None], Generic[T]):
         """Ask about an action that is offered for what is shown; the candidate is the shown one."""
         for one in self.actions():
             if one.do == do:
-                self.app.push_screen(ActionDialog(self.app.home.view(self.place.run), one), self.app.tell)
+                self.app.push_screen(ActionDialog(self.app.home, self.place.run, one), self.app.tell)
 
     def action_back(self) -> None:
         if len(self.app.screen_stack) > 2:
@@ -265,6 +274,7 @@ class TaskScreen(LiveScreen[TaskPane]):
         self.place = place
         self.tab: Tab = TABS[0]
         self.log_number: int | None = None
+        self.is_new = True
 
     def compose(self) -> ComposeResult:
         yield Static(id="title", markup=False)
@@ -283,7 +293,8 @@ class TaskScreen(LiveScreen[TaskPane]):
 
     def show(self, pane: TaskPane) -> None:
         body, text = self.query_one("#body", VerticalScroll), self.query_one("#text", Static)
-        at_end = body.is_vertical_scroll_end and body.max_scroll_y > 0
+        # A file is shown from its end, and is followed there until a person scrolls up.
+        at_end = self.is_new or body.is_vertical_scroll_end
         self.query_one("#title", Static).update(plain(pane.title))
         mark, style = _TONES[pane.tone]
         self.query_one("#facts", Static).update(Content.styled(f"{mark} {plain(pane.state).plain}", style))
@@ -291,8 +302,9 @@ class TaskScreen(LiveScreen[TaskPane]):
         lines = [Content.styled(plain(line).plain, _STYLES.get(kind, "")) for kind, line in pane.lines]
         if (shown := Content("\n").join(lines)) != text.content:
             text.update(shown)
-            if at_end:
+            if at_end and pane.follows:
                 self.call_after_refresh(body.scroll_end, animate=False)
+        self.is_new = False
         self.tell_keys("Tab other part", *((", . other log",) if self.tab == "log" else ()), "Esc back", "q quit")
 
     def _tell_tabs(self, heading: str) -> None:
@@ -302,7 +314,7 @@ class TaskScreen(LiveScreen[TaskPane]):
         self.query_one("#tabs", Static).update(Content("").join([*parts, plain(heading)]))
 
     def action_tab(self, tab: Tab) -> None:
-        self.tab, self.log_number = tab, None
+        self.tab, self.log_number, self.is_new = tab, None, True
         self._tell_tabs("")
         self.query_one("#text", Static).update("This is being read.")
         self.query_one("#body").scroll_home(animate=False)
@@ -313,7 +325,7 @@ class TaskScreen(LiveScreen[TaskPane]):
 
     def action_log(self, step: int) -> None:
         if self.tab == "log" and self.pane is not None:
-            self.log_number = max(0, self.pane.log + step)
+            self.log_number, self.is_new = max(0, self.pane.log + step), True
             self.begin()
 
 
@@ -330,10 +342,10 @@ class WatchApp(App[Exception]):
     #rows, #body { height: 1fr; }
     OptionList { text-wrap: nowrap; text-overflow: ellipsis; }
     OptionList > .option-list--option-highlighted { color: ansi_default; background: ansi_default; text-style: none; }
-    OptionList:focus > .option-list--option-highlighted { text-style: reverse; }
     #chosen { max-height: 4; border-top: solid ansi_default; }
     #keys { border-top: solid ansi_default; }
     #find { display: none; }
+    ToastRack { align: right top; }
     ActionDialog { align: center middle; }
     ActionDialog > Vertical { width: 90%; height: auto; max-height: 100%; border: solid ansi_default; padding: 0 1; }
     ActionDialog Input { border: none; height: 1; text-style: underline; }
@@ -346,7 +358,7 @@ class WatchApp(App[Exception]):
     ]
 
     def __init__(self, home: HomeView, run: str = "") -> None:
-        super().__init__()
+        super().__init__(ansi_color=True)
         self.theme = "ansi-dark"  # The terminal's own colours, light or dark.
         self.home, self.run_name, self.everything = home, run, HomeMark(home)
 
