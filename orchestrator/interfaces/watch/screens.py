@@ -126,7 +126,7 @@ class LiveScreen(Screen[None], Generic[T]):
 
     def begin(self) -> None:
         """Make the content now, and follow it. A making that is under way is forgotten."""
-        self.run_worker(self._follow(), exclusive=True)
+        self.run_worker(self._follow, exclusive=True)
 
     async def _follow(self) -> None:
         seen: Hashable = None

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from forgepool.orchestrator.interfaces.mcp.command import mcp
+from forgepool.orchestrator.interfaces.watch.command import watch
 from forgepool.orchestrator.interfaces.web.serve import serve
 from forgepool.orchestrator.launch.doctor import examine
 from forgepool.orchestrator.merge_queue.http_server import api_beside
@@ -65,6 +66,11 @@ def test_language_servers_are_left_out(bare: None, tmp_path: Path) -> None:
 def test_the_mcp_server_is_refused_before_anything_starts(bare: None) -> None:
     with pytest.raises(CannotRun, match=r"`forgepool mcp` needs .*forgepool\[mcp\]"):
         mcp()
+
+
+def test_the_screens_are_refused_before_anything_starts(bare: None) -> None:
+    with pytest.raises(CannotRun, match=r"`forgepool watch` needs .*forgepool\[watch\]"):
+        watch()
 
 
 def test_doctor_lists_what_is_missing(bare: None) -> None:
