@@ -14,8 +14,8 @@ from textual.suggester import SuggestFromList
 from textual.widgets import Input, Static
 
 from forgepool.orchestrator.cli.run.requests import login_name
+from forgepool.orchestrator.interfaces.watch.widgets import plain
 from forgepool.orchestrator.interfaces.web.actions import WebAction, Word, act_on
-from forgepool.orchestrator.interfaces.words import clean
 from forgepool.orchestrator.reports.home import HomeView
 from forgepool.worktrees.errors import InfrastructureError, UserError
 
@@ -34,11 +34,6 @@ KEYS: Mapping[Word, str] = {
 
 TROUBLE = (UserError, InfrastructureError, OSError, sqlite3.Error)
 """Exceptions that are shown as they are: they say what is wrong, and what would be right."""
-
-
-def plain(text: str) -> Content:
-    """Return foreign text as it is read: without terminal sequences, and with brackets that mean nothing."""
-    return Content(clean(text))
 
 
 class ActionDialog(ModalScreen[str]):

@@ -7,20 +7,17 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import ClassVar, Generic, TypeVar
 
-from rich.cells import cell_len, set_cell_size
+from textual import work
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.screen import Screen
-from textual.style import Style
 from textual.widgets import Input, OptionList, Static
 
-from forgepool.orchestrator.interfaces.watch.dialog import KEYS, TROUBLE, ActionDialog, plain
+from forgepool.orchestrator.interfaces.watch.dialog import KEYS, TROUBLE, ActionDialog
 from forgepool.orchestrator.interfaces.watch.panes import (
     TABS,
     ListPane,
-    PaneRow,
     Place,
     Tab,
     TaskPane,
@@ -28,76 +25,18 @@ from forgepool.orchestrator.interfaces.watch.panes import (
     run_pane,
     task_pane,
 )
+from forgepool.orchestrator.interfaces.watch.widgets import TONES, LongText, RowList, plain
 from forgepool.orchestrator.interfaces.web.actions import WebAction, Word
 from forgepool.orchestrator.interfaces.web.pages import RowFilter
 from forgepool.orchestrator.interfaces.web.stream import HomeMark, RunMark
-from forgepool.orchestrator.interfaces.words import Tone
 from forgepool.orchestrator.reports.home import HomeView
 
 _LOOK_S, _AGAIN_S, _FRESH_S = 0.2, 2.0, 15.0
 """
-Seconds between two looks at the journals, between two tries at what cannot be read, and after which a screen is made
-again in any case, since some rows depend on the clock.
+Seconds between two looks at the journals, and between two tries at what cannot be read. After the last number a screen
+is made again in any case, since some rows depend on the clock.
 """
-_TONES: dict[Tone, tuple[str, str]] = {
-    "good": ("+", "ansi_green"),
-    "busy": (">", "ansi_cyan"),
-    "wait": (".", ""),
-    "want": ("?", "bold ansi_yellow"),
-    "bad": ("x", "ansi_red"),
-    "off": ("-", ""),
-}
-"""The mark of each look and its style: no state is told by colour alone."""
-_STYLES = {
-    **dict.fromkeys(("added",), "ansi_green"),
-    **dict.fromkeys(("removed", "error"), "ansi_red"),
-    **dict.fromkeys(("place", "call", "note"), "ansi_cyan"),
-    **dict.fromkeys(("file", "head", "phase"), "bold"),
-}
-"""The styles of lines, by their kinds."""
 T = TypeVar("T")
-
-
-class RowList(OptionList):
-    """
-    A list of rows, one line each, as wide as the terminal.
-
-    The chosen row stays chosen when others come and go. The first line stays chosen whatever row is there.
-    """
-
-    def __init__(self, name: str) -> None:
-        super().__init__(id=name, markup=False, compact=True)
-        self.rows: Sequence[PaneRow] = ()
-
-    def show(self, rows: Sequence[PaneRow]) -> None:
-        if rows != self.rows:
-            chosen, at = self.chosen(), self.highlighted or 0
-            self.rows = rows
-            self._draw(next((n for n, row in enumerate(rows) if at and chosen and row.place == chosen.place), at))
-
-    def chosen(self) -> PaneRow | None:
-        return self.rows[self.highlighted] if self.highlighted is not None and self.rows else None
-
-    def get_visual_style(self, *component_classes: str, partial: bool = False) -> Style:
-        style = super().get_visual_style(*component_classes, partial=partial)
-        # The style sheet's own "reverse" has no effect on options, and a background is no cursor without colours.
-        is_cursor = self.has_focus and "option-list--option-highlighted" in component_classes
-        return style + Style(reverse=True) if is_cursor else style
-
-    def on_resize(self) -> None:
-        self._draw(self.highlighted or 0)
-
-    def _draw(self, highlighted: int) -> None:
-        widths = [max((cell_len(plain(row.cells[n]).plain) for row in self.rows), default=0) for n in range(2)]
-        widths = [min(widths[0], 16), min(widths[1], max(16, self.size.width // 3))]
-        self.set_options([self._line(row, widths) for row in self.rows])
-        self.highlighted = min(highlighted, len(self.rows) - 1) if self.rows else None
-
-    def _line(self, row: PaneRow, widths: Sequence[int]) -> Content:
-        state, name, said = (" ".join(plain(cell).plain.split("\n")) for cell in row.cells)
-        mark, style = _TONES[row.tone]
-        line = Content.styled(set_cell_size(f"{mark} {state}", widths[0] + 3), style)
-        return line.append_text(f"{set_cell_size(name, widths[1])} {said}")
 
 
 class LiveScreen(Screen[None], Generic[T]):
@@ -124,11 +63,9 @@ class LiveScreen(Screen[None], Generic[T]):
     def on_screen_suspend(self) -> None:
         self.workers.cancel_node(self)
 
-    def begin(self) -> None:
+    @work(exclusive=True)
+    async def begin(self) -> None:
         """Make the content now, and follow it. A making that is under way is forgotten."""
-        self.run_worker(self._follow, exclusive=True)
-
-    async def _follow(self) -> None:
         seen: Hashable = None
         while True:
             try:
@@ -218,13 +155,13 @@ class ListScreen(LiveScreen[ListPane]):
         self._tell_chosen()
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        if isinstance(event.option_list, RowList) and (row := event.option_list.chosen()):
+        if isinstance(event.option_list, RowList) and (row := event.option_list.current()):
             self.app.open(row.place, above=self.place)
 
     def _tell_chosen(self) -> None:
         """Show the row under the cursor in full, with its command."""
         wants, rows = self.query_one("#wants", RowList), self.query_one("#rows", RowList)
-        row = (wants if wants.has_focus else rows).chosen()
+        row = (wants if wants.has_focus else rows).current()
         said = plain("") if row is None else plain(f"{row.cells[1].strip()}: {row.cells[2]}")
         command = [Content.styled(f"$ {plain(row.command).plain}", "bold")] if row and row.command else []
         self.query_one("#chosen", Static).update(Content("\n").join([*command, said]))
@@ -280,8 +217,7 @@ class TaskScreen(LiveScreen[TaskPane]):
         yield Static(id="title", markup=False)
         yield Static(id="facts", markup=False)
         yield Static(id="tabs", classes="heading", markup=False)
-        with VerticalScroll(id="body"):
-            yield Static(id="text", markup=False)
+        yield LongText("text")
         yield Static(id="keys", markup=False)
 
     def make(self) -> TaskPane:
@@ -292,18 +228,16 @@ class TaskScreen(LiveScreen[TaskPane]):
         return RunMark(self.app.home.view(self.place.run).folder, follows)()
 
     def show(self, pane: TaskPane) -> None:
-        body, text = self.query_one("#body", VerticalScroll), self.query_one("#text", Static)
+        text = self.query_one("#text", LongText)
         # A file is shown from its end, and is followed there until a person scrolls up.
-        at_end = self.is_new or body.is_vertical_scroll_end
+        at_end = self.is_new or text.is_vertical_scroll_end
         self.query_one("#title", Static).update(plain(pane.title))
-        mark, style = _TONES[pane.tone]
+        mark, style = TONES[pane.tone]
         self.query_one("#facts", Static).update(Content.styled(f"{mark} {plain(pane.state).plain}", style))
         self._tell_tabs(f"  {pane.heading}" if pane.heading else "")
-        lines = [Content.styled(plain(line).plain, _STYLES.get(kind, "")) for kind, line in pane.lines]
-        if (shown := Content("\n").join(lines)) != text.content:
-            text.update(shown)
-            if at_end and pane.follows:
-                self.call_after_refresh(body.scroll_end, animate=False)
+        text.show(pane.lines)
+        if at_end and pane.follows:
+            self.call_after_refresh(text.scroll_end, animate=False)
         self.is_new = False
         self.tell_keys("Tab other part", *((", . other log",) if self.tab == "log" else ()), "Esc back", "q quit")
 
@@ -316,8 +250,8 @@ class TaskScreen(LiveScreen[TaskPane]):
     def action_tab(self, tab: Tab) -> None:
         self.tab, self.log_number, self.is_new = tab, None, True
         self._tell_tabs("")
-        self.query_one("#text", Static).update("This is being read.")
-        self.query_one("#body").scroll_home(animate=False)
+        self.query_one("#text", LongText).show([("", "This is being read.")])
+        self.query_one("#text").scroll_home(animate=False)
         self.begin()
 
     def action_next_tab(self) -> None:
@@ -339,7 +273,7 @@ class WatchApp(App[Exception]):
     #facts { max-height: 4; }
     .heading { text-style: underline; margin-top: 1; }
     #wants { height: auto; max-height: 35%; }
-    #rows, #body { height: 1fr; }
+    #rows, #text { height: 1fr; }
     OptionList { text-wrap: nowrap; text-overflow: ellipsis; }
     OptionList > .option-list--option-highlighted { color: ansi_default; background: ansi_default; text-style: none; }
     #chosen { max-height: 4; border-top: solid ansi_default; }
@@ -359,7 +293,7 @@ class WatchApp(App[Exception]):
 
     def __init__(self, home: HomeView, run: str = "") -> None:
         super().__init__(ansi_color=True)
-        self.theme = "ansi-dark"  # The terminal's own colours, light or dark.
+        self.theme, self.animation_level = "ansi-dark", "none"  # The terminal's own colours, light or dark.
         self.home, self.run_name, self.everything = home, run, HomeMark(home)
 
     def on_mount(self) -> None:

@@ -17,7 +17,8 @@ from forgepool.orchestrator.decisions.plan_index import gate_plan
 from forgepool.orchestrator.interfaces.watch.command import watch
 from forgepool.orchestrator.interfaces.watch.dialog import ActionDialog
 from forgepool.orchestrator.interfaces.watch.panes import home_pane, run_pane
-from forgepool.orchestrator.interfaces.watch.screens import ListScreen, RowList, TaskScreen, WatchApp
+from forgepool.orchestrator.interfaces.watch.screens import ListScreen, TaskScreen, WatchApp
+from forgepool.orchestrator.interfaces.watch.widgets import LongText, RowList
 from forgepool.orchestrator.interfaces.web.pages import RowFilter
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,
@@ -119,6 +120,7 @@ def play(settings: Settings, steps: Steps, run: str = "") -> None:
 def text_of(app: WatchApp) -> str:
     """Return all texts of the screen on top."""
     lines = [str(one.content) for one in app.screen.query(Static)]
+    lines += [line for one in app.screen.query(LongText) for _, line in one._folded]
     lines += [str(option.prompt) for one in app.screen.query(RowList) for option in one.options]
     return "\n".join(lines)
 
