@@ -13,6 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Input, OptionList, Static
+from textual.worker import WorkerFailed
 
 from forgepool.orchestrator.interfaces.watch.dialog import KEYS, TROUBLE, ActionDialog
 from forgepool.orchestrator.interfaces.watch.panes import (
@@ -36,26 +37,26 @@ _LOOK_S, _AGAIN_S, _FRESH_S = 0.2, 2.0, 15.0
 Seconds between two looks at the journals, and between two tries at what cannot be read. After the last number a screen
 is made again in any case, since some rows depend on the clock.
 """
-T = TypeVar("T")
+P = TypeVar("P", bound=ListPane | TaskPane)
 
 
-class LiveScreen(Screen[None], Generic[T]):
+class LiveScreen(Screen[None], Generic[P]):
     """A screen that is made again when what it shows has changed. While another one is above it, it rests."""
 
     app: "WatchApp"
     place = Place()
-    pane: T | None = None
+    pane: P | None = None
 
     @abstractmethod
-    def make(self) -> T:
+    def make(self) -> P:
         """Return the content; called in a thread. Raises one of TROUBLE."""
 
     @abstractmethod
-    def show(self, pane: T) -> None: ...
+    def show(self, pane: P) -> None: ...
 
+    @abstractmethod
     def mark(self) -> Hashable:
-        """Return a value that changes when there is something new."""
-        return self.app.everything()
+        """Return a value that changes when there is something new. Raises one of TROUBLE."""
 
     def on_screen_resume(self) -> None:
         self.begin()
@@ -78,13 +79,11 @@ class LiveScreen(Screen[None], Generic[T]):
                 self.query_one("#facts", Static).update(plain(str(away)))
                 self.tell_keys("Esc back", "q quit")
                 await asyncio.sleep(_AGAIN_S)
-            except Exception as failure:  # A bug, which the command line reports in one sentence.
-                self.app.exit(failure)
             await asyncio.sleep(_LOOK_S)
 
     def actions(self) -> Sequence[WebAction]:
         """Return what can be done about what is shown."""
-        return getattr(self.pane, "actions", ())
+        return self.pane.actions if self.pane else ()
 
     def tell_keys(self, *others: str) -> None:
         """Show the keys: first those of the actions, then the others."""
@@ -307,6 +306,10 @@ class WatchApp(App[Exception]):
             self.push_screen(TaskScreen(place))
         elif place != above:
             self.push_screen(ListScreen(place))
+
+    def _handle_exception(self, error: Exception) -> None:
+        # Textual prints a traceback with the values of variables. The command line tells of a bug in one sentence.
+        self.exit(error.error if isinstance(error, WorkerFailed) else error)
 
     def tell(self, said: str | None) -> None:
         """Show what follows from an action."""

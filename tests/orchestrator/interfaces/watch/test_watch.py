@@ -33,7 +33,7 @@ from forgepool.orchestrator.journal.inbox import waiting
 from forgepool.orchestrator.journal.store import Journal, read
 from forgepool.orchestrator.plan.document import Plan
 from forgepool.orchestrator.plan.entries import PlanReview
-from forgepool.orchestrator.reports.home import HomeView
+from forgepool.orchestrator.reports.home import HomeView, RunSummary
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import NoSuchRun, RunOptions, keep
 from forgepool.workers.schema.orders import BuiltinAgent, ReasonPack
@@ -314,6 +314,22 @@ def test_a_run_that_goes_away_is_told_in_one_sentence(settings: Settings) -> Non
         assert isinstance(app.screen, ListScreen)
 
     play(settings, steps, RUN)
+
+
+class Broken(HomeView):
+    def summaries(self) -> list[RunSummary]:
+        raise ZeroDivisionError
+
+
+def test_a_bug_ends_the_screens_and_is_left_to_the_command_line(settings: Settings) -> None:
+    async def go() -> BaseException | None:
+        app = WatchApp(Broken(settings))
+        async with app.run_test(size=(80, 24)):
+            while app.is_running:
+                await asyncio.sleep(0.05)
+        return app.return_value
+
+    assert isinstance(asyncio.run(go()), ZeroDivisionError)
 
 
 def test_what_cannot_be_shown_is_one_sentence(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
