@@ -216,7 +216,7 @@ class TaskScreen(LiveScreen[TaskPane]):
         yield Static(id="title", markup=False)
         yield Static(id="facts", markup=False)
         yield Static(id="tabs", classes="heading", markup=False)
-        yield LongText("text")
+        yield LongText("lines")
         yield Static(id="keys", markup=False)
 
     def make(self) -> TaskPane:
@@ -227,7 +227,7 @@ class TaskScreen(LiveScreen[TaskPane]):
         return RunMark(self.app.home.view(self.place.run).folder, follows)()
 
     def show(self, pane: TaskPane) -> None:
-        text = self.query_one("#text", LongText)
+        text = self.query_one("#lines", LongText)
         # A file is shown from its end, and is followed there until a person scrolls up.
         at_end = self.is_new or text.is_vertical_scroll_end
         self.query_one("#title", Static).update(plain(pane.title))
@@ -249,8 +249,8 @@ class TaskScreen(LiveScreen[TaskPane]):
     def action_tab(self, tab: Tab) -> None:
         self.tab, self.log_number, self.is_new = tab, None, True
         self._tell_tabs("")
-        self.query_one("#text", LongText).show([("", "This is being read.")])
-        self.query_one("#text").scroll_home(animate=False)
+        self.query_one("#lines", LongText).show([("", "This is being read.")])
+        self.query_one("#lines").scroll_home(animate=False)
         self.begin()
 
     def action_next_tab(self) -> None:
@@ -262,7 +262,7 @@ class TaskScreen(LiveScreen[TaskPane]):
             self.begin()
 
 
-class WatchApp(App[Exception]):
+class WatchApp(App[BaseException]):
     """All runs and queues of a home; begins with one run where one is named."""
 
     ENABLE_COMMAND_PALETTE = False
@@ -272,13 +272,13 @@ class WatchApp(App[Exception]):
     #facts { max-height: 4; }
     .heading { text-style: underline; margin-top: 1; }
     #wants { height: auto; max-height: 35%; }
-    #rows, #text { height: 1fr; }
+    #rows, #lines { height: 1fr; }
     OptionList { text-wrap: nowrap; text-overflow: ellipsis; }
     OptionList > .option-list--option-highlighted { color: ansi_default; background: ansi_default; text-style: none; }
     #chosen { max-height: 4; border-top: solid ansi_default; }
     #keys { border-top: solid ansi_default; }
     #find { display: none; }
-    ToastRack { align: right top; }
+    ToastRack { dock: top; align: right top; }
     ActionDialog { align: center middle; }
     ActionDialog > Vertical { width: 90%; height: auto; max-height: 100%; border: solid ansi_default; padding: 0 1; }
     ActionDialog Input { border: none; height: 1; text-style: underline; }

@@ -102,7 +102,7 @@ def kept(journal: Journal) -> Iterator[Journal]:
         journal.close()
 
 
-Steps = Callable[[WatchApp, Pilot[Exception]], Awaitable[None]]
+Steps = Callable[[WatchApp, Pilot[BaseException]], Awaitable[None]]
 
 
 def play(settings: Settings, steps: Steps, run: str = "") -> None:
@@ -134,7 +134,7 @@ async def see(app: WatchApp, words: str) -> None:
     raise AssertionError(f"no {words!r} in: {text_of(app)}")
 
 
-async def open_task(app: WatchApp, pilot: Pilot[Exception], words: str) -> None:
+async def open_task(app: WatchApp, pilot: Pilot[BaseException], words: str) -> None:
     """Choose the first row of the list that has the focus, and wait for the words."""
     await see(app, "Enter open")
     await pilot.press("enter")
@@ -164,7 +164,7 @@ def test_a_screen_that_was_open_shows_what_a_fresh_start_shows(settings: Setting
     chance = random.Random(seed)
     left = [chance.choice(lives(name)) for name in NAMES]
 
-    async def steps(app: WatchApp, pilot: Pilot[Exception]) -> None:
+    async def steps(app: WatchApp, pilot: Pilot[BaseException]) -> None:
         screen = app.screen
         assert isinstance(screen, ListScreen)
         while any(left):
@@ -191,7 +191,7 @@ def test_foreign_text_is_shown_as_text(settings: Settings, hub: Repository) -> N
     logs.mkdir(parents=True)
     (logs / "agent.log").write_text(f"{HOSTILE}\n")
 
-    async def steps(app: WatchApp, pilot: Pilot[Exception]) -> None:
+    async def steps(app: WatchApp, pilot: Pilot[BaseException]) -> None:
         await see(app, f"It asks: {SHOWN}")
         await open_task(app, pilot, SHOWN)
         await pilot.press("4")
@@ -207,7 +207,7 @@ def test_an_answer_is_journaled_at_once_where_no_process_runs_the_run(settings: 
     with kept(begin_run(settings, hub.path)) as journal:
         journal.append(asks("t0"), at=time.time())
 
-    async def steps(app: WatchApp, pilot: Pilot[Exception]) -> None:
+    async def steps(app: WatchApp, pilot: Pilot[BaseException]) -> None:
         await open_task(app, pilot, "a Answer")
         await pilot.press("a")
         await see(app, f"$ forgepool answer {RUN} t0 TEXT")
@@ -225,7 +225,7 @@ def test_a_live_run_finds_the_word_in_its_inbox(settings: Settings, hub: Reposit
     with kept(begin_run(settings, hub.path)) as journal:
         journal.append(wants_approval("t0", commit="c" * 40), at=time.time())
 
-        async def steps(app: WatchApp, pilot: Pilot[Exception]) -> None:
+        async def steps(app: WatchApp, pilot: Pilot[BaseException]) -> None:
             await open_task(app, pilot, "x Reject")
             await pilot.press("x", *"short", "enter", "enter")
             await pilot.pause()
@@ -242,7 +242,7 @@ def test_an_approval_holds_for_the_candidate_that_is_shown(settings: Settings, h
     with kept(begin_run(settings, hub.path)) as journal:
         journal.append(wants_approval("t0", commit=commit, base=base), at=time.time())
 
-    async def steps(app: WatchApp, pilot: Pilot[Exception]) -> None:
+    async def steps(app: WatchApp, pilot: Pilot[BaseException]) -> None:
         await open_task(app, pilot, "y Approve")
         await pilot.press("3")
         await see(app, "+[b]new[/b]")
@@ -269,7 +269,7 @@ def _rejected(name: str, reason: ReasonPack) -> Event:
 def test_the_keys_of_a_queue_do_what_its_commands_do(settings: Settings) -> None:
     begin_queue(settings)
 
-    async def steps(app: WatchApp, pilot: Pilot[Exception]) -> None:
+    async def steps(app: WatchApp, pilot: Pilot[BaseException]) -> None:
         await see(app, " 1 feature/a")
         await pilot.press("z")
         await see(app, "$ forgepool queue pause WHY --target t")
@@ -305,7 +305,7 @@ def test_the_keys_of_a_queue_do_what_its_commands_do(settings: Settings) -> None
 def test_a_run_that_goes_away_is_told_in_one_sentence(settings: Settings) -> None:
     begin_run(settings, Path("/hub")).close()
 
-    async def steps(app: WatchApp, pilot: Pilot[Exception]) -> None:
+    async def steps(app: WatchApp, pilot: Pilot[BaseException]) -> None:
         await see(app, "0 of 6 done")
         (settings.home / "runs" / RUN / "options.json").unlink()
         await see(app, f"there is no run '{RUN}'")
