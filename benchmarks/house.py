@@ -25,6 +25,7 @@ EXTRAS = (
     "orchestrator/interfaces/export/",
     "orchestrator/interfaces/acp/",
     "orchestrator/interfaces/mcp/",
+    "orchestrator/interfaces/watch/",
     "orchestrator/interfaces/web/",
     "orchestrator/merge_queue/http_",
 )

@@ -58,6 +58,7 @@ GROUPS = {
         "verify": ("cli.run.report", "Prove a run's report from its repository alone"),
         "logs": ("cli.run.show", "Print the logs of a task"),
         "attention": ("interfaces.web.serve", "List everything that needs you, with the command that ends it"),
+        "watch": ("interfaces.watch.command", "Show all runs and queues in this terminal, and act there"),
         "serve": ("interfaces.web.serve", "Show all runs and queues in a browser"),
         "clean": ("cli.run.clean", "List or remove what ended runs left in their repositories"),
         "cancel": ("cli.run.requests", "Cancel a run, or one of its tasks"),
@@ -96,8 +97,10 @@ GROUPS = {
 }
 """For each heading and command: the module of `orchestrator` that registers it, and its line in the help."""
 _MODULES = {name: module for group in GROUPS.values() for name, (module, _) in group.items()}
-_SILENT = ("runs", "status", "events", "attention")
-"""The commands that only read journals: none of what they import can log, and logs cost a tenth of their start."""
+_SILENT = ("runs", "status", "events", "attention", "watch")
+"""
+Commands without logs: they read journals, where logs cost a tenth of their start; or they own the terminal.
+"""
 _LONGEST_HELP = 200
 
 

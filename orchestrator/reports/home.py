@@ -37,6 +37,7 @@ _UNNAMED = "unknown"
 _NAME = re.compile(r"[\w][\w.@+-]*", re.ASCII)
 
 T = TypeVar("T")
+_SETTLED_S = 1.0
 Stamp = tuple[int, ...]
 """Sizes and times of a journal's files: another stamp means that there may be new events."""
 
@@ -102,7 +103,11 @@ class RunSummary:
 
 
 def journal_stamp(folder: Path) -> Stamp:
-    """Return the stamp of a journal; two calls of `stat`."""
+    """
+    Return the stamp of a journal; two calls of `stat`.
+
+    It changes once more a while after the last write: readers see an event only when its write is safe on the disk.
+    """
     found: list[int] = []
     for name in ("journal.db", "journal.db-wal"):
         try:
@@ -110,7 +115,8 @@ def journal_stamp(folder: Path) -> Stamp:
         except OSError:
             continue
         found += (stands.st_size, stands.st_mtime_ns)
-    return tuple(found)
+    is_settled = all(time.time_ns() - at > _SETTLED_S * 1e9 for at in found[1::2])
+    return (*found, is_settled)
 
 
 class RunView:

@@ -181,6 +181,7 @@ for name in (
     "forgepool.orchestrator.cli", "forgepool.workers.order.entry", "forgepool.supervisor.entry",
     "forgepool.workers.llm.wires.anthropic", "forgepool.workers.llm.wires.openai_chat",
     "forgepool.orchestrator.interfaces.acp.agent", "forgepool.workers.agents.cli.acp", "acp",
+    "forgepool.orchestrator.interfaces.watch.screens",
     "forgepool.orchestrator.interfaces.web.app", "jinja2", "starlette.applications", "uvicorn",
     "forgepool.workers.tools.mcp.servers", "forgepool.workers.tools.lsp.conversation",
     "kombu.transport.redis", "celery.bin.celery",

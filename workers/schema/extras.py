@@ -3,7 +3,7 @@
 from importlib.util import find_spec
 from typing import Literal, get_args
 
-Extra = Literal["acp", "http", "lsp", "mcp", "otel"]
+Extra = Literal["acp", "http", "lsp", "mcp", "otel", "watch"]
 EXTRAS: tuple[Extra, ...] = get_args(Extra)
 _PACKAGES: dict[Extra, tuple[str, ...]] = {
     "acp": ("acp",),
@@ -11,6 +11,7 @@ _PACKAGES: dict[Extra, tuple[str, ...]] = {
     "lsp": ("pygls", "lsprotocol"),
     "mcp": ("mcp", "jsonschema"),
     "otel": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
+    "watch": ("textual",),
 }
 
 

@@ -18,7 +18,7 @@ from forgepool.orchestrator.decisions.queue.submissions import CLASSES
 from forgepool.orchestrator.decisions.requests import grant_request, why_not_approve, why_not_reject
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.reports.event_text import sentence
-from forgepool.orchestrator.reports.home import RunLook
+from forgepool.orchestrator.reports.home import RunLook, RunView
 from forgepool.orchestrator.reports.queue_board import gate_sentence
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun
@@ -130,6 +130,17 @@ def _changes(look: RunLook, action: WebAction) -> bool:
     )
     changes = apply_request(look.state, request) if look.kept.options.gate else None
     return bool(grant_request(look.course, look.state, request) if changes is None else changes)
+
+
+def act_on(view: RunView, given: dict[str, str]) -> str:
+    """
+    Do what a form asks; return what follows, in one sentence.
+
+    Raises:
+        CannotRun: the form is wrong, or its word would change nothing.
+        JournalUnreadable: there is no readable journal.
+    """
+    return view.look(lambda look: leave_word(*perform(look, given), look))
 
 
 def perform(look: RunLook, given: dict[str, str]) -> tuple[KeptRun, PersonRequest]:

@@ -21,7 +21,7 @@ import structlog
 from forgepool.orchestrator.interfaces.export.metrics import metrics_endpoint
 from forgepool.orchestrator.interfaces.web import pages
 from forgepool.orchestrator.interfaces.web.access import SESSION_S, Visitor, WebAccess
-from forgepool.orchestrator.interfaces.web.actions import leave_word, perform
+from forgepool.orchestrator.interfaces.web.actions import act_on
 from forgepool.orchestrator.interfaces.web.desk import (
     HEADERS,
     MOST_SLOW,
@@ -38,6 +38,7 @@ from forgepool.orchestrator.interfaces.web.desk import (
 from forgepool.orchestrator.interfaces.web.diff import change_of, diff_of
 from forgepool.orchestrator.interfaces.web.hosts import hosts_of
 from forgepool.orchestrator.interfaces.web.stream import MOST_STREAMS, EventStream, RunMark
+from forgepool.orchestrator.interfaces.web.text import timeline
 from forgepool.orchestrator.journal.store import JournalUnreadable
 from forgepool.orchestrator.merge_queue.http_desk import RequestRefused
 from forgepool.orchestrator.merge_queue.http_server import MOST_BYTES, read_whole_body
@@ -76,7 +77,8 @@ def run_page(desk: WebDesk, request: "Request") -> Rendered:
     def make(look: RunLook) -> Rendered:
         if look.kept.options.gate:
             return Rendered(template="queue.html", content=pages.queue_page(look, wanted))
-        return Rendered(template="run.html", content=pages.run_page(look, wanted))
+        drawn = {"timeline": timeline(look.state, look.alive.now)}
+        return Rendered(template="run.html", content=pages.run_page(look, wanted) | drawn)
 
     return desk.home.view(request.path_params["run"]).look(make)
 
@@ -246,9 +248,7 @@ async def _form(desk: WebDesk, request: "Request", visitor: Visitor | None) -> d
 
 
 def _acted(desk: WebDesk, run: str, given: dict[str, str]) -> str:
-    view = desk.home.view(run)
-    kept, request = view.look(lambda look: perform(look, given))
-    return view.look(lambda look: leave_word(kept, request, look))
+    return act_on(desk.home.view(run), given)
 
 
 async def stream(desk: WebDesk, request: "Request") -> "Response | EventStream":

@@ -12,9 +12,10 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from forgepool.orchestrator.cli.run.requests import login_name
-from forgepool.orchestrator.interfaces.web import text
+from forgepool.orchestrator.interfaces import words
 from forgepool.orchestrator.interfaces.web.access import Visitor, WebAccess
 from forgepool.orchestrator.interfaces.web.stream import HomeMark, Pulse
+from forgepool.orchestrator.interfaces.web.text import finalize
 from forgepool.orchestrator.reports.home import HomeView
 
 if TYPE_CHECKING:
@@ -114,12 +115,12 @@ class WebDesk:
             loader=PackageLoader("forgepool.orchestrator.interfaces.web", "assets/templates"),
             autoescape=True,
             undefined=StrictUndefined,
-            finalize=text.finalize,
+            finalize=finalize,
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        made.filters.update(moment=text.moment, stretch=text.stretch, state_words=text.state_words, tone=text.tone)
-        made.globals.update(icons=text.TONES, person=login_name(), static=_fingerprint())
+        made.filters.update(moment=words.moment, stretch=words.stretch, state_words=words.state_words, tone=words.tone)
+        made.globals.update(icons=words.TONES, person=login_name(), static=_fingerprint())
         return made
 
     def render(self, page: Rendered, visitor: Visitor | None, path: str) -> str:

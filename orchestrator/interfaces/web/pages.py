@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from forgepool.orchestrator.decisions.reasons import author_in, author_words, finding_lines, finding_words
 from forgepool.orchestrator.interfaces.web.actions import actions_of
-from forgepool.orchestrator.interfaces.web.text import Tone, phase_words, state_words, timeline, tone
+from forgepool.orchestrator.interfaces.words import Tone, phase_words, state_words, tone
 from forgepool.orchestrator.journal.store import Recorded, read
 from forgepool.orchestrator.reports.attention import attention
 from forgepool.orchestrator.reports.costs import bill, bill_words, budget_words
@@ -30,6 +31,8 @@ from forgepool.orchestrator.state.task import DONE, TERMINAL, Phase, TaskState
 from forgepool.workers.agents.render_transcript import NarratedLine, lines
 from forgepool.workers.context.transcript.entries import TranscriptWrong, parse_transcript
 from forgepool.workers.workspace.workspace import TRANSCRIPT, attempt_logs
+
+Row = TypeVar("Row")
 
 ROWS = 100
 """Tasks, or entries, on one page."""
@@ -88,16 +91,16 @@ class RowFilter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowPage:
+class RowPage(Generic[Row]):
     """One page of a list."""
 
-    rows: Sequence[object]
+    rows: Sequence[Row]
     found: int
     page: int
     pages: int
 
 
-def cut_page(found: Sequence[object], wanted: RowFilter) -> RowPage:
+def cut_page(found: Sequence[Row], wanted: RowFilter) -> RowPage[Row]:
     pages = max(1, -(-len(found) // ROWS))
     page = min(wanted.page, pages)
     return RowPage(rows=found[(page - 1) * ROWS : page * ROWS], found=len(found), page=page, pages=pages)
@@ -105,6 +108,22 @@ def cut_page(found: Sequence[object], wanted: RowFilter) -> RowPage:
 
 def run_page(look: RunLook, wanted: RowFilter) -> dict[str, object]:
     """Return what the page of a run shows."""
+    state = look.state
+    return {
+        **head(look),
+        "part": list_tasks(look, wanted),
+        "wanted": wanted,
+        "groups": {name: state.count(*phases) for name, phases in GROUPS.items()},
+        "said": recent_events(look),
+        "actions": actions_of(look, None) if look.alive.live else [],
+        "budget": list(budget_words(look.course.ledger(state))),
+        "bill": bill_words(bill(state.uses())),
+        "suspended": {name: one.why for name, one in state.hosts.items() if one.until},
+    }
+
+
+def list_tasks(look: RunLook, wanted: RowFilter) -> RowPage[TaskRow]:
+    """Return one page of a run's tasks: first those that need a person, then those at work."""
     state, course = look.state, look.course
     group = GROUPS.get(wanted.show)
     tasks = state.in_phase(*group) if group else list(state.tasks.values())
@@ -112,22 +131,10 @@ def run_page(look: RunLook, wanted: RowFilter) -> dict[str, object]:
     if needle:
         tasks = [task for task in tasks if needle in task.id.lower() or needle in course.tasks[task.id].title.lower()]
     tasks.sort(key=lambda task: _ORDER[task.phase])
-    part = cut_page(tasks, wanted)
-    waits = Waits(course, state)
-    rows = [_row(look, waits, task) for task in part.rows if isinstance(task, TaskState)]
-    return {
-        **head(look),
-        "rows": rows,
-        "part": part,
-        "wanted": wanted,
-        "groups": {name: state.count(*phases) for name, phases in GROUPS.items()},
-        "timeline": timeline(state, look.alive.now),
-        "said": recent_events(look),
-        "actions": actions_of(look, None) if look.alive.live else [],
-        "budget": list(budget_words(course.ledger(state))),
-        "bill": bill_words(bill(state.uses())),
-        "suspended": {name: one.why for name, one in state.hosts.items() if one.until},
-    }
+    part, waits = cut_page(tasks, wanted), Waits(course, state)
+    return RowPage(
+        rows=[_row(look, waits, task) for task in part.rows], found=part.found, page=part.page, pages=part.pages
+    )
 
 
 def head(look: RunLook) -> dict[str, object]:
@@ -180,18 +187,9 @@ def queue_page(look: RunLook, wanted: RowFilter) -> dict[str, object]:
     """Return what the page of a merge queue shows: entries in order, then those that ended last."""
     state, now = look.state, look.alive.now
     waiting = len(state.train.line.entries)
-    found = standings(state, now, ended=500)
-    if needle := wanted.words.lower():
-        found = [one for one in found if needle in one.entry.lower() or needle in one.by.lower()]
-    part = cut_page(found, wanted)
-    names = {branch_of(state, one): one for one in state.submitted}
+    part = list_entries(look, wanted)
     return {
         **head(look),
-        "rows": [
-            (names.get(one.entry, one.entry), one, tone(one.state))
-            for one in part.rows
-            if isinstance(one, EntryStanding)
-        ],
         "part": part,
         "wanted": wanted,
         "waiting": waiting,
@@ -201,6 +199,16 @@ def queue_page(look: RunLook, wanted: RowFilter) -> dict[str, object]:
         "said": recent_events(look),
         "actions": actions_of(look, None),
     }
+
+
+def list_entries(look: RunLook, wanted: RowFilter) -> RowPage[tuple[str, EntryStanding, Tone]]:
+    """Return one page of a queue's entries, each with the name of its task and the look of its state."""
+    state = look.state
+    found = standings(state, look.alive.now, ended=500)
+    if needle := wanted.words.lower():
+        found = [one for one in found if needle in one.entry.lower() or needle in one.by.lower()]
+    names = {branch_of(state, one): one for one in state.submitted}
+    return cut_page([(names.get(one.entry, one.entry), one, tone(one.state)) for one in found], wanted)
 
 
 def _suspects(state: RunState) -> list[list[str]]:
@@ -225,7 +233,7 @@ def _sentence(look: RunLook, one: Recorded) -> str | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskPage:
+class TaskFiles:
     """The parts of a task that are read from files."""
 
     logs: Sequence[TaskLog]
@@ -239,9 +247,8 @@ class TaskPage:
 def task_page(look: RunLook, task: TaskState, log: int | None) -> dict[str, object]:
     """Return what the page of a task or an entry shows."""
     state, course = look.state, look.course
-    gate = look.kept.options.gate
     card = course.tasks[task.id]
-    words, its_tone, why = _entry_stands(look, task) if gate else _task_stands(look, task)
+    words, its_tone, why = describe_state(look, task)
     answer = task.review.answer
     return {
         **head(look),
@@ -260,22 +267,20 @@ def task_page(look: RunLook, task: TaskState, log: int | None) -> dict[str, obje
         "dropped": [one for one in finding_lines(answer, course.review_policy.threshold)] if answer else [],
         "scans": [(one, finding_words(one)) for one in (task.verdict.findings if task.verdict else ())],
         "used": bill_words(bill((*task.uses.values(), *task.review.uses.values()))),
-        "files": _files(look, task, log),
+        "files": read_files(look, task, log),
         "candidate": task.commit or task.candidate,
         "terminal": task.phase in TERMINAL,
     }
 
 
-def _task_stands(look: RunLook, task: TaskState) -> tuple[str, Tone, str]:
-    """Return its state in words, the look of that, and why."""
-    waits = Waits(look.course, look.state)
-    return phase_words(task, waits.phase_name(task)), tone(task.phase), _how_it_stands(task, waits)
-
-
-def _entry_stands(look: RunLook, task: TaskState) -> tuple[str, Tone, str]:
+def describe_state(look: RunLook, task: TaskState) -> tuple[str, Tone, str]:
+    """Return the state of a task or an entry in words, the look of that, and why."""
     state, now = look.state, look.alive.now
-    stand = standing_of(state, task, now)
-    return state_words(stand.state), tone(stand.state), explain_task(state, task, now)
+    if look.kept.options.gate:
+        stand = standing_of(state, task, now)
+        return state_words(stand.state), tone(stand.state), explain_task(state, task, now)
+    waits = Waits(look.course, state)
+    return phase_words(task, waits.phase_name(task)), tone(task.phase), _how_it_stands(task, waits)
 
 
 def _needs(state: RunState, needs: Sequence[object]) -> Iterator[tuple[str, Tone]]:
@@ -285,14 +290,15 @@ def _needs(state: RunState, needs: Sequence[object]) -> Iterator[tuple[str, Tone
             yield name, tone(state.tasks[name].phase)
 
 
-def _files(look: RunLook, task: TaskState, log: int | None) -> TaskPage:
+def read_files(look: RunLook, task: TaskState, log: int | None) -> TaskFiles:
+    """Return the list of a task's logs, the end of one, or of the latest, and the transcript."""
     # A search of their texts costs far less than reading every event of a large run.
     recorded = list(read(look.kept.folder, about=task.id))
     logs = task_logs(look.kept.folder, recorded, task.id)
     shown = logs[log] if log is not None and log < len(logs) and logs[log].here else None
     shown = shown or next((one for one in reversed(logs) if one.here), None)
     transcript, note = _transcript(look, task)
-    return TaskPage(
+    return TaskFiles(
         logs=logs,
         log=shown,
         log_text=read_end(shown.path, _MOST_BYTES) if shown is not None else "",

@@ -1,5 +1,6 @@
 """Everything that needs a person has one row with the command that ends it, and the row goes with its cause."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ from forgepool.orchestrator.journal.events import (
 from forgepool.orchestrator.journal.store import Journal
 from forgepool.orchestrator.plan.budget import Budget
 from forgepool.orchestrator.reports.attention import UNTAKEN_S, Liveness, attention
-from forgepool.orchestrator.reports.home import HomeView
+from forgepool.orchestrator.reports.home import HomeView, journal_stamp
 from forgepool.orchestrator.run.run_folder import NoSuchRun, RunOptions, keep
 from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.schema.orders import BuiltinAgent, ReasonKind, ReasonPack, Reply
@@ -199,6 +200,18 @@ def test_the_home_follows_its_journals_and_forgets_what_a_later_run_replaces(tmp
     assert home_rows(home) == [], "it is live again"
     again.close()
     assert home_rows(home) == [("p-2", "unexpected end")]
+
+
+def test_a_stamp_changes_once_more_after_a_write(tmp_path: Path) -> None:
+    """A write changes the files before readers see its event. A reader in between has to look again."""
+    journal = Journal(tmp_path / "run")
+    journal.append([GatePaused(why="x")], at=1.0)
+    first, late = journal_stamp(tmp_path / "run"), time.monotonic() + 20
+    while journal_stamp(tmp_path / "run") == first and time.monotonic() < late:
+        time.sleep(0.05)
+    second = journal_stamp(tmp_path / "run")
+    journal.close()
+    assert second != first
 
 
 def _of(run: str, event: Event) -> Event:

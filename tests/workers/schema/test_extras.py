@@ -9,6 +9,7 @@ from plans import course, task
 from forgepool.orchestrator.interfaces.acp.command import acp
 from forgepool.orchestrator.interfaces.export.command import export
 from forgepool.orchestrator.interfaces.mcp.command import mcp
+from forgepool.orchestrator.interfaces.watch.command import watch
 from forgepool.orchestrator.interfaces.web.serve import serve
 from forgepool.orchestrator.launch.doctor import examine
 from forgepool.orchestrator.launch.prerequisites import check_agents
@@ -87,6 +88,11 @@ def test_a_run_whose_agent_needs_a_missing_part_is_refused(bare: None) -> None:
     plan = course(task("a", agent=AcpAgent(run="true --acp"))).plan
     with pytest.raises(CannotRun, match=r"task 'a' has an agent that speaks .*forgepool\[acp\]"):
         check_agents(plan, Settings(broker_url=None))
+
+
+def test_the_screens_are_refused_before_anything_starts(bare: None) -> None:
+    with pytest.raises(CannotRun, match=r"`forgepool watch` needs .*forgepool\[watch\]"):
+        watch()
 
 
 def test_doctor_lists_what_is_missing(bare: None) -> None:
