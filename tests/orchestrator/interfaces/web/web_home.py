@@ -108,6 +108,10 @@ class RealHome:
     """The repository of the run."""
 
     @property
+    def queue_hub(self) -> Path:
+        return self.hub.parent / "m" / "queue-hub"
+
+    @property
     def entries(self) -> list[str]:
         """The names of the queue's entries."""
         found = (one.event for one in self.machine.journal(self.queue))
