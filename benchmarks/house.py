@@ -23,6 +23,7 @@ EXTRAS = (
     "workers/tools/lsp/",
     "workers/tools/mcp/",
     "orchestrator/interfaces/mcp/",
+    "orchestrator/interfaces/rest/",
     "orchestrator/interfaces/web/",
     "orchestrator/merge_queue/http_",
 )

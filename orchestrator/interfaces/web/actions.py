@@ -18,7 +18,7 @@ from forgepool.orchestrator.decisions.queue.submissions import CLASSES
 from forgepool.orchestrator.decisions.requests import grant_request, why_not_approve, why_not_reject
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.reports.event_text import sentence
-from forgepool.orchestrator.reports.home import RunLook
+from forgepool.orchestrator.reports.home import HomeView, RunLook
 from forgepool.orchestrator.reports.queue_board import gate_sentence
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun
@@ -182,3 +182,10 @@ def leave_word(kept: KeptRun, request: PersonRequest, look: RunLook) -> str:
         raise CannotRun(f"there is nothing to {request.do} about {about} any more")
     said = "; ".join(sentence(event, run=state.run) or "" for event in events[:3])
     return said if state.finished else f"{said}. The run goes on with: forgepool resume {state.run}"
+
+
+def act_on(home: HomeView, run: str, given: dict[str, str]) -> str:
+    """Do what a form asks for; return what follows, in one sentence. Raises CannotRun, NoSuchRun."""
+    view = home.view(run)
+    kept, request = view.look(lambda look: perform(look, given))
+    return view.look(lambda look: leave_word(kept, request, look))

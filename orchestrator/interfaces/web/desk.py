@@ -5,7 +5,8 @@ import hashlib
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import AsyncIterator, Callable, Hashable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources import files
@@ -15,6 +16,7 @@ from forgepool.orchestrator.cli.run.requests import login_name
 from forgepool.orchestrator.interfaces.web import text
 from forgepool.orchestrator.interfaces.web.access import Visitor, WebAccess
 from forgepool.orchestrator.interfaces.web.stream import HomeMark, Pulse
+from forgepool.orchestrator.merge_queue.http_desk import RequestRefused
 from forgepool.orchestrator.reports.home import HomeView
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ HEADERS = {
     "cache-control": "no-store",
 }
 STATIC = {"app.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
-MOST_SLOW, TURN_WITHIN_S = 2, 3.0
+_MOST_SLOW, _TURN_WITHIN_S = 2, 3.0
 """Pages made at once that may wait long for a repository or Redis, and seconds that another one waits for its turn."""
 _MOST_NOTES = 50
 _MOST_SHARED = 64
@@ -97,7 +99,7 @@ class WebDesk:
     access: WebAccess
     pulse: Pulse = field(default_factory=Pulse)
     shared: SharedPages = field(default_factory=SharedPages)
-    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_SLOW))
+    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MOST_SLOW))
     """The turns of slow pages: all pages share a few threads."""
     notes: dict[str, str] = field(default_factory=dict)
     """By key, sentences to be shown once on the next page."""
@@ -134,6 +136,20 @@ class WebDesk:
             del self.notes[next(iter(self.notes))]
         self.notes[key] = sentence
         return key
+
+
+@asynccontextmanager
+async def slow_turn(desk: WebDesk) -> AsyncIterator[None]:
+    """Wait for the turn of an answer that may take long. Raises RequestRefused where it does not come soon."""
+    try:
+        await asyncio.wait_for(desk.turns.acquire(), _TURN_WITHIN_S)
+    except TimeoutError as late:
+        said = f"{_MOST_SLOW} answers that wait for other hosts are being made; try again in a while"
+        raise RequestRefused(503, said) from late
+    try:
+        yield
+    finally:
+        desk.turns.release()
 
 
 def _fingerprint() -> str:

@@ -1,6 +1,11 @@
 """The hosts of a home: those at its shared Redis, and those that answered in runs which are live."""
 
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import JsonValue
 
 from forgepool.orchestrator.cli.hosts import list_present_hosts
 from forgepool.orchestrator.journal.store import JournalUnreadable
@@ -9,10 +14,36 @@ from forgepool.orchestrator.reports.home import HomeView, RunLook
 from forgepool.workers.queue import broker as wire
 
 
-def hosts_of(home: HomeView) -> dict[str, object]:
-    """Return what the page of hosts shows."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnsweringHost:
+    """A host in a live run."""
+
+    host: str
+    run: str
+    held: int
+    """Messages of the run that it works on."""
+    answers: int
+    failed: int
+    """Of its last answers, those that infrastructure has failed."""
+    suspended: str
+    """The reason why it gets no orders for now; empty where it does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostsBody:
+    shared: bool
+    """A shared Redis is set."""
+    trouble: str
+    """The sentence of a Redis that cannot be asked."""
+    present: list[dict[str, JsonValue]]
+    """The rows of `forgepool hosts --json`."""
+    answered: tuple[AnsweringHost, ...]
+
+
+def hosts_of(home: HomeView) -> HostsBody:
+    """Return the hosts; asks Redis where one is shared."""
     url, trouble = home.settings.broker_url, ""
-    present: list[dict[str, object]] = []
+    present: list[dict[str, Any]] = []
     if url is not None:
         try:
             client = wire.connect(url)
@@ -21,33 +52,31 @@ def hosts_of(home: HomeView) -> dict[str, object]:
             client.close()
         except (*wire.BrokerAway, wire.BrokerRefused) as away:
             trouble = str(away)
-    return {"shared": url is not None, "present": present, "trouble": trouble, "answered": list(_answered(home))}
+    return HostsBody(shared=url is not None, present=present, trouble=trouble, answered=tuple(_answered(home)))
 
 
-def _answered(home: HomeView) -> list[dict[str, object]]:
-    """Return the hosts of live runs, with what they work on and how well they answered."""
-    found: list[dict[str, object]] = []
+def _answered(home: HomeView) -> Iterator[AnsweringHost]:
+    """Yield the hosts of live runs, with what they work on and how well they answered."""
     for one in home.summaries():
         if one.live:
             try:
-                found += home.view(one.run).look(_hosts_in)
+                yield from home.view(one.run).look(_hosts_in)
             except JournalUnreadable:
                 continue
-    return found
 
 
-def _hosts_in(look: RunLook) -> list[dict[str, object]]:
+def _hosts_in(look: RunLook) -> list[AnsweringHost]:
     state = look.state
     held = Counter(holder.rpartition("/")[0] for one in state.outstanding().values() if (holder := state.holder(one)))
     names = sorted(set(held) | set(state.hosts))
     return [
-        {
-            "host": name,
-            "run": state.run,
-            "held": held[name],
-            "answers": len(health.last) if (health := state.hosts.get(name)) else 0,
-            "failed": sum(health.last) if health else 0,
-            "suspended": f"{health.why}; probed at {clock(health.until, state.at)}" if health and health.until else "",
-        }
+        AnsweringHost(
+            host=name,
+            run=state.run,
+            held=held[name],
+            answers=len(health.last) if (health := state.hosts.get(name)) else 0,
+            failed=sum(health.last) if health else 0,
+            suspended=f"{health.why}; probed at {clock(health.until, state.at)}" if health and health.until else "",
+        )
         for name in names
     ]
