@@ -16,6 +16,7 @@ from forgepool.orchestrator.cli.output.say import complain, hush, say
 from forgepool.orchestrator.cli.output.standing import tell_wanted
 from forgepool.orchestrator.cli.run.check import preview_plan
 from forgepool.orchestrator.cli.run.options import Json, Run, cores_beside_workers, trials_of
+from forgepool.orchestrator.cli.run.pages_beside import Serve, serve_pages
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import with_budget
 from forgepool.orchestrator.journal.events import Event
@@ -107,6 +108,7 @@ def run(
     ] = None,
     name: Annotated[str | None, typer.Option("--name", hidden=True, help="The run's name.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check and preview only; start nothing.")] = False,
+    serve: Serve = False,
     notify: Notify = None,
     as_json: Json = False,
 ) -> int:
@@ -125,7 +127,10 @@ def run(
         return preview_plan(read, hub, as_json=as_json)
     wishes = listen_to_ctrl_c()
     notifier = open_notifier(settings, PlanIndex(read, {}), wishes.untold.append)
-    with display(PlanIndex(read, {}), as_json=as_json) as shown:
+    with (
+        serve_pages(settings, wanted=serve, tell=_warn if as_json else say),
+        display(PlanIndex(read, {}), as_json=as_json) as shown,
+    ):
         kept, ending = start_run(
             read,
             plan,
