@@ -62,6 +62,21 @@ def bill(uses: Iterable[Use]) -> RunBill:
     )
 
 
+def add_bills(bills: Iterable[RunBill]) -> RunBill:
+    every = list(bills)
+    return RunBill(
+        models=tuple(dict.fromkeys(model for one in every for model in one.models)),
+        turns=sum(one.turns for one in every),
+        input_tokens=sum(one.input_tokens for one in every),
+        output_tokens=sum(one.output_tokens for one in every),
+        cached_tokens=sum(one.cached_tokens for one in every),
+        cost_usd=None if any(one.cost_usd is None for one in every) else sum(one.priced_usd for one in every),
+        priced_usd=sum(one.priced_usd for one in every),
+        unpriced_attempts=sum(one.unpriced_attempts for one in every),
+        unanswered_attempts=sum(one.unanswered_attempts for one in every),
+    )
+
+
 def find_landing_attempts(task: TaskState) -> set[int]:
     """Return the attempt that made what landed, with those whose conversation it has continued."""
     found = set[int]()

@@ -14,7 +14,7 @@ from forgepool.orchestrator.interfaces.web.access import Visitor
 from forgepool.orchestrator.interfaces.web.actions import WORDS, WebAction, Word, act_on, actions_of
 from forgepool.orchestrator.interfaces.web.desk import WebDesk, slow_turn
 from forgepool.orchestrator.interfaces.web.diff import change_of, diff_of
-from forgepool.orchestrator.interfaces.web.hosts import HostsBody, hosts_of
+from forgepool.orchestrator.interfaces.web.parts import HostsBody, hosts_of
 from forgepool.orchestrator.journal.store import JournalUnreadable, Recorded, read
 from forgepool.orchestrator.merge_queue.http_desk import BadBody, JsonBody, RequestRefused, read_body
 from forgepool.orchestrator.merge_queue.http_server import MOST_BYTES, read_whole_body

@@ -18,7 +18,7 @@ from urllib.parse import SplitResult, parse_qs, urlencode, urlsplit
 import structlog
 
 from forgepool.orchestrator.interfaces.rest.routes import api_error, api_routes, find_task
-from forgepool.orchestrator.interfaces.web import pages
+from forgepool.orchestrator.interfaces.web import pages, parts
 from forgepool.orchestrator.interfaces.web.access import SESSION_S, Visitor, WebAccess
 from forgepool.orchestrator.interfaces.web.actions import act_on
 from forgepool.orchestrator.interfaces.web.desk import (
@@ -34,11 +34,11 @@ from forgepool.orchestrator.interfaces.web.desk import (
     visitor_of,
 )
 from forgepool.orchestrator.interfaces.web.diff import change_of, diff_of
-from forgepool.orchestrator.interfaces.web.hosts import hosts_of
 from forgepool.orchestrator.interfaces.web.stream import MOST_STREAMS, EventStream, RunMark
 from forgepool.orchestrator.journal.store import JournalUnreadable
 from forgepool.orchestrator.merge_queue.http_desk import RequestRefused
 from forgepool.orchestrator.merge_queue.http_server import MOST_BYTES, read_whole_body
+from forgepool.orchestrator.reports.costs import report_money
 from forgepool.orchestrator.reports.home import HomeView, RunLook
 from forgepool.orchestrator.reports.report import report_lines
 from forgepool.orchestrator.run.hub import CannotRun
@@ -64,7 +64,30 @@ def runs_page(desk: WebDesk, request: "Request") -> Rendered:
 
 
 def hosts_page(desk: WebDesk, request: "Request") -> Rendered:
-    return Rendered(template="hosts.html", content={"hosts": hosts_of(desk.home)})
+    return Rendered(template="hosts.html", content={"hosts": parts.hosts_of(desk.home)})
+
+
+def home_money_page(desk: WebDesk, request: "Request") -> Rendered:
+    return Rendered(
+        template="money.html", content={"run": "", "money": None, "home": parts.home_money(desk.home.summaries())}
+    )
+
+
+def money_page(desk: WebDesk, request: "Request") -> Rendered:
+    def make(look: RunLook) -> Rendered:
+        report = report_money(look.state, look.course.ledger(look.state))
+        return Rendered(template="money.html", content={**pages.head(look), "money": report, "home": None})
+
+    return desk.home.view(request.path_params["run"]).look(make)
+
+
+def graph_page(desk: WebDesk, request: "Request") -> Rendered:
+    def make(look: RunLook) -> Rendered:
+        return Rendered(
+            template="graph.html", content={**pages.head(look), "drawing": None, "rows": [], **parts.needs_of(look)}
+        )
+
+    return desk.home.view(request.path_params["run"]).look(make)
 
 
 def run_page(desk: WebDesk, request: "Request") -> Rendered:
@@ -182,13 +205,22 @@ async def enter(desk: WebDesk, request: "Request") -> "Response":
 
 async def act(desk: WebDesk, request: "Request") -> "Response":
     """Take a form: a word of the command line about a run, or one of its tasks."""
+    return await _take(desk, request, partial(act_on, desk.home, request.path_params["run"]))
+
+
+async def act_about_host(desk: WebDesk, request: "Request") -> "Response":
+    """Take a form: drain or readmit a host."""
+    return await _take(desk, request, partial(parts.act_on_host, desk.home))
+
+
+async def _take(desk: WebDesk, request: "Request", do: Callable[[dict[str, str]], str]) -> "Response":
     from starlette.concurrency import run_in_threadpool
     from starlette.responses import RedirectResponse
 
     visitor = visitor_of(desk, request)
     try:
         given = await _form(desk, request, visitor)
-        said = await run_in_threadpool(act_on, desk.home, request.path_params["run"], given)
+        said = await run_in_threadpool(do, given)
     except RequestRefused as refused:
         return html(desk, trouble(refused.status, str(refused)), visitor, request)
     except NoSuchRun as missing:
@@ -298,8 +330,11 @@ def web_app(home: HomeView, access: WebAccess) -> "ASGIApp":
     shown: list[tuple[str, Make]] = [
         ("/", attention_page),
         ("/runs", runs_page),
+        ("/money", home_money_page),
         ("/hosts", hosts_page),
         ("/runs/{run}", run_page),
+        ("/runs/{run}/money", money_page),
+        ("/runs/{run}/graph", graph_page),
         ("/runs/{run}/report", report_page),
         ("/runs/{run}/tasks/{task}", task_page),
         ("/runs/{run}/tasks/{task}/diff", diff_page),
@@ -310,6 +345,7 @@ def web_app(home: HomeView, access: WebAccess) -> "ASGIApp":
         ("/stream", "GET", stream),
         ("/static/{name}", "GET", static),
         ("/runs/{run}/act", "POST", act),
+        ("/hosts/act", "POST", act_about_host),
     ]
     for path, method, answer in others:
         routes.append(Route(path, _with_desk(desk, answer), methods=[method]))

@@ -17,6 +17,7 @@ from forgepool.orchestrator.interfaces.web import text
 from forgepool.orchestrator.interfaces.web.access import Visitor, WebAccess
 from forgepool.orchestrator.interfaces.web.stream import HomeMark, Pulse
 from forgepool.orchestrator.merge_queue.http_desk import RequestRefused
+from forgepool.orchestrator.reports.costs import bill_words, budget_words
 from forgepool.orchestrator.reports.home import HomeView
 
 if TYPE_CHECKING:
@@ -121,6 +122,7 @@ class WebDesk:
             lstrip_blocks=True,
         )
         made.filters.update(moment=text.moment, stretch=text.stretch, state_words=text.state_words, tone=text.tone)
+        made.filters.update(bill=bill_words, budget_lines=lambda ledger: list(budget_words(ledger)))
         made.globals.update(icons=text.TONES, person=login_name(), static=_fingerprint())
         return made
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from forgepool.orchestrator.decisions.reasons import author_in, author_words, finding_lines, finding_words
 from forgepool.orchestrator.interfaces.web.actions import actions_of
+from forgepool.orchestrator.interfaces.web.parts import locks_of
 from forgepool.orchestrator.interfaces.web.text import Tone, phase_words, state_words, timeline, tone
 from forgepool.orchestrator.journal.store import Recorded, read
 from forgepool.orchestrator.reports.attention import attention
@@ -122,6 +123,7 @@ def run_page(look: RunLook, wanted: RowFilter) -> dict[str, object]:
         "wanted": wanted,
         "groups": {name: state.count(*phases) for name, phases in GROUPS.items()},
         "timeline": timeline(state, look.alive.now),
+        "locks": locks_of(look),
         "said": recent_events(look),
         "actions": actions_of(look, None) if look.alive.live else [],
         "budget": list(budget_words(course.ledger(state))),
