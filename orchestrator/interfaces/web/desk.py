@@ -42,7 +42,7 @@ HEADERS = {
     "cache-control": "no-store",
 }
 STATIC = {"app.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
-_MOST_SLOW, _TURN_WITHIN_S = 2, 3.0
+MOST_SLOW, _TURN_WITHIN_S = 2, 3.0
 """Pages made at once that may wait long for a repository or Redis, and seconds that another one waits for its turn."""
 _MOST_NOTES = 50
 _MOST_SHARED = 64
@@ -100,7 +100,7 @@ class WebDesk:
     access: WebAccess
     pulse: Pulse = field(default_factory=Pulse)
     shared: SharedPages = field(default_factory=SharedPages)
-    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MOST_SLOW))
+    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_SLOW))
     """The turns of slow pages: all pages share a few threads."""
     notes: dict[str, str] = field(default_factory=dict)
     """By key, sentences to be shown once on the next page."""
@@ -146,7 +146,7 @@ async def slow_turn(desk: WebDesk) -> AsyncIterator[None]:
     try:
         await asyncio.wait_for(desk.turns.acquire(), _TURN_WITHIN_S)
     except TimeoutError as late:
-        said = f"{_MOST_SLOW} answers that wait for other hosts are being made; try again in a while"
+        said = f"{MOST_SLOW} answers that wait for other hosts are being made; try again in a while"
         raise RequestRefused(503, said) from late
     try:
         yield

@@ -85,9 +85,9 @@ class NeedsRow:
 def needs_of(look: RunLook) -> dict[str, object]:
     """Return the drawing of a plan's needs; of a large one, the tasks that most others wait for."""
     if look.kept.options.gate:
-        return {}
+        return {"drawing": None, "rows": []}
     if len(look.state.tasks) <= MOST_DRAWN:
-        return {"drawing": _drawing(look)}
+        return {"drawing": _drawing(look), "rows": []}
     graph = look.course.graph
     left = [task for task in look.state.tasks.values() if task.phase not in TERMINAL]
     left.sort(key=lambda task: (-graph.dependents(task.id), task.id))
@@ -101,7 +101,7 @@ def needs_of(look: RunLook) -> dict[str, object]:
         )
         for task in left[:_MOST_LISTED]
     ]
-    return {"rows": rows}
+    return {"drawing": None, "rows": rows}
 
 
 def _drawing(look: RunLook) -> Markup:
@@ -133,8 +133,8 @@ def _lines(look: RunLook, places: Mapping[str, tuple[int, int]]) -> Iterator[Mar
     for task, place in places.items():
         for need in look.course.graph.tasks[task].needs:
             (x, y), (from_x, from_y) = _corner(place), _corner(places[need])
-            y, from_x, from_y = y + _HIGH / 2, from_x + _WIDE, from_y + _HIGH / 2
-            middle = (from_x + x) / 2
+            y, from_x, from_y = y + _HIGH // 2, from_x + _WIDE, from_y + _HIGH // 2
+            middle = (from_x + x) // 2
             yield Markup('<path class="edge" d="M{0} {1}C{2} {1} {2} {3} {4} {3}"/>').format(
                 from_x, from_y, middle, y, x
             )

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
 MOST_STREAMS = 200
-_LOOK_S = 0.1
-_LOOKS_AT_ALL = 20
+_LOOK_S = 0.05
+_LOOKS_AT_ALL = 40
 """Looks at the journals of live runs for one at all of the home."""
 _BEAT_S = 15.0
 _SENT_WITHIN_S = 10.0
@@ -38,7 +38,7 @@ Mark = Hashable
 
 @dataclass(slots=True)
 class Pulse:
-    """Looks at what is watched, ten times a second, and wakes those who watch it when it has changed."""
+    """Looks at what is watched, twenty times a second, and wakes those who watch it when it has changed."""
 
     marks: dict[Callable[[], Mark], Mark] = field(default_factory=dict)
     open: int = 0
