@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from forgepool.orchestrator.cli.run.pages_beside import serve_pages
 from forgepool.orchestrator.interfaces.mcp.command import mcp
 from forgepool.orchestrator.interfaces.web.serve import serve
 from forgepool.orchestrator.launch.doctor import examine
@@ -46,6 +47,14 @@ def test_the_pages_are_refused_before_anything_starts(bare: None) -> None:
         CannotRun, match=r"`forgepool serve` .*no starlette and uvicorn and jinja2 here.*forgepool\[http\]"
     ):
         serve()
+
+
+def test_the_pages_beside_a_run_are_refused_before_it_starts(bare: None) -> None:
+    with (
+        pytest.raises(CannotRun, match=r"--serve needs .*forgepool\[http\]"),
+        serve_pages(Settings(), wanted=True, tell=print),
+    ):
+        pass
 
 
 def test_mcp_servers_are_left_out(bare: None, tmp_path: Path) -> None:
