@@ -114,7 +114,7 @@ class MoneyRow:
     """The usage of one task, or of one model."""
 
     name: str
-    """Of models that shared an attempt, their names together."""
+    """The names of models that shared an attempt stand together."""
     attempts: int
     used: RunBill
 

@@ -29,7 +29,7 @@ class ApiError:
 
 @dataclass(frozen=True, kw_only=True)
 class ActionDone:
-    """What follows from an action, in one sentence."""
+    """The answer to an action: one sentence says what follows from it."""
 
     said: str
 

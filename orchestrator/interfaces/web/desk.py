@@ -44,6 +44,7 @@ HEADERS = {
 STATIC = {"app.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
 MOST_SLOW, _TURN_WITHIN_S = 2, 3.0
 """Pages made at once that may wait long for a repository or Redis, and seconds that another one waits for its turn."""
+_PACKAGE = "forgepool.orchestrator.interfaces.web"
 _MOST_NOTES = 50
 _MOST_SHARED = 64
 
@@ -111,10 +112,10 @@ class WebDesk:
 
     @cached_property
     def templates(self) -> "Environment":
-        from jinja2 import Environment, PackageLoader, StrictUndefined
+        from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
         made = Environment(
-            loader=PackageLoader("forgepool.orchestrator.interfaces.web", "assets/templates"),
+            loader=ChoiceLoader([PackageLoader(_PACKAGE, f"assets/{name}") for name in ("templates", "frame")]),
             autoescape=True,
             undefined=StrictUndefined,
             finalize=text.finalize,
@@ -156,7 +157,7 @@ async def slow_turn(desk: WebDesk) -> AsyncIterator[None]:
 
 def _fingerprint() -> str:
     """Return a word that changes with the static files, so that a browser never keeps old ones."""
-    folder = files("forgepool.orchestrator.interfaces.web") / "assets" / "static"
+    folder = files(_PACKAGE) / "assets" / "static"
     return hashlib.sha256(b"".join((folder / name).read_bytes() for name in STATIC)).hexdigest()[:12]
 
 

@@ -188,7 +188,7 @@ class AnsweringHost:
     """Messages of the run that it works on."""
     answers: int
     failed: int
-    """Of its last answers, those that infrastructure has failed."""
+    """The part of its last answers that infrastructure has failed."""
     suspended: str
     """The reason why it gets no orders for now; empty where it does."""
 
