@@ -26,6 +26,7 @@ EXTRAS = (
     "orchestrator/interfaces/acp/",
     "orchestrator/interfaces/mcp/",
     "orchestrator/interfaces/watch/",
+    "orchestrator/interfaces/rest/",
     "orchestrator/interfaces/web/",
     "orchestrator/merge_queue/http_",
 )

@@ -198,16 +198,19 @@ def hosts(
         return 0
     if host is None:
         raise UserError(f"name the host: forgepool hosts {action} HOST")
-    names = [str(one["host"]) for one in found]
-    if action == "drain":
-        if host not in names:
-            raise UserError(unknown("host", host, names) if names else "no host is there")
-        leases.drain(client, host)
-        say(f"{host} finishes what it has and takes nothing new; forgepool hosts readmit {host} undoes this")
-    else:
-        leases.readmit(client, host)
-        say(f"{host} takes messages again")
+    say(change_host(client, action, host, [str(one["host"]) for one in found]))
     return 0
+
+
+def change_host(client: wire.Redis, action: Action, host: str, names: Sequence[str]) -> str:
+    """Drain or readmit a host; return what follows. Raises UserError where none of these `names` is to be drained."""
+    if action == "readmit":
+        leases.readmit(client, host)
+        return f"{host} takes messages again"
+    if host not in names:
+        raise UserError(unknown("host", host, names) if names else "no host is there")
+    leases.drain(client, host)
+    return f"{host} finishes what it has and takes nothing new; forgepool hosts readmit {host} undoes this"
 
 
 def list_present_hosts(client: wire.Redis) -> list[dict[str, object]]:

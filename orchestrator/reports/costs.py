@@ -7,8 +7,12 @@ not as zero.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Annotated
 
-from forgepool.orchestrator.plan.budget import BudgetLedger, Use
+from pydantic import PlainSerializer
+
+from forgepool.orchestrator.plan.budget import Budget, BudgetLedger, Use
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
 
 
@@ -58,6 +62,21 @@ def bill(uses: Iterable[Use]) -> RunBill:
     )
 
 
+def add_bills(bills: Iterable[RunBill]) -> RunBill:
+    every = list(bills)
+    return RunBill(
+        models=tuple(dict.fromkeys(model for one in every for model in one.models)),
+        turns=sum(one.turns for one in every),
+        input_tokens=sum(one.input_tokens for one in every),
+        output_tokens=sum(one.output_tokens for one in every),
+        cached_tokens=sum(one.cached_tokens for one in every),
+        cost_usd=None if any(one.cost_usd is None for one in every) else sum(one.priced_usd for one in every),
+        priced_usd=sum(one.priced_usd for one in every),
+        unpriced_attempts=sum(one.unpriced_attempts for one in every),
+        unanswered_attempts=sum(one.unanswered_attempts for one in every),
+    )
+
+
 def find_landing_attempts(task: TaskState) -> set[int]:
     """Return the attempt that made what landed, with those whose conversation it has continued."""
     found = set[int]()
@@ -71,6 +90,75 @@ def find_landing_attempts(task: TaskState) -> set[int]:
 def bill_waste(tasks: Iterable[TaskState]) -> RunBill:
     """Add up the attempts that did not land."""
     return bill(use for task in tasks for number, use in task.uses.items() if number not in find_landing_attempts(task))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerTotals:
+    """A budget's cap, and what counts against it."""
+
+    cap: Budget
+    usd: float
+    tokens: int
+
+    @classmethod
+    def of(cls, ledger: BudgetLedger) -> "LedgerTotals":
+        return cls(cap=ledger.cap, usd=ledger.usd, tokens=ledger.tokens)
+
+
+ReportedLedger = Annotated[BudgetLedger, PlainSerializer(LedgerTotals.of, return_type=LedgerTotals)]
+"""A budget that programs are shown by its totals."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoneyRow:
+    """The usage of one task, or of one model."""
+
+    name: str
+    """The names of models that shared an attempt stand together."""
+    attempts: int
+    used: RunBill
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoneyReport:
+    """The usage of a run, by task and by model, the most expensive first."""
+
+    used: RunBill
+    waste: RunBill
+    """The part of attempts that did not land."""
+    reserved_usd: float
+    reserved_tokens: int
+    """Held for attempts under way, and for lost ones whose usage is not fully known."""
+    budget: ReportedLedger
+    tasks: tuple[MoneyRow, ...]
+    models: tuple[MoneyRow, ...]
+
+
+def report_money(state: RunState, ledger: BudgetLedger) -> MoneyReport:
+    """Add up a run's usage. A review counts with its task, and one of all that landed with none."""
+    by_task: dict[str, list[Use]] = {}
+    by_model: dict[str, list[Use]] = {}
+    for task in state.tasks.values():
+        if uses := [*task.uses.values(), *task.review.uses.values()]:
+            by_task[task.id] = uses
+    for use in state.uses():
+        by_model.setdefault(", ".join(use.models) or "(not known)", []).append(use)
+    held = (ledger.under_way, ledger.lost)
+    return MoneyReport(
+        used=bill(state.uses()),
+        waste=bill_waste(state.tasks.values()),
+        reserved_usd=sum(one.usd or 0.0 for one in held),
+        reserved_tokens=sum(one.tokens or 0 for one in held),
+        budget=ledger,
+        tasks=_rows_of(by_task),
+        models=_rows_of(by_model),
+    )
+
+
+def _rows_of(uses: dict[str, list[Use]]) -> tuple[MoneyRow, ...]:
+    rows = [MoneyRow(name=name, attempts=len(some), used=bill(some)) for name, some in uses.items()]
+    spent = [row for row in rows if row.used.counts]
+    return tuple(sorted(spent, key=lambda row: (-row.used.priced_usd, -row.used.input_tokens, row.name)))
 
 
 def bill_words(of: RunBill) -> str:

@@ -17,9 +17,9 @@ from typing import TypeVar, get_args
 from forgepool.orchestrator.decisions.plan_index import PlanIndex, gate_course
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import JournalUnreadable, is_being_written, read
-from forgepool.orchestrator.plan.budget import BudgetLedger, Use
+from forgepool.orchestrator.plan.budget import Use
 from forgepool.orchestrator.reports.attention import AttentionRow, Liveness, attention, rank
-from forgepool.orchestrator.reports.costs import RunBill, bill
+from forgepool.orchestrator.reports.costs import ReportedLedger, RunBill, bill, bill_waste
 from forgepool.orchestrator.reports.status import outcome_of
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.run_folder import KeptRun, NoSuchRun
@@ -96,7 +96,9 @@ class RunSummary:
     number: int = 0
     """Number of the last event."""
     used: RunBill = field(default_factory=RunBill)
-    budget: BudgetLedger | None = None
+    waste: RunBill = field(default_factory=RunBill)
+    """The part of attempts that did not land."""
+    budget: ReportedLedger | None = None
     rows: tuple[AttentionRow, ...] = ()
     """The things that need a person."""
     figures: RunFigures = field(default_factory=RunFigures)
@@ -264,6 +266,7 @@ def _without_rows(one: RunSummary) -> RunSummary:
 
 def _summarise(look: RunLook) -> RunSummary:
     state, gate = look.state, look.kept.options.gate
+    used = bill(state.uses())
     return RunSummary(
         run=look.kept.options.run,
         gate=gate,
@@ -279,7 +282,8 @@ def _summarise(look: RunLook) -> RunSummary:
         began=look.began,
         at=state.at,
         number=state.number,
-        used=bill(state.uses()),
+        used=used,
+        waste=bill_waste(state.tasks.values()) if used.counts else RunBill(),
         budget=look.course.ledger(state),
         rows=tuple(attention(look.course, state, look.alive)),
         figures=_figures(look),

@@ -10,9 +10,8 @@ from forgepool.orchestrator.decisions.queue.delegation import gate_words
 from forgepool.orchestrator.decisions.reasons import author_in, author_words, count_of, finding_lines, flaky_words
 from forgepool.orchestrator.decisions.start_orders import find_lack, find_tasks_held_by_base, short_of_budget
 from forgepool.orchestrator.decisions.task_reviews import short_of_budget_for_review
-from forgepool.orchestrator.plan.budget import BudgetLedger
 from forgepool.orchestrator.plan.readiness import Waiting, why_waiting
-from forgepool.orchestrator.reports.costs import RunBill, bill
+from forgepool.orchestrator.reports.costs import ReportedLedger, RunBill, bill
 from forgepool.orchestrator.reports.event_text import answer_with, clock
 from forgepool.orchestrator.reports.queue_status import place_words
 from forgepool.orchestrator.state.run import RunState
@@ -96,7 +95,7 @@ class Standing:
     whole: WholeStanding | None
     """None where the plan has no integration review."""
     used: RunBill
-    budget: BudgetLedger
+    budget: ReportedLedger
     """The cap, and what counts against it: spent, or reserved by orders under way or lost."""
 
     def as_json(self) -> dict[str, object]:

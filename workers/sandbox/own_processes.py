@@ -23,6 +23,7 @@ from pathlib import Path
 from signal import SIGKILL, SIGTERM
 
 from forgepool.workers.sandbox.tree import become_subreaper, die_with_parent
+from forgepool.worktrees.git.git import harness_mark
 
 # A small Python stands between: it asks for the signal on its parent's death, then becomes the program. Asking in
 # the forked child itself would mean running Python between fork and exec, and copying this process' page tables.
@@ -71,13 +72,19 @@ class Service:
 
 
 def start_service(
-    name: str, argv: Sequence[str], *, env: Mapping[str, str], log: Path, on_parent_death: int = SIGKILL
+    name: str,
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    log: Path,
+    on_parent_death: int = SIGKILL,
+    is_beside: bool = False,
 ) -> Service:
     """
     Start a service in its own session, so that the terminal's Ctrl-C does not reach it.
 
     `argv[0]` is an absolute path. Output is appended to `log`. Call from the main thread: the kernel counts the thread
-    that started it as the parent.
+    that started it as the parent. A service that is beside a run is no orphan of it, and is not killed with those.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     become = (sys.executable, "-I", "-S", "-c", _BECOME, str(on_parent_death), str(os.getpid()))
@@ -88,6 +95,7 @@ def start_service(
             stdout=output,
             stderr=subprocess.STDOUT,
             env=dict(env),
+            pass_fds=(harness_mark(),) if is_beside else (),
             start_new_session=True,
         )
     return Service(name, process)

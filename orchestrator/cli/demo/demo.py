@@ -23,6 +23,7 @@ from forgepool import orchestrator
 from forgepool.orchestrator.cli.demo.fleet import tell_fleet
 from forgepool.orchestrator.cli.output.progress import Display, display, exit_status, tell_outcome
 from forgepool.orchestrator.cli.output.say import complain, say
+from forgepool.orchestrator.cli.run.pages_beside import Serve, serve_pages, wait_for_ctrl_c
 from forgepool.orchestrator.cli.run.run import listen_to_ctrl_c, listen_to_run
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal.store import Recorded
@@ -64,6 +65,7 @@ def demo(
             "--fleet", help="Another demo: five unequal hosts. One lacks a tool, one has another version, one dies."
         ),
     ] = False,
+    serve: Serve = False,
 ) -> int:
     """
     Run a clean-up batch on a sample project, kill a worker in the middle, and prove what landed. With --fleet, run
@@ -77,10 +79,7 @@ def demo(
         settings = settings.model_copy(update={"home": place / "home", "cache": place / "cache"})
     story = _Story(place, settings, temporary=folder is None)
     try:
-        if fleet:
-            status = tell_fleet(place, settings)
-        else:
-            status = _tell(story, _lay_out(place), settings, workers, seed=prepare_host(settings))
+        status = _show(story, settings, workers, fleet=fleet, serve=serve)
     except KeyboardInterrupt:  # before the run began: nothing is worth keeping
         if folder is None:
             shutil.rmtree(place, ignore_errors=True)
@@ -91,6 +90,18 @@ def demo(
         say(f"\n{place} was removed; `{again} --folder PATH` keeps the repository for you to look at.")
     else:
         story.say_where()
+    return status
+
+
+def _show(story: "_Story", settings: Settings, workers: int, *, fleet: bool, serve: bool) -> int:
+    with serve_pages(settings, wanted=serve, tell=say) as pages:
+        if fleet:
+            status = tell_fleet(story.place, settings)
+        else:
+            status = _tell(story, _lay_out(story.place), settings, workers, seed=prepare_host(settings))
+        if pages is not None and status in (0, 1):
+            say("\nThe pages stay open until Ctrl-C.")
+            wait_for_ctrl_c(pages)
     return status
 
 

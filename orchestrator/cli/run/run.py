@@ -16,6 +16,7 @@ from forgepool.orchestrator.cli.output.say import complain, hush, say, tell_slow
 from forgepool.orchestrator.cli.output.standing import tell_wanted
 from forgepool.orchestrator.cli.run.check import preview_plan
 from forgepool.orchestrator.cli.run.options import Json, Run, cores_beside_workers, trials_of
+from forgepool.orchestrator.cli.run.pages_beside import Serve, serve_pages
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import with_budget
 from forgepool.orchestrator.journal.events import Event
@@ -118,6 +119,7 @@ def run(
     ] = None,
     name: Annotated[str | None, typer.Option("--name", hidden=True, help="The run's name.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check and preview only; start nothing.")] = False,
+    serve: Serve = False,
     notify: Notify = None,
     pr: Pr = None,
     as_json: Json = False,
@@ -139,7 +141,10 @@ def run(
     proposal = _proposal(pr, lambda: hub, read.target, settings)
     wishes = listen_to_ctrl_c()
     notifier = open_notifier(settings, PlanIndex(read, {}), wishes.untold.append)
-    with display(PlanIndex(read, {}), as_json=as_json) as shown:
+    with (
+        serve_pages(settings, wanted=serve, tell=_warn if as_json else say),
+        display(PlanIndex(read, {}), as_json=as_json) as shown,
+    ):
         kept, ending = start_run(
             read,
             plan,

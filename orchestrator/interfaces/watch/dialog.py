@@ -83,7 +83,7 @@ class ActionDialog(ModalScreen[str]):
         action = self.action
         given = {"do": action.do, "task": action.task, "candidate": action.candidate, **fields}
         try:
-            said = await asyncio.to_thread(lambda: act_on(self.home.view(self.run), given))
+            said = await asyncio.to_thread(lambda: act_on(self.home, self.run, given))
         except TROUBLE as unable:
             self._say(str(unable))
         else:

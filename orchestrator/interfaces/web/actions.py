@@ -18,7 +18,7 @@ from forgepool.orchestrator.decisions.queue.submissions import CLASSES
 from forgepool.orchestrator.decisions.requests import grant_request, why_not_approve, why_not_reject
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.reports.event_text import sentence
-from forgepool.orchestrator.reports.home import RunLook, RunView
+from forgepool.orchestrator.reports.home import HomeView, RunLook
 from forgepool.orchestrator.reports.queue_board import gate_sentence
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun
@@ -132,15 +132,15 @@ def _changes(look: RunLook, action: WebAction) -> bool:
     return bool(grant_request(look.course, look.state, request) if changes is None else changes)
 
 
-def act_on(view: RunView, given: dict[str, str]) -> str:
+def act_on(home: HomeView, run: str, given: dict[str, str]) -> str:
     """
-    Do what a form asks; return what follows, in one sentence.
+    Do what a form asks for; return what follows, in one sentence.
 
     Raises:
         CannotRun: the form is wrong, or its word would change nothing.
-        JournalUnreadable: there is no readable journal.
+        NoSuchRun, JournalUnreadable: there is no readable journal.
     """
-    return view.look(lambda look: leave_word(*perform(look, given), look))
+    return home.view(run).look(lambda look: leave_word(*perform(look, given), look))
 
 
 def perform(look: RunLook, given: dict[str, str]) -> tuple[KeptRun, PersonRequest]:

@@ -5,7 +5,6 @@ Every request names this server, is short, and comes from a visitor whose role i
 that lets a browser load nothing but this server's own files, and run no script that stands in a page.
 """
 
-import asyncio
 import hmac
 import time
 from collections.abc import Awaitable, Callable
@@ -19,34 +18,33 @@ from urllib.parse import SplitResult, parse_qs, urlencode, urlsplit
 import structlog
 
 from forgepool.orchestrator.interfaces.export.metrics import metrics_endpoint
-from forgepool.orchestrator.interfaces.web import pages
+from forgepool.orchestrator.interfaces.rest.routes import api_error, api_routes, find_task
+from forgepool.orchestrator.interfaces.web import pages, parts
 from forgepool.orchestrator.interfaces.web.access import SESSION_S, Visitor, WebAccess
 from forgepool.orchestrator.interfaces.web.actions import act_on
 from forgepool.orchestrator.interfaces.web.desk import (
     HEADERS,
-    MOST_SLOW,
     STATIC,
-    TURN_WITHIN_S,
     Rendered,
     WebDesk,
     html,
     plain,
+    slow_turn,
     stranger,
     trouble,
     visitor_of,
 )
 from forgepool.orchestrator.interfaces.web.diff import change_of, diff_of
-from forgepool.orchestrator.interfaces.web.hosts import hosts_of
 from forgepool.orchestrator.interfaces.web.stream import MOST_STREAMS, EventStream, RunMark
 from forgepool.orchestrator.interfaces.web.text import timeline
 from forgepool.orchestrator.journal.store import JournalUnreadable
 from forgepool.orchestrator.merge_queue.http_desk import RequestRefused
 from forgepool.orchestrator.merge_queue.http_server import MOST_BYTES, read_whole_body
+from forgepool.orchestrator.reports.costs import report_money
 from forgepool.orchestrator.reports.home import HomeView, RunLook
 from forgepool.orchestrator.reports.report import report_lines
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun, NoSuchRun
-from forgepool.orchestrator.state.task import TaskState
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -68,7 +66,30 @@ def runs_page(desk: WebDesk, request: "Request") -> Rendered:
 
 
 def hosts_page(desk: WebDesk, request: "Request") -> Rendered:
-    return Rendered(template="hosts.html", content=hosts_of(desk.home))
+    return Rendered(template="hosts.html", content={"hosts": parts.hosts_of(desk.home)})
+
+
+def home_money_page(desk: WebDesk, request: "Request") -> Rendered:
+    return Rendered(
+        template="money.html", content={"run": "", "money": None, "home": parts.home_money(desk.home.summaries())}
+    )
+
+
+def money_page(desk: WebDesk, request: "Request") -> Rendered:
+    def make(look: RunLook) -> Rendered:
+        report = report_money(look.state, look.course.ledger(look.state))
+        return Rendered(template="money.html", content={**pages.head(look), "money": report, "home": None})
+
+    return desk.home.view(request.path_params["run"]).look(make)
+
+
+def graph_page(desk: WebDesk, request: "Request") -> Rendered:
+    def make(look: RunLook) -> Rendered:
+        return Rendered(
+            template="graph.html", content={**pages.head(look), "drawing": None, "rows": [], **parts.needs_of(look)}
+        )
+
+    return desk.home.view(request.path_params["run"]).look(make)
 
 
 def run_page(desk: WebDesk, request: "Request") -> Rendered:
@@ -77,7 +98,7 @@ def run_page(desk: WebDesk, request: "Request") -> Rendered:
     def make(look: RunLook) -> Rendered:
         if look.kept.options.gate:
             return Rendered(template="queue.html", content=pages.queue_page(look, wanted))
-        drawn = {"timeline": timeline(look.state, look.alive.now)}
+        drawn = {"timeline": timeline(look.state, look.alive.now), "locks": parts.locks_of(look)}
         return Rendered(template="run.html", content=pages.run_page(look, wanted) | drawn)
 
     return desk.home.view(request.path_params["run"]).look(make)
@@ -98,7 +119,7 @@ def task_page(desk: WebDesk, request: "Request") -> Rendered:
     number = int(log) if log.isdecimal() and len(log) < 7 else None
 
     def make(look: RunLook) -> Rendered:
-        task = _task(look, request)
+        task = find_task(look, request.path_params["task"])
         return Rendered(template="task.html", content=pages.task_page(look, task, number))
 
     return desk.home.view(request.path_params["run"]).look(make)
@@ -106,7 +127,7 @@ def task_page(desk: WebDesk, request: "Request") -> Rendered:
 
 def diff_page(desk: WebDesk, request: "Request") -> Rendered:
     def make(look: RunLook) -> tuple[dict[str, object], tuple[str, str, str, str]]:
-        return pages.head(look), change_of(look.state, _task(look, request))
+        return pages.head(look), change_of(look.state, find_task(look, request.path_params["task"]))
 
     head, change = desk.home.view(request.path_params["run"]).look(make)
     shown = diff_of(desk.home.settings, *change)
@@ -125,13 +146,6 @@ def report_page(desk: WebDesk, request: "Request") -> Rendered:
     return Rendered(template="report.html", content={**head, "lines": said[: pages.REPORT_LINES], "is_cut": cut})
 
 
-def _task(look: RunLook, request: "Request") -> TaskState:
-    task = look.state.tasks.get(request.path_params["task"])
-    if task is None or task.id not in look.course.tasks:
-        raise RequestRefused(404, f"run {look.kept.options.run} has no task '{request.path_params['task'][:100]}'")
-    return task
-
-
 def guard(desk: WebDesk, make: Make) -> Callable[["Request"], Awaitable["Response"]]:
     """Return the endpoint of a page: for a visitor alone, and with one sentence where it cannot be shown."""
 
@@ -147,14 +161,10 @@ def guard(desk: WebDesk, make: Make) -> Callable[["Request"], Awaitable["Respons
 
     async def answer_in_turn(request: "Request") -> "Response":
         try:
-            await asyncio.wait_for(desk.turns.acquire(), TURN_WITHIN_S)
-        except TimeoutError:
-            said = f"{MOST_SLOW} pages that wait for other hosts are being made; try again in a while"
-            return plain(503, said)
-        try:
-            return await answer(request)
-        finally:
-            desk.turns.release()
+            async with slow_turn(desk):
+                return await answer(request)
+        except RequestRefused as late:
+            return plain(late.status, str(late))
 
     return answer_in_turn if make in (diff_page, hosts_page) else answer
 
@@ -198,13 +208,22 @@ async def enter(desk: WebDesk, request: "Request") -> "Response":
 
 async def act(desk: WebDesk, request: "Request") -> "Response":
     """Take a form: a word of the command line about a run, or one of its tasks."""
+    return await _take(desk, request, partial(act_on, desk.home, request.path_params["run"]))
+
+
+async def act_about_host(desk: WebDesk, request: "Request") -> "Response":
+    """Take a form: drain or readmit a host."""
+    return await _take(desk, request, partial(parts.act_on_host, desk.home))
+
+
+async def _take(desk: WebDesk, request: "Request", do: Callable[[dict[str, str]], str]) -> "Response":
     from starlette.concurrency import run_in_threadpool
     from starlette.responses import RedirectResponse
 
     visitor = visitor_of(desk, request)
     try:
         given = await _form(desk, request, visitor)
-        said = await run_in_threadpool(_acted, desk, request.path_params["run"], given)
+        said = await run_in_threadpool(do, given)
     except RequestRefused as refused:
         return html(desk, trouble(refused.status, str(refused)), visitor, request)
     except NoSuchRun as missing:
@@ -245,10 +264,6 @@ async def _form(desk: WebDesk, request: "Request", visitor: Visitor | None) -> d
     if visitor.form_token and not hmac.compare_digest(given.get("token", "").encode(), visitor.form_token.encode()):
         raise RequestRefused(403, "the form's token is wrong or missing; load the page again, then send it")
     return given
-
-
-def _acted(desk: WebDesk, run: str, given: dict[str, str]) -> str:
-    return act_on(desk.home.view(run), given)
 
 
 async def stream(desk: WebDesk, request: "Request") -> "Response | EventStream":
@@ -318,8 +333,11 @@ def web_app(home: HomeView, access: WebAccess) -> "ASGIApp":
     shown: list[tuple[str, Make]] = [
         ("/", attention_page),
         ("/runs", runs_page),
+        ("/money", home_money_page),
         ("/hosts", hosts_page),
         ("/runs/{run}", run_page),
+        ("/runs/{run}/money", money_page),
+        ("/runs/{run}/graph", graph_page),
         ("/runs/{run}/report", report_page),
         ("/runs/{run}/tasks/{task}", task_page),
         ("/runs/{run}/tasks/{task}/diff", diff_page),
@@ -331,6 +349,7 @@ def web_app(home: HomeView, access: WebAccess) -> "ASGIApp":
         ("/metrics", "GET", metrics_endpoint(home)),
         ("/static/{name}", "GET", static),
         ("/runs/{run}/act", "POST", act),
+        ("/hosts/act", "POST", act_about_host),
     ]
     for path, method, answer in others:
         routes.append(Route(path, _with_desk(desk, answer), methods=[method]))
@@ -338,12 +357,17 @@ def web_app(home: HomeView, access: WebAccess) -> "ASGIApp":
     async def elsewhere(request: "Request", wrong: Exception) -> "Response":
         status = getattr(wrong, "status_code", 404)
         said = f"there is nothing at {request.url.path[:100]}" if status == 404 else "that is not allowed here"
+        if request.url.path.startswith("/api/"):
+            return api_error(status, said)
         return html(desk, trouble(status, said), visitor_of(desk, request), request)
 
     async def broken(request: "Request", trouble: Exception) -> "Response":
         log.error("web.broken", path=request.url.path, exc_info=trouble)
+        if request.url.path.startswith("/api/"):
+            return api_error(500, "the answer could not be made; the server's log says why")
         return plain(500, "the page could not be made; the server's log says why")
 
+    routes += api_routes(desk)
     made: Starlette = Starlette(routes=routes, exception_handlers={HTTPException: elsewhere, Exception: broken})
     made.router.redirect_slashes = False
     return Doorkeeper(made, access)

@@ -5,7 +5,8 @@ import hashlib
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import AsyncIterator, Callable, Hashable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources import files
@@ -16,6 +17,8 @@ from forgepool.orchestrator.interfaces import words
 from forgepool.orchestrator.interfaces.web.access import Visitor, WebAccess
 from forgepool.orchestrator.interfaces.web.stream import HomeMark, Pulse
 from forgepool.orchestrator.interfaces.web.text import finalize
+from forgepool.orchestrator.merge_queue.http_desk import RequestRefused
+from forgepool.orchestrator.reports.costs import bill_words, budget_words
 from forgepool.orchestrator.reports.home import HomeView
 
 if TYPE_CHECKING:
@@ -40,8 +43,9 @@ HEADERS = {
     "cache-control": "no-store",
 }
 STATIC = {"app.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
-MOST_SLOW, TURN_WITHIN_S = 2, 3.0
+MOST_SLOW, _TURN_WITHIN_S = 2, 3.0
 """Pages made at once that may wait long for a repository or Redis, and seconds that another one waits for its turn."""
+_PACKAGE = "forgepool.orchestrator.interfaces.web"
 _MOST_NOTES = 50
 _MOST_SHARED = 64
 
@@ -109,10 +113,10 @@ class WebDesk:
 
     @cached_property
     def templates(self) -> "Environment":
-        from jinja2 import Environment, PackageLoader, StrictUndefined
+        from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
         made = Environment(
-            loader=PackageLoader("forgepool.orchestrator.interfaces.web", "assets/templates"),
+            loader=ChoiceLoader([PackageLoader(_PACKAGE, f"assets/{name}") for name in ("templates", "frame")]),
             autoescape=True,
             undefined=StrictUndefined,
             finalize=finalize,
@@ -120,6 +124,7 @@ class WebDesk:
             lstrip_blocks=True,
         )
         made.filters.update(moment=words.moment, stretch=words.stretch, state_words=words.state_words, tone=words.tone)
+        made.filters.update(bill=bill_words, budget_lines=lambda ledger: list(budget_words(ledger)))
         made.globals.update(icons=words.TONES, person=login_name(), static=_fingerprint())
         return made
 
@@ -137,9 +142,23 @@ class WebDesk:
         return key
 
 
+@asynccontextmanager
+async def slow_turn(desk: WebDesk) -> AsyncIterator[None]:
+    """Wait for the turn of an answer that may take long. Raises RequestRefused where it does not come soon."""
+    try:
+        await asyncio.wait_for(desk.turns.acquire(), _TURN_WITHIN_S)
+    except TimeoutError as late:
+        said = f"{MOST_SLOW} answers that wait for other hosts are being made; try again in a while"
+        raise RequestRefused(503, said) from late
+    try:
+        yield
+    finally:
+        desk.turns.release()
+
+
 def _fingerprint() -> str:
     """Return a word that changes with the static files, so that a browser never keeps old ones."""
-    folder = files("forgepool.orchestrator.interfaces.web") / "assets" / "static"
+    folder = files(_PACKAGE) / "assets" / "static"
     return hashlib.sha256(b"".join((folder / name).read_bytes() for name in STATIC)).hexdigest()[:12]
 
 

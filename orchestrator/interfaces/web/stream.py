@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
 MOST_STREAMS = 200
-_LOOK_S = 0.1
-_LOOKS_AT_ALL = 20
+_LOOK_S = 0.05
+_LOOKS_AT_ALL = 40
 """Looks at the journals of live runs for one at all of the home."""
 _BEAT_S = 15.0
 _SENT_WITHIN_S = 10.0
@@ -34,17 +34,21 @@ _MOST_EVENTS = 500
 
 Mark = Hashable
 """A value that changes when there is something new."""
+EventRows = list[tuple[int, str]]
+"""Events with their numbers, as they are sent."""
 
 
 @dataclass(slots=True)
 class Pulse:
-    """Looks at what is watched, ten times a second, and wakes those who watch it when it has changed."""
+    """Looks at what is watched, twenty times a second, and wakes those who watch it when it has changed."""
 
     marks: dict[Callable[[], Mark], Mark] = field(default_factory=dict)
     open: int = 0
     _watched: Counter[Callable[[], Mark]] = field(default_factory=Counter)
     _beat: asyncio.Condition = field(default_factory=asyncio.Condition)
     _looking: "asyncio.Task[None] | None" = None
+    _read: "dict[Path, tuple[tuple[int, Mark], asyncio.Task[EventRows]]]" = field(default_factory=dict)
+    """The last events that were read of each journal, and after which number at which mark."""
 
     @asynccontextmanager
     async def watch(self, look: Callable[[], Mark]) -> AsyncIterator[None]:
@@ -69,6 +73,14 @@ class Pulse:
             return seen
         return self.marks[look]
 
+    async def events(self, folder: Path, last: int, mark: Mark) -> "EventRows":
+        """Return the events after `last`. They are read once for all streams that ask at the same mark."""
+        known = self._read.get(folder)
+        if known is None or known[0] != (last, mark):
+            reading = asyncio.create_task(asyncio.to_thread(_events_after, folder, last))
+            known = self._read[folder] = ((last, mark), reading)
+        return await asyncio.shield(known[1])
+
     def _look(self, look: Callable[[], Mark]) -> Mark:
         """Return the mark; the last one where a folder goes away during the look."""
         try:
@@ -85,6 +97,7 @@ class Pulse:
                     self._beat.notify_all()
             await asyncio.sleep(_LOOK_S)
         self._looking = None
+        self._read.clear()
 
 
 @dataclass(slots=True, eq=False)
@@ -157,22 +170,22 @@ class EventStream:
             last = await self._start()
             await say(f"retry: 2000\nid: {last}\n\n" if self.folder else "retry: 2000\n\n")
             if self.after is not None:
-                last = await self._tell(say, last, always=self.folder is None)
+                last = await self._tell(say, last, mark, always=self.folder is None)
             while True:
                 before, mark = mark, await self.pulse.changes(self.look, mark)
                 if mark == before:
                     await say(": still here\n\n")
                 else:
-                    last = await self._tell(say, last, always=True)
+                    last = await self._tell(say, last, mark, always=True)
 
     async def _start(self) -> int:
         if self.after is not None or self.folder is None:
             return self.after or 0
         return await asyncio.to_thread(last_number, self.folder)
 
-    async def _tell(self, say: Callable[[str], Awaitable[None]], last: int, *, always: bool) -> int:
+    async def _tell(self, say: Callable[[str], Awaitable[None]], last: int, mark: Mark, *, always: bool) -> int:
         """Send the events after `last`; where there are none, that something else has changed."""
-        rows = await asyncio.to_thread(_events_after, self.folder, last)
+        rows = await self.pulse.events(self.folder, last, mark) if self.folder is not None else []
         if rows:
             await say("".join(f"id: {number}\ndata: {data}\n\n" for number, data in rows))
             return rows[-1][0]
@@ -186,9 +199,7 @@ async def _gone(receive: "Receive") -> None:
         pass
 
 
-def _events_after(folder: Path | None, last: int) -> list[tuple[int, str]]:
-    if folder is None:
-        return []
+def _events_after(folder: Path, last: int) -> EventRows:
     try:
         rows = list(islice(_each_event(folder, last), _MOST_EVENTS + 1))
         return rows if len(rows) <= _MOST_EVENTS else list(_each_event(folder, last_number(folder) - 1))[-1:]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from math import floor, log10
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from forgepool.orchestrator.interfaces.words import clean, state_words, stretch, tone
 from forgepool.orchestrator.state.run import RunState
@@ -57,12 +57,16 @@ def _bars(shown: list[TaskState], first: float, whole: float, now: float) -> Ite
         y, x = _AXIS + at * _ROW, _x(begins, whole)
         wide = max(3.0, round(_x(ends, whole) - x, 1))
         name = clean(task.id)
-        short = name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…"
         said = f"{name}: {state_words(task.phase)}, {stretch(max(0.0, ends - begins))}"
         yield Markup(
             '<g><title>{}</title><text class="name" x="{}" y="{}">{}</text>'
             '<rect class="bar {}" x="{}" y="{}" width="{}" height="12" rx="2"/></g>'
-        ).format(said, _LEFT - 8, y + 11, escape(short), tone(task.phase), x, y + 1, wide)
+        ).format(said, _LEFT - 8, y + 11, cut_name(name), tone(task.phase), x, y + 1, wide)
+
+
+def cut_name(name: str) -> str:
+    """Return a name that fits beside a bar, or into a box."""
+    return name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…"
 
 
 def _step(whole: float) -> float:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from plans import course, task
 
+from forgepool.orchestrator.cli.run.pages_beside import serve_pages
 from forgepool.orchestrator.interfaces.acp.command import acp
 from forgepool.orchestrator.interfaces.export.command import export
 from forgepool.orchestrator.interfaces.mcp.command import mcp
@@ -53,6 +54,14 @@ def test_the_pages_are_refused_before_anything_starts(bare: None) -> None:
         match=r"`forgepool serve` .*no starlette and uvicorn and jinja2 and prometheus_client here.*forgepool\[http\]",
     ):
         serve()
+
+
+def test_the_pages_beside_a_run_are_refused_before_it_starts(bare: None) -> None:
+    with (
+        pytest.raises(CannotRun, match=r"--serve needs .*forgepool\[http\]"),
+        serve_pages(Settings(), wanted=True, tell=print),
+    ):
+        pass
 
 
 def test_mcp_servers_are_left_out(bare: None, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from kit import Machine, Repository, command, events_of, make_repository, wait_u
 from mcp.types import ElicitRequestParams, ElicitResult, Implementation
 from mcp_client import Era, McpCaller, call_over_http, talk
 from plans import RUN, answered, course, sent, task
-from web_home import EVIL_BRANCH, build_home, build_queue
+from web_home import EVIL_BRANCH, RealHome, build_home
 
 from forgepool.orchestrator.decisions.queue.intake import _author
 from forgepool.orchestrator.decisions.queue.submissions import read_submission
@@ -56,9 +57,13 @@ def hub(tmp_path: Path) -> Repository:
 
 
 @pytest.fixture(scope="module")
-def ended(tmp_path_factory: pytest.TempPathFactory, redis_program: str) -> tuple[Machine, str]:
+def ended(copy_home: Callable[[Path], RealHome], tmp_path_factory: pytest.TempPathFactory) -> tuple[Machine, str]:
     """Return a home with a run that ended in every way, and whose texts are hostile. Tests only look at it."""
-    return build_home(tmp_path_factory.mktemp("mcp"))
+    folder = tmp_path_factory.mktemp("mcp")
+    copied = copy_home(folder)
+    shutil.rmtree(copied.machine.home / "runs" / copied.queue)
+    (folder / "hub").symlink_to(copied.hub)
+    return copied.machine, copied.run
 
 
 def asking_plan(machine: Machine, **further: Any) -> Path:
@@ -263,12 +268,13 @@ def test_the_status_of_a_large_run_is_short(machine: Machine) -> None:
     talk(machine, work)
 
 
-def test_an_entry_of_a_queue_is_explained_and_retried(machine: Machine) -> None:
-    queue = build_queue(machine)
+def test_an_entry_of_a_queue_is_explained_and_retried(copy_home: Callable[[Path], RealHome], tmp_path: Path) -> None:
+    copied = copy_home(tmp_path)
+    queue = copied.queue
 
     async def work(caller: McpCaller) -> None:
         assert (await caller.answer("status", run=queue))["states"] == {"landed": 1, "returned": 1}
-        repo = str(machine.folder / "queue-hub")
+        repo = str(copied.queue_hub)
         explained = await caller.answer("explain", entry=EVIL_BRANCH, hub=repo, target="main")
         assert "check 'good'" in explained["explained"]
         why = await caller.answer("why", run=queue, task=EVIL_BRANCH)
@@ -279,7 +285,7 @@ def test_an_entry_of_a_queue_is_explained_and_retried(machine: Machine) -> None:
         status = await caller.answer("status", run=queue)
         assert status["states"] == {"landed": 1, "waits": 1} and status["waiting"][0]["entry"] == EVIL_BRANCH
 
-    talk(machine, work)
+    talk(copied.machine, work)
 
 
 def test_texts_are_cut_paged_and_clean() -> None:

@@ -3,10 +3,11 @@
 import html
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 from kit import Machine, command, wait_until, write_plan
-from web_home import RealHome, Reply, WebServer, serving
+from web_home import RealHome, Reply, WebServer, build_home, serving
 
 from forgepool.orchestrator.journal.inbox import waiting
 from forgepool.orchestrator.journal.store import Journal
@@ -38,8 +39,10 @@ def after(server: WebServer, said: Reply, cookie: str) -> str:
     return html.unescape(note[1])
 
 
-def test_words_about_an_ended_run_are_journaled_and_the_resumed_run_lands_them(other_home: tuple[Machine, str]) -> None:
-    machine, run = other_home
+def test_words_about_an_ended_run_are_journaled_and_the_resumed_run_lands_them(
+    tmp_path: Path, redis_program: str
+) -> None:
+    machine, run = build_home(tmp_path)
     with serving(machine) as server:
         cookie = server.enter("operator")
         said = after(server, press(server, run, "asks", "answer", cookie, text="tabs", by="Ada"), cookie)

@@ -144,7 +144,19 @@ def test_every_page_is_accessible_and_fits_a_phone(
     run = f"/runs/{home.run}"
     tasks = [f"{run}/tasks/{task}" for task in ("asks", "writes", "fails")]
     entries = [f"/runs/{home.queue}", *(f"/runs/{home.queue}/tasks/{entry}" for entry in home.entries[:2])]
-    for path in ("/", "/runs", "/hosts", run, f"{run}/report", f"{run}/tasks/writes/diff", *tasks, *entries):
+    for path in (
+        "/",
+        "/runs",
+        "/hosts",
+        "/money",
+        run,
+        f"{run}/money",
+        f"{run}/graph",
+        f"{run}/report",
+        f"{run}/tasks/writes/diff",
+        *tasks,
+        *entries,
+    ):
         page.goto(at(server, path))
         assert page.evaluate("document.documentElement.scrollWidth") == 360, path
         assert page.title().startswith("("), "no script of a hostile text has run"

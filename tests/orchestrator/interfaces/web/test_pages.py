@@ -23,7 +23,22 @@ def pages_of(home: RealHome) -> list[str]:
     tasks = [f"{run}/tasks/{task}" for task in TASKS]
     diffs = [f"{run}/tasks/lands/diff", f"{run}/tasks/writes/diff", f"{run}/tasks/blocked/diff"]
     filters = [f"{run}?show=done", f"{run}?q=nothing+like+it&page=7", f"{queue}?q=good"]
-    return ["/", "/runs", "/hosts", run, f"{run}/report", queue, f"{queue}/report", *tasks, *entries, *diffs, *filters]
+    more = [f"{one}/{part}" for one in (run, queue) for part in ("money", "graph")]
+    return [
+        "/",
+        "/runs",
+        "/hosts",
+        "/money",
+        *more,
+        run,
+        f"{run}/report",
+        queue,
+        f"{queue}/report",
+        *tasks,
+        *entries,
+        *diffs,
+        *filters,
+    ]
 
 
 def test_every_page_is_there_and_lets_no_foreign_thing_in(home: RealHome, server: WebServer) -> None:

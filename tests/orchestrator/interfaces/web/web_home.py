@@ -108,6 +108,10 @@ class RealHome:
     """The repository of the run."""
 
     @property
+    def queue_hub(self) -> Path:
+        return self.hub.parent / "m" / "queue-hub"
+
+    @property
     def entries(self) -> list[str]:
         """The names of the queue's entries."""
         found = (one.event for one in self.machine.journal(self.queue))
@@ -163,9 +167,12 @@ class WebServer:
         return access.use_link(access.new_link(role)) or ""
 
     def post(self, run: str, fields: Mapping[str, str], **headers: str) -> Reply:
-        """Send a form as a browser does."""
+        """Send a form about a run as a browser does."""
+        return self.post_to(f"/runs/{run}/act", fields, **headers)
+
+    def post_to(self, path: str, fields: Mapping[str, str], **headers: str) -> Reply:
         sent = {"content_type": "application/x-www-form-urlencoded", **headers}
-        return self.ask("POST", f"/runs/{run}/act", body=urlencode(fields), **sent)
+        return self.ask("POST", path, body=urlencode(fields), **sent)
 
     def stop(self) -> None:
         self.started.process.send_signal(signal.SIGTERM)

@@ -1,8 +1,9 @@
 // Keeps a page as a reload would show it: listens to the journal's events, fetches the page, takes over what differs.
 "use strict";
 
-const LEAST_MS = 250, AGAIN_MS = 4000;
-let source = null, last = null, fetching = false, due = false, timer = 0, fetched = 0;
+// Milliseconds between two fetches. They are more after a long fetch: a slow server is asked less often.
+const LEAST_MS = 50, AGAIN_MS = 4000;
+let source = null, last = null, fetching = false, due = false, timer = 0, fetched = 0, took = 0;
 
 const keyOf = (node) => (node.nodeType === 1 ? node.id || node.dataset.key || null : null);
 const isLike = (a, b) => a.nodeName === b.nodeName && keyOf(a) === keyOf(b);
@@ -42,6 +43,7 @@ function morph(now, then) {
 
 async function refresh() {
   if (fetching) return void (due = true);
+  const began = performance.now();
   fetching = true;
   due = false;
   try {
@@ -60,6 +62,7 @@ async function refresh() {
     await new Promise((go) => setTimeout(go, AGAIN_MS));
   }
   fetched = performance.now();
+  took = fetched - began;
   fetching = false;
   if (due) schedule();
 }
@@ -69,7 +72,7 @@ const isAtEnd = (one) => one.scrollHeight - one.scrollTop - one.clientHeight < 4
 function schedule() {
   due = true;
   clearTimeout(timer);
-  timer = setTimeout(refresh, Math.max(0, fetched + LEAST_MS - performance.now()));
+  timer = setTimeout(refresh, Math.max(0, fetched + Math.max(LEAST_MS, took / 4) - performance.now()));
 }
 
 function tell(words) {
