@@ -136,7 +136,10 @@ async def see(app: WatchApp, words: str) -> None:
 
 async def open_task(app: WatchApp, pilot: Pilot[BaseException], words: str) -> None:
     """Choose the first row of the list that has the focus, and wait for the words."""
-    await see(app, "Enter open")
+    for _ in range(200):
+        if isinstance(app.focused, RowList) and app.focused.current():
+            break
+        await asyncio.sleep(0.05)
     await pilot.press("enter")
     await see(app, words)
     assert isinstance(app.screen, TaskScreen)
