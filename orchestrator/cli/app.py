@@ -17,6 +17,7 @@ from typer._click.exceptions import NoArgsIsHelpError, NoSuchOption, UsageError 
 from typer._click.shell_completion import CompletionItem
 from typer.core import TyperGroup
 
+from forgepool.orchestrator.cli import raise_missed_interrupt
 from forgepool.orchestrator.cli.output.say import complain, hush, say
 from forgepool.worktrees.errors import InfrastructureError, UserError
 
@@ -235,6 +236,7 @@ def _forgepool(
         say(START)
         return
     # The command's module is imported by now.
+    raise_missed_interrupt()
     gc.freeze()
     gc.enable()
     if context.invoked_subcommand not in _SILENT:

@@ -11,6 +11,7 @@ from typing import Annotated, Literal, cast
 
 import typer
 
+from forgepool.orchestrator.cli import raise_missed_interrupt
 from forgepool.orchestrator.cli.output.say import complain, say, say_json
 from forgepool.orchestrator.cli.output.terminal import print_table
 from forgepool.orchestrator.cli.run.run import Sandbox, settings_with
@@ -93,6 +94,7 @@ def worker(
         say(f"{LEVEL_WORDS[level]}{signed}; log: {path}; Ctrl-C stops after the running work")
         if abs(facts.clock_off_s) > _WARN_CLOCK_S:
             say(f"this host's clock and that of Redis are {abs(facts.clock_off_s):.0f} s apart; set it")
+    raise_missed_interrupt()
     return serve(posts, settings, facts)
 
 

@@ -12,6 +12,7 @@ from typing import Annotated, TypedDict
 
 import typer
 
+from forgepool.orchestrator.cli import raise_missed_interrupt
 from forgepool.orchestrator.cli.output.say import complain, printable, say, say_json, tell_slow
 from forgepool.orchestrator.cli.output.terminal import print_table
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
@@ -96,6 +97,7 @@ def interruptible() -> Iterator[Callable[[], bool]]:
 
     before = [(number, signal.signal(number, note_interrupt)) for number in (signal.SIGINT, signal.SIGTERM)]
     try:
+        raise_missed_interrupt()
         yield lambda: bool(asked)
     finally:
         for number, former in before:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic import SecretStr, ValidationError
 
+from forgepool.orchestrator.cli import raise_missed_interrupt
 from forgepool.orchestrator.cli.output.progress import display, exit_status, tell_outcome
 from forgepool.orchestrator.cli.output.say import complain, hush, say, tell_slow
 from forgepool.orchestrator.cli.output.standing import tell_wanted
@@ -333,6 +334,7 @@ def listen_to_ctrl_c() -> Wishes:
 
     signal.signal(signal.SIGINT, note_interrupt)
     signal.signal(signal.SIGTERM, note_interrupt)
+    raise_missed_interrupt()
     return wishes
 
 

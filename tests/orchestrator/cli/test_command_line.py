@@ -123,6 +123,29 @@ main()
     assert (said.returncode, said.stdout, said.stderr) == (130, "", "")
 
 
+def test_ctrl_c_that_python_ignored_while_a_command_began_is_heard_once_the_command_listens() -> None:
+    """Python drops an exception at the end of an object. A queue whose Ctrl-C came there went on for ever."""
+    begun = """\
+import os, signal, sys
+from forgepool.orchestrator import cli
+from forgepool.orchestrator.cli import app
+from forgepool.orchestrator.cli.run.run import listen_to_ctrl_c
+class Dropped:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+def work():
+    Dropped()
+    print("goes on")
+    listen_to_ctrl_c()
+    print("listens")
+app.main = work
+cli.main()
+"""
+    said = subprocess.run([sys.executable, "-c", begun], capture_output=True, text=True, check=False)
+    assert (said.returncode, said.stdout) == (130, "goes on\n")
+    assert "Exception ignored in" in said.stderr
+
+
 def test_the_status_of_a_mistake_is_right_where_its_sentence_has_no_room_on_the_disk() -> None:
     with Path("/dev/full").open("w") as full:
         ran = subprocess.run([sys.executable, "-m", "forgepool.orchestrator.cli", "check", "no.yaml"], stderr=full)
