@@ -12,7 +12,9 @@ from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar, get_args
+from typing import Annotated, TypeVar, get_args
+
+from pydantic import Field, InstanceOf
 
 from forgepool.orchestrator.decisions.plan_index import PlanIndex, gate_course
 from forgepool.orchestrator.journal import events as e
@@ -101,7 +103,8 @@ class RunSummary:
     budget: ReportedLedger | None = None
     rows: tuple[AttentionRow, ...] = ()
     """The things that need a person."""
-    figures: RunFigures = field(default_factory=RunFigures)
+    figures: Annotated[InstanceOf[RunFigures], Field(exclude=True)] = field(default_factory=RunFigures)
+    """For monitoring alone."""
 
 
 def journal_stamp(folder: Path) -> Stamp:
