@@ -246,6 +246,8 @@ def main() -> int:
     options.add_argument("--session", type=int, help=argparse.SUPPRESS)
     chosen = options.parse_args()
     if chosen.session is not None:
+        # A shell without jobs starts commands in the background with Ctrl-C ignored, and what they start inherits that.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         outcome = session(chosen.session, keep=chosen.keep)
         print(json.dumps({name: getattr(outcome, name) for name in Outcome.__slots__}))
         return 0
