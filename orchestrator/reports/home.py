@@ -36,7 +36,7 @@ _MOST_FOLDED = 24
 _FRESH_S = 15.0
 """Seconds for which the summary of a live run holds without a new event: some rows depend on the clock."""
 _UNNAMED = "unknown"
-_NAME = re.compile(r"[\w][\w.@+-]*", re.ASCII)
+_NAME = re.compile(r"[\w][\w.@+-]{0,250}", re.ASCII)
 
 T = TypeVar("T")
 _SETTLED_S = 1.0

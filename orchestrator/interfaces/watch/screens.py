@@ -1,6 +1,7 @@
 """The screens of `forgepool watch`, which follow the journals. What they show is made in `panes`."""
 
 import asyncio
+import signal
 import time
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
@@ -296,6 +297,9 @@ class WatchApp(App[BaseException]):
         self.home, self.run_name, self.everything = home, run, HomeMark(home)
 
     def on_mount(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            # By default they would end it at once, and leave the terminal as it is now.
+            asyncio.get_running_loop().add_signal_handler(number, self.exit)
         self.push_screen(ListScreen(Place()))
         if self.run_name:
             self.open(Place(run=self.run_name), above=Place())

@@ -43,13 +43,18 @@ class TaskCard:
     def within(self, characters: int) -> tuple[str, tuple[str, ...]]:
         """Return the card, shortened to this length where it can be, and the names of the shortened sections."""
         chosen = [0] * len(self.sections)
-        while len(text := self._joined(chosen)) > characters:
-            can = [at for at, one in enumerate(self.sections) if chosen[at] + 1 < len(one.forms)]
-            if not can:
+        left = len(self.whole) - characters
+        steps = sorted(
+            (number, one.rank, -len(one.forms[0]), at)
+            for at, one in enumerate(self.sections)
+            for number in range(len(one.forms) - 1)
+        )
+        for number, _, _, at in steps:
+            if left <= 0:
                 break
-            first = min(can, key=lambda at: (chosen[at], self.sections[at].rank, -len(self.sections[at].forms[0])))
-            chosen[first] += 1
-        return text, tuple(one.name for one, at in zip(self.sections, chosen, strict=True) if at)
+            forms, chosen[at] = self.sections[at].forms, number + 1
+            left -= len(forms[number]) - len(forms[number + 1])
+        return self._joined(chosen), tuple(one.name for one, at in zip(self.sections, chosen, strict=True) if at)
 
     def fit(self, window_tokens: int, model: str, *, beside: int) -> tuple[str, tuple[str, ...]]:
         """

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import signal
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -333,6 +334,18 @@ def test_a_bug_ends_the_screens_and_is_left_to_the_command_line(settings: Settin
         return app.return_value
 
     assert isinstance(asyncio.run(go()), ZeroDivisionError)
+
+
+def test_a_signal_ends_the_screens_as_their_key_does(settings: Settings) -> None:
+    """They put the terminal back as it was, which a process that dies of the signal cannot."""
+
+    async def steps(app: WatchApp, pilot: Pilot[BaseException]) -> None:
+        signal.raise_signal(signal.SIGTERM)
+        async with asyncio.timeout(10):
+            while app._exit is False:
+                await pilot.pause()
+
+    play(settings, steps)
 
 
 def test_what_cannot_be_shown_is_one_sentence(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
