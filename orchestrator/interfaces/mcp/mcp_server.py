@@ -1,10 +1,11 @@
 """The server, and the one place where an exception becomes a sentence for the client."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
+from mcp.server.extension import Extension
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.shared.exceptions import MCPError
@@ -20,13 +21,14 @@ from forgepool.worktrees.errors import cut_long_words
 class ForgepoolServer(MCPServer[Any]):
     """The package's server, whose failures are the command line's sentences, and whose answers are cut."""
 
-    def __init__(self, *, ask_above_usd: float, instructions: str) -> None:
+    def __init__(self, *, ask_above_usd: float, instructions: str, extensions: Sequence[Extension] = ()) -> None:
         super().__init__(
             "forgepool",
             title="Forgepool",
             instructions=instructions,
             version=version("forgepool"),
             log_level="CRITICAL",
+            extensions=extensions,
         )
         self.ask_above_usd = ask_above_usd
         """The cap on the cost of a run above which a person is asked."""
@@ -44,8 +46,7 @@ class ForgepoolServer(MCPServer[Any]):
         if isinstance(result, InputRequiredResult):
             return result
         most = PAGE if name in ("report", "transcript", "diff") else MOST_TEXT
-        value = {key: clean_value(each, most) for key, each in (result.structured_content or {}).items()}
-        return CallToolResult(content=[_text(json.dumps(value, ensure_ascii=False))], structured_content=value)
+        return result_of(result.structured_content or {}, most)
 
     async def _check_names(self, name: str, arguments: Mapping[str, object]) -> None:
         """Raise ToolError for a tool or an argument that does not exist; the package ignores the latter."""
@@ -56,6 +57,12 @@ class ForgepoolServer(MCPServer[Any]):
         for given in arguments:
             if given not in known:
                 raise ToolError(f"{name}: {unknown('argument', clean(given)[:80], known)}")
+
+
+def result_of(answer: Mapping[str, object], most: int = MOST_TEXT) -> CallToolResult:
+    """Return an answer as a tool's result: clean, cut, as data and as text."""
+    value = {key: clean_value(each, most) for key, each in answer.items()}
+    return CallToolResult(content=[_text(json.dumps(value, ensure_ascii=False))], structured_content=value)
 
 
 def _text(text: str) -> TextContent:

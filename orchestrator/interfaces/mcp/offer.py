@@ -16,6 +16,7 @@ from forgepool.orchestrator.interfaces.clients.results import clean, clean_value
 from forgepool.orchestrator.interfaces.mcp.gate_tools import GateTools
 from forgepool.orchestrator.interfaces.mcp.mcp_server import ForgepoolServer
 from forgepool.orchestrator.interfaces.mcp.plan_tools import PlanTools, describe_schema
+from forgepool.orchestrator.interfaces.mcp.run_tasks import RunTasks
 from forgepool.orchestrator.interfaces.mcp.run_tools import RunTools
 from forgepool.orchestrator.reports.home import HomeView
 from forgepool.workers.schema.settings import Settings
@@ -39,11 +40,11 @@ def build_server(settings: Settings, *, may_approve: bool, ask_above_usd: float)
     With `may_approve` the client has a person's leave to approve, and to start plans with grants and waivers.
     `ask_above_usd` is the cap on the cost of a run above which a person has to agree.
     """
-    server = ForgepoolServer(ask_above_usd=ask_above_usd, instructions=INSTRUCTIONS)
     launcher = RunLauncher(settings, "mcp")
     plans = PlanTools(settings=settings, launcher=launcher, ask_above_usd=ask_above_usd, may_approve=may_approve)
     runs = RunTools(home=HomeView(settings), launcher=launcher)
     gates = GateTools(settings=settings)
+    server = ForgepoolServer(ask_above_usd=ask_above_usd, instructions=INSTRUCTIONS, extensions=[RunTasks(runs)])
     looking = (plans.check_plan, plans.simulate_plan, runs.status, runs.why, runs.attention, runs.report)
     _add(server, _LOOKS, *looking, runs.transcript, runs.diff, gates.explain, gates.gate_check, gates.policy_explain)
     _add(server, _ACTS, plans.run_plan, runs.answer, runs.retry, gates.submit)

@@ -4,17 +4,19 @@ import asyncio
 import os
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from kit import Machine
 from mcp import Client, StdioServerParameters
+from mcp.client.extension import ClaimContext, ClientExtension, ResultClaim
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
-from mcp.types import ElicitRequestParams, ElicitResult, Implementation
+from mcp.types import CallToolResult, ElicitRequestParams, ElicitResult, Implementation, Request, Result
+from pydantic import ConfigDict, Field
 
 Era = Literal["auto", "legacy"]
 """The handshake-less protocol, and the one that begins with `initialize`."""
@@ -73,6 +75,7 @@ def talk(
     era: Era = "auto",
     elicitor: Elicitor | None = None,
     info: Implementation = CLIENT,
+    extensions: Sequence[ClientExtension] = (),
 ) -> T:
     """Start `forgepool mcp` in the machine's folder, do the work over it, and end it."""
     machine.tmp.mkdir(parents=True, exist_ok=True)
@@ -85,13 +88,56 @@ def talk(
         with tempfile.TemporaryFile("w+") as log:
             transport = stdio_client(server_of(machine, *options), errlog=log)
             asks = None if elicitor is None else elicit
-            async with Client(transport, mode=era, client_info=info, cache=None, elicitation_callback=asks) as client:
+            async with Client(
+                transport, mode=era, client_info=info, cache=None, elicitation_callback=asks, extensions=extensions
+            ) as client:
                 done = await work(McpCaller(client))
             log.seek(0)
             assert "Traceback" not in log.read()
             return done
 
     return asyncio.run(begin())
+
+
+class TaskHandle(Result):
+    """The extension's answer in place of a tool's result."""
+
+    model_config = ConfigDict(extra="allow")
+    result_type: Literal["task"] = Field("task", alias="resultType")
+    task_id: str = Field(alias="taskId")
+
+
+class AnyTask(Result):
+    model_config = ConfigDict(extra="allow")
+
+
+class TasksClient(ClientExtension):
+    """Follows a task to its end, and gives one answer to all that it asks."""
+
+    identifier = "io.modelcontextprotocol/tasks"
+
+    def __init__(self, answer: str) -> None:
+        self.answer = answer
+        self.seen: list[dict[str, Any]] = []
+
+    def claims(self) -> Sequence[ResultClaim[TaskHandle]]:
+        return (ResultClaim(result_type="task", model=TaskHandle, resolve=self.follow),)
+
+    async def follow(self, handle: TaskHandle, ctx: ClaimContext) -> CallToolResult:
+        async def ask(method: str, **params: Any) -> dict[str, Any]:
+            request = Request[dict[str, Any], str](method=method, params={"taskId": handle.task_id, **params})
+            return (await ctx.session.send_request(request, AnyTask)).model_dump(by_alias=True)
+
+        while True:
+            task = await ask("tasks/get")
+            if not self.seen or self.seen[-1]["status"] != task["status"]:
+                self.seen.append(task)
+            if task["status"] in ("completed", "cancelled"):
+                return CallToolResult.model_validate(task.get("result") or {"content": []})
+            if asked := task.get("inputRequests"):
+                given = {"action": "accept", "content": {"answer": self.answer}}
+                await ask("tasks/update", inputResponses={**dict.fromkeys(asked, given), "unknown": given})
+            await asyncio.sleep(0.2)
 
 
 def call_over_http(url: str, token: str, work: Callable[[McpCaller], Awaitable[T]]) -> T:

@@ -15,8 +15,9 @@ from typing import Any
 import mcp_client
 import pytest
 from kit import Machine, Repository, command, events_of, make_repository, wait_until, write_plan
-from mcp.types import ElicitRequestParams, ElicitResult, Implementation
-from mcp_client import Era, McpCaller, call_over_http, talk
+from mcp.shared.exceptions import MCPError
+from mcp.types import ElicitRequestParams, ElicitResult, Implementation, Request
+from mcp_client import AnyTask, Era, McpCaller, TasksClient, call_over_http, talk
 from plans import RUN, answered, course, sent, task
 from web_home import EVIL_BRANCH, RealHome, build_home
 
@@ -105,6 +106,28 @@ def test_a_client_starts_a_plan_answers_its_question_and_reads_the_report(machin
     assert (replied.reply.answer, replied.reply.by) == ("tabs", "tests (MCP)"), (
         "an answer is kept with the name of who gave it"
     )
+
+
+def test_a_run_is_a_task_of_a_client_that_knows_tasks(machine: Machine, hub: Repository) -> None:
+    """The call of `run_plan` ends with the run: its question came as input that the task required."""
+    plan, tasks = asking_plan(machine), TasksClient(answer="tabs")
+
+    async def work(caller: McpCaller) -> None:
+        done = await caller.answer("run_plan", plan=str(plan), repo=str(hub.path), workers=2)
+        assert (done["outcome"], done["phases"]) == ("landed", {"landed": 2})
+        for method, said in (("tasks/get", "there is no run 'nope'"), ("tasks/cancel", "there is no run 'nope'")):
+            request = Request[dict[str, Any], str](method=method, params={"taskId": "nope"})
+            with pytest.raises(MCPError, match=said):
+                await caller.client.session.send_request(request, AnyTask)
+
+    talk(machine, work, "--may", "approve", extensions=[tasks])
+    statuses = [task["status"] for task in tasks.seen]
+    assert "input_required" in statuses and statuses[-1] == "completed", statuses
+    (request,) = next(task for task in tasks.seen if task["status"] == "input_required")["inputRequests"].values()
+    assert request["params"]["message"] == "asks asks: Tabs or spaces?"
+    (replied,) = events_of(machine.journal(), TaskReplied)
+    assert (replied.reply.answer, replied.reply.by) == ("tabs", "tests (MCP)")
+    assert hub.landed("forgepool/small") == ["lands", "asks"]
 
 
 @pytest.mark.parametrize("era", ERAS)
