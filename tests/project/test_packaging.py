@@ -82,7 +82,8 @@ def test_the_wheel_holds_every_module_and_no_test(wheel: frozenset[str]) -> None
     modules = {
         f"forgepool/{path.relative_to(ROOT).as_posix()}" for top in PACKAGES for path in (ROOT / top).rglob("*.py")
     }
-    assets = (ROOT / "orchestrator" / "cli" / "web" / "assets").glob("*/*")
+    assets = list((ROOT / "orchestrator" / "interfaces" / "web" / "assets").glob("*/*"))
+    assert assets
     assert modules | {f"forgepool/{path.relative_to(ROOT).as_posix()}" for path in assets} <= wheel
     installed = {name.partition("/")[0] for name in wheel if "dist-info" not in name}
     assert installed == {"forgepool"}, "a generic name at the top would overwrite another distribution's package"
