@@ -1,5 +1,6 @@
 """`forgepool gate install-hook` and `remove-hook`: git's pre-push hook that runs the gate on what is pushed."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,7 @@ _MARK = "# Written by `forgepool gate install-hook`; `forgepool gate remove-hook
 _HOOK = """\
 #!/bin/sh
 {mark}
-# What is pushed must pass the gate of the remote's {base}. $1 is the remote's name.
+# What is pushed must pass the gate of this branch of the remote. $1 is the remote's name.
 base=refs/remotes/$1/{base}
 while read -r _ head _ _; do
     case $head in *[!0]*) ;; *) continue ;; esac # a branch that is deleted
@@ -41,10 +42,10 @@ def install_hook(
     git, path = _hook(repo)
     branch = base or _default_branch(git)
     if _is_foreign(path):
-        line = f"forgepool gate check --base origin/{branch} --head HEAD --author-family none </dev/null || exit 1"
+        line = f"forgepool gate check --base {shlex.quote(f'origin/{branch}')} --head HEAD --author-family none </dev/null || exit 1"
         raise CannotRun(f"{path} is a hook of another tool and was not changed; add this line to it: {line}")
     path.parent.mkdir(exist_ok=True)
-    path.write_text(_HOOK.format(mark=_MARK, base=branch))
+    path.write_text(_HOOK.format(mark=_MARK, base=shlex.quote(branch)))
     path.chmod(0o755)
     say(f"wrote {path}: what you push must pass the gate of {branch}; `git push --no-verify` goes past it")
 

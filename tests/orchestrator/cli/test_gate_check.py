@@ -534,6 +534,28 @@ def test_a_hook_of_another_tool_is_never_overwritten(person: Person) -> None:
     assert "core.hooksPath leads to .husky" in person.forgepool("gate", "install-hook").err
 
 
+def test_a_branch_of_the_remote_is_no_command_in_the_hook(person: Person, forgepool_on_path: dict[str, str]) -> None:
+    """The default branch is the remote owner's word."""
+    bare, odd = person.folder.parent / "bare.git", "main;touch${IFS}pwned"
+    person.git("clone", "-q", "--bare", str(person.folder), str(bare))
+    person.git("-C", str(bare), "branch", "-m", "main", odd)
+    person.git("clone", "-q", str(bare), str(person.folder.parent / "clone"))
+    theirs = Person(person.folder.parent / "clone")
+    assert theirs.forgepool("gate", "install-hook").status == 0
+    theirs.git("checkout", "-q", "-b", "mine")
+    head = honest(theirs)
+    pushed = subprocess.run(
+        ["sh", ".git/hooks/pre-push", "origin", str(bare)],
+        input=f"refs/heads/mine {head} refs/heads/mine {'0' * 40}\n",
+        cwd=theirs.folder,
+        env=forgepool_on_path,
+        capture_output=True,
+        text=True,
+    )
+    assert pushed.returncode == 0 and pushed.stdout.endswith("passes\n"), pushed
+    assert not (theirs.folder / "pwned").exists()
+
+
 def test_the_action_gives_the_verdict_on_a_checkout_as_ci_makes_it(
     person: Person, forgepool_on_path: dict[str, str], tmp_path: Path
 ) -> None:
