@@ -1,5 +1,6 @@
 """`forgepool gate install-hook` and `remove-hook`: git's pre-push hook that runs the gate on what is pushed."""
 
+import re
 import shlex
 from pathlib import Path
 from typing import Annotated
@@ -23,6 +24,7 @@ while read -r _ head _ _; do
     forgepool gate check --base "$base" --head "$head" --author-family none </dev/null || exit 1
 done
 """
+_FIELD = re.compile(r"^base=refs/remotes/\$1/(.*)$", re.MULTILINE)
 Repo = Annotated[str, typer.Option(help="A folder of the repository.")]
 
 
@@ -38,12 +40,15 @@ def install_hook(
     ] = None,
     repo: Repo = ".",
 ) -> None:
-    """Let git run the gate before each push, as on a person's change; a hook of another tool is never overwritten."""
+    """Let git run the gate before each push, as on a person's change. A hook of another tool, or changed, is left alone."""
     git, path = _hook(repo)
     branch = base or _default_branch(git)
     if _is_foreign(path):
-        line = f"forgepool gate check --base {shlex.quote(f'origin/{branch}')} --head HEAD --author-family none </dev/null || exit 1"
-        raise CannotRun(f"{path} is a hook of another tool and was not changed; add this line to it: {line}")
+        there = shlex.quote(f"origin/{branch}")
+        line = f"forgepool gate check --base {there} --head HEAD --author-family none </dev/null || exit 1"
+        raise CannotRun(
+            f"{path} is a hook of another tool, or changed by hand, and was left alone; add this line to it: {line}"
+        )
     path.parent.mkdir(exist_ok=True)
     path.write_text(_HOOK.format(mark=_MARK, base=shlex.quote(branch)))
     path.chmod(0o755)
@@ -54,7 +59,7 @@ def remove_hook(repo: Repo = ".") -> None:
     """Remove the hook that `install-hook` wrote."""
     _, path = _hook(repo)
     if _is_foreign(path):
-        raise CannotRun(f"{path} is a hook of another tool and was not changed; edit it by hand")
+        raise CannotRun(f"{path} is a hook of another tool, or changed by hand, and was left alone; edit it by hand")
     say(f"removed {path}" if path.exists() else "there is no pre-push hook")
     path.unlink(missing_ok=True)
 
@@ -78,7 +83,21 @@ def _hook(repo: str) -> tuple[Git, Path]:
 
 
 def _is_foreign(path: Path) -> bool:
-    return path.is_symlink() or (path.exists() and _MARK not in path.read_text(errors="replace"))
+    """Tell if a hook is there that is not, to the letter, what `install-hook` writes for some branch."""
+    if path.is_symlink() or not path.exists():
+        return path.is_symlink()
+    text = path.read_text(errors="replace")
+    given = _FIELD.search(text)
+    return given is None or given[1] != _quote_again(given[1]) or text != _HOOK.format(mark=_MARK, base=given[1])
+
+
+def _quote_again(word: str) -> str:
+    """Return one quoted word as we would have quoted it; empty where it is none, or several."""
+    try:
+        (said,) = shlex.split(word)
+    except ValueError:
+        return ""
+    return shlex.quote(said)
 
 
 def _default_branch(git: Git) -> str:

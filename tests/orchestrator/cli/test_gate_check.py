@@ -519,7 +519,7 @@ def test_the_pre_push_hook_lets_a_good_branch_out_and_keeps_a_bad_one(
     assert (person.forgepool("gate", "remove-hook").status, hook.exists()) == (0, False)
 
 
-def test_a_hook_of_another_tool_is_never_overwritten(person: Person) -> None:
+def test_a_hook_of_another_tool_or_a_changed_one_is_never_overwritten(person: Person) -> None:
     unknown = person.forgepool("gate", "install-hook")
     assert (unknown.status, "such as --base main" in unknown.err) == (2, True)
     hook = person.folder / ".git" / "hooks" / "pre-push"
@@ -530,6 +530,17 @@ def test_a_hook_of_another_tool_is_never_overwritten(person: Person) -> None:
     assert "add this line to it: forgepool gate check --base origin/main" in refused.err
     assert person.forgepool("gate", "remove-hook").status == 2
     assert hook.read_text() == "#!/bin/sh\n"
+    hook.unlink()
+    assert person.forgepool("gate", "install-hook", "--base", "it's").status == 0
+    assert person.forgepool("gate", "install-hook", "--base", "main").status == 0, "ours may be written again"
+    for before, after in (("done\n", "done\nmake lint\n"), ("/main", "/main; make lint")):
+        changed = hook.read_text().replace(before, after)
+        hook.write_text(changed)
+        assert person.forgepool("gate", "install-hook", "--base", "main").status == 2
+        assert person.forgepool("gate", "remove-hook").status == 2
+        assert hook.read_text() == changed, "a person's own lines stay"
+        hook.write_text(changed.replace(after, before))
+    assert (person.forgepool("gate", "remove-hook").status, hook.exists()) == (0, False)
     person.git("config", "core.hooksPath", ".husky")
     assert "core.hooksPath leads to .husky" in person.forgepool("gate", "install-hook").err
 
