@@ -10,6 +10,8 @@ import typer
 from forgepool.orchestrator.cli.output.say import say
 from forgepool.orchestrator.launch.commits import open_repository
 from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.supervisor.gate.requirements import GATE_FILE
+from forgepool.workers.schema.settings import programs_folder
 from forgepool.worktrees.git.git import Git
 from forgepool.worktrees.hub.protect import find_hooks
 
@@ -17,14 +19,26 @@ _MARK = "# Written by `forgepool gate install-hook`; `forgepool gate remove-hook
 _HOOK = """\
 #!/bin/sh
 {mark}
-# What is pushed must pass the gate of this branch of the remote. $1 is the remote's name.
-base=refs/remotes/$1/{base}
-while read -r _ head _ _; do
+# Each branch that is pushed must pass the gate of this branch of the remote. $1 is the remote's name.
+branch={branch}
+forgepool={program}
+base=refs/remotes/$1/$branch
+while read -r _ head ref _; do
+    case $ref in refs/heads/*) ;; *) continue ;; esac # a tag, or notes
     case $head in *[!0]*) ;; *) continue ;; esac # a branch that is deleted
-    forgepool gate check --base "$base" --head "$head" --author-family none </dev/null || exit 1
+    if ! git cat-file -e "$base:forgepool.yaml" 2>/dev/null; then
+        echo "gate: $ref is not checked: the remote's $branch is not known here, or has no forgepool.yaml" >&2
+    elif ! git merge-base "$base" "$head" >/dev/null; then
+        echo "gate: $ref is not checked: it has no commit in common with the remote's $branch" >&2
+    elif ! command -v "$forgepool" >/dev/null; then
+        echo "gate: there is no $forgepool any more; call 'forgepool gate install-hook' again" >&2
+        exit 1
+    else
+        "$forgepool" gate check --base "$base" --head "$head" --author-family none </dev/null || exit 1
+    fi
 done
 """
-_FIELD = re.compile(r"^base=refs/remotes/\$1/(.*)$", re.MULTILINE)
+_FIELDS = re.compile(r"^branch=(.*)\nforgepool=(.*)$", re.MULTILINE)
 Repo = Annotated[str, typer.Option(help="A folder of the repository.")]
 
 
@@ -40,7 +54,7 @@ def install_hook(
     ] = None,
     repo: Repo = ".",
 ) -> None:
-    """Let git run the gate before each push, as on a person's change. A hook of another tool, or changed, is left alone."""
+    """Let git run the gate before each push, as on a person's change. Hooks of other tools, or changed, are kept."""
     git, path = _hook(repo)
     branch = base or _default_branch(git)
     if _is_foreign(path):
@@ -50,9 +64,12 @@ def install_hook(
             f"{path} is a hook of another tool, or changed by hand, and was left alone; add this line to it: {line}"
         )
     path.parent.mkdir(exist_ok=True)
-    path.write_text(_HOOK.format(mark=_MARK, base=shlex.quote(branch)))
+    program = Path(programs_folder()) / "forgepool"
+    path.write_text(_fill(shlex.quote(branch), shlex.quote(str(program) if program.exists() else program.name)))
     path.chmod(0o755)
     say(f"wrote {path}: what you push must pass the gate of {branch}; `git push --no-verify` goes past it")
+    if git.run("cat-file", "-e", f"refs/remotes/origin/{branch}:{GATE_FILE}", ok=(0, 1, 128)).status != 0:
+        say(f"origin/{branch} has no {GATE_FILE} yet; the hook checks nothing until it has one")
 
 
 def remove_hook(repo: Repo = ".") -> None:
@@ -83,12 +100,16 @@ def _hook(repo: str) -> tuple[Git, Path]:
 
 
 def _is_foreign(path: Path) -> bool:
-    """Tell if a hook is there that is not, to the letter, what `install-hook` writes for some branch."""
+    """Tell if a hook is there that is not, to the letter, what `install-hook` writes for some branch and program."""
     if path.is_symlink() or not path.exists():
         return path.is_symlink()
     text = path.read_text(errors="replace")
-    given = _FIELD.search(text)
-    return given is None or given[1] != _quote_again(given[1]) or text != _HOOK.format(mark=_MARK, base=given[1])
+    found = _FIELDS.search(text)
+    return found is None or any(one != _quote_again(one) for one in found.groups()) or text != _fill(*found.groups())
+
+
+def _fill(branch: str, program: str) -> str:
+    return _HOOK.format(mark=_MARK, branch=branch, program=program)
 
 
 def _quote_again(word: str) -> str:
