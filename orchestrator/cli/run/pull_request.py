@@ -47,8 +47,9 @@ class Proposal:
         title = plain_text(f"{kept.plan.name}: {tell_verdict(state)}")
         try:
             with self.forge.api:
-                url = self.forge.forge.propose(self.target, self.base, title, text)
-            complain(f"the pull request is {printable(url)}", 0)
+                sent = self.forge.forge.propose(self.target, self.base, title, text)
+            kept_text = "" if sent.written else "; its description is a person's own and was kept"
+            complain(f"the pull request is {printable(sent.url)}{kept_text}", 0)
         except (ForgeRefused, ForgeAway) as trouble:
             complain(f"there is no pull request: {trouble}", 0)
 
