@@ -26,6 +26,8 @@ _LOUD = re.compile(
 Words on which a forge or our bot would act even in code: GitLab looks for words that close issues in the raw text, and
 other programs for mentions, references, URLs of issues, pictures, commands and dependencies.
 """
+_LOCAL = re.compile(r"(?<![\w.:/~@+-])(?:~(?:/[\w.@+~-]+)*|(?:/[\w.@+~-]+)+)/(?=[\w.@+~-])")
+"""The folders of an absolute path, which name a person's home or a host's disks."""
 _LINE = re.compile(r"( *(?:- |#+ )?)(.*)")
 """A line of the report: its place in the outline, and its words."""
 _NOTHING = "\u200b"
@@ -46,7 +48,7 @@ class Proposal:
         if not state.count("landed"):
             complain("there is no pull request, because nothing has landed", 0)
             return
-        text = make_text("\n".join(report_lines(kept, state, recorded)))
+        text = make_text("\n".join(report_lines(kept, state, recorded, public=True)))
         title = plain_text(f"{kept.plan.name}: {tell_verdict(state)}")
         try:
             with self.forge.api:
@@ -81,7 +83,7 @@ def prepare_proposal(wanted: str, hub: Hub, target: str, settings: Settings) -> 
 def make_text(report: str) -> str:
     """
     Return a report as a description. Texts of agents in it mention no person, close no issue and load nothing, since
-    the words of each line are code, in which forges see nothing else.
+    the words of each line are code, in which forges see nothing else. Of a path on a host, its last part is left.
     """
     lines = "\n".join(_quote_line(line[:_MOST_LINE]) for line in plain_text(report).splitlines())
     if len(lines) <= _MOST_TEXT:
@@ -93,6 +95,6 @@ def _quote_line(line: str) -> str:
     """Return a line with its words as a code span, which ends where as many backticks follow as it began with."""
     found = _LINE.fullmatch(line)
     assert found is not None, "a pattern of anything matches a line"
-    words = _LOUD.sub(lambda loud: loud[0] + _NOTHING, found[2].strip())
+    words = _LOUD.sub(lambda loud: loud[0] + _NOTHING, _LOCAL.sub("…/", found[2].strip()))
     ticks = "`" * (1 + max(map(len, re.findall("`+", words)), default=0))
     return f"{found[1]}{ticks} {words} {ticks}" if words else ""

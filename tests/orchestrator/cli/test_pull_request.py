@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
+from socket import gethostname
 
 import pytest
 from forge_server import REPOSITORY, TOKEN, ForgeServer
@@ -58,6 +59,10 @@ def test_a_run_ends_with_a_request_that_has_its_report(person: Person, server: F
     assert f"the pull request is {change['html_url']}" in first.err
     assert (change["head"]["ref"], change["base"]["ref"]) == ("forgepool/p", "main")
     assert change["title"] == "p: 1 of 1 task landed on forgepool/p"
+    body = change["body"].replace("\u200b", "")
+    assert "there " in body and not [
+        w for w in (str(person.folder.parent), "ssh:", gethostname(), "Hosts") if w in body
+    ]
     assert "one" in change["body"] and "@ada" not in change["body"] and "#7" not in change["body"]
 
 
@@ -87,7 +92,7 @@ a&commat;team ![x](http://evil) <img src=x>
 def test_a_report_neither_calls_people_nor_acts_on_the_forge() -> None:
     """In code a forge sees no mention, entity or markup; GitLab looks for closing words there as well."""
     text = make_text(LOUD)
-    for word in (
+    for word in [
         "@ada",
         "#12",
         "!34",
@@ -100,7 +105,7 @@ def test_a_report_neither_calls_people_nor_acts_on_the_forge() -> None:
         "Fixes",
         "Closes",
         "ABC-1",
-    ):
+    ]:
         assert word not in text, word
     assert dependencies(text) == ((), "")
     html = MarkdownIt("commonmark").enable("table").render(text)
@@ -109,4 +114,7 @@ def test_a_report_neither_calls_people_nor_acts_on_the_forge() -> None:
     assert re.sub(r"<[^>]+>|\s", "", outside) == "", "every word is in code"
     shown = [unescape(one).replace("\u200b", "") for one in re.findall(r"<code>(.*?)</code>", html, re.DOTALL)]
     assert shown == [line.strip().removeprefix("- ").removeprefix("# ") for line in LOUD.splitlines()]
+    told = make_text("log: /home/ada/.cache/l.txt, '/tmp/x/y' and ~/a/b, not a/b.py, https://e.example/a/b or and/or")
+    left = "log: …/l.txt, '…/y' and …/b, not a/b.py, https://e.example/a/b or and/or"
+    assert told.replace("\u200b", "") == f"` {left} `\n"
     assert len(make_text("x" * 100_000)) < 65_536 and len(make_text("- #1\n" * 50_000)) < 65_536
