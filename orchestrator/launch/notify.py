@@ -170,7 +170,7 @@ def open_notifier(settings: Settings, course: PlanIndex, warn: Callable[[str], N
 def _quiet_hours(text: str) -> frozenset[int]:
     """Return the hours of a text such as `22-7`, the last one excluded."""
     hours = re.fullmatch(r"(\d{1,2})-(\d{1,2})", text.strip()) if text else None
-    if text and (hours is None or max(int(hours[1]), int(hours[2])) > 24):
+    if text and (hours is None or max(int(hours[1]), int(hours[2])) > 24 or int(hours[1]) % 24 == int(hours[2]) % 24):
         raise NotifyWrong(f"FORGEPOOL_NOTIFY_QUIET is '{text}', which is no stretch of hours; give one such as 22-7")
     if hours is None:
         return frozenset()

@@ -107,20 +107,26 @@ def _flaked(result: CheckResult, check: str, test: str) -> bool:
     return any(flake.check == check and test in (flake.tests or ("",)) for flake in result.flaky)
 
 
-def report_lines(kept: KeptRun, state: RunState, recorded: Sequence[Recorded]) -> Iterator[str]:
-    """Yield the lines of the report: what landed with which proof, what did not and why, and who did what."""
+def report_lines(
+    kept: KeptRun, state: RunState, recorded: Sequence[Recorded], *, public: bool = False
+) -> Iterator[str]:
+    """
+    Yield the lines of the report: what landed with which proof, what did not and why, and who did what. For the public,
+    without hosts, the hub, logs and commands that name them.
+    """
     landed = sorted(state.in_phase("landed"), key=lambda task: task.ended)
     idle = state.in_phase("no_changes", "already_there")
     others = [task for task in state.tasks.values() if task.phase not in DONE]
     yield f"# {kept.plan.name}: {len(landed)} of {len(state.tasks)} tasks landed on {state.target}"
     yield ""
-    yield f"run {state.run}, hub {state.hub}, target at {state.tip[:12]}, {_span(recorded)}"
+    hub = "" if public else f" hub {state.hub},"
+    yield f"run {state.run},{hub} target at {state.tip[:12]}, {_span(recorded)}"
     yield from _wanted(kept.course, state, live=is_being_written(kept.folder))
     yield from describe_missing_review(kept.course, state)
     if landed:
         yield from ("", "## Landed, in this order", "")
         for task in landed:
-            yield f"- {task.id} as {task.commit[:12]}: {_proof(task)}{_history(task)}"
+            yield f"- {task.id} as {task.commit[:12]}: {_proof(task, public)}{_history(task)}"
             yield from _looked_at(kept.course, state, task)
             yield from _used(task)
     if idle:
@@ -135,15 +141,16 @@ def report_lines(kept: KeptRun, state: RunState, recorded: Sequence[Recorded]) -
             yield f"- {task.id} ({task.phase}): {task.detail or ('interrupted' if task.attempt else 'not begun')}"
             if task.question:
                 yield f"  - it asks a person; {answer_with(state.run, task.id)}"
-            yield from _reasons(task)
-            yield from _logs(kept, logs, task)
+            yield from _reasons(task, public)
+            yield from () if public else _logs(kept, logs, task)
             yield from _looked_at(kept.course, state, task)
             yield from _used(task)
-    yield from _target(kept.course, recorded)
+    yield from _target(kept.course, recorded, public)
     yield from flake_lines(recorded)
     yield from _bill(kept, state)
-    yield from ("", "## Hosts", "")
-    yield from host_lines(recorded)
+    if not public:
+        yield from ("", "## Hosts", "")
+        yield from host_lines(recorded)
 
 
 def _wanted(course: PlanIndex, state: RunState, *, live: bool) -> Iterator[str]:
@@ -186,7 +193,7 @@ def _because(why: str) -> str:
     return f": {why}" if why else ""
 
 
-def _target(course: PlanIndex, recorded: Sequence[Recorded]) -> Iterator[str]:
+def _target(course: PlanIndex, recorded: Sequence[Recorded], public: bool) -> Iterator[str]:
     """Yield the section on the target: tests that failed before the run, checks and reviews of the whole."""
     checked = [record.event.result for record in recorded if isinstance(record.event, e.CheckAnswered)]
     red = dict.fromkeys(test for result in checked for test in result.red_base)
@@ -203,7 +210,7 @@ def _target(course: PlanIndex, recorded: Sequence[Recorded]) -> Iterator[str]:
         said = "not answered" if result is None else f"{result.verdict}{': ' if result.detail else ''}{result.detail}"
         since = f"after {count_of(len(wave.tasks), 'landing')} since {wave.since[:12]}"
         yield f"- all checks on {wave.base[:12]}, {since if wave.tasks else 'before the first landing'}: {said}"
-        yield from (f"  - {line}" for line in (where_to_look(result) if result is not None else ()))
+        yield from (f"  - {line}" for line in (where_to_look(result) if result is not None and not public else ()))
     yield from as_a_whole
 
 
@@ -243,7 +250,7 @@ def _span(recorded: Sequence[Recorded]) -> str:
     return f"{seconds:.1f} s from first to last event" if recorded else "not begun"
 
 
-def _proof(task: TaskState) -> str:
+def _proof(task: TaskState, public: bool) -> str:
     if not task.certificates and task.told is not None:
         return f"accepted by {task.told.gate}"
     if not task.certificates:
@@ -251,7 +258,7 @@ def _proof(task: TaskState) -> str:
     trees = [one.tree for one in task.certificates]
     tree = next((one for one in trees if not one.startswith("part-")), trees[0])[:12]
     checks = ", ".join(
-        f"{certificate.check} {certificate.seconds:.1f} s on {certificate.host}" for certificate in task.certificates
+        f"{one.check} {one.seconds:.1f} s{'' if public else f' on {one.host}'}" for one in task.certificates
     )
     return f"green on tree {tree} ({checks})"
 
@@ -263,14 +270,14 @@ def _history(task: TaskState) -> str:
     return f", attempt {task.attempt}" + (f" ({earlier})" if earlier else "")
 
 
-def _reasons(task: TaskState) -> Iterator[str]:
+def _reasons(task: TaskState, public: bool) -> Iterator[str]:
     for reason in task.reasons:
         yield f"  - attempt {reason.attempt}: {reason.summary}"
         for found in reason.findings:
             yield f"    - {found}"
         if reason.tests:
             yield f"    red: {', '.join(reason.tests[:10])}"
-        if reason.reproduce:
+        if reason.reproduce and not public:
             yield f"    see it again: {reason.reproduce}"
         for line in error_lines(reason.log_tail, 6):
             yield f"    | {line}"

@@ -16,15 +16,20 @@ from forgepool.workers.schema.settings import Settings
 
 _MOST_TEXT = 60_000
 """Characters of a description; GitHub takes 65,536."""
+_MOST_LINE = 2_000
 _LOUD = re.compile(
-    r"@(?=\w)|[#!](?=\d)|!(?=\[)|\bGH-(?=\d)|^[ \t]*/(?=\w)|depends-on(?=:)"
-    r"|\b(?:clos(?:e[sd]?|ing)|fix(?:e[sd]|ing)?|resolv(?:e[sd]?|ing)|implement(?:s|ed|ing)?)(?=:?\s+http)",
-    re.IGNORECASE | re.MULTILINE,
+    r"@(?=\w)|[#!](?=\d)|!(?=\[)|\bGH-(?=\d)|(?-i:\b[A-Z][A-Z0-9_]+-)(?=\d)|:(?=//)|^[ \t]*/(?=\w)|depends-on(?=:)"
+    r"|c(?=los)|f(?=ix)|r(?=esolv)|i(?=mplement)",
+    re.IGNORECASE,
 )
 """
-Words on which a forge or our bot would act: mentions, references, pictures, GitLab's commands, dependencies, and what
-closes an issue.
+Words on which a forge or our bot would act even in code: GitLab looks for words that close issues in the raw text, and
+other programs for mentions, references, URLs of issues, pictures, commands and dependencies.
 """
+_LOCAL = re.compile(r"(?<![\w.:/~@+-])(?:~(?:/[\w.@+~-]+)*|(?:/[\w.@+~-]+)+)/(?=[\w.@+~-])")
+"""The folders of an absolute path, which name a person's home or a host's disks."""
+_LINE = re.compile(r"( *(?:- |#+ )?)(.*)")
+"""A line of the report: its place in the outline, and its words."""
 _NOTHING = "\u200b"
 """A space of no width."""
 
@@ -43,12 +48,13 @@ class Proposal:
         if not state.count("landed"):
             complain("there is no pull request, because nothing has landed", 0)
             return
-        text = make_text("\n".join(report_lines(kept, state, recorded)))
+        text = make_text("\n".join(report_lines(kept, state, recorded, public=True)))
         title = plain_text(f"{kept.plan.name}: {tell_verdict(state)}")
         try:
             with self.forge.api:
-                url = self.forge.forge.propose(self.target, self.base, title, text)
-            complain(f"the pull request is {printable(url)}", 0)
+                sent = self.forge.forge.propose(self.target, self.base, title, text)
+            kept_text = "" if sent.written else "; its description is a person's own and was kept"
+            complain(f"the pull request is {printable(sent.url)}{kept_text}", 0)
         except (ForgeRefused, ForgeAway) as trouble:
             complain(f"there is no pull request: {trouble}", 0)
 
@@ -75,7 +81,20 @@ def prepare_proposal(wanted: str, hub: Hub, target: str, settings: Settings) -> 
 
 
 def make_text(report: str) -> str:
-    """Return a report as a description: texts of agents in it mention no person, close no issue and load nothing."""
-    quiet = _LOUD.sub(lambda found: found[0] + _NOTHING, plain_text(report).replace("<", "&lt;"))
-    cut = quiet if len(quiet) <= _MOST_TEXT else f"{quiet[:_MOST_TEXT]}\n\n(cut; `forgepool report` shows all)"
-    return f"{cut}\n"
+    """
+    Return a report as a description. Texts of agents in it mention no person, close no issue and load nothing, since
+    the words of each line are code, in which forges see nothing else. Of a path on a host, its last part is left.
+    """
+    lines = "\n".join(_quote_line(line[:_MOST_LINE]) for line in plain_text(report).splitlines())
+    if len(lines) <= _MOST_TEXT:
+        return f"{lines}\n"
+    return f"{lines[:_MOST_TEXT].rpartition(chr(10))[0]}\n\n(cut; `forgepool report` shows all)\n"
+
+
+def _quote_line(line: str) -> str:
+    """Return a line with its words as a code span, which ends where as many backticks follow as it began with."""
+    found = _LINE.fullmatch(line)
+    assert found is not None, "a pattern of anything matches a line"
+    words = _LOUD.sub(lambda loud: loud[0] + _NOTHING, _LOCAL.sub("…/", found[2].strip()))
+    ticks = "`" * (1 + max(map(len, re.findall("`+", words)), default=0))
+    return f"{found[1]}{ticks} {words} {ticks}" if words else ""

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from forgepool.orchestrator.interfaces.export.conventions import ATTRIBUTES, ERROR_TYPE, FIXED, NAMES, result_key
 from forgepool.orchestrator.interfaces.export.traces import StepKey, TraceStep
+from forgepool.orchestrator.launch.notify import is_webhook
 from forgepool.workers.schema.error_lines import plain_text
 from forgepool.workers.schema.logs import trace_id_of
 from forgepool.worktrees.errors import InfrastructureError, UserError
@@ -36,9 +37,17 @@ def span_id_of(run: str, key: StepKey) -> int:
 
 
 def make_spans(run: str, steps: Iterable[TraceStep], until: float) -> "Iterator[ReadableSpan]":
-    """Yield the spans; a step that is under way ends, for now, at `until` (Unix seconds)."""
+    """
+    Yield the spans; a step that is under way ends, for now, at `until` (Unix seconds).
+
+    Raises:
+        UserError: a limit in the environment is none; OpenTelemetry reads them when it is imported.
+    """
+    try:
+        from opentelemetry.sdk.trace import ReadableSpan
+    except ValueError as wrong:
+        raise UserError(f"OpenTelemetry refuses a variable OTEL_*: {wrong}; unset it, or give another value") from wrong
     from opentelemetry.sdk.resources import Resource
-    from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
     from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
@@ -90,9 +99,9 @@ def send_spans(spans: "Sequence[ReadableSpan]", url: str) -> None:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.trace.export import SpanExportResult
 
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if not is_webhook(url):
         raise UserError(f"--otlp is '{without_password(url)}', which is no URL; give one such as http://localhost:4318")
+    parts = urlsplit(url)
     place = url if parts.path.strip("/") else f"{url.rstrip('/')}/v1/traces"
     words, log = _LastWords(), logging.getLogger("opentelemetry.exporter")
     log.addHandler(words)

@@ -9,9 +9,11 @@ from forgepool.orchestrator.merge_queue.forges.protocol import (
     CONTEXT,
     LABEL,
     ForgeRefused,
+    Proposed,
     PullRequest,
     Reported,
     dependencies,
+    make_mark,
     shorten_line,
 )
 from forgepool.workers.schema.settings import Settings
@@ -31,13 +33,20 @@ class _Label(ForgeObject):
     name: str
 
 
+class _Repository(ForgeObject):
+    id: int
+
+
 class _Head(ForgeObject):
     sha: str
     ref: str = ""
+    repo: _Repository | None = None
+    """None where the fork is gone."""
 
 
 class _Base(ForgeObject):
     ref: str
+    repo: _Repository | None = None
 
 
 class _Pull(ForgeObject):
@@ -116,17 +125,24 @@ class GitHub:
             self._api.send("PATCH", f"{self._repository}/pulls/{change}", {"state": "closed"}, twice=True)
 
     def find_open(self, head: str, base: str) -> int | None:
+        found = self._find_open(head, base)
+        return found.number if found else None
+
+    def _find_open(self, head: str, base: str) -> _Pull | None:
         owner = self._repository.split("/")[1]
         words = {"state": "open", "head": f"{owner}:{head}", "base": base}
         found = self._api.pages(_Pull, f"{self._repository}/pulls", **words)
-        return next((one.number for one in found if (one.head.ref, one.base.ref) == (head, base)), None)
+        return next((one for one in found if (one.head.ref, one.base.ref) == (head, base) and _is_own(one)), None)
 
-    def propose(self, head: str, base: str, title: str, text: str) -> str:
-        path, number = f"{self._repository}/pulls", self.find_open(head, base)
-        if number is not None:
-            return self._api.make(_Pull, "PATCH", f"{path}/{number}", {"body": text}, twice=True).html_url
-        body = {"title": title, "head": head, "base": base, "body": text}
-        return self._api.make(_Pull, "POST", path, body, twice=False).html_url
+    def propose(self, head: str, base: str, title: str, text: str) -> Proposed:
+        path, pull, own = f"{self._repository}/pulls", self._find_open(head, base), make_mark(head)
+        if pull is not None and own not in (pull.body or ""):
+            return Proposed(url=pull.html_url, written=False)
+        if pull is not None:
+            words = {"body": f"{own}\n{text}"}
+            return Proposed(url=self._api.make(_Pull, "PATCH", f"{path}/{pull.number}", words, twice=True).html_url)
+        body = {"title": title, "head": head, "base": base, "body": f"{own}\n{text}"}
+        return Proposed(url=self._api.make(_Pull, "POST", path, body, twice=False).html_url)
 
     def _is_ready(self, pull: _Pull) -> bool:
         if pull.state != "open" or pull.draft:
@@ -144,6 +160,11 @@ def github_api(settings: Settings, url: str = URL, *, wait: Callable[[float], No
     account = ForgeAccount(forge="GitHub", url=url, token=token, header=header, variable=variable)
     headers = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
     return Api(account, headers=headers) if wait is None else Api(account, headers=headers, wait=wait)
+
+
+def _is_own(pull: _Pull) -> bool:
+    """Tell a branch of the repository itself from one of a fork, whose owner may be the same."""
+    return pull.head.repo is not None and pull.head.repo == pull.base.repo
 
 
 def _change(pull: _Pull) -> PullRequest:

@@ -9,9 +9,11 @@ from forgepool.orchestrator.merge_queue.forges.protocol import (
     CONTEXT,
     LABEL,
     ForgeRefused,
+    Proposed,
     PullRequest,
     Reported,
     dependencies,
+    make_mark,
     shorten_line,
 )
 from forgepool.workers.schema.settings import Settings
@@ -44,6 +46,9 @@ class _Request(ForgeObject):
     author: _User
     target_branch: str
     source_branch: str = ""
+    source_project_id: int | None = None
+    """None where the fork is gone."""
+    target_project_id: int = 0
 
 
 class _Approver(ForgeObject):
@@ -131,16 +136,25 @@ class GitLab:
             self._api.send("PUT", f"{self._project}/merge_requests/{change}", {"state_event": "close"}, twice=True)
 
     def find_open(self, head: str, base: str) -> int | None:
+        found = self._find_open(head, base)
+        return found.iid if found else None
+
+    def _find_open(self, head: str, base: str) -> _Request | None:
         words = {"state": "opened", "scope": "all", "source_branch": head, "target_branch": base}
         found = self._api.pages(_Request, f"{self._project}/merge_requests", **words)
-        return next((one.iid for one in found if (one.source_branch, one.target_branch) == (head, base)), None)
+        # A fork may have a branch of the same name.
+        own = (one for one in found if one.source_project_id == one.target_project_id)
+        return next((one for one in own if (one.source_branch, one.target_branch) == (head, base)), None)
 
-    def propose(self, head: str, base: str, title: str, text: str) -> str:
-        path, number = f"{self._project}/merge_requests", self.find_open(head, base)
-        if number is not None:
-            return self._api.make(_Request, "PUT", f"{path}/{number}", {"description": text}, twice=True).web_url
-        body = {"source_branch": head, "target_branch": base, "title": title, "description": text}
-        return self._api.make(_Request, "POST", path, body, twice=False).web_url
+    def propose(self, head: str, base: str, title: str, text: str) -> Proposed:
+        path, request, own = f"{self._project}/merge_requests", self._find_open(head, base), make_mark(head)
+        if request is not None and own not in (request.description or ""):
+            return Proposed(url=request.web_url, written=False)
+        words = {"description": f"{own}\n{text}"}
+        if request is not None:
+            return Proposed(url=self._api.make(_Request, "PUT", f"{path}/{request.iid}", words, twice=True).web_url)
+        body = {"source_branch": head, "target_branch": base, "title": title, **words}
+        return Proposed(url=self._api.make(_Request, "POST", path, body, twice=False).web_url)
 
     def _is_ready(self, request: _Request) -> bool:
         return request.state == "opened" and not request.draft and self._label in request.labels

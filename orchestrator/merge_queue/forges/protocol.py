@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal, Protocol
+from urllib.parse import quote
 
 Reported = Literal["pending", "success", "failure"]
 
@@ -50,6 +51,15 @@ class PullRequest:
     """One sentence saying why it cannot enter as it is; empty where it can."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposed:
+    """A change that is now open."""
+
+    url: str
+    written: bool = True
+    """False if its text is a person's own, which was kept."""
+
+
 class Forge(Protocol):
     """
     A repository at a forge.
@@ -89,13 +99,20 @@ class Forge(Protocol):
         """
 
     def find_open(self, head: str, base: str) -> int | None:
-        """Return the number of the open change from one branch of the repository to another; None if there is none."""
+        """
+        Return the number of the open change from one branch of the repository itself to another; None if there is none.
+        """
 
-    def propose(self, head: str, base: str, title: str, text: str) -> str:
+    def propose(self, head: str, base: str, title: str, text: str) -> Proposed:
         """
-        Open a change from one branch to another, or give the one that is open this text; return its URL. It is not
-        opened again where it may have been: raises ForgeAway.
+        Open a change from one branch to another, or give the one that is open this text, unless a person wrote its
+        text. It is not opened again where it may have been: raises ForgeAway.
         """
+
+
+def make_mark(head: str) -> str:
+    """Return the comment, shown to no reader, by which a text of `propose` is known again as ours."""
+    return f"<!-- forgepool run: {quote(head, safe='/')} -->"
 
 
 def dependencies(description: str) -> tuple[tuple[int, ...], str]:

@@ -488,9 +488,7 @@ def forgepool_on_path(person: Person) -> dict[str, str]:
 
 
 @pytest.mark.skipif(shutil.which("sh") is None, reason="hooks are shell scripts")
-def test_the_pre_push_hook_lets_a_good_branch_out_and_keeps_a_bad_one(
-    person: Person, forgepool_on_path: dict[str, str]
-) -> None:
+def test_the_pre_push_hook_lets_a_good_branch_out_and_keeps_a_bad_one(person: Person) -> None:
     bare = person.folder.parent / "bare.git"
     person.git("clone", "-q", "--bare", str(person.folder), str(bare))
     person.git("-C", str(bare), "symbolic-ref", "HEAD", "refs/heads/main")
@@ -498,13 +496,11 @@ def test_the_pre_push_hook_lets_a_good_branch_out_and_keeps_a_bad_one(
     person.git("fetch", "-q", "origin")
     hook = person.folder / ".git" / "hooks" / "pre-push"
     assert person.forgepool("gate", "install-hook").status == 0
-    assert hook.read_text() == snippet("#!/bin/sh"), "the documents show another one"
+    program = str(Path(sys.executable).parent / "forgepool")
+    assert hook.read_text().replace(program, "/path/to/forgepool") == snippet("#!/bin/sh"), "the documents differ"
 
     def push(*refs: str) -> "subprocess.CompletedProcess[str]":
-        argv = ["git", "push", "-q", "origin", *refs]
-        return subprocess.run(
-            argv, cwd=person.folder, env=forgepool_on_path, capture_output=True, text=True, check=False
-        )
+        return push_to(person, "origin", *refs)
 
     good = honest(person)
     pushed = push("feature")
@@ -519,7 +515,46 @@ def test_the_pre_push_hook_lets_a_good_branch_out_and_keeps_a_bad_one(
     assert (person.forgepool("gate", "remove-hook").status, hook.exists()) == (0, False)
 
 
-def test_a_hook_of_another_tool_is_never_overwritten(person: Person) -> None:
+def push_to(person: Person, *argv: str) -> "subprocess.CompletedProcess[str]":
+    """Push with no `forgepool` on the PATH, as an editor does that has not entered the environment."""
+    folders = [one for one in os.environ["PATH"].split(os.pathsep) if not (Path(one) / "forgepool").exists()]
+    env = person.env | {"PATH": os.pathsep.join(folders)}
+    return subprocess.run(["git", "push", "-q", *argv], cwd=person.folder, env=env, capture_output=True, text=True)
+
+
+@pytest.mark.skipif(shutil.which("sh") is None, reason="hooks are shell scripts")
+def test_the_pre_push_hook_lets_pass_what_no_gate_is_for(tmp_path: Path) -> None:
+    person, bare = person_in(tmp_path, {"shop.py": CODE}), tmp_path / "bare.git"
+    person.git("init", "-q", "--bare", "-b", "main", str(bare))
+    person.git("remote", "add", "origin", str(bare))
+    person.git("remote", "add", "second", str(bare))
+    person.git("push", "-q", "origin", "main")
+    said = person.forgepool("gate", "install-hook", "--base", "main").out
+    assert "origin/main has no forgepool.yaml yet; the hook checks nothing until it has one" in said
+    person.commit({"forgepool.yaml": "version: 1\nchecks: {test: 'false'}\n"})
+    unknown = "is not checked: the remote's main is not known here, or has no forgepool.yaml"
+    for remote in ("second", str(bare), "origin"):
+        person.git("update-ref", "-d", "refs/remotes/second/main")
+        pushed = push_to(person, remote, "main")
+        assert (pushed.returncode, pushed.stderr) == (0, f"gate: refs/heads/main {unknown}\n"), remote
+        person.git("push", "-q", "--no-verify", "-f", "origin", "main^:main")
+    person.git("push", "-q", "--no-verify", "origin", "main")
+    person.git("notes", "add", "-m", "a note")
+    person.git("tag", "words", person.git("hash-object", "-w", "shop.py"))
+    pages = person.git("commit-tree", "-m", "pages", "HEAD^{tree}")
+    others = push_to(person, "origin", "refs/notes/commits", "words", f"{pages}:refs/heads/gh-pages")
+    alone = "gate: refs/heads/gh-pages is not checked: it has no commit in common with the remote's main\n"
+    assert (others.returncode, others.stderr) == (0, alone)
+    person.commit({"shop.py": CODE + "\n"})
+    hook = person.folder / ".git" / "hooks" / "pre-push"
+    hook.write_text(re.sub("^forgepool=.*", "forgepool=/gone/forgepool", hook.read_text(), flags=re.MULTILINE))
+    gone = push_to(person, "origin", "main")
+    assert gone.returncode == 1 and gone.stderr.startswith(
+        "gate: there is no /gone/forgepool any more; call 'forgepool gate install-hook' again\n"
+    )
+
+
+def test_a_hook_of_another_tool_or_a_changed_one_is_never_overwritten(person: Person) -> None:
     unknown = person.forgepool("gate", "install-hook")
     assert (unknown.status, "such as --base main" in unknown.err) == (2, True)
     hook = person.folder / ".git" / "hooks" / "pre-push"
@@ -530,8 +565,35 @@ def test_a_hook_of_another_tool_is_never_overwritten(person: Person) -> None:
     assert "add this line to it: forgepool gate check --base origin/main" in refused.err
     assert person.forgepool("gate", "remove-hook").status == 2
     assert hook.read_text() == "#!/bin/sh\n"
+    hook.unlink()
+    assert person.forgepool("gate", "install-hook", "--base", "it's").status == 0
+    assert person.forgepool("gate", "install-hook", "--base", "main").status == 0, "ours may be written again"
+    for before, after in (("done\n", "done\nmake lint\n"), ("branch=main", "branch=main; make lint")):
+        changed = hook.read_text().replace(before, after)
+        hook.write_text(changed)
+        assert person.forgepool("gate", "install-hook", "--base", "main").status == 2
+        assert person.forgepool("gate", "remove-hook").status == 2
+        assert hook.read_text() == changed, "a person's own lines stay"
+        hook.write_text(changed.replace(after, before))
+    assert (person.forgepool("gate", "remove-hook").status, hook.exists()) == (0, False)
     person.git("config", "core.hooksPath", ".husky")
     assert "core.hooksPath leads to .husky" in person.forgepool("gate", "install-hook").err
+
+
+def test_a_branch_of_the_remote_is_no_command_in_the_hook(person: Person) -> None:
+    """The default branch is the remote owner's word."""
+    bare, odd = person.folder.parent / "bare.git", "main;touch${IFS}pwned"
+    person.git("clone", "-q", "--bare", str(person.folder), str(bare))
+    person.git("-C", str(bare), "branch", "-m", "main", odd)
+    person.git("clone", "-q", str(bare), str(person.folder.parent / "clone"))
+    theirs = Person(person.folder.parent / "clone")
+    assert theirs.forgepool("gate", "install-hook").status == 0
+    theirs.git("checkout", "-q", "-b", "mine")
+    head = honest(theirs)
+    pushed = push_to(theirs, "origin", "mine")
+    assert theirs.git("ls-remote", "--heads", "origin", "mine") == f"{head}\trefs/heads/mine"
+    assert pushed.returncode == 0 and pushed.stdout.endswith("passes\n"), pushed
+    assert not (theirs.folder / "pwned").exists()
 
 
 def test_the_action_gives_the_verdict_on_a_checkout_as_ci_makes_it(

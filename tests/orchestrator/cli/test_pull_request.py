@@ -1,11 +1,15 @@
 """`forgepool run --pr` proposes what has landed, and texts of agents in it move nothing at the forge."""
 
 import os
+import re
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
+from socket import gethostname
 
 import pytest
 from forge_server import REPOSITORY, TOKEN, ForgeServer
+from markdown_it import MarkdownIt
 from people import Person, Said, person_in
 
 from forgepool.orchestrator.cli.run.pull_request import make_text
@@ -55,6 +59,10 @@ def test_a_run_ends_with_a_request_that_has_its_report(person: Person, server: F
     assert f"the pull request is {change['html_url']}" in first.err
     assert (change["head"]["ref"], change["base"]["ref"]) == ("forgepool/p", "main")
     assert change["title"] == "p: 1 of 1 task landed on forgepool/p"
+    body = change["body"].replace("\u200b", "")
+    assert "there " in body and not [
+        w for w in (str(person.folder.parent), "ssh:", gethostname(), "Hosts") if w in body
+    ]
     assert "one" in change["body"] and "@ada" not in change["body"] and "#7" not in change["body"]
 
 
@@ -69,12 +77,32 @@ def test_nothing_begins_where_no_request_could_be_opened(person: Person, server:
     assert not (person.folder.parent / "home" / "runs").exists() and server.pulls == {}
 
 
+LOUD = """\
+# p: `see` ``@ada``, #12 and !34, GH-5
+/merge
+- Depends-On: #12
+  - Fixes https://forge.example/i/1
+    Closes issue https://gitlab.example/g/p/-/issues/5
+Fixes ABC-12, resolves &#x23;12, &num;12
+a&commat;team ![x](http://evil) <img src=x>
+```
+/close"""
+
+
 def test_a_report_neither_calls_people_nor_acts_on_the_forge() -> None:
-    loud = "see @ada, #12 and !34, GH-5\n/merge\n  /close\nDepends-On: #12\n"
-    loud += "Fixes https://forge.example/i/1\n![x](http://evil) <img>"
-    text = make_text(loud)
-    for word in ("@ada", "#12", "!34", "GH-5", "/merge", "/close", "Fixes https", "![", "<img"):
-        assert word not in text
+    """In code a forge sees no mention, entity or markup; GitLab looks for closing words there as well."""
+    text = make_text(LOUD)
+    broken = ["@ada", "#12", "!34", "GH-5", "/merge", "/close", "Depends-On:", "://", "![", "Fixes", "Closes", "ABC-1"]
+    for word in broken:
+        assert word not in text, word
     assert dependencies(text) == ((), "")
-    assert text.replace("\u200b", "").replace("&lt;", "<").strip() == loud
-    assert len(make_text("x" * 100_000)) < 65_536
+    html = MarkdownIt("commonmark").enable("table").render(text)
+    assert set(re.findall(r"<(\w+)", html)) <= {"h1", "p", "ul", "li", "code"}, html
+    outside = re.sub(r"<code>.*?</code>", "", html, flags=re.DOTALL)
+    assert re.sub(r"<[^>]+>|\s", "", outside) == "", "every word is in code"
+    shown = [unescape(one).replace("\u200b", "") for one in re.findall(r"<code>(.*?)</code>", html, re.DOTALL)]
+    assert shown == [line.strip().removeprefix("- ").removeprefix("# ") for line in LOUD.splitlines()]
+    told = make_text("log: /home/ada/.cache/l.txt, '/tmp/x/y' and ~/a/b, not a/b.py, https://e.example/a/b or and/or")
+    left = "log: …/l.txt, '…/y' and …/b, not a/b.py, https://e.example/a/b or and/or"
+    assert told.replace("\u200b", "") == f"` {left} `\n"
+    assert len(make_text("x" * 100_000)) < 65_536 and len(make_text("- #1\n" * 50_000)) < 65_536

@@ -189,6 +189,9 @@ def test_quiet_hours_end_with_one_notification_of_all_that_still_needs_a_person(
     assert {one["about"] for one in told["wanted"]} == {"a", "b"}
     with pytest.raises(NotifyWrong, match="give one such as 22-7"):
         open_notifier(Settings(notify=SecretStr(url), notify_quiet="at night"), course(task("a")), print)
+    for whole_day in ("7-7", "0-0", "24-24", "0-24", "24-0"):
+        with pytest.raises(NotifyWrong, match="is no stretch of hours"):
+            open_notifier(Settings(notify=SecretStr(url), notify_quiet=whole_day), course(task("a")), print)
 
 
 def test_a_hostile_text_is_neither_markup_of_a_chat_nor_a_terminals() -> None:

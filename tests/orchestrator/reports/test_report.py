@@ -70,7 +70,11 @@ def test_the_report_gives_the_proof_of_what_landed_and_the_reason_of_what_did_no
     state = begun(ONE, *STEPS)
     recorded = [Recorded(number, 100.0 + number, event) for number, event in enumerate(STEPS, start=1)]
     options = RunOptions(run=RUN, hub="/hub", target="t", workers=1, plan_file="p", plan_file_digest="d")
-    text = "\n".join(report_lines(KeptRun(tmp_path, options, ONE.plan, ONE), state, recorded))
+    kept = KeptRun(tmp_path, options, ONE.plan, ONE)
+    text = "\n".join(report_lines(kept, state, recorded))
+    public = "\n".join(report_lines(kept, state, recorded, public=True))
+    assert "- a as m-a-1: green on tree tree-a-1 (test 1.0 s)" in public and "| assert 0" in public
+    assert not [word for word in ("/hub", "on h", "Hosts", "see it again", "logs:") if word in public]
     assert "# p: 1 of 4 tasks landed on t" in text
     assert "- a as m-a-1: green on tree tree-a-1 (test 1.0 s on h)" in text
     assert "- d (failed): check 'test' exited with 1" in text and "| assert 0" in text

@@ -84,11 +84,21 @@ def test_a_collector_gets_the_tree_of_a_run_and_a_second_export_gives_the_same(
     assert collector.taken == first
 
 
-def test_a_collector_that_refuses_is_told_in_one_sentence(machine: Machine, collector: SpanCollector) -> None:
+def test_a_collector_that_refuses_is_told_in_one_sentence(
+    machine: Machine, collector: SpanCollector, monkeypatch: pytest.MonkeyPatch
+) -> None:
     collector.status = 403
     refused = export(machine, "--otlp", f"http://127.0.0.1:{collector.server_port}")
     assert (refused.status, refused.out, refused.err.count("\n")) == (3, "", 1)
     assert "127.0.0.1 has not taken the spans" in refused.err and "403" in refused.err
+    for url in ("http://[", "localhost"):
+        no_url = export(machine, "--otlp", url)
+        assert (no_url.status, no_url.err.count("\n"), "which is no URL" in no_url.err) == (2, 1, True), no_url
+    monkeypatch.setenv("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "-4")
+    limited = export(machine, "--file", "spans.json")
+    assert (limited.status, limited.err.count("\n"), "refuses a variable OTEL_*" in limited.err) == (2, 1, True), (
+        limited
+    )
     nowhere = export(machine)
     assert (nowhere.status, "--otlp URL or --file FILE" in nowhere.err) == (2, True)
 

@@ -57,8 +57,8 @@ def pull(number: int, head: str = "a" * 40, **parts: Any) -> Body:
         "draft": False,
         "user": user,
         "labels": labels,
-        "head": {"ref": "topic", "sha": head, "repo": None},
-        "base": {"ref": parts.pop("target", "main"), "sha": "b" * 40},
+        "head": {"ref": "topic", "sha": head, "repo": {"id": 1}},
+        "base": {"ref": parts.pop("target", "main"), "sha": "b" * 40, "repo": {"id": 1}},
         "mergeable_state": "clean",
     } | parts
 
@@ -78,6 +78,8 @@ def merge_request(iid: int, head: str | None = "a" * 40, **parts: Any) -> Body:
         "labels": parts.pop("labels", ["forgepool"]),
         "target_branch": parts.pop("target", "main"),
         "source_branch": "topic",
+        "source_project_id": 1,
+        "target_project_id": 1,
         "detailed_merge_status": "mergeable",
     } | parts
 

@@ -12,7 +12,14 @@ from forgepool.orchestrator.merge_queue.forges.api import Api
 from forgepool.orchestrator.merge_queue.forges.codeowners import read_codeowners
 from forgepool.orchestrator.merge_queue.forges.github import GitHub, github_api
 from forgepool.orchestrator.merge_queue.forges.gitlab import GitLab, gitlab_api
-from forgepool.orchestrator.merge_queue.forges.protocol import Forge, ForgeAway, ForgeRefused, PullRequest, dependencies
+from forgepool.orchestrator.merge_queue.forges.protocol import (
+    Forge,
+    ForgeAway,
+    ForgeRefused,
+    Proposed,
+    PullRequest,
+    dependencies,
+)
 from forgepool.workers.schema.settings import Settings
 
 HEAD, OTHER = "a" * 40, "c" * 40
@@ -413,16 +420,37 @@ def test_a_dependency_that_cannot_be_read_is_not_taken_for_none(said: str) -> No
 
 def test_a_branch_is_proposed_once_and_then_updated(server: ForgeServer, forge: Forge, kind: str) -> None:
     assert forge.find_open("forgepool/p", "main") is None
-    first = forge.propose("forgepool/p", "main", "p: 2 tasks landed", "the report")
+    first = forge.propose("forgepool/p", "main", "p: 2 tasks landed", "the report").url
     number = forge.find_open("forgepool/p", "main")
     assert number is not None and first.endswith(f"/{number}")
     assert forge.find_open("forgepool/p", "release") is None, "it is a change to another branch"
-    assert forge.propose("forgepool/p", "main", "p: 3 tasks landed", "the report of today") == first
+    assert forge.propose("forgepool/p", "main", "p: 3 tasks landed", "the report of today") == Proposed(url=first)
     changes = server.pulls if kind == "github" else server.requests
     (change,) = changes.values()
     assert change["title"] == "p: 2 tasks landed", "a person may have changed it"
-    assert change["body" if kind == "github" else "description"] == "the report of today"
+    field = "body" if kind == "github" else "description"
+    assert change[field] == "<!-- forgepool run: forgepool/p -->\nthe report of today"
     assert ready(forge) == [], "the queue's bot leaves it alone"
+
+
+def test_neither_a_stranger_s_change_nor_a_person_s_text_is_taken_for_ours(
+    server: ForgeServer, forge: Forge, kind: str
+) -> None:
+    """A fork's branch may have our name, and a person may have opened the change before the run."""
+    fork = {"ref": "forgepool/p", "sha": HEAD, "repo": {"id": 2}}
+    server.pulls = {number: pull(number, body="theirs") for number in (1, 2)}
+    server.pulls[1]["head"], server.pulls[2]["head"] = fork, fork | {"repo": None}
+    theirs = {"description": "theirs", "source_branch": "forgepool/p"}
+    server.requests = {
+        number: merge_request(number, source_project_id=project, **theirs) for number, project in ((1, 2), (2, None))
+    }
+    assert forge.find_open("forgepool/p", "main") is None
+    opened = forge.propose("forgepool/p", "main", "p", "the report")
+    assert opened.written and opened.url.endswith("/3")
+    changes, field = (server.pulls, "body") if kind == "github" else (server.requests, "description")
+    changes[3][field] = "By hand.\n\nCloses #3"
+    assert forge.propose("forgepool/p", "main", "p", "the report") == Proposed(url=opened.url, written=False)
+    assert [one[field] for one in changes.values()] == ["theirs", "theirs", "By hand.\n\nCloses #3"]
 
 
 def test_a_proposal_that_may_have_arrived_is_not_sent_again(server: ForgeServer, forge: Forge, kind: str) -> None:
