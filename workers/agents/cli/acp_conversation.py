@@ -7,16 +7,13 @@ for permission is judged by the policy, and what cannot be judged is refused; a 
 
 import asyncio
 import json
-import shlex
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pydantic import JsonValue
-
-from forgepool.workers.policy.judgement import PolicyJudgement, judge_command, judge_path
+from forgepool.workers.agents.cli.acp_calls import judge_permission
 from forgepool.workers.policy.layers import Policy
 from forgepool.workers.policy.rule import Ground
 from forgepool.workers.sandbox.run.dialogue import Dialogue
@@ -151,7 +148,7 @@ class PermissionAnswerer:
     ) -> "RequestPermissionResponse":
         from acp.schema import AllowedOutcome, DeniedOutcome, RequestPermissionResponse
 
-        judged = self._judge(_join(self._calls.get(tool_call.tool_call_id), tool_call))
+        judged = judge_permission(self.policy, self.ground, _join(self._calls.get(tool_call.tool_call_id), tool_call))
         allowed = judged.decision in ("allow", "audit")
         self.remark(f"permission for {tool_call.title or tool_call.tool_call_id}: {judged.decision}, {judged.reason}")
         wanted = ("allow_once",) if allowed else ("reject_once", "reject_always")
@@ -159,23 +156,6 @@ class PermissionAnswerer:
         if chosen is None:
             return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
         return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=chosen.option_id))
-
-    def _judge(self, call: dict[str, Any]) -> PolicyJudgement:
-        kind = call.get("kind")
-        if kind == "execute":
-            return judge_command(self.policy, _command(call.get("raw_input")), self.ground)
-        paths = [each.path for each in (*call.get("locations", ()), *call.get("content", ())) if hasattr(each, "path")]
-        if kind in ("read", "search") and paths:
-            return self._strictest([judge_path(self.policy, "read_file", "read", path, self.ground) for path in paths])
-        if kind in ("edit", "delete", "move") and paths:
-            return self._strictest(
-                [judge_path(self.policy, "write_file", "write", path, self.ground) for path in paths]
-            )
-        reason = f"a call of kind '{kind or 'other'}' without a path or a command cannot be judged"
-        return PolicyJudgement(decision="deny", rule=None, reason=reason)
-
-    def _strictest(self, judged: list[PolicyJudgement]) -> PolicyJudgement:
-        return next((one for one in judged if one.decision not in ("allow", "audit")), judged[0])
 
     def on_connect(self, conn: object) -> None:
         pass
@@ -185,9 +165,3 @@ def _join(before: dict[str, Any] | None, update: Any) -> dict[str, Any]:
     """Return what is known of a call: an update has only what is new."""
     new = {name: getattr(update, name, None) for name in ("kind", "raw_input", "locations", "content")}
     return (before or {}) | {name: value for name, value in new.items() if value}
-
-
-def _command(raw: JsonValue) -> str:
-    """Return the command of a call's arguments, which agents write as a text or as words; empty without one."""
-    command = raw.get("command") if isinstance(raw, dict) else None
-    return shlex.join(map(str, command)) if isinstance(command, list) else command if isinstance(command, str) else ""

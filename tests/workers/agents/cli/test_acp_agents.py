@@ -4,6 +4,7 @@ import json
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import scripted_acp_agent
@@ -11,8 +12,10 @@ from cli_kit import Place
 from kit import Machine, make_repository, write_plan
 
 from forgepool.workers.agents.cli.acp import acp_program
+from forgepool.workers.agents.cli.acp_calls import judge_permission
 from forgepool.workers.agents.cli.performing import perform_program
 from forgepool.workers.agents.contract import AgentAnswer
+from forgepool.workers.policy.rule import Ground
 from forgepool.workers.policy.sources import policy_of
 from forgepool.workers.schema.orders import AcpAgent, Limits
 
@@ -35,6 +38,39 @@ def test_permissions_follow_the_policy_and_hold_once(tmp_path: Path) -> None:
     assert (answer.spent.input_tokens, answer.spent.output_tokens, answer.spent.cost_usd) == (10, 2, None)
     assert "w=yes" in transcript and all(f"{call}=no" in transcript for call in "orf")
     assert "without a path or a command cannot be judged" in transcript
+
+
+ASKED: list[tuple[str, dict[str, Any], bool]] = [
+    ("execute", {"command": "git", "args": ["push", "origin", "main"]}, False),
+    ("execute", {"command": "rm", "args": ["-rf", "/etc"]}, False),
+    ("execute", {"command": ["ls"], "args": "-l"}, False),
+    ("execute", {"command": "rm -rf ssh", "cwd": "/etc"}, False),
+    ("execute", {"command": "rm -rf ssh", "workdir": "/etc"}, False),
+    ("execute", {"command": "ls", "cwd": "~"}, False),
+    ("execute", {"command": "rm -rf ../../../../../../etc", "cwd": "src"}, False),
+    ("execute", {"command": "ls", "env": {"LD_PRELOAD": "x"}}, False),
+    ("execute", {"command": "ls", "stdin": "x"}, False),
+    ("execute", {"command": "ls", "args": ["-l"], "cwd": "src", "env": {}, "description": "List it"}, True),
+    ("execute", {"command": ["bash", "-lc", "git status"]}, True),
+    ("think", {"command": "git push"}, False),
+    ("think", {"prompt": "How?"}, True),
+    ("search", {"pattern": "x"}, True),
+    ("edit", {"file_path": "a.py"}, True),
+    ("edit", {"path": "/etc/passwd"}, False),
+    ("edit", {"path": "~/.bashrc"}, False),
+    ("edit", {"path": {"to": "/etc/passwd"}}, False),
+    ("move", {"source": "a.py", "destination": "/etc/a.py"}, False),
+]
+
+
+@pytest.mark.parametrize(("kind", "arguments", "allowed"), ASKED)
+def test_a_call_is_judged_by_all_that_changes_what_runs(
+    tmp_path: Path, kind: str, arguments: dict[str, Any], allowed: bool
+) -> None:
+    ground = Ground(root=tmp_path.resolve(), home=tmp_path)
+    policy = policy_of(person=None).during("execute")
+    judged = judge_permission(policy, ground, {"kind": kind, "raw_input": arguments})
+    assert (judged.decision in ("allow", "audit")) is allowed, judged
 
 
 @pytest.mark.parametrize(
