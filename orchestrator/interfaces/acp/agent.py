@@ -209,7 +209,7 @@ class ForgepoolAgent:
                 return "cancelled" if turn.cancelled.is_set() else "end_turn"
             if turn.cancelled.is_set():
                 return "cancelled"
-            begun = await asyncio.to_thread(self._launcher.begin, name, path, repo, *options)
+            begun = await asyncio.to_thread(self._launcher.begin, name, path, read, repo, *options)
         if not begun:
             raise CannotRun(f"run {name} still checks its plan and this machine; `/status` follows it")
         return await turn.follow(name)

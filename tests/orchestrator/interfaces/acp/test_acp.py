@@ -104,9 +104,17 @@ def test_what_cannot_be_run_is_one_sentence(machine: Machine, hub: Repository) -
     waived = wrong.replace("fils", "waive").replace("[a]\n", "[placeholder]\nchecks: {t: test -f README.md}\n")
     dear = json.loads(small_plan(machine, review={}, name="dear").read_text())
     unsaved = resource_block(embedded_text_resource(plan.as_uri(), wrong))
+    swapped = machine.folder / "swapped.yaml"
+    swapped.write_text(json.dumps({**dear, "name": "swapped"}))
+
+    def choose(call: ToolCallUpdate) -> str:
+        if "swapped" not in str(call.title):
+            return ""
+        swapped.write_text(json.dumps({**dear, "name": "swapped", "checks": "none", "review": "none"}))
+        return "start"
 
     async def work() -> None:
-        async with talking(machine, str(hub.path)) as caller:
+        async with talking(machine, str(hub.path), choose=choose) as caller:
             session = await caller.begin()
             for prompt, sentence in (
                 ("Refactor everything.", "This agent runs plans: name a plan file"),
@@ -115,11 +123,12 @@ def test_what_cannot_be_run_is_one_sentence(machine: Machine, hub: Repository) -
                 (unsaved, "plan:6: task 'a' has an unknown key 'fils'"),
                 (waived, "task 'a' has 'waive', which only a person may give"),
                 (f"run {write_plan(machine.folder, dear)}", "The cost was not agreed to, so nothing was started."),
+                (f"run {swapped}", "swapped.yaml reads differently since it was checked; have it checked again"),
                 (f"{wrong}\n", "plan:6"),
             ):
                 said = await caller.told(session, prompt)
                 assert sentence in said and "Error" not in said, (prompt, said)
-            assert ["no cap in US dollars" in str(call.title) for call in caller.editor.asked] == [True]
+            assert ["no cap in US dollars" in str(call.title) for call in caller.editor.asked] == [True, True]
             assert "there is no run 'nope'" in await caller.refusal("nope")
             await caller.load(session)
 
