@@ -116,7 +116,8 @@ class ForgepoolAgent:
     async def load_session(self, cwd: str, session_id: str, **kwargs: object) -> LoadSessionResponse:
         """Show a session's run as its journal has it. A session that never started a run is empty."""
         run = self._run_of(session_id)
-        if run is None and not session_id.startswith(f"{_PREFIX}-"):
+        # It becomes the name of a run, and of files: an id such as acp-/../x must not leave the home.
+        if run is None and not (session_id.startswith(f"{_PREFIX}-") and run_folder.is_run_name(session_id)):
             raise _refuse(f"there is no run '{session_id[:80]}'; `forgepool runs` lists them")
         self._sessions[session_id] = EditorSession(folder=Path(cwd))
         if run is not None:

@@ -129,7 +129,8 @@ def test_what_cannot_be_run_is_one_sentence(machine: Machine, hub: Repository) -
                 said = await caller.told(session, prompt)
                 assert sentence in said and "Error" not in said, (prompt, said)
             assert ["no cap in US dollars" in str(call.title) for call in caller.editor.asked] == [True, True]
-            assert "there is no run 'nope'" in await caller.refusal("nope")
+            for other in ("nope", "acp-/../../../escaped", "acp-\n", f"acp-{'a' * 400}"):
+                assert "there is no run 'acp-" in (said := await caller.refusal(other)) or "'nope'" in said
             await caller.load(session)
 
     asyncio.run(work())
