@@ -39,14 +39,18 @@ class NotUnderstood(Exception):
 
 
 def judge_permission(policy: Policy, ground: Ground, call: Mapping[str, Any]) -> PolicyJudgement:
-    """Judge a call by its kind, its paths and its arguments. A command among them is judged whatever the kind."""
+    """
+    Judge a call by its kind, its paths (`locations`, `content`) and its arguments (`raw_input`).
+
+    A command among them is judged whatever the kind.
+    """
     kind, found = call.get("kind") or "other", call.get("raw_input")
     raw = found if isinstance(found, dict) else {}
     try:
         judged = [_judge_execution(policy, ground, raw)] if kind == "execute" or "command" in raw else []
         if kind in _ACCESS:
             tool, access = _ACCESS[kind]
-            paths = list(dict.fromkeys([*_told_paths(call), *_paths_among(raw)]))
+            paths = list(dict.fromkeys([*call.get("locations", ()), *call.get("content", ()), *_paths_among(raw)]))
             paths = paths or (["."] if kind == "search" else [])
             judged += [judge_path(policy, tool, access, path, ground) for path in paths]
     except NotUnderstood as why:
@@ -89,10 +93,6 @@ def _command(raw: Mapping[str, JsonValue]) -> str:
         raise NotUnderstood("its argument 'args' is no list, and cannot be judged")
     begun = shlex.join(map(str, command)) if isinstance(command, list) else command if isinstance(command, str) else ""
     return f"{begun} {shlex.join(map(str, args))}".strip() if begun else ""
-
-
-def _told_paths(call: Mapping[str, Any]) -> Iterator[str]:
-    yield from (each.path for each in (*call.get("locations", ()), *call.get("content", ())) if hasattr(each, "path"))
 
 
 def _paths_among(raw: Mapping[str, JsonValue]) -> Iterator[str]:

@@ -25,6 +25,14 @@ if TYPE_CHECKING:
 REMARK = "forgepool/remark"
 """Method of a line that this side adds to what is recorded."""
 _LOOK_S = 0.2
+_MOST_UNREAD = 256 * 1024
+"""Bytes of our messages that the agent has not read, above which nothing more is written."""
+_MOST_UNANSWERED = 16
+"""Requests of the agent that wait for their answers, at which no more are read."""
+_MOST_ARGUMENTS = 500_000
+"""Characters of a call's arguments; a call with more is refused, as a command that cannot be judged."""
+_MOST_CALLS = 64
+"""Calls of the agent that are remembered; a request that names an older one by its id alone is refused."""
 _GOODBYE_S = 1.0
 Hear = Callable[[bytes], None]
 
@@ -94,6 +102,7 @@ class AgentLine:
     hear: Hear
     watch: CommandWatch
     is_answered: bool = False
+    _unanswered: int = 0
     _reader: asyncio.StreamReader | None = None
     _writer: asyncio.WriteTransport | None = None
 
@@ -104,14 +113,23 @@ class AgentLine:
         self.hear(json.dumps({"method": REMARK, "params": {"text": text}}).encode() + b"\n")
 
     async def send(self, message: dict[str, Any]) -> None:
-        if self._writer is None or self._writer.is_closing():
-            raise ConnectionError("the agent has ended")
-        self._writer.write(json.dumps(message).encode() + b"\n")
+        try:
+            if self._writer is None or self._writer.is_closing():
+                raise ConnectionError("the agent has ended")
+            self._writer.write(json.dumps(message).encode() + b"\n")
+            while self._writer.get_write_buffer_size() > _MOST_UNREAD and not self._writer.is_closing():
+                await asyncio.sleep(_LOOK_S)
+        finally:
+            self._unanswered -= "method" not in message
 
     async def receive(self) -> dict[str, Any] | None:
         """Return its next message; None at the end, or where no line ends within the buffer."""
         assert self._reader is not None, "it is opened first"
+        # The tasks of the messages before run first: an agent that floods us waits for its answers.
+        await asyncio.sleep(0)
         while True:
+            while self._unanswered >= _MOST_UNANSWERED:
+                await asyncio.sleep(_LOOK_S)
             try:
                 data = await self._reader.readline()
             except ValueError:
@@ -122,6 +140,7 @@ class AgentLine:
             self.hear(data if data.endswith(b"\n") else data + b"\n")
             with suppress(ValueError, RecursionError):
                 if isinstance(message := json.loads(data), dict):
+                    self._unanswered += message.get("method") is not None and "id" in message
                     return message
 
     async def close(self) -> None:
@@ -141,7 +160,9 @@ class PermissionAnswerer:
 
     async def session_update(self, session_id: str, update: Any, **kwargs: Any) -> None:
         if getattr(update, "session_update", "") in ("tool_call", "tool_call_update"):
-            self._calls[update.tool_call_id] = _join(self._calls.get(update.tool_call_id), update)
+            self._calls[update.tool_call_id] = _join(self._calls.pop(update.tool_call_id, None), update)
+            if len(self._calls) > _MOST_CALLS:
+                del self._calls[next(iter(self._calls))]
 
     async def request_permission(
         self, session_id: str, tool_call: "ToolCallUpdate", options: "list[PermissionOption]", **kwargs: Any
@@ -163,5 +184,11 @@ class PermissionAnswerer:
 
 def _join(before: dict[str, Any] | None, update: Any) -> dict[str, Any]:
     """Return what is known of a call: an update has only what is new."""
-    new = {name: getattr(update, name, None) for name in ("kind", "raw_input", "locations", "content")}
+    raw = update.raw_input
+    new = {
+        "kind": update.kind,
+        "raw_input": raw if len(str(raw)) < _MOST_ARGUMENTS else {"command": "..."},
+        "locations": [each.path for each in update.locations or ()],
+        "content": [each.path for each in update.content or () if hasattr(each, "path")],
+    }
     return (before or {}) | {name: value for name, value in new.items() if value}

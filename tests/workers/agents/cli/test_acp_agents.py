@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 import scripted_acp_agent
-from cli_kit import Place
+from cli_kit import Place, job_of
 from kit import Machine, make_repository, write_plan
 
-from forgepool.workers.agents.cli.acp import acp_program
+from forgepool.workers.agents.cli.acp import AcpReader, acp_program
 from forgepool.workers.agents.cli.acp_calls import judge_permission
 from forgepool.workers.agents.cli.performing import perform_program
+from forgepool.workers.agents.cli.program import Closed
 from forgepool.workers.agents.contract import AgentAnswer
 from forgepool.workers.policy.rule import Ground
 from forgepool.workers.policy.sources import policy_of
@@ -79,14 +80,26 @@ def test_a_call_is_judged_by_all_that_changes_what_runs(
         ("refuse", "refused", None, "its model refused"),
         ("die", "failed", None, "ended with status 3 and did not say how its work ended"),
         ("hang", "idle", None, "was silent and changed nothing for too long"),
+        ("flood", "idle", None, "was silent and changed nothing for too long"),
         ("locked", "failed", "authentication", "Authentication required"),
     ],
 )
 def test_an_agent_that_does_not_finish_says_why(
     tmp_path: Path, word: str, ended: str, trouble: str | None, detail: str
 ) -> None:
-    answer, _ = perform(tmp_path, word, limits=Limits(wall_s=60, idle_s=2))
+    answer, transcript = perform(tmp_path, word, limits=Limits(wall_s=60, idle_s=3 if ended == "idle" else 50))
+    assert ("permission for call-1: deny" in transcript) is (word == "flood"), "its first requests were answered"
     assert (answer.ended, answer.trouble) == (ended, trouble) and detail in answer.detail, answer
+
+
+def test_an_endless_answer_is_cut_while_it_is_read(tmp_path: Path) -> None:
+    reader = AcpReader(job_of("claude", tmp_path))
+    chunk = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "w" * 1_000}}
+    line = json.dumps({"method": "session/update", "params": {"update": chunk}})
+    assert not [event for _ in range(2_000) for event in reader.read(line)]
+    _, closed = reader.read(json.dumps({"id": 1, "result": {"stopReason": "end_turn"}}))
+    assert isinstance(closed, Closed) and len(closed.summary) < 33_000
+    assert closed.summary.endswith("\n[1,967,000 further characters are left out]"), closed.summary[-99:]
 
 
 def test_a_plans_task_is_done_by_such_an_agent_in_the_sandbox_and_lands(tmp_path: Path, redis_program: str) -> None:
