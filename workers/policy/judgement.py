@@ -110,10 +110,12 @@ def judge_host(policy: Policy, host: HostPattern) -> PolicyJudgement:
     return _as_judgement(_finding(verdict, f"the host {host.text}"))
 
 
-def judge_command(policy: Policy, text: str, ground: Ground, *, tool: str = "bash") -> PolicyJudgement:
-    """Judge a bash script that starts in the worktree. It never raises, and ends in bounded time."""
+def judge_command(
+    policy: Policy, text: str, ground: Ground, *, tool: str = "bash", folder: Path | None = None
+) -> PolicyJudgement:
+    """Judge a bash script that starts in `folder`, by default the worktree. It never raises, and ends soon."""
     try:
-        script = read_script(text, folder=ground.root, read_file=partial(_script_text, ground=ground))
+        script = read_script(text, folder=folder or ground.root, read_file=partial(_script_text, ground=ground))
         if isinstance(script, Unparseable):
             return PolicyJudgement(decision="deny", rule=None, reason=f"{script.why}; {script.instead}")
         return _judged(policy, script, ground, tool)

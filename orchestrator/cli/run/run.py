@@ -28,6 +28,7 @@ from forgepool.orchestrator.launch.preflight import refuse_unready
 from forgepool.orchestrator.launch.revision import take_plan
 from forgepool.orchestrator.launch.session import Listener, gate_of, resume_run, start_run, take_in_late
 from forgepool.orchestrator.plan.budget import Budget
+from forgepool.orchestrator.plan.document import plan_digest
 from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.reports.status import standing
 from forgepool.orchestrator.run import run_folder
@@ -119,6 +120,9 @@ def run(
         float | None, typer.Option(min=0.01, help="Cap on the cost of the run, in place of the plan's.")
     ] = None,
     name: Annotated[str | None, typer.Option("--name", hidden=True, help="The run's name.")] = None,
+    checked: Annotated[
+        str | None, typer.Option("--plan-digest", hidden=True, help="Digest of the plan as it was checked.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check and preview only; start nothing.")] = False,
     serve: Serve = False,
     notify: Notify = None,
@@ -133,6 +137,8 @@ def run(
     with tell_slow("reading the repository; the first copy of a large one takes a while"):
         hub = open_hub(repo, settings)
         read = read_plan(plan, hub)
+    if checked not in (None, plan_digest(read)):
+        raise CannotRun(f"{plan} reads differently since it was checked; have it checked again")
     if budget_usd is not None:
         read = read.model_copy(update={"budget": read.budget.model_copy(update={"usd": budget_usd})})
     refuse_unready(read, hub)

@@ -7,6 +7,7 @@ This module needs the extra `acp`, and is imported after that was looked for.
 import asyncio
 import logging
 import os
+import re
 import stat
 import sys
 from collections.abc import Sequence
@@ -62,6 +63,7 @@ _COMMANDS = (
     AvailableCommand(name="retry", description="Retry a task: /retry TASK"),
     AvailableCommand(name="cancel", description="Cancel the run for good, or one task: /cancel TASK"),
 )
+_KNOWN = [f"/{command.name}" for command in _COMMANDS]
 _PREFIX = "acp"
 """Beginning of the names of sessions, and so of their runs."""
 _MOST_LISTED = 100
@@ -116,7 +118,8 @@ class ForgepoolAgent:
     async def load_session(self, cwd: str, session_id: str, **kwargs: object) -> LoadSessionResponse:
         """Show a session's run as its journal has it. A session that never started a run is empty."""
         run = self._run_of(session_id)
-        if run is None and not session_id.startswith(f"{_PREFIX}-"):
+        # It becomes the name of a run, and of files: an id such as acp-/../x must not leave the home.
+        if run is None and not (session_id.startswith(f"{_PREFIX}-") and run_folder.is_run_name(session_id)):
             raise _refuse(f"there is no run '{session_id[:80]}'; `forgepool runs` lists them")
         self._sessions[session_id] = EditorSession(folder=Path(cwd))
         if run is not None:
@@ -178,9 +181,11 @@ class ForgepoolAgent:
 
     async def _answer(self, turn: EditorTurn, session: EditorSession, prompt: Sequence[Block]) -> StopReason:
         run, text = self._run_of(turn.session), prompt_text(prompt)
-        plan = None if text.startswith("/") and text[1:].split()[0:1] else find_plan(prompt, session.folder)
+        now = None if run is None else await turn.look(run, after=sys.maxsize)
+        answers = now is not None and bool(now.questions)
+        plan = None if _command(text) in _KNOWN else find_plan(prompt, session.folder, answers=answers)
         if plan is not None:
-            if run is not None and (await turn.show(run, after=sys.maxsize)).live:
+            if now is not None and now.live:
                 raise CannotRun(f"run {run} of this session goes on; stop it, or give the plan to a new session")
             return await self._start(turn, session, plan, run)
         if run is None:
@@ -209,7 +214,7 @@ class ForgepoolAgent:
                 return "cancelled" if turn.cancelled.is_set() else "end_turn"
             if turn.cancelled.is_set():
                 return "cancelled"
-            begun = await asyncio.to_thread(self._launcher.begin, name, path, repo, *options)
+            begun = await asyncio.to_thread(self._launcher.begin, name, path, read, repo, *options)
         if not begun:
             raise CannotRun(f"run {name} still checks its plan and this machine; `/status` follows it")
         return await turn.follow(name)
@@ -228,28 +233,32 @@ class ForgepoolAgent:
     async def _say(self, turn: EditorTurn, run: str, text: str) -> StopReason:
         """Take the prompt for a command, or for the answer to a question; then follow the run."""
         picture = await turn.show(run, after=sys.maxsize)
-        word, _, task = text.partition(" ")
-        match word:
+        match word := _command(text):
             case "/status":
                 pass
             case "/continue":
                 if picture.finished:
                     raise CannotRun(f"{picture.ending} There is nothing to continue; `/retry TASK` retries a task.")
             case "/retry":
-                await turn.say(run, "retry", task.strip())
+                await turn.say(run, "retry", text.removeprefix(word).strip())
             case "/cancel":
-                await turn.say(run, "cancel", task.strip())
-            case _ if picture.questions and text and not text.startswith("/"):
+                await turn.say(run, "cancel", text.removeprefix(word).strip())
+            case "" if picture.questions and text:
                 await turn.say(run, "answer", *_answered(picture.questions, text, how_to_answer(picture)))
-            case _ if text.startswith("/"):
-                known = ", ".join(f"/{command.name}" for command in _COMMANDS)
-                raise CannotRun(f"there is no command '{clean(word)[:40]}'; commands are: {known}")
-            case _:
+            case "":
                 raise CannotRun(f"{picture.ending} {_WANTED}")
+            case _:
+                raise CannotRun(f"there is no command '{clean(word)[:40]}'; commands are: {', '.join(_KNOWN)}")
         state = await turn.show(run, after=picture.number)
         if word not in ("/status", "/cancel") and not state.live and not state.finished:
             await asyncio.to_thread(self._launcher.resume, run, after=state.number)
         return await turn.follow(run, after=state.number)
+
+
+def _command(text: str) -> str:
+    """Return the command with which a prompt begins; empty without one, as where it begins with a path."""
+    word = next(iter(text.split(maxsplit=1)), "")
+    return word if re.fullmatch(r"/[\w-]+", word) else ""
 
 
 def _answered(questions: dict[str, str], text: str, how: str) -> tuple[str, str]:

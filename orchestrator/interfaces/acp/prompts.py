@@ -14,6 +14,7 @@ from acp.schema import (
     TextResourceContents,
 )
 
+from forgepool.orchestrator.interfaces.clients.results import clean, shorten
 from forgepool.orchestrator.run.hub import CannotRun
 
 Block = TextContentBlock | ImageContentBlock | AudioContentBlock | ResourceContentBlock | EmbeddedResourceContentBlock
@@ -28,20 +29,22 @@ def prompt_text(prompt: Sequence[Block]) -> str:
     return "\n".join(block.text for block in prompt if isinstance(block, TextContentBlock)).strip()
 
 
-def find_plan(prompt: Sequence[Block], folder: Path) -> str | None:
+def find_plan(prompt: Sequence[Block], folder: Path, *, answers: bool = False) -> str | None:
     """
     Return the absolute path of the prompt's plan, or the plan's text; None where it has none.
+
+    In a prompt that answers a question, words about a file are no plan: one must be linked, or fenced.
 
     Raises:
         CannotRun: it has several.
     """
-    found = list(dict.fromkeys(_plans(prompt, folder)))
+    found = list(dict.fromkeys(_plans(prompt, folder, answers=answers)))
     if len(found) > 1:
         raise CannotRun(f"the prompt has {len(found)} plans; give one")
     return found[0] if found else None
 
 
-def _plans(prompt: Sequence[Block], folder: Path) -> Iterator[str]:
+def _plans(prompt: Sequence[Block], folder: Path, *, answers: bool) -> Iterator[str]:
     for block in prompt:
         match block:
             case ResourceContentBlock(uri=uri):
@@ -51,16 +54,25 @@ def _plans(prompt: Sequence[Block], folder: Path) -> Iterator[str]:
                 path = _path(uri)
                 yield str(path) if path is not None and _read(path) == text else _as_text(text)
             case TextContentBlock(text=text):
-                yield from _of_text(text, folder)
+                yield from _of_text(text, folder, answers=answers)
 
 
-def _of_text(text: str, folder: Path) -> Iterator[str]:
+def _of_text(text: str, folder: Path, *, answers: bool) -> Iterator[str]:
     fenced = [part for part in _FENCED.findall(text) if _is_plan(part)]
-    if fenced or _is_plan(text):
-        yield from map(_as_text, fenced or [text])
-        return
-    for name in _NAMED.findall(text):
-        yield from _of_file(folder / Path(name.removeprefix("@")).expanduser())
+    if fenced or answers:
+        yield from map(_as_text, fenced)
+    elif _is_plan(text):
+        yield _as_text(text)
+    else:
+        for name in _NAMED.findall(text):
+            yield from _of_file(_named(name.removeprefix("@"), folder))
+
+
+def _named(name: str, folder: Path) -> Path | None:
+    try:
+        return folder / Path(name).expanduser()
+    except RuntimeError:
+        return None  # ~ of a user who does not exist
 
 
 def _of_file(path: Path | None) -> Iterator[str]:
@@ -69,7 +81,10 @@ def _of_file(path: Path | None) -> Iterator[str]:
 
 
 def _path(uri: str) -> Path | None:
-    parts = urlsplit(uri)
+    try:
+        parts = urlsplit(uri)
+    except ValueError as wrong:
+        raise CannotRun(f"the link '{shorten(clean(uri), 80)}' is no address; link a file") from wrong
     return Path(unquote(parts.path)) if parts.scheme == "file" else None
 
 

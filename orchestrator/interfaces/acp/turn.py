@@ -46,7 +46,7 @@ class EditorTurn:
 
     async def show(self, run: str, after: int = 0) -> RunPicture:
         """Show a run as it stands, with what happened after an event."""
-        picture = await self._look(run, after)
+        picture = await self.look(run, after)
         await self._show_plan(picture.entries)
         await self.tell("\n\n".join(picture.happened))
         return picture
@@ -59,7 +59,7 @@ class EditorTurn:
             while True:
                 # Before the look: an answer that resumed the run must be seen by it.
                 is_asked = all(ask.done() for ask in asks.values())
-                picture = await self._look(run, after)
+                picture = await self.look(run, after)
                 after = picture.number
                 if picture.entries != shown:
                     shown = picture.entries
@@ -129,7 +129,7 @@ class EditorTurn:
         more = f"\nThe diff goes on: git diff {base[:12]}...{commit[:12]}" if len(text) > PAGE or found.is_cut else ""
         return found.trouble or f"````diff\n{shorten(text, PAGE)}\n````{more}"
 
-    async def _look(self, run: str, after: int) -> RunPicture:
+    async def look(self, run: str, after: int) -> RunPicture:
         return await asyncio.to_thread(self.home.view(run).look, partial(take_picture, after=after))
 
     async def _show_plan(self, entries: tuple[PlanEntry, ...]) -> None:
@@ -147,7 +147,7 @@ class EditorTurn:
         """Stop the run's process as Ctrl-C does; tell how to continue."""
         self.launcher.stop(run)
         for _ in range(int(_STOPS_WITHIN_S / _LOOK_S)):
-            if not (picture := await self._look(run, after)).live:
+            if not (picture := await self.look(run, after)).live:
                 break
             await asyncio.sleep(_LOOK_S)
         await self._show_plan(picture.entries)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from forgepool.orchestrator.journal.events import RunResumed, RunStarted
 from forgepool.orchestrator.journal.store import JournalUnreadable, find_writer, read
+from forgepool.orchestrator.plan.document import Plan, plan_digest
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.workers.sandbox.own_processes import Service, start_detached
@@ -34,14 +35,17 @@ class RunLauncher:
         """Return the file with the output of a run's processes."""
         return self.settings.home / "logs" / f"{self.face}-{run}.log"
 
-    def begin(self, run: str, plan: Path, repo: str, *options: str) -> bool:
+    def begin(self, run: str, plan: Path, checked: Plan, repo: str, *options: str) -> bool:
         """
         Start a run; tell whether it has begun, or is still checking its plan and this machine.
+
+        `checked` is the plan as it was read; a file that has changed since is refused.
 
         Raises:
             CannotRun: it ended before it began; the sentence is its own.
         """
-        process = self._start(run, "run", str(plan.absolute()), "--repo", repo, "--name", run, *options)
+        named = ("--name", run, "--plan-digest", plan_digest(checked))
+        process = self._start(run, "run", str(plan.absolute()), "--repo", repo, *named, *options)
         return self._goes_on(run, process, after=0)
 
     def resume(self, run: str, *options: str, after: int) -> bool:

@@ -96,7 +96,7 @@ class PlanTools:
                 raise CannotRun(f"{why}; give a cap as `budget_usd`")
             run = run_folder.new_run_id(read.name)
             options = [*(("--workers", str(workers)) if workers else ()), *(("--budget-usd", f"{cap}") if cap else ())]
-            begun = self.launcher.begin(run, path, repo, *options)
+            begun = self.launcher.begin(run, path, read, repo, *options)
         return {"run": run, "begun": begun, "tasks": len(read.tasks), "target": read.target, "budget_usd": cap}
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from forgepool.workers.agents.cli.acp_conversation import REMARK, converse
 from forgepool.workers.agents.cli.output import (
+    MOST_CHARACTERS,
     Json,
     at,
     clip_object,
@@ -92,6 +93,7 @@ class AcpReader:
     def __init__(self, job: ProgramJob) -> None:
         self._speaker = job.speaker
         self._text = ""
+        self._left_out = 0
         self._last_words = ""
         self._usage = Usage(cost_usd=None)
 
@@ -111,7 +113,7 @@ class AcpReader:
     def _update(self, update: Json) -> Iterator[Event]:
         match text_at(update, "sessionUpdate"):
             case "agent_message_chunk":
-                self._text += text_at(update, "content", "text")
+                self._add(text_at(update, "content", "text"))
             case "tool_call":
                 yield from self._said()
                 name = text_at(update, "kind") or text_at(update, "title") or "tool"
@@ -136,11 +138,19 @@ class AcpReader:
         call = text_at(update, "toolCallId")
         yield Returned(result=ToolResult(call_id=call, text=text, is_error=status == "failed"))
 
+    def _add(self, piece: str) -> None:
+        """Keep a piece of an answer, up to the length of a text; pieces may be many and without end."""
+        if len(self._text) <= MOST_CHARACTERS:
+            self._text += piece
+        else:
+            self._left_out += len(piece)
+
     def _said(self) -> Iterator[Event]:
         if self._text.strip():
-            self._last_words = clip_text(self._text)
+            more = f"\n[{self._left_out:,} further characters are left out]" if self._left_out else ""
+            self._last_words = f"{clip_text(self._text)}{more}"
             yield Spoke(parts=(Text(text=self._last_words),), model=self._speaker)
-        self._text = ""
+        self._text, self._left_out = "", 0
 
     def _reply(self, message: Json) -> Iterator[Event]:
         """Read the answer to one of our requests: that to the prompt ends the work, and an error ends it early."""

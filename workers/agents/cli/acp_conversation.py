@@ -7,16 +7,13 @@ for permission is judged by the policy, and what cannot be judged is refused; a 
 
 import asyncio
 import json
-import shlex
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pydantic import JsonValue
-
-from forgepool.workers.policy.judgement import PolicyJudgement, judge_command, judge_path
+from forgepool.workers.agents.cli.acp_calls import judge_permission
 from forgepool.workers.policy.layers import Policy
 from forgepool.workers.policy.rule import Ground
 from forgepool.workers.sandbox.run.dialogue import Dialogue
@@ -28,6 +25,14 @@ if TYPE_CHECKING:
 REMARK = "forgepool/remark"
 """Method of a line that this side adds to what is recorded."""
 _LOOK_S = 0.2
+_MOST_UNREAD = 256 * 1024
+"""Bytes of our messages that the agent has not read, above which nothing more is written."""
+_MOST_UNANSWERED = 16
+"""Requests of the agent that wait for their answers, at which no more are read."""
+_MOST_ARGUMENTS = 500_000
+"""Characters of a call's arguments; a call with more is refused, as a command that cannot be judged."""
+_MOST_CALLS = 64
+"""Calls of the agent that are remembered; a request that names an older one by its id alone is refused."""
 _GOODBYE_S = 1.0
 Hear = Callable[[bytes], None]
 
@@ -97,6 +102,7 @@ class AgentLine:
     hear: Hear
     watch: CommandWatch
     is_answered: bool = False
+    _unanswered: int = 0
     _reader: asyncio.StreamReader | None = None
     _writer: asyncio.WriteTransport | None = None
 
@@ -107,14 +113,23 @@ class AgentLine:
         self.hear(json.dumps({"method": REMARK, "params": {"text": text}}).encode() + b"\n")
 
     async def send(self, message: dict[str, Any]) -> None:
-        if self._writer is None or self._writer.is_closing():
-            raise ConnectionError("the agent has ended")
-        self._writer.write(json.dumps(message).encode() + b"\n")
+        try:
+            if self._writer is None or self._writer.is_closing():
+                raise ConnectionError("the agent has ended")
+            self._writer.write(json.dumps(message).encode() + b"\n")
+            while self._writer.get_write_buffer_size() > _MOST_UNREAD and not self._writer.is_closing():
+                await asyncio.sleep(_LOOK_S)
+        finally:
+            self._unanswered -= "method" not in message
 
     async def receive(self) -> dict[str, Any] | None:
         """Return its next message; None at the end, or where no line ends within the buffer."""
         assert self._reader is not None, "it is opened first"
+        # The tasks of the messages before run first: an agent that floods us waits for its answers.
+        await asyncio.sleep(0)
         while True:
+            while self._unanswered >= _MOST_UNANSWERED:
+                await asyncio.sleep(_LOOK_S)
             try:
                 data = await self._reader.readline()
             except ValueError:
@@ -125,6 +140,7 @@ class AgentLine:
             self.hear(data if data.endswith(b"\n") else data + b"\n")
             with suppress(ValueError, RecursionError):
                 if isinstance(message := json.loads(data), dict):
+                    self._unanswered += message.get("method") is not None and "id" in message
                     return message
 
     async def close(self) -> None:
@@ -144,14 +160,16 @@ class PermissionAnswerer:
 
     async def session_update(self, session_id: str, update: Any, **kwargs: Any) -> None:
         if getattr(update, "session_update", "") in ("tool_call", "tool_call_update"):
-            self._calls[update.tool_call_id] = _join(self._calls.get(update.tool_call_id), update)
+            self._calls[update.tool_call_id] = _join(self._calls.pop(update.tool_call_id, None), update)
+            if len(self._calls) > _MOST_CALLS:
+                del self._calls[next(iter(self._calls))]
 
     async def request_permission(
         self, session_id: str, tool_call: "ToolCallUpdate", options: "list[PermissionOption]", **kwargs: Any
     ) -> "RequestPermissionResponse":
         from acp.schema import AllowedOutcome, DeniedOutcome, RequestPermissionResponse
 
-        judged = self._judge(_join(self._calls.get(tool_call.tool_call_id), tool_call))
+        judged = judge_permission(self.policy, self.ground, _join(self._calls.get(tool_call.tool_call_id), tool_call))
         allowed = judged.decision in ("allow", "audit")
         self.remark(f"permission for {tool_call.title or tool_call.tool_call_id}: {judged.decision}, {judged.reason}")
         wanted = ("allow_once",) if allowed else ("reject_once", "reject_always")
@@ -160,34 +178,17 @@ class PermissionAnswerer:
             return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
         return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=chosen.option_id))
 
-    def _judge(self, call: dict[str, Any]) -> PolicyJudgement:
-        kind = call.get("kind")
-        if kind == "execute":
-            return judge_command(self.policy, _command(call.get("raw_input")), self.ground)
-        paths = [each.path for each in (*call.get("locations", ()), *call.get("content", ())) if hasattr(each, "path")]
-        if kind in ("read", "search") and paths:
-            return self._strictest([judge_path(self.policy, "read_file", "read", path, self.ground) for path in paths])
-        if kind in ("edit", "delete", "move") and paths:
-            return self._strictest(
-                [judge_path(self.policy, "write_file", "write", path, self.ground) for path in paths]
-            )
-        reason = f"a call of kind '{kind or 'other'}' without a path or a command cannot be judged"
-        return PolicyJudgement(decision="deny", rule=None, reason=reason)
-
-    def _strictest(self, judged: list[PolicyJudgement]) -> PolicyJudgement:
-        return next((one for one in judged if one.decision not in ("allow", "audit")), judged[0])
-
     def on_connect(self, conn: object) -> None:
         pass
 
 
 def _join(before: dict[str, Any] | None, update: Any) -> dict[str, Any]:
     """Return what is known of a call: an update has only what is new."""
-    new = {name: getattr(update, name, None) for name in ("kind", "raw_input", "locations", "content")}
+    raw = update.raw_input
+    new = {
+        "kind": update.kind,
+        "raw_input": raw if len(str(raw)) < _MOST_ARGUMENTS else {"command": "..."},
+        "locations": [each.path for each in update.locations or ()],
+        "content": [each.path for each in update.content or () if hasattr(each, "path")],
+    }
     return (before or {}) | {name: value for name, value in new.items() if value}
-
-
-def _command(raw: JsonValue) -> str:
-    """Return the command of a call's arguments, which agents write as a text or as words; empty without one."""
-    command = raw.get("command") if isinstance(raw, dict) else None
-    return shlex.join(map(str, command)) if isinstance(command, list) else command if isinstance(command, str) else ""

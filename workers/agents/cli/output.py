@@ -20,7 +20,8 @@ from forgepool.workers.llm.provider import Trouble
 from forgepool.workers.llm.wires import faults
 from forgepool.workers.llm.wires.resets import resets_at, retry_after_s
 
-_MOST_CHARACTERS = 32_000
+MOST_CHARACTERS = 32_000
+"""Characters of a text in a transcript."""
 _MOST_DEPTH = 40
 _MOST_NUMBER = 1e300
 _MOST_COUNT = 10**11
@@ -87,9 +88,9 @@ def number_at(value: JsonValue | Json, *path: str) -> float | None:
 
 def clip_text(text: str) -> str:
     """Cut the middle out of a text that is too long for a transcript."""
-    if len(text) > _MOST_CHARACTERS:
-        left_out = len(text) - _MOST_CHARACTERS
-        half = _MOST_CHARACTERS // 2
+    if len(text) > MOST_CHARACTERS:
+        left_out = len(text) - MOST_CHARACTERS
+        half = MOST_CHARACTERS // 2
         text = f"{text[:half]}\n[{left_out:,} characters are left out]\n{text[-half:]}"
     return _whole(text)
 

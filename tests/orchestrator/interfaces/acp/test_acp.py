@@ -45,6 +45,7 @@ def small_plan(machine: Machine, **further: Any) -> Path:
 
 def test_a_session_survives_the_editor_and_lands_what_the_person_approves(machine: Machine, hub: Repository) -> None:
     plan, folder = small_plan(machine), str(hub.path)
+    answer = f"tabs, as in {plan}"
 
     def approve(call: ToolCallUpdate) -> str:
         (content,) = call.content or []
@@ -64,7 +65,7 @@ def test_a_session_survives_the_editor_and_lands_what_the_person_approves(machin
             assert set(caller.editor.plans[-1]) == {"lands", "asks"} and session in caller.editor.said
             assert "Tabs or spaces?" in await caller.told(session, "/status")
             assert caller.editor.plans[-1] == {"lands": "completed", "asks": "pending"}
-            assert "2 of 2 tasks done" in await caller.told(session, "tabs")
+            assert "2 of 2 tasks done" in await caller.told(session, answer), "a plan in words is a part of the answer"
             assert caller.editor.plans[-1] == {"lands": "completed", "asks": "completed"}
             assert len(caller.editor.asked) == 1
             sessions = (await caller.agent.list_sessions(cwd=folder)).sessions
@@ -75,7 +76,7 @@ def test_a_session_survives_the_editor_and_lands_what_the_person_approves(machin
     assert machine.runs() == [session], "a session is a run"
     assert hub.landed("forgepool/small") == ["lands", "asks"]
     (replied,) = events_of(machine.journal(session), TaskReplied)
-    assert (replied.reply.answer, replied.reply.by) == ("tabs", "the person at tests (ACP)")
+    assert (replied.reply.answer, replied.reply.by) == (answer, "the person at tests (ACP)")
 
 
 def test_a_stopped_turn_stops_the_run_and_a_command_continues_it(machine: Machine, hub: Repository) -> None:
@@ -104,23 +105,36 @@ def test_what_cannot_be_run_is_one_sentence(machine: Machine, hub: Repository) -
     waived = wrong.replace("fils", "waive").replace("[a]\n", "[placeholder]\nchecks: {t: test -f README.md}\n")
     dear = json.loads(small_plan(machine, review={}, name="dear").read_text())
     unsaved = resource_block(embedded_text_resource(plan.as_uri(), wrong))
+    swapped = machine.folder / "swapped.yaml"
+    swapped.write_text(json.dumps({**dear, "name": "swapped"}))
+
+    def choose(call: ToolCallUpdate) -> str:
+        if "swapped" not in str(call.title):
+            return ""
+        swapped.write_text(json.dumps({**dear, "name": "swapped", "checks": "none", "review": "none"}))
+        return "start"
 
     async def work() -> None:
-        async with talking(machine, str(hub.path)) as caller:
+        async with talking(machine, str(hub.path), choose=choose) as caller:
             session = await caller.begin()
             for prompt, sentence in (
                 ("Refactor everything.", "This agent runs plans: name a plan file"),
                 ("Look at README.md and pyproject.json", "This agent runs plans"),
+                ("Look at ~nouser/x.yaml", "This agent runs plans"),
+                (resource_link_block("x", "file://[/x.yaml"), "the link 'file://[/x.yaml' is no address; link a file"),
+                (str(plan), "plan small has 'checks: none', which only a person may give"),
                 (wrong, "plan:6: task 'a' has an unknown key 'fils'; did you mean 'files'?"),
                 (unsaved, "plan:6: task 'a' has an unknown key 'fils'"),
                 (waived, "task 'a' has 'waive', which only a person may give"),
                 (f"run {write_plan(machine.folder, dear)}", "The cost was not agreed to, so nothing was started."),
+                (f"run {swapped}", "swapped.yaml reads differently since it was checked; have it checked again"),
                 (f"{wrong}\n", "plan:6"),
             ):
                 said = await caller.told(session, prompt)
                 assert sentence in said and "Error" not in said, (prompt, said)
-            assert ["no cap in US dollars" in str(call.title) for call in caller.editor.asked] == [True]
-            assert "there is no run 'nope'" in await caller.refusal("nope")
+            assert ["no cap in US dollars" in str(call.title) for call in caller.editor.asked] == [True, True]
+            for other in ("nope", "acp-/../../../escaped", "acp-\n", f"acp-{'a' * 400}"):
+                assert "there is no run 'acp-" in (said := await caller.refusal(other)) or "'nope'" in said
             await caller.load(session)
 
     asyncio.run(work())

@@ -159,8 +159,8 @@ def writes_b(worktree: Path, *, then: Say | Fault | None = None) -> Brain:
     return brain
 
 
-def reader_of(program: CliProgram, folder: Path) -> Any:
-    job = ProgramJob(
+def job_of(program: CliProgram, folder: Path) -> ProgramJob:
+    return ProgramJob(
         executable=program,
         model=None,
         title="",
@@ -172,4 +172,7 @@ def reader_of(program: CliProgram, folder: Path) -> Any:
         given={},
         confined=False,
     )
-    return PROGRAMS[program].reader(job)
+
+
+def reader_of(program: CliProgram, folder: Path) -> Any:
+    return PROGRAMS[program].reader(job_of(program, folder))

@@ -4,15 +4,19 @@ import json
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import scripted_acp_agent
-from cli_kit import Place
+from cli_kit import Place, job_of
 from kit import Machine, make_repository, write_plan
 
-from forgepool.workers.agents.cli.acp import acp_program
+from forgepool.workers.agents.cli.acp import AcpReader, acp_program
+from forgepool.workers.agents.cli.acp_calls import judge_permission
 from forgepool.workers.agents.cli.performing import perform_program
+from forgepool.workers.agents.cli.program import Closed
 from forgepool.workers.agents.contract import AgentAnswer
+from forgepool.workers.policy.rule import Ground
 from forgepool.workers.policy.sources import policy_of
 from forgepool.workers.schema.orders import AcpAgent, Limits
 
@@ -37,20 +41,65 @@ def test_permissions_follow_the_policy_and_hold_once(tmp_path: Path) -> None:
     assert "without a path or a command cannot be judged" in transcript
 
 
+ASKED: list[tuple[str, dict[str, Any], bool]] = [
+    ("execute", {"command": "git", "args": ["push", "origin", "main"]}, False),
+    ("execute", {"command": "rm", "args": ["-rf", "/etc"]}, False),
+    ("execute", {"command": ["ls"], "args": "-l"}, False),
+    ("execute", {"command": "rm -rf ssh", "cwd": "/etc"}, False),
+    ("execute", {"command": "rm -rf ssh", "workdir": "/etc"}, False),
+    ("execute", {"command": "ls", "cwd": "~"}, False),
+    ("execute", {"command": "rm -rf ../../../../../../etc", "cwd": "src"}, False),
+    ("execute", {"command": "ls", "env": {"LD_PRELOAD": "x"}}, False),
+    ("execute", {"command": "ls", "stdin": "x"}, False),
+    ("execute", {"command": "ls", "args": ["-l"], "cwd": "src", "env": {}, "description": "List it"}, True),
+    ("execute", {"command": ["bash", "-lc", "git status"]}, True),
+    ("think", {"command": "git push"}, False),
+    ("think", {"prompt": "How?"}, True),
+    ("search", {"pattern": "x"}, True),
+    ("edit", {"file_path": "a.py"}, True),
+    ("edit", {"path": "/etc/passwd"}, False),
+    ("edit", {"path": "~/.bashrc"}, False),
+    ("edit", {"path": {"to": "/etc/passwd"}}, False),
+    ("move", {"source": "a.py", "destination": "/etc/a.py"}, False),
+]
+
+
+@pytest.mark.parametrize(("kind", "arguments", "allowed"), ASKED)
+def test_a_call_is_judged_by_all_that_changes_what_runs(
+    tmp_path: Path, kind: str, arguments: dict[str, Any], allowed: bool
+) -> None:
+    ground = Ground(root=tmp_path.resolve(), home=tmp_path)
+    policy = policy_of(person=None).during("execute")
+    judged = judge_permission(policy, ground, {"kind": kind, "raw_input": arguments})
+    assert (judged.decision in ("allow", "audit")) is allowed, judged
+
+
 @pytest.mark.parametrize(
     ("word", "ended", "trouble", "detail"),
     [
         ("refuse", "refused", None, "its model refused"),
         ("die", "failed", None, "ended with status 3 and did not say how its work ended"),
         ("hang", "idle", None, "was silent and changed nothing for too long"),
+        ("flood", "idle", None, "was silent and changed nothing for too long"),
         ("locked", "failed", "authentication", "Authentication required"),
     ],
 )
 def test_an_agent_that_does_not_finish_says_why(
     tmp_path: Path, word: str, ended: str, trouble: str | None, detail: str
 ) -> None:
-    answer, _ = perform(tmp_path, word, limits=Limits(wall_s=60, idle_s=2))
+    answer, transcript = perform(tmp_path, word, limits=Limits(wall_s=60, idle_s=3 if ended == "idle" else 50))
+    assert ("permission for call-1: deny" in transcript) is (word == "flood"), "its first requests were answered"
     assert (answer.ended, answer.trouble) == (ended, trouble) and detail in answer.detail, answer
+
+
+def test_an_endless_answer_is_cut_while_it_is_read(tmp_path: Path) -> None:
+    reader = AcpReader(job_of("claude", tmp_path))
+    chunk = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "w" * 1_000}}
+    line = json.dumps({"method": "session/update", "params": {"update": chunk}})
+    assert not [event for _ in range(2_000) for event in reader.read(line)]
+    _, closed = reader.read(json.dumps({"id": 1, "result": {"stopReason": "end_turn"}}))
+    assert isinstance(closed, Closed) and len(closed.summary) < 33_000
+    assert closed.summary.endswith("\n[1,967,000 further characters are left out]"), closed.summary[-99:]
 
 
 def test_a_plans_task_is_done_by_such_an_agent_in_the_sandbox_and_lands(tmp_path: Path, redis_program: str) -> None:
