@@ -48,7 +48,12 @@ def test_each_task_is_drawn_right_of_those_it_needs(tmp_path: Path) -> None:
     places = re.findall(r"<title>(\S+): \w+</title><rect[^>]* x=\"(\d+)\"", drawn)
     assert [name for name, x in sorted(places, key=lambda one: int(one[1]))] == ["a", "b", "c"]
     assert len({x for _, x in places}) == 3 and drawn.count('class="edge"') == 3
-    assert f'href="/runs/{RUN}/tasks/a"' in drawn
+    assert f'href="/runs/{RUN}/tasks/a"' in drawn and drawn.count(">pending</text>") == 3
+    (lane,), (top, height) = (
+        re.findall(r" (\d+)H\d+", drawn),
+        re.findall(r"<rect[^>]* y=\"(\d+)\".*?height=\"(\d+)", drawn)[1],
+    )
+    assert int(lane) >= int(top) + int(height), "the line from a to c passes below the box of b"
 
 
 def test_a_large_plan_is_a_list_of_what_most_tasks_wait_for(tmp_path: Path) -> None:
