@@ -158,7 +158,8 @@ def finding_words(one: ScanFinding) -> str:
 def review_finding_words(one: ReviewFinding) -> str:
     """`src/a.py:3: claim; evidence; fix`."""
     place = f"{one.file}:{one.line}" if one.line else one.file
-    return one_line(f"{place}: " + "; ".join(part for part in (one.claim, one.evidence, one.fix) if part))
+    parts = (part.strip().removesuffix(".") for part in (one.claim, one.evidence, one.fix))
+    return one_line(f"{place}: " + "; ".join(part for part in parts if part))
 
 
 def stop_asking(state: RunState) -> list[GateHalted]:
