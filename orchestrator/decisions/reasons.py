@@ -204,10 +204,8 @@ def reason_of_scope(outside: tuple[str, ...], *, attempt: int) -> ReasonPack:
 
 def author_words(author: Author) -> str:
     """`builtin, claude-x (claude)`."""
-    models = ", ".join(author.models)
     families = ", ".join(author.families)
-    by = f", {models}" if models else ""
-    return f"{author.agent}{by}" + (f" ({families})" if families else "")
+    return ", ".join(dict.fromkeys((author.agent, *author.models))) + (f" ({families})" if families else "")
 
 
 def describe_checks(result: CheckResult) -> tuple[str, ...]:

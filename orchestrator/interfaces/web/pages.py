@@ -264,7 +264,7 @@ def task_page(look: RunLook, task: TaskState, log: int | None) -> dict[str, obje
     state, course = look.state, look.course
     card = course.tasks[task.id]
     words, its_tone, why = describe_state(look, task)
-    answer = task.review.answer
+    answer, used = task.review.answer, bill((*task.uses.values(), *task.review.uses.values()))
     return {
         **head(look),
         # A copy: the page is rendered when others may look at the run again, and take in new events.
@@ -281,7 +281,7 @@ def task_page(look: RunLook, task: TaskState, log: int | None) -> dict[str, obje
         "review": review_standing(course, task),
         "dropped": [one for one in finding_lines(answer, course.review_policy.threshold)] if answer else [],
         "scans": [(one, finding_words(one)) for one in (task.verdict.findings if task.verdict else ())],
-        "used": bill_words(bill((*task.uses.values(), *task.review.uses.values()))),
+        "used": bill_words(used) if used.counts else "",
         "files": read_files(look, task, log),
         "candidate": task.commit or task.candidate,
         "terminal": task.phase in TERMINAL,
