@@ -158,7 +158,8 @@ def finding_words(one: ScanFinding) -> str:
 def review_finding_words(one: ReviewFinding) -> str:
     """`src/a.py:3: claim; evidence; fix`."""
     place = f"{one.file}:{one.line}" if one.line else one.file
-    return one_line(f"{place}: " + "; ".join(part for part in (one.claim, one.evidence, one.fix) if part))
+    parts = (part.strip().removesuffix(".") for part in (one.claim, one.evidence, one.fix))
+    return one_line(f"{place}: " + "; ".join(part for part in parts if part))
 
 
 def stop_asking(state: RunState) -> list[GateHalted]:
@@ -203,10 +204,8 @@ def reason_of_scope(outside: tuple[str, ...], *, attempt: int) -> ReasonPack:
 
 def author_words(author: Author) -> str:
     """`builtin, claude-x (claude)`."""
-    models = ", ".join(author.models)
     families = ", ".join(author.families)
-    by = f", {models}" if models else ""
-    return f"{author.agent}{by}" + (f" ({families})" if families else "")
+    return ", ".join(dict.fromkeys((author.agent, *author.models))) + (f" ({families})" if families else "")
 
 
 def describe_checks(result: CheckResult) -> tuple[str, ...]:

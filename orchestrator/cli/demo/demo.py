@@ -99,7 +99,7 @@ def _show(story: "_Story", settings: Settings, workers: int, *, fleet: bool, ser
             status = tell_fleet(story.place, settings)
         else:
             status = _tell(story, _lay_out(story.place), settings, workers, seed=prepare_host(settings))
-        if pages is not None and status in (0, 1):
+        if pages is not None and pages.running() and status in (0, 1):
             say("\nThe pages stay open until Ctrl-C.")
             wait_for_ctrl_c(pages)
     return status

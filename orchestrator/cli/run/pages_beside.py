@@ -1,6 +1,5 @@
 """The pages of `forgepool serve` for as long as another command runs: `--serve` of `run` and of `demo`."""
 
-import os
 import re
 import signal
 import sys
@@ -9,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import IO, Annotated
 
 import typer
 
@@ -27,6 +26,8 @@ def serve_pages(settings: Settings, *, wanted: bool, tell: Callable[[str], None]
     """
     Run `forgepool serve` beside the block, where it is wanted, and tell its link. It ends with this process, too.
 
+    Where it has ended before the block, that and its reason are told.
+
     Raises:
         CannotRun: the optional part is missing, or the server has not begun.
     """
@@ -35,11 +36,18 @@ def serve_pages(settings: Settings, *, wanted: bool, tell: Callable[[str], None]
         return
     if missing := missing_extra("http"):
         raise CannotRun(f"--serve needs an optional part of Forgepool: {missing}")
-    pages = _start(settings, tell)
-    try:
-        yield pages
-    finally:
-        pages.stop(within_s=5)
+    # The link is a secret until it is used: the file is this user's alone, and has no name once the link is read.
+    with tempfile.NamedTemporaryFile("r+", errors="replace", prefix="forgepool-serve-", delete=False) as output:
+        try:
+            pages = _start(settings, tell, output)
+        finally:
+            Path(output.name).unlink()
+        try:
+            yield pages
+        finally:
+            if not pages.running():
+                tell(f"the pages have ended too early: {_reason(pages, output)}")
+            pages.stop(within_s=5)
 
 
 def wait_for_ctrl_c(pages: Service) -> None:
@@ -55,36 +63,41 @@ def wait_for_ctrl_c(pages: Service) -> None:
             signal.signal(each, handler)
 
 
-def _start(settings: Settings, tell: Callable[[str], None]) -> Service:
+def _start(settings: Settings, tell: Callable[[str], None], output: IO[str]) -> Service:
     env = whole_environment() | {"FORGEPOOL_HOME": str(settings.home), "FORGEPOOL_CACHE": str(settings.cache)}
     if settings.broker_url is not None:
         env["FORGEPOOL_BROKER_URL"] = settings.broker_url
-    # The link is a secret until it is used: the file is this user's alone, and gone once it is read.
-    descriptor, name = tempfile.mkstemp(prefix="forgepool-serve-")
-    os.close(descriptor)
-    log = Path(name)
+    # -P: the folder at hand may be a repository, whose modules must not be taken for ours.
+    argv = (sys.executable, "-P", "-m", "forgepool.orchestrator.cli", "serve")
+    pages = start_service("the pages", argv, env=env, log=Path(output.name), is_beside=True)
     try:
-        # -P: the folder at hand may be a repository, whose modules must not be taken for ours.
-        argv = (sys.executable, "-P", "-m", "forgepool.orchestrator.cli", "serve")
-        pages = start_service("the pages", argv, env=env, log=log, is_beside=True)
-        try:
-            tell(f"to watch it in a browser, open this link; it works once: {_link(pages, log)}")
-        except BaseException:
-            pages.stop(within_s=5)
-            raise
-    finally:
-        log.unlink()
+        tell(f"to watch it in a browser, open this link; it works once: {_link(pages, output)}")
+    except BaseException:
+        pages.stop(within_s=5)
+        raise
     return pages
 
 
-def _link(pages: Service, log: Path) -> str:
+def _link(pages: Service, output: IO[str]) -> str:
     """Return the operator's link."""
     until = time.monotonic() + _BEGINS_WITHIN_S
     while time.monotonic() < until:
-        running, said = pages.running(), log.read_text(errors="replace")
-        if link := re.search(r"to act:\s+(http\S+)\n", said):
+        running = pages.running()
+        output.seek(0)
+        if link := re.search(r"to act:\s+(http\S+)\n", output.read()):
             return link[1]
         if not running:
-            raise CannotRun(f"the pages did not start: {said.strip().removeprefix('forgepool: ') or 'no reason given'}")
+            raise CannotRun(f"the pages did not start: {_reason(pages, output)}")
         time.sleep(_LOOK_S)
     raise CannotRun(f"the pages did not start within {_BEGINS_WITHIN_S:.0f} s; try again, or leave out --serve")
+
+
+def _reason(pages: Service, output: IO[str]) -> str:
+    """Return the last line that the pages printed, except their links; without one, the signal that ended them."""
+    output.seek(0)
+    said = [line.strip() for line in output if line.strip() and "/enter?code=" not in line and "Each link" not in line]
+    if said:
+        return said[-1].removeprefix("forgepool: ")
+    # A run reaps every child that has ended; then the signal is unknown, and the status 0.
+    number = -pages.process.returncode
+    return f"signal {number} ended their process" if number > 0 else "their process is gone, and gave no reason"

@@ -2,6 +2,7 @@
 The contents of the pages, made of the read model: what a template prints, and in which order. No HTTP in here.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Generic, TypeVar
 from forgepool.orchestrator.decisions.reasons import author_in, author_words, finding_lines, finding_words
 from forgepool.orchestrator.interfaces.web.actions import actions_of
 from forgepool.orchestrator.interfaces.words import Tone, phase_words, state_words, tone
+from forgepool.orchestrator.journal.events import CheckAnswered, OrderAnswered
 from forgepool.orchestrator.journal.store import Recorded, read
 from forgepool.orchestrator.reports.attention import attention
 from forgepool.orchestrator.reports.costs import bill, bill_words, budget_words
@@ -237,6 +239,7 @@ class TaskFiles:
     """The parts of a task that are read from files."""
 
     logs: Sequence[TaskLog]
+    tabs: Sequence["LogTab"]
     log: TaskLog | None
     """The one whose end is shown."""
     log_text: str
@@ -244,12 +247,24 @@ class TaskFiles:
     transcript_note: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogTab:
+    """One log among those of its task."""
+
+    number: int
+    name: str
+    """Its own among those of the attempt."""
+    is_red: bool
+    """An answer names it as the reason of a failure."""
+    log: TaskLog
+
+
 def task_page(look: RunLook, task: TaskState, log: int | None) -> dict[str, object]:
     """Return what the page of a task or an entry shows."""
     state, course = look.state, look.course
     card = course.tasks[task.id]
     words, its_tone, why = describe_state(look, task)
-    answer = task.review.answer
+    answer, used = task.review.answer, bill((*task.uses.values(), *task.review.uses.values()))
     return {
         **head(look),
         # A copy: the page is rendered when others may look at the run again, and take in new events.
@@ -266,7 +281,7 @@ def task_page(look: RunLook, task: TaskState, log: int | None) -> dict[str, obje
         "review": review_standing(course, task),
         "dropped": [one for one in finding_lines(answer, course.review_policy.threshold)] if answer else [],
         "scans": [(one, finding_words(one)) for one in (task.verdict.findings if task.verdict else ())],
-        "used": bill_words(bill((*task.uses.values(), *task.review.uses.values()))),
+        "used": bill_words(used) if used.counts else "",
         "files": read_files(look, task, log),
         "candidate": task.commit or task.candidate,
         "terminal": task.phase in TERMINAL,
@@ -291,20 +306,49 @@ def _needs(state: RunState, needs: Sequence[object]) -> Iterator[tuple[str, Tone
 
 
 def read_files(look: RunLook, task: TaskState, log: int | None) -> TaskFiles:
-    """Return the list of a task's logs, the end of one, or of the latest, and the transcript."""
+    """
+    Return the list of a task's logs, the end of one, and the transcript.
+
+    Unless a log is asked for, the last red one of the latest attempt is shown, else the latest.
+    """
     # A search of their texts costs far less than reading every event of a large run.
     recorded = list(read(look.kept.folder, about=task.id))
     logs = task_logs(look.kept.folder, recorded, task.id)
+    tabs = _tabs(logs, recorded)
     shown = logs[log] if log is not None and log < len(logs) and logs[log].here else None
-    shown = shown or next((one for one in reversed(logs) if one.here), None)
+    here = [one for one in reversed(tabs) if one.log.here]
+    if shown is None and here:
+        shown = max(here, key=lambda one: one.is_red and one.log.attempt == here[0].log.attempt).log
     transcript, note = _transcript(look, task)
     return TaskFiles(
         logs=logs,
+        tabs=tabs,
         log=shown,
         log_text=read_end(shown.path, _MOST_BYTES) if shown is not None else "",
         transcript=transcript,
         transcript_note=note,
     )
+
+
+def _tabs(logs: Sequence[TaskLog], recorded: Sequence[Recorded]) -> list[LogTab]:
+    """Number logs of one name in one attempt, as of two checks of one candidate, and mark those of failures."""
+    red = set[tuple[str, ...]]()  # Without the folder of the run, since a home can be moved.
+    for one in recorded:
+        match one.event:
+            case CheckAnswered(result=checked):
+                red.update(Path(failure.log).parts[-2:] for failure in checked.failures)
+            case OrderAnswered(result=result) if result.outcome not in ("candidate", "no_change", "needs_human"):
+                red.add(Path(result.log).parts[-2:])
+            case _:
+                pass
+    named = Counter[tuple[int, str]]()
+    tabs = []
+    for number, log in enumerate(logs):
+        named[log.attempt, log.name] += 1
+        count = named[log.attempt, log.name]
+        name = f"{log.name} {count}" if count > 1 else log.name
+        tabs.append(LogTab(number=number, name=name, is_red=log.path.parts[-2:] in red, log=log))
+    return tabs
 
 
 def transcript_file(look: RunLook, task: TaskState) -> Path | None:

@@ -26,7 +26,7 @@ MOST_DRAWN = 200
 """Tasks of a graph; a larger one is a list."""
 _MOST_LOCKS, _MOST_NAMES = 40, 8
 _MOST_LISTED = 100
-_COLUMN, _WIDE, _ROW, _HIGH, _PAD = 220, 180, 30, 22, 6
+_COLUMN, _WIDE, _ROW, _HIGH, _LANE, _PAD = 220, 180, 44, 35, 8, 6
 _quote = partial(quote, safe="")
 
 
@@ -108,9 +108,11 @@ def needs_of(look: RunLook) -> dict[str, object]:
 def _drawing(look: RunLook) -> Markup:
     """Return each task right of those it needs, with a line from each of them."""
     places = _places(look)
+    lanes = _lanes(look, places)
     wide = _PAD + _COLUMN * (1 + max((column for column, _ in places.values()), default=0))
-    high = 2 * _PAD + _ROW * (1 + max((row for _, row in places.values()), default=0))
-    body = Markup("").join((*_lines(look, places), *_nodes(look, places)))
+    ends = (*(_corner(place)[1] + _ROW for place in places.values()), *(y + _LANE for y in lanes.values()))
+    high = _PAD + max(ends, default=0)
+    body = Markup("").join((*_lines(look, places, lanes), *_nodes(look, places)))
     return Markup('<svg class="graph" width="{0}" height="{1}" viewBox="0 0 {0} {1}">{2}</svg>').format(
         wide, high, body
     )
@@ -130,15 +132,36 @@ def _places(look: RunLook) -> dict[str, tuple[int, int]]:
     return places
 
 
-def _lines(look: RunLook, places: Mapping[str, tuple[int, int]]) -> Iterator[Markup]:
+def _lanes(look: RunLook, places: Mapping[str, tuple[int, int]]) -> dict[tuple[str, int], int]:
+    """Return where lines from a task pass a column: below its boxes. Behind a box, a line would seem to end there."""
+    boxes = Counter(column for column, _ in places.values())
+    lanes: dict[tuple[str, int], int] = {}
+    used = Counter[int]()
+    for task, (last, _) in places.items():
+        for need in look.course.graph.tasks[task].needs:
+            for column in range(places[need][0] + 1, last):
+                if (need, column) not in lanes:
+                    lanes[need, column] = _PAD + _ROW * boxes[column] + _LANE * used[column]
+                    used[column] += 1
+    return lanes
+
+
+def _lines(
+    look: RunLook, places: Mapping[str, tuple[int, int]], lanes: Mapping[tuple[str, int], int]
+) -> Iterator[Markup]:
     for task, place in places.items():
         for need in look.course.graph.tasks[task].needs:
-            (x, y), (from_x, from_y) = _corner(place), _corner(places[need])
-            y, from_x, from_y = y + _HIGH // 2, from_x + _WIDE, from_y + _HIGH // 2
-            middle = (from_x + x) // 2
-            yield Markup('<path class="edge" d="M{0} {1}C{2} {1} {2} {3} {4} {3}"/>').format(
-                from_x, from_y, middle, y, x
-            )
+            x, y = _corner(places[need])
+            x, y = x + _WIDE, y + _HIGH // 2
+            path = f"M{x} {y}"
+            for column in range(places[need][0] + 1, place[0] + 1):
+                to_x = _corner((column, 0))[0]
+                to_y = lanes[need, column] if column < place[0] else _corner(place)[1] + _HIGH // 2
+                middle = (x + to_x) // 2
+                path += f"C{middle} {y} {middle} {to_y} {to_x} {to_y}"
+                x, y = to_x + _WIDE, to_y
+                path += f"H{x}" if column < place[0] else ""
+            yield Markup('<path class="edge" d="{}"/>').format(path)
 
 
 def _nodes(look: RunLook, places: Mapping[str, tuple[int, int]]) -> Iterator[Markup]:
@@ -148,10 +171,10 @@ def _nodes(look: RunLook, places: Mapping[str, tuple[int, int]]) -> Iterator[Mar
         phase = look.state.tasks[task].phase
         yield Markup(
             '<a href="/runs/{}/tasks/{}"><title>{}: {}</title><rect class="node {}" x="{}" y="{}" width="{}" '
-            'height="{}" rx="4"/><text x="{}" y="{}">{}</text></a>'
+            'height="{}" rx="4"/><text x="{}" y="{}">{}</text><text class="{}" x="{}" y="{}">{}</text></a>'
         ).format(
             *(_quote(run), _quote(task), clean(task), state_words(phase), tone(phase)),
-            *(x, y, _WIDE, _HIGH, x + 8, y + 15, cut_name(clean(task))),
+            *(x, y, _WIDE, _HIGH, x + 8, y + 14, cut_name(clean(task)), tone(phase), x + 8, y + 28, state_words(phase)),
         )
 
 

@@ -79,7 +79,7 @@ def serve(
     )
     _tell_links(access, where)
     for role in ROLES if tokens else ():
-        say(f"token of a program that is {role}: {access.token(role)}")
+        say(f"token for a program that {'may act' if role == 'operator' else 'only looks'}: {access.token(role)}")
     _answer(HomeView(settings), access, listening)
     return 0
 

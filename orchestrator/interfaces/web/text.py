@@ -30,7 +30,7 @@ def timeline(state: RunState, now: float) -> Markup:
     last = max(task.ended or now for task in shown)
     whole = max(last - first, 1.0)
     height = _AXIS + len(shown) * _ROW + 4
-    title = f"When the tasks were worked on: {len(shown)} of {len(state.tasks)}, over {stretch(whole)}"
+    title = f"From each task's first start to its end: {len(shown)} of {len(state.tasks)} tasks, over {stretch(whole)}"
     body = Markup("").join((*_axis(whole, height), *_bars(shown, first, whole, now)))
     return Markup(
         '<svg class="timeline" viewBox="0 0 {} {}" role="img" aria-label="{}" preserveAspectRatio="xMinYMin meet">'

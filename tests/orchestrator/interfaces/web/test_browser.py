@@ -31,6 +31,9 @@ pytestmark = [
 ]
 _WORDS = ("pause", "go", "hold", "release", "reclass", "cancel", "retry")
 _MAIN = "document.querySelector('main').outerHTML + document.querySelector('header nav').outerHTML"
+_CUT_TABLES = (
+    "[...document.querySelectorAll('.scroll:has(table)')].filter(one => one.scrollWidth > one.clientWidth).length"
+)
 
 
 @pytest.fixture(scope="module")
@@ -159,6 +162,7 @@ def test_every_page_is_accessible_and_fits_a_phone(
     ):
         page.goto(at(server, path))
         assert page.evaluate("document.documentElement.scrollWidth") == 360, path
+        assert page.evaluate(_CUT_TABLES) == 0, path
         assert page.title().startswith("("), "no script of a hostile text has run"
         if axe:
             page.evaluate(Path(axe).read_text())

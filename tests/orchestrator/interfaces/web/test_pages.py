@@ -92,7 +92,9 @@ def test_a_filter_shows_its_tasks_alone(home: RealHome, server: WebServer) -> No
 
 def test_a_task_shows_its_log_transcript_and_diff(home: RealHome, server: WebServer) -> None:
     run = f"/runs/{home.run}/tasks"
-    assert "red\n" in server.get(f"{run}/fails").text
+    failed = server.get(f"{run}/fails").text
+    assert "red\n" in failed and "red: </span></span>agent</a>" in failed
+    assert failed.count("the command ended with status 1") == 1, "a reason stands once"
     assert "I have to know" in server.get(f"{run}/asks").text
     assert '<div class="line added">+docs</div>' in server.get(f"{run}/writes/diff").text
     assert "There is no change yet." in server.get(f"{run}/blocked/diff").text

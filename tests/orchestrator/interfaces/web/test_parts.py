@@ -13,6 +13,7 @@ from plans import RUN, answered, begun, course, sent, task
 from test_actions import after
 from web_home import RealHome, serving
 
+from forgepool.orchestrator.cli.run.pages_beside import serve_pages, wait_for_ctrl_c
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.interfaces.web.parts import MOST_DRAWN, locks_of, needs_of
 from forgepool.orchestrator.journal.events import Event
@@ -47,7 +48,12 @@ def test_each_task_is_drawn_right_of_those_it_needs(tmp_path: Path) -> None:
     places = re.findall(r"<title>(\S+): \w+</title><rect[^>]* x=\"(\d+)\"", drawn)
     assert [name for name, x in sorted(places, key=lambda one: int(one[1]))] == ["a", "b", "c"]
     assert len({x for _, x in places}) == 3 and drawn.count('class="edge"') == 3
-    assert f'href="/runs/{RUN}/tasks/a"' in drawn
+    assert f'href="/runs/{RUN}/tasks/a"' in drawn and drawn.count(">pending</text>") == 3
+    (lane,), (top, height) = (
+        re.findall(r" (\d+)H\d+", drawn),
+        re.findall(r"<rect[^>]* y=\"(\d+)\".*?height=\"(\d+)", drawn)[1],
+    )
+    assert int(lane) >= int(top) + int(height), "the line from a to c passes below the box of b"
 
 
 def test_a_large_plan_is_a_list_of_what_most_tasks_wait_for(tmp_path: Path) -> None:
@@ -96,6 +102,19 @@ def fetch(where: str, path: str, **headers: str) -> tuple[str, str]:
         connection.request("GET", path, headers=headers)
         with connection.getresponse() as answer:
             return answer.read().decode(), answer.headers.get("set-cookie", "")
+
+
+def test_it_is_told_that_the_pages_beside_a_run_died(tmp_path: Path) -> None:
+    told = list[str]()
+    with serve_pages(Settings(home=tmp_path), wanted=True, tell=told.append) as pages:
+        assert pages is not None
+        pages.process.kill()
+        wait_for_ctrl_c(pages)
+    assert [line.partition(": ")[0] for line in told] == [
+        "to watch it in a browser, open this link; it works once",
+        "the pages have ended too early",
+    ]
+    assert told[-1].endswith(": signal 9 ended their process")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

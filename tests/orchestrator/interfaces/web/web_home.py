@@ -187,16 +187,16 @@ def serving(machine: Machine, port: int = 0, *argv: str) -> Iterator[WebServer]:
     def find_links() -> list[tuple[str, str]] | None:
         assert started.running(), started.said()
         said = started.out.read_text()
-        return re.findall(r"http://127.0.0.1:(\d+)(/enter\?code=\S+)", said) if "is viewer" in said else None
+        return re.findall(r"http://127.0.0.1:(\d+)(/enter\?code=\S+)", said) if "only looks" in said else None
 
     links = wait_until(find_links, "the links of `forgepool serve`")
-    tokens = dict(re.findall(r"program that is (\w+): (\w+)", started.out.read_text()))
+    found = dict(re.findall(r"for a program that ([\w ]+): (\w+)", started.out.read_text()))
     server = WebServer(
         machine=machine,
         started=started,
         port=int(links[0][0]),
         links={"operator": links[0][1], "viewer": links[1][1]},
-        tokens=tokens,
+        tokens={"viewer": found["only looks"], "operator": found["may act"]},
     )
     try:
         yield server
