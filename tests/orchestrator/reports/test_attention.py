@@ -166,7 +166,7 @@ def test_a_queue_that_is_paused_or_that_no_process_serves_has_a_row() -> None:
     follow(state, GatePaused(why="lunch"))
     assert found(LIVE) == [("paused", "", "forgepool queue resume --target t")]
     follow(state, GateResumed(), *(TaskFailed(task="one", reason=ReasonPack(attempt=1, kind="conflict", summary="x")),))
-    assert found(LIVE) == [("conflict", "one", "forgepool queue submit BRANCH --name one")]
+    assert found(LIVE) == [("conflict", "one", "forgepool queue submit BRANCH --name feature/one")]
     assert found(Liveness(live=True, now=100.0 + 8 * 86400)) == [], "it was returned more than seven days ago"
 
 
