@@ -1,6 +1,6 @@
 """How a run stands, for people and programs: derived from its state, never stored."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
 from forgepool.orchestrator.decisions.locks import find_tasks_held_elsewhere, waits_for
@@ -13,8 +13,8 @@ from forgepool.orchestrator.decisions.task_reviews import short_of_budget_for_re
 from forgepool.orchestrator.plan.readiness import Waiting, why_waiting
 from forgepool.orchestrator.reports.costs import ReportedLedger, RunBill, bill
 from forgepool.orchestrator.reports.event_text import answer_with, clock
-from forgepool.orchestrator.reports.queue_status import place_words
-from forgepool.orchestrator.state.run import RunState
+from forgepool.orchestrator.reports.queue_status import EntryStanding, place_words, standings
+from forgepool.orchestrator.state.run import RunState, branch_of
 from forgepool.orchestrator.state.task import DONE, TERMINAL, ReviewState, TaskState
 
 
@@ -85,7 +85,8 @@ class Standing:
     tip: str
     outcome: str
     """
-    `running`, `paused`, `landed` (all tasks), `done` (all; some had no changes or were there already) or `incomplete`.
+    `running`, `paused`, `landed` (all tasks), `done` (all; some had no changes or were there already) or `incomplete`;
+    of a queue `serving` or `not served`.
     """
     shut: str
     """Reason why landing is paused, or the run stops; empty for neither."""
@@ -105,18 +106,21 @@ class Standing:
 
 def standing(course: PlanIndex, state: RunState, *, now: float, live: bool) -> Standing:
     waits = Waits(course, state)
+    stands = {one.entry: one for one in standings(state, now)} if course.serving else {}
     return Standing(
         run=state.run,
         target=state.target,
         tip=state.tip,
-        outcome=outcome_of(state, live=live),
+        outcome=outcome_of(state, live=live, gate=course.serving),
         shut=state.halted,
         suspended={
             name: f"{health.why}; probed at {clock(health.until, state.at)}"
             for name, health in state.hosts.items()
             if health.until
         },
-        tasks=tuple(_task(waits, task, now) for task in state.tasks.values()),
+        tasks=tuple(
+            _named(_task(waits, one, now), stands.get(branch_of(state, one.id))) for one in state.tasks.values()
+        ),
         whole=_whole(course, state),
         used=bill(state.uses()),
         budget=course.ledger(state),
@@ -149,6 +153,11 @@ def outcome_of(state: RunState, *, live: bool, gate: bool = False) -> str:
     if state.count(*DONE) < len(state.tasks):
         return "incomplete"
     return "landed" if state.count("landed") == len(state.tasks) else "done"
+
+
+def _named(task: TaskStanding, entry: EntryStanding | None) -> TaskStanding:
+    """Return the line; that of a queue's entry with the queue's own words."""
+    return task if entry is None else replace(task, task=entry.entry, phase=entry.state, detail=entry.why)
 
 
 def _task(waits: "Waits", task: TaskState, now: float) -> TaskStanding:

@@ -16,7 +16,7 @@ from forgepool.orchestrator.reports.home import HomeView, RunLook, RunSummary
 from forgepool.orchestrator.reports.queue_status import frozen_words
 from forgepool.orchestrator.reports.status import outcome_of
 from forgepool.orchestrator.run.run_folder import NoSuchRun
-from forgepool.orchestrator.state.run import branch_of
+from forgepool.orchestrator.state.run import branch_of, with_branches
 from forgepool.orchestrator.state.task import DONE, TaskState
 
 Tab = Literal["about", "transcript", "diff", "log"]
@@ -240,7 +240,7 @@ def _about(look: RunLook, task: TaskState, why: str) -> Iterator[tuple[str, str]
     if task.review.answer:
         yield from (("", one) for one in finding_lines(task.review.answer, look.course.review_policy.threshold))
     for reason in reversed(task.reasons):
-        yield "head", f"Attempt {reason.attempt} came back: {reason.summary}"
+        yield "head", f"Attempt {reason.attempt} came back: {with_branches(look.state, reason.summary)}"
         yield from (("", f"  {one}") for one in (*reason.findings, *reason.tests))
         if reason.reproduce:
             yield "", f"  see it again: {reason.reproduce}"
