@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from forgepool.orchestrator.run.run_folder import KeptRun
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object; progress goes to standard error.")]
+JsonList = Annotated[bool, typer.Option("--json", help="Print a JSON list.")]
 
 
 def complete_run(incomplete: str) -> list[str]:

@@ -10,7 +10,7 @@ import typer
 from forgepool.orchestrator.cli.output.say import complain, printable, say, say_json
 from forgepool.orchestrator.cli.output.standing import tell_table, tell_use
 from forgepool.orchestrator.cli.output.terminal import print_table, say_output
-from forgepool.orchestrator.cli.run.options import Json, OptionalRun, Run, Task, find_task
+from forgepool.orchestrator.cli.run.options import Json, JsonList, OptionalRun, Run, Task, find_task
 from forgepool.orchestrator.journal.store import JournalUnreadable, Recorded, is_being_written, read
 from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.reports.status import standing
@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
     app.command()(logs)
 
 
-def list_runs(as_json: Json = False) -> None:
+def list_runs(as_json: JsonList = False) -> None:
     """List the runs of this host, the latest first."""
     settings = Settings()
     rows = [_row(settings, name) for name in run_folder.run_names(settings)]
