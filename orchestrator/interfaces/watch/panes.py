@@ -18,6 +18,7 @@ from forgepool.orchestrator.reports.status import outcome_of
 from forgepool.orchestrator.run.run_folder import NoSuchRun
 from forgepool.orchestrator.state.run import branch_of, with_branches
 from forgepool.orchestrator.state.task import DONE, TaskState
+from forgepool.workers.schema.orders import CommandAgent
 
 Tab = Literal["about", "transcript", "diff", "log"]
 TABS: tuple[Tab, ...] = get_args(Tab)
@@ -205,7 +206,7 @@ def _task_pane(look: RunLook, task: TaskState, tab: Tab, log: int | None) -> Tas
     elif tab == "transcript":
         files, follows = pages.read_files(look, task, None), pages.transcript_file(look, task)
         heading = files.transcript_note
-        lines = [(line.kind, line.text) for line in files.transcript] or [("", "There is no transcript here yet.")]
+        lines = [(line.kind, line.text) for line in files.transcript] or [("", _no_transcript(look, task))]
     elif tab == "log":
         files = pages.read_files(look, task, log)
         lines = [("", line) for line in files.log_text.splitlines()]
@@ -223,6 +224,11 @@ def _task_pane(look: RunLook, task: TaskState, tab: Tab, log: int | None) -> Tas
         follows=follows,
         log=number,
     )
+
+
+def _no_transcript(look: RunLook, task: TaskState) -> str:
+    by_command = isinstance(look.course.tasks[task.id].agent, CommandAgent) and task.id not in look.state.submitted
+    return "A command has no transcript." if by_command else "There is no transcript here yet."
 
 
 def _about(look: RunLook, task: TaskState, why: str) -> Iterator[tuple[str, str]]:
