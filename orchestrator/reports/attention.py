@@ -31,6 +31,8 @@ UNTAKEN_S = 120.0
 """Seconds that a message of a live run may wait for a worker before that counts as stuck."""
 RETURNED_S = 7 * 86400.0
 """Seconds after which a branch that a queue returned asks for nothing more."""
+REOPENED = "it had ended"
+"""As the reason of a run's last stop: a person has given it more to do since."""
 _MOST_ROWS = 100
 """Failed tasks of one run with a row of their own."""
 
@@ -161,6 +163,8 @@ def _stopped(state: RunState, alive: Liveness) -> AttentionRow:
         return _row(state, "paused", f"Landing is paused with {left} to go: {state.halted}", command)
     if alive.stopped is None:
         return _row(state, "unexpected end", f"Its process ended without a word, with {left} to go", command)
+    if alive.stopped == REOPENED:
+        return _row(state, "paused", f"It has {left} to do again; nothing runs it", command)
     why = f": {alive.stopped}" if alive.stopped else ""
     return _row(state, "paused", f"It was stopped with {left} to go{why}", command)
 

@@ -29,7 +29,7 @@ from forgepool.orchestrator.journal.events import (
 )
 from forgepool.orchestrator.journal.store import Journal
 from forgepool.orchestrator.plan.budget import Budget
-from forgepool.orchestrator.reports.attention import UNTAKEN_S, Liveness, attention
+from forgepool.orchestrator.reports.attention import REOPENED, UNTAKEN_S, Liveness, attention
 from forgepool.orchestrator.reports.home import HomeView, journal_stamp
 from forgepool.orchestrator.reports.status import standing
 from forgepool.orchestrator.run.run_folder import NoSuchRun, RunOptions, keep
@@ -129,6 +129,11 @@ def test_hundreds_of_failures_are_counted_in_one_last_row() -> None:
     ("alive", "cause", "sentence"),
     [
         (STOPPED, "paused", "It was stopped with 3 tasks to go: interrupted"),
+        (
+            Liveness(live=False, now=101.0, stopped=REOPENED),
+            "paused",
+            "It has 3 tasks to do again; nothing runs it",
+        ),
         (Liveness(live=False, now=101.0), "unexpected end", "Its process ended without a word, with 3 tasks to go"),
     ],
 )
