@@ -14,6 +14,7 @@ import typer
 from forgepool.orchestrator.cli import raise_missed_interrupt
 from forgepool.orchestrator.cli.output.say import complain, say, say_json
 from forgepool.orchestrator.cli.output.terminal import print_table
+from forgepool.orchestrator.cli.run.options import JsonList
 from forgepool.orchestrator.cli.run.run import Sandbox, settings_with
 from forgepool.orchestrator.launch.doctor import examine
 from forgepool.workers.llm.routing.open import keys_present
@@ -188,7 +189,7 @@ def hosts(
     ] = None,
     host: Annotated[str | None, typer.Argument(help="The host's name, as listed.")] = None,
     broker: Broker = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False,
+    as_json: JsonList = False,
 ) -> int:
     """
     List the hosts at the shared Redis. A drained host finishes what it has and takes nothing new, until readmitted.
@@ -265,7 +266,7 @@ def _host(one: dict[str, object]) -> tuple[str, ...]:
 def doctor(
     repo: Annotated[str | None, typer.Option(help="Also check whether this repository can be used.")] = None,
     broker: Annotated[str | None, typer.Option(help="Also check whether this Redis can be used.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False,
+    as_json: JsonList = False,
 ) -> int:
     """Show what this machine can do, one line each, and how to get what is missing."""
     started = time.monotonic()

@@ -18,7 +18,7 @@ from forgepool.orchestrator.decisions.requests import why_not_approve
 from forgepool.orchestrator.reports.costs import budget_words
 from forgepool.orchestrator.reports.event_text import shorten_list
 from forgepool.orchestrator.reports.queue_status import EntryStanding, standing_of
-from forgepool.orchestrator.state.run import RunState, branch_of
+from forgepool.orchestrator.state.run import RunState, branch_of, with_branches
 from forgepool.orchestrator.state.task import TERMINAL, TaskState
 from forgepool.worktrees.git.git import without_password
 
@@ -31,6 +31,8 @@ UNTAKEN_S = 120.0
 """Seconds that a message of a live run may wait for a worker before that counts as stuck."""
 RETURNED_S = 7 * 86400.0
 """Seconds after which a branch that a queue returned asks for nothing more."""
+REOPENED = "it had ended"
+"""As the reason of a run's last stop: a person has given it more to do since."""
 _MOST_ROWS = 100
 """Failed tasks of one run with a row of their own."""
 
@@ -161,6 +163,8 @@ def _stopped(state: RunState, alive: Liveness) -> AttentionRow:
         return _row(state, "paused", f"Landing is paused with {left} to go: {state.halted}", command)
     if alive.stopped is None:
         return _row(state, "unexpected end", f"Its process ended without a word, with {left} to go", command)
+    if alive.stopped == REOPENED:
+        return _row(state, "paused", f"It has {left} to do again; nothing runs it", command)
     why = f": {alive.stopped}" if alive.stopped else ""
     return _row(state, "paused", f"It was stopped with {left} to go{why}", command)
 
@@ -183,20 +187,20 @@ def _of_entry(course: PlanIndex, state: RunState, task: TaskState, now: float) -
     entry = state.submitted.get(task.id)
     if entry is None:
         return None
+    name = shlex.quote(branch_of(state, task.id))
+    again = f"forgepool queue retry {name} --target {shlex.quote(state.target)}"
     if task.phase == "queued":
         refused = state.train.refused.get(task.id)
-        command = f"forgepool queue retry {shlex.quote(task.id)} --target {shlex.quote(state.target)}"
-        return _entry_row(state, task, "trouble", refused, command) if refused is not None else None
+        return None if refused is None else _entry_row(state, task, "trouble", with_branches(state, refused), again)
     stand = standing_of(state, task, now)
     if task.phase == "needs_human":
         can = why_not_approve(course, state, task.id) is None
-        command = f"forgepool approve {state.run} {shlex.quote(task.id)} --by NAME"
-        again = f"forgepool queue retry {shlex.quote(task.id)} --target {shlex.quote(state.target)}"
+        command = f"forgepool approve {state.run} {name} --by NAME"
         return _entry_row(state, task, "approval" if can else "trouble", stand.why, command if can else again)
     # The run that delegated an entry is told, and has a row of its own.
     if entry.card is not None or now - task.since > RETURNED_S:
         return None
-    command = f"forgepool queue submit BRANCH --name {shlex.quote(task.id)}"
+    command = f"forgepool queue submit BRANCH --name {name}"
     return _entry_row(state, task, _returned_cause(stand), f"Returned: {stand.why}", command)
 
 

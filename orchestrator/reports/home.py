@@ -20,7 +20,7 @@ from forgepool.orchestrator.decisions.plan_index import PlanIndex, gate_course
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import JournalUnreadable, is_being_written, read
 from forgepool.orchestrator.plan.budget import Use
-from forgepool.orchestrator.reports.attention import AttentionRow, Liveness, attention, rank
+from forgepool.orchestrator.reports.attention import REOPENED, AttentionRow, Liveness, attention, rank
 from forgepool.orchestrator.reports.costs import ReportedLedger, RunBill, bill, bill_waste
 from forgepool.orchestrator.reports.status import outcome_of
 from forgepool.orchestrator.run import run_folder
@@ -182,7 +182,7 @@ class RunView:
             case e.RunPaused(why=why):
                 self._stopped = why
             case e.RunEnded():
-                self._stopped = "it had ended, and a person has given it more to do"
+                self._stopped = REOPENED
             case _:
                 pass
 

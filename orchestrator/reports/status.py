@@ -1,6 +1,6 @@
 """How a run stands, for people and programs: derived from its state, never stored."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
 from forgepool.orchestrator.decisions.locks import find_tasks_held_elsewhere, waits_for
@@ -13,9 +13,12 @@ from forgepool.orchestrator.decisions.task_reviews import short_of_budget_for_re
 from forgepool.orchestrator.plan.readiness import Waiting, why_waiting
 from forgepool.orchestrator.reports.costs import ReportedLedger, RunBill, bill
 from forgepool.orchestrator.reports.event_text import answer_with, clock
-from forgepool.orchestrator.reports.queue_status import place_words
-from forgepool.orchestrator.state.run import RunState
+from forgepool.orchestrator.reports.queue_status import EntryStanding, place_words, standings
+from forgepool.orchestrator.state.run import RunState, branch_of
 from forgepool.orchestrator.state.task import DONE, TERMINAL, ReviewState, TaskState
+
+_AT_WORK = ("running", "testing", "reviewing")
+_RESUMED = "waits for `forgepool resume`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +30,7 @@ class TaskStanding:
     attempts: int
     commit: str | None
     seconds: float | None
-    """Seconds from its first start to its end, or to now."""
+    """Seconds from its first start to its end, or to now; to the last event where no process runs the run."""
     host: str
     detail: str
     question: str
@@ -85,7 +88,8 @@ class Standing:
     tip: str
     outcome: str
     """
-    `running`, `paused`, `landed` (all tasks), `done` (all; some had no changes or were there already) or `incomplete`.
+    `running`, `paused`, `landed` (all tasks), `done` (all; some had no changes or were there already) or `incomplete`;
+    of a queue `serving` or `not served`.
     """
     shut: str
     """Reason why landing is paused, or the run stops; empty for neither."""
@@ -104,19 +108,23 @@ class Standing:
 
 
 def standing(course: PlanIndex, state: RunState, *, now: float, live: bool) -> Standing:
-    waits = Waits(course, state)
+    waits = Waits(course, state, live=live)
+    until = now if live else state.at
+    stands = {one.entry: one for one in standings(state, now)} if course.serving else {}
     return Standing(
         run=state.run,
         target=state.target,
         tip=state.tip,
-        outcome=outcome_of(state, live=live),
+        outcome=outcome_of(state, live=live, gate=course.serving),
         shut=state.halted,
         suspended={
             name: f"{health.why}; probed at {clock(health.until, state.at)}"
             for name, health in state.hosts.items()
             if health.until
         },
-        tasks=tuple(_task(waits, task, now) for task in state.tasks.values()),
+        tasks=tuple(
+            _named(_task(waits, one, until), stands.get(branch_of(state, one.id))) for one in state.tasks.values()
+        ),
         whole=_whole(course, state),
         used=bill(state.uses()),
         budget=course.ledger(state),
@@ -149,6 +157,11 @@ def outcome_of(state: RunState, *, live: bool, gate: bool = False) -> str:
     if state.count(*DONE) < len(state.tasks):
         return "incomplete"
     return "landed" if state.count("landed") == len(state.tasks) else "done"
+
+
+def _named(task: TaskStanding, entry: EntryStanding | None) -> TaskStanding:
+    """Return the line; that of a queue's entry with the queue's own words."""
+    return task if entry is None else replace(task, task=entry.entry, phase=entry.state, detail=entry.why)
 
 
 def _task(waits: "Waits", task: TaskState, now: float) -> TaskStanding:
@@ -218,9 +231,11 @@ def tell_verdict(state: RunState) -> str:
 class Waits:
     """Explains what tasks wait for in one state. Facts about all of them are looked up once."""
 
-    def __init__(self, course: PlanIndex, state: RunState) -> None:
+    def __init__(self, course: PlanIndex, state: RunState, *, live: bool = True) -> None:
         self.course = self._course = course
         self.state = state
+        self.live = live
+        """Whether a process runs the run."""
         self.run = state.run
         self._done = state.find_done()
         self._in_flight = course.in_flight(state)
@@ -229,7 +244,12 @@ class Waits:
         self._overtaken = {task.id: task.overtaken for task in state.in_phase("pending") if task.overtaken}
 
     def phase_name(self, task: TaskState) -> str:
-        """Return the phase; a pending task that lacks nothing but a slot is `ready`."""
+        """
+        Return the phase. A pending task that lacks nothing but a slot is `ready`; one that was at work when the
+        run's process ended is `interrupted`.
+        """
+        if not self.live and task.phase in _AT_WORK:
+            return "interrupted"
         if task.phase != "pending":
             return task.phase
         waiting = self._why(task)
@@ -239,6 +259,8 @@ class Waits:
 
     def reason(self, task: TaskState) -> str:
         """Return in a few words what a task waits for, or who works on it."""
+        if not self.live and task.phase in _AT_WORK:
+            return _RESUMED
         match task.phase:
             case "candidate":
                 other = waits_for(self._course, self.state, task)
@@ -294,7 +316,8 @@ class Waits:
             return f"waits for run {by.run}, which is at work on {by.path}"
         if (short := self._money(task)) is not None:
             return short
-        return f"waits for a worker; the last attempt failed: {task.detail}" if task.troubles else "waits for a worker"
+        waits = "waits for a worker" if self.live else _RESUMED
+        return f"{waits}; the last attempt failed: {task.detail}" if task.troubles else waits
 
     def _money(self, task: TaskState) -> str | None:
         if task.id not in self._course.paid:

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from forgepool.orchestrator.cli.output.say import complain, say, say_json, tell_slow
 from forgepool.orchestrator.cli.output.terminal import out, table
-from forgepool.orchestrator.cli.run.options import Json
+from forgepool.orchestrator.cli.run.options import JsonList
 from forgepool.orchestrator.decisions.reasons import count_of
 from forgepool.orchestrator.journal.hub_copy import find_other_holder
 from forgepool.orchestrator.journal.store import JournalBusy
@@ -68,7 +68,7 @@ def clean(
         bool, typer.Option("--hub", help="Also remove their refs in the hub: the work that did not land.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Remove them; without it they are only listed.")] = False,
-    as_json: Json = False,
+    as_json: JsonList = False,
 ) -> int:
     """List what ended runs of this host still use, in their folders and in their hubs, or remove it."""
     settings, older_s = Settings(), _seconds(older)

@@ -10,7 +10,7 @@ import typer
 
 from forgepool.orchestrator.cli.output.say import complain, printable, say
 from forgepool.orchestrator.cli.output.terminal import out
-from forgepool.orchestrator.cli.run.options import Run, Task, find_run_with
+from forgepool.orchestrator.cli.run.options import Run, Task, find_task
 from forgepool.orchestrator.decisions.reasons import count_of
 from forgepool.orchestrator.journal.store import is_being_written
 from forgepool.orchestrator.run.hub import CannotRun
@@ -41,8 +41,8 @@ def transcript(
     as_json: Annotated[bool, typer.Option("--json", help="Print the stored entries, one JSON object a line.")] = False,
 ) -> int:
     """Show an agent's conversation: its text, its tool calls, and their results."""
-    kept = find_run_with(run, task)
-    source = find_transcript(kept, task, attempt)
+    kept, name = find_task(run, task)
+    source = find_transcript(kept, name, attempt)
     shown = _Shown(source, full=full, as_json=as_json)
     shown.tell(source.read())
     while follow and is_being_written(kept.folder):
@@ -53,8 +53,8 @@ def transcript(
 
 def record(run: Run, task: Task, attempt: Attempt = None) -> int:
     """Print an agent's conversation as a script that the scripted model can replay."""
-    kept = find_run_with(run, task)
-    source = find_transcript(kept, task, attempt)
+    kept, name = find_task(run, task)
+    source = find_transcript(kept, name, attempt)
     entries = source.entries(source.read())
     if not any(isinstance(entry, TurnSaid) and entry.turn.role == "assistant" for entry in entries):
         return _nothing_said(source)

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from forgepool.orchestrator.run.run_folder import KeptRun
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object; progress goes to standard error.")]
+JsonList = Annotated[bool, typer.Option("--json", help="Print a JSON list.")]
 
 
 def complete_run(incomplete: str) -> list[str]:
@@ -77,12 +78,23 @@ def cores_beside_workers() -> int:
 
 def find_run_with(run: str, task: str | None) -> "KeptRun":
     """Find the run, and check that it has the task. Raises UserError."""
+    from forgepool.orchestrator.decisions.plan_index import GateCourse
     from forgepool.orchestrator.run import run_folder
     from forgepool.workers.schema.settings import Settings
     from forgepool.worktrees.errors import UserError
 
     kept = run_folder.find(Settings(), run)
     if task is not None and task not in kept.course.tasks:
-        known = ", ".join(list(kept.course.tasks)[:10])
-        raise UserError(f"run {kept.options.run} has no task '{task}'; it has: {known}")
+        course, names = kept.course, list(kept.course.tasks)[:10]
+        named = [course.entries[one].branch or one for one in names] if isinstance(course, GateCourse) else names
+        raise UserError(f"run {kept.options.run} has no task '{task}'; it has: {', '.join(named)}")
     return kept
+
+
+def find_task(run: str, task: str) -> "tuple[KeptRun, str]":
+    """Return the run and the task's name; an entry of a queue may be named by its branch. Raises UserError."""
+    from forgepool.orchestrator.decisions.queue.submissions import entry_name
+
+    kept = find_run_with(run, None)
+    name = entry_name(task) if kept.options.gate and task not in kept.course.tasks else task
+    return find_run_with(kept.options.run, name if name in kept.course.tasks else task), name

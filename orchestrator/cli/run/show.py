@@ -1,5 +1,6 @@
 """Commands that show runs: `runs`, `status`, `events`, `logs`."""
 
+import shlex
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +10,7 @@ import typer
 from forgepool.orchestrator.cli.output.say import complain, printable, say, say_json
 from forgepool.orchestrator.cli.output.standing import tell_table, tell_use
 from forgepool.orchestrator.cli.output.terminal import print_table, say_output
-from forgepool.orchestrator.cli.run.options import Json, OptionalRun, Run, Task, find_run_with
+from forgepool.orchestrator.cli.run.options import Json, JsonList, OptionalRun, Run, Task, find_task
 from forgepool.orchestrator.journal.store import JournalUnreadable, Recorded, is_being_written, read
 from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.reports.status import standing
@@ -30,7 +31,7 @@ def register(app: typer.Typer) -> None:
     app.command()(logs)
 
 
-def list_runs(as_json: Json = False) -> None:
+def list_runs(as_json: JsonList = False) -> None:
     """List the runs of this host, the latest first."""
     settings = Settings()
     rows = [_row(settings, name) for name in run_folder.run_names(settings)]
@@ -104,9 +105,9 @@ def logs(
     """Print the log of a task's command, acceptance, checks or review; several are listed instead."""
     from forgepool.orchestrator.reports.leftovers import task_logs
 
-    kept = find_run_with(run, task)
+    kept, name = find_task(run, task)
     state, recorded = kept.replay()
-    found = task_logs(kept.folder, recorded, task)
+    found = task_logs(kept.folder, recorded, name)
     found = [log for log in found if attempt in (None, log.attempt) and (check is None or log.is_of(check))]
     here = [log for log in found if log.here]
     if check is not None and here:
@@ -115,22 +116,20 @@ def logs(
         _print_logs(here)
     elif here:
         print_table(("attempt", "log", "path"), [(str(log.attempt), log.name, str(log.path)) for log in here])
-        say(f"print one with: forgepool logs {state.run} {task} --check NAME --attempt N")
+        say(f"print one with: forgepool logs {state.run} {shlex.quote(task)} --check NAME --attempt N")
     for log in found:
         if not log.here:
             say(f"attempt {log.attempt}: logs are on host {log.host}, in {log.path}")
-    told = state.tasks[task].told
+    told = state.tasks[name].told
     if told is not None:
         say(f"its checks ran in the merge queue: forgepool logs {told.gate} {told.entry}")
     if not found and told is None:
-        return complain(_no_logs(kept, recorded, task), 1)
+        return complain(_no_logs(task, task_logs(kept.folder, recorded, name)), 1)
     return 0
 
 
-def _no_logs(kept: run_folder.KeptRun, recorded: Sequence[Recorded], task: str) -> str:
-    from forgepool.orchestrator.reports.leftovers import task_logs
-
-    known = dict.fromkeys(f"{log.name} (attempt {log.attempt})" for log in task_logs(kept.folder, recorded, task))
+def _no_logs(task: str, known_logs: "Sequence[TaskLog]") -> str:
+    known = dict.fromkeys(f"{log.name} (attempt {log.attempt})" for log in known_logs)
     there = f"it has: {', '.join(known)}" if known else "it has none yet"
     return f"task '{task}' has no such log; {there}"
 

@@ -1,5 +1,6 @@
 """`forgepool mcp`: the server on standard streams, or over HTTP."""
 
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -46,11 +47,17 @@ def mcp(
     """
     if missing := missing_extra("mcp"):
         raise CannotRun(f"`forgepool mcp` needs an optional part of Forgepool: {missing}")
+    is_stdio = http is None and token_file is None
+    if is_stdio and sys.stdin.isatty():
+        raise CannotRun(
+            "standard input is a terminal; `forgepool mcp` is started by a client, which talks to it there, "
+            "or listens with --http"
+        )
     from forgepool.orchestrator.interfaces.mcp.offer import build_server
 
     settings = Settings()
     server = build_server(settings, may_approve=may == "approve", ask_above_usd=ask_above)
-    if http is None and token_file is None:
+    if is_stdio:
         server.run()
         return 0
     from forgepool.orchestrator.interfaces.mcp.over_http import serve_http

@@ -11,9 +11,8 @@ from pydantic import Field
 
 from forgepool.orchestrator.cli.output.say import printable
 from forgepool.orchestrator.cli.run.conversation import find_transcript
-from forgepool.orchestrator.cli.run.options import find_run_with
+from forgepool.orchestrator.cli.run.options import find_task
 from forgepool.orchestrator.cli.run.requests import check_question
-from forgepool.orchestrator.decisions.queue.submissions import entry_name
 from forgepool.orchestrator.interfaces.clients.detached import RunLauncher
 from forgepool.orchestrator.interfaces.clients.results import clean, fill, json_bytes, page_of, shorten
 from forgepool.orchestrator.interfaces.clients.words import say_word
@@ -28,6 +27,7 @@ from forgepool.orchestrator.reports.status import outcome_of, standing
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun
+from forgepool.orchestrator.state.run import with_branches
 from forgepool.orchestrator.state.task import DONE, TERMINAL
 from forgepool.workers.agents.render_transcript import narrate_entries
 
@@ -63,7 +63,7 @@ class RunTools:
         Explain why a task (or an entry of a queue) waits, failed or is parked: one sentence, the reasons of earlier
         attempts, and the command for a person. Untrusted text.
         """
-        kept, name = _task_of(run, task)
+        kept, name = find_task(run, task)
         return self._look(kept, lambda look: _why(look, name))
 
     def attention(self) -> Answer:
@@ -86,7 +86,7 @@ class RunTools:
 
     def diff(self, run: RunName, task: TaskName, offset: Offset = 0) -> Answer:
         """Show the change of a task, landed or a candidate, as a unified diff; a page. Untrusted text."""
-        kept, name = _task_of(run, task)
+        kept, name = find_task(run, task)
 
         def find(look: RunLook) -> tuple[str, str, str, str]:
             return change_of(look.state, look.state.tasks[name])
@@ -109,13 +109,13 @@ class RunTools:
         return self.give_answer(run, task, text, by=client_name(context))
 
     def give_answer(self, run: str, task: str, text: str, *, by: str) -> Answer:
-        kept, name = _task_of(run, task)
+        kept, name = find_task(run, task)
         check_question(kept.state(), name)
         return self._say("answer", kept, name, text=text, by=by)
 
     def retry(self, run: RunName, task: TaskName, context: Context) -> Answer:
         """Retry a task that failed or was cancelled, or an entry that a queue returned. A run that ended goes on."""
-        kept, name = _task_of(run, task)
+        kept, name = find_task(run, task)
         return self._say("retry", kept, name, by=client_name(context))
 
     def cancel(
@@ -125,7 +125,7 @@ class RunTools:
         task: Annotated[str | None, Field(description="One task; default: the whole run.")] = None,
     ) -> Answer:
         """Cancel a run, or one of its tasks; withdraw an entry of a queue. What is landing still lands."""
-        kept, name = _task_of(run, task) if task is not None else (self._find(run), "")
+        kept, name = find_task(run, task) if task is not None else (self._find(run), "")
         return self._say("cancel", kept, name, by=client_name(context))
 
     def cancel_run(self, run: str, *, by: str) -> Answer:
@@ -133,12 +133,12 @@ class RunTools:
 
     def approve(self, run: RunName, task: TaskName, commit: Commit, by: Person) -> Answer:
         """Let a candidate land that a person has looked at. Never call it without that person's word."""
-        kept, name = _task_of(run, task)
+        kept, name = find_task(run, task)
         return self._say("approve", kept, name, by=by, seen=commit)
 
     def reject(self, run: RunName, task: TaskName, reason: str, by: Person) -> Answer:
         """Send a candidate back, with a person's reason."""
-        kept, name = _task_of(run, task)
+        kept, name = find_task(run, task)
         return self._say("reject", kept, name, text=reason, by=by)
 
     def list_runs(self) -> list[Answer]:
@@ -153,7 +153,7 @@ class RunTools:
         return "\n".join(report_lines(kept, *kept.replay()))
 
     def transcript_text(self, run: str, task: str, attempt: int | None) -> str:
-        kept, name = _task_of(run, task)
+        kept, name = find_task(run, task)
         source = find_transcript(kept, name, attempt)
         return narrate_entries(source.entries(source.read()))
 
@@ -181,13 +181,6 @@ def client_name(context: Context) -> str:
 def name_in(params: InitializeRequestParams | None) -> str:
     name = params.client_info.name if params is not None else "unnamed client"
     return f"{shorten(printable(clean(name)).strip(), 80) or 'unnamed client'} (MCP)"
-
-
-def _task_of(run: str, task: str) -> tuple[KeptRun, str]:
-    """Return the run and the task's name; an entry of a queue may be named by its branch. Raises UserError."""
-    kept = find_run_with(run, None)
-    name = task if task in kept.course.tasks or not kept.options.gate else entry_name(task)
-    return find_run_with(kept.options.run, name), name
 
 
 def _row(row: AttentionRow) -> Answer:
@@ -261,5 +254,5 @@ def _why(look: RunLook, name: str) -> Answer:
         why = (rows[0].sentence if rows else shown.detail) or f"it is {shown.phase}"
         answer |= {"phase": shown.phase, "why": why, "command": rows[0].command if rows else ""}
         answer |= {"review": asdict(shown.review)} if shown.review is not None else {}
-    earlier = [{"attempt": one.attempt, "summary": one.summary} for one in task.reasons[-5:]]
+    earlier = [{"attempt": one.attempt, "summary": with_branches(state, one.summary)} for one in task.reasons[-5:]]
     return {**answer, "question": task.question, "earlier": earlier}

@@ -16,8 +16,9 @@ from forgepool.orchestrator.reports.home import HomeView, RunLook, RunSummary
 from forgepool.orchestrator.reports.queue_status import frozen_words
 from forgepool.orchestrator.reports.status import outcome_of
 from forgepool.orchestrator.run.run_folder import NoSuchRun
-from forgepool.orchestrator.state.run import branch_of
+from forgepool.orchestrator.state.run import branch_of, with_branches
 from forgepool.orchestrator.state.task import DONE, TaskState
+from forgepool.workers.schema.orders import CommandAgent
 
 Tab = Literal["about", "transcript", "diff", "log"]
 TABS: tuple[Tab, ...] = get_args(Tab)
@@ -205,7 +206,7 @@ def _task_pane(look: RunLook, task: TaskState, tab: Tab, log: int | None) -> Tas
     elif tab == "transcript":
         files, follows = pages.read_files(look, task, None), pages.transcript_file(look, task)
         heading = files.transcript_note
-        lines = [(line.kind, line.text) for line in files.transcript] or [("", "There is no transcript here yet.")]
+        lines = [(line.kind, line.text) for line in files.transcript] or [("", _no_transcript(look, task))]
     elif tab == "log":
         files = pages.read_files(look, task, log)
         lines = [("", line) for line in files.log_text.splitlines()]
@@ -225,6 +226,11 @@ def _task_pane(look: RunLook, task: TaskState, tab: Tab, log: int | None) -> Tas
     )
 
 
+def _no_transcript(look: RunLook, task: TaskState) -> str:
+    by_command = isinstance(look.course.tasks[task.id].agent, CommandAgent) and task.id not in look.state.submitted
+    return "A command has no transcript." if by_command else "There is no transcript here yet."
+
+
 def _about(look: RunLook, task: TaskState, why: str) -> Iterator[tuple[str, str]]:
     card, name = look.course.tasks[task.id], branch_of(look.state, task.id)
     if card.title not in (task.id, name):
@@ -240,7 +246,7 @@ def _about(look: RunLook, task: TaskState, why: str) -> Iterator[tuple[str, str]
     if task.review.answer:
         yield from (("", one) for one in finding_lines(task.review.answer, look.course.review_policy.threshold))
     for reason in reversed(task.reasons):
-        yield "head", f"Attempt {reason.attempt} came back: {reason.summary}"
+        yield "head", f"Attempt {reason.attempt} came back: {with_branches(look.state, reason.summary)}"
         yield from (("", f"  {one}") for one in (*reason.findings, *reason.tests))
         if reason.reproduce:
             yield "", f"  see it again: {reason.reproduce}"

@@ -20,6 +20,7 @@ from forgepool.orchestrator.interfaces.watch.dialog import KEYS, TROUBLE, Action
 from forgepool.orchestrator.interfaces.watch.panes import (
     TABS,
     ListPane,
+    PaneRow,
     Place,
     Tab,
     TaskPane,
@@ -27,7 +28,7 @@ from forgepool.orchestrator.interfaces.watch.panes import (
     run_pane,
     task_pane,
 )
-from forgepool.orchestrator.interfaces.watch.widgets import TONES, LongText, RowList, plain
+from forgepool.orchestrator.interfaces.watch.widgets import TONES, LongText, RowList, cut_lines, plain
 from forgepool.orchestrator.interfaces.web.actions import WebAction, Word
 from forgepool.orchestrator.interfaces.web.pages import RowFilter
 from forgepool.orchestrator.interfaces.web.stream import HomeMark, RunMark
@@ -38,6 +39,7 @@ _LOOK_S, _AGAIN_S, _FRESH_S = 0.2, 2.0, 15.0
 Seconds between two looks at the journals, and between two tries at what cannot be read. After the last number a screen
 is made again in any case, since some rows depend on the clock.
 """
+_CHOSEN_LINES = 3
 P = TypeVar("P", bound=ListPane | TaskPane)
 
 
@@ -158,13 +160,29 @@ class ListScreen(LiveScreen[ListPane]):
         if isinstance(event.option_list, RowList) and (row := event.option_list.current()):
             self.app.open(row.place, above=self.place)
 
-    def _tell_chosen(self) -> None:
-        """Show the row under the cursor in full, with its command."""
+    def chosen(self) -> PaneRow | None:
+        """Return the row under the cursor."""
         wants, rows = self.query_one("#wants", RowList), self.query_one("#rows", RowList)
-        row = (wants if wants.has_focus else rows).current()
-        said = plain("") if row is None else plain(f"{row.cells[1].strip()}: {row.cells[2]}")
-        command = [Content.styled(f"$ {plain(row.command).plain}", "bold")] if row and row.command else []
-        self.query_one("#chosen", Static).update(Content("\n").join([*command, said]))
+        return (wants if wants.has_focus else rows).current()
+
+    def action_act(self, do: Word) -> None:
+        """Ask about an action; one that is not offered here may be offered for the chosen task, which is opened."""
+        row = self.chosen()
+        if do in ("pause", "go") or row is None or not row.place.task or any(one.do == do for one in self.actions()):
+            super().action_act(do)
+        else:
+            self.app.open(row.place, above=self.place)
+
+    def _tell_chosen(self) -> None:
+        """Show more of the row under the cursor than its line has room for: first its command."""
+        row, width, command = self.chosen(), self.app.size.width, list[str]()
+        if row is not None and row.command:
+            mark = "$" if row.command.startswith("forgepool ") else "next:"
+            command = cut_lines(f"{mark} {row.command}", width, _CHOSEN_LINES)
+        said = f"{row.cells[1].strip()}: {row.cells[2]}" if row is not None else ""
+        lines = [Content(line) for line in cut_lines(said, width, _CHOSEN_LINES - len(command))]
+        shown = [*(Content.styled(line, "bold") for line in command), *lines]
+        self.query_one("#chosen", Static).update(Content("\n").join(shown))
         last = self.pane.pages if self.pane else 1
         more = ("/ find", *(("n N next, previous page",) if last > 1 else ())) if self.place.run else ()
         self.tell_keys("Enter open", "Tab other list", *more, *(("Esc back",) if self.place.run else ()), "q quit")

@@ -39,6 +39,24 @@ def plain(text: str) -> Content:
     return Content(clean(text))
 
 
+def cut_lines(text: str, width: int, most: int) -> list[str]:
+    """Return foreign text in lines that fit, at most so many; a last `…` says that there is more."""
+    lines = [part for line in clean(text).split("\n") for part in _fold_line(line, width)]
+    return lines if len(lines) <= most else [*lines[: most - 1], _cut(lines[most - 1], width)][:most]
+
+
+def _cut(line: str, width: int) -> str:
+    return f"{set_cell_size(line, min(cell_len(line), width - 1)).rstrip()}…"
+
+
+def cut_middle(name: str, width: int) -> str:
+    """Return the name at exactly this width, without its middle if it is longer: names of runs differ at their ends."""
+    if cell_len(name) <= width:
+        return set_cell_size(name, width)
+    head, tail = set_cell_size(name, width // 2), set_cell_size(name[::-1], width - width // 2 - 1)[::-1]
+    return f"{head}…{tail}"
+
+
 class RowList(OptionList):
     """
     A list of rows, one line each, as wide as the terminal.
@@ -59,6 +77,18 @@ class RowList(OptionList):
     def current(self) -> PaneRow | None:
         return self.rows[self.highlighted] if self.highlighted is not None and self.rows else None
 
+    def action_cursor_down(self) -> None:
+        """Go to the next row; from the end of the upper list to the lower one."""
+        if self.id == "wants" and self.highlighted == len(self.rows) - 1:
+            self.screen.focus_next(RowList)
+        else:
+            super().action_cursor_down()
+
+    def action_cursor_up(self) -> None:
+        """Go to the row before; from the start of the lower list to the upper one, if there is one."""
+        if self.id != "rows" or self.highlighted or self.screen.focus_previous(RowList) is self:
+            super().action_cursor_up()
+
     def get_visual_style(self, *component_classes: str, partial: bool = False) -> Style:
         style = super().get_visual_style(*component_classes, partial=partial)
         # The style sheet's own "reverse" has no effect on options, and a background is no cursor without colours.
@@ -78,7 +108,7 @@ class RowList(OptionList):
         state, name, said = (" ".join(plain(cell).plain.split("\n")) for cell in row.cells)
         mark, style = TONES[row.tone]
         line = Content.styled(set_cell_size(f"{mark} {state}", widths[0] + 3), style)
-        return line.append_text(f"{set_cell_size(name, widths[1])} {said}")
+        return line.append_text(f"{cut_middle(name, widths[1])} {said}")
 
 
 class LongText(ScrollView, can_focus=True):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from forgepool.orchestrator.cli.output.say import complain, printable, say, say_json
-from forgepool.orchestrator.cli.run.options import Json
+from forgepool.orchestrator.cli.run.options import JsonList
 from forgepool.orchestrator.reports.home import HomeView
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.workers.schema.extras import missing_extra
@@ -35,7 +35,7 @@ def register(app: typer.Typer) -> None:
     app.command()(serve)
 
 
-def list_attention(as_json: Json = False) -> None:
+def list_attention(as_json: JsonList = False) -> None:
     """List everything that needs a person, in all runs and queues of this home, with the command that ends each."""
     from dataclasses import asdict
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from plans import RUN, answered, begun, course, follow, sent, task
 
+from forgepool.orchestrator.cli.run.options import find_task
 from forgepool.orchestrator.decisions.plan_index import PlanIndex, gate_course, gate_plan
 from forgepool.orchestrator.journal.events import (
     EntrySubmitted,
@@ -28,12 +29,14 @@ from forgepool.orchestrator.journal.events import (
 )
 from forgepool.orchestrator.journal.store import Journal
 from forgepool.orchestrator.plan.budget import Budget
-from forgepool.orchestrator.reports.attention import UNTAKEN_S, Liveness, attention
+from forgepool.orchestrator.reports.attention import REOPENED, UNTAKEN_S, Liveness, attention
 from forgepool.orchestrator.reports.home import HomeView, journal_stamp
+from forgepool.orchestrator.reports.status import standing
 from forgepool.orchestrator.run.run_folder import NoSuchRun, RunOptions, keep
 from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.schema.orders import BuiltinAgent, ReasonKind, ReasonPack, Reply
 from forgepool.workers.schema.settings import Settings
+from forgepool.worktrees.errors import UserError
 
 PLAN = course(task("a", agent=BuiltinAgent()), task("b", "a"), task("c"), budget=Budget(usd=2.0))
 LIVE = Liveness(live=True, now=101.0)
@@ -126,6 +129,11 @@ def test_hundreds_of_failures_are_counted_in_one_last_row() -> None:
     ("alive", "cause", "sentence"),
     [
         (STOPPED, "paused", "It was stopped with 3 tasks to go: interrupted"),
+        (
+            Liveness(live=False, now=101.0, stopped=REOPENED),
+            "paused",
+            "It has 3 tasks to do again; nothing runs it",
+        ),
         (Liveness(live=False, now=101.0), "unexpected end", "Its process ended without a word, with 3 tasks to go"),
     ],
 )
@@ -166,8 +174,24 @@ def test_a_queue_that_is_paused_or_that_no_process_serves_has_a_row() -> None:
     follow(state, GatePaused(why="lunch"))
     assert found(LIVE) == [("paused", "", "forgepool queue resume --target t")]
     follow(state, GateResumed(), *(TaskFailed(task="one", reason=ReasonPack(attempt=1, kind="conflict", summary="x")),))
-    assert found(LIVE) == [("conflict", "one", "forgepool queue submit BRANCH --name one")]
+    assert found(LIVE) == [("conflict", "one", "forgepool queue submit BRANCH --name feature/one")]
     assert found(Liveness(live=True, now=100.0 + 8 * 86400)) == [], "it was returned more than seven days ago"
+    shown = standing(gate_course(gate_plan("gate-t", "t"), state), state, now=101.0, live=True)
+    assert (shown.outcome, [(one.task, one.phase) for one in shown.tasks]) == ("serving", [("feature/one", "returned")])
+
+
+def test_an_entry_of_a_queue_is_found_by_its_branch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORGEPOOL_HOME", str(tmp_path))
+    options = RunOptions(run="gate-t", hub="/hub", target="t", workers=1, plan_file="", plan_file_digest="", gate=True)
+    journal = Journal(keep(Settings(), options, gate_plan("gate-t", "t")).folder)
+    began = RunStarted(run="gate-t", plan_digest="", hub="/hub", target="t", tip="c0")
+    journal.append(
+        [began, EntrySubmitted(task="feature--one", branch="feature/one", revision=1, commit="c1", title="t")], at=1.0
+    )
+    journal.close()
+    assert find_task("gate-t", "feature/one")[1] == find_task("gate-t", "feature--one")[1] == "feature--one"
+    with pytest.raises(UserError, match="has no task 'x/y'; it has: feature/one"):
+        find_task("gate-t", "x/y")
 
 
 def kept_run(settings: Settings, run: str, at: float, *events: Event) -> Journal:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from plans import RUN, answered, begun, check_sent, course, intended, landing, queued, sent, task, verdict
+from plans import RUN, answered, begun, check_sent, course, follow, intended, landing, queued, sent, task, verdict
 
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded
@@ -50,11 +50,14 @@ def test_a_task_in_line_is_told_how_many_tasks_are_ahead_of_it() -> None:
     assert said == {"a": "it is next", "b": "one task is ahead of it"}
 
 
-@pytest.mark.parametrize(("live", "outcome"), [(True, "running"), (False, "paused")])
-def test_a_run_that_has_not_ended_is_running_or_paused(live: bool, outcome: str) -> None:
-    found = standing(ONE, begun(ONE, sent("a")), now=107.0, live=live)
-    assert found.outcome == outcome
-    assert found.tasks[0].seconds == 7.0
+def test_a_run_that_has_not_ended_is_running_or_paused() -> None:
+    state = follow(begun(ONE, sent("a")), e.RunPaused(why="interrupted"), at=103.0)
+    found = standing(ONE, state, now=107.0, live=True)
+    assert (found.outcome, found.tasks[0].phase, found.tasks[0].seconds) == ("running", "running", 7.0)
+    found = standing(ONE, state, now=107.0, live=False)
+    assert (found.outcome, found.tasks[0].phase, found.tasks[0].seconds) == ("paused", "interrupted", 3.0)
+    waits = "waits for `forgepool resume`"
+    assert lines(state, live=False)["d"] == ("ready", waits) and found.tasks[0].detail == waits
 
 
 def test_a_run_has_landed_only_when_all_of_it_has() -> None:

@@ -24,9 +24,11 @@ from web_home import EVIL_BRANCH, RealHome, build_home
 from forgepool.orchestrator.decisions.queue.intake import _author
 from forgepool.orchestrator.decisions.queue.submissions import read_submission
 from forgepool.orchestrator.interfaces.clients.results import clean_value, fill, page_of
+from forgepool.orchestrator.interfaces.mcp.command import mcp as serve_client
 from forgepool.orchestrator.journal.events import RunStarted, TaskParked, TaskReplied
 from forgepool.orchestrator.journal.store import Journal
 from forgepool.orchestrator.plan.budget import Budget
+from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import RunOptions, keep
 from forgepool.workers.sandbox import tree
 from forgepool.workers.schema.settings import Settings
@@ -226,6 +228,15 @@ def test_every_mistake_is_one_sentence(ended: tuple[Machine, str]) -> None:
             await caller.client.read_resource("forgepool://runs/nope/report")
 
     talk(ended[0], work)
+
+
+def test_a_terminal_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A person who typed the command would see nothing, and a Ctrl-C would not end it before an Enter."""
+    ours, theirs = os.openpty()
+    with os.fdopen(ours, "rb"), os.fdopen(theirs) as terminal:
+        monkeypatch.setattr(sys, "stdin", terminal)
+        with pytest.raises(CannotRun, match="`forgepool mcp` is started by a client"):
+            serve_client()
 
 
 def test_a_wrong_plan_is_answered_with_the_lines_of_its_mistakes(ended: tuple[Machine, str]) -> None:

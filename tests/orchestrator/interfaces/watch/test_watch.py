@@ -19,7 +19,7 @@ from forgepool.orchestrator.interfaces.watch.command import watch
 from forgepool.orchestrator.interfaces.watch.dialog import ActionDialog
 from forgepool.orchestrator.interfaces.watch.panes import home_pane, run_pane
 from forgepool.orchestrator.interfaces.watch.screens import ListScreen, TaskScreen, WatchApp
-from forgepool.orchestrator.interfaces.watch.widgets import LongText, RowList
+from forgepool.orchestrator.interfaces.watch.widgets import LongText, RowList, cut_lines, cut_middle
 from forgepool.orchestrator.interfaces.web.pages import RowFilter
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,
@@ -281,8 +281,12 @@ def test_the_keys_of_a_queue_do_what_its_commands_do(settings: Settings) -> None
         await see(app, "The queue is paused: lunch")
         await pilot.press("g", "enter")
         await see(app, "z Pause")
-        app.screen.query_one("#rows").focus()
-        await open_task(app, pilot, "h Hold")
+        assert isinstance(app.focused, RowList) and app.focused.id == "wants" and len(app.focused.rows) == 1
+        await pilot.press("up", "down")
+        assert app.focused is app.screen.query_one("#rows"), "Down goes on from the upper list"
+        await pilot.press("h")
+        await see(app, "h Hold")
+        assert isinstance(app.screen, TaskScreen), "a key of an entry opens it first"
         await pilot.press("h", "enter")
         await see(app, "l Release")
         await pilot.press("l", "enter")
@@ -304,6 +308,14 @@ def test_the_keys_of_a_queue_do_what_its_commands_do(settings: Settings) -> None
         *("gate.paused", "gate.resumed", "entry.held", "entry.held", "entry.reclassed"),
         *("task.cancelled", "entry.submitted"),
     ]
+
+
+def test_a_cut_text_says_so_and_a_cut_name_keeps_its_end() -> None:
+    assert cut_lines("one two three four", 9, 3) == ["one two ", "three ", "four"]
+    assert cut_lines("one two three four", 9, 2) == ["one two ", "three…"]
+    assert cut_lines("one two three", 9, 0) == []
+    assert cut_middle("p-1", 5) == "p-1  "
+    assert cut_middle("a-long-plan-20261127-2201", 12) == "a-long…-2201"
 
 
 def test_a_run_that_goes_away_is_told_in_one_sentence(settings: Settings) -> None:
