@@ -71,7 +71,8 @@ def init(
     if not text and not tries:
         return _tell_nothing(detected)
     if tries_own:
-        complain(f"the checks of your {GATE_FILE} are run on HEAD; without --try, a proposal is printed", 0)
+        committed = ", as committed there; commit a changed one to try it" if GATE_FILE in files.paths else ""
+        complain(f"the checks of {GATE_FILE} are run on HEAD{committed}", 0)
     elif written is None:
         say(text.rstrip("\n"))
         complain(_what_now(committed=GATE_FILE in files.paths, is_there=is_there), 0)

@@ -104,7 +104,7 @@ def test_a_gate_file_of_your_own_is_tried_and_nothing_is_proposed(tmp_path: Path
     person = person_in(tmp_path, {"README": "words\n", "forgepool.yaml": own, **more})
     said = person.forgepool("init", "--try")
     assert said.status == 0, said.err
-    assert said.out.startswith("check 'read' is green") and "the checks of your forgepool.yaml are run" in said.err
+    assert said.out.startswith("check 'read' is green") and "the checks of forgepool.yaml are run" in said.err
 
 
 def test_all_that_keeps_checks_from_running_is_told_at_once(tmp_path: Path) -> None:
