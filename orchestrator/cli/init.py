@@ -15,9 +15,11 @@ from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.supervisor.detection.projects import detect
 from forgepool.supervisor.detection.proposals import EXAMPLE, Detected, gate_file, read_committed
 from forgepool.supervisor.gate.requirements import GATE_FILE
-from forgepool.supervisor.gate_file.document import ReviewWord
+from forgepool.supervisor.gate_file.document import ReviewWord, voting
 from forgepool.supervisor.gate_file.reading import read_gate_file
 from forgepool.supervisor.messages.answers import CheckResult
+from forgepool.workers.policy.network import HostsRefused
+from forgepool.workers.policy.sources import require_check_hosts
 from forgepool.workers.schema.settings import Settings
 
 _NOTHING = 1
@@ -47,10 +49,10 @@ def init(
     files = read_committed(repository.git, repository.commit("HEAD"))
     detected = detect(files)
     text = gate_file(detected) if detected.proposals else ""
-    text += _review(as_json=as_json) if text else ""
     own = repository.top / GATE_FILE if repository.top is not None else None
     is_there = own is not None and own.is_file()
-    has_one = GATE_FILE in files.paths or is_there
+    tries_own = try_it and is_there
+    text += _review(as_json=as_json) if text and not tries_own else ""
     written = _write(repository, text) if write and text else None
     tries = try_it and bool(text or is_there)
     if as_json:
@@ -68,11 +70,12 @@ def init(
         return exit_status_of_base(tried) if tried else 0 if text else _NOTHING
     if not text and not tries:
         return _tell_nothing(detected)
-    if not text:
-        complain(f"nothing is proposed here; those of {GATE_FILE} are run", 0)
+    if tries_own:
+        committed = ", as committed there; commit a changed one to try it" if GATE_FILE in files.paths else ""
+        complain(f"the checks of {GATE_FILE} are run on HEAD{committed}", 0)
     elif written is None:
         say(text.rstrip("\n"))
-        complain(_what_now(has_one=has_one), 0)
+        complain(_what_now(committed=GATE_FILE in files.paths, is_there=is_there), 0)
     else:
         how = "then commit it" if try_it else "try it, then commit it. Try it: forgepool init --try"
         complain(f"wrote {written} with {_count_checks(detected)}; read and correct it, {how}", 0)
@@ -109,7 +112,7 @@ def _try_checks(repository: Repository, repo: str, proposal: str) -> CheckResult
     Run the checks on HEAD: those of the gate file in the work tree, committed or not, else the proposed ones.
 
     Raises:
-        CannotRun: a check's program or Python module is missing.
+        CannotRun: programs or Python modules are missing, or hosts are not allowed; the sentence names all of them.
     """
     own = repository.top / GATE_FILE if repository.top is not None else None
     text = own.read_text(encoding="utf-8") if own is not None and own.is_file() else proposal
@@ -117,8 +120,14 @@ def _try_checks(repository: Repository, repo: str, proposal: str) -> CheckResult
     with tell_slow("reading the repository; the first copy of a large one takes a while"):
         hub, here = open_both(repo, settings)
         tip = fetch_commit(hub, here, "HEAD")
-    if lacking := lacking_tools(checks, (), hub, tip, settings):
-        raise CannotRun("; ".join(lacking))
+    lacking = lacking_tools(checks, (), hub, tip, settings)
+    try:
+        require_check_hosts({check.name: check.network for check in voting(checks)}, settings)
+    except HostsRefused as refused:
+        # The last: it ends with lines of a file.
+        lacking.append(str(refused))
+    if lacking:
+        raise CannotRun("no check was run: " + "; ".join(lacking))
     with interruptible() as stop, tell_slow("running the checks on HEAD"):
         return check_tip(hub, tip, hub.facts.default_branch or "HEAD", settings, plan_checks=checks, stop=stop)
 
@@ -141,9 +150,11 @@ def _write(repository: Repository, text: str) -> Path:
     return path
 
 
-def _what_now(*, has_one: bool) -> str:
-    if has_one:
+def _what_now(*, committed: bool, is_there: bool) -> str:
+    if committed:
         return f"the repository already has a {GATE_FILE}, which stays in force; this is today's proposal"
+    if is_there:
+        return f"there already is a {GATE_FILE}, in force once it is committed; this is today's proposal"
     return f"nothing was written; use --write to put this into {GATE_FILE}, then read, correct and commit it"
 
 

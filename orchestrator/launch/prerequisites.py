@@ -19,12 +19,10 @@ from forgepool.workers.agents.families import is_same_model
 from forgepool.workers.llm.routing.open import keys_present
 from forgepool.workers.llm.routing.router import ModelChoice, RoutingQuestion, choose
 from forgepool.workers.llm.routing.table import Table, read_table, unknown
-from forgepool.workers.policy.layers import Policy
-from forgepool.workers.policy.network import require_hosts, require_hosts_of_all
-from forgepool.workers.policy.sources import policy_of
+from forgepool.workers.policy.network import require_hosts
+from forgepool.workers.policy.sources import policy_of, require_check_hosts
 from forgepool.workers.queue.broker import connect, ping
 from forgepool.workers.sandbox.layers import NoSandbox, choose_level
-from forgepool.workers.sandbox.network.package_access import find_lent_access
 from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.extras import missing_extra
 from forgepool.workers.schema.orders import AcpAgent, AgentSpec, BuiltinAgent, CliAgent, PhaseName
@@ -70,7 +68,7 @@ def check_agents(plan: Plan, settings: Settings) -> None:
         return
     table = read_table(settings.models_file)
     read_tool_config(settings.tools_file)
-    _check_hosts(plan, policy_of(person=settings.policy_file), settings)
+    _check_hosts(plan, settings)
     _check_reviewers(plan, table)
     proven: set[tuple[str | None, ...]] = set()
     for task in plan.tasks:
@@ -115,13 +113,12 @@ def check_sandbox(plan: Plan, settings: Settings) -> Level | None:
     return level
 
 
-def _check_hosts(plan: Plan, policy: Policy, settings: Settings) -> None:
-    lent = find_lent_access(settings)
+def _check_hosts(plan: Plan, settings: Settings) -> None:
+    policy = policy_of(person=(person := settings.policy_file))
     checks = plan.checks if isinstance(plan.checks, tuple) else ()
-    wanted = {f"check '{check.name}'": check.network for check in checks}
-    require_hosts_of_all(policy, wanted, lent.stands_for if lent else ())
+    require_check_hosts({check.name: check.network for check in checks}, settings)
     for task in plan.tasks:
-        require_hosts(policy, task.network, asked_by="plan", what=f"task '{task.id}'")
+        require_hosts(policy, task.network, asked_by="plan", what=f"task '{task.id}'", person=person)
 
 
 def _check_reviewers(plan: Plan, table: Table) -> None:

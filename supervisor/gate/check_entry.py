@@ -28,10 +28,9 @@ from forgepool.supervisor.messages.answers import CheckResult
 from forgepool.supervisor.messages.requests import CheckRequest, TrainRequest
 from forgepool.supervisor.regeneration.kept import CannotKeep, own_patch_id
 from forgepool.supervisor.regeneration.regenerate import Remaking, remaking
-from forgepool.workers.policy.network import HostsRefused, require_hosts_of_all
-from forgepool.workers.policy.sources import policy_of
+from forgepool.workers.policy.network import HostsRefused
+from forgepool.workers.policy.sources import require_check_hosts
 from forgepool.workers.sandbox.layers import NoSandbox, choose_level
-from forgepool.workers.sandbox.network.package_access import find_lent_access
 from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.workspace.refs import ensure_from_hub
@@ -123,7 +122,7 @@ def _examine(request: CheckRequest, settings: Settings, blank: CheckResult, watc
     mirror = open_mirror(request.hub, settings.cache, credential_helper=settings.git_credential_helper)
     entries = entries_in(mirror, request)
     demands = demands_of(mirror, request)
-    _require_hosts(demands, settings)
+    require_check_hosts({check.name: check.network for check in voting(demands.checks)}, settings)
     blank = blank.model_copy(update={"reviewed": demands.reviewed})
     if (gone := find_taken_out(mirror, request)) is not None:
         return blank.model_copy(update={"verdict": "stale", "about": gone.task, "detail": gone.said})
@@ -148,14 +147,6 @@ def _examine(request: CheckRequest, settings: Settings, blank: CheckResult, watc
             return ComposedCandidate(request=request, demands=demands, composed=composed, runs=runs).make_verdict(whole)
         case _:
             assert_never(composed)
-
-
-def _require_hosts(demands: Demands, settings: Settings) -> None:
-    """All hosts of all checks at once, before the first of them is run."""
-    lent = find_lent_access(settings)
-    wanted = {f"check '{check.name}'": check.network for check in voting(demands.checks) if check.network}
-    if wanted:
-        require_hosts_of_all(policy_of(person=settings.policy_file), wanted, lent.stands_for if lent else ())
 
 
 def gate_changed_by(git: Git, request: TrainRequest, composed: Composed) -> str | None:

@@ -2,12 +2,14 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from forgepool.workers.policy.judgement import judge_host
 from forgepool.workers.policy.layers import Policy
 from forgepool.workers.policy.rule import HostPattern
 from forgepool.workers.sandbox.network.hosts import BadHost, read_rule
+from forgepool.workers.schema.settings import own_path
 from forgepool.worktrees.errors import UserError
 
 
@@ -24,14 +26,20 @@ _UNSAID = "no rule of yours allows it"
 
 
 class HostsRefused(UserError):
-    """A wanted host is refused; the message is one sentence."""
+    """A wanted host is refused; the message is one sentence, with the lines of the file that would allow it."""
 
 
 def require_hosts(
-    policy: Policy, wanted: Sequence[str], *, asked_by: Asking, what: str, replaced: Collection[str] = ()
+    policy: Policy,
+    wanted: Sequence[str],
+    *,
+    asked_by: Asking,
+    what: str,
+    person: Path | None,
+    replaced: Collection[str] = (),
 ) -> tuple[str, ...]:
     """
-    Return all of the wanted hosts, or none. `what` names who wants them.
+    Return all of the wanted hosts, or none. `what` names who wants them, `person` that person's policy file.
 
     Hosts `replaced` by this host's own indexes are left out where no rule allows them.
 
@@ -41,11 +49,13 @@ def require_hosts(
     granted = grant_hosts(policy, wanted, asked_by=asked_by)
     refused = [(host, why) for host, why in granted.refused if host not in replaced]
     if refused:
-        raise HostsRefused(_refusal(what, refused))
+        raise HostsRefused(_refusal(what, refused, person))
     return granted.hosts
 
 
-def require_hosts_of_all(policy: Policy, wanted: Mapping[str, Sequence[str]], replaced: Collection[str] = ()) -> None:
+def require_hosts_of_all(
+    policy: Policy, wanted: Mapping[str, Sequence[str]], *, person: Path | None, replaced: Collection[str] = ()
+) -> None:
     """
     Require the hosts of several checks at once, so that a person gets one message.
 
@@ -60,18 +70,20 @@ def require_hosts_of_all(policy: Policy, wanted: Mapping[str, Sequence[str]], re
             asking.append(what)
             refused |= lacking
     if refused:
-        raise HostsRefused(_refusal(" and ".join(asking), list(refused.items())))
+        raise HostsRefused(_refusal(" and ".join(asking), list(refused.items()), person))
 
 
-def _refusal(what: str, refused: Sequence[tuple[str, str]]) -> str:
-    """Word a refusal, with the one rule that would allow all hosts no rule mentions."""
+def _refusal(what: str, refused: Sequence[tuple[str, str]], person: Path | None) -> str:
+    """Word a refusal; last come the lines of the person's policy file that allow the hosts no rule mentions."""
     unsaid = [host for host, why in refused if why == _UNSAID]
     said = [f"{host}: {why}" for host, why in refused if why != _UNSAID]
     if unsaid:
         which = f"{', '.join(unsaid)}: {_UNSAID}" if said else _UNSAID
-        line = f"- {{match: {{network: [{', '.join(map(_quoted, unsaid))}]}}, decision: allow}}"
-        where = "the file that FORGEPOOL_POLICY names, else of ~/.config/forgepool/policy.yaml"
-        said.append(f"{which}; to allow that, add this line below `version: 1` and `rules:` of {where}: {line}")
+        rule = f"  - {{match: {{network: [{', '.join(map(_quoted, unsaid))}]}}, decision: allow}}"
+        if person is None:
+            said.append(f"{which}; to allow it, write this into {own_path('policy.yaml')}:\nversion: 1\nrules:\n{rule}")
+        else:
+            said.append(f"{which}; to allow it, add this line below `rules:` in {person}:\n{rule}")
     named = ", ".join(host for host, _ in refused)
     wants = f"{what} want{'' if ' and ' in what else 's'}"
     hosts = f"the hosts {named}, which are" if len(refused) > 1 else f"the host {named}, which is"

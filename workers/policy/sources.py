@@ -5,7 +5,7 @@ The repository's rules come from `forgepool.yaml` in the base commit, so that no
 worktree.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -13,12 +13,13 @@ from pydantic import BaseModel, ConfigDict
 
 from forgepool.workers.policy.document import make_rules, mistakes_in, parse_policy, read_policy
 from forgepool.workers.policy.layers import Policy
-from forgepool.workers.policy.network import grant_hosts, require_hosts
+from forgepool.workers.policy.network import grant_hosts, require_hosts, require_hosts_of_all
 from forgepool.workers.policy.rule import PolicyRule
-from forgepool.workers.sandbox.network.package_access import PackageAccess
+from forgepool.workers.sandbox.network.package_access import PackageAccess, find_lent_access
 from forgepool.workers.schema.documents import read, validate
 from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.policy_rules import RuleEntry
+from forgepool.workers.schema.settings import Settings
 
 REPOSITORY_FILE = "forgepool.yaml"
 
@@ -64,9 +65,24 @@ def hosts_for_check(
         return ()
     policy = policy_of(person=person)
     replaced = lent.stands_for if lent is not None else frozenset[str]()
-    hosts = require_hosts(policy, wanted, asked_by="repository", what=f"check '{check}'", replaced=replaced)
+    who = f"check '{check}'"
+    hosts = require_hosts(policy, wanted, asked_by="repository", what=who, person=person, replaced=replaced)
     own = grant_hosts(policy, lent.hosts, asked_by="plan").hosts if setup and lent is not None and wanted else ()
     return tuple(dict.fromkeys((*hosts, *own)))
+
+
+def require_check_hosts(checks: Mapping[str, Sequence[str]], settings: Settings) -> None:
+    """
+    Require the hosts of all checks at once, given by the checks' names, before the first of them is run.
+
+    Raises:
+        HostsRefused: some are not allowed; the message names all of these.
+        DocumentWrong: the person's file is written wrongly.
+    """
+    if any(checks.values()):
+        lent, person = find_lent_access(settings), settings.policy_file
+        wanted = {f"check '{name}'": hosts for name, hosts in checks.items()}
+        require_hosts_of_all(policy_of(person=person), wanted, person=person, replaced=lent.stands_for if lent else ())
 
 
 def policy_alone(path: Path) -> Policy:

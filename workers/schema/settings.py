@@ -22,9 +22,13 @@ def _xdg(variable: str, fallback: str) -> Path:
     return Path(found) if Path(found).is_absolute() else Path.home() / fallback
 
 
+def own_path(name: str) -> Path:
+    """Return where the user's own file of this name is, or would be."""
+    return _xdg("XDG_CONFIG_HOME", ".config") / "forgepool" / name
+
+
 def _own_file(name: str) -> Path | None:
-    own = _xdg("XDG_CONFIG_HOME", ".config") / "forgepool" / name
-    return own if own.is_file() else None
+    return own if (own := own_path(name)).is_file() else None
 
 
 _SECRETS = (

@@ -275,7 +275,8 @@ def _network(order: WorkOrder, settings: Settings, mirror: Mirror) -> tuple[str,
     if not order.network:
         return ()
     policy = _policy_of(order, settings, mirror)
-    return require_hosts(policy, order.network, asked_by="plan", what=f"task '{order.task}'")
+    who = f"task '{order.task}'"
+    return require_hosts(policy, order.network, asked_by="plan", what=who, person=settings.policy_file)
 
 
 def transcript_path(order: WorkOrder, settings: Settings) -> Path:

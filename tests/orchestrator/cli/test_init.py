@@ -86,7 +86,7 @@ def test_a_repository_that_has_a_gate_file_is_told_that_only_that_counts(person:
 def test_one_that_is_not_committed_yet_is_there_already(person: Person) -> None:
     assert person.forgepool("init", "--write").status == 0
     said = person.forgepool("init").err
-    assert "already has a forgepool.yaml" in said and "--write" not in said
+    assert "there already is a forgepool.yaml, in force once it is committed" in said and "--write" not in said
 
 
 def test_where_nothing_is_found_an_example_is_given_and_nothing_is_written(tmp_path: Path) -> None:
@@ -98,13 +98,29 @@ def test_where_nothing_is_found_an_example_is_given_and_nothing_is_written(tmp_p
     assert not (person.folder / "forgepool.yaml").exists()
 
 
-def test_a_gate_file_of_your_own_is_tried_where_nothing_can_be_proposed(tmp_path: Path) -> None:
-    person = person_in(
-        tmp_path, {"README": "words\n", "forgepool.yaml": "version: 1\nchecks:\n  read: test -f README\n"}
-    )
+@pytest.mark.parametrize("more", [{}, FILES], ids=["nothing proposed", "a proposal"])
+def test_a_gate_file_of_your_own_is_tried_and_nothing_is_proposed(tmp_path: Path, more: dict[str, str]) -> None:
+    own = "version: 1\nchecks:\n  read: test -f README\n"
+    person = person_in(tmp_path, {"README": "words\n", "forgepool.yaml": own, **more})
     said = person.forgepool("init", "--try")
     assert said.status == 0, said.err
-    assert "check 'read' is green" in said.out and "those of forgepool.yaml are run" in said.err
+    assert said.out.startswith("check 'read' is green") and "the checks of forgepool.yaml are run" in said.err
+
+
+def test_all_that_keeps_checks_from_running_is_told_at_once(tmp_path: Path) -> None:
+    own = "version: 1\nchecks:\n  a: no-such-tool\n"
+    own += "  b: {run: test -f README, network: ['a.example.org:8443', b.example.org]}\n"
+    person = person_in(tmp_path, {"README": "words\n", "forgepool.yaml": own})
+    said = person.forgepool("init", "--try")
+    assert (said.status, said.out) == (2, "")
+    assert "no check was run: check 'a' runs 'no-such-tool'" in said.err and "check 'b' wants the hosts" in said.err
+    path, rules = said.err.partition("write this into ")[2].split(":\n", 1)
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(rules)
+    person.commit({"forgepool.yaml": own.replace("no-such-tool", "test -f README")})
+    assert person.forgepool("init", "--try").status == 0
+    person.commit({"forgepool.yaml": own.replace("no-such-tool", "test -f README").replace("b.example", "c.example")})
+    assert f"add this line below `rules:` in {path}:\n" in person.forgepool("init", "--try").err
 
 
 def test_json_has_each_check_its_reason_and_the_text(person: Person) -> None:

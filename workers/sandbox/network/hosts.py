@@ -195,7 +195,8 @@ def _way_in(name: str, port: int) -> str:
 
 
 def _lets_in(written: str) -> str:
-    return f"to allow it, put `network: [{_quoted(written)}]` into the plan"
+    where = "the plan's task or the check of forgepool.yaml that runs this command"
+    return f"to allow it, put `network: [{_quoted(written)}]` into {where}"
 
 
 def _quoted(written: str) -> str:

@@ -10,6 +10,7 @@ import socket
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -230,8 +231,14 @@ def _is_loopback(rule: HostRule) -> bool:
 
 
 def _log_record(record: ProxyRecord) -> None:
-    facts = {"host": record.host, "port": record.port, "why": record.why}
     if record.allowed:
+        facts = {"host": record.host, "port": record.port, "why": record.why}
         log.info("network.reached", **facts, sent_bytes=record.sent_bytes, received_bytes=record.received_bytes)
     else:
-        log.warning("network.refused", **facts)
+        _log_refusal(record.host, record.port, record.why)
+
+
+@lru_cache(maxsize=1024)
+def _log_refusal(host: str, port: int, why: str) -> None:
+    """Log a refusal once in this process: pip alone asks seven times, and the command is told each time."""
+    log.warning("network.refused", host=host, port=port, why=why)
