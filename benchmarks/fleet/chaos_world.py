@@ -90,6 +90,11 @@ class Desk:
         words = ("resume", run) if run and self.gate is None else self.argv
         self.current, self.ended_at = self.machine.start(*words), 0.0
 
+    @property
+    def waits_for_start(self) -> bool:
+        """It has died, and was to be started again a second later."""
+        return bool(self.ended_at and self.current and self.current.process.returncode not in (0, 1))
+
     def keep_going(self, *, hub_is_there: bool) -> None:
         """Start it again after a death or an interruption; note an exit status that is not right."""
         if self.over or self.current is None or self.current.running():
