@@ -5,21 +5,17 @@ This module needs the extra `acp`, and is imported after that was looked for.
 """
 
 import asyncio
-import logging
-import os
 import re
-import stat
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import TextIO, cast
 
-from acp import PROTOCOL_VERSION, RequestError, run_agent
+from acp import PROTOCOL_VERSION, RequestError
 from acp.helpers import update_available_commands
-from acp.interfaces import Agent, Client
+from acp.interfaces import Client
 from acp.schema import (
     AgentCapabilities,
     AvailableCommand,
@@ -67,7 +63,6 @@ _KNOWN = [f"/{command.name}" for command in _COMMANDS]
 _PREFIX = "acp"
 """Beginning of the names of sessions, and so of their runs."""
 _MOST_LISTED = 100
-_MOST_BYTES = 50 * 1024 * 1024
 
 
 @dataclass(slots=True, kw_only=True)
@@ -288,30 +283,3 @@ def _info(run: RunSummary) -> SessionInfo:
 
 def _refuse(sentence: str) -> RequestError:
     return RequestError(-32602, sentence)
-
-
-def _is_pipe(stream: TextIO) -> bool:
-    mode = os.fstat(stream.fileno()).st_mode
-    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stream.isatty()
-
-
-async def serve_editor(settings: Settings, *, may_approve: bool, ask_above_usd: float) -> None:
-    """
-    Answer the editor on standard input and output, until it closes them.
-
-    Raises:
-        CannotRun: they are no pipes.
-    """
-    from acp.stdio import stdio_streams
-
-    if not all(map(_is_pipe, (sys.stdin, sys.stdout))):
-        raise CannotRun(
-            "standard input and output are no pipes; `forgepool acp` is started by an editor, which talks to it there"
-        )
-    # The package would log a traceback for each line that is no message.
-    logging.disable(logging.CRITICAL)
-    reader, writer = await stdio_streams(limit=_MOST_BYTES)
-    # Nothing but the protocol may reach the editor.
-    sys.stdout = sys.stderr
-    agent = ForgepoolAgent(settings, may_approve=may_approve, ask_above_usd=ask_above_usd)
-    await run_agent(cast(Agent, agent), writer, reader)

@@ -33,7 +33,7 @@ def acp(
     """
     if missing := missing_extra("acp"):
         raise CannotRun(f"`forgepool acp` needs an optional part of Forgepool: {missing}")
-    from forgepool.orchestrator.interfaces.acp.agent import serve_editor
+    from forgepool.orchestrator.interfaces.acp.pipes import serve_editor
 
     asyncio.run(serve_editor(Settings(), may_approve=may == "approve", ask_above_usd=ask_above))
     return 0

@@ -167,16 +167,28 @@ class PermissionAnswerer:
     async def request_permission(
         self, session_id: str, tool_call: "ToolCallUpdate", options: "list[PermissionOption]", **kwargs: Any
     ) -> "RequestPermissionResponse":
-        from acp.schema import AllowedOutcome, DeniedOutcome, RequestPermissionResponse
+        from acp import RequestError
+        from acp.schema import AllowedOutcome, RequestPermissionResponse
 
         judged = judge_permission(self.policy, self.ground, _join(self._calls.get(tool_call.tool_call_id), tool_call))
         allowed = judged.decision in ("allow", "audit")
         self.remark(f"permission for {tool_call.title or tool_call.tool_call_id}: {judged.decision}, {judged.reason}")
-        wanted = ("allow_once",) if allowed else ("reject_once", "reject_always")
+        # A yes for always is none of ours, and the outcome `cancelled` would say that the whole turn is.
+        wanted = (*(["allow_once"] if allowed else []), "reject_once", "reject_always")
         chosen = next((option for kind in wanted for option in options if option.kind == kind), None)
         if chosen is None:
-            return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
+            raise RequestError(-32602, "not permitted; offer an option to allow once, or to reject")
+        if allowed and chosen.kind != "allow_once":
+            self.remark("it was refused: no option was to allow once")
         return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=chosen.option_id))
+
+    async def create_terminal(self, **kwargs: Any) -> Any:
+        """Refuse: without this method the package answers with nothing, as if there were a terminal."""
+        from acp import RequestError
+
+        raise RequestError.method_not_found("terminal")
+
+    terminal_output = release_terminal = wait_for_terminal_exit = kill_terminal = create_terminal
 
     def on_connect(self, conn: object) -> None:
         pass

@@ -77,6 +77,9 @@ class Dialogue:
         asyncio.get_running_loop().remove_reader(self._errors.fileno())
         for each in self._transports:
             each.close()
+            # What it does not read would keep the pipe open.
+            if isinstance(each, asyncio.WriteTransport) and each.get_write_buffer_size():
+                each.abort()
         await asyncio.sleep(0)
 
     def last_words(self) -> str:

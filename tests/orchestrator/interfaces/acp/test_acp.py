@@ -116,6 +116,8 @@ def test_what_cannot_be_run_is_one_sentence(machine: Machine, hub: Repository) -
 
     async def work() -> None:
         async with talking(machine, str(hub.path), choose=choose) as caller:
+            assert caller.process.stdin is not None
+            caller.process.stdin.write(b'[1,2]\n"x"\n{"id": [1], "result": {}}\n{"id": 0, "error": "x"}\nx\n\n')
             session = await caller.begin()
             for prompt, sentence in (
                 ("Refactor everything.", "This agent runs plans: name a plan file"),

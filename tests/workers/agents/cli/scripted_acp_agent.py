@@ -7,7 +7,6 @@ of a task.
 """
 
 import asyncio
-import json
 import os
 import sys
 from pathlib import Path
@@ -31,8 +30,6 @@ OPTIONS = [
     PermissionOption(option_id="yes", name="Yes", kind="allow_once"),
     PermissionOption(option_id="no", name="No", kind="reject_once"),
 ]
-
-NO = {"optionId": "no", "name": "No", "kind": "reject_once"}
 
 
 class ScriptedAcpAgent:
@@ -61,11 +58,6 @@ class ScriptedAcpAgent:
                     await self.ask("o", "edit", Path("/etc/passwd"))
                     await self.ask("r", "execute", command="git push --force")
                     await self.ask("f", "fetch")
-                case "flood":
-                    asked = {"sessionId": "s-1", "toolCall": {"toolCallId": "call-1"}, "options": [NO]}
-                    line = {"id": "x" * 5_000, "method": "session/request_permission", "params": asked}
-                    while True:  # and no answer is read
-                        os.write(1, json.dumps(line).encode() + b"\n")
                 case "refuse":
                     return PromptResponse(stop_reason="refusal")
                 case "die":

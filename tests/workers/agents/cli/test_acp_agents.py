@@ -1,5 +1,6 @@
 """Agents that speak the Agent Client Protocol do tasks: a scripted one, on the package's classes, in real processes."""
 
+import asyncio
 import json
 import shutil
 import sys
@@ -8,11 +9,14 @@ from typing import Any
 
 import pytest
 import scripted_acp_agent
+from acp import RequestError
+from acp.client.router import build_client_router
 from cli_kit import Place, job_of
 from kit import Machine, make_repository, write_plan
 
 from forgepool.workers.agents.cli.acp import AcpReader, acp_program
 from forgepool.workers.agents.cli.acp_calls import judge_permission
+from forgepool.workers.agents.cli.acp_conversation import PermissionAnswerer
 from forgepool.workers.agents.cli.performing import perform_program
 from forgepool.workers.agents.cli.program import Closed
 from forgepool.workers.agents.contract import AgentAnswer
@@ -74,22 +78,64 @@ def test_a_call_is_judged_by_all_that_changes_what_runs(
     assert (judged.decision in ("allow", "audit")) is allowed, judged
 
 
+def test_what_is_not_offered_is_refused_and_no_turn_is_called_cancelled(tmp_path: Path) -> None:
+    ground = Ground(root=tmp_path.resolve(), home=tmp_path)
+    policy = policy_of(person=None).during("execute")
+    router = build_client_router(PermissionAnswerer(policy=policy, ground=ground, remark=[].append))  # type: ignore[arg-type]  # it offers no more than it has
+
+    def ask(method: str, **parameters: Any) -> Any:
+        try:
+            return asyncio.run(router(method, {"sessionId": "s", **parameters}, False))
+        except RequestError as refused:
+            return refused.code
+
+    def permission(kind: str, *options: str) -> Any:
+        given = [{"optionId": option, "name": option, "kind": option} for option in options]
+        answer = ask("session/request_permission", toolCall={"toolCallId": "c", "kind": kind}, options=given)
+        return answer if isinstance(answer, int) else answer.outcome.option_id
+
+    assert permission("think", "allow_always", "reject_always") == "reject_always"
+    assert permission("think", "allow_always", "allow_once", "reject_once") == "allow_once"
+    assert permission("other", "allow_once", "reject_once") == "reject_once"
+    assert permission("think", "allow_always") == permission("other", "allow_once") == -32602
+    assert ask("terminal/create", command="ls") == ask("terminal/output", terminalId="t") == -32601
+    assert ask("fs/write_text_file", path="/x", content="") == -32601
+
+
 @pytest.mark.parametrize(
     ("word", "ended", "trouble", "detail"),
     [
         ("refuse", "refused", None, "its model refused"),
         ("die", "failed", None, "ended with status 3 and did not say how its work ended"),
         ("hang", "idle", None, "was silent and changed nothing for too long"),
-        ("flood", "idle", None, "was silent and changed nothing for too long"),
         ("locked", "failed", "authentication", "Authentication required"),
     ],
 )
 def test_an_agent_that_does_not_finish_says_why(
     tmp_path: Path, word: str, ended: str, trouble: str | None, detail: str
 ) -> None:
-    answer, transcript = perform(tmp_path, word, limits=Limits(wall_s=60, idle_s=3 if ended == "idle" else 50))
-    assert ("permission for call-1: deny" in transcript) is (word == "flood"), "its first requests were answered"
+    answer, _ = perform(tmp_path, word, limits=Limits(wall_s=60, idle_s=2 if ended == "idle" else 50))
     assert (answer.ended, answer.trouble) == (ended, trouble) and detail in answer.detail, answer
+
+
+FLOOD = """
+import json
+for answer in ({"protocolVersion": 1}, {"sessionId": "s"}):
+    print(json.dumps({"id": json.loads(input())["id"], "result": answer}), flush=True)
+option = {"optionId": "n", "name": "", "kind": "reject_once"}
+asked = {"sessionId": "s", "toolCall": {"toolCallId": "c"}, "options": [option]}
+while True:
+    print(json.dumps({"id": "x" * 5_000, "method": "session/request_permission", "params": asked}))
+"""
+
+
+def test_an_agent_that_reads_no_answer_is_not_heard_without_end(tmp_path: Path) -> None:
+    (script := tmp_path / "flood.py").write_text(FLOOD)
+    place = Place(tmp_path, "claude", limits=Limits(wall_s=60, idle_s=3))
+    assignment = place.assignment("", None, {}, "")
+    program = acp_program(AcpAgent(run=f"{sys.executable} -S {script}"), policy_of(person=None), place.worktree)
+    assert perform_program(assignment, program, None, stop=lambda: False).ended == "idle"
+    assert "permission for c: deny" in assignment.transcript.read_text(), "its first requests were answered"
 
 
 def test_an_endless_answer_is_cut_while_it_is_read(tmp_path: Path) -> None:
