@@ -82,8 +82,9 @@ def prepare_proposal(wanted: str, hub: Hub, target: str, settings: Settings) -> 
 
 def make_text(report: str) -> str:
     """
-    Return a report as a description. Texts of agents in it mention no person, close no issue and load nothing, since
-    the words of each line are code, in which forges see nothing else. Of a path on a host, its last part is left.
+    Return a report as a description, in which texts of agents mention no person, close no issue and load nothing.
+
+    The words of each line are code, in which forges see nothing else. Of a path on a host, its last part is left.
     """
     lines = "\n".join(_quote_line(line[:_MOST_LINE]) for line in plain_text(report).splitlines())
     if len(lines) <= _MOST_TEXT:
