@@ -21,7 +21,7 @@ from premises import FORGEPOOL, Premises, Tasks, await_file
         ),
         (
             ("queue", "resume", "--repo", "x"),
-            ("'--repo' of `forgepool queue resume`; `forgepool queue resume --help`",),
+            ("`forgepool queue resume`; `forgepool queue resume --help` lists",),
         ),
         (("run", "--xyzzy"), ("unknown option '--xyzzy' of `forgepool run`; `forgepool run --help` lists",)),
         (("run",), ("missing argument 'plan' (see `forgepool run --help`)",)),
