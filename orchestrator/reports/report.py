@@ -268,7 +268,7 @@ def _reasons(task: TaskState) -> Iterator[str]:
         yield f"  - attempt {reason.attempt}: {reason.summary}"
         for found in reason.findings:
             yield f"    - {found}"
-        if reason.tests:
+        if not all(test in reason.summary for test in reason.tests[:10]):
             yield f"    red: {', '.join(reason.tests[:10])}"
         if reason.reproduce:
             yield f"    see it again: {reason.reproduce}"
