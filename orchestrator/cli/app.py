@@ -195,7 +195,8 @@ def usage_sentence(mistake: UsageError) -> str:
     """Return one sentence about a mistake on the command line."""
     command = mistake.ctx.command_path if mistake.ctx is not None else "forgepool"
     if isinstance(mistake, NoSuchOption):
-        near = get_close_matches(mistake.option_name, mistake.possibilities or (), n=1)
+        known = [option for option in mistake.possibilities or () if option != "--help"]
+        near = get_close_matches(mistake.option_name, known, n=1)
         mend = f"did you mean `{near[0]}`?" if near else f"`{command} --help` lists all options"
         return f"unknown option '{mistake.option_name}' of `{command}`; {mend}"
     said = mistake.format_message().replace("Value error, ", "")

@@ -287,12 +287,12 @@ def describe_red_target(state: RunState, result: CheckResult, *, serving: bool =
 
 
 def where_to_look(result: CheckResult) -> list[str]:
-    """Return the first error lines of each red check, the log's path, and the command that shows it again."""
+    """Return the first error lines of each red check, the log's path, and the commands that show it again."""
     found = []
     for failure in result.failures:
         found += [f"{failure.check}: {line}" for line in error_lines(failure.log_tail)]
         found += [f"log: {failure.log}"] if failure.log else []
-    return [*found, f"see it again: {result.reproduce}"] if result.reproduce else found
+    return [*found, *(f"see it again: {line}" for line in result.reproduce.splitlines())]
 
 
 def _list_some(tasks: Sequence[str]) -> str:

@@ -156,10 +156,10 @@ def finding_words(one: ScanFinding) -> str:
 
 
 def review_finding_words(one: ReviewFinding) -> str:
-    """`src/a.py:3: claim; evidence; fix`."""
+    """`src/a.py:3: claim; evidence; fix`; without the semicolon behind a part that ends with a full stop."""
     place = f"{one.file}:{one.line}" if one.line else one.file
-    parts = (part.strip().removesuffix(".") for part in (one.claim, one.evidence, one.fix))
-    return one_line(f"{place}: " + "; ".join(part for part in parts if part))
+    parts = [part.strip() for part in (one.claim, one.evidence, one.fix) if part.strip()]
+    return one_line(f"{place}: " + "; ".join(parts).replace(".; ", ". "))
 
 
 def stop_asking(state: RunState) -> list[GateHalted]:

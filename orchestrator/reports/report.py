@@ -126,13 +126,15 @@ def report_lines(
     if landed:
         yield from ("", "## Landed, in this order", "")
         for task in landed:
-            yield f"- {task.id} as {task.commit[:12]}: {_proof(task, public)}{_history(task)}"
+            yield f"- {task.id} as {task.commit[:12]}: {_proof(task, public)}{_attempts(task)}"
+            yield from _history(task)
             yield from _looked_at(kept.course, state, task)
             yield from _used(task)
     if idle:
         yield from ("", "## Nothing to do", "")
         for task in idle:
-            yield f"- {task.id}: {_why_idle(task)}{_history(task)}"
+            yield f"- {task.id}: {_why_idle(task)}{_attempts(task)}"
+            yield from _history(task)
             yield from _used(task)
     if others:
         yield from ("", "## Not landed", "")
@@ -263,19 +265,21 @@ def _proof(task: TaskState, public: bool) -> str:
     return f"green on tree {tree} ({checks})"
 
 
-def _history(task: TaskState) -> str:
-    if task.attempt <= 1:
-        return ""
-    earlier = "; ".join(f"attempt {reason.attempt}: {reason.summary}" for reason in task.reasons)
-    return f", attempt {task.attempt}" + (f" ({earlier})" if earlier else "")
+def _attempts(task: TaskState) -> str:
+    return f", attempt {task.attempt}" if task.attempt > 1 else ""
+
+
+def _history(task: TaskState) -> Iterator[str]:
+    yield from (f"  - attempt {reason.attempt}: {reason.summary}" for reason in task.reasons)
 
 
 def _reasons(task: TaskState, public: bool) -> Iterator[str]:
     for reason in task.reasons:
-        yield f"  - attempt {reason.attempt}: {reason.summary}"
+        said = "" if reason.summary == task.detail else f": {reason.summary}"
+        yield f"  - attempt {reason.attempt}{said}"
         for found in reason.findings:
             yield f"    - {found}"
-        if reason.tests:
+        if not all(test in reason.summary for test in reason.tests[:10]):
             yield f"    red: {', '.join(reason.tests[:10])}"
         if reason.reproduce and not public:
             yield f"    see it again: {reason.reproduce}"

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from forgepool.supervisor.checks.lines import line_of
-from forgepool.supervisor.checks.results.failures import describe_failure, name_failure
+from forgepool.supervisor.checks.results.failures import describe_failure, describe_red_base, name_failure
 from forgepool.supervisor.checks.runs import CheckRuns
 from forgepool.supervisor.checks.trial import KeptOutBy, TrialFindings
 from forgepool.supervisor.findings import ScanFinding, Weight
@@ -52,31 +52,27 @@ def keep_out(request: CheckRequest, composed: Composed, held: Sequence[ScanFindi
 def base_red(
     request: CheckRequest, failures: Sequence[CheckFailure], runs: CheckRuns, blank: CheckResult
 ) -> CheckResult:
-    failure = failures[0]
     where = f" on {request.target} itself at {request.base[:12]}"
-    plain = failure.how == "exit" and not failure.setup
-    words = f"is red{where}" if plain and not failure.tests else describe_failure(failure, where)
-    more = f"; and so are {', '.join(one.check for one in failures[1:])}" if failures[1:] else ""
     return blank.model_copy(
         update={
             "verdict": "base_red",
             "failures": tuple(failures),
             "reproduce": _reproduce_on_tip(request, failures, runs),
-            "detail": f"{name_failure(failure)} {words}{more}",
+            "detail": "; ".join(describe_red_base(failures, where)),
         }
     )
 
 
 def _reproduce_on_tip(request: CheckRequest, failures: Sequence[CheckFailure], runs: CheckRuns) -> str:
+    """Return one line of commands; where several checks are red, one to get there and one for each."""
     red = {failure.check for failure in failures}
-    lines = [line_of(check, runs.checks) for check in runs.checks if check.name in red]
-    checks = dict.fromkeys(check for line in lines for check in line)
-    steps = [
-        shlex.join(["git", "fetch", without_password(request.hub), f"refs/heads/{request.target}"]),
-        shlex.join(["git", "checkout", "--detach", request.base]),
-        *(command for check in checks for command in (check.setup, check.run) if command),
+    checks = [line_of(check, runs.checks) for check in runs.checks if check.name in red]
+    fetch = shlex.join(["git", "fetch", without_password(request.hub), f"refs/heads/{request.target}"])
+    there = f"{fetch} && {shlex.join(['git', 'checkout', '--detach', request.base])}"
+    commands = [
+        " && ".join(command for check in line for command in (check.setup, check.run) if command) for line in checks
     ]
-    return " && ".join(steps)
+    return " && ".join([there, *commands]) if len(commands) == 1 else "\n".join([there, *commands])
 
 
 def out(

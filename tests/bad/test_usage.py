@@ -19,6 +19,10 @@ from premises import FORGEPOOL, Premises, Tasks, await_file
             ("run", "plan.yaml", "--repos", "x"),
             ("unknown option '--repos' of `forgepool run`; did you mean `--repo`?",),
         ),
+        (
+            ("queue", "resume", "--repo", "x"),
+            ("`forgepool queue resume`; `forgepool queue resume --help` lists",),
+        ),
         (("run", "--xyzzy"), ("unknown option '--xyzzy' of `forgepool run`; `forgepool run --help` lists",)),
         (("run",), ("missing argument 'plan' (see `forgepool run --help`)",)),
         (("run", "plan.yaml", "--workers", "0"), ("--workers", "1")),

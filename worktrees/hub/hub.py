@@ -74,7 +74,10 @@ def _inspect_folder(folder: Path, url: str | None) -> HubFacts:
     if "dubious ownership" in found.stderr:
         raise HubUnusable(f"{folder}: the repository is {_foreign(folder)}")
     if found.status != 0:
-        raise HubUnusable(f"{folder}: not a git repository; give one, or make one with: git init {folder}")
+        raise HubUnusable(
+            f"{folder}: not a git repository; give the path of one (--repo, in most commands), "
+            f"or make one with: git init {folder}"
+        )
     common, bare, shallow = found.text.rsplit("\n", 2)
     git = Git(git_dir=Path(common))
     if shallow == "true":

@@ -4,6 +4,7 @@ A run on the terminal: its progress, as a moving table or as plain lines elsewhe
 The run loop passes every recorded event and every turn to `Display.listen`, which never blocks it.
 """
 
+import math
 import sys
 import time
 from collections import Counter
@@ -86,8 +87,8 @@ class Display:
             for phase in (*_SHOWN_FIRST, *sorted(TERMINAL))
             if counts[phase]
         ]
-        head = Text(f"{_clock(elapsed)} elapsed, {self._eta(state, elapsed)}: " + ", ".join(words))
-        return Group(head, table(("task", "phase", "for", ""), self._rows(state)))
+        head = Text(f"{_clock(elapsed)} elapsed{self._eta(state, time.time())}: " + ", ".join(words))
+        return Group(head, table(("task", "phase", "for", "where or why"), self._rows(state)))
 
     def _rows(self, state: RunState) -> list[tuple[str, str, str, str]]:
         now = time.time()
@@ -119,12 +120,18 @@ class Display:
             if message is not None
         ]
 
-    def _eta(self, state: RunState, elapsed: float) -> str:
-        """Estimate by the pace so far, once a few tasks have ended."""
-        ended = sum(task.phase in TERMINAL for task in state.tasks.values())
-        if ended < 3:
-            return "no estimate yet"
-        return f"about {_clock(elapsed / ended * (len(state.tasks) - ended))} to go"
+    def _eta(self, state: RunState, now: float) -> str:
+        """Return the longest path left, or nothing unless the plan or an earlier run says how long each task takes."""
+        graph, learned = self.course.graph, self.course.learned_s
+        left = 0.0
+        for task in state.tasks.values():
+            if task.phase in TERMINAL:
+                continue
+            if task.id not in graph.tasks or (graph.tasks[task.id].duration_s is None and task.id not in learned):
+                return ""
+            ran = now - task.since if task.phase == "running" else 0.0 if task.phase == "pending" else math.inf
+            left = max(left, graph.remaining_path_s(task.id) - min(ran, graph.duration_s[task.id]))
+        return f", at least {_clock(left)} to go" if left else ""
 
 
 def event_style(event: e.Event) -> str:

@@ -23,6 +23,7 @@ from forgepool.orchestrator.plan.overlap import NOTHING, find_shared_files
 from forgepool.orchestrator.plan.readiness import preview
 from forgepool.orchestrator.run.hub import CannotRun, Hub, open_hub, read_plan
 from forgepool.orchestrator.state.post_merge import fit_to_build_on
+from forgepool.supervisor.checks.results.failures import describe_red_base
 from forgepool.supervisor.messages.answers import CheckResult
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.commits.changes import tree_paths
@@ -69,7 +70,9 @@ def tell_base(result: CheckResult, target: str) -> int:
     if result.verdict == "green":
         say(f"{target} is green: work on it can land")
         return 0
-    say(printable(result.detail))
+    red = result.failures if result.verdict == "base_red" else ()
+    for line in describe_red_base(red, f" on {target}") or [result.detail]:
+        say(line)
     for line in where_to_look(result):
         say(f"    {printable(line)}")
     if result.verdict == "base_red" and fit_to_build_on(result):

@@ -1,6 +1,7 @@
 """The description of a check that was not green, and whether it says anything about its tree."""
 
 import re
+from collections.abc import Sequence
 
 from forgepool.supervisor.messages.answers import CheckFailure
 
@@ -32,6 +33,19 @@ def missing_program(failure: CheckFailure | None, where: str) -> str | None:
 
 def name_failure(failure: CheckFailure) -> str:
     return f"the set-up of check '{failure.check}'" if failure.setup else f"check '{failure.check}'"
+
+
+def describe_red_base(failures: Sequence[CheckFailure], where: str) -> list[str]:
+    """Return a clause for each check that is red on the target itself, then what this host does not lend set-ups."""
+    said, hints = list[str](), dict[str, None]()
+    for failure in failures:
+        if failure.setup and failure.how == "exit" and failure.reason:
+            hints[failure.reason] = None
+            failure = failure.model_copy(update={"reason": ""})
+        at = "" if said else where
+        plain = failure.how == "exit" and not failure.setup and not failure.tests
+        said.append(f"{name_failure(failure)} {f'is red{at}' if plain else describe_failure(failure, at)}")
+    return [*said, *hints]
 
 
 def describe_failure(failure: CheckFailure, where: str) -> str:

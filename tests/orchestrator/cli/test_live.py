@@ -1,13 +1,17 @@
-"""A message about Ctrl-C does not mix with the live display."""
+"""A message about Ctrl-C does not mix with the live display, which guesses no times."""
 
 import os
 import signal
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from plans import begun, course, task
+from rich.console import Console
+from rich.live import Live
 
+from forgepool.orchestrator.cli.output.progress import Display
 from forgepool.orchestrator.cli.run.run import listen_to_ctrl_c, listen_to_run
 from forgepool.workers.schema.settings import Settings
 
@@ -41,3 +45,15 @@ def test_an_interrupt_is_told_between_two_drawings_and_never_within_one(
     first, second, third = drawn
     assert first == "", "nothing is written while the table is drawn"
     assert "starting nothing new" in second and "stopping now" in third
+
+
+@pytest.mark.parametrize(
+    ("duration_s", "head"), [(None, "0:00 elapsed: "), (90, "0:00 elapsed, at least 3:00 to go: ")]
+)
+def test_time_to_go_is_told_only_by_durations_that_are_known(duration_s: float | None, head: str) -> None:
+    of = course(task("a", duration_s=duration_s), task("b", "a", duration_s=duration_s))
+    paper = Console(file=StringIO(), force_terminal=True, width=100)
+    with Live(console=paper, auto_refresh=False) as live:
+        Display(of, paper, live).listen(begun(of), ())
+    assert isinstance(paper.file, StringIO)
+    assert head in paper.file.getvalue() and "where or why" in paper.file.getvalue()

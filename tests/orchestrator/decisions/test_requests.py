@@ -8,6 +8,7 @@ from forgepool.orchestrator.decisions.reasons import (
     reason_of_check,
     reason_of_scope,
     reason_of_work,
+    review_finding_words,
 )
 from forgepool.orchestrator.decisions.requests import grant_request
 from forgepool.orchestrator.journal.events import (
@@ -25,6 +26,7 @@ from forgepool.orchestrator.run.dispatch import check_request, land_request, ord
 from forgepool.orchestrator.run.recovery import work_of
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IllegalStep
+from forgepool.supervisor.findings import ReviewFinding
 from forgepool.supervisor.messages.answers import CheckFailure
 from forgepool.workers.schema.orders import ReasonPack
 
@@ -113,6 +115,11 @@ def test_a_reason_has_the_end_of_the_log_and_how_to_see_it_again() -> None:
     reason = reason_of_check(verdict("a", "red", failures=(failure,), detail="d", reproduce="git checkout x"), judged)
     assert (reason.attempt, reason.kind, reason.reproduce) == (1, "check_failed", "git checkout x")
     assert reason.log_tail.endswith("the end") and len(reason.log_tail) == LOG_TAIL_CHARS
+
+
+def test_the_parts_of_a_finding_are_joined_without_a_semicolon_behind_a_full_stop() -> None:
+    found = ReviewFinding(severity="low", category="bug", file="a", claim="Wrong.", evidence="f(1)", fix="mend it")
+    assert review_finding_words(found) == "a: Wrong. f(1); mend it"
 
 
 def test_the_reason_of_a_ratchet_has_only_the_new_findings_and_tells_them_once() -> None:

@@ -80,7 +80,9 @@ def test_the_report_gives_the_proof_of_what_landed_and_the_reason_of_what_did_no
     assert not [word for word in ("/hub", "on h", "Hosts", "see it again", "logs:") if word in public]
     assert "# p: 1 of 4 tasks landed on t" in text
     assert "- a as m-a-1: green on tree tree-a-1 (test 1.0 s on h)" in text
-    assert "- d (failed): check 'test' exited with 1" in text and "| assert 0" in text
+    assert text.count("check 'test' exited with 1") == 2, "by the task, and by what waits for a person"
+    assert "| assert 0" in text
+    assert "- d (failed): check 'test' exited with 1" in text and "  - attempt 1\n" in text
     assert "- b (pending): not begun" in text
     assert "- h: 2 orders, 0 check runs, 1 landing" in text
 

@@ -6,8 +6,9 @@ import pytest
 from gates import Gate, check
 from pydantic import ValidationError
 
+from forgepool.supervisor.checks.results.failures import describe_red_base
 from forgepool.supervisor.gate_file.document import CheckDefinition
-from forgepool.supervisor.messages.answers import CheckResult, Flake
+from forgepool.supervisor.messages.answers import CheckFailure, CheckResult, Flake
 from forgepool.supervisor.messages.requests import CheckRequest, LandRequest
 
 GREP = check("! grep -q bad a", "grep")
@@ -34,8 +35,20 @@ def test_every_failure_of_a_target_is_told(gate: Gate) -> None:
     found = whole(gate, GREP, check("test -e b", "fine"), check("test -e missing", "other"))
     assert found.verdict == "base_red"
     assert [one.check for one in found.failures] == ["grep", "other"]
-    assert "main itself" in found.detail and "other" in found.detail
+    assert found.detail.startswith("check 'grep' is red on main itself at ")
+    assert found.detail.endswith("; check 'other' is red")
+    assert found.reproduce.splitlines()[1:] == [GREP.run, "test -e missing"]
     assert [one.check for one in found.certificates] == ["fine"]
+
+
+def test_what_set_ups_are_not_lent_is_told_once_and_last() -> None:
+    failed = CheckFailure(check="a", how="exit", status=1, log_tail="", log="l", setup=True, reason="lend it")
+    other = failed.model_copy(update={"check": "b"})
+    assert describe_red_base((failed, other), " on main") == [
+        "the set-up of check 'a' exited with 1 on main",
+        "the set-up of check 'b' exited with 1",
+        "lend it",
+    ]
 
 
 def test_what_uses_a_red_check_is_not_told_as_another_failure(gate: Gate) -> None:

@@ -79,11 +79,15 @@ def unlent(settings: Settings) -> str:
     access = package_access(package_environment(), Path.home())
     if settings.setup_network == "host":
         hosts = ", ".join(access.left_out)
-        clause = f"it is not lent the index at {hosts}, for a token seems to be in the path or query of its address"
+        clause = (
+            f"set-ups are not lent the index at {hosts}, for a token seems to be in the path or query of its address"
+        )
         return f"{clause}; write it as the password (https://USER:TOKEN@HOST/...)" if hosts else ""
     told = access.told
     named = ", ".join(told)
-    return f"it is not lent this host's {named}; FORGEPOOL_SETUP_NETWORK=host lends them to set-ups" if told else ""
+    return (
+        f"set-ups are not lent this host's {named}; FORGEPOOL_SETUP_NETWORK=host lends them to set-ups" if told else ""
+    )
 
 
 def package_access(environment: Mapping[str, str], home: Path) -> PackageAccess:
