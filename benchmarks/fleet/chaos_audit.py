@@ -131,7 +131,7 @@ def _leftovers(world: World) -> Iterator[str]:
     left = processes(world.ground)
     yield from (f"left running: {one.role} {' '.join(one.argv)[:120]}" for one in left)
     vanished = {one.machine.name for one in world.hosts if one.vanished}
-    # A rival that was killed is not started again, nor is a queue that dies at the very end. A next start would clean up.
+    # A rival that was killed is not started again, nor is what dies at the very end. A next start would clean up.
     vanished |= {one.machine.name for one in world.desks if one.rival or one.waits_for_start}
     for machine in world.machines:
         for lock in machine.cache.rglob("slot-*.lock"):

@@ -333,7 +333,13 @@ def _kept_traceback() -> str:
         path.write_text(traceback.format_exc())
     except OSError:
         return f"the details could not be written to {folder}: {traceback.format_exc().strip().splitlines()[-1]}"
-    return f"{path} has the details; finished work is safe, and `forgepool resume` continues the run"
+    going_on = ", and `forgepool resume` continues the run" if _has_run(sys.argv[1:]) else ""
+    return f"{path} has the details; finished work is safe{going_on}"
+
+
+def _has_run(argv: list[str]) -> bool:
+    """Tell whether the command line is one that runs a run or a queue."""
+    return argv[:1] in (["run"], ["resume"], ["demo"]) or argv[:2] == ["queue", "serve"]
 
 
 def _of_this_machine(trouble: Exception) -> str:

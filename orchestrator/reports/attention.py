@@ -32,7 +32,7 @@ UNTAKEN_S = 120.0
 RETURNED_S = 7 * 86400.0
 """Seconds after which a branch that a queue returned asks for nothing more."""
 REOPENED = "it had ended"
-"""As the reason of a run's last stop: a person has given it more to do since."""
+"""Reason of the last stop of a run that had ended, and to which a person has given more to do since."""
 _MOST_ROWS = 100
 """Failed tasks of one run with a row of their own."""
 

@@ -235,7 +235,7 @@ class Waits:
         self.course = self._course = course
         self.state = state
         self.live = live
-        """Whether a process runs the run."""
+        """True while a process runs the run."""
         self.run = state.run
         self._done = state.find_done()
         self._in_flight = course.in_flight(state)

@@ -86,7 +86,9 @@ class Loop(Sender):
         if self.parts is not None:
             # A private Redis is as young as this process: nobody can hold a message of an earlier one.
             self.link.begin()
-            self.watch.unsent.update(self.state.outstanding())
+            owed = self.state.outstanding()
+            self.watch.unsent.update(owed)
+            self.watch.interrupted = {one: self.state.holder(sent) for one, sent in owed.items()}
 
     def step(self) -> Ending | None:
         """One turn; how the run has ended with it, None where it goes on."""

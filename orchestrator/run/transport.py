@@ -199,6 +199,8 @@ class LeaseWatch:
 
     unsent: set[str] = field(default_factory=set)
     """Journaled messages that Redis is not known to have."""
+    interrupted: dict[str, str] = field(default_factory=dict)
+    """Messages whose workers ended with an earlier process of the run, with those workers."""
     sent_to: dict[str, str] = field(default_factory=dict)
     """The hosts that messages were sent to; empty where any may take it."""
     _sent_at: dict[str, float] = field(default_factory=dict)
@@ -288,6 +290,8 @@ class LeaseWatch:
     def make_lost_event(self, message: Outstanding, holder: str) -> MessageLost:
         if not holder and message.message_id not in self._seen:
             why = "an orchestrator of this run before this one has ended it, or was told its answer"
+        elif holder and holder == self.interrupted.get(message.message_id):
+            why = "it was interrupted"
         else:
             why = f"{holder or 'a worker'} took it and is gone"
         return MessageLost(message_id=message.message_id, why=why)

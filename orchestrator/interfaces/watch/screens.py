@@ -160,14 +160,14 @@ class ListScreen(LiveScreen[ListPane]):
         if isinstance(event.option_list, RowList) and (row := event.option_list.current()):
             self.app.open(row.place, above=self.place)
 
-    def chosen(self) -> PaneRow | None:
+    def current_row(self) -> PaneRow | None:
         """Return the row under the cursor."""
         wants, rows = self.query_one("#wants", RowList), self.query_one("#rows", RowList)
         return (wants if wants.has_focus else rows).current()
 
     def action_act(self, do: Word) -> None:
         """Ask about an action; one that is not offered here may be offered for the chosen task, which is opened."""
-        row = self.chosen()
+        row = self.current_row()
         if do in ("pause", "go") or row is None or not row.place.task or any(one.do == do for one in self.actions()):
             super().action_act(do)
         else:
@@ -175,7 +175,7 @@ class ListScreen(LiveScreen[ListPane]):
 
     def _tell_chosen(self) -> None:
         """Show more of the row under the cursor than its line has room for: first its command."""
-        row, width, command = self.chosen(), self.app.size.width, list[str]()
+        row, width, command = self.current_row(), self.app.size.width, list[str]()
         if row is not None and row.command:
             mark = "$" if row.command.startswith("forgepool ") else "next:"
             command = cut_lines(f"{mark} {row.command}", width, _CHOSEN_LINES)

@@ -153,13 +153,20 @@ def test_the_status_of_a_mistake_is_right_where_its_sentence_has_no_room_on_the_
 
 
 @pytest.mark.parametrize(
-    ("failure", "words"),
+    ("command", "failure", "words"),
     [
-        ("KeyError('lost ' + 'x' * 500)", "an unexpected error occurred (KeyError: 'lost xxx"),
-        ("GitFailed(('fetch',), 128, 'fatal: gone')", "git fetch ended with status 128: fatal: gone; finished work is"),
+        ("status", "KeyError('lost ' + 'x' * 500)", "an unexpected error occurred (KeyError: 'lost xxx"),
+        ("queue serve", "KeyError('lost')", "an unexpected error occurred (KeyError: 'lost')"),
+        (
+            "check",
+            "GitFailed(('fetch',), 128, 'fatal: gone')",
+            "git fetch ended with status 128: fatal: gone; finished work is",
+        ),
     ],
 )
-def test_a_failure_says_its_cause_and_what_to_do_in_one_line(failure: str, words: str, tmp_path: Path) -> None:
+def test_a_failure_says_its_cause_and_what_to_do_in_one_line(
+    command: str, failure: str, words: str, tmp_path: Path
+) -> None:
     failing = f"""\
 import forgepool.orchestrator.cli.app as it
 from forgepool.worktrees.git.git import GitFailed
@@ -169,7 +176,9 @@ it.app = fail
 it.main()
 """
     env = os.environ | {"FORGEPOOL_HOME": str(tmp_path)}
-    said = subprocess.run([sys.executable, "-c", failing], capture_output=True, text=True, check=False, env=env)
+    argv = [sys.executable, "-c", failing, *command.split()]
+    said = subprocess.run(argv, capture_output=True, text=True, check=False, env=env)
+    assert ("`forgepool resume`" in said.stderr) == (command == "queue serve"), "only where there is a run to resume"
     assert said.returncode == 3 and said.stderr.startswith(f"forgepool: {words}"), said.stderr
     assert said.stderr.count("\n") == 1 and "x" * 201 not in said.stderr
 

@@ -8,6 +8,7 @@ import pytest
 from plans import RUN, begun, course, result, sent, task
 from servers import RedisServer
 
+from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.run.transport import Findings, LeaseWatch, Link
 from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.queue import replies
@@ -129,7 +130,13 @@ def test_a_holder_known_from_the_journal_is_watched_after_a_restart(link: Link, 
     watch = LeaseWatch()
     state.tasks["a"].holder = "h/1"
     look(watch, state, link)
-    assert look(watch, state, link).lost == [state.tasks["a"].message]
+    (lost,) = look(watch, state, link).lost
+    assert lost == state.tasks["a"].message
+    said = "a: {}; retrying (attempt not counted)"
+    assert sentence(watch.make_lost_event(lost, "h/1"), run=RUN) == said.format("worker h/1 died")
+    watch.interrupted[lost.message_id] = "h/1"
+    assert sentence(watch.make_lost_event(lost, "h/1"), run=RUN) == said.format("it was interrupted")
+    assert sentence(watch.make_lost_event(lost, "h/2"), run=RUN) == said.format("worker h/2 died")
 
 
 def test_looks_closer_together_than_half_a_second_are_one(redis: Redis, link: Link, state: RunState) -> None:
