@@ -133,7 +133,7 @@ def list_tasks(look: RunLook, wanted: RowFilter) -> RowPage[TaskRow]:
     if needle:
         tasks = [task for task in tasks if needle in task.id.lower() or needle in course.tasks[task.id].title.lower()]
     tasks.sort(key=lambda task: _ORDER[task.phase])
-    part, waits = cut_page(tasks, wanted), Waits(course, state)
+    part, waits = cut_page(tasks, wanted), Waits(course, state, live=look.alive.live)
     return RowPage(
         rows=[_row(look, waits, task) for task in part.rows], found=part.found, page=part.page, pages=part.pages
     )
@@ -294,7 +294,7 @@ def describe_state(look: RunLook, task: TaskState) -> tuple[str, Tone, str]:
     if look.kept.options.gate:
         stand = standing_of(state, task, now)
         return state_words(stand.state), tone(stand.state), explain_task(state, task, now)
-    waits = Waits(look.course, state)
+    waits = Waits(look.course, state, live=look.alive.live)
     return phase_words(task, waits.phase_name(task)), tone(task.phase), _how_it_stands(task, waits)
 
 
