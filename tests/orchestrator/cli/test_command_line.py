@@ -126,7 +126,8 @@ main()
 def test_ctrl_c_that_python_ignored_while_a_command_began_is_heard_once_the_command_listens() -> None:
     """Python drops an exception at the end of an object. A queue whose Ctrl-C came there went on for ever."""
     begun = """\
-import os, signal, sys
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the background may ignore it
 from forgepool.orchestrator import cli
 from forgepool.orchestrator.cli import app
 from forgepool.orchestrator.cli.run.run import listen_to_ctrl_c
