@@ -245,7 +245,7 @@ def test_a_strict_squashed_plan_keeps_out_what_strays(
 
 @pytest.mark.slow
 def test_the_end_of_a_run_packs_what_lies_loose(ground: Path, machine: Machine, repository: Repository) -> None:
-    """A run leaves loose objects for each task in the hub. What no ref needs is left to the person's own `gc`."""
+    """A run leaves loose objects for each task in the hub. What no ref needs keeps its time for a `gc`."""
     hub = repository.path / ".git"
     names = []
     for number in range(510):
@@ -255,7 +255,7 @@ def test_the_end_of_a_run_packs_what_lies_loose(ground: Path, machine: Machine, 
         (hub / "objects" / names[-1][:2] / names[-1][2:]).write_bytes(zlib.compress(content))
     told = {"name": "road", "checks": _CHECKS, "tasks": [_task("stays", "echo s > s.txt", files=["s.txt"])]}
     assert machine.run("run", write_plan(ground, told), "--repo", repository.path, "--workers", "1").status == 0
-    assert len(names) <= len(list(hub.glob("objects/??/*"))) < len(names) + 20
-    assert list(hub.glob("objects/pack/*.pack"))
+    assert len(list(hub.glob("objects/??/*"))) < 20
+    assert list(hub.glob("objects/pack/*.mtimes"))
     assert repository.git("cat-file", "-p", names[-1]) == "509"
     assert repository.landed(_BRANCH) == ["stays"]

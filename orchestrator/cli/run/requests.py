@@ -219,19 +219,19 @@ def ask_and_go_on(run: str, *requests: PersonRequest, wish: str = "", resume_aft
     state = kept.state()
     if state.finished or state.number == before.number or is_being_written(kept.folder):
         return 0
-    if not resume_after or not may_resume(kept, before, recorded):
+    if not resume_after or not may_resume(kept, recorded, ended=bool(before.finished or before.halted_by_review)):
         say(f"continue with: {_go_on(kept)}")
         return 0
     return resume(kept.options.run, sandbox="off" if confinements(recorded) == ["off"] else None)
 
 
-def may_resume(kept: KeptRun, before: RunState, recorded: Sequence[Recorded]) -> bool:
+def may_resume(kept: KeptRun, recorded: Sequence[Recorded], *, ended: bool) -> bool:
     """
-    Tell whether a run that was given more to do goes on by itself. Not one that was interrupted, nor one whose workers
-    are on other hosts with a Redis unknown here.
+    Tell whether a run that was given more to do goes on by itself: one that had ended, and was not interrupted. Not one
+    whose workers are on other hosts with a Redis unknown here.
     """
     elsewhere = confinements(recorded) == [None] and Settings().broker_url is None
-    return not kept.options.gate and not elsewhere and bool(before.finished or before.halted_by_review)
+    return not kept.options.gate and not elsewhere and ended
 
 
 def confinements(recorded: Sequence[Recorded]) -> list[Level | None]:

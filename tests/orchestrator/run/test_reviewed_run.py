@@ -76,7 +76,7 @@ def test_what_was_read_and_passed_lands_and_the_report_says_by_whom(ada: Person)
     (intent, of_command) = [one for one in journal(ada, name) if isinstance(one, e.LandingIntended)]
     assert [one and one.kind for one in intent.approvals] == ["review"] and of_command.approvals == (None,)
     said = ada.forgepool("report", name).out
-    assert "by scripted, scripted (scripted)" in said and "passed by scripted (another), who read 1 of 1" in said
+    assert "by scripted (scripted)" in said and "passed by scripted (another), who read 1 of 1" in said
     assert [one.result.verdict for one in journal(ada, name) if isinstance(one, e.WaveAnswered)] == ["green"] * 3
     assert "- integration review of 2 landings, " in said and "who read 2 of 2 changed files" in said
     assert "Integration review not passed" not in said

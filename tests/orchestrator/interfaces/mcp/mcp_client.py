@@ -128,7 +128,7 @@ class TasksClient(ClientExtension):
             request = Request[dict[str, Any], str](method=method, params={"taskId": handle.task_id, **params})
             return (await ctx.session.send_request(request, AnyTask)).model_dump(by_alias=True)
 
-        while True:
+        for _ in range(450):
             task = await ask("tasks/get")
             if not self.seen or self.seen[-1]["status"] != task["status"]:
                 self.seen.append(task)
@@ -138,6 +138,7 @@ class TasksClient(ClientExtension):
                 given = {"action": "accept", "content": {"answer": self.answer}}
                 await ask("tasks/update", inputResponses={**dict.fromkeys(asked, given), "unknown": given})
             await asyncio.sleep(0.2)
+        raise AssertionError(f"the task does not end: {self.seen[-1]}")
 
 
 def call_over_http(url: str, token: str, work: Callable[[McpCaller], Awaitable[T]]) -> T:

@@ -187,7 +187,7 @@ def serving(machine: Machine, port: int = 0, *argv: str) -> Iterator[WebServer]:
     def find_links() -> list[tuple[str, str]] | None:
         assert started.running(), started.said()
         said = started.out.read_text()
-        return re.findall(r"http://127.0.0.1:(\d+)(/enter\?code=\S+)", said) if "only looks" in said else None
+        return re.findall(r"http://127.0.0.1:(\d+)(/enter\?code=\S+)", said) if "may act" in said else None
 
     links = wait_until(find_links, "the links of `forgepool serve`")
     found = dict(re.findall(r"for a program that ([\w ]+): (\w+)", started.out.read_text()))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from cli_kit import KEY, KEYS, RECORDINGS, Place
 
+from forgepool.workers.agents.briefing.card_sections import CardSection
 from forgepool.workers.agents.cli import find_installed
 from forgepool.workers.agents.cli.performing import perform_cli
 from forgepool.workers.context.transcript.entries import Answered, Noted, TurnSaid, read_transcript
@@ -299,7 +300,8 @@ def test_a_long_task_reaches_a_program(tmp_path: Path, program: CliProgram) -> N
     place = Place(tmp_path / "p", program)
     place.replay(_SUCCESS[program])
     (place.worktree / "AGENTS.md").write_text("be kind")
-    assert place.perform(description="word " * 100_000, priors="PRIOR ANALYSIS:\nit began").ended == "finished"
+    priors = (CardSection(name="the summary of 'it'", forms=("PRIOR ANALYSIS:\nit began",)),)
+    assert place.perform(description="word " * 100_000, priors=priors).ended == "finished"
     told = (place.folder / "stdin").read_text()
     assert "# Task words: A new word" in told
     assert "PRIOR ANALYSIS:\nit began" in told
