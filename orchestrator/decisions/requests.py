@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from forgepool.orchestrator.decisions import post_merge
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.queue.submissions import entry_of
 from forgepool.orchestrator.decisions.reasons import again_or_stop, reason_of_rejection
+from forgepool.orchestrator.decisions.reviews import post_merge
 from forgepool.orchestrator.journal.events import (
     BudgetSet,
     CandidateRestored,

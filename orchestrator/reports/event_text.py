@@ -4,8 +4,8 @@ import re
 import time
 from collections.abc import Sequence
 
-from forgepool.orchestrator.decisions.post_merge import where_to_look
 from forgepool.orchestrator.decisions.reasons import count_of, reviewer_words
+from forgepool.orchestrator.decisions.reviews.post_merge import where_to_look
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded
 from forgepool.orchestrator.reports.host_text import host_sentence

@@ -4,7 +4,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.post_merge import approve_landings_command, list_unreviewed, where_to_look
 from forgepool.orchestrator.decisions.reasons import (
     author_in,
     author_words,
@@ -13,6 +12,7 @@ from forgepool.orchestrator.decisions.reasons import (
     finding_words,
     reviewer_words,
 )
+from forgepool.orchestrator.decisions.reviews.post_merge import approve_landings_command, list_unreviewed, where_to_look
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded, is_being_written
 from forgepool.orchestrator.reports.attention import Liveness, attention

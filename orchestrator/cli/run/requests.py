@@ -9,9 +9,9 @@ import typer
 from forgepool.orchestrator.cli.output.say import printable, say
 from forgepool.orchestrator.cli.run.options import OneTask, Run, Task, complete_task, find_run_with
 from forgepool.orchestrator.cli.run.run import resume, tell_changes
-from forgepool.orchestrator.decisions import post_merge
 from forgepool.orchestrator.decisions.queue.submissions import entry_name
 from forgepool.orchestrator.decisions.requests import grant_request, why_not_approve, why_not_reject
+from forgepool.orchestrator.decisions.reviews import post_merge
 from forgepool.orchestrator.journal import inbox
 from forgepool.orchestrator.journal.events import Event, RunResumed, RunStarted
 from forgepool.orchestrator.journal.inbox import PersonRequest

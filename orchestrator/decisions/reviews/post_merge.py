@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import one_line
+from forgepool.orchestrator.decisions.reviews.task_reviews import limits, needs_money
 from forgepool.orchestrator.decisions.start_orders import (
     budget_question,
     find_tasks_held_by_base,
     may_come_back,
     token,
 )
-from forgepool.orchestrator.decisions.task_reviews import limits, needs_money
 from forgepool.orchestrator.journal.events import Event, GateHalted, WaveApproved, WaveReviewSent, WaveSent
 from forgepool.orchestrator.plan.budget import Reservation
 from forgepool.orchestrator.state.post_merge import WaveState
