@@ -65,12 +65,24 @@ Ending = Callable[[str], Ends]
 """Makes the end of the conversation from the lead's last words."""
 
 
-def lead_tools(standing: Callable[[], LeadStanding], ending: Ending) -> tuple[Tool, ...]:
-    """Make the tools. `standing` is asked at each call; a call against the rules is refused with a sentence."""
+def lead_tools(
+    standing: Callable[[], LeadStanding], ending: Ending, find_wrong_skill: Callable[[str], str | None]
+) -> tuple[Tool, ...]:
+    """
+    Make the tools. `standing` is asked at each call; a call against the rules is refused with a sentence.
+
+    `find_wrong_skill` says why there is no such skill, or None.
+    """
 
     def park(**fields: object) -> ToolAnswer:
         request = LeadRequest.model_validate({"number": standing().asked + 1, **fields})
         return ToolAnswer(text=f"OK: request {request.number}; its reply follows", ends=Parked(request=request))
+
+    def dispatch(arguments: DispatchArguments, workplace: Workplace) -> ToolAnswer:
+        for one in arguments.tasks:
+            if one.skill is not None and (wrong := find_wrong_skill(one.skill)) is not None:
+                raise ToolRefused(f"not run: {wrong}")
+        return park(do="dispatch", tasks=arguments.tasks)
 
     def end(arguments: TextArguments, workplace: Workplace) -> ToolAnswer:
         return ToolAnswer(text="OK: this ends your work", ends=ending(arguments.text))
@@ -87,7 +99,7 @@ def lead_tools(standing: Callable[[], LeadStanding], ending: Ending) -> tuple[To
             "dispatch",
             "Adds tasks to the run. The reply names the ids that were taken, and what is wrong with the others.",
             DispatchArguments,
-            lambda given, _: park(do="dispatch", tasks=given.tasks),
+            dispatch,
         ),
         made(
             "collect",
