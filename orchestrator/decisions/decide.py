@@ -35,6 +35,7 @@ from forgepool.orchestrator.journal.events import (
     TaskBlocked,
     TaskParked,
     TaskPassedOn,
+    TaskReported,
     TaskUnchanged,
 )
 from forgepool.orchestrator.state.hosts import Host
@@ -96,9 +97,16 @@ def _ended(course: PlanIndex, state: RunState) -> list[Event]:
         return []
     if post_merge.is_check_due(course, state) or post_merge.is_review_due(course, state):
         return []
-    landed, unchanged, there = (state.count(one) for one in ("landed", "no_changes", "already_there"))
-    lacking = len(state.tasks) - landed - unchanged - there
-    return [RunEnded(landed=landed, not_landed=lacking, unchanged=unchanged, already_there=there)]
+    lacking = len(state.tasks) - state.count(*DONE)
+    return [
+        RunEnded(
+            landed=state.count("landed"),
+            not_landed=lacking,
+            unchanged=state.count("no_changes"),
+            already_there=state.count("already_there"),
+            reported=state.count("reported"),
+        )
+    ]
 
 
 def _judge_hosts(
@@ -178,6 +186,8 @@ def _passed_on(course: PlanIndex, state: RunState, now: float, hosts: Hosts) -> 
 
 
 def _after_work(course: PlanIndex, state: RunState, task: TaskState, result: WorkResult) -> Event:
+    if result.report is not None:
+        return TaskReported(task=task.id, report=result.report)
     if result.outcome == "needs_human" and result.question:
         return TaskParked(task=task.id, question=result.question, why="question")
     if result.outcome == "needs_human":

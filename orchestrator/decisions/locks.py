@@ -45,6 +45,8 @@ def may_ask(course: PlanIndex, task_id: str) -> bool:
     """
     Tell whether an attempt at this task may ask for paths: not where the plan forbids it to leave what it declared.
     """
+    if course.tasks[task_id].answers:
+        return False
     return course.plan.scope == "extend" or course.declared[task_id] is None
 
 
@@ -100,7 +102,9 @@ def admit_candidates(course: PlanIndex, state: RunState) -> list[Event]:
     waiting = sorted(state.in_phase("candidate"), key=lambda task: (task.since, task.id))
     for task in waiting:
         outside = _outside(course, task)
-        if outside and not may_ask(course, task.id):
+        answers = course.tasks[task.id].answers
+        if answers or (outside and not may_ask(course, task.id)):
+            # A worker of an earlier version knows no task that answers, and makes a candidate of it.
             reason = reason_of_scope(outside, attempt=task.result.attempt if task.result else task.attempt)
             return [again_or_stop(course, task, reason)]
         if waits_for(course, state, task) is None:

@@ -75,6 +75,8 @@ class Task(Message):
     files: tuple[str, ...] | None = None
     """Globs of the files it may write; None is undeclared."""
     reads: tuple[str, ...] = ()
+    answers: bool = Field(default=False, exclude_if=lambda answers: not answers)
+    """It ends with a report, and takes no lock. Left out of a written plan where false, so that older digests stay."""
     acceptance: tuple[str, ...] = ()
     agent: AgentSpec
     priority: int = 0
@@ -138,6 +140,7 @@ def parse_plan(text: str, name: str, folder: Path, files: Callable[[], Sequence[
     check_ids(reading, written)
     check_groups(reading, written)
     _check_globs(reading, written)
+    _check_answers(reading, written)
     check_policies(reading)
     check_hosts(reading, written)
     check_silences(reading)
@@ -212,6 +215,21 @@ def _check_globs(reading: PlanReading, written: Iterable[WrittenTask]) -> None:
             for at, glob in enumerate(globs):
                 if wrong := _glob_wrong(glob):
                     reading.refuse(each.index, (key, at), f"'{key}' of task '{entry.id}' has the {wrong}")
+
+
+def _check_answers(reading: PlanReading, written: Iterable[WrittenTask]) -> None:
+    """Check that a task that answers promises no change, and has an agent that can report."""
+    for each in written:
+        entry, agent = each.entry, each.entry.agent
+        if not entry.answers:
+            continue
+        for key in ("files", "acceptance"):
+            if getattr(entry, key):
+                sentence = f"task '{entry.id}' answers and changes nothing; remove its '{key}', or 'answers'"
+                reading.refuse(each.index, (key,), sentence)
+        if agent is not None and agent.builtin is None and agent.scripted is None:
+            sentence = f"task '{entry.id}' answers, which only a 'builtin' or a 'scripted' agent can; give it one"
+            reading.refuse(each.index, ("agent",), sentence)
 
 
 @lru_cache(maxsize=65536)
@@ -300,6 +318,7 @@ def _task(entry: TaskEntry, agent: AgentSpec, needs: Mapping[str, bool]) -> Task
         "title": _one_line(entry.title or "") or entry.id,
         "needs": tuple(TaskNeed(id=each, full=full) for each, full in needs.items()),
         "agent": agent,
+        "files": () if entry.answers else entry.files,
         # A command would do the same a second time, and may find its work done.
         "attempts": entry.attempts or (1 if by_command else 2),
         "unchanged": entry.unchanged or ("ok" if by_command else "fail"),

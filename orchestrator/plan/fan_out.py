@@ -150,6 +150,8 @@ class TaskFields(Message):
     """Globs of the files that it may write. `[]` is none; null declares nothing."""
     reads: tuple[str, ...] = ()
     """Globs of the files that it only reads."""
+    answers: bool = False
+    """True: it ends with a report, which tasks that need it are given, and changes nothing."""
     acceptance: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """Shell commands that must pass in its worktree before its work becomes a candidate."""
     agent: AgentEntry | None = None

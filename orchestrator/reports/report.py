@@ -10,6 +10,7 @@ from forgepool.orchestrator.decisions.reasons import (
     count_of,
     finding_lines,
     finding_words,
+    one_line,
     reviewer_words,
 )
 from forgepool.orchestrator.decisions.reviews.post_merge import approve_landings_command, list_unreviewed, where_to_look
@@ -130,6 +131,7 @@ def report_lines(
             yield from _history(task)
             yield from _looked_at(kept.course, state, task)
             yield from _used(task)
+    yield from _reported(kept.course, state)
     if idle:
         yield from ("", "## Nothing to do", "")
         for task in idle:
@@ -161,6 +163,19 @@ def _wanted(course: PlanIndex, state: RunState, *, live: bool) -> Iterator[str]:
         yield from ("", "## Waits for you", "")
     for one in wanted:
         yield f"- {one.about}: {' '.join(one.sentence.split())}: `{one.command}`"
+
+
+def _reported(course: PlanIndex, state: RunState) -> Iterator[str]:
+    """Yield the section of the tasks that answered."""
+    tasks = sorted(state.in_phase("reported"), key=lambda task: task.ended)
+    if tasks:
+        yield from ("", "## Reported", "")
+    for task in tasks:
+        yield f"- {task.id}: {one_line(task.detail)}{_attempts(task)}"
+        yield from _history(task)
+        cited = count_of(len(task.report.evidence) if task.report else 0, "citation")
+        yield f"  - by {author_words(author_in(course, state, task))}; the answer, with {cited}: results/{task.id}.md"
+        yield from _used(task)
 
 
 def _why_idle(task: TaskState) -> str:

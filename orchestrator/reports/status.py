@@ -219,11 +219,14 @@ def _how_it_ended(run: str, task: TaskState) -> str:
 def tell_verdict(state: RunState) -> str:
     """Return the run's outcome in one sentence."""
     total, landed = len(state.tasks), state.count("landed")
-    idle = state.count(*(DONE - {"landed"}))
+    reported = state.count("reported")
+    idle = state.count(*(DONE - {"landed", "reported"}))
     parts = [f"{landed} of {count_of(total, 'task')} landed on {state.target}"]
+    if reported:
+        parts.append(f"{reported} reported")
     if idle:
         parts.append(f"{idle} had nothing to do")
-    if rest := total - landed - idle:
+    if rest := total - landed - reported - idle:
         parts.append(f"{rest} did not land")
     return ", ".join(parts)
 

@@ -127,7 +127,7 @@ def _take_in(fitted: Fit, recorded: list[Recorded], paid: frozenset[str]) -> Non
 def _worked(fitted: Fit, task: str, result: WorkResult, *, is_paid: bool) -> None:
     if result.outcome in ("infrastructure", "needs_human"):
         return
-    made = result.outcome == "candidate"
+    made = result.outcome in ("candidate", "reported")
     fitted.counted.update(attempts=1, fruitless=not made)
     if made:
         fitted.work_s[task].append(result.finished_at - result.started_at)

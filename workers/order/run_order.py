@@ -1,5 +1,5 @@
 """
-Carries out one order: a checkout, an agent, the acceptance commands, and a candidate in the hub.
+Carries out one order: a checkout, an agent, the acceptance commands, and a candidate or a report in the hub.
 
 The agent edits and the harness commits: the candidate is the tree of the files that the agent left, on the order's
 base, whatever it did to the checkout's HEAD or index. The agent's own summary is kept as a claim.
@@ -21,7 +21,14 @@ from forgepool.workers.sandbox.layers import NoSandbox, choose_level
 from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.orders import Outcome, WorkOrder, WorkResult
 from forgepool.workers.schema.settings import Settings
-from forgepool.workers.workspace.refs import Candidate, ensure_from_hub, find_published, publish, require_hub
+from forgepool.workers.workspace.refs import (
+    Candidate,
+    ensure_from_hub,
+    find_published,
+    publish,
+    publish_report,
+    require_hub,
+)
 from forgepool.workers.workspace.resume import sum_carried_over, sum_so_far
 from forgepool.workers.workspace.workspace import Workspace, accept, set_up, unprintable
 from forgepool.worktrees.checkouts.checkout import Unusable
@@ -80,6 +87,10 @@ def _attempt(order: WorkOrder, settings: Settings, mirror: Mirror, blank: WorkRe
         if answer.ended == "failed":
             _require_disk(workspace.checkout.path)
         about = _about(answer, workspace)
+        if answer.report is not None:
+            told = {"outcome": "reported", "report": answer.report, "claimed_summary": answer.claimed_summary}
+            reported = blank.model_copy(update={**about, **told, "finished_at": time.time()})
+            return publish_report(mirror, order, reported)
         if answer.ended != "finished":
             outcome = _outcome_of(answer)
             if outcome == "no_change":

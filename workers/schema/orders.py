@@ -141,6 +141,26 @@ class AcpAgent(Message):
 AgentSpec = Annotated[CommandAgent | ScriptedAgent | BuiltinAgent | CliAgent | AcpAgent, Field(discriminator="kind")]
 
 
+class Evidence(Message):
+    """A citation in a report: lines of a file at the order's base, a task that is needed, or a commit."""
+
+    path: str = ""
+    lines: tuple[int, int] | None = None
+    """The first and the last of them; only with a path."""
+    task: str = ""
+    commit: str = ""
+
+
+class Report(Message):
+    """The answer of a task that changes nothing. The harness has checked that what it cites exists."""
+
+    summary: str
+    output: str = ""
+    missing: tuple[str, ...] = ()
+    """The gaps: facts that the agent needed and could not find."""
+    evidence: tuple[Evidence, ...] = ()
+
+
 class Prior(Message):
     """The result of a task that this one needs."""
 
@@ -153,6 +173,8 @@ class Prior(Message):
     commit: str = ""
     """The landed commit."""
     paths: tuple[str, ...] = ()
+    report: Report | None = None
+    """The report of a task that answers."""
 
 
 class Reply(Message):
@@ -270,6 +292,8 @@ class WorkOrder(Message):
     agent: AgentSpec
     files: tuple[str, ...] = ()
     acceptance: tuple[str, ...] = ()
+    answers: bool = False
+    """It ends with a report, and changes nothing."""
     unchanged: Literal["ok", "fail"] = "fail"
     """With `ok`, an attempt that changes nothing succeeds if the acceptance commands pass."""
     env: dict[str, str] = Field(default_factory=dict)
@@ -307,6 +331,7 @@ class WorkOrder(Message):
 
 Outcome = Literal[
     "candidate",
+    "reported",
     "no_change",
     "out_of_scope",
     "verify_failed",
@@ -336,6 +361,10 @@ class WorkResult(Message):
     """The path of the full log on the host that ran it."""
     claimed_summary: str = ""
     """The agent's own summary: a claim that no decision reads."""
+    report: Report | None = None
+    """Set exactly when the outcome is `reported`."""
+    missing: tuple[str, ...] = ()
+    """The same, of an attempt that does not report."""
     question: str = ""
     """The agent's question to a person. A `needs_human` result without one asks for something to be fixed."""
     models: tuple[str, ...] = ()

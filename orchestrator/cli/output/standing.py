@@ -10,11 +10,12 @@ from forgepool.orchestrator.reports.status import Standing, TaskStanding
 
 
 def tally(now: Standing) -> str:
-    """Count outcomes: `3 of 7 landed, 2 had no changes, 1 already there`."""
+    """Count outcomes: `3 of 7 landed, 1 reported, 2 had no changes, 1 already there`."""
     count = Counter(task.phase for task in now.tasks)
     unchanged = f", {count['no_changes']} had no changes" if count["no_changes"] else ""
     there = f", {count['already_there']} already there" if count["already_there"] else ""
-    return f"{count['landed']} of {len(now.tasks)} landed{unchanged}{there}"
+    reported = f", {count['reported']} reported" if count["reported"] else ""
+    return f"{count['landed']} of {len(now.tasks)} landed{reported}{unchanged}{there}"
 
 
 def tell_table(now: Standing) -> None:

@@ -360,6 +360,8 @@ def outcome_explained(state: RunState, task: str, course: PlanIndex) -> bool:
         case "no_changes":
             result = state.tasks[task].result
             return course.tasks[task].unchanged == "ok" and result is not None and result.outcome == "no_change"
+        case "reported":
+            return course.tasks[task].answers and state.tasks[task].report is not None
         case "already_there":
             return bool(state.tasks[task].commit)
         case "failed":

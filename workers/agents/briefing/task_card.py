@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from forgepool.workers.agents.briefing.card_sections import CardSection, TaskCard
-from forgepool.workers.schema.orders import Prior, ReasonPack, Reply, WorkOrder
+from forgepool.workers.schema.orders import Evidence, Prior, ReasonPack, Reply, Report, WorkOrder
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed
 
@@ -191,9 +191,9 @@ def _written(prior: Prior, results: Path, git: Git, *, first: bool) -> CardSecti
     path = results / f"{prior.task}.md"
     full = full_result(prior, git)
     path.write_text(full, encoding="utf-8")
-    summary = prior.summary.strip() or "(its agent gave no summary)"
+    summary = _summary(prior)
     short = f"(No room for {'all of it' if prior.full else 'its summary'} here: read the file.)"
-    forms = [full, *_shorter(summary, prior.paths, short)] if prior.full else [summary, short]
+    forms = [full, *_shorter(prior, summary, short)] if prior.full else [summary, short]
     said = (f"[From {prior.task} — full: {path}]\n{_SPOOFS.sub('    ', form.rstrip())}" for form in forms)
     return CardSection(
         name=f"the {'whole result' if prior.full else 'summary'} of '{prior.task}'",
@@ -203,14 +203,23 @@ def _written(prior: Prior, results: Path, git: Git, *, first: bool) -> CardSecti
     )
 
 
-def _shorter(summary: str, paths: Sequence[str], short: str) -> tuple[str, str]:
+def _summary(prior: Prior) -> str:
+    """Return the agent's summary; that of a report with what it lacked."""
+    missing = prior.report.missing if prior.report else ()
+    lacked = ["Missing, as it says:\n" + _listed(tuple(map(_one_line, missing)))] if missing else []
+    return "\n".join([prior.summary.strip() or "(its agent gave no summary)", *lacked])
+
+
+def _shorter(prior: Prior, summary: str, short: str) -> tuple[str, str]:
     """Return what stands for a whole result: its summary and paths, or a word alone."""
-    told = f"{summary[:_SUMMARY_CHARACTERS]}\nPaths it changed: {', '.join(paths[:_SUMMARY_PATHS]) or 'none'}\n{short}"
-    return told, short
+    paths = [] if prior.report else [f"Paths it changed: {', '.join(prior.paths[:_SUMMARY_PATHS]) or 'none'}"]
+    return "\n".join([summary[:_SUMMARY_CHARACTERS], *paths, short]), short
 
 
 def full_result(prior: Prior, git: Git) -> str:
-    """Return title, summary, paths and the landed diff of a task as text."""
+    """Return a task's report, or its title, summary, paths and landed diff, as text."""
+    if prior.report is not None:
+        return report_text(prior.task, prior.title, prior.report)
     parts = [
         f"Task {prior.task}: {prior.title}".rstrip(": "),
         f"Its agent says:\n{prior.summary.strip() or '(nothing)'}",
@@ -221,6 +230,24 @@ def full_result(prior: Prior, git: Git) -> str:
     if prior.commit:
         parts.append(f"Its diff:\n{_diff(prior.commit, git)}")
     return "\n\n".join(parts) + "\n"
+
+
+def report_text(task: str, title: str, report: Report) -> str:
+    """Return a report as text: summary, what it lacked, what it cites, and the whole answer."""
+    parts = [f"Task {task}: {title}".rstrip(": "), f"Summary:\n{report.summary.strip()}"]
+    if report.missing:
+        parts.append("Missing, as its agent says:\n" + _listed(tuple(map(_one_line, report.missing))))
+    if report.evidence:
+        parts.append("It cites:\n" + _listed(tuple(map(_cited, report.evidence))))
+    if report.output.strip():
+        parts.append(f"The whole answer:\n\n{report.output.strip()}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _cited(one: Evidence) -> str:
+    if one.path:
+        return f"{one.path}:{one.lines[0]}-{one.lines[1]}" if one.lines else one.path
+    return f"task {one.task}" if one.task else f"commit {one.commit}"
 
 
 def _diff(commit: str, git: Git) -> str:

@@ -195,6 +195,7 @@ class Attempt:
             tools=self.toolbox.tools(phase, family, compact=self._has_compact()),
             price=model.price,
             lasting=phase == "execute",
+            answers=self.course.answers,
         )
         self._last = Talk(
             provider=model.provider,
@@ -299,6 +300,7 @@ class Attempt:
             models=answered,
             families=self.models.families(answered),
             planned=state.plan.files if state.plan else (),
+            report=state.report if ended == "reported" else None,
             trouble=last.trouble if last and ended == "failed" else None,
             resets_at=last.resets_at if last and ended == "failed" else None,
             includes=attempts_in(self.transcript.entries, but=self.assignment.order.attempt),
@@ -330,7 +332,7 @@ def _ending(ended: str) -> AgentEnding:
     match ended:
         case "finished" | "timeout" | "stopped" | "limits" | "refused" | "asked" | "queued":
             return ended
-        case "no_change" | "verify_failed" | "out_of_scope":
+        case "reported" | "no_change" | "verify_failed" | "out_of_scope":
             return ended
         case _:
             return "failed"

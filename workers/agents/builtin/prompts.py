@@ -76,6 +76,7 @@ class TaskWords:
 
     card: TaskCard
     skill: Skill | None = None
+    answers: bool = False
     red_first: bool = False
     root: str = ""
     """The worktree's folder, which is cut from paths that a model wrote in full."""
@@ -83,7 +84,7 @@ class TaskWords:
     """The commands known to be tests."""
 
     def system(self, phase: PhaseName) -> tuple[str, ...]:
-        return system_blocks(phase, red_first=self.red_first, skill=self.skill)
+        return system_blocks("answer" if self.answers else phase, red_first=self.red_first, skill=self.skill)
 
     def to_plan(self, hints: str, room: Room) -> Opening:
         """Return PLAN's first message. `hints` is the section on files likely to matter, or empty."""
@@ -143,7 +144,12 @@ def brief_task(order: WorkOrder, workspace: Workspace, agent: BuiltinAgent, tmp:
         files=_files(order, skill, workspace),
     )
     return TaskWords(
-        card=card, skill=skill, red_first=agent.red_first, root=str(workspace.checkout.path), tests=order.acceptance
+        card=card,
+        skill=skill,
+        answers=order.answers,
+        red_first=agent.red_first and not order.answers,
+        root=str(workspace.checkout.path),
+        tests=order.acceptance,
     )
 
 
