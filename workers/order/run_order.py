@@ -137,6 +137,7 @@ def _about(answer: AgentAnswer, workspace: Workspace) -> dict[str, Any]:
         "models": answer.models,
         "families": answer.families,
         "planned": answer.planned,
+        "lead": answer.lead,
         "includes": answer.includes,
         "carried": sum_carried_over(workspace.order, workspace.settings) if answer.includes else None,
         "log": str(workspace.agent_log),
@@ -163,6 +164,9 @@ def _outcome_of(answer: AgentAnswer) -> Outcome:
             return answer.ended
         case "asked":
             return "needs_human"
+        case "waiting":
+            # Without its conversation in the hub it could not go on: it is asked again from what the hub has.
+            return "waiting" if answer.resumable else "infrastructure"
         case "queued" | "not_started":
             # A queued agent begins again when its paths are free, as the orchestrator decides. One that was not
             # started met trouble of the host, which costs the task no attempt.

@@ -84,3 +84,12 @@ class LeadNote(_LeadPart):
     kind: NoteKind
     at: float
     parts: dict[str, tuple[str, ...]]
+
+
+class LeadSaid(_LeadPart):
+    """The part of a result that a lead's orchestrator needs."""
+
+    request: LeadRequest | None = None
+    """Set exactly when the outcome is `waiting`."""
+    notes: tuple[LeadNote, ...] = ()
+    """All notes of its conversation so far."""

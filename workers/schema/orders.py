@@ -1,8 +1,4 @@
-"""
-Orders to workers and their results: frozen values, sent as JSON.
-
-Reviews and checks have their own messages in `supervisor.messages`.
-"""
+"""Orders to workers and their results, as JSON. Messages of reviews and checks are in `supervisor.messages`."""
 
 import shlex
 from typing import Annotated, Literal
@@ -10,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from forgepool.workers.schema.confinement import Level
+from forgepool.workers.schema.lead import LeadReply, LeadSaid
 from forgepool.workers.schema.mistakes import Progress, RelativePath
 from forgepool.workers.schema.policy_rules import RuleEntry
 
@@ -294,6 +291,8 @@ class WorkOrder(Message):
     acceptance: tuple[str, ...] = ()
     answers: bool = False
     """It ends with a report, and changes nothing."""
+    lead: tuple[LeadReply, ...] = ()
+    """For a task that leads its run: reply 0, which tells the plan, and the last one. Any other task has none."""
     unchanged: Literal["ok", "fail"] = "fail"
     """With `ok`, an attempt that changes nothing succeeds if the acceptance commands pass."""
     env: dict[str, str] = Field(default_factory=dict)
@@ -332,6 +331,7 @@ class WorkOrder(Message):
 Outcome = Literal[
     "candidate",
     "reported",
+    "waiting",
     "no_change",
     "out_of_scope",
     "verify_failed",
@@ -365,6 +365,8 @@ class WorkResult(Message):
     """Set exactly when the outcome is `reported`."""
     missing: tuple[str, ...] = ()
     """The same, of an attempt that does not report."""
+    lead: LeadSaid | None = None
+    """Set for a task that leads its run."""
     question: str = ""
     """The agent's question to a person. A `needs_human` result without one asks for something to be fixed."""
     models: tuple[str, ...] = ()

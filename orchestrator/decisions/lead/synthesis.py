@@ -16,7 +16,9 @@ from forgepool.orchestrator.state.task import DONE, TaskState
 
 _WORDS = r"landed|merged|fixed|green|passes|passed|passing|tested|measured"
 _CLAIM = re.compile(rf"\b({_WORDS})\b", re.IGNORECASE)
-_DENIED = re.compile(rf"\b(?:not|never|nothing|none|\w+n't)\s+(?:been\s+|yet\s+|have\s+|has\s+|is\s+)*(?:{_WORDS})\b", re.IGNORECASE)
+_DENIED = re.compile(
+    rf"\b(?:not|never|nothing|none|\w+n't)\s+(?:been\s+|yet\s+|have\s+|has\s+|is\s+)*(?:{_WORDS})\b", re.IGNORECASE
+)
 """A claim that something is not done, which needs no proof."""
 _END = re.compile(r"(?<=[.!?])\s+|\n")
 _WORD = re.compile(r"[\w-]+", re.ASCII)

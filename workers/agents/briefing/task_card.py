@@ -120,6 +120,9 @@ def task_card(
         named = _listed(order.assets.paths[:_MOST_ASSETS])
         title = "## Files of the plan, read-only in the folder $FORGEPOOL_ASSETS\n"
         parts.append(_own("the list of the plan's files", title + named))
+    if order.lead:
+        told = order.lead[0].text or "None yet."
+        parts.append(_own("the list of the run's tasks", f"## Tasks of this run, beside yours\n{told}"))
     if order.acceptance:
         parts.append(_own("its acceptance commands", "## Commands that must succeed\n" + _listed(order.acceptance)))
     parts += [*conventions, *priors, *files]

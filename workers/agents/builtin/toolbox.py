@@ -39,6 +39,8 @@ class Toolbox:
     skill: Skill | None = None
     find_wrong: Callable[[Sequence[Evidence]], Sequence[str]] | None = None
     """Set for a task that answers: returns what is wrong with a report's citations."""
+    leading: tuple[Tool, ...] = ()
+    """The tools of a task that leads its run."""
     more: Mapping[PhaseName, tuple[Tool, ...]] = field(default_factory=dict)
     """Tools that other programs serve."""
     _made: dict[tuple[PhaseName, str, bool], tuple[Tool, ...]] = field(default_factory=dict)
@@ -53,6 +55,8 @@ class Toolbox:
 
     def _all(self, phase: PhaseName, family: str, compact: bool) -> tuple[Tool, ...]:
         more = (*((COMPACT_TOOL,) if compact else ()), *self.more.get(phase, ()))
+        if self.leading:
+            return reading(more, self.leading)
         if self.find_wrong is not None:
             return reading(more, (report_tool(self.find_wrong), ASK))
         if phase == "plan":

@@ -61,10 +61,10 @@ def read_standing(entries: Sequence[Entry], replies: Sequence[LeadReply] = ()) -
     calls: dict[str, ToolCall] = {}
     for entry in entries:
         match entry:
-            case TurnSaid(turn=turn, reply=reply):
+            case TurnSaid(turn=turn, reply=heard):
                 calls |= {call.id: call for call in turn.calls if call.name in NOTES}
-                if reply is not None:
-                    standing.hear(reply)
+                if heard is not None:
+                    standing.hear(heard)
             case Answered(result=result) if not result.is_error and result.call_id in calls:
                 standing.note(_note(calls.pop(result.call_id), entry.at))
             case Finished(request=request) if request is not None:

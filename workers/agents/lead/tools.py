@@ -8,7 +8,8 @@ from pydantic import Field, JsonValue
 
 from forgepool.workers.agents.lead.rules import LeadStanding, find_refusal
 from forgepool.workers.schema.lead import DispatchedTask, LeadRequest
-from forgepool.workers.tools.tool import Arguments, Ends, Parked, Tool, ToolAnswer, make_typed_tool
+from forgepool.workers.schema.orders import Report
+from forgepool.workers.tools.tool import Arguments, Parked, Reported, Tool, ToolAnswer, make_typed_tool
 from forgepool.workers.tools.workplace import ToolRefused, Workplace
 
 _Lines = tuple[str, ...]
@@ -61,13 +62,10 @@ class TextArguments(Arguments):
 
 
 A = TypeVar("A", bound=Arguments)
-Ending = Callable[[str], Ends]
-"""Makes the end of the conversation from the lead's last words."""
+_SUMMARY_WORDS = 100
 
 
-def lead_tools(
-    standing: Callable[[], LeadStanding], ending: Ending, find_wrong_skill: Callable[[str], str | None]
-) -> tuple[Tool, ...]:
+def lead_tools(standing: Callable[[], LeadStanding], find_wrong_skill: Callable[[str], str | None]) -> tuple[Tool, ...]:
     """
     Make the tools. `standing` is asked at each call; a call against the rules is refused with a sentence.
 
@@ -85,7 +83,10 @@ def lead_tools(
         return park(do="dispatch", tasks=arguments.tasks)
 
     def end(arguments: TextArguments, workplace: Workplace) -> ToolAnswer:
-        return ToolAnswer(text="OK: this ends your work", ends=ending(arguments.text))
+        words = arguments.text.split()
+        summary = " ".join(words[:_SUMMARY_WORDS]) + (" ..." if len(words) > _SUMMARY_WORDS else "")
+        report = Report(summary=summary, output=arguments.text)
+        return ToolAnswer(text="OK: this ends your work", ends=Reported(report=report))
 
     def note(arguments: Arguments, workplace: Workplace) -> ToolAnswer:
         return ToolAnswer(text="OK: kept in sight")

@@ -12,8 +12,9 @@ from forgepool.workers.agents.lead.tools import guard, lead_tools
 from forgepool.workers.llm.messages import ToolCall
 from forgepool.workers.schema.confinement import OPEN
 from forgepool.workers.schema.lead import DispatchedTask, LeadNote, LeadRequest
+from forgepool.workers.schema.orders import Report
 from forgepool.workers.tools.endings import ASK
-from forgepool.workers.tools.tool import Finish, Parked, ToolAnswer, carry_out
+from forgepool.workers.tools.tool import Parked, Reported, ToolAnswer, carry_out
 from forgepool.workers.tools.workplace import Workplace
 from forgepool.worktrees.git.git import Git
 
@@ -48,9 +49,7 @@ def use(tmp_path: Path) -> Use:
 
     def call(tool: str, standing: LeadStanding = FRAMED, **arguments: JsonValue) -> ToolAnswer:
         skill = {"tester": None}
-        tools = lead_tools(
-            lambda: standing, lambda text: Finish(summary=text), lambda name: skill.get(name, f"no skill '{name}'")
-        )
+        tools = lead_tools(lambda: standing, lambda name: skill.get(name, f"no skill '{name}'"))
         every = (*tools, guard(ASK, lambda: standing))
         return carry_out(ToolCall(id="1", name=tool, arguments=arguments), every, place)
 
@@ -90,9 +89,7 @@ def test_collect_read_and_cancel_rest_with_what_they_want(use: Use) -> None:
     full = use("read_result", id="t1", depth="full").ends
     assert full == Parked(request=LeadRequest(number=3, do="read", what="t1", full=True))
     cancelled = use("cancel", ids=["t1"], why="it has become needless").ends
-    assert cancelled == Parked(
-        request=LeadRequest(number=3, do="cancel", ids=("t1",), why="it has become needless")
-    )
+    assert cancelled == Parked(request=LeadRequest(number=3, do="cancel", ids=("t1",), why="it has become needless"))
 
 
 def test_every_tool_that_may_not_be_called_now_is_refused_with_what_comes_first(use: Use) -> None:
@@ -106,4 +103,5 @@ def test_every_tool_that_may_not_be_called_now_is_refused_with_what_comes_first(
 
 
 def test_an_answer_ends_the_work_with_its_text(use: Use) -> None:
-    assert use("answer", text="it is in dates.py").ends == Finish(summary="it is in dates.py")
+    report = Report(summary="it is in dates.py", output="it is in dates.py")
+    assert use("answer", text="it is in dates.py").ends == Reported(report=report)
