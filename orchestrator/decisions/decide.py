@@ -196,7 +196,8 @@ def _after_work(course: PlanIndex, state: RunState, task: TaskState, result: Wor
         return TaskParked(task=task.id, question=f"{wrong}; mend it, then: forgepool retry {state.run} {task.id}")
     if (parked := park_for_budget(course, state, task, result)) is not None:
         return parked
-    if result.outcome == "no_change" and course.tasks[task.id].unchanged == "ok" and not task.charged:
+    may_idle = result.nothing_to_do or course.tasks[task.id].unchanged == "ok"
+    if result.outcome == "no_change" and may_idle and not task.charged:
         # After an attempt that was refused, changing nothing is no way of doing what was asked.
         return TaskUnchanged(task=task.id, why=_unchanged_words(course, task, result))
     reason = reason_of_work(result, attempt=result.attempt)

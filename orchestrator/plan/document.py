@@ -319,9 +319,9 @@ def _task(entry: TaskEntry, agent: AgentSpec, needs: Mapping[str, bool]) -> Task
         "needs": tuple(TaskNeed(id=each, full=full) for each, full in needs.items()),
         "agent": agent,
         "files": () if entry.answers else entry.files,
-        # A command would do the same a second time, and may find its work done.
+        # A command would do the same a second time, and may find its work done. What may write nothing changes nothing.
         "attempts": entry.attempts or (1 if by_command else 2),
-        "unchanged": entry.unchanged or ("ok" if by_command else "fail"),
+        "unchanged": entry.unchanged or ("ok" if by_command or entry.files == () else "fail"),
         "limits": Limits.model_validate(entry.limits.model_dump()),
     }
     return Task(**given | read)

@@ -132,6 +132,7 @@ def order(
         files=planned.files or (),
         acceptance=planned.acceptance,
         answers=planned.answers,
+        writes_nothing=planned.files == () and not planned.answers,
         unchanged=planned.unchanged,
         env=planned.env,
         policy=planned.policy,

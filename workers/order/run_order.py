@@ -93,7 +93,9 @@ def _attempt(order: WorkOrder, settings: Settings, mirror: Mirror, blank: WorkRe
             return publish_report(mirror, order, reported)
         if answer.ended != "finished":
             outcome = _outcome_of(answer)
-            if outcome == "no_change":
+            if answer.nothing_to_do:
+                _require_acceptance(workspace, workspace.checkout.snapshot(), about, stop)
+            elif outcome == "no_change":
                 _require_unchanged_acceptance(workspace, about, stop)
             waiting = _if_waiting(answer) | {"lacks": outcome == "needs_human" and answer.trouble is not None}
             raise NotDone(outcome, answer.detail, **about, **waiting, log_tail=answer.log_tail)
@@ -138,6 +140,7 @@ def _about(answer: AgentAnswer, workspace: Workspace) -> dict[str, Any]:
         "families": answer.families,
         "planned": answer.planned,
         "lead": answer.lead,
+        "nothing_to_do": answer.nothing_to_do,
         "includes": answer.includes,
         "carried": sum_carried_over(workspace.order, workspace.settings) if answer.includes else None,
         "log": str(workspace.agent_log),

@@ -199,11 +199,7 @@ ReasonKind = Literal[
 
 
 class ReasonPack(Message):
-    """
-    The reason an earlier attempt came back, for the next attempt.
-
-    The harness states all of it, except a reviewer's findings, `tried` and the words of a rejection.
-    """
+    """The reason an earlier attempt came back. All but findings, `tried` and words of a rejection is the harness's."""
 
     attempt: int
     kind: ReasonKind
@@ -293,6 +289,8 @@ class WorkOrder(Message):
     """It ends with a report, and changes nothing."""
     lead: tuple[LeadReply, ...] = ()
     """For a task that leads its run: reply 0, which tells the plan, and the last one. Any other task has none."""
+    writes_nothing: bool = False
+    """It declares that it writes no file, and does not answer."""
     unchanged: Literal["ok", "fail"] = "fail"
     """With `ok`, an attempt that changes nothing succeeds if the acceptance commands pass."""
     env: dict[str, str] = Field(default_factory=dict)
@@ -352,6 +350,8 @@ class WorkResult(Message):
     outcome: Outcome
     commit: str | None = None
     """The candidate, kept in the hub; set exactly when the outcome is `candidate`."""
+    nothing_to_do: bool = False
+    """With `no_change`: a committed plan gives the reason why nothing has to be changed."""
     paths: tuple[str, ...] = ()
     """Every path the candidate adds, changes, deletes or renames, with both names of a rename."""
     detail: str = ""

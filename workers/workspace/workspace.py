@@ -188,7 +188,9 @@ class Workspace:
         return list_touched_paths(changes(self.mirror.git, self.base, self.checkout.snapshot()))
 
     def why_unchanged(self) -> str | None:
-        """Return why there is nothing to commit, as a sentence for the model; None when there is something."""
+        """Return why there is nothing to commit, as a sentence for the model; None when there is or must be none."""
+        if self.order.writes_nothing:
+            return None
         try:
             return None if self.list_changed() else "no file that git keeps is changed; do the task's work first"
         except Unusable as problem:
@@ -202,6 +204,8 @@ class Workspace:
     def may_touch(self, paths: tuple[str, ...], *, stop: Stop, left_s: Callable[[], float]) -> Permission:
         """Ask the orchestrator whether the attempt may change these paths."""
         wanted = tuple(path for path in paths if path not in self.granted)
+        if wanted and self.order.writes_nothing:
+            return Permission(verdict="refused", why="the task declares `files: []`, so it may change nothing")
         owns = self.order.files or self.order.may_ask_paths
         if not wanted or not owns or self.settings.broker_url is None:
             return GRANTED

@@ -114,6 +114,8 @@ def task_card(
         parts.append(_own("its description", order.description.strip("\n")))
     if order.files:
         parts.append(_own("the list of files it may write", "## Files you may write\n" + _listed(order.files)))
+    if order.writes_nothing:
+        parts.append(_own("that it writes nothing", "## Files you may write\nNone: the task is done without a change."))
     if order.network:
         parts.append(_own("the list of its hosts", "## Hosts that commands may reach\n" + _listed(order.network)))
     if order.assets is not None:

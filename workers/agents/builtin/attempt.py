@@ -316,6 +316,7 @@ class Attempt:
             models=answered,
             families=self.models.families(answered),
             planned=state.plan.files if state.plan else (),
+            nothing_to_do=ended == "no_change" and state.plan is not None and not state.plan.files,
             report=state.report if ended == "reported" else None,
             lead=self._lead_said(state, ended) if self.course.leads else None,
             trouble=last.trouble if last and ended == "failed" else None,
