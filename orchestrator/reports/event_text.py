@@ -44,6 +44,10 @@ def _of_run(event: e.Event) -> str | None:
             return f"the run has ended: {_outcomes(event)}"
         case e.PlanRevised():
             return f"the run has a new plan: {_revision(event)}"
+        case e.TasksAdded():
+            return f"{event.by} added {count_of(len(event.tasks), 'task')}: {_named(event)}"
+        case e.TasksDropped():
+            return f"{event.by} dropped {count_of(len(event.tasks), 'task')}: {_named(event)}"
         case e.BudgetSet():
             return f"the run's budget is {_budget(event)} now"
         case (
@@ -136,6 +140,11 @@ def _budget(event: e.BudgetSet) -> str:
     usd = "" if event.budget.usd is None else f"{event.budget.usd:.2f} USD"
     tokens = "" if event.budget.tokens is None else f"{event.budget.tokens:,} tokens"
     return " and ".join(one for one in (usd, tokens) if one) or "without a cap"
+
+
+def _named(event: e.TasksAdded | e.TasksDropped) -> str:
+    ids = [task if isinstance(task, str) else task.id for task in event.tasks]
+    return shorten_list(ids) + (f"; {event.why}" if event.why else "")
 
 
 def _revision(event: e.PlanRevised) -> str:

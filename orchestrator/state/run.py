@@ -14,6 +14,7 @@ from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.queue_events import Word
 from forgepool.orchestrator.journal.queue_rules import GateRules
 from forgepool.orchestrator.plan.budget import Budget, Use
+from forgepool.orchestrator.plan.document import Task
 from forgepool.orchestrator.state.hosts import HostHealth
 from forgepool.orchestrator.state.phases import Phases
 from forgepool.orchestrator.state.post_merge import WaveReviewState, WaveState
@@ -47,6 +48,12 @@ class RunState:
     tasks: dict[str, TaskState]
     removed: dict[str, TaskState] = field(default_factory=dict)
     """Tasks that another plan has left out: what they used counts, and so do their attempts if they come back."""
+    added: tuple[Task, ...] = ()
+    """Tasks of the run that its plan's file does not name, in the order in which they were added."""
+    dropped: tuple[str, ...] = ()
+    """Tasks of the plan's file or added ones that were dropped before they began."""
+    additions: dict[str, int] = field(default_factory=dict)
+    """By the key of each addition, how many tasks it added."""
     run: str = ""
     hub: str = ""
     target: str = ""
@@ -109,7 +116,9 @@ class RunState:
         return cls(tasks={one: TaskState(id=one) for one in tasks})
 
     def add_task(self, task_id: str) -> TaskState:
-        task = self.tasks[task_id] = TaskState(id=task_id)
+        """Add a task; one that was removed goes on with the attempts that it had."""
+        task = self.removed.pop(task_id) if task_id in self.removed else TaskState(id=task_id)
+        self.tasks[task_id] = task
         self.phases.add(task)
         return task
 

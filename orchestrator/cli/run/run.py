@@ -196,6 +196,8 @@ def resume(
     late = take_in_late(kept)
     if not as_json:
         tell_changes(kept, late)
+    if late:
+        kept = run_folder.open_run(settings, kept.options.run)
     _set_budget(kept, budget_usd, budget_tokens, as_json=as_json)
     kept = kept if plan is None else _take_plan(kept, plan, settings, as_json=as_json)
     state = kept.state()
@@ -383,6 +385,7 @@ def _close(
 ) -> int:
     from forgepool.orchestrator.reports.proof.files import write_report
 
+    kept = run_folder.open_run(settings, kept.options.run)
     write_report(kept, settings)
     state = kept.state()
     tell_outcome(kept, state, ending, as_json=as_json)
