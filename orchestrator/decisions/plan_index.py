@@ -104,6 +104,11 @@ class PlanIndex:
         return "never" if self.serving else self.plan.gate.integration_review
 
     @cached_property
+    def lead(self) -> str | None:
+        """Return the task that leads the run, if one does."""
+        return next((task.id for task in self.plan.tasks if task.leads is not None), None)
+
+    @cached_property
     def conversing(self) -> frozenset[str]:
         """Tasks whose conversation another worker can go on with, wherever the first one was lost."""
         return frozenset(task.id for task in self.plan.tasks if isinstance(task.agent, BuiltinAgent | ScriptedAgent))

@@ -11,6 +11,7 @@ from forgepool.orchestrator.journal.events import (
     CandidateRestored,
     EntryRecalled,
     Event,
+    LeadSpoken,
     ProfileChosen,
     TaskApproved,
     TaskCancelled,
@@ -133,6 +134,8 @@ def grant_request(course: PlanIndex, state: RunState, request: PersonRequest) ->
             return post_merge.approve_landings(course, state, tip=request.candidate, by=request.by)
         case "approve" | "reject":
             return _spoken(course, state, request)
+        case "say":
+            return [LeadSpoken(task=request.task, text=request.text, by=request.by)] if request.task else []
         case "add":
             return grow(course, state, _addition(request), request.drop)
         case "pause" | "go" | "hold" | "release" | "reclass" | "grant":

@@ -316,6 +316,7 @@ def _order(
         reserved_usd=reserved.usd,
         reserved_tokens=reserved.tokens,
         resumes=resumes,
+        leads=task.id == course.lead,
     )
 
 

@@ -30,7 +30,7 @@ from forgepool.orchestrator.plan.entries import (
     review_of,
     script_in,
 )
-from forgepool.orchestrator.plan.fan_out import BuiltinEntry, TaskEntry
+from forgepool.orchestrator.plan.fan_out import AgentEntry, BuiltinEntry, TaskEntry
 from forgepool.orchestrator.plan.graph import check_cycles, needs_of_all
 from forgepool.supervisor.gate_file.document import CheckDefinition, definitions
 from forgepool.supervisor.gate_file.reading import check_mistakes
@@ -78,6 +78,8 @@ class Task(Message):
     reads: tuple[str, ...] = ()
     answers: bool = Field(default=False, exclude_if=lambda answers: not answers)
     """It ends with a report, and takes no lock. Left out of a written plan where false, so that older digests stay."""
+    leads: AgentSpec | None = Field(default=None, exclude_if=lambda led: led is None)
+    """Set for the task that leads its run: the agent of the tasks that it dispatches. It answers, too."""
     acceptance: tuple[str, ...] = ()
     agent: AgentSpec
     priority: int = 0
@@ -172,7 +174,7 @@ def read_tasks(
     check_cycles(reading, written, {one: [need for need in of if need in every] for one, of in every.items()})
     if reading.wrong:
         raise PlanWrong(reading.document.name, reading.wrong)
-    return tuple(_task(each.entry, agents[each.entry.id], needs[each.entry.id]) for each in written)
+    return tuple(_task(each.entry, *agents[each.entry.id], needs[each.entry.id]) for each in written)
 
 
 def plan_digest(plan: Plan) -> str:
@@ -235,18 +237,25 @@ def _check_globs(reading: PlanReading, written: Iterable[WrittenTask]) -> None:
 
 
 def _check_answers(reading: PlanReading, written: Iterable[WrittenTask]) -> None:
-    """Check that a task that answers promises no change, and has an agent that can report."""
+    """Check that tasks which answer or lead promise no change, and have agents that can report; one may lead."""
+    leads: list[str] = []
     for each in written:
         entry, agent = each.entry, each.entry.agent
-        if not entry.answers:
+        if not (entry.answers or entry.leads):
             continue
+        what = "leads" if entry.leads else "answers"
         for key in ("files", "acceptance"):
             if getattr(entry, key):
-                sentence = f"task '{entry.id}' answers and changes nothing; remove its '{key}', or 'answers'"
+                sentence = f"task '{entry.id}' {what} and changes nothing; remove its '{key}', or '{what}'"
                 reading.refuse(each.index, (key,), sentence)
         if agent is not None and agent.builtin is None and agent.scripted is None:
-            sentence = f"task '{entry.id}' answers, which only a 'builtin' or a 'scripted' agent can; give it one"
+            sentence = f"task '{entry.id}' {what}, which only a 'builtin' or a 'scripted' agent can; give it one"
             reading.refuse(each.index, ("agent",), sentence)
+        if entry.leads:
+            leads.append(entry.id)
+            if len(leads) > 1:
+                sentence = f"tasks '{leads[0]}' and '{entry.id}' both lead; one task leads a run: remove one 'leads'"
+                reading.refuse(each.index, ("leads",), sentence)
 
 
 @lru_cache(maxsize=65536)
@@ -260,33 +269,49 @@ def _glob_wrong(glob: str) -> str | None:
     return None
 
 
-def _agents(reading: PlanReading, written: Iterable[WrittenTask], folder: Path) -> dict[str, AgentSpec]:
-    """Return each task's agent; a script's text is read from its file."""
-    agents: dict[str, AgentSpec] = {}
-    scripts: dict[str, str | DocumentWrong] = {}
+_Scripts = dict[str, str | DocumentWrong]
+
+
+def _agents(
+    reading: PlanReading, written: Iterable[WrittenTask], folder: Path
+) -> dict[str, tuple[AgentSpec, AgentSpec | None]]:
+    """Return each task's agent, and that of the tasks which it leads; a script's text is read from its file."""
+    agents: dict[str, tuple[AgentSpec, AgentSpec | None]] = {}
+    scripts: _Scripts = {}
     for each in written:
-        agent = each.entry.agent
-        if agent is None:
+        own = each.entry.agent
+        if own is None:
             sentence = f"task '{each.entry.id}' has no agent; write 'agent: {{builtin: {{}}}}' there or in 'defaults'"
             reading.refuse(each.index, (), sentence)
-        elif agent.builtin is not None:
-            agents[each.entry.id] = _builtin(agent.builtin, each.entry)
-        elif agent.cli is not None:
-            agents[each.entry.id] = CliAgent(program=agent.cli.program, model=agent.cli.model)
-        elif agent.acp is not None:
-            agents[each.entry.id] = AcpAgent(run=agent.acp)
-        elif agent.command is not None:
-            agents[each.entry.id] = CommandAgent(run=agent.command)
-        elif agent.scripted is not None:
-            if agent.scripted not in scripts:
-                scripts[agent.scripted] = script_in(folder, agent.scripted)
-            match scripts[agent.scripted]:
-                case DocumentWrong() as wrong:
-                    sentence = f"task '{each.entry.id}' has a script that cannot be used: {wrong}"
-                    reading.refuse(each.index, ("agent", "scripted"), sentence)
-                case script:
-                    agents[each.entry.id] = ScriptedAgent(script=script)
+        elif (agent := _agent(reading, each, "agent", own, folder, scripts)) is not None:
+            leads = each.entry.leads
+            led = None if leads is None else _agent(reading, each, "leads", leads, folder, scripts)
+            agents[each.entry.id] = agent, led
     return agents
+
+
+def _agent(
+    reading: PlanReading, each: WrittenTask, key: str, agent: AgentEntry, folder: Path, scripts: _Scripts
+) -> AgentSpec | None:
+    """Return the agent written under that key; None for a script that cannot be used."""
+    if agent.builtin is not None:
+        return _builtin(agent.builtin, each.entry)
+    if agent.cli is not None:
+        return CliAgent(program=agent.cli.program, model=agent.cli.model)
+    if agent.acp is not None:
+        return AcpAgent(run=agent.acp)
+    if agent.command is not None:
+        return CommandAgent(run=agent.command)
+    assert agent.scripted is not None
+    if agent.scripted not in scripts:
+        scripts[agent.scripted] = script_in(folder, agent.scripted)
+    match scripts[agent.scripted]:
+        case DocumentWrong() as wrong:
+            sentence = f"task '{each.entry.id}' has a script that cannot be used: {wrong}"
+            reading.refuse(each.index, (key, "scripted"), sentence)
+            return None
+        case script:
+            return ScriptedAgent(script=script)
 
 
 def _assets(reading: PlanReading, folder: Path) -> tuple[Asset, ...]:
@@ -328,14 +353,16 @@ def _one_line(title: str) -> str:
     return "".join(each if each.isprintable() else "?" for each in " ".join(title.split()))
 
 
-def _task(entry: TaskEntry, agent: AgentSpec, needs: Mapping[str, bool]) -> Task:
+def _task(entry: TaskEntry, agent: AgentSpec, led: AgentSpec | None, needs: Mapping[str, bool]) -> Task:
     by_command = isinstance(agent, CommandAgent)
     given = {name: getattr(entry, name) for name in Task.model_fields.keys() & TaskEntry.model_fields.keys()}
     read = {
         "title": _one_line(entry.title or "") or entry.id,
         "needs": tuple(TaskNeed(id=each, full=full) for each, full in needs.items()),
         "agent": agent,
-        "files": () if entry.answers else entry.files,
+        "leads": led,
+        "answers": entry.answers or led is not None,
+        "files": () if entry.answers or led is not None else entry.files,
         # A command would do the same a second time, and may find its work done. What may write nothing changes nothing.
         "attempts": entry.attempts or (1 if by_command else 2),
         "unchanged": entry.unchanged or ("ok" if by_command or entry.files == () else "fail"),

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
+from forgepool.orchestrator.decisions.lead.requests import first_reply
 from forgepool.orchestrator.decisions.locks import may_ask
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import author_in, describe_checks
@@ -28,6 +29,7 @@ from forgepool.supervisor.messages.requests import (
 )
 from forgepool.workers.order.entry import run_order
 from forgepool.workers.queue.broker import Queue, send
+from forgepool.workers.schema.lead import LeadReply
 from forgepool.workers.schema.orders import Assets, Limits, Prior, WorkOrder
 from forgepool.workers.workspace.refs import candidate_ref, journal_ref, sign_ref
 from forgepool.worktrees.commits.candidate import WORK
@@ -132,6 +134,7 @@ def order(
         files=planned.files or (),
         acceptance=planned.acceptance,
         answers=planned.answers,
+        lead=_lead_replies(course, state, task),
         writes_nothing=planned.files == () and not planned.answers,
         unchanged=planned.unchanged,
         env=planned.env,
@@ -143,7 +146,7 @@ def order(
         setups=tuple(check.needs for check in _plan_checks(course) if check.needs is not None),
         limits=_limits(planned.limits, task),
         reasons=task.reasons,
-        priors=priors(course, state, planned),
+        priors=(*priors(course, state, planned), *_read_by_lead(course, state, task)),
         resumes=task.resumes,
         carried=task.uses.get(task.attempt, Use()).carried,
         replies=task.replies,
@@ -153,6 +156,21 @@ def order(
         start_by=now + _MAY_LIE_S,
         resent=resent,
     )
+
+
+def _lead_replies(course: PlanIndex, state: RunState, task: TaskState) -> tuple[LeadReply, ...]:
+    if task.id != course.lead:
+        return ()
+    last = state.lead.reply
+    return (first_reply(course, state, task.id), *((last,) if last is not None else ()))
+
+
+def _read_by_lead(course: PlanIndex, state: RunState, task: TaskState) -> tuple[Prior, ...]:
+    """Return the whole result that a lead has asked to read."""
+    last = state.lead.reply
+    if task.id != course.lead or last is None or last.read not in state.tasks:
+        return ()
+    return (_prior(course, state, TaskNeed(id=last.read, full=True)),)
 
 
 def _assets(course: PlanIndex, state: RunState) -> Assets | None:

@@ -10,7 +10,7 @@ from typing import assert_never, get_args
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.state import task_steps, train_steps
 from forgepool.orchestrator.state.hosts import HostHealth
-from forgepool.orchestrator.state.run import RunState
+from forgepool.orchestrator.state.run import RunState, add_tasks, drop_tasks, reply_to_lead
 from forgepool.orchestrator.state.task import IN_TRAIN, RETRIABLE, TERMINAL, IllegalStep, Outstanding, Phase, TaskState
 from forgepool.orchestrator.state.task_steps import begin_afresh, lose_order, lose_review, reopen
 from forgepool.orchestrator.state.train_steps import lose_check, lose_landing, settle_phases
@@ -133,31 +133,6 @@ def revise_plan(state: RunState, event: e.PlanRevised, at: float) -> None:
     settle_phases(state, at)
 
 
-def add_tasks(state: RunState, event: e.TasksAdded) -> None:
-    if event.request in state.additions:
-        raise IllegalStep(f"the tasks of request {event.request} were added already")
-    if there := [task.id for task in event.tasks if task.id in state.tasks]:
-        raise IllegalStep(f"there is a task '{there[0]}' already")
-    ids = {state.add_task(task.id).id for task in event.tasks}
-    state.added = (*state.added, *event.tasks)
-    state.dropped = tuple(one for one in state.dropped if one not in ids)
-    if event.request:
-        state.additions[event.request] = len(ids)
-    state.finished = state.finished and state.all_ended
-
-
-def drop_tasks(state: RunState, event: e.TasksDropped) -> None:
-    for task in (state.step(one, "pending") for one in event.tasks):
-        if task.attempt:
-            raise IllegalStep(f"'{task.id}' has begun, and is not dropped")
-    state.removed |= {one: state.tasks[one] for one in event.tasks}
-    state.replace_tasks({one: task for one, task in state.tasks.items() if one not in event.tasks})
-    state.added = tuple(task for task in state.added if task.id not in event.tasks)
-    state.dropped = (*state.dropped, *event.tasks)
-    state.lacking = {one: lack for one, lack in state.lacking.items() if one not in event.tasks}
-    state.elsewhere = {one: held for one, held in state.elsewhere.items() if one not in event.tasks}
-
-
 def halt_gate(state: RunState, event: e.GateHalted) -> None:
     state.halted, state.halted_by_infrastructure = event.why, event.infrastructure
     state.halt_words = f"{event.effect}: {event.why}"
@@ -173,7 +148,7 @@ _IN_REVIEW: tuple[Phase, ...] = ("queued", "testing", "reviewing")
 _MADE: tuple[Phase, ...] = ("answered", "candidate", "queued", "testing", "reviewing", "reviewed")
 _MAY_BE_RETURNED: tuple[Phase, ...] = (*_MADE, "given")
 _MAY_BE_PARKED: tuple[Phase, ...] = ("pending", "queued", "testing", "answered", "reviewing", "reviewed")
-_MAY_BE_CANCELLED: tuple[Phase, ...] = ("pending", "running", *_MADE, "given", "needs_human")
+_MAY_BE_CANCELLED: tuple[Phase, ...] = ("pending", "running", "waiting", *_MADE, "given", "needs_human")
 _MAY_BE_APPROVED: tuple[Phase, ...] = (*_MADE[1:], "pending", "failed", "needs_human")
 
 
@@ -274,9 +249,13 @@ def _apply_task_event(state: RunState, event: e.TaskEvent, at: float) -> None:
         case e.TaskReturned():
             task_steps.return_task(state.step(event.task, *_MAY_BE_RETURNED), event, at)
         case e.TaskFailed():
-            task_steps.fail_task(state.step(event.task, *_MAY_BE_RETURNED), event, at)
+            task_steps.fail_task(state.step(event.task, "pending", *_MAY_BE_RETURNED), event, at)
         case e.TaskUnchanged():
             task_steps.end_unchanged(state.step(event.task, "answered"), event, at)
+        case e.LeadReplied():
+            reply_to_lead(state, state.step(event.task, "waiting"), event, at)
+        case e.LeadSpoken():
+            state.lead.words = (*state.lead.words, event)
         case e.TaskReported():
             task_steps.end_reported(state.step(event.task, "answered"), event, at)
         case e.TaskAlreadyThere():

@@ -28,6 +28,7 @@ from forgepool.orchestrator.state.task import (
     TaskState,
 )
 from forgepool.orchestrator.state.train import TrainState
+from forgepool.workers.schema.lead import LeadNote, LeadReply, LeadRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,27 @@ class HeldTask:
     path: str
     since: float
     """When it began to wait, in Unix seconds."""
+
+
+@dataclass(slots=True, kw_only=True)
+class LeadState:
+    """The task that leads a run, beside its phase."""
+
+    request: LeadRequest | None = None
+    """The request by which its conversation rests."""
+    reply: LeadReply | None = None
+    """The last reply."""
+    collected: dict[str, str] = field(default_factory=dict)
+    """By task whose result it has, the phase in which that had ended."""
+    notes: tuple[LeadNote, ...] = ()
+    words: tuple[e.LeadSpoken, ...] = ()
+    """Words of people to it."""
+    heard: int = 0
+    """How many of these it has been told."""
+
+    def take_reply(self, event: e.LeadReplied) -> None:
+        self.request, self.reply, self.heard = None, event.reply, event.heard
+        self.collected = self.collected | {result.task: result.ended for result in event.reply.results}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,6 +76,7 @@ class RunState:
     """Tasks of the plan's file or added ones that were dropped before they began."""
     additions: dict[str, int] = field(default_factory=dict)
     """By the key of each addition, how many tasks it added."""
+    lead: LeadState = field(default_factory=LeadState)
     run: str = ""
     hub: str = ""
     target: str = ""
@@ -214,6 +237,38 @@ class RunState:
         if task.phase not in allowed:
             raise IllegalStep(f"task '{task_id}' is {task.phase}, not {' or '.join(allowed)}")
         return task
+
+
+def add_tasks(state: RunState, event: e.TasksAdded) -> None:
+    if event.request in state.additions:
+        raise IllegalStep(f"the tasks of request {event.request} were added already")
+    if there := [task.id for task in event.tasks if task.id in state.tasks]:
+        raise IllegalStep(f"there is a task '{there[0]}' already")
+    ids = {state.add_task(task.id).id for task in event.tasks}
+    state.added = (*state.added, *event.tasks)
+    state.dropped = tuple(one for one in state.dropped if one not in ids)
+    if event.request:
+        state.additions[event.request] = len(ids)
+    state.finished = state.finished and state.all_ended
+
+
+def drop_tasks(state: RunState, event: e.TasksDropped) -> None:
+    for task in (state.step(one, "pending") for one in event.tasks):
+        if task.attempt:
+            raise IllegalStep(f"'{task.id}' has begun, and is not dropped")
+    state.removed |= {one: state.tasks[one] for one in event.tasks}
+    state.replace_tasks({one: task for one, task in state.tasks.items() if one not in event.tasks})
+    state.added = tuple(task for task in state.added if task.id not in event.tasks)
+    state.dropped = (*state.dropped, *event.tasks)
+    state.lacking = {one: lack for one, lack in state.lacking.items() if one not in event.tasks}
+    state.elsewhere = {one: held for one, held in state.elsewhere.items() if one not in event.tasks}
+
+
+def reply_to_lead(state: RunState, task: TaskState, event: e.LeadReplied, at: float) -> None:
+    if state.lead.request is None or state.lead.request.number != event.reply.number:
+        raise IllegalStep(f"'{task.id}' waits for no reply {event.reply.number}")
+    state.lead.take_reply(event)
+    task.enter("pending", at)
 
 
 _WORD = re.compile(r"(?<![\w./-])[\w-]{1,100}(?![\w/-]|\.\w)", re.ASCII)

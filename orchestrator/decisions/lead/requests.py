@@ -19,8 +19,9 @@ from forgepool.orchestrator.decisions.lead.results import (
     tell_open,
 )
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.requests import find_ended, why_not_grow
 from forgepool.orchestrator.journal.events import Event, LeadReplied, TaskCancelled, TaskFailed, TasksAdded
-from forgepool.orchestrator.plan.addition import MOST_BY_LEAD, read_addition
+from forgepool.orchestrator.plan.addition import read_addition
 from forgepool.orchestrator.plan.document import Task
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, TERMINAL, TaskState
@@ -71,16 +72,16 @@ def _dispatch(course: PlanIndex, state: RunState, lead: TaskState, request: Lead
     except DocumentWrong as wrong:
         said = "\n".join(f"- {_PLACE.sub('', mistake)}" for mistake in wrong.mistakes)
         return _reply(course, state, lead, request, f"Nothing was added. Mend this, and dispatch again:\n{said}")
-    return [TasksAdded(tasks=tasks, by=lead.id, why=tasks[0].title, request=key)]
+    added = TasksAdded(tasks=tasks, by=lead.id, why=f"dispatched by '{lead.id}'", request=key)
+    if (why := why_not_grow(course, state, added)) is not None:
+        return _reply(course, state, lead, request, f"Nothing was added: {why}")
+    return [added]
 
 
 def _read(course: PlanIndex, state: RunState, lead: TaskState, request: LeadRequest) -> tuple[Task, ...]:
     """Raises DocumentWrong."""
     agent = course.tasks[lead.id].leads or BuiltinAgent()
     wrong = []
-    by_lead = sum(key.startswith(f"{lead.id}#") and count for key, count in state.additions.items())
-    if by_lead + len(request.tasks) > MOST_BY_LEAD:
-        wrong.append(f"a lead may add {MOST_BY_LEAD} tasks to a run, and this one has added {by_lead} already")
     for one in request.tasks:
         if one.answers and not isinstance(agent, BuiltinAgent | ScriptedAgent):
             wrong.append(f"'{one.id}' is to answer, and its agent ({agent.kind}) cannot; give it files to write")
@@ -91,8 +92,7 @@ def _read(course: PlanIndex, state: RunState, lead: TaskState, request: LeadRequ
     if wrong:
         raise DocumentWrong("dispatch", [Mistake(0, sentence) for sentence in wrong])
     piece = json.dumps({"tasks": [_entry(state, one) for one in request.tasks]}, indent=1)
-    ended = {one.id: f"has ended as {one.phase}" for one in state.tasks.values() if one.phase in TERMINAL - DONE}
-    tasks = read_addition(piece, course.plan, _NOWHERE, tuple, name="dispatch", ended=ended)
+    tasks = read_addition(piece, course.plan, _NOWHERE, tuple, name="dispatch", ended=find_ended(state))
     skills = {one.id: one.skill for one in request.tasks}
     return tuple(
         task.model_copy(
