@@ -112,13 +112,14 @@ def _entry(state: RunState, one: DispatchedTask) -> dict[str, object]:
         "id": one.id,
         "title": one.objective.strip().split("\n")[0][:_TITLE_CHARACTERS],
         "description": f"{one.objective.strip()}\n\n{one.notes.strip()}{again}",
-        "agent": {"builtin": {}},
+        "agent": {"builtin": {}},  # The reader wants one; the lead's own choice takes its place.
         "needs": one.needs,
+        "files": one.files,
         "context": context,
         "answers": one.answers,
         "acceptance": one.acceptance,
     }
-    return written if one.answers and not one.files else written | {"files": one.files}
+    return {key: value for key, value in written.items() if value}
 
 
 def _receipt(course: PlanIndex, state: RunState, request: LeadRequest) -> str:
