@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 
+from forgepool.orchestrator.decisions.lead.results import describe_lead
 from forgepool.orchestrator.decisions.reasons import count_of, one_line, reviewer_words
 from forgepool.orchestrator.decisions.reviews.post_merge import where_to_look
 from forgepool.orchestrator.journal import events as e
@@ -44,10 +45,11 @@ def _of_run(event: e.Event) -> str | None:
             return f"the run has ended: {_outcomes(event)}"
         case e.PlanRevised():
             return f"the run has a new plan: {_revision(event)}"
-        case e.TasksAdded():
-            return f"{event.by} added {count_of(len(event.tasks), 'task')}: {_named(event)}"
-        case e.TasksDropped():
-            return f"{event.by} dropped {count_of(len(event.tasks), 'task')}: {_named(event)}"
+        case e.LeadReplied() | e.LeadSpoken():
+            return describe_lead(event)
+        case e.TasksAdded() | e.TasksDropped():
+            done = "added" if isinstance(event, e.TasksAdded) else "dropped"
+            return f"{event.by} {done} {count_of(len(event.tasks), 'task')}: {_named(event)}"
         case e.BudgetSet():
             return f"the run's budget is {_budget(event)} now"
         case (
@@ -309,7 +311,7 @@ def _ended(event: e.Event) -> str | None:
         case e.TaskParked():
             return f"{event.task}: waits for a person: {event.question}"
         case e.TaskCancelled():
-            return f"{event.task}: cancelled"
+            return f"{event.task}: cancelled" + (f" by {event.by}: {one_line(event.why)}" if event.by else "")
         case e.TaskRetried():
             return f"{event.task}: will be tried again" if event.afresh else f"{event.task}: may continue"
         case e.TaskReplied():

@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
+from forgepool.orchestrator.decisions.lead.synthesis import synthesis_lines
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import (
     author_in,
@@ -22,7 +23,7 @@ from forgepool.orchestrator.reports.event_text import answer_with
 from forgepool.orchestrator.reports.leftovers import LogIndex
 from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import DONE, TaskState
+from forgepool.orchestrator.state.task import DONE, TERMINAL, TaskState
 from forgepool.supervisor.checks.results.flakes import Score, Sighting, scores
 from forgepool.supervisor.messages.answers import CheckResult, Review
 from forgepool.workers.schema.confinement import LEVEL_WORDS, Level
@@ -122,6 +123,7 @@ def report_lines(
     yield ""
     hub = "" if public else f" hub {state.hub},"
     yield f"run {state.run},{hub} target at {state.tip[:12]}, {_span(recorded)}"
+    yield from _synthesis(kept.course, state)
     yield from _wanted(kept.course, state, live=is_being_written(kept.folder))
     yield from describe_missing_review(kept.course, state)
     if landed:
@@ -155,6 +157,14 @@ def report_lines(
     if not public:
         yield from ("", "## Hosts", "")
         yield from host_lines(recorded)
+
+
+def _synthesis(course: PlanIndex, state: RunState) -> Iterator[str]:
+    lines = [*synthesis_lines(course, state)]
+    if lines:
+        yield from ("", "## Synthesis", "", *lines)
+    elif course.lead is not None and state.tasks[course.lead].phase in TERMINAL:
+        yield from ("", f"No synthesis: '{course.lead}', which led the run, is {state.tasks[course.lead].phase}.")
 
 
 def _wanted(course: PlanIndex, state: RunState, *, live: bool) -> Iterator[str]:

@@ -276,6 +276,9 @@ class Waits:
                 return place_words(self.state, task)
             case "given":
                 return gate_words(self.state, task)
+            case "waiting":
+                request = self.state.lead.request
+                return f"rests for the reply to its request {request.number}, {request.do}" if request else ""
             case "pending":
                 return self._pending(task)
             case "running" if task.holder and task.rebuilds:

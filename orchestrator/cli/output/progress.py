@@ -47,6 +47,7 @@ _SHOWN_FIRST: tuple[Phase, ...] = (
     "given",
     "queued",
     "answered",
+    "waiting",
     "pending",
 )
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import one_line
+from forgepool.orchestrator.journal.events import LeadReplied, LeadSpoken
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TERMINAL, TaskState
 from forgepool.workers.schema.lead import LeadResult
@@ -100,6 +101,14 @@ def summary_of(course: PlanIndex, task: TaskState, *, full: bool) -> str:
         if full and reason.log_tail:
             lines.append(f"The end of its log:\n{reason.log_tail}")
     return "\n".join(line for line in lines if line)
+
+
+def describe_lead(event: LeadReplied | LeadSpoken) -> str:
+    """Return the sentence of an event of the lead, for the run's story."""
+    if isinstance(event, LeadSpoken):
+        return f"{event.by} says to {event.task}: {one_line(event.text)}"
+    results = ", ".join(result.task for result in event.reply.results)
+    return f"{event.task}: goes on" + (f" with the results of {results}" if results else "")
 
 
 def said_since(state: RunState) -> tuple[str, ...]:

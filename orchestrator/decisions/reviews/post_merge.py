@@ -132,7 +132,7 @@ def next_look(course: PlanIndex, state: RunState, now: float) -> list[Event]:
         return []
     reserved: Reservation | None = Reservation()
     if needs_money(course):
-        reserved = course.ledger(state).reserve(limits(course), useful=1, last=not may_come_back(state))
+        reserved = course.ledger_for(state).reserve(limits(course), useful=1, last=not may_come_back(state))
     return [] if reserved is None else [_sent(state, now, reserved)]
 
 
@@ -247,7 +247,7 @@ def _used_up(course: PlanIndex, state: RunState) -> str | None:
     """
     if not course.budget(state).capped or not needs_money(course) or may_come_back(state):
         return None
-    ledger = course.ledger(state)
+    ledger = course.ledger_for(state)
     kind = ledger.find_used_up(limits(course))
     return None if kind is None else budget_question(state, ledger, kind)
 
