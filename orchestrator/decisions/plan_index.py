@@ -177,7 +177,7 @@ class PlanIndex:
         return BudgetLedger.of(self.budget(state), state.uses())
 
     def ledger_for(self, state: RunState, task: str = "") -> BudgetLedger:
-        """Return the run's ledger for an order or a review of a task: what is kept apart for the lead counts as spent."""
+        """Return the ledger for an order or a review of a task: what is kept apart for the lead counts as spent."""
         return self.ledger(state).with_reserved(Reservation() if task == self.lead else self.kept_apart(state))
 
     def kept_apart(self, state: RunState) -> Reservation:

@@ -272,6 +272,7 @@ class Loop(Sender):
                 )
                 if not events:
                     break
+                events = [self._with_use(one) if isinstance(one, TaskCancelled) else one for one in events]
                 decided += self._take(recovery.unless_landed(self.state, self.mirror, events))
                 if any(isinstance(event, TasksHeld) for event in events):
                     break
