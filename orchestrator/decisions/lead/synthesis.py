@@ -94,7 +94,7 @@ def synthesis_lines(course: PlanIndex, state: RunState) -> Iterator[str]:
     if lead is None or lead.report is None:
         return
     proven = prove_text(lead.report.output or lead.report.summary, state)
-    yield proven.text
+    yield from proven.text.split("\n")
     if proven.struck:
         yield from ("", "### Not confirmed", "")
         yield from (f"- {sentence} ({why})" for sentence, why in proven.struck)

@@ -57,13 +57,18 @@ turns:
     calls: [{tool: write_file, path: greeting.txt, content: "hello\\n"}]
   - calls: [{tool: finish, summary: "wrote it"}]
 """
-ROAD = (FRAME, DISPATCH, COLLECT_ALL, CHECKPOINT, READ, BRIEF, SYNTHESIZE)
+BRIEF_ON_WHOLE = {"when": {"shown_contains": "THE WHOLE ANSWER"}, "calls": [BRIEF]}
+"""The brief, by a lead that has read the whole result of the survey."""
+ROAD = (FRAME, DISPATCH, COLLECT_ALL, CHECKPOINT, READ, BRIEF_ON_WHOLE, SYNTHESIZE)
 """The calls of a lead that goes from its frame to its synthesis."""
 
 
-def write_led_plan(ground: Path, *calls: dict[str, Any], workers: str = WORKERS, **more: Any) -> Path:
-    """Write a plan with a lead that makes these calls, one in each turn."""
-    (ground / "lead.yaml").write_text(yaml.safe_dump({"turns": [{"calls": [call]} for call in calls]}))
+def write_led_plan(
+    ground: Path, *calls: dict[str, Any], workers: str = WORKERS, pause_s: float = 0.0, **more: Any
+) -> Path:
+    """Write a plan with a lead that makes these calls, one in each turn. A call of itself has the key `tool`."""
+    turns = [{"pause_s": pause_s, **({"calls": [call]} if "tool" in call else call)} for call in calls]
+    (ground / "lead.yaml").write_text(yaml.safe_dump({"turns": turns}))
     (ground / "workers.yaml").write_text(workers)
     lead = {
         "id": "lead",
