@@ -133,31 +133,6 @@ def revise_plan(state: RunState, event: e.PlanRevised, at: float) -> None:
     settle_phases(state, at)
 
 
-def add_tasks(state: RunState, event: e.TasksAdded) -> None:
-    if event.request in state.additions:
-        raise IllegalStep(f"the tasks of request {event.request} were added already")
-    if there := [task.id for task in event.tasks if task.id in state.tasks]:
-        raise IllegalStep(f"there is a task '{there[0]}' already")
-    ids = {state.add_task(task.id).id for task in event.tasks}
-    state.added = (*state.added, *event.tasks)
-    state.dropped = tuple(one for one in state.dropped if one not in ids)
-    if event.request:
-        state.additions[event.request] = len(ids)
-    state.finished = state.finished and state.all_ended
-
-
-def drop_tasks(state: RunState, event: e.TasksDropped) -> None:
-    for task in (state.step(one, "pending") for one in event.tasks):
-        if task.attempt:
-            raise IllegalStep(f"'{task.id}' has begun, and is not dropped")
-    state.removed |= {one: state.tasks[one] for one in event.tasks}
-    state.replace_tasks({one: task for one, task in state.tasks.items() if one not in event.tasks})
-    state.added = tuple(task for task in state.added if task.id not in event.tasks)
-    state.dropped = (*state.dropped, *event.tasks)
-    state.lacking = {one: lack for one, lack in state.lacking.items() if one not in event.tasks}
-    state.elsewhere = {one: held for one, held in state.elsewhere.items() if one not in event.tasks}
-
-
 def halt_gate(state: RunState, event: e.GateHalted) -> None:
     state.halted, state.halted_by_infrastructure = event.why, event.infrastructure
     state.halt_words = f"{event.effect}: {event.why}"
@@ -210,9 +185,9 @@ def _apply_run_event(state: RunState, event: e.RunEvent, at: float) -> None:
         case e.PlanRevised():
             revise_plan(state, event, at)
         case e.TasksAdded():
-            add_tasks(state, event)
+            state.add_tasks(event)
         case e.TasksDropped():
-            drop_tasks(state, event)
+            state.drop_tasks(event)
         case e.BudgetSet():
             state.budget = event.budget
         case e.GateHalted():

@@ -48,7 +48,7 @@ def added(*names: str, needs: str = "", request: str = "k") -> TasksAdded:
 
 
 def started(of: PlanIndex, state: RunState) -> list[str]:
-    events = decide(of.grown(state), state, now=1e6, order_slots=9, draining=False)
+    events = decide(of.grow_with(state), state, now=1e6, order_slots=9, draining=False)
     return [event.task for event in events if isinstance(event, OrderSent)]
 
 
@@ -64,12 +64,12 @@ def test_a_run_whose_tasks_are_all_done_goes_on_with_what_is_added() -> None:
 
 def test_a_request_adds_once() -> None:
     state = begun(OF, added("c"))
-    assert grow(OF.grown(state), state, added("d")) == []
+    assert grow(OF.grow_with(state), state, added("d")) == []
     with pytest.raises(IllegalStep, match="were added already"):
         follow(state, added("d"))
     with pytest.raises(IllegalStep, match="there is a task 'c' already"):
         follow(state, added("c", request="other"))
-    assert grow(OF.grown(state), state, added("c", request="other")) == []
+    assert grow(OF.grow_with(state), state, added("c", request="other")) == []
 
 
 @pytest.mark.parametrize(
@@ -100,12 +100,12 @@ def test_an_interrupted_task_has_begun() -> None:
 def test_dropped_tasks_are_replaced_and_never_start() -> None:
     state = begun(OF)
     follow(state, *grow(OF, state, added("a", "c", needs=""), ("a", "b")))
-    of = OF.grown(state)
+    of = OF.grow_with(state)
     assert list(of.tasks) == list(state.tasks) == ["a", "c"]
     assert find_ended(state) == {"b": "was dropped from the run"}
     assert started(OF, state) == ["a", "c"]
     follow(state, *grow(of, state, added("b", request="k2")))
-    assert list(OF.grown(state).tasks) == ["a", "c", "b"] and find_ended(state) == {}
+    assert list(OF.grow_with(state).tasks) == ["a", "c", "b"] and find_ended(state) == {}
 
 
 def test_a_new_task_may_not_need_what_has_failed() -> None:
@@ -119,12 +119,14 @@ def test_no_more_tasks_are_added_than_the_cap_says(key: str, most: int) -> None:
     state = begun(OF)
     for number in range(2):
         names = [f"n{number}-{one}" for one in range(most // 2)]
-        follow(state, *grow(OF.grown(state), state, added(*names, request=key.format(number))))
+        follow(state, *grow(OF.grow_with(state), state, added(*names, request=key.format(number))))
     assert len(state.tasks) == most + 2
     last = added("more", request=key.format(2))
-    assert f"may add {most:,} to one run, and {most:,} are added" in (why_not_grow(OF.grown(state), state, last) or "")
+    assert f"may add {most:,} to one run, and {most:,} are added" in (
+        why_not_grow(OF.grow_with(state), state, last) or ""
+    )
     other = added("other", request="lead#9" if "key" in key else "a-persons")
-    assert why_not_grow(OF.grown(state), state, other) is None, "a lead and a person are counted apart"
+    assert why_not_grow(OF.grow_with(state), state, other) is None, "a lead and a person are counted apart"
 
 
 def test_a_persons_words_that_came_too_late_are_refused_with_a_sentence() -> None:
@@ -133,17 +135,17 @@ def test_a_persons_words_that_came_too_late_are_refused_with_a_sentence() -> Non
     assert "task 'a' is running" in (why_refused(OF, state, word) or "")
     assert grant_request(OF, state, word) == []
     follow(state, *grant_request(OF, state, word.model_copy(update={"drop": ()})))
-    assert why_refused(OF.grown(state), state, word) is None, "it was granted before"
+    assert why_refused(OF.grow_with(state), state, word) is None, "it was granted before"
 
 
 def test_a_corrected_plan_keeps_what_was_added_unless_it_names_it() -> None:
     state = begun(OF, added("c", "d", needs="b"))
-    old = OF.grown(state)
+    old = OF.grow_with(state)
 
     def take(*tasks: str) -> PlanIndex:
         new = with_landed(old.plan, course(*(task(one, files=("x",)) for one in tasks)).plan, state)
         follow(state, revise(old.plan, new, state, "plan-9.json"))
-        return PlanIndex(new, {}).grown(state)
+        return PlanIndex(new, {}).grow_with(state)
 
     with pytest.raises(CannotRun, match=r"task 'c' needs 'b', which is no task of the run.*added to the run"):
         take("a")

@@ -385,7 +385,7 @@ class Run(RuleBasedStateMachine):
             phases = self.watch.before(self.state, event)
             owed = {one: self.state.holder(one) for one in self.state.messages_about(event)}
             apply(self.state, event, number=self.state.number + 1, at=self.now)
-            self.course = self.watch.course = self.course.grown(self.state)
+            self.course = self.watch.course = self.course.grow_with(self.state)
             self.watch.after(self.state, event, phases)
             self.fence_needless(event, owed)
         if events:

@@ -82,6 +82,10 @@ def test_an_interrupted_and_an_ended_run_take_tasks_and_go_on(
     swapped = machine.run("add", run, replaced, "--drop", "second", "--json")
     assert swapped.answer["added"] == swapped.answer["dropped"] == ["second"]
     assert swapped.answer["continue"] == f"forgepool resume {run}"
+    (ground / "beside.sh").write_text("echo hi\n")
+    ground.joinpath("with.yaml").write_text('tasks: [{id: x, needs: [first], agent: {command: "sh beside.sh"}}]')
+    beside = machine.run("add", run, ground / "with.yaml")
+    assert beside.status == 2 and "commit it there: no file travels with added tasks" in beside.err
     late = machine.run("add", run, replaced, "--drop", "first")
     assert late.status == 2 and "only a task that has not begun can be dropped" in late.err
 
