@@ -42,7 +42,7 @@ class PlanIndex:
     """Those of the plan's tasks that were added to the run, and are not in the plan's file."""
     dropped: tuple[str, ...] = field(default=(), kw_only=True)
 
-    def grown(self, state: RunState) -> "PlanIndex":
+    def grow_with(self, state: RunState) -> "PlanIndex":
         """Return the index with the tasks that were added to the run, and without those dropped; itself if it is so."""
         if self.added == state.added and self.dropped == state.dropped:
             return self

@@ -243,7 +243,7 @@ def take_in_late(kept: KeptRun) -> list[Event]:
     taken: list[Event] = []
     for path, request in inbox.waiting(kept.folder):
         state = kept.state()
-        if (why := why_refused(kept.course.grown(state), state, request)) is not None:
+        if (why := why_refused(kept.course.grow_with(state), state, request)) is not None:
             log.warning("request.overtaken", run=kept.options.run, why=why)
         _, changes = kept.amend(partial(_grant, kept, request=request))
         path.unlink(missing_ok=True)
@@ -252,7 +252,7 @@ def take_in_late(kept: KeptRun) -> list[Event]:
 
 
 def _grant(kept: KeptRun, state: RunState, request: PersonRequest) -> list[Event]:
-    return grant_request(kept.course.grown(state), state, request)
+    return grant_request(kept.course.grow_with(state), state, request)
 
 
 def _go(
@@ -280,7 +280,7 @@ def _go(
         with transport(settings, kept.folder / "logs", seed=seed, **slots) as (url, parts):
             link = Link(connect(url), kept.options.run, settings.lease_ttl_s)
             loop = (ThroughLoop if state.gate else Loop)(
-                course=PlanIndex(kept.plan, learn_durations(settings, kept.plan)).grown(state),
+                course=PlanIndex(kept.plan, learn_durations(settings, kept.plan)).grow_with(state),
                 state=state,
                 journal=journal,
                 folder=kept.folder,

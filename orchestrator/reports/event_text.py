@@ -34,9 +34,8 @@ def _of_run(event: e.Event) -> str | None:
     match event:
         case e.RunStarted():
             by = f", served by {event.gate}" if event.gate else ""
-            return (
-                f"run {event.run} begins on {event.target} at {event.tip[:12]}{by}{describe_confinement(event.sandbox)}"
-            )
+            begins = f"run {event.run} begins on {event.target} at {event.tip[:12]}{by}"
+            return f"{begins}{describe_confinement(event.sandbox)}"
         case e.RunResumed():
             return f"the run resumes; the target is at {event.tip[:12]}{describe_confinement(event.sandbox)}"
         case e.RunPaused():
@@ -47,9 +46,10 @@ def _of_run(event: e.Event) -> str | None:
             return f"the run has a new plan: {_revision(event)}"
         case e.LeadReplied() | e.LeadSpoken():
             return describe_lead(event)
-        case e.TasksAdded() | e.TasksDropped():
-            done = "added" if isinstance(event, e.TasksAdded) else "dropped"
-            return f"{event.by} {done} {count_of(len(event.tasks), 'task')}: {_named(event)}"
+        case e.TasksAdded(tasks=tasks) | e.TasksDropped(tasks=tasks):
+            names = shorten_list([one if isinstance(one, str) else one.id for one in tasks])
+            what = f"{event.by} {event.kind.removeprefix('tasks.')} {count_of(len(tasks), 'task')}"
+            return f"{what}: {names}; {event.why}".removesuffix("; ")
         case e.BudgetSet():
             return f"the run's budget is {_budget(event)} now"
         case (
@@ -142,11 +142,6 @@ def _budget(event: e.BudgetSet) -> str:
     usd = "" if event.budget.usd is None else f"{event.budget.usd:.2f} USD"
     tokens = "" if event.budget.tokens is None else f"{event.budget.tokens:,} tokens"
     return " and ".join(one for one in (usd, tokens) if one) or "without a cap"
-
-
-def _named(event: e.TasksAdded | e.TasksDropped) -> str:
-    ids = [task if isinstance(task, str) else task.id for task in event.tasks]
-    return shorten_list(ids) + (f"; {event.why}" if event.why else "")
 
 
 def _revision(event: e.PlanRevised) -> str:

@@ -185,9 +185,9 @@ def _apply_run_event(state: RunState, event: e.RunEvent, at: float) -> None:
         case e.PlanRevised():
             revise_plan(state, event, at)
         case e.TasksAdded():
-            add_tasks(state, event)
+            state.add_tasks(event)
         case e.TasksDropped():
-            drop_tasks(state, event)
+            state.drop_tasks(event)
         case e.BudgetSet():
             state.budget = event.budget
         case e.GateHalted():

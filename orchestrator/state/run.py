@@ -145,6 +145,31 @@ class RunState:
         self.phases.add(task)
         return task
 
+    def add_tasks(self, event: e.TasksAdded) -> None:
+        """Take the step of the event. Raises IllegalStep."""
+        if event.request in self.additions:
+            raise IllegalStep(f"the tasks of request {event.request} were added already")
+        if there := [task.id for task in event.tasks if task.id in self.tasks]:
+            raise IllegalStep(f"there is a task '{there[0]}' already")
+        ids = {self.add_task(task.id).id for task in event.tasks}
+        self.added = (*self.added, *event.tasks)
+        self.dropped = tuple(one for one in self.dropped if one not in ids)
+        if event.request:
+            self.additions[event.request] = len(ids)
+        self.finished = self.finished and self.all_ended
+
+    def drop_tasks(self, event: e.TasksDropped) -> None:
+        """Take the step of the event. Raises IllegalStep."""
+        for task in (self.step(one, "pending") for one in event.tasks):
+            if task.attempt:
+                raise IllegalStep(f"'{task.id}' has begun, and is not dropped")
+        self.removed |= {one: self.tasks[one] for one in event.tasks}
+        self.replace_tasks({one: task for one, task in self.tasks.items() if one not in event.tasks})
+        self.added = tuple(task for task in self.added if task.id not in event.tasks)
+        self.dropped = (*self.dropped, *event.tasks)
+        self.lacking = {one: lack for one, lack in self.lacking.items() if one not in event.tasks}
+        self.elsewhere = {one: held for one, held in self.elsewhere.items() if one not in event.tasks}
+
     def replace_tasks(self, tasks: dict[str, TaskState]) -> None:
         self.tasks, self.phases = tasks, Phases(tasks.values())
 

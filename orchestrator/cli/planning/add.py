@@ -87,11 +87,11 @@ def _with_words(kept: KeptRun) -> tuple[RunState, PlanIndex]:
     """Return the run as it will be once its process has taken in the tasks of earlier calls."""
     waiting = [request for _, request in inbox.waiting(kept.folder) if request.do == "add"]
     state = kept.state()
-    course = kept.course.grown(state)
+    course = kept.course.grow_with(state)
     for request in waiting:
         for event in grant_request(course, state, request):
             apply(state, event, number=state.number + 1, at=state.at)
-        course = course.grown(state)
+        course = course.grow_with(state)
     return state, course
 
 
@@ -122,7 +122,7 @@ def _check(added: Plan, state: RunState, hub: Hub, settings: Settings, folder: P
         raise CannotRun(why)
     check_agents(added, settings)
     check_sandbox(added, settings)
-    if missing := lacking(added, hub, settings, folder):
+    if missing := lacking(added, hub, settings, folder, late=True):
         raise CannotRun(missing[0])
     if not state.gate and (unseen := unreviewable(added, settings)) is not None:
         complain(unseen, 0)
