@@ -238,6 +238,7 @@ def grounds(index: PlanIndex, wanted: Wanted, fitted: Fit, *, reviewed: bool = F
         trials=wanted.trials,
         reviews=min(wanted.workers, _MOST_REVIEWS_AT_ONCE),
         reviewed=reviewed,
+        answering=frozenset(task.id for task in index.plan.tasks if task.answers),
         work_s={task: seconds or (usual,) for task, (seconds, _) in work.items()},
         check_s=check,
         review_s=review,

@@ -263,7 +263,7 @@ def _tasks_of(sent: Sent) -> tuple[str, ...]:
 def _how(answer: Said) -> Literal["good", "red"]:
     match answer.kind:
         case "work":
-            return "good" if answer.outcome == "candidate" else "red"
+            return "good" if answer.outcome in ("candidate", "reported") else "red"
         case "check":
             return "good" if answer.verdict == "green" else "red"
         case "review":

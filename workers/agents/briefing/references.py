@@ -14,18 +14,18 @@ _SHORT_CHARACTERS = 4_000
 _MOST_READ = 50
 
 
-class Reference(NamedTuple):
+class ContextReference(NamedTuple):
     path: str
     lines: tuple[int, int] | None
 
 
-def split_reference(text: str) -> Reference:
+def split_reference(text: str) -> ContextReference:
     """Split `path:10-40` or `path:10` into its parts."""
     match = _LINES.fullmatch(text)
     if match is None:
-        return Reference(text, None)
+        return ContextReference(text, None)
     first = int(match["first"])
-    return Reference(match["path"], (first, int(match["last"] or first)))
+    return ContextReference(match["path"], (first, int(match["last"] or first)))
 
 
 def match_reads(reads: Sequence[str], paths: Iterable[str]) -> list[str]:
@@ -52,7 +52,7 @@ def _section(git: Git, base: CommitId, reference: str, *, first: bool) -> CardSe
     return CardSection(name=f"the text of '{reference}'", forms=tuple(forms), rank=1)
 
 
-def _find(git: Git, base: CommitId, reference: Reference) -> str:
+def _find(git: Git, base: CommitId, reference: ContextReference) -> str:
     text = read_base_text(git, base, reference.path)
     if not text:
         return "(There is no such text file at the base commit.)"
