@@ -203,7 +203,7 @@ class Forecast:
     """The number of runs; a single one where nothing is left to chance."""
     makespan_s: Spread
     all_landed: int
-    """The number of runs in which every task landed."""
+    """The number of runs in which every task landed, or reported as it was asked to."""
     known_usd: Spread
     """The sum of the known costs."""
     unknown: int

@@ -87,7 +87,7 @@ class Played:
 
     @property
     def all_landed(self) -> bool:
-        return len(self.state.in_phase("landed")) == len(self.state.tasks)
+        return self.state.count("landed", "reported") == len(self.state.tasks)
 
 
 def play(index: PlanIndex, terms: PlanTerms, seed: int, *, watch: SimulationWatch = lambda state, now: None) -> Played:
