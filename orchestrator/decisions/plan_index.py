@@ -24,6 +24,9 @@ from forgepool.supervisor.messages.requests import Independence, ReviewPolicy
 from forgepool.workers.schema.capabilities import Need
 from forgepool.workers.schema.orders import AcpAgent, BuiltinAgent, CliAgent, CommandAgent, ScriptedAgent
 
+_FIRST = 10**9
+"""The priority of a lead's orders, above any that a plan would give."""
+
 
 @dataclass(frozen=True)
 class PlanIndex:
@@ -123,7 +126,8 @@ class PlanIndex:
                     writes=self.declared[task.id],
                     # One that answers reads its base, whatever others write meanwhile.
                     reads=Globs.of(() if task.answers else task.reads),
-                    priority=task.priority,
+                    # A lead that waits for a slot behind its own tasks could not adapt.
+                    priority=_FIRST if task.leads is not None else task.priority,
                     duration_s=task.duration_s,
                     position=position,
                 )

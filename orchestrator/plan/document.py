@@ -20,11 +20,13 @@ from forgepool.orchestrator.plan.entries import (
     PlanReview,
     PlanSource,
     WrittenTask,
+    check_answers,
     check_groups,
     check_hosts,
     check_ids,
     check_policies,
     check_silences,
+    context_of,
     fan_out_entries,
     gate_of,
     review_of,
@@ -76,6 +78,8 @@ class Task(Message):
     files: tuple[str, ...] | None = None
     """Globs of the files it may write; None is undeclared."""
     reads: tuple[str, ...] = ()
+    context: tuple[str, ...] = Field(default=(), exclude_if=lambda references: not references)
+    """Files, and lines of files, whose text its agent is given. Those of needs are in `needs`."""
     answers: bool = Field(default=False, exclude_if=lambda answers: not answers)
     """It ends with a report, and takes no lock. Left out of a written plan where false, so that older digests stay."""
     leads: AgentSpec | None = Field(default=None, exclude_if=lambda led: led is None)
@@ -164,7 +168,7 @@ def read_tasks(
     check_ids(reading, written, standing)
     check_groups(reading, written)
     _check_globs(reading, written)
-    _check_answers(reading, written)
+    check_answers(reading, written)
     check_policies(reading)
     check_hosts(reading, written)
     check_silences(reading)
@@ -172,9 +176,12 @@ def read_tasks(
     needs = needs_of_all(reading, written, standing)
     every: dict[str, Collection[str]] = {**standing, **needs}
     check_cycles(reading, written, {one: [need for need in of if need in every] for one, of in every.items()})
+    context = context_of(reading, written, needs, files, standing)
     if reading.wrong:
         raise PlanWrong(reading.document.name, reading.wrong)
-    return tuple(_task(each.entry, *agents[each.entry.id], needs[each.entry.id]) for each in written)
+    return tuple(
+        _task(each.entry, *agents[each.entry.id], needs[each.entry.id], context[each.entry.id]) for each in written
+    )
 
 
 def plan_digest(plan: Plan) -> str:
@@ -234,28 +241,6 @@ def _check_globs(reading: PlanReading, written: Iterable[WrittenTask]) -> None:
             for at, glob in enumerate(globs):
                 if wrong := _glob_wrong(glob):
                     reading.refuse(each.index, (key, at), f"'{key}' of task '{entry.id}' has the {wrong}")
-
-
-def _check_answers(reading: PlanReading, written: Iterable[WrittenTask]) -> None:
-    """Check that tasks which answer or lead promise no change, and have agents that can report; one may lead."""
-    leads: list[str] = []
-    for each in written:
-        entry, agent = each.entry, each.entry.agent
-        if not (entry.answers or entry.leads):
-            continue
-        what = "leads" if entry.leads else "answers"
-        for key in ("files", "acceptance"):
-            if getattr(entry, key):
-                sentence = f"task '{entry.id}' {what} and changes nothing; remove its '{key}', or '{what}'"
-                reading.refuse(each.index, (key,), sentence)
-        if agent is not None and agent.builtin is None and agent.scripted is None:
-            sentence = f"task '{entry.id}' {what}, which only a 'builtin' or a 'scripted' agent can; give it one"
-            reading.refuse(each.index, ("agent",), sentence)
-        if entry.leads:
-            leads.append(entry.id)
-            if len(leads) > 1:
-                sentence = f"tasks '{leads[0]}' and '{entry.id}' both lead; one task leads a run: remove one 'leads'"
-                reading.refuse(each.index, ("leads",), sentence)
 
 
 @lru_cache(maxsize=65536)
@@ -353,13 +338,20 @@ def _one_line(title: str) -> str:
     return "".join(each if each.isprintable() else "?" for each in " ".join(title.split()))
 
 
-def _task(entry: TaskEntry, agent: AgentSpec, led: AgentSpec | None, needs: Mapping[str, bool]) -> Task:
+def _task(
+    entry: TaskEntry,
+    agent: AgentSpec,
+    led: AgentSpec | None,
+    needs: Mapping[str, bool],
+    context: tuple[str, ...],
+) -> Task:
     by_command = isinstance(agent, CommandAgent)
     given = {name: getattr(entry, name) for name in Task.model_fields.keys() & TaskEntry.model_fields.keys()}
     read = {
         "title": _one_line(entry.title or "") or entry.id,
         "needs": tuple(TaskNeed(id=each, full=full) for each, full in needs.items()),
         "agent": agent,
+        "context": context,
         "leads": led,
         "answers": entry.answers or led is not None,
         "files": () if entry.answers or led is not None else entry.files,

@@ -139,6 +139,7 @@ def report_lines(
         for task in idle:
             yield f"- {task.id}: {_why_idle(task)}{_attempts(task)}"
             yield from _history(task)
+            yield from _lacked(task)
             yield from _used(task)
     if others:
         yield from ("", "## Not landed", "")
@@ -175,6 +176,10 @@ def _wanted(course: PlanIndex, state: RunState, *, live: bool) -> Iterator[str]:
         yield f"- {one.about}: {' '.join(one.sentence.split())}: `{one.command}`"
 
 
+def _lacked(task: TaskState) -> Iterator[str]:
+    yield from (f"  - lacked: {one_line(gap)}" for gap in task.missing)
+
+
 def _reported(course: PlanIndex, state: RunState) -> Iterator[str]:
     """Yield the section of the tasks that answered."""
     tasks = sorted(state.in_phase("reported"), key=lambda task: task.ended)
@@ -185,6 +190,7 @@ def _reported(course: PlanIndex, state: RunState) -> Iterator[str]:
         yield from _history(task)
         cited = count_of(len(task.report.evidence) if task.report else 0, "citation")
         yield f"  - by {author_words(author_in(course, state, task))}; the answer, with {cited}: results/{task.id}.md"
+        yield from _lacked(task)
         yield from _used(task)
 
 
@@ -195,9 +201,10 @@ def _why_idle(task: TaskState) -> str:
 
 
 def _looked_at(course: PlanIndex, state: RunState, task: TaskState) -> Iterator[str]:
-    """Yield who wrote a candidate, who reviewed it, and what they and the scans found."""
+    """Yield who wrote a candidate and what they lacked, who reviewed it, and what they and the scans found."""
     if task.result is not None:
         yield f"  - by {author_words(author_in(course, state, task))}"
+    yield from _lacked(task)
     for one in task.verdict.advice if task.verdict else ():
         yield f"  - check {one.words}"
     if task.told is not None and task.phase == "landed":

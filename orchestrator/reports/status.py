@@ -35,6 +35,8 @@ class TaskStanding:
     detail: str
     question: str
     """Question of its agent to a person; empty where there is none."""
+    missing: tuple[str, ...]
+    """Gaps that its agent named in what it was given or could find."""
     wanted: str
     """Reason a person is needed: `trouble`, `question`, `budget`, `review`; empty where none is."""
     author: str
@@ -176,6 +178,7 @@ def _task(waits: "Waits", task: TaskState, now: float) -> TaskStanding:
         host=task.result.host if task.result else host,
         detail=_how_it_ended(waits.run, task) if task.phase in TERMINAL else waits.reason(task),
         question=task.question,
+        missing=task.missing,
         wanted=task.parked_for or "",
         author=author_words(author_in(waits.course, waits.state, task)) if task.result else "",
         review=review_standing(waits.course, task),

@@ -146,6 +146,8 @@ def order(
         setups=tuple(check.needs for check in _plan_checks(course) if check.needs is not None),
         limits=_limits(planned.limits, task),
         reasons=task.reasons,
+        references=planned.context,
+        reads=planned.reads,
         priors=(*priors(course, state, planned), *_read_by_lead(course, state, task)),
         resumes=task.resumes,
         carried=task.uses.get(task.attempt, Use()).carried,

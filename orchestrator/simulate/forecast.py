@@ -203,7 +203,7 @@ class Forecast:
     """The number of runs; a single one where nothing is left to chance."""
     makespan_s: Spread
     all_landed: int
-    """The number of runs in which every task landed."""
+    """The number of runs in which every task landed, or reported as it was asked to."""
     known_usd: Spread
     """The sum of the known costs."""
     unknown: int
@@ -238,6 +238,7 @@ def grounds(index: PlanIndex, wanted: Wanted, fitted: Fit, *, reviewed: bool = F
         trials=wanted.trials,
         reviews=min(wanted.workers, _MOST_REVIEWS_AT_ONCE),
         reviewed=reviewed,
+        answering=frozenset(task.id for task in index.plan.tasks if task.answers),
         work_s={task: seconds or (usual,) for task, (seconds, _) in work.items()},
         check_s=check,
         review_s=review,

@@ -10,7 +10,7 @@ from typing import assert_never, get_args
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.state import task_steps, train_steps
 from forgepool.orchestrator.state.hosts import HostHealth
-from forgepool.orchestrator.state.run import RunState, add_tasks, drop_tasks, reply_to_lead
+from forgepool.orchestrator.state.run import RunState, reply_to_lead
 from forgepool.orchestrator.state.task import IN_TRAIN, RETRIABLE, TERMINAL, IllegalStep, Outstanding, Phase, TaskState
 from forgepool.orchestrator.state.task_steps import begin_afresh, lose_order, lose_review, reopen
 from forgepool.orchestrator.state.train_steps import lose_check, lose_landing, settle_phases

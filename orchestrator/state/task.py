@@ -329,6 +329,11 @@ class TaskState:
         return bool(self.intended) and self.phase != "landing"
 
     @property
+    def missing(self) -> tuple[str, ...]:
+        """Return the gaps that its last agent named in what it was given or could find."""
+        return () if self.result is None else self.result.missing
+
+    @property
     def made_by(self) -> int:
         """The attempt that made its candidate: not the latest, where a late one was adopted in its place."""
         return self.result.attempt if self.result is not None else self.attempt

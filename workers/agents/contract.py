@@ -66,6 +66,8 @@ class AgentAnswer:
     """The families of all models that took part, also in earlier attempts that this one resumed."""
     planned: tuple[str, ...] = ()
     """The paths of the plan it committed to."""
+    missing: tuple[str, ...] = ()
+    """Gaps in what it was given, as it says."""
     nothing_to_do: bool = False
     """With `no_change`: it committed a plan without files, with the reason."""
     report: Report | None = None

@@ -141,6 +141,7 @@ def _about(answer: AgentAnswer, workspace: Workspace) -> dict[str, Any]:
         "planned": answer.planned,
         "lead": answer.lead,
         "nothing_to_do": answer.nothing_to_do,
+        "missing": answer.missing,
         "includes": answer.includes,
         "carried": sum_carried_over(workspace.order, workspace.settings) if answer.includes else None,
         "log": str(workspace.agent_log),

@@ -307,6 +307,10 @@ class WorkOrder(Message):
     """Set-ups of the plan's checks. The worker reads those of the repository's checks from the base."""
     limits: Limits = Limits()
     reasons: tuple[ReasonPack, ...] = ()
+    references: tuple[str, ...] = ()
+    """Files of the base (`path`, `path:10-40`) whose text is given to its agent."""
+    reads: tuple[str, ...] = ()
+    """Globs of what it reads: references, too, for agents that do not look for themselves."""
     priors: tuple[Prior, ...] = ()
     """Results of the tasks it needs, in the plan's order."""
     resumes: int | None = None
@@ -364,7 +368,7 @@ class WorkResult(Message):
     report: Report | None = None
     """Set exactly when the outcome is `reported`."""
     missing: tuple[str, ...] = ()
-    """The same, of an attempt that does not report."""
+    """Gaps that the agent named in what it was given or could find."""
     lead: LeadSaid | None = None
     """Set for a task that leads its run."""
     question: str = ""

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 
 from forgepool.workers.schema.orders import Evidence
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file
-from forgepool.worktrees.git.git import CommitId, Git
+from forgepool.worktrees.git.git import CommitId, Git, GitFailed
 from forgepool.worktrees.git.objects import find_object
 
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
@@ -45,6 +45,9 @@ def _wrong_path(git: Git, base: CommitId, path: str, lines: tuple[int, int] | No
         data = read_file(git, base, path, cap=_MOST_BYTES)
     except FileTooLarge:
         return None
+    except GitFailed:
+        # Git refuses names such as `../a.py`.
+        data = None
     if data is None:
         return f"there is no file '{path}' at the base commit"
     if lines is None:

@@ -4,6 +4,7 @@ from collections import Counter
 
 from forgepool.orchestrator.cli.output.say import say
 from forgepool.orchestrator.cli.output.terminal import print_table
+from forgepool.orchestrator.decisions.reasons import one_line
 from forgepool.orchestrator.reports.costs import bill_words, budget_words, usd_words
 from forgepool.orchestrator.reports.event_text import answer_with
 from forgepool.orchestrator.reports.status import Standing, TaskStanding
@@ -28,6 +29,9 @@ def tell_table(now: Standing) -> None:
 def tell_use(now: Standing) -> None:
     """Print open questions, models and budget, in lines that can be copied."""
     tell_wanted(now)
+    for task in now.tasks:
+        for gap in task.missing:
+            say(f"{task.task} lacked: {one_line(gap)}")
     for held in now.whole.review.held if now.whole is not None and now.whole.tasks else ():
         say(f"integration review found: {held}")
     if said := bill_words(now.used):

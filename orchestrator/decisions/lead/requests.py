@@ -25,6 +25,7 @@ from forgepool.orchestrator.plan.addition import read_addition
 from forgepool.orchestrator.plan.document import Task
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, TERMINAL, TaskState
+from forgepool.workers.agents.briefing.references import split_reference
 from forgepool.workers.schema.lead import DispatchedTask, LeadReply, LeadRequest
 from forgepool.workers.schema.mistakes import DocumentWrong, Mistake
 from forgepool.workers.schema.orders import BuiltinAgent, ReasonPack, ScriptedAgent
@@ -92,7 +93,9 @@ def _read(course: PlanIndex, state: RunState, lead: TaskState, request: LeadRequ
     if wrong:
         raise DocumentWrong("dispatch", [Mistake(0, sentence) for sentence in wrong])
     piece = json.dumps({"tasks": [_entry(state, one) for one in request.tasks]}, indent=1)
-    tasks = read_addition(piece, course.plan, _NOWHERE, tuple, name="dispatch", ended=find_ended(state))
+    # The lead's worker has looked for files that are given to a task, in the tree that the lead sees.
+    seen = [split_reference(ref).path for one in request.tasks for ref in one.context]
+    tasks = read_addition(piece, course.plan, _NOWHERE, lambda: seen, name="dispatch", ended=find_ended(state))
     skills = {one.id: one.skill for one in request.tasks}
     return tuple(
         task.model_copy(

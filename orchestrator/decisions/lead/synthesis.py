@@ -98,6 +98,7 @@ def synthesis_lines(course: PlanIndex, state: RunState) -> Iterator[str]:
     if proven.struck:
         yield from ("", "### Not confirmed", "")
         yield from (f"- {sentence} ({why})" for sentence, why in proven.struck)
+    yield from ("", "No other model has reviewed this text.")
     undone = [task for task in state.tasks.values() if task.phase not in DONE]
     if undone:
         yield from ("", "### Not done", "")

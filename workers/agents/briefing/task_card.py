@@ -29,7 +29,7 @@ def conventions(git: Git, base: CommitId) -> tuple[CardSection, ...]:
     The rules stand in the card, as a quotation, and not in the system prompt: anyone who can write to the repository
     can write them, and the prompt keeps the same bytes for every repository.
     """
-    texts = dict.fromkeys(text for path in CONVENTIONS if (text := _text(git, base, path)))
+    texts = dict.fromkeys(text for path in CONVENTIONS if (text := read_base_text(git, base, path)))
     title = (
         "## Conventions of this repository\n"
         "Quoted from its own files at the base commit. They say how code is written here; the harness did not write "
@@ -47,7 +47,7 @@ def files_at_base(git: Git, base: CommitId, paths: Iterable[str]) -> tuple[CardS
 
     Files for which there is no room are named.
     """
-    texts = {path: _text(git, base, path) for path in dict.fromkeys(paths)}
+    texts = {path: read_base_text(git, base, path) for path in dict.fromkeys(paths)}
     forms = tuple(dict.fromkeys(_files(texts, budget) for budget in _FILE_CHARACTERS))
     return (CardSection(name="the texts of files", forms=forms, rank=1),) if texts else ()
 
@@ -71,7 +71,7 @@ def quote_text(text: str) -> str:
     return "\n".join(f"    {line}".rstrip() for line in text.strip("\n").split("\n"))
 
 
-def _text(git: Git, base: CommitId, path: str) -> str:
+def read_base_text(git: Git, base: CommitId, path: str) -> str:
     """The text of a regular file; empty where it is none, not text, or too large to be read."""
     try:
         if not _is_regular(git, base, path):
@@ -102,12 +102,13 @@ def task_card(
     *,
     conventions: Sequence[CardSection] = (),
     priors: Sequence[CardSection] = (),
+    context: Sequence[CardSection] = (),
     files: Sequence[CardSection] = (),
 ) -> TaskCard:
     """
     Return the card: the task itself, its limits, its checks, the given sections, earlier attempts and replies.
 
-    The sections come from `conventions`, `write_priors` and `files_at_base`.
+    The sections come from `conventions`, `write_priors`, `write_references` and `files_at_base`.
     """
     parts = [_own("its title", f"# Task {order.task}: {order.title}")]
     if order.description.strip():
@@ -127,7 +128,7 @@ def task_card(
         parts.append(_own("the list of the run's tasks", f"## Tasks of this run, beside yours\n{told}"))
     if order.acceptance:
         parts.append(_own("its acceptance commands", "## Commands that must succeed\n" + _listed(order.acceptance)))
-    parts += [*conventions, *priors, *files]
+    parts += [*conventions, *priors, *context, *files]
     parts += [_own(f"why attempt {reason.attempt} came back", _reason(reason)) for reason in order.reasons]
     parts += [_own("an answer to its question", _reply(reply)) for reply in order.replies]
     return TaskCard(sections=tuple(parts))

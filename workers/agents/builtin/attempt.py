@@ -43,7 +43,7 @@ from forgepool.workers.context.transcript.entries import (
     TurnSaid,
     now,
 )
-from forgepool.workers.context.transcript.exchanges import exchanges
+from forgepool.workers.context.transcript.exchanges import exchanges, find_missing
 from forgepool.workers.context.transcript.summary import summarise_entries, synthetic_plan
 from forgepool.workers.context.transcript.usage import Meter, count_fixed_characters, to_spent
 from forgepool.workers.context.view.archive import Archive
@@ -172,7 +172,8 @@ class Attempt:
             entries = self.transcript.entries
             changed = self.workspace.list_changed() if entries else ()
             return self.words.to_execute(entries, changed, self._present, room)
-        guess = self.hints()
+        # What it cannot look at is not worth a call.
+        guess = Guess() if self.words.one_call else self.hints()
         if guess.hints or guess.model:
             by = f", by {guess.model}" if guess.model else ""
             self.transcript.append(Noted(at=now(), text=f"{len(guess.hints)} file hints{by}", usage=guess.usage))
@@ -212,6 +213,7 @@ class Attempt:
             lasting=phase == "execute",
             answers=self.course.answers,
             leads=self.course.leads,
+            one_call=self.words.one_call,
         )
         self._last = Talk(
             provider=model.provider,
@@ -316,6 +318,7 @@ class Attempt:
             models=answered,
             families=self.models.families(answered),
             planned=state.plan.files if state.plan else (),
+            missing=find_missing(self.transcript.entries),
             nothing_to_do=ended == "no_change" and state.plan is not None and not state.plan.files,
             report=state.report if ended == "reported" else None,
             lead=self._lead_said(state, ended) if self.course.leads else None,

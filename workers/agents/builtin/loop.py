@@ -83,12 +83,16 @@ class ConversationBrief:
     """It ends with a report; exploring too long ends it no sooner."""
     leads: bool = False
     """It may take as many turns as its limits allow."""
+    one_call: bool = False
+    """One call of a tool is all there is, and a second to mend a refused one."""
 
     @property
     def like(self) -> ModelRequest:
         """The request that each of its questions extends."""
         offers = tuple(tool.offer for tool in self.tools)
-        return ModelRequest(system=self.system, tools=offers, turns=(), phase=self.phase, lasting=self.lasting)
+        return ModelRequest(
+            system=self.system, tools=offers, turns=(), phase=self.phase, lasting=self.lasting, must_call=self.one_call
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +169,9 @@ class Talk:
             return cut
         if (used := self.meter.find_used_up()) is not None:
             return ConversationOutcome(ended="limits", detail=used)
+        if self.brief.one_call and self._asked() > 1:
+            said = "; ".join(part.text for part in self.context.view.turns[-1].results) or "it called no tool"
+            return ConversationOutcome(ended="failed", detail=f"its two calls brought no report; to the last: {said}")
         return self._explored()
 
     def _explored(self) -> ConversationOutcome | None:

@@ -58,7 +58,8 @@ class Toolbox:
         if self.leading:
             return reading(more, self.leading)
         if self.find_wrong is not None:
-            return reading(more, (report_tool(self.find_wrong), ASK))
+            report = report_tool(self.find_wrong)
+            return (report,) if self._injected else reading(more, (report, ASK))
         if phase == "plan":
             return reading(more, (commit_plan_tool(self.may_touch, injected=self._injected), ASK))
         red = (confirm_red_phase_tool(self.red),) if self.red is not None else ()
