@@ -171,7 +171,6 @@ class Prior(Message):
     """The landed commit."""
     paths: tuple[str, ...] = ()
     report: Report | None = None
-    """The report of a task that answers."""
 
 
 class Reply(Message):
@@ -370,7 +369,6 @@ class WorkResult(Message):
     missing: tuple[str, ...] = ()
     """Gaps that the agent named in what it was given or could find."""
     lead: LeadSaid | None = None
-    """Set for a task that leads its run."""
     question: str = ""
     """The agent's question to a person. A `needs_human` result without one asks for something to be fixed."""
     models: tuple[str, ...] = ()

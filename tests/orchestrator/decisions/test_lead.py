@@ -276,7 +276,7 @@ def test_forty_results_keep_the_leads_view_under_forty_percent_of_its_window() -
         for one, said in ((call, "Added."), (ready, headers[0]), (weighed, "OK")):
             turns.append(Turn(role="assistant", parts=(Text(text=NOTES), one)))
             turns.append(user(ToolResult(call_id=one.id, text=f"{said}\n\n{'open ' * 40}")))
-    tools = reading((), lead_tools(LeadStanding, lambda skill: None))
+    tools = reading((), lead_tools(LeadStanding, lambda task: ()))
     like = ModelRequest(
         system=system_blocks("lead", skill=builtin_skill("lead")),
         tools=tuple(tool.offer for tool in tools),

@@ -1,6 +1,6 @@
 """The tools of a lead. Those that need the orchestrator end the conversation with a request."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, TypeVar
 
@@ -65,11 +65,13 @@ A = TypeVar("A", bound=Arguments)
 _SUMMARY_WORDS = 100
 
 
-def lead_tools(standing: Callable[[], LeadStanding], find_wrong_skill: Callable[[str], str | None]) -> tuple[Tool, ...]:
+def lead_tools(
+    standing: Callable[[], LeadStanding], find_wrong: Callable[[DispatchedTask], Sequence[str]]
+) -> tuple[Tool, ...]:
     """
     Make the tools. `standing` is asked at each call; a call against the rules is refused with a sentence.
 
-    `find_wrong_skill` says why there is no such skill, or None.
+    `find_wrong` says which skill and which files that a task names do not exist.
     """
 
     def park(**fields: object) -> ToolAnswer:
@@ -77,9 +79,8 @@ def lead_tools(standing: Callable[[], LeadStanding], find_wrong_skill: Callable[
         return ToolAnswer(text=f"OK: request {request.number}; its reply follows", ends=Parked(request=request))
 
     def dispatch(arguments: DispatchArguments, workplace: Workplace) -> ToolAnswer:
-        for one in arguments.tasks:
-            if one.skill is not None and (wrong := find_wrong_skill(one.skill)) is not None:
-                raise ToolRefused(f"not run: {wrong}")
+        if wrong := [sentence for one in arguments.tasks for sentence in find_wrong(one)]:
+            raise ToolRefused(f"not run: {'; '.join(wrong)}")
         return park(do="dispatch", tasks=arguments.tasks)
 
     def end(arguments: TextArguments, workplace: Workplace) -> ToolAnswer:
