@@ -104,7 +104,8 @@ class PlanIndex:
                     id=task.id,
                     needs=tuple(need.id for need in task.needs),
                     writes=self.declared[task.id],
-                    reads=Globs.of(task.reads),
+                    # One that answers reads its base, whatever others write meanwhile.
+                    reads=Globs.of(() if task.answers else task.reads),
                     priority=task.priority,
                     duration_s=task.duration_s,
                     position=position,

@@ -11,7 +11,7 @@ Tone = Literal["good", "busy", "wait", "want", "bad", "off"]
 """The look of a state. Each has a mark of its own shape, so that no state is told by colour alone."""
 TONES: tuple[Tone, ...] = get_args(Tone)
 _TONE: dict[str, Tone] = {
-    **dict.fromkeys(("landed", "no_changes", "already_there", "done", "green"), "good"),
+    **dict.fromkeys(("landed", "no_changes", "reported", "already_there", "done", "green"), "good"),
     **dict.fromkeys(
         ("running", "answered", "testing", "tested", "reviewing", "reviewed", "in review", "landing", "serving"), "busy"
     ),

@@ -82,6 +82,7 @@ from forgepool.orchestrator.journal.task_events import (
     TaskPassedOn,
     TaskRejected,
     TaskReplied,
+    TaskReported,
     TaskRetried,
     TaskReturned,
     TaskUnchanged,
@@ -154,6 +155,7 @@ __all__ = [
     "TaskPassedOn",
     "TaskRejected",
     "TaskReplied",
+    "TaskReported",
     "TaskRetried",
     "TaskReturned",
     "TaskUnchanged",
@@ -212,6 +214,7 @@ TaskEvent = (
     | TaskPassedOn
     | TaskRejected
     | TaskReplied
+    | TaskReported
     | TaskRetried
     | TaskReturned
     | TaskUnchanged

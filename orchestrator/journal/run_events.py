@@ -53,6 +53,7 @@ class RunEnded(Message):
     """Tasks that are not done. In earlier journals: all that did not land."""
     unchanged: int = 0
     already_there: int = 0
+    reported: int = 0
 
 
 class BudgetSet(Message):

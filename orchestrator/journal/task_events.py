@@ -4,7 +4,7 @@ from typing import Literal
 
 from forgepool.orchestrator.plan.budget import SeenUse
 from forgepool.supervisor.messages.answers import Review
-from forgepool.workers.schema.orders import Message, ReasonPack, Reply, WorkResult
+from forgepool.workers.schema.orders import Message, ReasonPack, Reply, Report, WorkResult
 
 
 class OrderSent(Message):
@@ -201,6 +201,14 @@ class TaskUnchanged(Message):
     kind: Literal["task.unchanged"] = "task.unchanged"
     task: str
     why: str
+
+
+class TaskReported(Message):
+    """A task that answers has done so."""
+
+    kind: Literal["task.reported"] = "task.reported"
+    task: str
+    report: Report
 
 
 class TaskAlreadyThere(Message):

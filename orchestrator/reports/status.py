@@ -35,6 +35,8 @@ class TaskStanding:
     detail: str
     question: str
     """Question of its agent to a person; empty where there is none."""
+    missing: tuple[str, ...]
+    """Gaps that its agent named in what it was given or could find."""
     wanted: str
     """Reason a person is needed: `trouble`, `question`, `budget`, `review`; empty where none is."""
     author: str
@@ -176,6 +178,7 @@ def _task(waits: "Waits", task: TaskState, now: float) -> TaskStanding:
         host=task.result.host if task.result else host,
         detail=_how_it_ended(waits.run, task) if task.phase in TERMINAL else waits.reason(task),
         question=task.question,
+        missing=task.missing,
         wanted=task.parked_for or "",
         author=author_words(author_in(waits.course, waits.state, task)) if task.result else "",
         review=review_standing(waits.course, task),
@@ -219,11 +222,14 @@ def _how_it_ended(run: str, task: TaskState) -> str:
 def tell_verdict(state: RunState) -> str:
     """Return the run's outcome in one sentence."""
     total, landed = len(state.tasks), state.count("landed")
-    idle = state.count(*(DONE - {"landed"}))
+    reported = state.count("reported")
+    idle = state.count(*(DONE - {"landed", "reported"}))
     parts = [f"{landed} of {count_of(total, 'task')} landed on {state.target}"]
+    if reported:
+        parts.append(f"{reported} reported")
     if idle:
         parts.append(f"{idle} had nothing to do")
-    if rest := total - landed - idle:
+    if rest := total - landed - reported - idle:
         parts.append(f"{rest} did not land")
     return ", ".join(parts)
 

@@ -102,6 +102,12 @@ class KeptRun:
         return path.is_file() and file_digest(path) != self.options.plan_file_digest
 
 
+def keep_report(folder: Path, task: str, text: str) -> None:
+    """Write a report into the run's folder, below `results/`."""
+    (folder / "results").mkdir(exist_ok=True)
+    (folder / "results" / f"{task}.md").write_text(text, encoding="utf-8")
+
+
 def with_options(kept: KeptRun, options: RunOptions) -> KeptRun:
     """The same run with other options, remembered."""
     (kept.folder / "options.json").write_text(options.encode())
@@ -230,7 +236,7 @@ def learn_durations(settings: Settings, plan: Plan) -> dict[str, float]:
         try:
             for recorded in read(run):
                 event = recorded.event
-                if isinstance(event, OrderAnswered) and event.result.outcome == "candidate":
+                if isinstance(event, OrderAnswered) and event.result.outcome in ("candidate", "reported"):
                     took[event.task].append(max(0.0, event.result.finished_at - event.result.started_at))
         except JournalUnreadable:
             continue

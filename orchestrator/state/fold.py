@@ -247,6 +247,8 @@ def _apply_task_event(state: RunState, event: e.TaskEvent, at: float) -> None:
             task_steps.fail_task(state.step(event.task, *_MAY_BE_RETURNED), event, at)
         case e.TaskUnchanged():
             task_steps.end_unchanged(state.step(event.task, "answered"), event, at)
+        case e.TaskReported():
+            task_steps.end_reported(state.step(event.task, "answered"), event, at)
         case e.TaskAlreadyThere():
             task_steps.end_already_there(state.step(event.task, "pending"), event, at)
         case e.TaskBlocked():

@@ -211,6 +211,11 @@ def end_unchanged(task: TaskState, event: e.TaskUnchanged, at: float) -> None:
     task.enter("no_changes", at)
 
 
+def end_reported(task: TaskState, event: e.TaskReported, at: float) -> None:
+    task.report, task.detail = event.report, event.report.summary
+    task.enter("reported", at)
+
+
 def end_already_there(task: TaskState, event: e.TaskAlreadyThere, at: float) -> None:
     task.commit, task.detail = event.commit, f"landed by run {event.by_run}"
     task.enter("already_there", at)
@@ -289,6 +294,7 @@ def reopen(task: TaskState, at: float) -> None:
     task.review.calm()
     task.not_before = task.limit_until = task.ended = 0.0
     task.parked_for, task.question, task.unfit = None, "", {}
+    task.report = None
     task.enter("pending", at)
 
 

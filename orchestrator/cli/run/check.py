@@ -230,7 +230,7 @@ def _tell(plan: Plan, course: PlanIndex, answer: PlanPreview) -> None:
             task,
             str(wave_of.get(task, "")),
             ", ".join(need.id for need in course.tasks[task].needs),
-            "(undeclared)" if (globs := course.tasks[task].files) is None else ", ".join(globs) or "(none)",
+            "(undeclared)" if (globs := course.tasks[task].files) is None else ", ".join(globs) or "nothing",
         )
         for place, task in enumerate(course.graph.order[:200], start=1)
     ]

@@ -41,7 +41,7 @@ from forgepool.workers.context.transcript.entries import (
     TurnSaid,
     now,
 )
-from forgepool.workers.context.transcript.exchanges import exchanges
+from forgepool.workers.context.transcript.exchanges import exchanges, find_missing
 from forgepool.workers.context.transcript.summary import summarise_entries, synthetic_plan
 from forgepool.workers.context.transcript.usage import Meter, count_fixed_characters, to_spent
 from forgepool.workers.context.view.archive import Archive
@@ -166,7 +166,8 @@ class Attempt:
             entries = self.transcript.entries
             changed = self.workspace.list_changed() if entries else ()
             return self.words.to_execute(entries, changed, self._present, room)
-        guess = self.hints()
+        # What it cannot look at is not worth a call.
+        guess = Guess() if self.words.one_call else self.hints()
         if guess.hints or guess.model:
             by = f", by {guess.model}" if guess.model else ""
             self.transcript.append(Noted(at=now(), text=f"{len(guess.hints)} file hints{by}", usage=guess.usage))
@@ -195,6 +196,8 @@ class Attempt:
             tools=self.toolbox.tools(phase, family, compact=self._has_compact()),
             price=model.price,
             lasting=phase == "execute",
+            answers=self.course.answers,
+            one_call=self.words.one_call,
         )
         self._last = Talk(
             provider=model.provider,
@@ -299,6 +302,9 @@ class Attempt:
             models=answered,
             families=self.models.families(answered),
             planned=state.plan.files if state.plan else (),
+            missing=find_missing(self.transcript.entries),
+            nothing_to_do=ended == "no_change" and state.plan is not None and not state.plan.files,
+            report=state.report if ended == "reported" else None,
             trouble=last.trouble if last and ended == "failed" else None,
             resets_at=last.resets_at if last and ended == "failed" else None,
             includes=attempts_in(self.transcript.entries, but=self.assignment.order.attempt),
@@ -330,7 +336,7 @@ def _ending(ended: str) -> AgentEnding:
     match ended:
         case "finished" | "timeout" | "stopped" | "limits" | "refused" | "asked" | "queued":
             return ended
-        case "no_change" | "verify_failed" | "out_of_scope":
+        case "reported" | "no_change" | "verify_failed" | "out_of_scope":
             return ended
         case _:
             return "failed"
