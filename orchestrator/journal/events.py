@@ -48,6 +48,8 @@ from forgepool.orchestrator.journal.run_events import (
     RunPaused,
     RunResumed,
     RunStarted,
+    TasksAdded,
+    TasksDropped,
     TasksHeld,
     WaveAnswered,
     WaveApproved,
@@ -159,6 +161,8 @@ __all__ = [
     "TaskRetried",
     "TaskReturned",
     "TaskUnchanged",
+    "TasksAdded",
+    "TasksDropped",
     "TasksHeld",
     "TipMoved",
     "TrainEvent",
@@ -184,6 +188,8 @@ RunEvent = (
     | RunPaused
     | RunResumed
     | RunStarted
+    | TasksAdded
+    | TasksDropped
     | TasksHeld
     | WorkersMissing
 )

@@ -7,7 +7,7 @@ Every mistake is one sentence with file and line. `readiness` decides which task
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
@@ -56,6 +56,7 @@ from forgepool.workers.schema.policy_rules import RuleEntry
 
 PlanWrong = DocumentWrong
 
+_NONE_STANDING: Mapping[str, Collection[str]] = {}
 _NO_BRANCH = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|//|@\{|^[-/]|[/.]$|^@$|^HEAD$|(^|/)\.|\.lock(/|$)")
 
 
@@ -142,8 +143,29 @@ def parse_plan(text: str, name: str, folder: Path, files: Callable[[], Sequence[
     source = validate(document, PlanSource)
     reading = PlanReading(document=document, source=source, wrong=[])
     reading.wrong.extend(_about_plan(document, source))
+    review, gate = review_of(reading, folder), gate_of(reading)
+    assets = _assets(reading, folder)
+    tasks = read_tasks(reading, folder, files)
+    policy = {name: getattr(source, name) for name in PlanPolicy.model_fields} | {"gate": gate}
+    target = {"target": source.target} if source.target else {}
+    checks = source.checks if source.checks is None or source.checks == "none" else definitions(source.checks)
+    return Plan(**policy, **target, checks=checks, review=review, assets=assets, tasks=tasks)
+
+
+def read_tasks(
+    reading: PlanReading,
+    folder: Path,
+    files: Callable[[], Sequence[str]],
+    standing: Mapping[str, Collection[str]] = _NONE_STANDING,
+) -> tuple[Task, ...]:
+    """
+    Read the tasks that are written. `standing` has the needs of those that stand already, which these may need.
+
+    Raises:
+        PlanWrong: with every mistake found, those noted in `reading` before among them.
+    """
     written = fan_out_entries(reading, files)
-    check_ids(reading, written)
+    check_ids(reading, written, standing)
     check_groups(reading, written)
     _check_globs(reading, written)
     _check_answers(reading, written)
@@ -151,21 +173,16 @@ def parse_plan(text: str, name: str, folder: Path, files: Callable[[], Sequence[
     check_hosts(reading, written)
     check_silences(reading)
     check_criteria(reading)
-    review, gate = review_of(reading, folder), gate_of(reading)
-    assets = _assets(reading, folder)
     agents = _agents(reading, written, folder)
-    needs = needs_of_all(reading, written)
-    check_cycles(reading, written, needs)
-    context = _context_of(reading, written, needs, files)
+    needs = needs_of_all(reading, written, standing)
+    every: dict[str, Collection[str]] = {**standing, **needs}
+    check_cycles(reading, written, {one: [need for need in of if need in every] for one, of in every.items()})
+    context = _context_of(reading, written, needs, files, standing)
     if reading.wrong:
-        raise PlanWrong(name, reading.wrong)
-    tasks = tuple(
+        raise PlanWrong(reading.document.name, reading.wrong)
+    return tuple(
         _task(each.entry, agents[each.entry.id], needs[each.entry.id], context[each.entry.id]) for each in written
     )
-    policy = {name: getattr(source, name) for name in PlanPolicy.model_fields} | {"gate": gate}
-    target = {"target": source.target} if source.target else {}
-    checks = source.checks if source.checks is None or source.checks == "none" else definitions(source.checks)
-    return Plan(**policy, **target, checks=checks, review=review, assets=assets, tasks=tasks)
 
 
 def plan_digest(plan: Plan) -> str:
@@ -247,9 +264,10 @@ def _context_of(
     written: Sequence[WrittenTask],
     needs: dict[str, dict[str, bool]],
     files: Callable[[], Sequence[str]],
+    standing: Collection[str],
 ) -> dict[str, tuple[str, ...]]:
     """Return the files that each task's `context` names; a task named there is passed on whole, as by `id:full`."""
-    ids = {each.entry.id for each in written}
+    ids = {*standing, *(each.entry.id for each in written)}
     tree: frozenset[str] | None = None
     context: dict[str, tuple[str, ...]] = {}
     for each in written:

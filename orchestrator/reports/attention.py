@@ -74,7 +74,7 @@ def attention(course: PlanIndex, state: RunState, alive: Liveness) -> list[Atten
     """List what needs a person, the most urgent first, and of equals the one that has waited longest."""
     if not state.run:
         return []
-    rows = _of_queue(course, state, alive) if course.serving else _of_run(course, state, alive)
+    rows = _of_queue(course, state, alive) if course.serving else _of_run(course.grow_with(state), state, alive)
     return rank(list(rows))
 
 

@@ -33,9 +33,8 @@ def _of_run(event: e.Event) -> str | None:
     match event:
         case e.RunStarted():
             by = f", served by {event.gate}" if event.gate else ""
-            return (
-                f"run {event.run} begins on {event.target} at {event.tip[:12]}{by}{describe_confinement(event.sandbox)}"
-            )
+            begins = f"run {event.run} begins on {event.target} at {event.tip[:12]}{by}"
+            return f"{begins}{describe_confinement(event.sandbox)}"
         case e.RunResumed():
             return f"the run resumes; the target is at {event.tip[:12]}{describe_confinement(event.sandbox)}"
         case e.RunPaused():
@@ -44,6 +43,10 @@ def _of_run(event: e.Event) -> str | None:
             return f"the run has ended: {_outcomes(event)}"
         case e.PlanRevised():
             return f"the run has a new plan: {_revision(event)}"
+        case e.TasksAdded(tasks=tasks) | e.TasksDropped(tasks=tasks):
+            names = shorten_list([one if isinstance(one, str) else one.id for one in tasks])
+            what = f"{event.by} {event.kind.removeprefix('tasks.')} {count_of(len(tasks), 'task')}"
+            return f"{what}: {names}; {event.why}".removesuffix("; ")
         case e.BudgetSet():
             return f"the run's budget is {_budget(event)} now"
         case (

@@ -167,9 +167,10 @@ class RunView:
         except IllegalStep as impossible:
             path = self.folder / "journal.db"
             raise JournalUnreadable(f"{path} has an impossible event: {impossible}") from impossible
-        if revised and before:
+        if revised:
             look.kept = run_folder.open_run(self._settings, self._name, with_course=False)
             look.course = look.kept.course
+        look.course = look.course.grow_with(look.state)
         if look.kept.options.gate and (look.state.number != before or not look.course.serving):
             look.course = gate_course(look.kept.plan, look.state)
         self._look = look

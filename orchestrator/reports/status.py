@@ -238,7 +238,7 @@ class Waits:
     """Explains what tasks wait for in one state. Facts about all of them are looked up once."""
 
     def __init__(self, course: PlanIndex, state: RunState, *, live: bool = True) -> None:
-        self.course = self._course = course
+        self.course = self._course = course = course.grow_with(state)
         self.state = state
         self.live = live
         """True while a process runs the run."""

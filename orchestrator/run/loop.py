@@ -16,7 +16,7 @@ import structlog
 
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.locks import beyond
-from forgepool.orchestrator.decisions.requests import grant_request, overtaken
+from forgepool.orchestrator.decisions.requests import grant_request, why_refused
 from forgepool.orchestrator.decisions.results import find_asking_task, receive_answer
 from forgepool.orchestrator.decisions.start_orders import next_orders
 from forgepool.orchestrator.journal import inbox
@@ -206,8 +206,10 @@ class Loop(Sender):
 
     def _take_requests(self) -> None:
         for path, request in inbox.waiting(self.folder):
-            if (why := overtaken(self.state, request)) is not None:
+            if (why := why_refused(self.course, self.state, request)) is not None:
                 log.warning("request.overtaken", run=self.state.run, why=why)
+                if request.do == "add":
+                    self.wishes.untold.append(f"no task is added: {why}")
             asked = self._granted(request)
             events = [self._with_use(one) if isinstance(one, TaskCancelled) else one for one in asked]
             for event in events:

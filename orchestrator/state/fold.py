@@ -127,6 +127,7 @@ def revise_plan(state: RunState, event: e.PlanRevised, at: float) -> None:
     state.replace_tasks({one: known.get(one) or TaskState(id=one) for one in event.tasks})
     state.removed = {one: task for one, task in known.items() if one not in state.tasks}
     state.plan_digest, state.assets = event.plan_digest, event.assets
+    state.added, state.dropped = tuple(task for task in state.added if task.id in event.kept), ()
     state.finished = state.finished and state.all_ended
     state.train.note_moved_tip()
     settle_phases(state, at)
@@ -183,6 +184,10 @@ def _apply_run_event(state: RunState, event: e.RunEvent, at: float) -> None:
             end_run(state)
         case e.PlanRevised():
             revise_plan(state, event, at)
+        case e.TasksAdded():
+            state.add_tasks(event)
+        case e.TasksDropped():
+            state.drop_tasks(event)
         case e.BudgetSet():
             state.budget = event.budget
         case e.GateHalted():

@@ -268,7 +268,7 @@ def deliver(kept: KeptRun, request: PersonRequest) -> tuple[RunState, list[Event
         if state.finished:
             # An earlier `cancel` that came too late would undo this request.
             inbox.discard(kept.folder)
-        return grant_request(kept.course, state, request)
+        return grant_request(kept.course.grow_with(state), state, request)
 
     try:
         return kept.amend(decide)

@@ -1,0 +1,1 @@
+"""Commands about plans: what is planned for a run."""
