@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
-from kit import Machine, command, make_repository, wait_until, write_plan
+from kit import Machine, Repository, command, wait_until, write_plan
 
 from forgepool.orchestrator.interfaces.clients.detached import RunLauncher
 from forgepool.orchestrator.interfaces.clients.words import say_word
@@ -28,11 +28,8 @@ class _EndingHome(HomeView):
 
 @pytest.mark.slow
 def test_a_run_that_ends_while_a_client_speaks_goes_on(
-    tmp_path: Path, redis_program: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, machine: Machine, hub: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    machine = Machine(folder=tmp_path / "m", name="host-1")
-    machine.folder.mkdir()
-    hub = make_repository(tmp_path / "hub", {"README.md": "hello\n"})
     deed = {"id": "a", "agent": command(f"test -e {tmp_path}/go && echo a > a.txt"), "files": ["a.txt"], "attempts": 1}
     plan = write_plan(machine.folder, {"name": "p", "checks": "none", "tasks": [deed]})
     assert machine.run("run", plan, "--repo", hub.path, "--workers", "1").status == 1
