@@ -277,8 +277,8 @@ def _of(run: str, event: Event) -> Event:
 
 def test_a_name_is_never_a_path(tmp_path: Path) -> None:
     home = HomeView(Settings(home=tmp_path / "home", cache=tmp_path / "cache"))
-    (tmp_path / "home" / "options.json").parent.mkdir(parents=True)
+    (tmp_path / "home" / "runs").mkdir(parents=True)
     (tmp_path / "home" / "options.json").write_text("{}")
-    for name in ("..", "../home", ".", "", "a/b", "/etc"):
+    for name in ("..", "../home", ".", "", "a/b", "/etc", "a" * 300):
         with pytest.raises(NoSuchRun):
             home.folder(name)

@@ -486,7 +486,10 @@ def test_a_wrong_option_is_one_sentence(machine: Machine, options: tuple[str, ..
 @pytest.mark.parametrize(
     ("option", "value", "sentence"),
     [
-        *(("--name", name, f"--name {name} is taken, or is no name") for name in ("../x", "a b", "x..y", "-x", "for")),
+        *(
+            ("--name", name, f"--name {name} is taken, or is no name")
+            for name in ("../x", "a b", "x..y", "-x", "for", "x" * 101)
+        ),
         *(("--name", name, f"--name {name} is taken, or is no name") for name in ("gates", "queues", "FOR")),
         ("--budget-usd", "0", "'--budget-usd'"),
     ],
