@@ -29,6 +29,9 @@ from forgepool.orchestrator.state.task import (
 )
 from forgepool.orchestrator.state.train import TrainState
 
+REOPENED = "it had ended"
+"""In place of the reason of a stop: the run had come to its end, and a person has given it more to do since."""
+
 
 @dataclass(frozen=True, slots=True)
 class HeldTask:
@@ -104,6 +107,11 @@ class RunState:
     elsewhere: dict[str, HeldTask] = field(default_factory=dict)
     """By waiting task, the other run that has its paths in flight, or has had them."""
     finished: bool = False
+    stopped: str | None = None
+    """
+    The reason of its last stop, empty where an event before it tells it, or REOPENED. None where no process has stopped
+    since it last went on: it is under way, or its process died.
+    """
     number: int = 0
     at: float = 0.0
     phases: Phases = field(init=False, repr=False, compare=False)
