@@ -58,6 +58,13 @@ def phase_words(task: TaskState, phase: str) -> str:
     return state_words(phase)
 
 
+def attempt_words(task: TaskState, allowed: int) -> str:
+    """Return how often a task was sent, and how many of the allowed failures it has had."""
+    if not task.charged:
+        return str(task.attempt)
+    return f"{task.attempt}; {task.charged} of {allowed} allowed {'has' if task.charged == 1 else 'have'} failed"
+
+
 def moment(at: float) -> str:
     """Return a time of the server's clock, with its date where that is not today."""
     if not at:

@@ -21,6 +21,7 @@ from forgepool.orchestrator.plan.entries import (
     PlanSource,
     WrittenTask,
     check_answers,
+    check_criteria,
     check_groups,
     check_hosts,
     check_ids,
@@ -85,6 +86,8 @@ class Task(Message):
     leads: AgentSpec | None = Field(default=None, exclude_if=lambda led: led is None)
     """Set for the task that leads its run: the agent of the tasks that it dispatches. It answers, too."""
     acceptance: tuple[str, ...] = ()
+    criteria: tuple[str, ...] = Field(default=(), exclude_if=lambda criteria: not criteria)
+    """Sentences that its reviewer answers one by one. Left out of a written plan without any, as `runs_on` is."""
     agent: AgentSpec
     priority: int = 0
     attempts: int = Field(default=2, ge=1, le=10)
@@ -172,6 +175,7 @@ def read_tasks(
     check_policies(reading)
     check_hosts(reading, written)
     check_silences(reading)
+    check_criteria(reading)
     agents = _agents(reading, written, folder)
     needs = needs_of_all(reading, written, standing)
     every: dict[str, Collection[str]] = {**standing, **needs}

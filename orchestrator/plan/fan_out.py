@@ -161,6 +161,8 @@ class TaskFields(Message):
     """True: it ends with a report, which tasks that need it are given, and changes nothing."""
     acceptance: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """Shell commands that must pass in its worktree before its work becomes a candidate."""
+    criteria: tuple[Annotated[str, Field(min_length=1)], ...] = Field(default=(), max_length=20)
+    """Sentences that its reviewer answers one by one, with evidence; each must be met."""
     agent: AgentEntry | None = None
     """The agent that does the work, such as `{builtin: {}}` or `{command: "make fix"}`."""
     priority: int = 0
@@ -294,6 +296,7 @@ def _repeated(entry: TaskEntry, path: str, path_slug: str) -> TaskEntry:
         "grants": tuple(_filled(glob, globs) for glob in entry.grants),
         "context": tuple(_filled(text, values) for text in entry.context),
         "acceptance": commands(entry.acceptance, "acceptance"),
+        "criteria": tuple(_filled(text, values) for text in entry.criteria),
         "env": {name: _filled(value, values) for name, value in entry.env.items()},
     }
     if entry.agent and entry.agent.command:

@@ -21,6 +21,7 @@ from forgepool.orchestrator.reports.attention import Liveness, attention
 from forgepool.orchestrator.reports.costs import bill, bill_waste, bill_words, budget_words
 from forgepool.orchestrator.reports.event_text import answer_with
 from forgepool.orchestrator.reports.leftovers import LogIndex
+from forgepool.orchestrator.reports.status import Waits
 from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, TERMINAL, TaskState
@@ -144,8 +145,9 @@ def report_lines(
     if others:
         yield from ("", "## Not landed", "")
         logs = LogIndex(kept.folder, recorded)
+        waits = Waits(kept.course, state, live=is_being_written(kept.folder))
         for task in others:
-            yield f"- {task.id} ({task.phase}): {task.detail or ('interrupted' if task.attempt else 'not begun')}"
+            yield f"- {task.id} ({waits.phase_name(task)}): {_how_it_stands(waits, task, public)}"
             if task.question:
                 yield f"  - it asks a person; {answer_with(state.run, task.id)}"
             yield from _reasons(task, public)
@@ -192,6 +194,12 @@ def _reported(course: PlanIndex, state: RunState) -> Iterator[str]:
         yield f"  - by {author_words(author_in(course, state, task))}; the answer, with {cited}: results/{task.id}.md"
         yield from _lacked(task)
         yield from _used(task)
+
+
+def _how_it_stands(waits: Waits, task: TaskState, public: bool) -> str:
+    if task.phase in TERMINAL or public:
+        return task.detail or ("interrupted" if task.attempt else "not begun")
+    return waits.reason(task)
 
 
 def _why_idle(task: TaskState) -> str:

@@ -18,7 +18,6 @@ from forgepool.orchestrator.state.run import RunState, branch_of
 from forgepool.orchestrator.state.task import DONE, TERMINAL, ReviewState, TaskState
 
 _AT_WORK = ("running", "testing", "reviewing")
-_RESUMED = "waits for `forgepool resume`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,6 +242,7 @@ class Waits:
         self.live = live
         """True while a process runs the run."""
         self.run = state.run
+        self._resumed = f"waits for `forgepool resume {state.run}`"
         self._done = state.find_done()
         self._in_flight = course.in_flight(state)
         self._wanted = course.find_wanted_locks(state)
@@ -266,7 +266,7 @@ class Waits:
     def reason(self, task: TaskState) -> str:
         """Return in a few words what a task waits for, or who works on it."""
         if not self.live and task.phase in _AT_WORK:
-            return _RESUMED
+            return self._resumed
         match task.phase:
             case "candidate":
                 other = waits_for(self._course, self.state, task)
@@ -325,7 +325,7 @@ class Waits:
             return f"waits for run {by.run}, which is at work on {by.path}"
         if (short := self._money(task)) is not None:
             return short
-        waits = "waits for a worker" if self.live else _RESUMED
+        waits = "waits for a worker" if self.live else self._resumed
         return f"{waits}; the last attempt failed: {task.detail}" if task.troubles else waits
 
     def _money(self, task: TaskState) -> str | None:

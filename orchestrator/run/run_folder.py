@@ -141,6 +141,11 @@ def runs_folder(settings: Settings) -> Path:
     return settings.home / "runs"
 
 
+def plan_texts(settings: Settings) -> Path:
+    """Return the folder of plans that clients gave as texts. A run has its own copy of its plan."""
+    return settings.home / "plans"
+
+
 def keep(settings: Settings, options: RunOptions, plan: Plan) -> KeptRun:
     """Makes the folder of a new run."""
     folder = runs_folder(settings) / options.run

@@ -30,6 +30,9 @@ from forgepool.orchestrator.state.task import (
 from forgepool.orchestrator.state.train import TrainState
 from forgepool.workers.schema.lead import LeadNote, LeadReply, LeadRequest
 
+REOPENED = "it had ended"
+"""In place of the reason of a stop: the run had come to its end, and a person has given it more to do since."""
+
 
 @dataclass(frozen=True, slots=True)
 class HeldTask:
@@ -127,6 +130,11 @@ class RunState:
     elsewhere: dict[str, HeldTask] = field(default_factory=dict)
     """By waiting task, the other run that has its paths in flight, or has had them."""
     finished: bool = False
+    stopped: str | None = None
+    """
+    The reason of its last stop, empty where an event before it tells it, or REOPENED. None where no process has stopped
+    since it last went on: it is under way, or its process died.
+    """
     number: int = 0
     at: float = 0.0
     phases: Phases = field(init=False, repr=False, compare=False)
@@ -144,6 +152,19 @@ class RunState:
         self.tasks[task_id] = task
         self.phases.add(task)
         return task
+
+    def reply_to_lead(self, task: TaskState, event: e.LeadReplied, at: float) -> None:
+        if self.lead.request is None or self.lead.request.number != event.reply.number:
+            raise IllegalStep(f"'{task.id}' waits for no reply {event.reply.number}")
+        self.lead.take_reply(event)
+        task.enter("pending", at)
+
+    def halt(self, event: e.GateHalted) -> None:
+        self.halted, self.halted_by_infrastructure = event.why, event.infrastructure
+        self.halt_words = f"{event.effect}: {event.why}"
+        self.halted_by_review = event.reviewed
+        if event.streak:
+            self.streaks[event.streak].stopped = event.why
 
     def add_tasks(self, event: e.TasksAdded) -> None:
         """Take the step of the event. Raises IllegalStep."""
@@ -262,38 +283,6 @@ class RunState:
         if task.phase not in allowed:
             raise IllegalStep(f"task '{task_id}' is {task.phase}, not {' or '.join(allowed)}")
         return task
-
-
-def add_tasks(state: RunState, event: e.TasksAdded) -> None:
-    if event.request in state.additions:
-        raise IllegalStep(f"the tasks of request {event.request} were added already")
-    if there := [task.id for task in event.tasks if task.id in state.tasks]:
-        raise IllegalStep(f"there is a task '{there[0]}' already")
-    ids = {state.add_task(task.id).id for task in event.tasks}
-    state.added = (*state.added, *event.tasks)
-    state.dropped = tuple(one for one in state.dropped if one not in ids)
-    if event.request:
-        state.additions[event.request] = len(ids)
-    state.finished = state.finished and state.all_ended
-
-
-def drop_tasks(state: RunState, event: e.TasksDropped) -> None:
-    for task in (state.step(one, "pending") for one in event.tasks):
-        if task.attempt:
-            raise IllegalStep(f"'{task.id}' has begun, and is not dropped")
-    state.removed |= {one: state.tasks[one] for one in event.tasks}
-    state.replace_tasks({one: task for one, task in state.tasks.items() if one not in event.tasks})
-    state.added = tuple(task for task in state.added if task.id not in event.tasks)
-    state.dropped = (*state.dropped, *event.tasks)
-    state.lacking = {one: lack for one, lack in state.lacking.items() if one not in event.tasks}
-    state.elsewhere = {one: held for one, held in state.elsewhere.items() if one not in event.tasks}
-
-
-def reply_to_lead(state: RunState, task: TaskState, event: e.LeadReplied, at: float) -> None:
-    if state.lead.request is None or state.lead.request.number != event.reply.number:
-        raise IllegalStep(f"'{task.id}' waits for no reply {event.reply.number}")
-    state.lead.take_reply(event)
-    task.enter("pending", at)
 
 
 _WORD = re.compile(r"(?<![\w./-])[\w-]{1,100}(?![\w/-]|\.\w)", re.ASCII)

@@ -13,8 +13,8 @@ from forgepool.workers.llm.routing.table import Table, read_table
 from forgepool.workers.queue.broker import BrokerRefused, Redis
 from forgepool.workers.queue.leases import HostFacts
 from forgepool.workers.schema import capabilities
+from forgepool.workers.schema.capabilities import missing_extra
 from forgepool.workers.schema.confinement import Level
-from forgepool.workers.schema.extras import missing_extra
 from forgepool.workers.schema.settings import Settings, search_path, secret
 from forgepool.workers.tools.config import read_tool_config
 from forgepool.workers.tools.lsp.servers import KNOWN

@@ -100,7 +100,6 @@ class BuiltinAgent(Message):
     model: str | None = None
     """A model of the worker's table; None lets the table's routes choose by the task's type."""
     models: dict[PhaseName, str] = Field(default_factory=dict)
-    """Models for single phases."""
     red_first: bool = False
     """The harness must see a failing test before EXECUTE may finish."""
     hints: bool = True
@@ -217,7 +216,6 @@ class ReasonPack(Message):
     diff_tail: str = ""
     """The last 100 lines of the judged diff."""
     tried: str = ""
-    """The attempt's own summary."""
 
 
 class CachedFolder(Message):
@@ -284,6 +282,8 @@ class WorkOrder(Message):
     agent: AgentSpec
     files: tuple[str, ...] = ()
     acceptance: tuple[str, ...] = ()
+    criteria: tuple[str, ...] = ()
+    """Sentences that a reviewer will answer one by one."""
     answers: bool = False
     """It ends with a report, and changes nothing."""
     lead: tuple[LeadReply, ...] = ()

@@ -14,7 +14,7 @@ import typer
 
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.workers.sandbox.own_processes import Service, start_service
-from forgepool.workers.schema.extras import missing_extra
+from forgepool.workers.schema.capabilities import missing_extra
 from forgepool.workers.schema.settings import Settings, whole_environment
 
 Serve = Annotated[bool, typer.Option("--serve", help="Also show it in a browser, as `forgepool serve` does.")]

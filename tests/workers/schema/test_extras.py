@@ -17,8 +17,8 @@ from forgepool.orchestrator.launch.prerequisites import check_agents
 from forgepool.orchestrator.merge_queue.http_server import api_beside
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.workers.schema import extras
+from forgepool.workers.schema.capabilities import EXTRAS, Extra, missing_extra
 from forgepool.workers.schema.confinement import OPEN
-from forgepool.workers.schema.extras import EXTRAS, Extra, missing_extra
 from forgepool.workers.schema.orders import AcpAgent
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.tools.config import LanguageServer, McpServer

@@ -162,6 +162,7 @@ def _toolbox(
         policy=workspace.policy(),
         red=_red_phase(words, transcript.entries),
         skill=words.skill,
+        fetches=bool(workspace.order.network),
         find_wrong=workspace.find_wrong_citations if workspace.order.answers else None,
         leading=_lead_tools(workspace, transcript.entries) if workspace.order.lead else (),
         more=programs.tools,
