@@ -182,9 +182,9 @@ class PlanIndex:
 
     def ledger_for(self, state: RunState, task: str = "") -> BudgetLedger:
         """Return the ledger for an order or a review of a task: what is kept apart for the lead counts as spent."""
-        return self.ledger(state).with_reserved(Reservation() if task == self.lead else self.kept_apart(state))
+        return self.ledger(state).with_reserved(Reservation() if task == self.lead else self.reserve_for_lead(state))
 
-    def kept_apart(self, state: RunState) -> Reservation:
+    def reserve_for_lead(self, state: RunState) -> Reservation:
         """Return what is kept apart for the lead, as long as it goes on."""
         lead = None if self.lead is None or self.lead not in self.paid else state.tasks[self.lead]
         if lead is None or lead.phase in TERMINAL:

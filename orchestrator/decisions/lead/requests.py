@@ -1,5 +1,5 @@
 """
-What follows from the request of a lead that rests. Pure.
+The events that follow from a resting lead's request. Pure.
 
 A request that asks for tasks adds them under its own key, and the reply is decided on afterwards, from the state. So
 whatever dies between the two, they are added once.
@@ -14,9 +14,9 @@ from forgepool.orchestrator.decisions.lead.results import (
     bring_headers,
     find_open,
     plan_lines,
-    said_since,
     summary_of,
     tell_open,
+    tell_words,
 )
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import find_ended, why_not_grow
@@ -197,7 +197,7 @@ def _reply(
     """Reply with this text, these results, the words of people since, and what is open after it."""
     results, headers = bring_headers(course, state, ended or [])
     left = [one for one in find_open(course, state, lead.id) if one.id not in {each.task for each in results}]
-    parts = (text, *headers, *said_since(state), tell_open(left))
+    parts = (text, *headers, *tell_words(state), tell_open(left))
     reply = LeadReply(
         number=request.number,
         text="\n\n".join(part for part in parts if part),

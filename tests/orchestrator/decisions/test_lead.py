@@ -50,7 +50,7 @@ def dispatch(*names: str, **more: Any) -> dict[str, Any]:
 def decided(of: PlanIndex, state: RunState) -> list[e.Event]:
     """Decide until the lead may go on, or rests on; nothing is started."""
     found: list[e.Event] = []
-    while events := [one for one in decide(of.grown(state), state, now=200.0, order_slots=0, draining=True)]:
+    while events := [one for one in decide(of.grow_with(state), state, now=200.0, order_slots=0, draining=True)]:
         follow(state, *events)
         found += events
     return found
