@@ -1,8 +1,8 @@
 """
 The proof of a lead's synthesis by the journal. Pure.
 
-A sentence that says that something landed, is green, fixed or measured must name a task or a commit, and the journal
-must confirm the claim of each that it names. Any other such sentence is struck, and listed with the reason.
+A sentence that says that something landed, is green, fixed or measured must name a task or a commit. The journal must
+confirm the claim of each that it names. Any other such sentence is struck, and listed with the reason.
 """
 
 import re

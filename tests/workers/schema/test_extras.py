@@ -29,7 +29,7 @@ from forgepool.workers.tools.mcp.servers import McpServers
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide the packages of all optional parts, as in a plain installation."""
-    absent = {package for packages in extras._PACKAGES.values() for package in packages}
+    absent = {package for packages in capabilities._PACKAGES.values() for package in packages}
     monkeypatch.setattr(
         capabilities, "find_spec", lambda name: None if name in absent else importlib.util.find_spec(name)
     )
