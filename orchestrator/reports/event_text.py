@@ -215,12 +215,12 @@ def _of_task(event: e.Event) -> str | None:
             return _ended(event)
 
 
-def _of_context(event: e.ProfileChosen | e.ContextRebuilt) -> str:
+def _of_context(event: e.ProfileChosen | e.ContextRebuilt) -> str | None:
     match event:
         case e.ProfileChosen():
             return f"{event.task}: context profile is now '{event.profile}'"
         case e.ContextRebuilt():
-            return f"{event.task}: {_rebuilt(event)}"
+            return f"{event.task}: {_rebuilt(event)}" if event.changed or event.why else None
 
 
 def _of_entry(event: e.EntrySubmitted | e.EntryRefused | e.EntryHeld | e.EntryReclassed) -> str:
