@@ -123,7 +123,10 @@ class ProfileChosen(Message):
 
 
 class ContextRebuilt(Message):
-    """A rebuild of the conversation that an attempt's model is shown, or the reason why it was left."""
+    """
+    A rebuild of the conversation that an attempt's model is shown, or the reason why it was left. Without both it says
+    alone how full the window is.
+    """
 
     kind: Literal["context.rebuilt"] = "context.rebuilt"
     task: str

@@ -298,6 +298,8 @@ class TaskState:
     """The context profile that a person has chosen for it; empty where none has."""
     rebuilds: int = 0
     """How often the context of its attempts was rebuilt, as far as was told."""
+    context_share: float = 0.0
+    """The share of the window that the context of its attempt filled when that was last told."""
     detail: str = ""
     """One sentence on how it came to be where it is."""
     since: float = 0.0

@@ -18,6 +18,7 @@ from forgepool.orchestrator.cli.output.terminal import print_table
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.post_merge import where_to_look
 from forgepool.orchestrator.launch.preflight import check_tip, lacking, refuse_unready
+from forgepool.orchestrator.launch.prerequisites import find_tight_windows
 from forgepool.orchestrator.plan.document import Plan
 from forgepool.orchestrator.plan.overlap import NOTHING, find_shared_files
 from forgepool.orchestrator.plan.readiness import preview
@@ -129,6 +130,8 @@ def check(
         hub = open_hub(repo, settings)
         read = read_plan(plan, hub)
     problems = find_problems(read, hub, settings, plan.parent)
+    for warning in find_tight_windows(read, settings):
+        complain(warning, 0)
     if not with_checks or problems:
         status = preview_plan(read, hub, as_json=as_json, problems=problems)
         if with_checks:

@@ -174,7 +174,7 @@ def _listed(items: tuple[str, ...]) -> str:
     return "\n".join(f"- {item}" for item in items)
 
 
-_DIFF_BYTES = 100_000
+DIFF_BYTES = 100_000
 _DIFF_S = 30.0
 _SUMMARY_CHARACTERS, _SUMMARY_PATHS = 4_000, 100
 _SPOOFS = re.compile(r"^(?=#|\[From |PRIOR ANALYSIS:)", re.MULTILINE)
@@ -263,6 +263,6 @@ def _diff(commit: str, git: Git) -> str:
         diff = git.run(*shown, "--no-ext-diff", "--no-textconv", commit, timeout_s=_DIFF_S).stdout
     except GitFailed as failed:
         return f"(it could not be had: {failed})"
-    text = diff[:_DIFF_BYTES].decode("utf-8", "replace").strip("\n")
-    missing = len(diff) - _DIFF_BYTES
+    text = diff[:DIFF_BYTES].decode("utf-8", "replace").strip("\n")
+    missing = len(diff) - DIFF_BYTES
     return f"{text}\n({missing:,} more bytes of the diff are left out)" if missing > 0 else text

@@ -8,6 +8,7 @@ attempt that begins and for one that another process left in the middle.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import assert_never
 
 from forgepool.workers.agents.briefing.card_sections import CardTooLarge
@@ -31,7 +32,7 @@ from forgepool.workers.agents.builtin.prompts import Opening, Room, TaskWords
 from forgepool.workers.agents.builtin.toolbox import Toolbox
 from forgepool.workers.agents.contract import AgentAnswer, AgentEnding, Assignment
 from forgepool.workers.context.edits.state import Profile
-from forgepool.workers.context.profile_switch import tell_rebuilt
+from forgepool.workers.context.profile_switch import tell_filled, tell_rebuilt
 from forgepool.workers.context.transcript.entries import (
     ConversationStarted,
     Noted,
@@ -237,6 +238,7 @@ class Attempt:
             wanted=self.wanted,
             current=self._present,
             told=self._tell_rebuilt,
+            filled=partial(self._tell_filled, model.window_tokens),
             secure=self._secure,
             unseen=self._stronger and self._answered_last() not in ("", model.name),
             root=self.words.root,
@@ -264,6 +266,10 @@ class Attempt:
     def _tell_rebuilt(self, entry: Rebuilt) -> None:
         order = self.assignment.order
         tell_rebuilt(self.workspace.settings.broker_url, order.run, order.order_id, order.token, entry)
+
+    def _tell_filled(self, window_tokens: int, profile: str, tokens: int) -> None:
+        order, broker_url = self.assignment.order, self.workspace.settings.broker_url
+        tell_filled(broker_url, order.run, order.order_id, order.token, profile, tokens, window_tokens)
 
     def _force_plan(self, why: str) -> None:
         summary = summarise_entries(self.transcript.entries, root=self.words.root, tests=self.words.tests)
