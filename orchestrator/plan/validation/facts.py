@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-
 Level = Literal["error", "warning"]
 
 
@@ -27,7 +26,7 @@ class BaseResult:
 
     outcome: Literal["red", "green", "unknown"]
     why: str = ""
-    """For `unknown`, the reason why it could not be run to its end; for `red`, its first error line."""
+    """For `unknown`, why it gave no answer, as the end of a sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,35 +34,37 @@ class Estimate:
     """The forecast of a plan."""
 
     makespan_s: float
-    """Seconds to the end, by the median of the simulated runs."""
+    """Seconds to the end, in the median of the simulated runs."""
     cost_usd: float | None
-    """The known cost in dollars, by the 95th percentile; None where no attempt has a known cost."""
+    """Dollars, in the dearest twentieth of them; None where the cost of some attempt is unknown."""
+    most_usd: float | None = None
+    """The sum of the limits of all attempts; None where one has no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanFacts:
-    """The facts about the base that the rules compare a plan with. A fact that is None silences its rules."""
+    """The facts about the base with which the rules compare a plan. A fact that is None silences its rules."""
 
     paths: Sequence[str]
     """The paths of the base's tree."""
     names: frozenset[str] | None = None
-    """The identifiers that occur in the base, of those that the plan's texts mention."""
+    """Those of the names that the plan's tasks put in backticks that occur in the base."""
     has_checks: bool = True
-    """Whether the target's gate file names checks."""
+    """True when the target's gate file or the plan names checks."""
     protected: frozenset[str] = frozenset()
-    """Paths of the tree that the gate protects from agents."""
-    results: Mapping[str, BaseResult] = field(default_factory=dict)
-    """The result of each acceptance command that was run on the base."""
+    """The paths of the tree that the gate protects from agents."""
+    results: Mapping[tuple[str, str], BaseResult] = field(default_factory=dict)
+    """The results on the base by task and acceptance command; what is missing was not run."""
     estimate: Estimate | None = None
     skills: frozenset[str] | None = None
-    """The names of skills that a built-in agent can be given."""
+    """The names of the skills that a built-in agent can be given."""
     models: frozenset[str] | None = None
-    """The names of models in the table; None where other hosts have the table."""
+    """The names of the models in the table; None where other hosts have the table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirement:
-    """One demand of the goal, and the tasks that fulfil it."""
+    """One demand of a goal, and the tasks that meet it."""
 
     id: str
     """A short name, such as `R1`."""
@@ -76,10 +77,7 @@ class PlanLimits:
     """The most that a plan may have or take."""
 
     files: int = 3
-    """Files that one task of a model should write at most."""
+    """The most files that one task of a model should write."""
     cost_usd: float | None = None
-    """Dollars; None takes the plan's own budget."""
+    """None takes the plan's own budget."""
     makespan_s: float | None = None
-    """Seconds; None is no limit."""
-
-

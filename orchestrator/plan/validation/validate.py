@@ -1,14 +1,45 @@
 """All rules in their order."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from forgepool.orchestrator.plan.document import Plan
+from forgepool.orchestrator.plan.validation.case import Case
 from forgepool.orchestrator.plan.validation.facts import Fault, PlanFacts, PlanLimits, Requirement
+from forgepool.orchestrator.plan.validation.goal import find_too_dear, find_uncovered
 from forgepool.orchestrator.plan.validation.lines import PlanLines
-from forgepool.supervisor.checks.cannot_fail import why_unfailing
+from forgepool.orchestrator.plan.validation.paths import (
+    find_many_files,
+    find_named_outside,
+    find_overlaps,
+    find_protected,
+    find_unmatched,
+)
+from forgepool.orchestrator.plan.validation.proof import find_green, find_missing_files, find_unfailing, find_unproven
+from forgepool.orchestrator.plan.validation.wording import (
+    find_duplicates,
+    find_unknown_agents,
+    find_used_early,
+    find_vague,
+)
 
 _NO_LIMITS = PlanLimits()
+_RULES: tuple[Callable[[Case], Iterator[Fault]], ...] = (
+    find_vague,
+    find_duplicates,
+    find_unknown_agents,
+    find_unmatched,
+    find_protected,
+    find_overlaps,
+    find_named_outside,
+    find_many_files,
+    find_unproven,
+    find_unfailing,
+    find_missing_files,
+    find_green,
+    find_used_early,
+    find_uncovered,
+    find_too_dear,
+)
 
 
 def validate(
@@ -23,35 +54,9 @@ def validate(
 
     `requirements` are those of the plan's goal; None, for a plan without a written goal, silences their rules.
     """
+    if not plan.tasks:
+        wrong = "the plan has no tasks; a goal that needs no work is answered, not planned"
+        return [Fault(rule="no-tasks", sentence=wrong, line=lines.of_plan("tasks"))]
     case = Case(plan=plan, lines=lines, facts=facts, requirements=requirements, limits=limits)
-    faults = [fault for rule in _RULES for fault in rule(case)]
-    return sorted(dict.fromkeys(faults), key=lambda fault: fault.line)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """A plan with all that its rules look at."""
-
-    plan: Plan
-    lines: PlanLines
-    facts: PlanFacts
-    requirements: Sequence[Requirement] | None
-    limits: PlanLimits
-
-    def fault(self, rule: str, task: str, where: Sequence[str | int], sentence: str) -> Fault:
-        return Fault(rule=rule, task=task, sentence=sentence, line=self.lines.of_task(task, *where))
-
-
-def _find_unfailing(case: Case) -> Iterator[Fault]:
-    for task in case.plan.tasks:
-        for at, command in enumerate(task.acceptance):
-            if why := why_unfailing(command):
-                sentence = f"task '{task.id}' is accepted by `{command}`, which cannot fail: {why}"
-                yield case.fault("cannot-fail", task.id, ("acceptance", at), sentence)
-
-
-def _find_unmatched(case: Case) -> Iterator[Fault]:
-    return iter(())
-
-
-_RULES: tuple[Callable[[Case], Iterator[Fault]], ...] = (_find_unfailing, _find_unmatched)
+    faults = dict.fromkeys(fault for rule in _RULES for fault in rule(case))
+    return sorted(faults, key=lambda fault: fault.line)
