@@ -16,6 +16,7 @@ from forgepool.orchestrator.plan.overlap import Globs
 from forgepool.orchestrator.plan.validation.facts import BaseResult, Estimate, PlanFacts
 from forgepool.orchestrator.plan.validation.wording import quoted_names
 from forgepool.orchestrator.run.hub import Hub
+from forgepool.supervisor.checks.cannot_fail import why_unfailing
 from forgepool.supervisor.gate.requirements import GATE_FILE
 from forgepool.supervisor.gate_file.document import GateFile, effective_checks
 from forgepool.supervisor.gate_file.reading import read_gate_file
@@ -66,10 +67,9 @@ def gather_facts(
     checks = effective_checks(gate.checks, plan.checks if isinstance(plan.checks, tuple) else ())
     base = BaseCheckout(plan=plan, mirror=hub.mirror, tip=tip, settings=settings, folder=folder.resolve(), stop=stop)
     covered, run_files = Globs.of(gate.scans.protect), run_by(git, tip, frozenset(paths), checks)
-    texts = [f"{task.title}\n{task.description}" for task in plan.tasks]
     return PlanFacts(
         paths=paths,
-        names=_find_names(quoted_names(texts), git, tip),
+        names=find_names(plan, git, tip),
         has_checks=bool(checks),
         protected=frozenset(path for path in paths if is_protected(path) or path in run_files or covered.covers(path)),
         results=dict(base.run_all()),
@@ -87,9 +87,9 @@ def _gate_of(git: Git, tip: CommitId) -> GateFile:
     return GateFile(checks=()) if text is None else read_gate_file(text.decode(errors="replace"), GATE_FILE)
 
 
-def _find_names(names: frozenset[str], git: Git, tip: CommitId) -> frozenset[str]:
-    """Return the names that occur in some file of the commit; of very many, the rest counts as there."""
-    ordered = sorted(names)
+def find_names(plan: Plan, git: Git, tip: CommitId) -> frozenset[str]:
+    """Return the names in the plan's backticks that occur in the commit; of very many, the rest counts as there."""
+    ordered = sorted(quoted_names(f"{task.title}\n{task.description}" for task in plan.tasks))
     here = {name for name in ordered[:_MOST_NAMES] if _occurs(name, git, tip)}
     return frozenset(here.union(ordered[_MOST_NAMES:]))
 
@@ -111,11 +111,17 @@ class BaseCheckout:
     stop: Stop
 
     def run_all(self) -> Iterator[tuple[tuple[str, str], BaseResult]]:
-        """Yield the result of each acceptance command by task and command. Equal ones run once."""
+        """
+        Yield the result of each acceptance command by task and command. Equal ones run once.
+
+        Left out are commands that cannot fail, and those of tasks that may find their work done, except for guards.
+        """
         until = time.monotonic() + ALL_S
         known: dict[tuple[object, ...], BaseResult] = {}
         for task in self.plan.tasks:
-            for command in task.acceptance:
+            for command in task.acceptance if task.unchanged == "fail" else task.guards:
+                if why_unfailing(command):
+                    continue
                 key = (command, task.network, *sorted(task.env.items()))
                 if key not in known:
                     known[key] = self._result(task, command, min(LONGEST_S, until - time.monotonic()))
