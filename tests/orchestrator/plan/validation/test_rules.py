@@ -57,6 +57,7 @@ def _flow(value: Any) -> str:
         "source/**/*.py",
         "src/inventory/*.rs",
         "lib/new.py",
+        "src/legacy/**",
     ],
 )
 def test_a_glob_that_matches_nothing_is_an_error(glob: str) -> None:
@@ -79,6 +80,16 @@ def test_a_glob_that_matches_nothing_is_an_error(glob: str) -> None:
 )
 def test_a_file_is_new_by_its_plain_path_or_by_the_plans_words(said: dict[str, Any]) -> None:
     assert found(task("a", **said)) == []
+
+
+@pytest.mark.parametrize("name", ["catalgo.py", "catlog.py", "cattalog.py"])
+def test_a_slip_of_the_pen_is_asked_about(name: str) -> None:
+    assert found(task("a", files=[f"src/inventory/{name}"])) == ["5 unmatched-glob?"]
+
+
+@pytest.mark.parametrize("name", ["catalog2.py", "stack.py", "prices.py", "catalog_v.py"])
+def test_another_name_is_no_slip(name: str) -> None:
+    assert found(task("a", files=[f"src/inventory/{name}"])) == []
 
 
 def test_a_name_that_differs_by_a_letter_is_asked_about_unless_it_is_named() -> None:
@@ -203,7 +214,8 @@ def test_a_word_that_is_no_file_of_the_tree_is_left_alone(command: str) -> None:
 
 
 def test_a_description_is_at_least_a_sentence() -> None:
-    assert found(task("a", title="a", description="Fix it.")) == ["5 vague"]
+    assert found(task("a", title="a")) == ["5 vague"]
+    assert found(task("a", title="a", description="Fix it.")) == ["5 vague?"]
     assert found(task("a", title="Sort the catalog by name")) == []
     assert found(task("a", title="a", agent="{command: make}")) == []
 
