@@ -146,6 +146,7 @@ def test_a_task_without_any_proof_is_an_error() -> None:
     assert found(task("a"), head=bare, has_checks=False) == ["6 no-proof"]
     assert found(task("a"), head=bare, has_checks=True) == ["6 no-acceptance?"]
     assert found(task("a", agent="{command: make}"), head=bare, has_checks=False) == []
+    assert found(task("a", files=[]), head=bare, has_checks=False) == []
 
 
 def test_acceptance_fails_before_the_work_and_a_guard_passes() -> None:
