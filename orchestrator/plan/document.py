@@ -83,6 +83,9 @@ class Task(Message):
     answers: bool = Field(default=False, exclude_if=lambda answers: not answers)
     """It ends with a report, and takes no lock. Left out of a written plan where false, so that older digests stay."""
     acceptance: tuple[str, ...] = ()
+    """Commands that must pass, the guards at the end."""
+    guards: tuple[str, ...] = Field(default=(), exclude_if=lambda guards: not guards)
+    """Those of them that pass on the base, too. Left out of a written plan without any, so that older digests stay."""
     criteria: tuple[str, ...] = Field(default=(), exclude_if=lambda criteria: not criteria)
     """Sentences that its reviewer answers one by one. Left out of a written plan without any, as `runs_on` is."""
     agent: AgentSpec
@@ -373,6 +376,7 @@ def _task(entry: TaskEntry, agent: AgentSpec, needs: Mapping[str, bool], context
     given = {name: getattr(entry, name) for name in Task.model_fields.keys() & TaskEntry.model_fields.keys()}
     read = {
         "title": _one_line(entry.title or "") or entry.id,
+        "acceptance": (*entry.acceptance, *entry.guards),
         "needs": tuple(TaskNeed(id=each, full=full) for each, full in needs.items()),
         "agent": agent,
         "context": context,

@@ -156,6 +156,8 @@ class TaskFields(Message):
     """True: it ends with a report, which tasks that need it are given, and changes nothing."""
     acceptance: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """Shell commands that must pass in its worktree before its work becomes a candidate."""
+    guards: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """Acceptance commands that pass before the work, too, and must still pass after it."""
     criteria: tuple[Annotated[str, Field(min_length=1)], ...] = Field(default=(), max_length=20)
     """Sentences that its reviewer answers one by one, with evidence; each must be met."""
     agent: AgentEntry | None = None
@@ -287,6 +289,7 @@ def _repeated(entry: TaskEntry, path: str, path_slug: str) -> TaskEntry:
         "grants": tuple(_filled(glob, globs) for glob in entry.grants),
         "context": tuple(_filled(text, values) for text in entry.context),
         "acceptance": commands(entry.acceptance, "acceptance"),
+        "guards": commands(entry.guards, "guards"),
         "criteria": tuple(_filled(text, values) for text in entry.criteria),
         "env": {name: _filled(value, values) for name, value in entry.env.items()},
     }
