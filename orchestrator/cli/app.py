@@ -93,6 +93,8 @@ GROUPS = {
         "hosts": ("cli.hosts", "List the hosts, drain one, readmit one"),
     },
     "Planning": {
+        "plan": ("cli.planning.command", "Write a plan file for a goal, by a model that reads the repository"),
+        "do": ("cli.planning.command", "Plan a goal, show the plan, and run it after your yes"),
         "simulate": ("cli.simulate", "Try Forgepool's decisions on a virtual clock"),
     },
 }

@@ -62,6 +62,8 @@ class ConversationBrief:
     tools: tuple[Tool, ...]
     price: Price
     lasting: bool = False
+    open_ended: bool = False
+    """True leaves the end of PLAN to its limits, however long it explores."""
 
     @property
     def like(self) -> ModelRequest:
@@ -139,7 +141,7 @@ class Talk:
 
     def _explored(self) -> ConversationOutcome | None:
         """End PLAN where it learns nothing new, or takes too long."""
-        if self.brief.phase != "plan":
+        if self.brief.phase != "plan" or self.brief.open_ended:
             return None
         why = find_exploration_end(self.transcript.entries)
         return None if why is None else ConversationOutcome(ended="explored", detail=why)

@@ -1,0 +1,105 @@
+"""
+Judges a planner's draft: the reader's mistakes, keys that only a person writes, and the faults of its validation.
+
+A planner cannot widen what its own plan may do. The keys by which less is demanded of a change, or by which work goes
+elsewhere, are a person's; only `grants` is left to it, and a plan with grants is never run without a person's answer.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from forgepool.orchestrator.cli.planning.goal import Goal
+from forgepool.orchestrator.cli.run.check import find_problems
+from forgepool.orchestrator.plan.document import Plan
+from forgepool.orchestrator.plan.entries import PlanSource
+from forgepool.orchestrator.plan.fan_out import TaskFields
+from forgepool.orchestrator.run.hub import CannotRun, Hub, read_plan
+from forgepool.workers.schema.documents import Located, read, validate
+from forgepool.workers.schema.mistakes import DocumentWrong, Mistake, Where
+from forgepool.workers.schema.settings import Settings
+
+NAME = "plan.yaml"
+"""The name of a draft in sentences about it."""
+_OF_PLAN = ("target", "review", "budget", "assets", "landing")
+_OF_TASKS = ("waive", "review", "policy", "network", "unattended")
+_AGENTS = ("cli", "acp", "scripted")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A plan as the planner wrote it, and the verdict on it."""
+
+    text: str
+    covers: Mapping[str, tuple[str, ...]]
+    """The tasks that fulfil each requirement, by the planner's word."""
+    why: str
+    plan: Plan | None = None
+    """None where it cannot be read."""
+    errors: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class DraftJudge:
+    """Judges drafts for one goal on one base."""
+
+    goal: Goal
+    hub: Hub
+    base: str | None
+    """The base that a person named."""
+    settings: Settings
+    folder: Path
+    _number: int = field(default=0)
+
+    @property
+    def latest(self) -> Path | None:
+        """Return the file of the last draft."""
+        return self._path(self._number) if self._number else None
+
+    def judge(self, text: str, covers: Mapping[str, tuple[str, ...]], why: str) -> Draft:
+        """Keep a draft in the folder and judge it. The next mistakes are found when the earlier ones are corrected."""
+        self._number += 1
+        path = self._path(self._number)
+        text = f"{text.strip()}\n"
+        path.write_text(text, encoding="utf-8", errors="replace")
+        try:
+            plan = read_plan(path, self.hub, name=NAME)
+        except DocumentWrong as wrong:
+            return Draft(text=text, covers=covers, why=why, errors=tuple(str(wrong).splitlines()))
+        except CannotRun as wrong:
+            return Draft(text=text, covers=covers, why=why, errors=(str(wrong),))
+        errors = [f"{NAME}:{line}: {sentence}" for line, sentence in self._liberties(text, plan)]
+        errors += find_problems(plan, self.hub, self.settings, path.parent)
+        return Draft(text=text, covers=covers, why=why, plan=plan, errors=tuple(errors))
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"draft-{number}.yaml"
+
+    def _liberties(self, text: str, plan: Plan) -> Iterator[Mistake]:
+        """Yield the keys that are a person's, and a name or base that is not the plan's to choose."""
+        document = read(text, NAME)
+        source = validate(document, PlanSource)
+        yield from (_persons(document, (key,)) for key in _OF_PLAN if key in source.model_fields_set)
+        if source.checks == "none":
+            yield Mistake(document.line(("checks",)), "'checks: none' is a person's to write; name a check")
+        for check in plan.checks if isinstance(plan.checks, tuple) else ():
+            if check.waive:
+                yield Mistake(document.line(("checks",)), f"'waive' of check '{check.name}' is a person's to write")
+        places: list[tuple[Where, TaskFields]] = [(("defaults",), source.defaults)]
+        places += [(("tasks", at), entry) for at, entry in enumerate(source.tasks)]
+        for where, fields in places:
+            yield from (_persons(document, (*where, key)) for key in _OF_TASKS if key in fields.model_fields_set)
+            if fields.agent is not None and (kind := next(iter(fields.agent.model_fields_set))) in _AGENTS:
+                line = document.line((*where, "agent"))
+                yield Mistake(line, f"'agent: {kind}' is a person's to choose; write 'builtin: {{}}' or a 'command'")
+        if source.base != self.base:
+            right = "leave it out" if self.base is None else f"write 'base: {self.base}'"
+            yield Mistake(document.line(("base",)), f"'base' is not the commit that was planned on; {right}")
+        if plan.target in self.hub.heads:
+            line = document.line(("name",))
+            yield Mistake(line, f"'name' is '{plan.name}', and the branch {plan.target} exists; choose another name")
+
+
+def _persons(document: Located, where: Where) -> Mistake:
+    return Mistake(document.line(where), f"'{where[-1]}' is a key that only a person writes; leave it out")
