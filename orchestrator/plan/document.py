@@ -76,6 +76,9 @@ class Task(Message):
     """Globs of the files it may write; None is undeclared."""
     reads: tuple[str, ...] = ()
     acceptance: tuple[str, ...] = ()
+    """Commands that must pass, the guards at the end."""
+    guards: tuple[str, ...] = Field(default=(), exclude_if=lambda guards: not guards)
+    """Those of them that pass on the base, too. Left out of a written plan without any, so that older digests stay."""
     agent: AgentSpec
     priority: int = 0
     attempts: int = Field(default=2, ge=1, le=10)
@@ -300,6 +303,7 @@ def _task(entry: TaskEntry, agent: AgentSpec, needs: Mapping[str, bool]) -> Task
     given = {name: getattr(entry, name) for name in Task.model_fields.keys() & TaskEntry.model_fields.keys()}
     read = {
         "title": _one_line(entry.title or "") or entry.id,
+        "acceptance": (*entry.acceptance, *entry.guards),
         "needs": tuple(TaskNeed(id=each, full=full) for each, full in needs.items()),
         "agent": agent,
         # A command would do the same a second time, and may find its work done.

@@ -152,6 +152,8 @@ class TaskFields(Message):
     """Globs of the files that it only reads."""
     acceptance: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """Shell commands that must pass in its worktree before its work becomes a candidate."""
+    guards: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """Acceptance commands that pass before the work, too, and must still pass after it."""
     agent: AgentEntry | None = None
     """The agent that does the work, such as `{builtin: {}}` or `{command: "make fix"}`."""
     priority: int = 0
@@ -280,6 +282,7 @@ def _repeated(entry: TaskEntry, path: str, path_slug: str) -> TaskEntry:
         "reads": tuple(_filled(glob, globs) for glob in entry.reads),
         "grants": tuple(_filled(glob, globs) for glob in entry.grants),
         "acceptance": commands(entry.acceptance, "acceptance"),
+        "guards": commands(entry.guards, "guards"),
         "env": {name: _filled(value, values) for name, value in entry.env.items()},
     }
     if entry.agent and entry.agent.command:

@@ -1,0 +1,155 @@
+"""Rules about the files that tasks name: they exist or are new, belong to one task at a time, and may be changed."""
+
+import difflib
+import posixpath
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+
+from forgepool.orchestrator.plan.document import Task
+from forgepool.orchestrator.plan.overlap import Globs
+from forgepool.orchestrator.plan.readiness import find_conflicts
+from forgepool.orchestrator.plan.validation.case import Case, is_by_model
+from forgepool.orchestrator.plan.validation.facts import Fault
+from forgepool.supervisor.scans.protection import find_manifests, is_protected
+from forgepool.workers.agents.briefing.hints import find_named_files
+from forgepool.workers.schema.globs import parse
+from forgepool.workers.schema.mistakes import nearest
+
+_SURE = 0.85
+_ALIKE = 0.9
+_MOST_NAMED = 4
+
+
+def find_unmatched(case: Case) -> Iterator[Fault]:
+    """
+    Yield a fault for each glob that matches no file and is not declared as new.
+
+    A new file is declared by its plain path alone where its folder exists. Where the folder is new, too, the plan's
+    words name the file or the folder, or another of its globs lies there.
+    """
+    for task in case.plan.tasks:
+        for key, globs in (("files", task.files or ()), ("reads", task.reads)):
+            for at, glob in enumerate(globs):
+                if case.is_there(glob) or next(case.matched(glob), None) is not None:
+                    continue
+                yield from _unmatched(case, task, (key, at), glob)
+
+
+def _unmatched(case: Case, task: Task, where: tuple[str, int], glob: str) -> Iterator[Fault]:
+    makers = case.makers(task, Globs.of([glob]))
+    if any(case.is_before(maker, task.id) for maker in makers):
+        return
+    if where[0] == "reads" and makers:
+        wrong = f"reads '{glob}', which only '{makers[0]}' makes; add '{makers[0]}' to its needs"
+        yield case.fault("used-before-made", task, where, wrong)
+        return
+    ways = parse(glob).ways
+    literal = ways[0].literal if len(ways) == 1 else None
+    like = nearest(literal or _head(glob), case.facts.paths if literal else case.tree.directories)
+    wrong = f"has '{glob}' in '{where[0]}', which matches no file" + (f"; did you mean '{like[0]}'?" if like else "")
+    if where[0] == "reads":
+        yield case.fault("unmatched-glob", task, where, wrong)
+    elif _is_new(case, literal or _head(glob), glob):
+        return
+    elif literal is None or ("/" in literal and not case.is_there(posixpath.dirname(literal))):
+        yield case.fault("unmatched-glob", task, where, f"{wrong}; if it is new, name it in the description")
+    elif other := _sibling(case, literal):
+        wrong = f"would make '{literal}', beside '{other}'; if that is meant, name it in the description"
+        yield case.fault("unmatched-glob", task, where, wrong, "warning")
+
+
+def _head(glob: str) -> str:
+    """Return the folder before a glob's first wildcard."""
+    return posixpath.dirname(re.split(r"[*?\[{]", glob, maxsplit=1)[0])
+
+
+def _is_new(case: Case, path: str, glob: str) -> bool:
+    """Tell whether the plan's words name a path or a folder above it that is not there, or another glob lies there."""
+    new = [path]
+    while (folder := posixpath.dirname(new[-1])) and not case.is_there(folder):
+        new.append(folder)
+    if not case.words.isdisjoint(name for each in new for name in (each, posixpath.basename(each))):
+        return True
+    others = {other for each in case.plan.tasks for other in each.files or ()} - {glob}
+    return any(other.startswith(f"{folder}/") for folder in new[1:] for other in others)
+
+
+def _sibling(case: Case, path: str) -> str | None:
+    """Return a file in the same folder whose name differs by a letter or two, which may be the one meant."""
+    stem, ending = posixpath.splitext(path)
+    folder = posixpath.dirname(path)
+    stems = {
+        own: other
+        for other in case.facts.paths
+        if posixpath.dirname(other) == folder and (own := posixpath.splitext(other)[0]) and other.endswith(ending)
+    }
+    for own in difflib.get_close_matches(stem, stems, n=1, cutoff=_ALIKE):
+        if re.sub(r"\d", "", own) != re.sub(r"\d", "", stem):
+            return stems[own]
+    return None
+
+
+def find_overlaps(case: Case) -> Iterator[Fault]:
+    """Yield a fault for each task that meets the files of earlier ones, where no need orders the two."""
+    met: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for first, second, _, glob in find_conflicts(case.graph):
+        met[second].append((first, glob))
+    for task, others in met.items():
+        names = _listed([f"'{other}'" for other, _ in others])
+        wrong = f"meets {names} at '{others[0][1]}', and no need orders them; split the files, or add a need"
+        yield case.fault("overlap", case.tasks[task], ("files",), wrong, "warning")
+
+
+def find_named_outside(case: Case) -> Iterator[Fault]:
+    """Yield a fault for each file that a task's text names and that it neither may write nor reads."""
+    for task in case.plan.tasks:
+        declared = case.writes[task.id]
+        if declared is None or not is_by_model(task):
+            continue
+        text = f"{task.title}\n{task.description}"
+        reads = Globs.of((*task.reads, *(path for need in task.needs for path in case.tasks[need.id].files or ())))
+        hints = find_named_files(text, case.facts.paths)
+        named = dict.fromkeys(each.path for each in hints if each.confidence >= _SURE and _base(each.path) in text)
+        outside = [f"'{path}'" for path in named if not declared.covers(path) and not reads.covers(path)]
+        if outside:
+            wrong = f"names {_listed(outside)}, which it may not write; add it to 'files', or to 'reads'"
+            yield case.fault("named-outside", task, ("files",), wrong, "warning")
+
+
+def _base(path: str) -> str:
+    return posixpath.basename(path)
+
+
+def find_many_files(case: Case) -> Iterator[Fault]:
+    """Yield a fault for each task of a model that may write more files than a model changes well."""
+    for task in case.plan.tasks:
+        if task.files is None or not is_by_model(task):
+            continue
+        files = {path for glob in task.files for path in (list(case.matched(glob)) or [glob])}
+        if len(files) > case.limits.files:
+            wrong = f"may write {len(files)} files; models rarely succeed with more than {case.limits.files}: split it"
+            yield case.fault("many-files", task, ("files",), wrong, "warning")
+
+
+def find_protected(case: Case) -> Iterator[Fault]:
+    """Yield a fault for each path that is written, that the gate protects, and for which there is no grant."""
+    for task in case.plan.tasks:
+        grants = Globs.of(task.grants)
+        for at, glob in enumerate(task.files or ()):
+            files = list(case.matched(glob)) or [glob]
+            if all(_needs_grant(case, task, path) and not grants.covers(path) for path in files):
+                wrong = f"may write '{glob}', which the gate protects; add 'grants: [\"{glob}\"]', or leave it out"
+                yield case.fault("protected-path", task, ("files", at), wrong)
+
+
+def _needs_grant(case: Case, task: Task, path: str) -> bool:
+    manifests = find_manifests(path)
+    if manifests is not None:
+        return not any(posixpath.basename(glob) in manifests for glob in task.files or ())
+    return is_protected(path) or path in case.facts.protected
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
