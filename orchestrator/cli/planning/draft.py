@@ -5,19 +5,22 @@ A planner cannot widen what its own plan may do. The keys by which less is deman
 elsewhere, are a person's; only `grants` is left to it, and a plan with grants is never run without a person's answer.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from forgepool.orchestrator.cli.planning.goal import Goal
 from forgepool.orchestrator.cli.run.check import find_problems
 from forgepool.orchestrator.plan.document import Plan
-from forgepool.orchestrator.plan.entries import PlanSource
 from forgepool.orchestrator.plan.fan_out import TaskFields
+from forgepool.orchestrator.plan.validation.facts import PlanFacts
+from forgepool.orchestrator.plan.validation.lines import PlanLines
+from forgepool.orchestrator.plan.validation.validate import validate
 from forgepool.orchestrator.run.hub import CannotRun, Hub, read_plan
-from forgepool.workers.schema.documents import Located, read, validate
+from forgepool.workers.schema.documents import Located
 from forgepool.workers.schema.mistakes import DocumentWrong, Mistake, Where
 from forgepool.workers.schema.settings import Settings
+from forgepool.worktrees.commits.changes import tree_paths
 
 NAME = "plan.yaml"
 """The name of a draft in sentences about it."""
@@ -63,23 +66,38 @@ class DraftJudge:
         path = self._path(self._number)
         text = f"{text.strip()}\n"
         path.write_text(text, encoding="utf-8", errors="replace")
+        draft = Draft(text=text, covers=covers, why=why)
         try:
             plan = read_plan(path, self.hub, name=NAME)
         except DocumentWrong as wrong:
-            return Draft(text=text, covers=covers, why=why, errors=tuple(str(wrong).splitlines()))
+            return replace(draft, errors=tuple(str(wrong).splitlines()))
         except CannotRun as wrong:
-            return Draft(text=text, covers=covers, why=why, errors=(str(wrong),))
-        errors = [f"{NAME}:{line}: {sentence}" for line, sentence in self._liberties(text, plan)]
-        errors += find_problems(plan, self.hub, self.settings, path.parent)
-        return Draft(text=text, covers=covers, why=why, plan=plan, errors=tuple(errors))
+            return replace(draft, errors=(str(wrong),))
+        return self._validate(replace(draft, plan=plan), plan, path.parent)
+
+    def _validate(self, draft: Draft, plan: Plan, folder: Path) -> Draft:
+        tip = self.hub.tip_for(plan)
+        self.hub.mirror.ensure(tip)
+        paths = tree_paths(self.hub.mirror.git, tip)
+        lines = PlanLines.of(draft.text, NAME, lambda: paths)
+        facts = PlanFacts(paths=paths)
+        covers = _without_groups(draft.covers, lines)
+        faults = validate(plan, lines, facts, self.goal.requirements_met(covers))
+        errors = [_sentence(line, wrong) for line, wrong in self._liberties(lines, plan)]
+        known = self.goal.requirements
+        errors += [f"'covers' names {one}, which is no requirement of the card" for one in covers if one not in known]
+        errors += [_sentence(fault.line, fault.sentence) for fault in faults if fault.level == "error"]
+        errors += find_problems(plan, self.hub, self.settings, folder)
+        warnings = [_sentence(fault.line, fault.sentence) for fault in faults if fault.level == "warning"]
+        return replace(draft, covers=covers, errors=tuple(errors), warnings=tuple(warnings))
 
     def _path(self, number: int) -> Path:
         return self.folder / f"draft-{number}.yaml"
 
-    def _liberties(self, text: str, plan: Plan) -> Iterator[Mistake]:
+    def _liberties(self, lines: PlanLines, plan: Plan) -> Iterator[Mistake]:
         """Yield the keys that are a person's, and a name or base that is not the plan's to choose."""
-        document = read(text, NAME)
-        source = validate(document, PlanSource)
+        assert lines.reading is not None
+        document, source = lines.reading.document, lines.reading.source
         yield from (_persons(document, (key,)) for key in _OF_PLAN if key in source.model_fields_set)
         if source.checks == "none":
             yield Mistake(document.line(("checks",)), "'checks: none' is a person's to write; name a check")
@@ -99,6 +117,23 @@ class DraftJudge:
         if plan.target in self.hub.heads:
             line = document.line(("name",))
             yield Mistake(line, f"'name' is '{plan.name}', and the branch {plan.target} exists; choose another name")
+
+
+def _without_groups(covers: Mapping[str, Sequence[str]], lines: PlanLines) -> dict[str, tuple[str, ...]]:
+    """Put the tasks of a `for_each` in the place of its entry's id or group."""
+    assert lines.reading is not None
+    members: dict[str, list[str]] = {}
+    for task, index in lines.places.items():
+        entry = lines.reading.source.tasks[index]
+        members.setdefault(entry.group_name or entry.id, []).append(task)
+    return {
+        one: tuple(dict.fromkeys(task for name in tasks for task in members.get(name, [name])))
+        for one, tasks in covers.items()
+    }
+
+
+def _sentence(line: int, wrong: str) -> str:
+    return f"{NAME}:{line}: {wrong}" if line else f"{NAME}: {wrong}"
 
 
 def _persons(document: Located, where: Where) -> Mistake:

@@ -9,6 +9,7 @@ from pathlib import Path
 from forgepool.orchestrator.cli.planning.compiler import Compilation
 from forgepool.orchestrator.cli.planning.draft import Draft
 from forgepool.orchestrator.cli.planning.goal import Goal
+from forgepool.orchestrator.plan.validation.goal import render_requirements
 from forgepool.orchestrator.reports.costs import usd_words
 from forgepool.worktrees.errors import UserError
 
@@ -73,10 +74,7 @@ def _cost(compiled: Compilation) -> str:
 
 def _why(goal: Goal, compiled: Compilation, draft: Draft) -> str:
     parts = [f"# Why this plan\n\n{goal.words}", "## Requirements"]
-    rows = [
-        f"| {one} | {_cell(text)} | {', '.join(draft.covers.get(one, ()))} |" for one, text in goal.requirements.items()
-    ]
-    parts.append("\n".join(("| | requirement | tasks |", "|---|---|---|", *rows)))
+    parts.append(render_requirements(goal.requirements_met(draft.covers)).rstrip())
     parts += ["## The planner's reasons", draft.why.strip()]
     if draft.warnings:
         parts += ["## Warnings that remain", "\n".join(f"- {warning}" for warning in draft.warnings)]
@@ -89,10 +87,6 @@ def _why(goal: Goal, compiled: Compilation, draft: Draft) -> str:
         said = "\n".join(f"- {one}" for one in heard.objections)
         parts += ["## The critic", by + (said or heard.silence or "No objection.")]
     return "\n\n".join(parts) + "\n"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
 
 
 def _plain(text: str) -> str:

@@ -1,10 +1,11 @@
 """A person's goal, and the requirements that a specification adds to it."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from forgepool.orchestrator.plan.validation.facts import Requirement
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.workers.schema.documents import read_text
 
@@ -28,6 +29,9 @@ class Goal:
     def title(self) -> str:
         """Return the goal on one line."""
         return " ".join(self.words.split())
+
+    def requirements_met(self, covers: Mapping[str, tuple[str, ...]]) -> list[Requirement]:
+        return [Requirement(id=one, text=text, tasks=covers.get(one, ())) for one, text in self.requirements.items()]
 
 
 def read_goal(words: str, specification: Path | None) -> Goal:
