@@ -56,7 +56,8 @@ def _unmatched(case: Case, task: Task, where: tuple[str, int], glob: str) -> Ite
         yield case.fault("unmatched-glob", task, where, f"{wrong}; if it is new, name it in the description")
     elif other := _sibling(case, literal):
         wrong = f"would make '{literal}', beside '{other}'; if that is meant, name it in the description"
-        yield case.fault("unmatched-glob", task, where, wrong, "warning")
+        meant = posixpath.basename(other) in f"{task.title}\n{task.description}" and not case.may_make(task, other)
+        yield case.fault("unmatched-glob", task, where, wrong, "error" if meant else "warning")
 
 
 def _head(glob: str) -> str:

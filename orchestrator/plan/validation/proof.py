@@ -42,12 +42,12 @@ def find_green(case: Case) -> Iterator[Fault]:
     for task in case.plan.tasks:
         for command in task.acceptance:
             result = case.facts.results.get((task.id, command))
-            if result is None or why_unfailing(command):
+            if result is None:
                 continue
             where = case.at_command(task, command)
             if result.outcome == "unknown":
                 unknown[result.why].append((task, command))
-            elif result.outcome == "green" and command not in task.guards and task.unchanged == "fail":
+            elif result.outcome == "green" and command not in task.guards:
                 wrong = f"is accepted by `{command}`, which passes without its work"
                 mend = "write a command that fails until the work is done, or list this one under 'guards'"
                 yield case.fault("green-on-base", task, where, f"{wrong}; {mend}")
