@@ -5,17 +5,17 @@ A planner cannot widen what its own plan may do. The keys by which less is deman
 elsewhere, are a person's; only `grants` is left to it, and a plan with grants is never run without a person's answer.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from forgepool.orchestrator.cli.planning.faults import find_faults
 from forgepool.orchestrator.cli.planning.goal import Goal
 from forgepool.orchestrator.cli.run.check import find_problems
 from forgepool.orchestrator.plan.document import Plan
 from forgepool.orchestrator.plan.fan_out import TaskFields
-from forgepool.orchestrator.plan.validation.facts import PlanFacts
+from forgepool.orchestrator.plan.validation.facts import Level, PlanLimits
 from forgepool.orchestrator.plan.validation.lines import PlanLines
-from forgepool.orchestrator.plan.validation.validate import validate
 from forgepool.orchestrator.run.hub import CannotRun, Hub, read_plan
 from forgepool.workers.schema.documents import Located
 from forgepool.workers.schema.mistakes import DocumentWrong, Mistake, Where
@@ -24,8 +24,11 @@ from forgepool.worktrees.commits.changes import tree_paths
 
 NAME = "plan.yaml"
 """The name of a draft in sentences about it."""
+DRAFTS = "draft-*.yaml"
+"""The files of the drafts in the folder of a planning."""
 _OF_PLAN = ("target", "review", "budget", "assets", "landing")
 _OF_TASKS = ("waive", "review", "policy", "network", "unattended")
+_LEVELS: tuple[Level, ...] = ("error", "warning")
 _AGENTS = ("cli", "acp", "scripted")
 
 
@@ -53,17 +56,14 @@ class DraftJudge:
     """The base that a person named."""
     settings: Settings
     folder: Path
+    limits: PlanLimits
+    stop: Callable[[], bool]
     _number: int = field(default=0)
 
-    @property
-    def latest(self) -> Path | None:
-        """Return the file of the last draft."""
-        return self._path(self._number) if self._number else None
-
     def judge(self, text: str, covers: Mapping[str, tuple[str, ...]], why: str) -> Draft:
-        """Keep a draft in the folder and judge it. The next mistakes are found when the earlier ones are corrected."""
+        """Keep a draft in the folder, and judge it. Once its form is right, its acceptance commands run on the base."""
         self._number += 1
-        path = self._path(self._number)
+        path = self.folder / f"draft-{self._number}.yaml"
         text = f"{text.strip()}\n"
         path.write_text(text, encoding="utf-8", errors="replace")
         draft = Draft(text=text, covers=covers, why=why)
@@ -73,26 +73,31 @@ class DraftJudge:
             return replace(draft, errors=tuple(str(wrong).splitlines()))
         except CannotRun as wrong:
             return replace(draft, errors=(str(wrong),))
-        return self._validate(replace(draft, plan=plan), plan, path.parent)
+        return self._validate(replace(draft, plan=plan), plan, path)
 
-    def _validate(self, draft: Draft, plan: Plan, folder: Path) -> Draft:
+    def _validate(self, draft: Draft, plan: Plan, path: Path) -> Draft:
         tip = self.hub.tip_for(plan)
         self.hub.mirror.ensure(tip)
-        paths = tree_paths(self.hub.mirror.git, tip)
-        lines = PlanLines.of(draft.text, NAME, lambda: paths)
-        facts = PlanFacts(paths=paths)
-        covers = _without_groups(draft.covers, lines)
-        faults = validate(plan, lines, facts, self.goal.requirements_met(covers))
+        lines = PlanLines.of(draft.text, NAME, lambda: tree_paths(self.hub.mirror.git, tip))
+        known, covers = self.goal.requirements, _without_groups(draft.covers, lines)
         errors = [_sentence(line, wrong) for line, wrong in self._liberties(lines, plan)]
-        known = self.goal.requirements
-        errors += [f"'covers' names {one}, which is no requirement of the card" for one in covers if one not in known]
-        errors += [_sentence(fault.line, fault.sentence) for fault in faults if fault.level == "error"]
-        errors += find_problems(plan, self.hub, self.settings, folder)
-        warnings = [_sentence(fault.line, fault.sentence) for fault in faults if fault.level == "warning"]
-        return replace(draft, covers=covers, errors=tuple(errors), warnings=tuple(warnings))
-
-    def _path(self, number: int) -> Path:
-        return self.folder / f"draft-{number}.yaml"
+        errors += find_problems(plan, self.hub, self.settings, path.parent)
+        if errors:
+            # The acceptance commands are not run for a plan that takes more than it may.
+            return replace(draft, errors=tuple(errors))
+        faults = find_faults(
+            plan,
+            path,
+            self.hub,
+            self.settings,
+            requirements=self.goal.requirements_met(covers),
+            limits=self.limits,
+            stop=self.stop,
+        )
+        said = {
+            level: tuple(_sentence(one.line, one.sentence) for one in faults if one.level == level) for level in _LEVELS
+        }
+        return replace(draft, covers=covers, errors=(*strange, *said["error"]), warnings=said["warning"])
 
     def _liberties(self, lines: PlanLines, plan: Plan) -> Iterator[Mistake]:
         """Yield the keys that are a person's, and a name or base that is not the plan's to choose."""

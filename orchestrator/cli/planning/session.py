@@ -3,19 +3,20 @@
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from forgepool.orchestrator.cli.output.say import complain, tell_slow
 from forgepool.orchestrator.cli.planning.compiler import Compilation, PlanCompiler
 from forgepool.orchestrator.cli.planning.conversation import open_site
-from forgepool.orchestrator.cli.planning.draft import NAME, Draft, DraftJudge
+from forgepool.orchestrator.cli.planning.draft import DRAFTS, NAME, Draft, DraftJudge
 from forgepool.orchestrator.cli.planning.files import PlanFiles, render, with_budget
 from forgepool.orchestrator.cli.planning.goal import Goal, read_goal
 from forgepool.orchestrator.cli.run.check import interruptible
-from forgepool.orchestrator.cli.simulate import PlanForecast, default_terms, forecast_plan
+from forgepool.orchestrator.cli.simulate import PlanForecast, default_terms, play_plan
 from forgepool.orchestrator.plan.document import Plan
+from forgepool.orchestrator.plan.validation.facts import PlanLimits
 from forgepool.orchestrator.reports.costs import usd_words
 from forgepool.orchestrator.run.hub import CannotRun, Hub, open_hub, read_plan
 from forgepool.orchestrator.simulate.forecast_text import summary_line
@@ -74,13 +75,6 @@ class PlanningSession:
     base: CommitId
     table: Table
     folder: Path
-    judge: DraftJudge = field(init=False)
-
-    def __post_init__(self) -> None:
-        order = self.order
-        self.judge = DraftJudge(
-            goal=self.goal, hub=self.hub, base=order.base, settings=order.settings, folder=self.folder
-        )
 
     def lead(self, seat: Seat) -> PlannedFile | int:
         """Return the plan, or the exit status after its sentence has been printed."""
@@ -88,11 +82,20 @@ class PlanningSession:
         try:
             with interruptible() as stop:
                 hide = hider(keys_of(self.table))
+                judge = DraftJudge(
+                    goal=self.goal,
+                    hub=self.hub,
+                    base=order.base,
+                    settings=order.settings,
+                    folder=self.folder,
+                    limits=PlanLimits(cost_usd=order.budget_usd),
+                    stop=stop,
+                )
                 with open_site(self.hub, self.base, order.settings, self.folder, hide=hide, stop=stop) as site:
                     compiler = PlanCompiler(
                         seat=seat,
                         site=site,
-                        judge=self.judge,
+                        judge=judge,
                         base=self.base,
                         table=self.table,
                         critic=order.critic,
@@ -118,8 +121,9 @@ class PlanningSession:
                 return complain(f"there is no plan: {compiled.detail}; {self._kept()}", _STATUS.get(compiled.ended, 1))
 
     def _kept(self) -> str:
-        draft = self.judge.latest
-        return f"the last draft is {draft}" if draft else f"the conversation is in {self.folder / 'transcript.log'}"
+        if drafts := sorted(self.folder.glob(DRAFTS)):
+            return f"the last draft is {drafts[-1]}"
+        return f"the conversation is in {self.folder / 'transcript.log'}"
 
     def _finish(self, compiled: Compilation, draft: Draft) -> PlannedFile | int:
         order, path = self.order, self.folder / NAME
@@ -129,12 +133,12 @@ class PlanningSession:
             spent = f"{usd_words(compiled.spent.cost_usd or 0.0)} of the {order.budget_usd:g} USD"
             return complain(f"planning has cost {spent}, which leaves nothing for the tasks; the plan is {path}", 1)
         path.write_text(with_budget(draft, left), encoding="utf-8")
-        forecast = forecast_plan(path, order.repo, default_terms(order.workers), order.settings)
+        plan = read_plan(path, self.hub)
+        forecast = play_plan(plan, self.hub, default_terms(order.workers), order.settings)
         named = f"{order.base or self.hub.facts.default_branch} at {self.base[:12]}"
         line = summary_line(forecast.course, forecast.found)
         files = render(self.goal, compiled, draft, base=named, forecast=line, left_usd=left)
         why = files.write(path)
-        plan = read_plan(path, self.hub)
         return PlannedFile(
             path=path,
             why=why,

@@ -210,6 +210,14 @@ def test_a_planner_cannot_widen_its_own_plan(desk: Desk, change: tuple[str, str]
     assert sentence in models.planned[1].results[-1]
 
 
+def test_faults_of_the_validation_are_sent_back(desk: Desk) -> None:
+    models = Models([written(PLAN.replace("grep -q 'by first' first.txt", "ls README.md")), written()])
+    ended = desk.run(models, "plan")
+    assert ended.status == 0, ended.err
+    sentence = "plan.yaml:12: task 'first' is accepted by `ls README.md`, which passes without its work"
+    assert sentence in models.planned[1].results[-1] and sentence in ended.out
+
+
 def test_requirements_without_tasks_are_sent_back(desk: Desk) -> None:
     specification = desk.machine.folder / "spec.md"
     specification.write_text("# Files\n\n- first.txt is there\n- second.txt is there\n\n```\n- no item\n```\n")
@@ -219,7 +227,7 @@ def test_requirements_without_tasks_are_sent_back(desk: Desk) -> None:
     assert ended.status == 0, ended.err
     refusal = models.planned[1].results[-1]
     assert "requirement R2 (second.txt is there) has no task" in refusal
-    assert "'covers' names R3, which is no requirement of the card" in refusal
+    assert "'covers' names R3, which is no requirement" in refusal
     assert ended.answer["covers"] == whole and ended.answer["preview"]["order"] == ["first", "second"]
 
 
