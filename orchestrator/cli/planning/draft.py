@@ -79,7 +79,7 @@ class DraftJudge:
         tip = self.hub.tip_for(plan)
         self.hub.mirror.ensure(tip)
         lines = PlanLines.of(draft.text, NAME, lambda: tree_paths(self.hub.mirror.git, tip))
-        known, covers = self.goal.requirements, _without_groups(draft.covers, lines)
+        covers = _without_groups(draft.covers, lines)
         errors = [_sentence(line, wrong) for line, wrong in self._liberties(lines, plan)]
         errors += find_problems(plan, self.hub, self.settings, path.parent)
         if errors:
@@ -94,6 +94,8 @@ class DraftJudge:
             limits=self.limits,
             stop=self.stop,
         )
+        known = self.goal.requirements
+        strange = (f"'covers' names {one}, which is no requirement" for one in covers if one not in known)
         said = {
             level: tuple(_sentence(one.line, one.sentence) for one in faults if one.level == level) for level in _LEVELS
         }
