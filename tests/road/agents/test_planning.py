@@ -1,10 +1,6 @@
 """`forgepool plan` and `forgepool do`, with models behind real HTTP: what is sent back, what stops, and what lands."""
 
-import os
-import pty
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +8,7 @@ import pytest
 import yaml
 from kit import Machine, Ran, Repository, wait_until
 from models_kit import PRICE
-from planning_kit import PLAN, Models, know, objection, read, written
+from planning_kit import PLAN, Models, know, objection, read, typed, written
 from vendors.answers import Say
 from vendors.server import VendorServer
 
@@ -170,25 +166,6 @@ def test_a_person_at_a_terminal_is_asked(desk: Desk, answer: str, status: int) -
     assert ended == status, said
     assert f"Replace {output}?" in said.replace("\r\n", "")
     assert (output.read_text() == HAND_WRITTEN) == (answer == "n")
-
-
-def typed(machine: Machine, argv: list[str], text: str) -> tuple[int, str]:
-    """Run a command on a terminal, on which a person has typed."""
-    machine.tmp.mkdir(parents=True, exist_ok=True)
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "forgepool.orchestrator.cli", *argv]
-    env = machine._environment() | {"COLUMNS": "200"}
-    child = subprocess.Popen(command, cwd=machine.folder, env=env, stdin=theirs, stdout=theirs, stderr=theirs)
-    os.close(theirs)
-    os.write(ours, text.encode())
-    seen = bytearray()
-    while True:
-        try:
-            seen += os.read(ours, 65536)
-        except OSError:  # EIO: the command has closed the terminal
-            break
-    os.close(ours)
-    return child.wait(), seen.decode()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,10 @@
 """Models that plan, criticise and work, by a local server that speaks the vendors' wires."""
 
+import os
+import pty
 import re
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -112,3 +116,22 @@ def know(machine: Machine, server: VendorServer, *, critic: bool = True, price: 
     machine.variables |= {"FORGEPOOL_MODELS": str(table), KEY: "road-key"}
     if critic:
         machine.variables[CRITIC_KEY] = "critic-key"
+
+
+def typed(machine: Machine, argv: list[str], text: str) -> tuple[int, str]:
+    """Run a command on a terminal, on which a person has typed."""
+    machine.tmp.mkdir(parents=True, exist_ok=True)
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "forgepool.orchestrator.cli", *argv]
+    env = machine._environment() | {"COLUMNS": "200"}
+    child = subprocess.Popen(command, cwd=machine.folder, env=env, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    os.write(ours, text.encode())
+    seen = bytearray()
+    while True:
+        try:
+            seen += os.read(ours, 65536)
+        except OSError:  # EIO: the command has closed the terminal
+            break
+    os.close(ours)
+    return child.wait(), seen.decode()
