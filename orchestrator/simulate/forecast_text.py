@@ -42,7 +42,7 @@ def lines(index: PlanIndex, forecast: Forecast, based: Grounds, fitted: Fit, wan
 def summary_line(index: PlanIndex, forecast: Forecast) -> str:
     """Return one line with the time and the cost of a plan."""
     workers = count_of(forecast.workers, "worker")
-    return f"forecast: {_range(forecast.makespan_s)} with {workers}; cost: {cost_words(index, forecast)}"
+    return f"{_range(forecast.makespan_s)} with {workers}; cost: {cost_words(index, forecast)}"
 
 
 def cost_words(index: PlanIndex, forecast: Forecast) -> str:

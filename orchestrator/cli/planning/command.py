@@ -164,11 +164,11 @@ def _show(planned: PlannedFile, *, as_json: bool) -> None:
         return
     say("")
     preview_plan(planned.plan, planned.hub, as_json=False)
-    for warning in planned.draft.warnings:
+    for warning in planned.files.warnings:
         say(f"warning: {warning}")
     cost = planned.compiled.spent.cost_usd
     say(f"\nplanning cost {'an unknown amount' if cost is None else f'{usd_words(cost)} USD'}")
-    say(planned.summary)
+    say(f"forecast: {planned.summary}")
 
 
 def _as_json(planned: PlannedFile, path: Path, why: Path) -> dict[str, object]:
@@ -179,7 +179,7 @@ def _as_json(planned: PlannedFile, path: Path, why: Path) -> dict[str, object]:
         "folder": str(planned.path.parent),
         "preview": describe_plan(planned.plan, planned.hub, []),
         "covers": {one: list(tasks) for one, tasks in planned.draft.covers.items()},
-        "warnings": list(planned.draft.warnings),
+        "warnings": planned.files.warnings,
         "models": list(planned.compiled.models),
         "spent": planned.compiled.spent.model_dump(mode="json"),
         "critic": None

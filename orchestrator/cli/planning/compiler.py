@@ -154,7 +154,7 @@ class PlanCompiler:
         number = len(self._drafts)
         if not draft.errors and draft.plan is not None:
             self._accepted = draft
-            warned = f", with {count_of(len(draft.warnings), 'warning')}" if draft.warnings else ""
+            warned = f", with {count_of(len(draft.faults), 'warning')}" if draft.faults else ""
             self.tell(f"plan {number} holds: {count_of(len(draft.plan.tasks), 'task')}{warned}")
             return ToolAnswer(text="OK: the plan holds", ends=Finish(summary=draft.why))
         self._refused += 1
@@ -162,7 +162,7 @@ class PlanCompiler:
         for error in draft.errors:
             self.tell(f"    {error}")
         left = _MOST_REFUSED - self._refused
-        also = [f"(a warning) {warning}" for warning in draft.warnings]
+        also = [f"(a warning) {warning}" for warning in draft.warnings()]
         text = "\n".join(("the plan is refused:", *draft.errors, *also, *((_AGAIN,) if left else ())))
         if left == 1:
             text += f" {_LAST}"

@@ -84,6 +84,6 @@ def _card(goal: Goal, draft: Draft) -> str:
         quoted.quote("the plan", draft.text),
         quoted.quote("the tasks for each requirement, and the planner's reasons", f"{covered}\n\n{draft.why}"),
     ]
-    if draft.warnings:
-        parts.append(quoted.quote_list("warnings of the validation", draft.warnings))
+    if draft.faults:
+        parts.append(quoted.quote_list("warnings of the validation", draft.warnings()))
     return "\n\n".join(parts) + "\n"

@@ -14,7 +14,7 @@ from forgepool.orchestrator.cli.planning.goal import Goal
 from forgepool.orchestrator.cli.run.check import find_problems
 from forgepool.orchestrator.plan.document import Plan
 from forgepool.orchestrator.plan.fan_out import TaskFields
-from forgepool.orchestrator.plan.validation.facts import Level, PlanLimits
+from forgepool.orchestrator.plan.validation.facts import PlanLimits
 from forgepool.orchestrator.plan.validation.lines import PlanLines
 from forgepool.orchestrator.run.hub import CannotRun, Hub, read_plan
 from forgepool.workers.schema.documents import Located
@@ -28,7 +28,6 @@ DRAFTS = "draft-*.yaml"
 """The files of the drafts in the folder of a planning."""
 _OF_PLAN = ("target", "review", "budget", "assets", "landing")
 _OF_TASKS = ("waive", "review", "policy", "network", "unattended")
-_LEVELS: tuple[Level, ...] = ("error", "warning")
 _AGENTS = ("cli", "acp", "scripted")
 
 
@@ -43,7 +42,12 @@ class Draft:
     plan: Plan | None = None
     """None where it cannot be read."""
     errors: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
+    faults: tuple[Mistake, ...] = ()
+    """The warnings of the validation."""
+
+    def warnings(self, *, after: int = 0) -> list[str]:
+        """Return the warnings as sentences, with the lines that they have after so many others."""
+        return [_sentence(line + after if line else 0, wrong) for line, wrong in self.faults]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -67,6 +71,8 @@ class DraftJudge:
         text = f"{text.strip()}\n"
         path.write_text(text, encoding="utf-8", errors="replace")
         draft = Draft(text=text, covers=covers, why=why)
+        if text.startswith("{"):
+            return replace(draft, errors=(f"{NAME}:1: the plan is written as JSON; write it in YAML's block style",))
         try:
             plan = read_plan(path, self.hub, name=NAME)
         except DocumentWrong as wrong:
@@ -96,10 +102,9 @@ class DraftJudge:
         )
         known = self.goal.requirements
         strange = (f"'covers' names {one}, which is no requirement" for one in covers if one not in known)
-        said = {
-            level: tuple(_sentence(one.line, one.sentence) for one in faults if one.level == level) for level in _LEVELS
-        }
-        return replace(draft, covers=covers, errors=(*strange, *said["error"]), warnings=said["warning"])
+        found = (_sentence(fault.line, fault.sentence) for fault in faults if fault.level == "error")
+        warned = (Mistake(fault.line, fault.sentence) for fault in faults if fault.level == "warning")
+        return replace(draft, covers=covers, errors=(*strange, *found), faults=tuple(warned))
 
     def _liberties(self, lines: PlanLines, plan: Plan) -> Iterator[Mistake]:
         """Yield the keys that are a person's, and a name or base that is not the plan's to choose."""

@@ -2,11 +2,12 @@
 
 import difflib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from forgepool.orchestrator.cli.planning.compiler import Compilation
+from forgepool.orchestrator.cli.planning.critic import Criticism
 from forgepool.orchestrator.cli.planning.draft import Draft
 from forgepool.orchestrator.cli.planning.goal import Goal
 from forgepool.orchestrator.plan.validation.goal import render_requirements
@@ -22,6 +23,8 @@ class PlanFiles:
 
     plan: str
     why: str
+    warnings: list[str]
+    """The warnings that remain, with the lines of this file."""
 
     def write(self, path: Path) -> Path:
         """Write the plan there and the reasons beside it; return the latter's path. Raises UserError."""
@@ -54,8 +57,10 @@ def with_budget(draft: Draft, left_usd: float | None) -> str:
 def render(
     goal: Goal, compiled: Compilation, draft: Draft, *, base: str, forecast: str, left_usd: float | None
 ) -> PlanFiles:
-    head = "".join(f"# {line}".rstrip() + "\n" for line in _head(goal, compiled, base, forecast))
-    return PlanFiles(plan=head + with_budget(draft, left_usd), why=_why(goal, compiled, draft))
+    head = [f"# {line}\n" for line in _head(goal, compiled, base, forecast)]
+    warnings = draft.warnings(after=len(head))
+    why = _why(goal, compiled, draft, warnings)
+    return PlanFiles(plan="".join(head) + with_budget(draft, left_usd), why=why, warnings=warnings)
 
 
 def _head(goal: Goal, compiled: Compilation, base: str, forecast: str) -> Iterator[str]:
@@ -63,7 +68,7 @@ def _head(goal: Goal, compiled: Compilation, base: str, forecast: str) -> Iterat
     yield f"Goal: {_plain(title)}"
     models = ", ".join(compiled.models)
     yield f"Planned {time.strftime('%Y-%m-%d %H:%M')} on {base} by {models}, which cost {_cost(compiled)}."
-    yield _plain(forecast)
+    yield _plain(f"Forecast: {forecast}")
     yield "The reasons are in the file beside this one that ends in .why.md."
 
 
@@ -72,21 +77,24 @@ def _cost(compiled: Compilation) -> str:
     return "an unknown amount" if cost is None else f"{usd_words(cost)} USD"
 
 
-def _why(goal: Goal, compiled: Compilation, draft: Draft) -> str:
+def _why(goal: Goal, compiled: Compilation, draft: Draft, warnings: Sequence[str]) -> str:
     parts = [f"# Why this plan\n\n{goal.words}", "## Requirements"]
     parts.append(render_requirements(goal.requirements_met(draft.covers)).rstrip())
     parts += ["## The planner's reasons", draft.why.strip()]
-    if draft.warnings:
-        parts += ["## Warnings that remain", "\n".join(f"- {warning}" for warning in draft.warnings)]
+    if warnings:
+        parts += ["## Warnings that remain", "\n".join(f"- {warning}" for warning in warnings)]
     if (heard := compiled.criticism) is not None:
-        by = (
-            f"Said by {', '.join(heard.models)}. The plan as it stands may have answered it.\n\n"
-            if heard.models
-            else ""
-        )
-        said = "\n".join(f"- {one}" for one in heard.objections)
-        parts += ["## The critic", by + (said or heard.silence or "No objection.")]
+        parts += ["## The critic", _criticism(heard)]
     return "\n\n".join(parts) + "\n"
+
+
+def _criticism(heard: Criticism) -> str:
+    if heard.silence:
+        return f"None was heard: {heard.silence}."
+    if not heard.objections:
+        return f"{', '.join(heard.models)} had no objection."
+    said = "\n".join(f"- {one}" for one in heard.objections)
+    return f"{', '.join(heard.models)} objected to the plan before this one, or to this one:\n\n{said}"
 
 
 def _plain(text: str) -> str:

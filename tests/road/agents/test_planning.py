@@ -51,6 +51,7 @@ def test_a_goal_lands_after_its_plan_was_sent_back(desk: Desk, ground: Path, not
     assert ended.status == 0, ended.out + ended.err + desk.machine.logs()
     assert desk.repository.landed("forgepool/two-files") == ["first", "second"]
     assert MISSPELT in models.planned[2].results[-1]
+    assert "critic-1 had no objection." in (desk.folder / "plan.why.md").read_text()
     plan = yaml.safe_load((desk.folder / "plan.yaml").read_text())
     assert 4.9 < plan["budget"]["usd"] < 5.0
     assert (desk.folder / "plan.yaml").read_text().startswith(f"# Goal: {GOAL}\n# Planned ")

@@ -180,7 +180,9 @@ def answer(story: Story, seen: Seen) -> Answer:
     paths = list(story.work[task])
     if "verdict" in seen.tools:
         verdict = {"verdict": "pass", "findings": [], "confidence": 0.9, "summary": "read all of it"}
-        reads = [("read_file", {"path": path}) for path in paths]
+        # One file is so long that its end is read by itself.
+        places = [(path, 1) for path in paths] + [(path, 1200) for path in paths if path == "boltons/strutils.py"]
+        reads = [("read_file", {"path": path, "start": start}) for path, start in places]
         return Say(calls=[("verdict", verdict)] if seen.results else reads)
     if "commit_plan" in seen.tools:
         return Say(calls=[("commit_plan", {"plan": "as the task says", "files_to_modify": paths})])
@@ -206,7 +208,7 @@ def test_a_goal_becomes_landed_work_after_a_yes(story: Story, ground: Path, mach
         argv = ["do", story.goal, "--repo", str(repository.path), "--workers", "2", "--budget-usd", "5"]
         status, said = typed(machine, argv, "y\n")
         assert server.invalid == []
-    assert status == 0, said + machine.logs()
+    assert status == 0, said
     for sentence in story.sentences:
         assert sentence in models.planned[2].results[-1]
     name = re.findall(r"name: (.*)", story.plan)[0]
