@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from chaos_world import Branch, Desk, World
+from chaos_world import Branch, Desk, World, is_held
 from kit import Repository, events_of
 from processes import processes
 
@@ -135,7 +135,7 @@ def _leftovers(world: World) -> Iterator[str]:
     vanished |= {one.machine.name for one in world.desks if one.rival or one.waits_for_start}
     for machine in world.machines:
         for lock in machine.cache.rglob("slot-*.lock"):
-            if _is_held(lock):
+            if is_held(lock):
                 yield f"held: {lock}"
         if machine.name not in vanished and machine.tmp.is_dir():
             yield from (f"left in {machine.name}'s tmp: {one.name}" for one in machine.tmp.iterdir())
@@ -160,7 +160,3 @@ def _is_young(world: World, lock: Path) -> bool:
         desk.machine.journal(run)[-1].at for desk in world.desks for run in desk.machine.runs() if run in lock.parts
     ]
     return any(lock.stat().st_mtime > end - STALE_S for end in ends)
-
-
-def _is_held(path: Path) -> bool:
-    return bool(subprocess.run(["flock", "--nonblock", path, "true"], check=False).returncode)

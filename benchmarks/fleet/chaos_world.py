@@ -76,6 +76,8 @@ class Desk:
     """It serves a branch that another queue serves already; it may refuse, and is not started again."""
     over: bool = False
     ended_at: float = 0.0
+    starting: bool = False
+    """It was started again and then ended before it came to clean up, which it does before it makes its own folder."""
     current: Started | None = None
     complaints: list[str] = field(default_factory=list)
 
@@ -92,8 +94,8 @@ class Desk:
 
     @property
     def waits_for_start(self) -> bool:
-        """It has died, and was to be started again a second later."""
-        return bool(self.ended_at and self.current and self.current.process.returncode not in (0, 1))
+        """It has died, and was to be started again a second later, or was only starting at the end."""
+        return self.starting or bool(self.ended_at and self.current and self.current.process.returncode not in (0, 1))
 
     def keep_going(self, *, hub_is_there: bool) -> None:
         """Start it again after a death or an interruption; note an exit status that is not right."""
@@ -200,6 +202,9 @@ class World:
         for desk in self.desks:
             desk.over = True
             if desk.gate is not None and desk.current is not None and desk.current.running():
+                desk.starting = len(desk.machine.started) > 1 and not any(
+                    map(is_held, desk.machine.tmp.glob("fpool-*"))
+                )
                 desk.current.process.send_signal(signal.SIGINT)
         ends = [desk.current for desk in self.desks if desk.current is not None]
         _wait_for(ends, 60.0)
@@ -221,6 +226,11 @@ class World:
             shutil.rmtree(self.broker.folder, ignore_errors=True)
         for disk in self.small_disks:
             subprocess.run(["umount", "-l", disk], check=False, capture_output=True)
+
+
+def is_held(path: Path) -> bool:
+    """Tell whether a process holds the lock of the file or folder."""
+    return bool(subprocess.run(["flock", "--nonblock", path, "true"], check=False).returncode)
 
 
 def _wait_for(ends: list[Started], seconds: float) -> None:

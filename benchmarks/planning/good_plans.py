@@ -137,7 +137,8 @@ def _make_plan(repository: Path, window: list[Commit], number: int, choice: rand
 
 
 def _make_task(plan: GoodPlan, commit: Commit, number: int, last: dict[str, str]) -> dict[str, Any] | None:
-    accepted = next(_acceptances(plan, commit), None)
+    taken = {command for task in plan.tasks for command in task["acceptance"]}
+    accepted = next((each for each in _acceptances(plan, commit) if each[0] not in taken), None)
     if accepted is None:
         return None
     command, symbol = accepted

@@ -6,8 +6,8 @@ Prints how many faults of each kind the plan validator finds, in plans made of r
 REPOSITORIES is a folder of git bundles. The rules were tuned on the plans of three of them; those of the other three
 are only shown. Each plan is validated as it is, and once for each kind with one fault put into one task. The baseline
 is `forgepool check` without `--thorough`: the reader's mistakes, what keeps the plan from running, and the pairs of
-tasks that never run together. Acceptance commands run for real, in the sandbox, on the base. `--list` prints each fault that
-was missed, and each fault of a good plan.
+tasks that never run together. Acceptance commands run for real, in the sandbox, on the base. `--list` prints each
+fault that was missed, and each fault of a good plan.
 """
 
 import argparse

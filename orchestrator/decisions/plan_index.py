@@ -222,6 +222,7 @@ def _said(card: Card | None) -> dict[str, object]:
     return {
         "description": card.description,
         "acceptance": card.acceptance,
+        "criteria": card.criteria,
         "files": card.files,
     }
 

@@ -41,6 +41,7 @@ class Card(Message):
     attempt: int
     description: str = ""
     acceptance: tuple[str, ...] = ()
+    criteria: tuple[str, ...] = ()
     files: tuple[str, ...] | None = None
     """All that it may change; None where the plan does not say."""
     extended: tuple[str, ...] = ()

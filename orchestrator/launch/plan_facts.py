@@ -1,8 +1,8 @@
 """
 Gathers the facts that a plan is validated with, from the commit that it starts from.
 
-They are the tree, the names in it, what its gate protects, and how the acceptance commands end there. A command runs in
-the sandbox, in a clean checkout of its own, with the folders that the target's set-ups fill, as it will for a worker.
+They are the tree, the names in it, what its gate protects, and how the acceptance commands end there. Each command has
+a clean checkout of its own in the sandbox, with the folders of the target's set-ups. It runs as for a worker.
 """
 
 import re
@@ -14,7 +14,7 @@ from pathlib import Path
 from forgepool.orchestrator.plan.document import Plan, Task
 from forgepool.orchestrator.plan.overlap import Globs
 from forgepool.orchestrator.plan.validation.facts import BaseResult, Estimate, PlanFacts
-from forgepool.orchestrator.plan.validation.wording import quoted_names
+from forgepool.orchestrator.plan.validation.wording import find_quoted_names
 from forgepool.orchestrator.run.hub import Hub
 from forgepool.supervisor.checks.cannot_fail import why_unfailing
 from forgepool.supervisor.gate.requirements import GATE_FILE
@@ -89,7 +89,7 @@ def _gate_of(git: Git, tip: CommitId) -> GateFile:
 
 def find_names(plan: Plan, git: Git, tip: CommitId) -> frozenset[str]:
     """Return the names in the plan's backticks that occur in the commit; of very many, the rest counts as there."""
-    ordered = sorted(quoted_names(f"{task.title}\n{task.description}" for task in plan.tasks))
+    ordered = sorted(find_quoted_names(f"{task.title}\n{task.description}" for task in plan.tasks))
     here = {name for name in ordered[:_MOST_NAMES] if _occurs(name, git, tip)}
     return frozenset(here.union(ordered[_MOST_NAMES:]))
 

@@ -20,6 +20,7 @@ from forgepool.orchestrator.plan.entries import (
     PlanReview,
     PlanSource,
     WrittenTask,
+    check_criteria,
     check_groups,
     check_hosts,
     check_ids,
@@ -79,6 +80,8 @@ class Task(Message):
     """Commands that must pass, the guards at the end."""
     guards: tuple[str, ...] = Field(default=(), exclude_if=lambda guards: not guards)
     """Those of them that pass on the base, too. Left out of a written plan without any, so that older digests stay."""
+    criteria: tuple[str, ...] = Field(default=(), exclude_if=lambda criteria: not criteria)
+    """Sentences that its reviewer answers one by one. Left out of a written plan without any, as `runs_on` is."""
     agent: AgentSpec
     priority: int = 0
     attempts: int = Field(default=2, ge=1, le=10)
@@ -146,6 +149,7 @@ def parse_plan(text: str, name: str, folder: Path, files: Callable[[], Sequence[
     check_policies(reading)
     check_hosts(reading, written)
     check_silences(reading)
+    check_criteria(reading)
     review, gate = review_of(reading, folder), gate_of(reading)
     assets = _assets(reading, folder)
     agents = _agents(reading, written, folder)

@@ -56,6 +56,8 @@ class ReviewEntry(Message):
     scripted: Annotated[str, Field(min_length=1)] | None = None
     """The file with a scripted reviewer's turns."""
     reviewers: int = Field(default=1, ge=1, le=5)
+    lenses: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """Skills that say what to look for, such as `review-security`."""
     rounds: int = Field(default=1, ge=1, le=5)
     fix: Literal["must", "easy"] = "easy"
     limits: LimitsEntry = LimitsEntry()
@@ -237,6 +239,15 @@ class PlanReview(Message):
     """True when a person's approval, and no model's, lets a candidate land."""
 
 
+def check_criteria(reading: PlanReading) -> None:
+    """Check that a reviewer answers the criteria, where they are written."""
+    source = reading.source
+    for index, entry in enumerate(source.tasks):
+        if (entry.criteria or source.defaults.criteria) and "none" in (source.review, entry.review):
+            sentence = f"task '{entry.id}' has 'criteria' and 'review: none'; a reviewer answers criteria: remove one"
+            reading.refuse(index, ("criteria",), sentence)
+
+
 def review_by(word: ReviewWord) -> PlanReview | Literal["none"]:
     """Return the review that one word stands for."""
     match word:
@@ -321,6 +332,7 @@ def _policy(written: ReviewEntry, script: str | None) -> ReviewPolicy:
         by=written.by,
         script=script,
         reviewers=written.reviewers,
+        lenses=written.lenses,
         rounds=written.rounds,
         threshold="fix" if written.fix == "must" else "fix_if_easy",
         limits=Limits.model_validate(limits.model_dump()),

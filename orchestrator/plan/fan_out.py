@@ -154,6 +154,8 @@ class TaskFields(Message):
     """Shell commands that must pass in its worktree before its work becomes a candidate."""
     guards: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """Acceptance commands that pass before the work, too, and must still pass after it."""
+    criteria: tuple[Annotated[str, Field(min_length=1)], ...] = Field(default=(), max_length=20)
+    """Sentences that its reviewer answers one by one, with evidence; each must be met."""
     agent: AgentEntry | None = None
     """The agent that does the work, such as `{builtin: {}}` or `{command: "make fix"}`."""
     priority: int = 0
@@ -283,6 +285,7 @@ def _repeated(entry: TaskEntry, path: str, path_slug: str) -> TaskEntry:
         "grants": tuple(_filled(glob, globs) for glob in entry.grants),
         "acceptance": commands(entry.acceptance, "acceptance"),
         "guards": commands(entry.guards, "guards"),
+        "criteria": tuple(_filled(text, values) for text in entry.criteria),
         "env": {name: _filled(value, values) for name, value in entry.env.items()},
     }
     if entry.agent and entry.agent.command:

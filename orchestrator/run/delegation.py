@@ -63,6 +63,7 @@ def card_of(course: PlanIndex, state: RunState, task: TaskState) -> Card:
         attempt=task.made_by,
         description=planned.description[:_MOST_TOLD],
         acceptance=planned.acceptance,
+        criteria=planned.criteria,
         files=planned.files,
         extended=task.extra,
         planned=result.planned if result is not None else (),

@@ -198,6 +198,8 @@ def work_of(plan: Plan, task: Task) -> str:
     agent = task.agent
     how = agent.run if isinstance(agent, CommandAgent) else agent.script if isinstance(agent, ScriptedAgent) else ""
     asked = {key: getattr(task, key) for key in _ASKED} | {"plan": plan.name, "agent": agent.kind, "how": how}
+    if task.criteria:
+        asked["criteria"] = task.criteria
     if _ASSETS in json.dumps(asked):
         asked["assets"] = [(asset.path, asset.sha256) for asset in plan.assets]
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:32]

@@ -138,6 +138,8 @@ class ReviewPolicy(Message):
     """The YAML text of a scripted reviewer, which takes the place of models; of several, one after `---`."""
     reviewers: int = Field(default=1, ge=1, le=5)
     """More than one review independently, then debate; each of another family."""
+    lenses: tuple[str, ...] = Field(default=(), exclude_if=lambda lenses: not lenses)
+    """Skills that say what to look for, dealt out among the reviewers in turn."""
     rounds: int = Field(default=1, ge=1, le=5)
     """Rounds of the debate, the first included."""
     threshold: Threshold = "fix_if_easy"
@@ -195,6 +197,8 @@ class ReviewRequest(TrainRequest):
     title: str = ""
     description: str = ""
     acceptance: tuple[str, ...] = ()
+    criteria: tuple[str, ...] = ()
+    """Sentences that every reviewer answers one by one, with evidence."""
     siblings: tuple[Sibling, ...] = ()
     checked: tuple[str, ...] = ()
     """The checks' results, a sentence each; none where they have not run yet."""

@@ -84,6 +84,9 @@ class ReviewBrief:
                 yield quoted("what the author claims of the work; nothing of it is known to be so", claims)
         if request.acceptance:
             yield self.quotation.quote_list("commands that the task must pass", request.acceptance)
+        if request.criteria:
+            numbered = (f"{number}. {text}" for number, text in enumerate(request.criteria, start=1))
+            yield self.quotation.quote_list("criteria of the task, each to be answered in `criteria`", numbered)
 
     def _changes(self) -> Iterator[str]:
         patches = self.difference.patches

@@ -61,6 +61,10 @@ class ReviewSite:
     profile: Profile
     threshold: Threshold
     transcripts: Path
+    criteria: int = 0
+    """The number of criteria that every verdict answers."""
+    lenses: tuple[str, ...] = ()
+    """Texts on what to look for, dealt out among the reviewers."""
     request_id: str
     stop: Callable[[], bool]
     hide: Callable[[str], str] = str
@@ -71,6 +75,8 @@ class ReviewConversation:
     seat: Seat
     site: ReviewSite
     transcript: Transcript
+    lenses: tuple[str, ...] = ()
+    """Texts on what this reviewer looks for before anything else."""
     meter: Meter = field(default_factory=lambda: Meter(limits=Limits()))
     form: VerdictForm | None = None
     read: tuple[str, ...] = ()
@@ -117,10 +123,13 @@ class ReviewConversation:
             at=now(),
             order_id=self.site.request_id,
             model=self.seat.first,
-            system=_system(),
+            system=self._system(),
             tools=tuple(tool.name for tool in tools),
             phase="review",
         )
+
+    def _system(self) -> tuple[str, ...]:
+        return (prompt("review"), builtin_skill("reviewer").text, *self.lenses)
 
     def _tools(self) -> tuple[Tool, ...]:
         """
@@ -136,7 +145,7 @@ class ReviewConversation:
             stop=lambda: self.site.stop() or time.monotonic() - began >= wall_s,
             left_s=lambda: began + wall_s - time.monotonic(),
         )
-        brief = ConversationBrief(phase="review", system=_system(), tools=tools, price=self.seat.price)
+        brief = ConversationBrief(phase="review", system=self._system(), tools=tools, price=self.seat.price)
         return Talk(
             provider=self.seat.provider,
             brief=brief,
@@ -173,7 +182,7 @@ class ReviewConversation:
         found = reading(self.transcript.entries, self.site.difference, root=root)
         self.read = tuple(dict.fromkeys((*self.read, *found.read)))
         wrong = [found.missing] if found.missing else []
-        wrong += objections(form, self.site.threshold, self.site.difference.last_line)
+        wrong += objections(form, self.site.threshold, self.site.difference.last_line, criteria=self.site.criteria)
         if not wrong:
             self.form, self._counted = form, True
             return Taken(summary=form.summary)
@@ -199,11 +208,11 @@ class ReviewConversation:
 
 
 @contextmanager
-def conversing(seat: Seat, site: ReviewSite) -> Iterator[ReviewConversation]:
+def conversing(seat: Seat, site: ReviewSite, lenses: tuple[str, ...] = ()) -> Iterator[ReviewConversation]:
     """A conversation in a transcript of its own, which is there as a person reads it when it has ended."""
     path = _free(site.transcripts, seat.name)
     with Transcript(path) as transcript:
-        yield ReviewConversation(seat=seat, site=site, transcript=transcript)
+        yield ReviewConversation(seat=seat, site=site, lenses=lenses, transcript=transcript)
         text = narrate_entries(transcript.entries)
         path.with_suffix(".log").write_text(text, encoding="utf-8", errors="replace")
 
@@ -222,10 +231,6 @@ def _without_verdict(outcome: ConversationOutcome, *, voided: bool) -> Ending:
             return "not_configured"
         case _:
             return "void"
-
-
-def _system() -> tuple[str, ...]:
-    return (prompt("review"), builtin_skill("reviewer").text)
 
 
 def _free(folder: Path, name: str) -> Path:

@@ -61,7 +61,11 @@ class Debate:
 
     def hold(self) -> Heard:
         with ExitStack() as until_the_end:
-            talks = [until_the_end.enter_context(conversing(seat, self.site)) for seat in self.panel.reviewers]
+            seats, lenses = self.panel.reviewers, self.site.lenses
+            talks = [
+                until_the_end.enter_context(conversing(seat, self.site, lenses[place :: len(seats)]))
+                for place, seat in enumerate(seats)
+            ]
             self._talks = [*talks]
             card = self.brief.card()
             for talk in talks:

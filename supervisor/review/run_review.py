@@ -27,6 +27,7 @@ from forgepool.supervisor.review.debate import Debate, Heard, findings_of
 from forgepool.supervisor.review.difference import Difference, difference
 from forgepool.supervisor.review.panel import author_families, panel
 from forgepool.supervisor.review.wave import compose_landed, shrinkage
+from forgepool.workers.agents.briefing.system_prompt import find_skill
 from forgepool.workers.agents.families import are_apart
 from forgepool.workers.context.profiles.registry import UnknownProfile
 from forgepool.workers.context.transcript.entries import TranscriptWrong, read_transcript
@@ -188,6 +189,8 @@ def _bench(
                 profile=chosen_profile(by_person=None, in_plan="", in_settings=settings.context),
                 threshold=request.policy.threshold,
                 transcripts=_folder(request, settings),
+                criteria=len(request.criteria),
+                lenses=tuple(_lens(mirror, request, name) for name in request.policy.lenses),
                 request_id=request.request_id,
                 stop=stop,
                 hide=hider(keys_of(table)),
@@ -203,6 +206,11 @@ def _policy(mirror: Mirror, request: ReviewRequest, settings: Settings) -> Polic
         raise Unusable(f"{REPOSITORY_FILE} of {request.target} cannot be read: {large}") from large
     repository = None if data is None else data.decode(errors="replace")
     return policy_of(person=settings.policy_file, repository=repository)
+
+
+def _lens(mirror: Mirror, request: ReviewRequest, name: str) -> str:
+    """Return the text of a reviewer's lens: a skill as the target has it, never as the entry would."""
+    return find_skill(name, mirror.git, CommitId(request.base)).text
 
 
 def _shut(site: ReviewSite, request: ReviewRequest) -> str | None:
@@ -277,8 +285,13 @@ def _summary(heard: Heard, *, dropped: bool) -> str:
     told += [f"no verdict of {failure.detail}" for failure in heard.failures]
     if dropped:
         told.append("a reviewer failed it, but nothing of what it found has to be mended")
-    said = [talk.form.summary for talk in heard.decisive if talk.form is not None]
-    return "\n".join([*(f"[{one}]" for one in told), *said])
+    forms = [talk.form for talk in heard.decisive if talk.form is not None]
+    answers = (
+        f"criterion {one.number} {'met' if one.met else 'NOT met'}: {one.evidence}"
+        for form in forms
+        for one in form.criteria
+    )
+    return "\n".join([*(f"[{one}]" for one in told), *(form.summary for form in forms), *answers])
 
 
 def _detail(*, held: int, dropped: int) -> str:

@@ -270,6 +270,8 @@ class WorkOrder(Message):
     agent: AgentSpec
     files: tuple[str, ...] = ()
     acceptance: tuple[str, ...] = ()
+    criteria: tuple[str, ...] = ()
+    """Sentences that a reviewer will answer one by one."""
     unchanged: Literal["ok", "fail"] = "fail"
     """With `ok`, an attempt that changes nothing succeeds if the acceptance commands pass."""
     env: dict[str, str] = Field(default_factory=dict)

@@ -1,6 +1,6 @@
-"""Validates a plan against the repository that it is for, for `forgepool check --thorough` and for the planner."""
+"""Validates a plan file against the repository that it is for, with the requirements beside it and a forecast."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,12 +23,13 @@ def find_faults(
     hub: Hub,
     settings: Settings,
     *,
-    requirements: Sequence[Requirement] | None = None,
     limits: PlanLimits = _NO_LIMITS,
     stop: Callable[[], bool] = lambda: False,
 ) -> list[Fault]:
     """
     Return the faults of the plan that was read from this file. Its acceptance commands run once, on the base.
+
+    Requirements are those that `plan.why.md` names, beside `plan.yaml`.
 
     Raises:
         DocumentWrong: the target's gate file or the models file is invalid.
@@ -38,7 +39,7 @@ def find_faults(
         plan, hub, settings, folder=path.parent, stop=stop, estimate=estimate_plan(plan, hub, settings)
     )
     lines = PlanLines.of(path.read_text(encoding="utf-8-sig"), str(path), lambda: facts.paths)
-    return validate(plan, lines, facts, requirements, limits)
+    return validate(plan, lines, facts, requirements_beside(path), limits)
 
 
 def estimate_plan(plan: Plan, hub: Hub, settings: Settings) -> Estimate:
@@ -55,9 +56,3 @@ def requirements_beside(path: Path) -> tuple[Requirement, ...] | None:
     """Return the requirements in `plan.why.md`, beside `plan.yaml`; None where it is missing or has none."""
     why = path.with_suffix(".why.md")
     return (why.is_file() and read_requirements(why.read_text(encoding="utf-8", errors="replace"))) or None
-
-
-def describe_fault(fault: Fault) -> str:
-    """Return one line: the line of the plan, the level, the sentence and the rule."""
-    place = f"line {fault.line}: " if fault.line else ""
-    return f"{place}{fault.level}: {fault.sentence} [{fault.rule}]"

@@ -16,7 +16,6 @@ import typer
 from forgepool.orchestrator.cli import raise_missed_interrupt
 from forgepool.orchestrator.cli.output.say import complain, printable, say, say_json, tell_slow
 from forgepool.orchestrator.cli.output.terminal import print_table
-from forgepool.orchestrator.cli.planning.faults import describe_fault, find_faults, requirements_beside
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.post_merge import where_to_look
 from forgepool.orchestrator.launch.preflight import check_tip, lacking, refuse_unready
@@ -141,14 +140,17 @@ def check(
     problems = find_problems(read, hub, settings, plan.parent)
     faults = None
     if thorough and not problems:
+        # Imported late: it brings the sandbox, the scans and the simulation.
+        from forgepool.orchestrator.cli.planning.faults import find_faults
+
         with interruptible() as stop, tell_slow("running the acceptance commands on the base"):
-            faults = find_faults(read, plan, hub, settings, requirements=requirements_beside(plan), stop=stop)
+            faults = find_faults(read, plan, hub, settings, stop=stop)
             if stop():
                 return say_interrupted()
     if not with_checks or problems:
         status = preview_plan(read, hub, as_json=as_json, problems=problems, faults=faults)
-        if with_checks:
-            complain("the checks were not run; solve these problems first", 0)
+        if problems and (with_checks or thorough):
+            complain("no command was run; solve these problems first", 0)
         return status
     with interruptible() as stop, tell_slow("running the target's checks"):
         base = _check_target(read, hub, settings, stop)
@@ -212,7 +214,8 @@ def _tell_faults(faults: list[Fault] | None) -> None:
     if faults is not None:
         say("\nfaults:" if faults else "\nno faults were found")
     for fault in faults or ():
-        say(f"  {printable(describe_fault(fault))}")
+        place = f"line {fault.line}: " if fault.line else ""
+        say(f"  {place}{fault.level}: {printable(fault.sentence)} [{fault.rule}]")
 
 
 def describe_plan(plan: Plan, hub: Hub, problems: list[str]) -> PlanPreview:

@@ -259,6 +259,7 @@ def _facts_of_task(look: RunLook, task: TaskState) -> Iterator[tuple[str, str]]:
     if task.result:
         yield "written by", author_words(author_in(look.course, look.state, task))
     yield from (("acceptance", line) for line in card.acceptance)
+    yield from (("criterion", line) for line in card.criteria)
     if task.commit:
         yield "landed as", task.commit[:12]
     elif task.candidate:

@@ -47,7 +47,7 @@ class Case:
         """Tell whether the base has a file or folder of that path."""
         return path in self.tree.files or path in self.tree.directories
 
-    def matched(self, glob: str) -> Iterator[str]:
+    def match_files(self, glob: str) -> Iterator[str]:
         """Yield the files of the base that a glob covers."""
         ways = parse(glob).ways
         if all(way.literal is not None and way.literal not in self.tree.directories for way in ways):

@@ -11,7 +11,7 @@ from forgepool.orchestrator.plan.validation.case import Case
 from forgepool.orchestrator.plan.validation.facts import Fault, Requirement
 from forgepool.workers.schema.mistakes import nearest
 
-_ROW = re.compile(r"^\|\s*(R\d+)\s*\|\s*(.*?)\s*\|\s*(.*?)\s*\|\s*$", re.MULTILINE)
+_ROW = re.compile(r"^\| *(R\d+) *\| *((?:[^|\\\n]|\\.)*?) *\| *([^|\n]*?) *\| *$", re.MULTILINE)
 _HEAD = "| requirement | text | tasks |\n|---|---|---|"
 
 

@@ -1,6 +1,5 @@
 """Rules about the files that tasks name: they exist or are new, belong to one task at a time, and may be changed."""
 
-import difflib
 import posixpath
 import re
 from collections import defaultdict
@@ -13,11 +12,10 @@ from forgepool.orchestrator.plan.validation.case import Case, is_by_model
 from forgepool.orchestrator.plan.validation.facts import Fault
 from forgepool.supervisor.scans.protection import find_manifests, is_protected
 from forgepool.workers.agents.briefing.hints import find_named_files
-from forgepool.workers.schema.globs import parse
 from forgepool.workers.schema.mistakes import nearest
 
+_WILD = re.compile(r"[*?\[{]")
 _SURE = 0.85
-_ALIKE = 0.9
 _MOST_NAMED = 4
 
 
@@ -31,7 +29,7 @@ def find_unmatched(case: Case) -> Iterator[Fault]:
     for task in case.plan.tasks:
         for key, globs in (("files", task.files or ()), ("reads", task.reads)):
             for at, glob in enumerate(globs):
-                if case.is_there(glob) or next(case.matched(glob), None) is not None:
+                if case.is_there(glob) or next(case.match_files(glob), None) is not None:
                     continue
                 yield from _unmatched(case, task, (key, at), glob)
 
@@ -44,8 +42,7 @@ def _unmatched(case: Case, task: Task, where: tuple[str, int], glob: str) -> Ite
         wrong = f"reads '{glob}', which only '{makers[0]}' makes; add '{makers[0]}' to its needs"
         yield case.fault("used-before-made", task, where, wrong)
         return
-    ways = parse(glob).ways
-    literal = ways[0].literal if len(ways) == 1 else None
+    literal = None if _WILD.search(glob) else glob.rstrip("/")
     like = nearest(literal or _head(glob), case.facts.paths if literal else case.tree.directories)
     wrong = f"has '{glob}' in '{where[0]}', which matches no file" + (f"; did you mean '{like[0]}'?" if like else "")
     if where[0] == "reads":
@@ -62,7 +59,7 @@ def _unmatched(case: Case, task: Task, where: tuple[str, int], glob: str) -> Ite
 
 def _head(glob: str) -> str:
     """Return the folder before a glob's first wildcard."""
-    return posixpath.dirname(re.split(r"[*?\[{]", glob, maxsplit=1)[0])
+    return posixpath.dirname(_WILD.split(glob, maxsplit=1)[0])
 
 
 def _is_new(case: Case, path: str, glob: str) -> bool:
@@ -77,18 +74,19 @@ def _is_new(case: Case, path: str, glob: str) -> bool:
 
 
 def _sibling(case: Case, path: str) -> str | None:
-    """Return a file in the same folder whose name differs by a letter or two, which may be the one meant."""
-    stem, ending = posixpath.splitext(path)
-    folder = posixpath.dirname(path)
-    stems = {
-        own: other
-        for other in case.facts.paths
-        if posixpath.dirname(other) == folder and (own := posixpath.splitext(other)[0]) and other.endswith(ending)
-    }
-    for own in difflib.get_close_matches(stem, stems, n=1, cutoff=_ALIKE):
-        if re.sub(r"\d", "", own) != re.sub(r"\d", "", stem):
-            return stems[own]
-    return None
+    """Return a file in the same folder whose name is this one with a slip of the pen: it may be the one meant."""
+    folder, name = posixpath.split(path)
+    beside = (other for other in case.facts.paths if posixpath.dirname(other) == folder)
+    return next((other for other in beside if _is_slip(name, posixpath.basename(other))), None)
+
+
+def _is_slip(name: str, other: str) -> bool:
+    """Tell whether two names differ by one letter too many, or by two neighbours that changed places."""
+    short, long = sorted((name, other), key=len)
+    at = next((at for at, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short))
+    if len(short) == len(long):
+        return name != other and short[at : at + 2] == long[at : at + 2][::-1] and short[at + 2 :] == long[at + 2 :]
+    return long[at].isalpha() and short[at:] == long[at + 1 :]
 
 
 def find_overlaps(case: Case) -> Iterator[Fault]:
@@ -127,7 +125,7 @@ def find_many_files(case: Case) -> Iterator[Fault]:
     for task in case.plan.tasks:
         if task.files is None or not is_by_model(task):
             continue
-        files = {path for glob in task.files for path in (list(case.matched(glob)) or [glob])}
+        files = {path for glob in task.files for path in (list(case.match_files(glob)) or [glob])}
         if len(files) > case.limits.files:
             wrong = f"may write {len(files)} files; models rarely succeed with more than {case.limits.files}: split it"
             yield case.fault("many-files", task, ("files",), wrong, "warning")
@@ -138,7 +136,7 @@ def find_protected(case: Case) -> Iterator[Fault]:
     for task in case.plan.tasks:
         grants = Globs.of(task.grants)
         for at, glob in enumerate(task.files or ()):
-            files = list(case.matched(glob)) or [glob]
+            files = list(case.match_files(glob)) or [glob]
             if all(_needs_grant(case, task, path) and not grants.covers(path) for path in files):
                 wrong = f"may write '{glob}', which the gate protects; add 'grants: [\"{glob}\"]', or leave it out"
                 yield case.fault("protected-path", task, ("files", at), wrong)

@@ -62,9 +62,13 @@ def find_green(case: Case) -> Iterator[Fault]:
 
 
 def find_unproven(case: Case) -> Iterator[Fault]:
-    """Yield an error for a task that nothing proves, and a warning for a model's that only the checks do."""
+    """
+    Yield an error for a task of a model that nothing proves, and a warning where only the checks do.
+
+    A task that declares to write nothing has nothing to prove.
+    """
     for task in case.plan.tasks:
-        if task.acceptance or not is_by_model(task):
+        if task.acceptance or task.files == () or not is_by_model(task):
             continue
         if not case.facts.has_checks:
             wrong = "has no acceptance command, and there are no checks: nothing would prove it; add 'acceptance'"

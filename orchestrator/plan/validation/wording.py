@@ -26,13 +26,10 @@ _MAKING = re.compile(
 def find_vague(case: Case) -> Iterator[Fault]:
     """Yield a fault for each task of a model whose words are shorter than a sentence."""
     for task in case.plan.tasks:
-        if is_by_model(task) and len(_TEXT.findall(_text(task))) < _FEWEST_WORDS:
+        count = len(_TEXT.findall(f"{'' if task.title == task.id else task.title}\n{task.description}"))
+        if is_by_model(task) and count < _FEWEST_WORDS:
             wrong = "has no description that says what to do; write at least one sentence"
-            yield case.fault("vague", task, ("description",), wrong)
-
-
-def _text(task: Task) -> str:
-    return f"{'' if task.title == task.id else task.title}\n{task.description}"
+            yield case.fault("vague", task, ("description",), wrong, "warning" if count else "error")
 
 
 def find_duplicates(case: Case) -> Iterator[Fault]:
@@ -45,7 +42,7 @@ def find_duplicates(case: Case) -> Iterator[Fault]:
         mine = _vocabulary(task)
         for other in alike[key]:
             theirs = _vocabulary(other)
-            if len(mine) >= _FEWEST_WORDS and mine == theirs and task.acceptance == other.acceptance:
+            if mine == theirs and task.acceptance == other.acceptance:
                 yield case.fault("duplicate", task, (), f"says the same as '{other.id}'; remove one of the two")
                 break
             small, large = sorted((mine, theirs), key=len)
@@ -99,7 +96,7 @@ def _last(name: str) -> str:
     return name.rstrip(".").rpartition(".")[2]
 
 
-def quoted_names(texts: Iterable[str]) -> frozenset[str]:
+def find_quoted_names(texts: Iterable[str]) -> frozenset[str]:
     """Return the names in backticks whose presence in the base the rules ask for."""
     return frozenset(_last(name) for text in texts for name in _QUOTED.findall(text)) - {""}
 

@@ -175,3 +175,28 @@ def test_who_will_find_no_reviewer_is_told_so_beforehand(
     said = unreviewable(whole, settings)
     assert (said is not None) == (not keys or (warned and agent == "{builtin: {}}"))
     assert said is None or ("integration review" in said and "forgepool approve --wave" in said)
+
+
+def test_criteria_and_lenses_reach_the_plan_and_leave_older_digests_alone() -> None:
+    found = plan(
+        "review: {reviewers: 2, lenses: [review-security, review-tests]}\n"
+        "tasks: [{id: one, agent: {builtin: {}}, criteria: [It is fast.]}]\n"
+    )
+    assert isinstance(found.review, PlanReview)
+    assert found.review.policy.lenses == ("review-security", "review-tests")
+    assert found.tasks[0].criteria == ("It is fast.",)
+    assert read_expanded(dump_plan(found)) == found
+    silent = dump_plan(plan("review: {reviewers: 2}\n" + TASKS))
+    assert "lenses" not in silent and "criteria" not in silent
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tasks: [{id: one, agent: {builtin: {}}, review: none, criteria: [It is fast.]}]\n",
+        "review: none\ntasks: [{id: one, agent: {builtin: {}}, criteria: [It is fast.]}]\n",
+        "review: none\ndefaults: {criteria: [It is fast.]}\n" + TASKS,
+    ],
+)
+def test_criteria_without_a_reviewer_are_refused(text: str) -> None:
+    assert "a reviewer answers criteria: remove one" in refused(text)

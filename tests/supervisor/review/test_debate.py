@@ -5,7 +5,7 @@ from review_kit import CLAUDE, COMMAND, Desk, Turn, finding, read, script, sever
 
 from forgepool.supervisor.messages.answers import Review
 from forgepool.supervisor.messages.requests import Author, ReviewPolicy
-from forgepool.workers.context.transcript.entries import TurnSaid
+from forgepool.workers.context.transcript.entries import ConversationStarted, TurnSaid
 
 TWO = {"a": "2\n", "b": "2\n"}
 LOOK = read("a", "b")
@@ -134,3 +134,32 @@ def test_the_confidence_is_that_of_the_least_sure(desk: Desk) -> None:
 def test_one_reviewer_hears_of_no_debate(desk: Desk) -> None:
     found = desk.review(TWO, ReviewPolicy(script=several(left(HOLD), right(PASS)), rounds=3), author=CLAUDE)
     assert (found.outcome, found.families, found.summary) == ("failed", ("left",), "one found")
+
+
+def system(desk: Desk, name: str) -> str:
+    return "\n".join(
+        block for entry in desk.transcripts()[name] if isinstance(entry, ConversationStarted) for block in entry.system
+    )
+
+
+LENSES = ("review-security", "review-tests", "mine")
+MINE = "---\nname: mine\ndescription: What we look for.\n---\nLook at the units of every number.\n"
+
+
+def test_lenses_are_dealt_out_and_a_single_reviewer_has_all(desk: Desk) -> None:
+    """A repository's own lens is read from the target, never from the change under review."""
+    desk.gate.hub.commit({".forgepool/skills/mine.md": MINE})
+    policy = ReviewPolicy(script=several(left(PASS), right(PASS)), reviewers=2, lenses=LENSES)
+    assert desk.review(TWO, policy, author=COMMAND).outcome == "passed"
+    first, second = system(desk, "1-left"), system(desk, "2-right")
+    assert "Your lens: security" in first and "units of every number" in first and "Your lens: tests" not in first
+    assert "Your lens: tests" in second and "Your lens: security" not in second
+    alone = ReviewPolicy(script=third(PASS), lenses=LENSES[:2])
+    assert desk.review(TWO, alone, author=COMMAND, request_id="r.one.1.review-1").outcome == "passed"
+    assert all(words in system(desk, "1-third") for words in ("Your lens: security", "Your lens: tests"))
+
+
+def test_a_lens_that_is_no_skill_is_no_pass(desk: Desk) -> None:
+    policy = ReviewPolicy(script=third(PASS), lenses=("review-securty",))
+    found = desk.review(TWO, policy, author=COMMAND)
+    assert (found.outcome, "did you mean review-security" in found.detail) == ("not_configured", True), found

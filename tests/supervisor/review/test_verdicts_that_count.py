@@ -182,3 +182,47 @@ def test_a_path_in_full_is_the_file_it_names(desk: Desk) -> None:
 def test_an_empty_difference_is_nothing_to_pass(desk: Desk) -> None:
     found = desk.review({}, script(PASS))
     assert (found.outcome, found.changed) == ("void", ()) and "nothing to review" in found.detail
+
+
+CRITERIA = ("a holds two", "nothing else changed")
+
+
+def answers(*met: bool, start: int = 1) -> list[dict[str, object]]:
+    return [{"number": at, "met": one, "evidence": "a:1"} for at, one in enumerate(met, start=start)]
+
+
+def judged(word: str, *found: dict[str, object], criteria: list[dict[str, object]]) -> dict[str, object]:
+    turn = verdict(word, *found)
+    turn["calls"][0]["criteria"] = criteria
+    return turn
+
+
+def test_every_criterion_is_answered_and_told(desk: Desk) -> None:
+    good = judged("pass", criteria=answers(True, True))
+    found = desk.review(TWO, script(read("a"), good), criteria=CRITERIA)
+    assert (found.outcome, found.voids) == ("passed", ()), found
+    assert found.summary.endswith("criterion 1 met: a:1\ncriterion 2 met: a:1")
+    assert "1. a holds two" in desk.told() and "2. nothing else changed" in desk.told()
+
+
+@pytest.mark.parametrize(
+    ("criteria", "why"),
+    [
+        (answers(True), "criterion 2 is answered 0 times"),
+        (answers(True, True) + answers(True), "criterion 1 is answered 2 times"),
+        (answers(True, True, True), "there is no criterion 3; the task has 2"),
+        (answers(True, False), "it passes although criterion 2 is not met"),
+    ],
+)
+def test_a_pass_that_leaves_a_criterion_open_does_not_count(
+    desk: Desk, criteria: list[dict[str, object]], why: str
+) -> None:
+    wrong = judged("pass", criteria=criteria)
+    found = desk.review(TWO, script(read("a"), wrong, wrong), criteria=CRITERIA)
+    assert found.outcome == "void" and why in found.voids[0]
+
+
+def test_a_criterion_that_is_not_met_fails_the_change(desk: Desk) -> None:
+    open_one = judged("fail", finding("a", category="requirement"), criteria=answers(True, False))
+    found = desk.review(TWO, script(read("a"), open_one), criteria=CRITERIA)
+    assert found.outcome == "failed" and "criterion 2 NOT met: a:1" in found.summary

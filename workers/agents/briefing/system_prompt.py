@@ -37,7 +37,7 @@ look nothing up, so that gaps show in the result. `hybrid`: it is given a beginn
 
 TOOL_NAMES = frozenset(
     {
-        *("read_file", "glob", "grep", "find_symbol", "find_references", "diagnostics"),
+        *("read_file", "glob", "grep", "fetch", "find_symbol", "find_references", "diagnostics"),
         *("write_file", "edit_file", "apply_patch", "rename_symbol"),
         *("bash", "bash_background", "check_background", "stop_background"),
         *("commit_plan", "confirm_red_phase", "finish", "ask"),

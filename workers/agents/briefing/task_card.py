@@ -122,6 +122,9 @@ def task_card(
         parts.append(_own("the list of the plan's files", title + named))
     if order.acceptance:
         parts.append(_own("its acceptance commands", "## Commands that must succeed\n" + _listed(order.acceptance)))
+    if order.criteria:
+        title = "## Criteria that a reviewer will hold against your work, one by one\n"
+        parts.append(_own("its criteria", title + _listed(order.criteria)))
     parts += [*conventions, *priors, *files]
     parts += [_own(f"why attempt {reason.attempt} came back", _reason(reason)) for reason in order.reasons]
     parts += [_own("an answer to its question", _reply(reply)) for reply in order.replies]

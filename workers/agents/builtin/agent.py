@@ -147,6 +147,7 @@ def _toolbox(
         policy=workspace.policy(),
         red=_red_phase(words, transcript.entries),
         skill=words.skill,
+        fetches=bool(workspace.order.network),
         more=programs.tools,
     )
 

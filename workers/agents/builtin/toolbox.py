@@ -16,6 +16,7 @@ from forgepool.workers.sandbox.run.background import Background
 from forgepool.workers.schema.confinement import Confinement
 from forgepool.workers.schema.orders import PhaseName
 from forgepool.workers.schema.settings import Settings, secret
+from forgepool.workers.tools.commands.fetch import FETCH
 from forgepool.workers.tools.commands.red_phase import RedPhase, confirm_red_phase_tool
 from forgepool.workers.tools.config import read_tool_config
 from forgepool.workers.tools.endings import ASK, COMPACT_TOOL, MayTouch, commit_plan_tool, finish_tool
@@ -37,6 +38,8 @@ class Toolbox:
     red: RedPhase | None = None
     """Set when a failing test must have been seen before the work can be finished."""
     skill: Skill | None = None
+    fetches: bool = False
+    """True when the task may reach hosts."""
     more: Mapping[PhaseName, tuple[Tool, ...]] = field(default_factory=dict)
     """Tools that other programs serve."""
     _made: dict[tuple[PhaseName, str, bool], tuple[Tool, ...]] = field(default_factory=dict)
@@ -50,7 +53,7 @@ class Toolbox:
         return self._made[key]
 
     def _all(self, phase: PhaseName, family: str, compact: bool) -> tuple[Tool, ...]:
-        more = (*((COMPACT_TOOL,) if compact else ()), *self.more.get(phase, ()))
+        more = (*((COMPACT_TOOL,) if compact else ()), *((FETCH,) if self.fetches else ()), *self.more.get(phase, ()))
         if phase == "plan":
             return reading(more, (commit_plan_tool(self.may_touch, injected=self._injected), ASK))
         red = (confirm_red_phase_tool(self.red),) if self.red is not None else ()

@@ -122,9 +122,12 @@ def mark(
     first = _LASTING if lasting else _SHORT
     invariant = system[:1] or tools[-1:]
     content = messages[0]["content"]
-    for block in (*invariant, content[min(first_parts or len(content), len(content)) - 1]):
+    moving = messages[2::2][-2:]
+    # The vendor takes four marks. While one is free, it keeps the phase and the skill for the next task's beginning.
+    skill = system[-1:] if len(moving) < 2 else []
+    for block in (*invariant, *skill, content[min(first_parts or len(content), len(content)) - 1]):
         block["cache_control"] = first
-    for message in messages[2::2][-2:]:
+    for message in moving:
         message["content"][-1]["cache_control"] = _SHORT
 
 

@@ -120,6 +120,21 @@ def test_another_task_finds_what_all_tasks_share() -> None:
     assert turn.usage.cached_tokens > 100
 
 
+def test_another_task_with_the_same_skill_finds_the_skill_too() -> None:
+    """The whole system prompt is written to the cache by the first task, and read by the second one's first request."""
+    skill = "What a role is told. " * 3_000
+    with VendorServer(_brain) as server:
+        asked = provider("anthropic", server)
+        first, second = (
+            asked.ask(request(user(Text(text=task)), system=("What all share.", "The phase.", skill)), stop=never).usage
+            for task in ("one", "another")
+        )
+    assert server.invalid == []
+    assert first.cached_tokens == 0
+    assert second.cached_tokens > len(skill) // 4
+    assert second.written_tokens + second.fresh_tokens < 100
+
+
 def test_openai_reports_what_it_found_by_itself() -> None:
     """Its caches need no marks, and the usage still reports what they held."""
     for wire in WIRES[1:]:
