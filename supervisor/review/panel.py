@@ -181,7 +181,7 @@ def _grouped(contenders: Iterable[Contender]) -> list[_Group]:
 
 
 def make_seat(number: int, contenders: Sequence[Contender], chain: ModelChain, table: Table) -> Seat:
-    """Return the seat of these contenders alone, of which the first that can be asked speaks first."""
+    """Return a seat for these contenders alone; the first that can be asked speaks."""
     own = ModelChain(contenders=tuple(contenders), breaker=chain.breaker, why=chain.why)
     first = own.model or contenders[0].candidate.model
     families = {one.candidate.model: one.candidate.family for one in contenders}

@@ -1,6 +1,7 @@
 """`forgepool plan` and `forgepool do`."""
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +23,13 @@ Specification = Annotated[
 Base = Annotated[str | None, typer.Option(help="Branch, tag or commit to plan on. Default: the default branch.")]
 PlanBudget = Annotated[
     float | None, typer.Option(min=0.01, help="Cap on planning and the run together, in US dollars.")
+]
+PlanOnly = Annotated[
+    Path | None, typer.Option("--plan-only", metavar="FILE", help="Write the plan there, and run nothing.")
+]
+CriticOrNone = Annotated[
+    bool | None,
+    typer.Option("--critic/--no-critic", help="Default: a critic is asked if one of another family has a key."),
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
@@ -70,13 +78,8 @@ def do(
     goal: GoalWords,
     specification: Specification = None,
     yes: Yes = False,
-    plan_only: Annotated[
-        Path | None, typer.Option("--plan-only", metavar="FILE", help="Write the plan there, and run nothing.")
-    ] = None,
-    critic: Annotated[
-        bool | None,
-        typer.Option("--critic/--no-critic", help="Default: a critic is asked if one of another family has a key."),
-    ] = None,
+    plan_only: PlanOnly = None,
+    critic: CriticOrNone = None,
     budget_usd: PlanBudget = None,
     repo: Repo = ".",
     base: Base = None,
@@ -108,17 +111,8 @@ def do(
     _show(planned, as_json=as_json)
     if (refusal := _without_yes(planned, yes=yes)) is not None:
         return refusal
-    return run(
-        plan=planned.path,
-        repo=repo,
-        workers=workers,
-        broker=broker,
-        sandbox=sandbox,
-        serve=serve,
-        notify=notify,
-        pr=pr,
-        as_json=as_json,
-    )
+    start = partial(run, planned.path, repo, workers, broker=broker, sandbox=sandbox, as_json=as_json)
+    return start(serve=serve, notify=notify, pr=pr)
 
 
 def _without_yes(planned: PlannedFile, *, yes: bool) -> int | None:

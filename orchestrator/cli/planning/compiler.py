@@ -8,7 +8,7 @@ from pydantic import Field
 
 from forgepool.orchestrator.cli.planning.conversation import SKILL, PlanConversation, PlanningSite, open_conversation
 from forgepool.orchestrator.cli.planning.critic import Criticism, criticise, find_critic
-from forgepool.orchestrator.cli.planning.draft import Draft, DraftJudge
+from forgepool.orchestrator.cli.planning.draft import DraftJudge, PlanDraft
 from forgepool.orchestrator.decisions.reasons import count_of
 from forgepool.supervisor.gate.requirements import GATE_FILE
 from forgepool.supervisor.gate_file.reading import read_gate_file
@@ -49,7 +49,7 @@ class Compilation:
     """The end of the planner's work."""
 
     ended: CompilerEnding
-    draft: Draft | None
+    draft: PlanDraft | None
     """The plan that holds; with `refused`, the last one that does not."""
     detail: str
     criticism: Criticism | None
@@ -71,8 +71,8 @@ class PlanCompiler:
     """The most that planner and critic may cost together; None is no limit."""
     tell: Callable[[str], None]
     _refused: int = 0
-    _drafts: list[Draft] = field(default_factory=list)
-    _accepted: Draft | None = None
+    _drafts: list[PlanDraft] = field(default_factory=list)
+    _accepted: PlanDraft | None = None
 
     def compile(self) -> Compilation:
         system = (prompt("planning"), builtin_skill(SKILL).text)
@@ -103,7 +103,7 @@ class PlanCompiler:
             return "refused"
         return "failed" if outcome.trouble not in (None, "no_turn") else "nothing"
 
-    def _hear(self, draft: Draft, talk: PlanConversation) -> Criticism | None:
+    def _hear(self, draft: PlanDraft, talk: PlanConversation) -> Criticism | None:
         if self.critic == "never" or self.site.stop():
             return None
         seat, why = find_critic(self.table, talk.families, self.judge.settings, capped=self.cost_usd is not None)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pydantic import Field
 
 from forgepool.orchestrator.cli.planning.conversation import PlanningSite, open_conversation
-from forgepool.orchestrator.cli.planning.draft import Draft
+from forgepool.orchestrator.cli.planning.draft import PlanDraft
 from forgepool.orchestrator.cli.planning.goal import Goal
 from forgepool.supervisor.review.panel import ROUTE, Seat, make_seat
 from forgepool.supervisor.review.quoting import Quotation
@@ -52,7 +52,7 @@ def find_critic(table: Table, families: Sequence[str], settings: Settings, *, ca
     return None, f"no model of another family than {', '.join(families)} can be asked to criticise it: {wanting}"
 
 
-def criticise(seat: Seat, site: PlanningSite, goal: Goal, draft: Draft, *, cost_usd: float | None) -> Criticism:
+def criticise(seat: Seat, site: PlanningSite, goal: Goal, draft: PlanDraft, *, cost_usd: float | None) -> Criticism:
     """Ask the critic once. It reads nothing but the goal, the plan and the planner's reasons."""
     objections: list[str] = []
 
@@ -73,7 +73,7 @@ def criticise(seat: Seat, site: PlanningSite, goal: Goal, draft: Draft, *, cost_
         return Criticism(models=talk.models, objections=tuple(objections), silence=silence, spent=spent)
 
 
-def _card(goal: Goal, draft: Draft) -> str:
+def _card(goal: Goal, draft: PlanDraft) -> str:
     quoted = Quotation()
     covered = "\n".join(f"{one}: {', '.join(tasks)}" for one, tasks in draft.covers.items())
     requirements = "\n".join(f"{one}: {text}" for one, text in goal.requirements.items())

@@ -15,6 +15,7 @@ from forgepool.orchestrator.cli.run.check import find_problems
 from forgepool.orchestrator.plan.document import Plan
 from forgepool.orchestrator.plan.fan_out import TaskFields
 from forgepool.orchestrator.plan.validation.facts import PlanLimits
+from forgepool.orchestrator.plan.validation.goal import render_requirements
 from forgepool.orchestrator.plan.validation.lines import PlanLines
 from forgepool.orchestrator.run.hub import CannotRun, Hub, read_plan
 from forgepool.workers.schema.documents import Located
@@ -32,7 +33,7 @@ _AGENTS = ("cli", "acp", "scripted")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class PlanDraft:
     """A plan as the planner wrote it, and the verdict on it."""
 
     text: str
@@ -64,13 +65,13 @@ class DraftJudge:
     stop: Callable[[], bool]
     _number: int = field(default=0)
 
-    def judge(self, text: str, covers: Mapping[str, tuple[str, ...]], why: str) -> Draft:
+    def judge(self, text: str, covers: Mapping[str, tuple[str, ...]], why: str) -> PlanDraft:
         """Keep a draft in the folder, and judge it. Once its form is right, its acceptance commands run on the base."""
         self._number += 1
         path = self.folder / f"draft-{self._number}.yaml"
         text = f"{text.strip()}\n"
         path.write_text(text, encoding="utf-8", errors="replace")
-        draft = Draft(text=text, covers=covers, why=why)
+        draft = PlanDraft(text=text, covers=covers, why=why)
         if text.startswith("{"):
             return replace(draft, errors=(f"{NAME}:1: the plan is written as JSON; write it in YAML's block style",))
         try:
@@ -81,7 +82,7 @@ class DraftJudge:
             return replace(draft, errors=(str(wrong),))
         return self._validate(replace(draft, plan=plan), plan, path)
 
-    def _validate(self, draft: Draft, plan: Plan, path: Path) -> Draft:
+    def _validate(self, draft: PlanDraft, plan: Plan, path: Path) -> PlanDraft:
         tip = self.hub.tip_for(plan)
         self.hub.mirror.ensure(tip)
         lines = PlanLines.of(draft.text, NAME, lambda: tree_paths(self.hub.mirror.git, tip))
@@ -91,15 +92,10 @@ class DraftJudge:
         if errors:
             # The acceptance commands are not run for a plan that takes more than it may.
             return replace(draft, errors=tuple(errors))
-        faults = find_faults(
-            plan,
-            path,
-            self.hub,
-            self.settings,
-            requirements=self.goal.requirements_met(covers),
-            limits=self.limits,
-            stop=self.stop,
+        path.with_suffix(".why.md").write_text(
+            render_requirements(self.goal.requirements_met(covers)), encoding="utf-8"
         )
+        faults = find_faults(plan, path, self.hub, self.settings, limits=self.limits, stop=self.stop)
         known = self.goal.requirements
         strange = (f"'covers' names {one}, which is no requirement" for one in covers if one not in known)
         found = (_sentence(fault.line, fault.sentence) for fault in faults if fault.level == "error")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from forgepool.orchestrator.cli.planning.compiler import Compilation
 from forgepool.orchestrator.cli.planning.critic import Criticism
-from forgepool.orchestrator.cli.planning.draft import Draft
+from forgepool.orchestrator.cli.planning.draft import PlanDraft
 from forgepool.orchestrator.cli.planning.goal import Goal
 from forgepool.orchestrator.plan.validation.goal import render_requirements
 from forgepool.orchestrator.reports.costs import usd_words
@@ -49,13 +49,13 @@ class PlanFiles:
         return list(lines)
 
 
-def with_budget(draft: Draft, left_usd: float | None) -> str:
+def with_budget(draft: PlanDraft, left_usd: float | None) -> str:
     """Return the draft's text, with a budget of what planning has left of the person's."""
     return draft.text if left_usd is None else f"{draft.text}budget: {{usd: {left_usd:.4f}}}\n"
 
 
 def render(
-    goal: Goal, compiled: Compilation, draft: Draft, *, base: str, forecast: str, left_usd: float | None
+    goal: Goal, compiled: Compilation, draft: PlanDraft, *, base: str, forecast: str, left_usd: float | None
 ) -> PlanFiles:
     head = [f"# {line}\n" for line in _head(goal, compiled, base, forecast)]
     warnings = draft.warnings(after=len(head))
@@ -77,7 +77,7 @@ def _cost(compiled: Compilation) -> str:
     return "an unknown amount" if cost is None else f"{usd_words(cost)} USD"
 
 
-def _why(goal: Goal, compiled: Compilation, draft: Draft, warnings: Sequence[str]) -> str:
+def _why(goal: Goal, compiled: Compilation, draft: PlanDraft, warnings: Sequence[str]) -> str:
     parts = [f"# Why this plan\n\n{goal.words}", "## Requirements"]
     parts.append(render_requirements(goal.requirements_met(draft.covers)).rstrip())
     parts += ["## The planner's reasons", draft.why.strip()]

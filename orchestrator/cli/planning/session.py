@@ -10,7 +10,7 @@ from typing import Literal
 from forgepool.orchestrator.cli.output.say import complain, tell_slow
 from forgepool.orchestrator.cli.planning.compiler import Compilation, PlanCompiler
 from forgepool.orchestrator.cli.planning.conversation import open_site
-from forgepool.orchestrator.cli.planning.draft import DRAFTS, NAME, Draft, DraftJudge
+from forgepool.orchestrator.cli.planning.draft import DRAFTS, NAME, DraftJudge, PlanDraft
 from forgepool.orchestrator.cli.planning.files import PlanFiles, render, with_budget
 from forgepool.orchestrator.cli.planning.goal import Goal, read_goal
 from forgepool.orchestrator.cli.run.check import interruptible
@@ -59,7 +59,7 @@ class PlannedFile:
     plan: Plan
     hub: Hub
     compiled: Compilation
-    draft: Draft
+    draft: PlanDraft
     forecast: PlanForecast
 
     @property
@@ -125,7 +125,7 @@ class PlanningSession:
             return f"the last draft is {drafts[-1]}"
         return f"the conversation is in {self.folder / 'transcript.log'}"
 
-    def _finish(self, compiled: Compilation, draft: Draft) -> PlannedFile | int:
+    def _finish(self, compiled: Compilation, draft: PlanDraft) -> PlannedFile | int:
         order, path = self.order, self.folder / NAME
         left = self._left(compiled)
         if left is not None and left < _LEAST_USD:
