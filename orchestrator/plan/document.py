@@ -123,14 +123,16 @@ class Plan(PlanPolicy):
     tasks: tuple[Task, ...]
 
 
-def load_plan(path: Path, *, files: Callable[[], Sequence[str]]) -> Plan:
+def load_plan(path: Path, *, files: Callable[[], Sequence[str]], name: str = "") -> Plan:
     """
     Read the plan in a file. `files` returns the paths of the repository's tree; it is only called for a `for_each`.
+    `name` is the file's name in mistakes; without one it is the path.
 
     Raises:
         PlanWrong: with every mistake found, or because the file cannot be read.
     """
-    return parse_plan(read_text(path, str(path)), str(path), path.parent, files)
+    name = name or str(path)
+    return parse_plan(read_text(path, name), name, path.parent, files)
 
 
 def parse_plan(text: str, name: str, folder: Path, files: Callable[[], Sequence[str]]) -> Plan:

@@ -80,6 +80,8 @@ class ConversationBrief:
     """It ends with a report; exploring too long ends it no sooner."""
     one_call: bool = False
     """One call of a tool is all there is, and a second to mend a refused one."""
+    open_ended: bool = False
+    """True leaves the end of PLAN to its limits, however long it explores."""
 
     @property
     def like(self) -> ModelRequest:
@@ -164,7 +166,7 @@ class Talk:
 
     def _explored(self) -> ConversationOutcome | None:
         """End PLAN where it learns nothing new, or takes too long."""
-        if self.brief.phase != "plan":
+        if self.brief.phase != "plan" or self.brief.open_ended:
             return None
         why = find_exploration_end(self.transcript.entries)
         if why is None:
