@@ -17,7 +17,7 @@ from forgepool.orchestrator.cli import raise_missed_interrupt
 from forgepool.orchestrator.cli.output.say import complain, printable, say, say_json, tell_slow
 from forgepool.orchestrator.cli.output.terminal import print_table
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.post_merge import where_to_look
+from forgepool.orchestrator.decisions.reviews.post_merge import where_to_look
 from forgepool.orchestrator.launch.preflight import check_tip, lacking, refuse_unready
 from forgepool.orchestrator.launch.prerequisites import find_tight_windows
 from forgepool.orchestrator.plan.document import Plan
