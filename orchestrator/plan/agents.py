@@ -12,6 +12,7 @@ from forgepool.workers.schema.orders import (
     BuiltinAgent,
     CliAgent,
     CommandAgent,
+    HintSettings,
     PhaseName,
     ScriptedAgent,
 )
@@ -67,7 +68,13 @@ def _builtin(written: BuiltinEntry, task: TaskEntry) -> BuiltinAgent:
         model=written.model,
         models={phase: model for phase, model in chosen.items() if model is not None},
         red_first=written.red_first,
-        hints=written.hints and not task.disable_file_hints,
+        hints=_hints(written, task),
         skill=written.skill,
         context=written.context,
     )
+
+
+def _hints(written: BuiltinEntry, task: TaskEntry) -> bool | HintSettings:
+    if written.hints is None or task.disable_file_hints:
+        return False
+    return written.hints if written.hints != HintSettings() else True

@@ -20,7 +20,7 @@ from forgepool.workers.sandbox import OWN_PREFIX
 from forgepool.workers.schema.capabilities import LABEL
 from forgepool.workers.schema.globs import escape, parse
 from forgepool.workers.schema.mistakes import Duration, Where
-from forgepool.workers.schema.orders import CliProgram, Limits, Message, Unattended
+from forgepool.workers.schema.orders import CliProgram, HintSettings, Limits, Message, Unattended
 from forgepool.workers.schema.policy_rules import RuleEntry
 
 _TOKEN = re.compile(r"\{(path|stem|dir|name)\}")
@@ -58,13 +58,20 @@ def _known_profile(name: str | None) -> str | None:
     return name
 
 
+def _hints_alone(written: object) -> object:
+    """Expand `hints: true` to the usual settings, and `hints: false` to none."""
+    return ({} if written else None) if isinstance(written, bool) else written
+
+
 class BuiltinEntry(Message):
     """The built-in agent as it is written; every key is optional."""
 
     model: Name | None = None
     models: ModelsEntry = ModelsEntry()
     red_first: bool = False
-    hints: bool = True
+    hints: Annotated[HintSettings | None, BeforeValidator(_hints_alone, json_schema_input_type=bool | HintSettings)] = (
+        HintSettings()
+    )
     skill: Name | None = None
     context: Annotated[Name | None, AfterValidator(_known_profile)] = None
 

@@ -93,6 +93,16 @@ PhaseName = Literal["plan", "execute", "review"]
 """The purpose of a conversation: PLAN and EXECUTE belong to an attempt, REVIEW judges its candidate."""
 
 
+class HintSettings(Message):
+    """The files that the built-in agent is told of beforehand."""
+
+    threshold: float = Field(default=0.3, ge=0, le=1)
+    """The least probability, that the task changes the file, of one that is named."""
+    most: int = Field(default=10, ge=1, le=100)
+    model: Annotated[str, Field(min_length=1)] | None = None
+    """A model of the worker's table that is asked as well; None leaves that to the route `hints`."""
+
+
 class BuiltinAgent(Message):
     """The built-in agent, which leads a model through PLAN and EXECUTE."""
 
@@ -103,12 +113,16 @@ class BuiltinAgent(Message):
     """Models for single phases."""
     red_first: bool = False
     """The harness must see a failing test before EXECUTE may finish."""
-    hints: bool = True
+    hints: bool | HintSettings = True
     """Tell the agent beforehand which files are likely to matter."""
     skill: str | None = None
     """A built-in role, or a skill from the repository's `.forgepool/skills/`."""
     context: str | None = None
     """The context profile of its conversations; None is the worker's own."""
+
+    @property
+    def wanted_hints(self) -> HintSettings:
+        return self.hints if isinstance(self.hints, HintSettings) else HintSettings()
 
 
 CliProgram = Literal["claude", "codex", "opencode", "aider"]

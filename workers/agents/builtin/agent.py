@@ -69,7 +69,7 @@ def perform_builtin(assignment: Assignment, workspace: Workspace, agent: Builtin
         models = TableModels(order=order, agent=agent, table=table, words=words, settings=workspace.settings)
 
         def hints() -> Guess:
-            return find_hints(order, workspace, table, stop=stop) if agent.hints else Guess()
+            return find_hints(order, workspace, agent, table, stop=stop) if agent.hints else Guess()
 
         return Lead(
             models=models,
