@@ -24,6 +24,9 @@ from forgepool.supervisor.messages.requests import Independence, ReviewPolicy
 from forgepool.workers.schema.capabilities import Need
 from forgepool.workers.schema.orders import AcpAgent, BuiltinAgent, CliAgent, CommandAgent, ScriptedAgent
 
+_FIRST = 10**9
+"""The priority of a lead's orders, above any that a plan would give."""
+
 
 @dataclass(frozen=True)
 class PlanIndex:
@@ -123,7 +126,8 @@ class PlanIndex:
                     writes=self.declared[task.id],
                     # One that answers reads its base, whatever others write meanwhile.
                     reads=Globs.of(() if task.answers else task.reads),
-                    priority=task.priority,
+                    # A lead that waits for a slot behind its own tasks could not adapt.
+                    priority=_FIRST if task.leads is not None else task.priority,
                     duration_s=task.duration_s,
                     position=position,
                 )
@@ -178,9 +182,9 @@ class PlanIndex:
 
     def ledger_for(self, state: RunState, task: str = "") -> BudgetLedger:
         """Return the ledger for an order or a review of a task: what is kept apart for the lead counts as spent."""
-        return self.ledger(state).with_reserved(Reservation() if task == self.lead else self.kept_apart(state))
+        return self.ledger(state).with_reserved(Reservation() if task == self.lead else self.reserve_for_lead(state))
 
-    def kept_apart(self, state: RunState) -> Reservation:
+    def reserve_for_lead(self, state: RunState) -> Reservation:
         """Return what is kept apart for the lead, as long as it goes on."""
         lead = None if self.lead is None or self.lead not in self.paid else state.tasks[self.lead]
         if lead is None or lead.phase in TERMINAL:

@@ -341,7 +341,7 @@ class _Purse:
     def __init__(self, course: PlanIndex, state: RunState, free: int) -> None:
         self._course, self._state = course, state
         self._ledger = course.ledger(state) if course.budget(state).capped else None
-        self._kept = course.kept_apart(state)
+        self._kept = course.reserve_for_lead(state)
         self._useful, self._last = 0, False
         if self._ledger is not None:
             paid = (task for task in state.phases.latest("pending") if task.id in course.paid)

@@ -30,6 +30,7 @@ from forgepool.workers.sandbox.layers import (
     obstacle,
 )
 from forgepool.workers.sandbox.scratch import make_scratch, scratch
+from forgepool.workers.schema.capabilities import EXTRAS, missing_extra
 from forgepool.workers.schema.confinement import LEVEL_WORDS, Level
 from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.orders import Message

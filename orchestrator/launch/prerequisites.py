@@ -26,6 +26,7 @@ from forgepool.workers.policy.network import require_hosts
 from forgepool.workers.policy.sources import policy_of, require_check_hosts
 from forgepool.workers.queue.broker import connect, ping
 from forgepool.workers.sandbox.layers import NoSandbox, choose_level
+from forgepool.workers.schema.capabilities import missing_extra
 from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.orders import AcpAgent, AgentSpec, BuiltinAgent, CliAgent, PhaseName
 from forgepool.workers.schema.settings import Settings, missing_extra

@@ -21,12 +21,14 @@ from forgepool.orchestrator.plan.entries import (
     PlanReview,
     PlanSource,
     WrittenTask,
+    check_answers,
     check_criteria,
     check_groups,
     check_hosts,
     check_ids,
     check_policies,
     check_silences,
+    context_of,
     fan_out_entries,
     gate_of,
     review_of,
@@ -35,7 +37,6 @@ from forgepool.orchestrator.plan.fan_out import TaskEntry
 from forgepool.orchestrator.plan.graph import check_cycles, needs_of_all
 from forgepool.supervisor.gate_file.document import CheckDefinition, definitions
 from forgepool.supervisor.gate_file.reading import check_mistakes
-from forgepool.workers.agents.briefing.references import split_reference
 from forgepool.workers.schema.documents import Located, read, read_text, validate
 from forgepool.workers.schema.globs import BadGlob, parse
 from forgepool.workers.schema.mistakes import DocumentWrong, Duration, Mistake, Slug
@@ -170,7 +171,7 @@ def read_tasks(
     check_ids(reading, written, standing)
     check_groups(reading, written)
     _check_globs(reading, written)
-    _check_answers(reading, written)
+    check_answers(reading, written)
     check_policies(reading)
     check_hosts(reading, written)
     check_silences(reading)
@@ -179,7 +180,7 @@ def read_tasks(
     needs = needs_of_all(reading, written, standing)
     every: dict[str, Collection[str]] = {**standing, **needs}
     check_cycles(reading, written, {one: [need for need in of if need in every] for one, of in every.items()})
-    context = _context_of(reading, written, needs, files, standing)
+    context = context_of(reading, written, needs, files, standing)
     if reading.wrong:
         raise PlanWrong(reading.document.name, reading.wrong)
     return tuple(
@@ -244,58 +245,6 @@ def _check_globs(reading: PlanReading, written: Iterable[WrittenTask]) -> None:
             for at, glob in enumerate(globs):
                 if wrong := _glob_wrong(glob):
                     reading.refuse(each.index, (key, at), f"'{key}' of task '{entry.id}' has the {wrong}")
-
-
-def _check_answers(reading: PlanReading, written: Iterable[WrittenTask]) -> None:
-    """Check that tasks which answer or lead promise no change, and have agents that can report; one may lead."""
-    leads: list[str] = []
-    for each in written:
-        entry, agent = each.entry, each.entry.agent
-        if not (entry.answers or entry.leads):
-            continue
-        what = "leads" if entry.leads else "answers"
-        for key in ("files", "acceptance"):
-            if getattr(entry, key):
-                sentence = f"task '{entry.id}' {what} and changes nothing; remove its '{key}', or '{what}'"
-                reading.refuse(each.index, (key,), sentence)
-        if agent is not None and agent.builtin is None and agent.scripted is None:
-            sentence = f"task '{entry.id}' {what}, which only a 'builtin' or a 'scripted' agent can; give it one"
-            reading.refuse(each.index, ("agent",), sentence)
-        if entry.leads:
-            leads.append(entry.id)
-            if len(leads) > 1:
-                sentence = f"tasks '{leads[0]}' and '{entry.id}' both lead; one task leads a run: remove one 'leads'"
-                reading.refuse(each.index, ("leads",), sentence)
-
-
-def _context_of(
-    reading: PlanReading,
-    written: Sequence[WrittenTask],
-    needs: dict[str, dict[str, bool]],
-    files: Callable[[], Sequence[str]],
-    standing: Collection[str],
-) -> dict[str, tuple[str, ...]]:
-    """Return the files that each task's `context` names; a task named there is passed on whole, as by `id:full`."""
-    ids = {*standing, *(each.entry.id for each in written)}
-    tree: frozenset[str] | None = None
-    context: dict[str, tuple[str, ...]] = {}
-    for each in written:
-        entry, own, paths = each.entry, needs.get(each.entry.id, {}), []
-        for at, text in enumerate(entry.context):
-            name, _, depth = text.partition(":")
-            if name in ids and depth in ("", "full"):
-                wrong = None if name in own else f"'{name}', which it does not need; add it to 'needs'"
-                own |= {name: own[name] or depth == "full"} if name in own else {}
-            else:
-                tree = frozenset(files()) if tree is None else tree
-                # What a task before it may still make is looked for when it starts.
-                there = entry.needs or split_reference(text).path in tree
-                wrong = None if there else f"'{text}', which is no file of the repository; name one that is"
-                paths.append(text)
-            if wrong is not None:
-                reading.refuse(each.index, ("context", at), f"'context' of task '{entry.id}' has {wrong}")
-        context[entry.id] = tuple(paths)
-    return context
 
 
 @lru_cache(maxsize=65536)

@@ -22,6 +22,7 @@ from forgepool.orchestrator.plan.fan_out import (
 )
 from forgepool.supervisor.gate_file.document import ReviewWord, WrittenChecksOrNone
 from forgepool.supervisor.messages.requests import Independence, ReviewPolicy
+from forgepool.workers.agents.briefing.references import split_reference
 from forgepool.workers.sandbox.network.hosts import BadHost, read_rule
 from forgepool.workers.schema.documents import Located, Version, read_text
 from forgepool.workers.schema.globs import BadGlob
@@ -224,6 +225,58 @@ def check_groups(reading: PlanReading, written: Iterable[WrittenTask]) -> None:
             sentence = f"the group '{group}' has the name of a task or group on line {lines[group]}; give it another"
             reading.refuse(index, ("group",), sentence)
         lines.setdefault(group, reading.document.line(("tasks", index)))
+
+
+def check_answers(reading: PlanReading, written: Iterable[WrittenTask]) -> None:
+    """Check that tasks which answer or lead promise no change, and have agents that can report; one may lead."""
+    leads: list[str] = []
+    for each in written:
+        entry, agent = each.entry, each.entry.agent
+        if not (entry.answers or entry.leads):
+            continue
+        what = "leads" if entry.leads else "answers"
+        for key in ("files", "acceptance"):
+            if getattr(entry, key):
+                sentence = f"task '{entry.id}' {what} and changes nothing; remove its '{key}', or '{what}'"
+                reading.refuse(each.index, (key,), sentence)
+        if agent is not None and agent.builtin is None and agent.scripted is None:
+            sentence = f"task '{entry.id}' {what}, which only a 'builtin' or a 'scripted' agent can; give it one"
+            reading.refuse(each.index, ("agent",), sentence)
+        if entry.leads:
+            leads.append(entry.id)
+            if len(leads) > 1:
+                sentence = f"tasks '{leads[0]}' and '{entry.id}' both lead; one task leads a run: remove one 'leads'"
+                reading.refuse(each.index, ("leads",), sentence)
+
+
+def context_of(
+    reading: PlanReading,
+    written: Sequence[WrittenTask],
+    needs: dict[str, dict[str, bool]],
+    files: Callable[[], Sequence[str]],
+    standing: Iterable[str],
+) -> dict[str, tuple[str, ...]]:
+    """Return the files that each task's `context` names; a task named there is passed on whole, as by `id:full`."""
+    ids = {*standing, *(each.entry.id for each in written)}
+    tree: frozenset[str] | None = None
+    context: dict[str, tuple[str, ...]] = {}
+    for each in written:
+        entry, own, paths = each.entry, needs.get(each.entry.id, {}), []
+        for at, text in enumerate(entry.context):
+            name, _, depth = text.partition(":")
+            if name in ids and depth in ("", "full"):
+                wrong = None if name in own else f"'{name}', which it does not need; add it to 'needs'"
+                own |= {name: own[name] or depth == "full"} if name in own else {}
+            else:
+                tree = frozenset(files()) if tree is None else tree
+                # What a task before it may still make is looked for when it starts.
+                there = entry.needs or split_reference(text).path in tree
+                wrong = None if there else f"'{text}', which is no file of the repository; name one that is"
+                paths.append(text)
+            if wrong is not None:
+                reading.refuse(each.index, ("context", at), f"'context' of task '{entry.id}' has {wrong}")
+        context[entry.id] = tuple(paths)
+    return context
 
 
 def _check_slug(reading: PlanReading, index: int, key: str, text: str) -> None:

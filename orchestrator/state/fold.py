@@ -10,7 +10,7 @@ from typing import assert_never, get_args
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.state import task_steps, train_steps
 from forgepool.orchestrator.state.hosts import HostHealth
-from forgepool.orchestrator.state.run import RunState, reply_to_lead
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IN_TRAIN, RETRIABLE, TERMINAL, IllegalStep, Outstanding, Phase, TaskState
 from forgepool.orchestrator.state.task_steps import begin_afresh, lose_order, lose_review, reopen
 from forgepool.orchestrator.state.train_steps import lose_check, lose_landing, settle_phases
@@ -135,14 +135,6 @@ def revise_plan(state: RunState, event: e.PlanRevised, at: float) -> None:
     settle_phases(state, at)
 
 
-def halt_gate(state: RunState, event: e.GateHalted) -> None:
-    state.halted, state.halted_by_infrastructure = event.why, event.infrastructure
-    state.halt_words = f"{event.effect}: {event.why}"
-    state.halted_by_review = event.reviewed
-    if event.streak:
-        state.streaks[event.streak].stopped = event.why
-
-
 _GOING_ON: tuple[Phase, ...] = tuple(
     phase for phase in get_args(Phase) if phase not in TERMINAL or phase == "needs_human"
 )
@@ -193,7 +185,7 @@ def _apply_run_event(state: RunState, event: e.RunEvent, at: float) -> None:
         case e.BudgetSet():
             state.budget = event.budget
         case e.GateHalted():
-            halt_gate(state, event)
+            state.halt(event)
         case e.HostsLacking():
             state.lacking, state.lacking_since = event.tasks, at
         case e.TasksHeld():
@@ -255,7 +247,7 @@ def _apply_task_event(state: RunState, event: e.TaskEvent, at: float) -> None:
         case e.TaskUnchanged():
             task_steps.end_unchanged(state.step(event.task, "answered"), event, at)
         case e.LeadReplied():
-            reply_to_lead(state, state.step(event.task, "waiting"), event, at)
+            state.reply_to_lead(state.step(event.task, "waiting"), event, at)
         case e.LeadSpoken():
             state.lead.words = (*state.lead.words, event)
         case e.TaskReported():

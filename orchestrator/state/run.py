@@ -153,6 +153,19 @@ class RunState:
         self.phases.add(task)
         return task
 
+    def reply_to_lead(self, task: TaskState, event: e.LeadReplied, at: float) -> None:
+        if self.lead.request is None or self.lead.request.number != event.reply.number:
+            raise IllegalStep(f"'{task.id}' waits for no reply {event.reply.number}")
+        self.lead.take_reply(event)
+        task.enter("pending", at)
+
+    def halt(self, event: e.GateHalted) -> None:
+        self.halted, self.halted_by_infrastructure = event.why, event.infrastructure
+        self.halt_words = f"{event.effect}: {event.why}"
+        self.halted_by_review = event.reviewed
+        if event.streak:
+            self.streaks[event.streak].stopped = event.why
+
     def add_tasks(self, event: e.TasksAdded) -> None:
         """Take the step of the event. Raises IllegalStep."""
         if event.request in self.additions:
@@ -277,13 +290,6 @@ class RunState:
         if task.phase not in allowed:
             raise IllegalStep(f"task '{task_id}' is {task.phase}, not {' or '.join(allowed)}")
         return task
-
-
-def reply_to_lead(state: RunState, task: TaskState, event: e.LeadReplied, at: float) -> None:
-    if state.lead.request is None or state.lead.request.number != event.reply.number:
-        raise IllegalStep(f"'{task.id}' waits for no reply {event.reply.number}")
-    state.lead.take_reply(event)
-    task.enter("pending", at)
 
 
 _WORD = re.compile(r"(?<![\w./-])[\w-]{1,100}(?![\w/-]|\.\w)", re.ASCII)

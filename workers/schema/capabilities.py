@@ -1,11 +1,14 @@
 """
 The words by which hosts tell what they can do, and orders what they need. Both are compared as plain text.
 
-A host announces a set of such words. A need is met by any word of it.
+A host announces a set of such words. A need is met by any word of it. Beside them are the optional parts of an
+installation: which packages each brings, and the command that installs a missing one.
 """
 
 import re
 from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Literal, get_args
 
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 """The form of a label that a person gives a host."""
@@ -67,3 +70,32 @@ def sandbox(level: str) -> str:
 
 def language_server(name: str) -> str:
     return f"language-server {name}"
+
+
+Extra = Literal["acp", "http", "lsp", "mcp", "otel", "watch"]
+EXTRAS: tuple[Extra, ...] = get_args(Extra)
+"""The optional parts of an installation."""
+_PACKAGES: dict[Extra, tuple[str, ...]] = {
+    "acp": ("acp",),
+    "http": ("starlette", "uvicorn", "jinja2", "prometheus_client"),
+    "lsp": ("pygls", "lsprotocol"),
+    "mcp": ("mcp", "jsonschema"),
+    "otel": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
+    "watch": ("textual",),
+}
+
+
+def missing_extra(extra: Extra) -> str | None:
+    """Return the sentence that says which command installs the part; None where it is installed."""
+    absent = [package for package in _PACKAGES[extra] if not _is_here(package)]
+    if not absent:
+        return None
+    names = " and ".join(absent)
+    return f"no {names} here; pip install 'forgepool[{extra}]' installs it (from a clone: pip install '.[{extra}]')"
+
+
+def _is_here(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # A package around it is missing.
+        return False

@@ -110,7 +110,6 @@ class BuiltinAgent(Message):
     model: str | None = None
     """A model of the worker's table; None lets the table's routes choose by the task's type."""
     models: dict[PhaseName, str] = Field(default_factory=dict)
-    """Models for single phases."""
     red_first: bool = False
     """The harness must see a failing test before EXECUTE may finish."""
     hints: bool | HintSettings = True
@@ -165,7 +164,6 @@ class Prior(Message):
     """The landed commit."""
     paths: tuple[str, ...] = ()
     report: Report | None = None
-    """The report of a task that answers."""
 
 
 class Reply(Message):
@@ -212,7 +210,6 @@ class ReasonPack(Message):
     diff_tail: str = ""
     """The last 100 lines of the judged diff."""
     tried: str = ""
-    """The attempt's own summary."""
 
 
 class CachedFolder(Message):

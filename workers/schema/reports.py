@@ -37,7 +37,7 @@ class DispatchedTask(_Part):
     )
     answers: bool = Field(default=False, description="it writes nothing and ends with a report")
     acceptance: tuple[str, ...] = Field(default=(), description="commands that are red before and green after")
-    retry_of: str | None = Field(default=None, description="the task that failed, of which this is another try")
+    retry_of: str | None = Field(default=None, description="the task that failed; this is another try of it")
 
 
 class LeadRequest(_Part):

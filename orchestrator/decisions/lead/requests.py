@@ -1,5 +1,5 @@
 """
-What follows from the request of a lead that rests. Pure.
+The events that follow from a resting lead's request. Pure.
 
 A request that asks for tasks adds them under its own key, and the reply is decided on afterwards, from the state. So
 whatever dies between the two, they are added once.
@@ -14,9 +14,9 @@ from forgepool.orchestrator.decisions.lead.results import (
     bring_headers,
     find_open,
     plan_lines,
-    said_since,
     summary_of,
     tell_open,
+    tell_words,
 )
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import find_ended, why_not_grow
@@ -25,6 +25,7 @@ from forgepool.orchestrator.plan.addition import read_addition
 from forgepool.orchestrator.plan.document import Task
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, TERMINAL, TaskState
+from forgepool.workers.agents.briefing.references import split_reference
 from forgepool.workers.schema.mistakes import DocumentWrong, Mistake
 from forgepool.workers.schema.orders import BuiltinAgent, ReasonPack, ScriptedAgent
 from forgepool.workers.schema.reports import DispatchedTask, LeadReply, LeadRequest
@@ -92,7 +93,9 @@ def _read(course: PlanIndex, state: RunState, lead: TaskState, request: LeadRequ
     if wrong:
         raise DocumentWrong("dispatch", [Mistake(0, sentence) for sentence in wrong])
     piece = json.dumps({"tasks": [_entry(state, one) for one in request.tasks]}, indent=1)
-    tasks = read_addition(piece, course.plan, _NOWHERE, tuple, name="dispatch", ended=find_ended(state))
+    # The lead's worker has looked for files that are given to a task, in the tree that the lead sees.
+    seen = [split_reference(ref).path for one in request.tasks for ref in one.context]
+    tasks = read_addition(piece, course.plan, _NOWHERE, lambda: seen, name="dispatch", ended=find_ended(state))
     skills = {one.id: one.skill for one in request.tasks}
     return tuple(
         task.model_copy(
@@ -194,7 +197,7 @@ def _reply(
     """Reply with this text, these results, the words of people since, and what is open after it."""
     results, headers = bring_headers(course, state, ended or [])
     left = [one for one in find_open(course, state, lead.id) if one.id not in {each.task for each in results}]
-    parts = (text, *headers, *said_since(state), tell_open(left))
+    parts = (text, *headers, *tell_words(state), tell_open(left))
     reply = LeadReply(
         number=request.number,
         text="\n\n".join(part for part in parts if part),

@@ -111,7 +111,7 @@ def describe_lead(event: LeadReplied | LeadSpoken) -> str:
     return f"{event.task}: goes on" + (f" with the results of {results}" if results else "")
 
 
-def said_since(state: RunState) -> tuple[str, ...]:
+def tell_words(state: RunState) -> tuple[str, ...]:
     """Return what people have said to the lead and it has not heard."""
     return tuple(f"A person says ({word.by}): {word.text}" for word in state.lead.words[state.lead.heard :])
 

@@ -1,8 +1,8 @@
 """
-The proof of a lead's synthesis: a claim that work is done stands only where the journal confirms it. Pure.
+The proof of a lead's synthesis by the journal. Pure.
 
-A sentence that says that something landed, is green, fixed or measured must name a task or a commit, and the journal
-must confirm the claim of each that it names. Any other such sentence is struck, and listed with the reason.
+A sentence that says that something landed, is green, fixed or measured must name a task or a commit. The journal must
+confirm the claim of each that it names. Any other such sentence is struck, and listed with the reason.
 """
 
 import re
@@ -98,6 +98,7 @@ def synthesis_lines(course: PlanIndex, state: RunState) -> Iterator[str]:
     if proven.struck:
         yield from ("", "### Not confirmed", "")
         yield from (f"- {sentence} ({why})" for sentence, why in proven.struck)
+    yield from ("", "No other model has reviewed this text.")
     undone = [task for task in state.tasks.values() if task.phase not in DONE]
     if undone:
         yield from ("", "### Not done", "")

@@ -52,13 +52,16 @@ def _commands(kept: KeptRun, settings: Settings) -> Commands:
 
 def write_report(kept: KeptRun, settings: Settings) -> None:
     """
-    Write `report.json`, `report.html` and `report.md` into the run's folder, each whole or not at all.
+    Write `report.json`, `report.html` and `report.md` into the run's folder, each whole or not at all; for a run that
+    was led, `synthesis.md`, too.
 
     It never fails: a run's outcome does not depend on its report, which `forgepool report` can make again.
     """
     try:
         state, recorded = kept.replay()
         bundle = make_bundle(kept, state, recorded, settings)
+        if bundle.synthesis:
+            write_whole(kept.folder / "synthesis.md", "\n".join((f"# Run {state.run}", "", *bundle.synthesis, "")))
         write_whole(kept.folder / "report.json", bundle.model_dump_json(indent=1))
         write_whole(kept.folder / PAGE, render_page(bundle))
         write_whole(kept.folder / "report.md", "\n".join(report_lines(kept, state, recorded)) + "\n")

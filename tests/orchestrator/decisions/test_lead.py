@@ -50,7 +50,7 @@ def dispatch(*names: str, **more: Any) -> dict[str, Any]:
 def decided(of: PlanIndex, state: RunState) -> list[e.Event]:
     """Decide until the lead may go on, or rests on; nothing is started."""
     found: list[e.Event] = []
-    while events := [one for one in decide(of.grown(state), state, now=200.0, order_slots=0, draining=True)]:
+    while events := [one for one in decide(of.grow_with(state), state, now=200.0, order_slots=0, draining=True)]:
         follow(state, *events)
         found += events
     return found
@@ -276,7 +276,7 @@ def test_forty_results_keep_the_leads_view_under_forty_percent_of_its_window() -
         for one, said in ((call, "Added."), (ready, headers[0]), (weighed, "OK")):
             turns.append(Turn(role="assistant", parts=(Text(text=NOTES), one)))
             turns.append(user(ToolResult(call_id=one.id, text=f"{said}\n\n{'open ' * 40}")))
-    tools = reading((), lead_tools(LeadStanding, lambda skill: None))
+    tools = reading((), lead_tools(LeadStanding, lambda task: ()))
     like = ModelRequest(
         system=system_blocks("lead", skill=builtin_skill("lead")),
         tools=tuple(tool.offer for tool in tools),

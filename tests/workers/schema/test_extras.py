@@ -16,7 +16,8 @@ from forgepool.orchestrator.launch.doctor import examine
 from forgepool.orchestrator.launch.prerequisites import check_agents
 from forgepool.orchestrator.merge_queue.http_server import api_beside
 from forgepool.orchestrator.run.hub import CannotRun
-from forgepool.workers.schema import extras
+from forgepool.workers.schema import capabilities
+from forgepool.workers.schema.capabilities import EXTRAS, Extra, missing_extra
 from forgepool.workers.schema.confinement import OPEN
 from forgepool.workers.schema.orders import AcpAgent
 from forgepool.workers.schema.settings import EXTRAS, Extra, Settings, missing_extra
@@ -28,8 +29,10 @@ from forgepool.workers.tools.mcp.servers import McpServers
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide the packages of all optional parts, as in a plain installation."""
-    absent = {package for packages in extras._PACKAGES.values() for package in packages}
-    monkeypatch.setattr(extras, "find_spec", lambda name: None if name in absent else importlib.util.find_spec(name))
+    absent = {package for packages in capabilities._PACKAGES.values() for package in packages}
+    monkeypatch.setattr(
+        capabilities, "find_spec", lambda name: None if name in absent else importlib.util.find_spec(name)
+    )
 
 
 @pytest.mark.parametrize("extra", EXTRAS)

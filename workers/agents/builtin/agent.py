@@ -6,11 +6,12 @@ and tools. `attempt.py` then leads it from phase to phase.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 from forgepool.workers.agents.briefing.model_hints import Guess
+from forgepool.workers.agents.briefing.references import split_reference
 from forgepool.workers.agents.briefing.system_prompt import find_skill
 from forgepool.workers.agents.builtin.attempt import Attempt
 from forgepool.workers.agents.builtin.models import Models, OneModel, TableModels
@@ -34,7 +35,8 @@ from forgepool.workers.llm.scripted import ScriptedModel
 from forgepool.workers.sandbox.run.background import Background
 from forgepool.workers.schema.logs import hider
 from forgepool.workers.schema.mistakes import DocumentWrong
-from forgepool.workers.schema.orders import BuiltinAgent
+from forgepool.workers.schema.orders import BuiltinAgent, Evidence
+from forgepool.workers.schema.reports import DispatchedTask
 from forgepool.workers.tools.commands.red_phase import CONFIRM, Red, RedPhase
 from forgepool.workers.tools.endings import ASK
 from forgepool.workers.tools.tool import Tool
@@ -171,14 +173,18 @@ def _lead_tools(workspace: Workspace, entries: list[Entry]) -> tuple[Tool, ...]:
     def standing() -> LeadStanding:
         return read_standing(entries, workspace.order.lead)
 
-    def find_wrong_skill(name: str) -> str | None:
+    def find_wrong(task: DispatchedTask) -> Sequence[str]:
+        # With needs, a file may be one that these still make.
+        files = () if task.needs else tuple(split_reference(reference).path for reference in task.context)
+        wrong = [*workspace.find_wrong_citations([Evidence(path=path) for path in files])]
         try:
-            find_skill(name, workspace.mirror.git, workspace.base)
-        except DocumentWrong as wrong:
-            return str(wrong)
-        return None
+            if task.skill is not None:
+                find_skill(task.skill, workspace.mirror.git, workspace.base)
+        except DocumentWrong as unknown:
+            wrong += unknown.mistakes
+        return wrong
 
-    return (*lead_tools(standing, find_wrong_skill), guard(ASK, standing))
+    return (*lead_tools(standing, find_wrong), guard(ASK, standing))
 
 
 def _red_phase(words: TaskWords, entries: list[Entry]) -> RedPhase | None:

@@ -1,6 +1,6 @@
 """The tools of a lead. Those that need the orchestrator end the conversation with a request."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, TypeVar
 
@@ -64,72 +64,81 @@ A = TypeVar("A", bound=Arguments)
 _SUMMARY_WORDS = 100
 
 
-def lead_tools(standing: Callable[[], LeadStanding], find_wrong_skill: Callable[[str], str | None]) -> tuple[Tool, ...]:
+def lead_tools(
+    standing: Callable[[], LeadStanding], find_wrong: Callable[[DispatchedTask], Sequence[str]]
+) -> tuple[Tool, ...]:
     """
     Make the tools. `standing` is asked at each call; a call against the rules is refused with a sentence.
 
-    `find_wrong_skill` says why there is no such skill, or None.
+    `find_wrong` says which skill and which files that a task names do not exist.
     """
+    tools = (*_NOTING, *_request_tools(standing, find_wrong), *_ENDING)
+    return tuple(guard(tool, standing) for tool in tools)
+
+
+def _request_tools(
+    standing: Callable[[], LeadStanding], find_wrong: Callable[[DispatchedTask], Sequence[str]]
+) -> tuple[Tool, ...]:
+    """Make the tools that end the conversation until the orchestrator has replied."""
 
     def park(**fields: object) -> ToolAnswer:
         request = LeadRequest.model_validate({"number": standing().asked + 1, **fields})
         return ToolAnswer(text=f"OK: request {request.number}; its reply follows", ends=Parked(request=request))
 
-    def dispatch(arguments: DispatchArguments, workplace: Workplace) -> ToolAnswer:
-        for one in arguments.tasks:
-            if one.skill is not None and (wrong := find_wrong_skill(one.skill)) is not None:
-                raise ToolRefused(f"not run: {wrong}")
-        return park(do="dispatch", tasks=arguments.tasks)
+    def dispatch(given: DispatchArguments, workplace: Workplace) -> ToolAnswer:
+        if wrong := [sentence for one in given.tasks for sentence in find_wrong(one)]:
+            raise ToolRefused(f"not run: {'; '.join(wrong)}")
+        return park(do="dispatch", tasks=given.tasks)
 
-    def end(arguments: TextArguments, workplace: Workplace) -> ToolAnswer:
-        words = arguments.text.split()
-        summary = " ".join(words[:_SUMMARY_WORDS]) + (" ..." if len(words) > _SUMMARY_WORDS else "")
-        report = Report(summary=summary, output=arguments.text)
-        return ToolAnswer(text="OK: this ends your work", ends=Reported(report=report))
+    def collect(given: CollectArguments, workplace: Workplace) -> ToolAnswer:
+        return park(do="collect", what=given.what)
 
-    def note(arguments: Arguments, workplace: Workplace) -> ToolAnswer:
-        return ToolAnswer(text="OK: kept in sight")
+    def read_result(given: ReadResultArguments, workplace: Workplace) -> ToolAnswer:
+        return park(do="read", what=given.id, full=given.depth == "full")
 
-    def made(name: str, said: str, form: type[A], function: Callable[[A, Workplace], ToolAnswer]) -> Tool:
-        return guard(make_typed_tool(name, said, form, function, kind="end"), standing)
+    def cancel(given: CancelArguments, workplace: Workplace) -> ToolAnswer:
+        return park(do="cancel", ids=given.ids, why=given.why)
 
     return (
-        made("frame", "Says, before anything is dispatched, how you see the goal.", FrameArguments, note),
-        made(
-            "dispatch",
-            "Adds tasks to the run. The reply names the ids that were taken, and what is wrong with the others.",
-            DispatchArguments,
-            dispatch,
-        ),
-        made(
-            "collect",
-            "Brings the headers of results. Where there is none yet you rest until there is one, which costs nothing.",
-            CollectArguments,
-            lambda given, _: park(do="collect", what=given.what),
-        ),
-        made("checkpoint", "Says what the results so far come to.", CheckpointArguments, note),
-        made(
-            "read_result",
-            "Brings the summary of a task that has ended, or the whole of its result.",
-            ReadResultArguments,
-            lambda given, _: park(do="read", what=given.id, full=given.depth == "full"),
-        ),
-        made(
-            "cancel",
-            "Cancels tasks that are not needed any more.",
-            CancelArguments,
-            lambda given, _: park(do="cancel", ids=given.ids, why=given.why),
-        ),
-        made("brief", "Says, when everything is collected, what the synthesis rests on.", BriefArguments, note),
-        made(
-            "synthesize",
-            "Ends the run's work with a synthesis for the person. A sentence that says that something landed, is "
-            "green, fixed or measured must name the task's id or the commit; else it is struck.",
-            TextArguments,
-            end,
-        ),
-        made("answer", "Ends with an answer, where no task is needed to give it.", TextArguments, end),
+        _make("dispatch", _DISPATCH, DispatchArguments, dispatch),
+        _make("collect", _COLLECT, CollectArguments, collect),
+        _make("read_result", _READ, ReadResultArguments, read_result),
+        _make("cancel", "Cancels tasks that are not needed any more.", CancelArguments, cancel),
     )
+
+
+def _make(name: str, description: str, form: type[A], function: Callable[[A, Workplace], ToolAnswer]) -> Tool:
+    return make_typed_tool(name, description, form, function, kind="end")
+
+
+def _note(arguments: Arguments, workplace: Workplace) -> ToolAnswer:
+    return ToolAnswer(text="OK: kept in sight")
+
+
+def _end(arguments: TextArguments, workplace: Workplace) -> ToolAnswer:
+    words = arguments.text.split()
+    summary = " ".join(words[:_SUMMARY_WORDS]) + (" ..." if len(words) > _SUMMARY_WORDS else "")
+    return ToolAnswer(
+        text="OK: this ends your work", ends=Reported(report=Report(summary=summary, output=arguments.text))
+    )
+
+
+_DISPATCH = "Adds tasks to the run. The reply names the ids that were taken, or what is wrong; then none is added."
+_COLLECT = "Brings the headers of results. Where there is none yet you rest until there is one, which costs nothing."
+_READ = "Brings the summary of a task that has ended, or the whole of its result."
+_SYNTHESIZE = (
+    "Ends the run's work with a synthesis for the person. A sentence that says that something landed, is green, fixed "
+    "or measured must name the task's id or the commit; else it is struck."
+)
+_NOTING = (
+    _make("frame", "Says, before anything is dispatched, how you see the goal.", FrameArguments, _note),
+    _make("checkpoint", "Says what the results so far come to.", CheckpointArguments, _note),
+    _make("brief", "Says, when everything is collected, what the synthesis rests on.", BriefArguments, _note),
+)
+_ENDING = (
+    _make("synthesize", _SYNTHESIZE, TextArguments, _end),
+    _make("answer", "Ends with an answer, where no task is needed to give it.", TextArguments, _end),
+)
 
 
 def guard(tool: Tool, standing: Callable[[], LeadStanding]) -> Tool:

@@ -47,8 +47,10 @@ def use(tmp_path: Path) -> Use:
     )
 
     def call(tool: str, standing: LeadStanding = FRAMED, **arguments: JsonValue) -> ToolAnswer:
-        skill = {"tester": None}
-        tools = lead_tools(lambda: standing, lambda name: skill.get(name, f"no skill '{name}'"))
+        def find_wrong(task: DispatchedTask) -> list[str]:
+            return [] if task.skill in (None, "tester") else [f"no skill '{task.skill}'"]
+
+        tools = lead_tools(lambda: standing, find_wrong)
         every = (*tools, guard(ASK, lambda: standing))
         return carry_out(ToolCall(id="1", name=tool, arguments=arguments), every, place)
 
