@@ -26,6 +26,7 @@ Forgepool runs coding tasks in parallel and lands only what passes its checks.
 
   forgepool demo             see a batch land on a sample project
   forgepool init             propose a forgepool.yaml for this repository
+  forgepool do "GOAL"        have a goal planned, and run the plan after your yes
   forgepool run plan.yaml    run a plan
   forgepool --help           list all commands"""
 
@@ -55,6 +56,7 @@ GROUPS = {
         "runs": ("cli.run.show", "List the runs of this host"),
         "status": ("cli.run.show", "Show how a run stands"),
         "events": ("cli.run.show", "Show what happened in a run"),
+        "brief": ("cli.run.show", "Show what the lead of a run thinks"),
         "report": ("cli.run.report", "Show what landed, by which checks, and what did not and why"),
         "verify": ("cli.run.report", "Prove a run's report from its repository alone"),
         "logs": ("cli.run.show", "Print the logs of a task"),
@@ -62,11 +64,13 @@ GROUPS = {
         "watch": ("interfaces.watch.command", "Show all runs and queues in this terminal, and act there"),
         "serve": ("interfaces.web.serve", "Show all runs and queues in a browser"),
         "clean": ("cli.run.clean", "List or remove what ended runs left in their repositories"),
+        "add": ("cli.planning.add", "Add tasks to a run"),
         "cancel": ("cli.run.requests", "Cancel a run, or one of its tasks"),
         "retry": ("cli.run.requests", "Retry a task"),
     },
     "Questions and approvals": {
         "answer": ("cli.run.requests", "Answer a task's question"),
+        "say": ("cli.run.requests", "Say something to the lead of a run"),
         "approve": ("cli.run.requests", "Let a waiting candidate land"),
         "reject": ("cli.run.requests", "Send a candidate back with a reason"),
     },
@@ -93,6 +97,8 @@ GROUPS = {
         "hosts": ("cli.hosts", "List the hosts, drain one, readmit one"),
     },
     "Planning": {
+        "plan": ("cli.planning.command", "Write a plan file for a goal, by a model that reads the repository"),
+        "do": ("cli.planning.command", "Plan a goal, show the plan, and run it after your yes"),
         "simulate": ("cli.simulate", "Try Forgepool's decisions on a virtual clock"),
     },
 }
@@ -339,7 +345,7 @@ def _kept_traceback() -> str:
 
 def _has_run(argv: list[str]) -> bool:
     """Tell whether the command line is one that runs a run or a queue."""
-    return argv[:1] in (["run"], ["resume"], ["demo"]) or argv[:2] == ["queue", "serve"]
+    return argv[:1] in (["run"], ["do"], ["resume"], ["demo"]) or argv[:2] == ["queue", "serve"]
 
 
 def _of_this_machine(trouble: Exception) -> str:

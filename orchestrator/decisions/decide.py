@@ -7,15 +7,16 @@ there are none. The simulator and the random-event tests ask the same function. 
 
 from collections.abc import Collection, Iterable, Sequence
 
-from forgepool.orchestrator.decisions import post_merge, task_reviews
 from forgepool.orchestrator.decisions.landing import next_at_gate
+from forgepool.orchestrator.decisions.lead.requests import give_up_lead, reply_to_lead
 from forgepool.orchestrator.decisions.locks import PathsElsewhere, admit_candidates, answer_ask, hold_back
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.post_merge import halt_for_base
 from forgepool.orchestrator.decisions.queue.delegation import delegate_queued, settle_replies
 from forgepool.orchestrator.decisions.queue.intake import back_in_line, withdrawn
 from forgepool.orchestrator.decisions.reasons import again_or_stop, reason_of_work, stop_asking
 from forgepool.orchestrator.decisions.requests import restore_approved
+from forgepool.orchestrator.decisions.reviews import post_merge, task_reviews
+from forgepool.orchestrator.decisions.reviews.post_merge import halt_for_base
 from forgepool.orchestrator.decisions.start_orders import (
     Hosts,
     next_orders,
@@ -35,6 +36,7 @@ from forgepool.orchestrator.journal.events import (
     TaskBlocked,
     TaskParked,
     TaskPassedOn,
+    TaskReported,
     TaskUnchanged,
 )
 from forgepool.orchestrator.state.hosts import Host
@@ -96,9 +98,16 @@ def _ended(course: PlanIndex, state: RunState) -> list[Event]:
         return []
     if post_merge.is_check_due(course, state) or post_merge.is_review_due(course, state):
         return []
-    landed, unchanged, there = (state.count(one) for one in ("landed", "no_changes", "already_there"))
-    lacking = len(state.tasks) - landed - unchanged - there
-    return [RunEnded(landed=landed, not_landed=lacking, unchanged=unchanged, already_there=there)]
+    lacking = len(state.tasks) - state.count(*DONE)
+    return [
+        RunEnded(
+            landed=state.count("landed"),
+            not_landed=lacking,
+            unchanged=state.count("no_changes"),
+            already_there=state.count("already_there"),
+            reported=state.count("reported"),
+        )
+    ]
 
 
 def _judge_hosts(
@@ -132,6 +141,8 @@ def _decided(course: PlanIndex, state: RunState, now: float, hosts: Hosts) -> Se
     return (
         _passed_on(course, state, now, hosts)
         or _settled(course, state)
+        or reply_to_lead(course, state)
+        or give_up_lead(course, state)
         or settle_replies(course, state)
         or restore_approved(course, state)
         or admit_candidates(course, state)
@@ -178,6 +189,8 @@ def _passed_on(course: PlanIndex, state: RunState, now: float, hosts: Hosts) -> 
 
 
 def _after_work(course: PlanIndex, state: RunState, task: TaskState, result: WorkResult) -> Event:
+    if result.report is not None:
+        return TaskReported(task=task.id, report=result.report)
     if result.outcome == "needs_human" and result.question:
         return TaskParked(task=task.id, question=result.question, why="question")
     if result.outcome == "needs_human":
@@ -186,7 +199,8 @@ def _after_work(course: PlanIndex, state: RunState, task: TaskState, result: Wor
         return TaskParked(task=task.id, question=f"{wrong}; mend it, then: forgepool retry {state.run} {task.id}")
     if (parked := park_for_budget(course, state, task, result)) is not None:
         return parked
-    if result.outcome == "no_change" and course.tasks[task.id].unchanged == "ok" and not task.charged:
+    may_idle = result.nothing_to_do or course.tasks[task.id].unchanged == "ok"
+    if result.outcome == "no_change" and may_idle and not task.charged:
         # After an attempt that was refused, changing nothing is no way of doing what was asked.
         return TaskUnchanged(task=task.id, why=_unchanged_words(course, task, result))
     reason = reason_of_work(result, attempt=result.attempt)

@@ -3,13 +3,14 @@ A plan as decisions see it: indexed once, asked often.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import ClassVar, Literal
 
 from forgepool.orchestrator.journal.events import EntrySubmitted
 from forgepool.orchestrator.journal.queue_events import Card
-from forgepool.orchestrator.plan.budget import Budget, BudgetLedger
+from forgepool.orchestrator.plan.addition import grow_plan
+from forgepool.orchestrator.plan.budget import Budget, BudgetLedger, Reservation, keep_apart
 from forgepool.orchestrator.plan.document import Plan, Task
 from forgepool.orchestrator.plan.entries import GateOptions, PlanReview
 from forgepool.orchestrator.plan.graph import Graph, TaskNeeds
@@ -17,7 +18,7 @@ from forgepool.orchestrator.plan.overlap import Globs
 from forgepool.orchestrator.plan.requirements import find_needs
 from forgepool.orchestrator.state.phases import Frontier
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import IN_FLIGHT, TaskState
+from forgepool.orchestrator.state.task import IN_FLIGHT, TERMINAL, TaskState
 from forgepool.supervisor.gate.affected_checks import ONE_LANE, Lanes
 from forgepool.supervisor.messages.requests import Independence, ReviewPolicy
 from forgepool.workers.schema.capabilities import Need
@@ -36,6 +37,17 @@ class PlanIndex:
     """Seconds tasks took in earlier runs of this plan, where the plan itself says nothing."""
     lanes: Lanes = field(default=ONE_LANE, kw_only=True)
     """Which checks of the target a change can turn red."""
+
+    added: tuple[Task, ...] = field(default=(), kw_only=True)
+    """Those of the plan's tasks that were added to the run, and are not in the plan's file."""
+    dropped: tuple[str, ...] = field(default=(), kw_only=True)
+
+    def grow_with(self, state: RunState) -> "PlanIndex":
+        """Return the index with the tasks that were added to the run, and without those dropped; itself if it is so."""
+        if self.added == state.added and self.dropped == state.dropped:
+            return self
+        plan = grow_plan(self.plan, state.added, state.dropped)
+        return replace(self, plan=plan, added=state.added, dropped=state.dropped)
 
     @cached_property
     def tasks(self) -> dict[str, Task]:
@@ -92,6 +104,11 @@ class PlanIndex:
         return "never" if self.serving else self.plan.gate.integration_review
 
     @cached_property
+    def lead(self) -> str | None:
+        """Return the task that leads the run, if one does."""
+        return next((task.id for task in self.plan.tasks if task.leads is not None), None)
+
+    @cached_property
     def conversing(self) -> frozenset[str]:
         """Tasks whose conversation another worker can go on with, wherever the first one was lost."""
         return frozenset(task.id for task in self.plan.tasks if isinstance(task.agent, BuiltinAgent | ScriptedAgent))
@@ -104,7 +121,8 @@ class PlanIndex:
                     id=task.id,
                     needs=tuple(need.id for need in task.needs),
                     writes=self.declared[task.id],
-                    reads=Globs.of(task.reads),
+                    # One that answers reads its base, whatever others write meanwhile.
+                    reads=Globs.of(() if task.answers else task.reads),
                     priority=task.priority,
                     duration_s=task.duration_s,
                     position=position,
@@ -157,6 +175,17 @@ class PlanIndex:
 
     def ledger(self, state: RunState) -> BudgetLedger:
         return BudgetLedger.of(self.budget(state), state.uses())
+
+    def ledger_for(self, state: RunState, task: str = "") -> BudgetLedger:
+        """Return the ledger for an order or a review of a task: what is kept apart for the lead counts as spent."""
+        return self.ledger(state).with_reserved(Reservation() if task == self.lead else self.kept_apart(state))
+
+    def kept_apart(self, state: RunState) -> Reservation:
+        """Return what is kept apart for the lead, as long as it goes on."""
+        lead = None if self.lead is None or self.lead not in self.paid else state.tasks[self.lead]
+        if lead is None or lead.phase in TERMINAL:
+            return Reservation()
+        return keep_apart(self.budget(state), lead.uses.values())
 
 
 @lru_cache(maxsize=4096)

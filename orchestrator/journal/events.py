@@ -48,6 +48,8 @@ from forgepool.orchestrator.journal.run_events import (
     RunPaused,
     RunResumed,
     RunStarted,
+    TasksAdded,
+    TasksDropped,
     TasksHeld,
     WaveAnswered,
     WaveApproved,
@@ -59,6 +61,8 @@ from forgepool.orchestrator.journal.run_events import (
 from forgepool.orchestrator.journal.task_events import (
     CandidateRestored,
     ContextRebuilt,
+    LeadReplied,
+    LeadSpoken,
     LockExtended,
     MessageLost,
     MessageTaken,
@@ -82,6 +86,7 @@ from forgepool.orchestrator.journal.task_events import (
     TaskPassedOn,
     TaskRejected,
     TaskReplied,
+    TaskReported,
     TaskRetried,
     TaskReturned,
     TaskUnchanged,
@@ -120,6 +125,8 @@ __all__ = [
     "HostsLacking",
     "LandingAnswered",
     "LandingIntended",
+    "LeadReplied",
+    "LeadSpoken",
     "LockExtended",
     "MessageLost",
     "MessageTaken",
@@ -154,9 +161,12 @@ __all__ = [
     "TaskPassedOn",
     "TaskRejected",
     "TaskReplied",
+    "TaskReported",
     "TaskRetried",
     "TaskReturned",
     "TaskUnchanged",
+    "TasksAdded",
+    "TasksDropped",
     "TasksHeld",
     "TipMoved",
     "TrainEvent",
@@ -182,6 +192,8 @@ RunEvent = (
     | RunPaused
     | RunResumed
     | RunStarted
+    | TasksAdded
+    | TasksDropped
     | TasksHeld
     | WorkersMissing
 )
@@ -199,7 +211,9 @@ OrderEvent = (
     | ProfileChosen
 )
 TaskEvent = (
-    CandidateRestored
+    LeadReplied
+    | LeadSpoken
+    | CandidateRestored
     | ReviewAnswered
     | ReviewAwaited
     | ReviewSent
@@ -212,6 +226,7 @@ TaskEvent = (
     | TaskPassedOn
     | TaskRejected
     | TaskReplied
+    | TaskReported
     | TaskRetried
     | TaskReturned
     | TaskUnchanged

@@ -41,8 +41,7 @@ from forgepool.orchestrator.merge_queue.serve.serve import Beside
 from forgepool.orchestrator.reports.queue_board import QueueView
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun
-from forgepool.workers.schema.extras import missing_extra
-from forgepool.workers.schema.settings import Settings
+from forgepool.workers.schema.settings import Settings, missing_extra
 from forgepool.worktrees.git.git import GitFailed
 from forgepool.worktrees.hub.mirror import Mirror, MissingCommit
 
@@ -108,7 +107,7 @@ def bind_socket(where: Address) -> socket.socket:
         return socket.create_server((where.host, where.port), family=family, backlog=_MOST_CALLS)
     except OSError as taken:
         said = taken.strerror or str(taken)
-        raise CannotRun(f"the API cannot listen at {where}: {said}; give another address with --http") from taken
+        raise CannotRun(f"the server cannot listen at {where}: {said}; give another address with --http") from taken
 
 
 def api_beside(

@@ -124,6 +124,11 @@ class AgentEntry(Message):
         return self
 
 
+def _any_agent(written: object) -> object:
+    """Expand `leads: true` to the built-in agent for the tasks that a lead dispatches."""
+    return {"builtin": {}} if written is True else None if written is False else written
+
+
 class LimitsEntry(Limits):
     """Limits as they are written; `model_fields_set` has those that are."""
 
@@ -150,6 +155,10 @@ class TaskFields(Message):
     """Globs of the files that it may write. `[]` is none; null declares nothing."""
     reads: tuple[str, ...] = ()
     """Globs of the files that it only reads."""
+    context: tuple[Name, ...] = ()
+    """Texts given to its agent: a file (`path`), lines of one (`path:10-40`), a need's whole result (`id:full`)."""
+    answers: bool = False
+    """True: it ends with a report, which tasks that need it are given, and changes nothing."""
     acceptance: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """Shell commands that must pass in its worktree before its work becomes a candidate."""
     guards: tuple[Annotated[str, Field(min_length=1)], ...] = ()
@@ -198,6 +207,10 @@ class TaskEntry(TaskFields):
     """Letters, digits, `_`, `-` and single dots; different from other ids in more than case."""
     needs: tuple[str, ...] = ()
     """Tasks or groups that must land first. `id:full` passes on the whole output of one."""
+    leads: Annotated[
+        AgentEntry | None, BeforeValidator(_any_agent, json_schema_input_type=bool | AgentEntry | None)
+    ] = None
+    """True: it leads the run, dispatches tasks and collects their results. An agent: the one of these tasks."""
     for_each: ForEach | None = None
     """Repeats the entry for each of these files."""
     group: str | None = None
@@ -283,6 +296,7 @@ def _repeated(entry: TaskEntry, path: str, path_slug: str) -> TaskEntry:
         "files": entry.files and tuple(_filled(glob, globs) for glob in entry.files),
         "reads": tuple(_filled(glob, globs) for glob in entry.reads),
         "grants": tuple(_filled(glob, globs) for glob in entry.grants),
+        "context": tuple(_filled(text, values) for text in entry.context),
         "acceptance": commands(entry.acceptance, "acceptance"),
         "guards": commands(entry.guards, "guards"),
         "criteria": tuple(_filled(text, values) for text in entry.criteria),

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
+from forgepool.orchestrator.decisions.lead.requests import first_reply
 from forgepool.orchestrator.decisions.locks import may_ask
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import author_in, describe_checks
@@ -29,11 +30,12 @@ from forgepool.supervisor.messages.requests import (
 from forgepool.workers.order.entry import run_order
 from forgepool.workers.queue.broker import Queue, send
 from forgepool.workers.schema.orders import Assets, Limits, Prior, WorkOrder
+from forgepool.workers.schema.reports import LeadReply
 from forgepool.workers.workspace.refs import candidate_ref, journal_ref, sign_ref
 from forgepool.worktrees.commits.candidate import WORK
 
 _SUMMARY_CHARACTERS = 4_000
-_FULL_CHARACTERS = 64_000
+FULL_CHARACTERS = 64_000
 _ALL_CHARACTERS = 256_000
 _SUMMARY_PATHS = 100
 _FULL_PATHS = 2_000
@@ -48,9 +50,10 @@ def priors(course: PlanIndex, state: RunState, planned: Task) -> tuple[Prior, ..
     found = []
     for need in planned.needs:
         prior = _prior(course, state, need)
-        size = len(prior.summary) + sum(map(len, prior.paths))
+        size = len(prior.summary) + sum(map(len, prior.paths)) + (len(prior.report.output) if prior.report else 0)
         if size > left:
-            prior = prior.model_copy(update={"summary": "", "paths": ()})
+            report = prior.report and prior.report.model_copy(update={"output": ""})
+            prior = prior.model_copy(update={"summary": "", "paths": (), "report": report})
             size = 0
         left -= size
         found.append(prior)
@@ -65,9 +68,10 @@ def _prior(course: PlanIndex, state: RunState, need: TaskNeed) -> Prior:
         task=need.id,
         full=need.full,
         title=course.tasks[need.id].title,
-        summary=summary[: _FULL_CHARACTERS if need.full else _SUMMARY_CHARACTERS],
+        summary=summary[: FULL_CHARACTERS if need.full else _SUMMARY_CHARACTERS],
         commit=task.commit,
         paths=paths[: _FULL_PATHS if need.full else _SUMMARY_PATHS],
+        report=task.report,
     )
 
 
@@ -130,6 +134,9 @@ def order(
         files=planned.files or (),
         acceptance=planned.acceptance,
         criteria=planned.criteria,
+        answers=planned.answers,
+        lead=_lead_replies(course, state, task),
+        writes_nothing=planned.files == () and not planned.answers,
         unchanged=planned.unchanged,
         env=planned.env,
         policy=planned.policy,
@@ -140,7 +147,9 @@ def order(
         setups=tuple(check.needs for check in _plan_checks(course) if check.needs is not None),
         limits=_limits(planned.limits, task),
         reasons=task.reasons,
-        priors=priors(course, state, planned),
+        references=planned.context,
+        reads=planned.reads,
+        priors=(*priors(course, state, planned), *_read_by_lead(course, state, task)),
         resumes=task.resumes,
         carried=task.uses.get(task.attempt, Use()).carried,
         replies=task.replies,
@@ -150,6 +159,21 @@ def order(
         start_by=now + _MAY_LIE_S,
         resent=resent,
     )
+
+
+def _lead_replies(course: PlanIndex, state: RunState, task: TaskState) -> tuple[LeadReply, ...]:
+    if task.id != course.lead:
+        return ()
+    last = state.lead.reply
+    return (first_reply(course, state, task.id), *((last,) if last is not None else ()))
+
+
+def _read_by_lead(course: PlanIndex, state: RunState, task: TaskState) -> tuple[Prior, ...]:
+    """Return the whole result that a lead has asked to read."""
+    last = state.lead.reply
+    if task.id != course.lead or last is None or last.read not in state.tasks:
+        return ()
+    return (_prior(course, state, TaskNeed(id=last.read, full=True)),)
 
 
 def _assets(course: PlanIndex, state: RunState) -> Assets | None:

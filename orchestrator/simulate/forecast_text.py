@@ -39,6 +39,12 @@ def lines(index: PlanIndex, forecast: Forecast, based: Grounds, fitted: Fit, wan
     yield from _based_on(index, based, fitted, wanted)
 
 
+def summary_line(index: PlanIndex, forecast: Forecast) -> str:
+    """Return one line with the time and the cost of a plan."""
+    workers = count_of(forecast.workers, "worker")
+    return f"{_range(forecast.makespan_s)} with {workers}; cost: {cost_words(index, forecast)}"
+
+
 def cost_words(index: PlanIndex, forecast: Forecast) -> str:
     if not forecast.paid:
         return "0 USD; no attempt or review uses a paid model"
@@ -229,7 +235,7 @@ def _range(of: Spread) -> str:
 
 
 def _middle(forecast: Forecast) -> str:
-    others = {phase: count for phase, count in forecast.middle.phases.items() if phase != "landed"}
+    others = {phase: count for phase, count in forecast.middle.phases.items() if phase not in ("landed", "reported")}
     if forecast.seeds == 1 or not others:
         return ""
     return "; in the middle one " + ", ".join(f"{count} {phase}" for phase, count in others.items())

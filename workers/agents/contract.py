@@ -10,11 +10,13 @@ from pydantic import TypeAdapter
 from forgepool.workers.llm.provider import Trouble
 from forgepool.workers.schema.confinement import Confinement
 from forgepool.workers.schema.orders import ReasonPack, Spent, WorkOrder
+from forgepool.workers.schema.reports import LeadSaid, Report
 
 _REASONS = TypeAdapter(tuple[ReasonPack, ...])
 
 AgentEnding = Literal[
     "finished",
+    "reported",
     "failed",
     "timeout",
     "idle",
@@ -24,6 +26,7 @@ AgentEnding = Literal[
     "refused",
     "asked",
     "queued",
+    "waiting",
     "no_change",
     "verify_failed",
     "out_of_scope",
@@ -63,12 +66,20 @@ class AgentAnswer:
     """The families of all models that took part, also in earlier attempts that this one resumed."""
     planned: tuple[str, ...] = ()
     """The paths of the plan it committed to."""
+    missing: tuple[str, ...] = ()
+    """Gaps in what it was given, as it says."""
+    nothing_to_do: bool = False
+    """With `no_change`: it committed a plan without files, with the reason."""
+    report: Report | None = None
+    """Set exactly with `reported`."""
     trouble: Trouble | None = None
     """The reason why a model gave no answer; only with `failed`."""
     resets_at: float | None = None
     """The end of a usage limit, in Unix seconds."""
     includes: tuple[int, ...] = ()
     """The interrupted attempts that this one resumed; `spent` includes their usage."""
+    lead: LeadSaid | None = None
+    """The request and the notes of a lead."""
     resumable: bool = False
     """True when another attempt may resume from the files that the hub keeps of this one."""
 

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from forgepool.workers.llm.messages import ToolCall
 from forgepool.workers.llm.provider import ToolOffer
+from forgepool.workers.schema.reports import LeadRequest, Report
 from forgepool.workers.tools.workplace import ToolRefused, Workplace
 
 
@@ -46,7 +47,21 @@ class Queued:
     why: str
 
 
-Ends = Finish | Planned | PersonAsked | Queued
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reported:
+    """The model has answered, and what it cites exists."""
+
+    report: Report
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parked:
+    """The model asks the orchestrator for something, and its conversation rests until the reply."""
+
+    request: LeadRequest
+
+
+Ends = Finish | Planned | PersonAsked | Queued | Reported | Parked
 """The ways a conversation ends."""
 
 

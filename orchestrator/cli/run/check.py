@@ -17,8 +17,9 @@ from forgepool.orchestrator.cli import raise_missed_interrupt
 from forgepool.orchestrator.cli.output.say import complain, printable, say, say_json, tell_slow
 from forgepool.orchestrator.cli.output.terminal import print_table
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.post_merge import where_to_look
+from forgepool.orchestrator.decisions.reviews.post_merge import where_to_look
 from forgepool.orchestrator.launch.preflight import check_tip, lacking, refuse_unready
+from forgepool.orchestrator.launch.prerequisites import find_tight_windows
 from forgepool.orchestrator.plan.document import Plan
 from forgepool.orchestrator.plan.overlap import NOTHING, find_shared_files
 from forgepool.orchestrator.plan.readiness import preview
@@ -138,6 +139,8 @@ def check(
         hub = open_hub(repo, settings)
         read = read_plan(plan, hub)
     problems = find_problems(read, hub, settings, plan.parent)
+    for warning in find_tight_windows(read, settings):
+        complain(warning, 0)
     faults = None
     if thorough and not problems:
         # Imported late: it brings the sandbox, the scans and the simulation.
@@ -265,7 +268,7 @@ def _tell(plan: Plan, course: PlanIndex, answer: PlanPreview) -> None:
             task,
             str(wave_of.get(task, "")),
             ", ".join(need.id for need in course.tasks[task].needs),
-            "(undeclared)" if (globs := course.tasks[task].files) is None else ", ".join(globs) or "(none)",
+            "(undeclared)" if (globs := course.tasks[task].files) is None else ", ".join(globs) or "nothing",
         )
         for place, task in enumerate(course.graph.order[:200], start=1)
     ]

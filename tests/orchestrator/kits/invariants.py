@@ -7,7 +7,7 @@ from typing import assert_never, get_args
 
 from forgepool.orchestrator.decisions.landing import next_at_gate
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.post_merge import list_landed_after, list_landed_since, list_unreviewed
+from forgepool.orchestrator.decisions.reviews.post_merge import list_landed_after, list_landed_since, list_unreviewed
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.plan.readiness import choose, count_overtaken, find_overtaken, ready
 from forgepool.orchestrator.state.run import RunState
@@ -359,7 +359,10 @@ def outcome_explained(state: RunState, task: str, course: PlanIndex) -> bool:
             return True
         case "no_changes":
             result = state.tasks[task].result
-            return course.tasks[task].unchanged == "ok" and result is not None and result.outcome == "no_change"
+            may_idle = course.tasks[task].unchanged == "ok" or (result is not None and result.nothing_to_do)
+            return may_idle and result is not None and result.outcome == "no_change"
+        case "reported":
+            return course.tasks[task].answers and state.tasks[task].report is not None
         case "already_there":
             return bool(state.tasks[task].commit)
         case "failed":

@@ -8,11 +8,13 @@ attempt that begins and for one that another process left in the middle.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import assert_never
 
 from forgepool.workers.agents.briefing.card_sections import CardTooLarge
 from forgepool.workers.agents.briefing.hints import render_hints
 from forgepool.workers.agents.briefing.model_hints import Guess
+from forgepool.workers.agents.briefing.task_card import full_result
 from forgepool.workers.agents.builtin.loop import ConversationBrief, ConversationOutcome, Talk
 from forgepool.workers.agents.builtin.models import Models, PhaseModel, SummaryAsker
 from forgepool.workers.agents.builtin.permission import Rulings
@@ -30,8 +32,9 @@ from forgepool.workers.agents.builtin.phases import (
 from forgepool.workers.agents.builtin.prompts import Opening, Room, TaskWords
 from forgepool.workers.agents.builtin.toolbox import Toolbox
 from forgepool.workers.agents.contract import AgentAnswer, AgentEnding, Assignment
+from forgepool.workers.agents.lead.rules import read_standing
 from forgepool.workers.context.edits.state import Profile
-from forgepool.workers.context.profile_switch import tell_rebuilt
+from forgepool.workers.context.profile_switch import tell_filled, tell_rebuilt
 from forgepool.workers.context.transcript.entries import (
     ConversationStarted,
     Noted,
@@ -41,7 +44,7 @@ from forgepool.workers.context.transcript.entries import (
     TurnSaid,
     now,
 )
-from forgepool.workers.context.transcript.exchanges import exchanges
+from forgepool.workers.context.transcript.exchanges import exchanges, find_missing
 from forgepool.workers.context.transcript.summary import summarise_entries, synthetic_plan
 from forgepool.workers.context.transcript.usage import Meter, count_fixed_characters, to_spent
 from forgepool.workers.context.view.archive import Archive
@@ -49,6 +52,7 @@ from forgepool.workers.context.view.live import ADVISORY, Context, in_force
 from forgepool.workers.llm.messages import Text, user
 from forgepool.workers.llm.provider import ModelFailed, ModelRequest
 from forgepool.workers.schema.orders import PhaseName, add_spent
+from forgepool.workers.schema.reports import LeadReply, LeadSaid
 from forgepool.workers.tools.endings import COMPACT, FINISH
 from forgepool.workers.tools.files.text_file import read_text, show_text
 from forgepool.workers.tools.workplace import ToolRefused, Workplace
@@ -93,7 +97,8 @@ class Attempt:
     def lead(self) -> AgentAnswer:
         """Go from step to step until there is an answer. Then only the tools' own processes may still run."""
         while True:
-            step = next_step(facts(self.transcript.entries), self.course, self.assignment.order.replies)
+            order = self.assignment.order
+            step = next_step(facts(self.transcript.entries), self.course, order.replies, order.lead)
             try:
                 answer = self._take(step)
             except (ModelFailed, CardTooLarge) as failed:
@@ -113,7 +118,9 @@ class Attempt:
         match step:
             case Begin(phase=phase):
                 self._begin(phase)
-            case GoOn(phase=phase, say=say, stronger=stronger):
+            case GoOn(phase=phase, say=say, reply=reply, stronger=stronger):
+                if reply is not None:
+                    self._hear(reply)
                 self._go_on(phase, say, stronger=stronger)
             case ForcePlan(why=why):
                 self._force_plan(why)
@@ -166,12 +173,22 @@ class Attempt:
             entries = self.transcript.entries
             changed = self.workspace.list_changed() if entries else ()
             return self.words.to_execute(entries, changed, self._present, room)
-        guess = self.hints()
+        # What it cannot look at is not worth a call.
+        guess = Guess() if self.words.one_call else self.hints()
         if guess.hints or guess.model:
             by = f", by {guess.model}" if guess.model else ""
             self.transcript.append(Noted(at=now(), text=f"{len(guess.hints)} file hints{by}", usage=guess.usage))
             self.meter.spent = add_spent(self.meter.spent, to_spent(guess.usage))
         return self.words.to_plan(render_hints(guess.hints), room)
+
+    def _hear(self, reply: LeadReply) -> None:
+        """Tell a lead the reply that it has waited for, with the whole result that it has asked to read."""
+        text = f"[the harness] The reply to your request {reply.number}:\n\n{reply.text}"
+        for prior in self.assignment.order.priors:
+            if prior.task == reply.read:
+                text += f"\n\n{full_result(prior, self.workspace.mirror.git)}"
+        turn = user(Text(text=self.hide(text)))
+        self.transcript.append(TurnSaid(at=now(), turn=turn, reply=reply.model_copy(update={"text": ""})))
 
     def _go_on(self, phase: PhaseName, say: str, *, stronger: bool) -> None:
         if stronger and not self._stronger:
@@ -195,6 +212,9 @@ class Attempt:
             tools=self.toolbox.tools(phase, family, compact=self._has_compact()),
             price=model.price,
             lasting=phase == "execute",
+            answers=self.course.answers,
+            one_call=self.words.one_call,
+            open_ended=self.course.leads,
         )
         self._last = Talk(
             provider=model.provider,
@@ -234,6 +254,7 @@ class Attempt:
             wanted=self.wanted,
             current=self._present,
             told=self._tell_rebuilt,
+            filled=partial(self._tell_filled, model.window_tokens),
             secure=self._secure,
             unseen=self._stronger and self._answered_last() not in ("", model.name),
             root=self.words.root,
@@ -261,6 +282,10 @@ class Attempt:
     def _tell_rebuilt(self, entry: Rebuilt) -> None:
         order = self.assignment.order
         tell_rebuilt(self.workspace.settings.broker_url, order.run, order.order_id, order.token, entry)
+
+    def _tell_filled(self, window_tokens: int, profile: str, tokens: int) -> None:
+        order, broker_url = self.assignment.order, self.workspace.settings.broker_url
+        tell_filled(broker_url, order.run, order.order_id, order.token, profile, tokens, window_tokens)
 
     def _force_plan(self, why: str) -> None:
         summary = summarise_entries(self.transcript.entries, root=self.words.root, tests=self.words.tests)
@@ -299,16 +324,24 @@ class Attempt:
             models=answered,
             families=self.models.families(answered),
             planned=state.plan.files if state.plan else (),
+            missing=find_missing(self.transcript.entries),
+            nothing_to_do=ended == "no_change" and state.plan is not None and not state.plan.files,
+            report=state.report if ended == "reported" else None,
+            lead=self._lead_said(state, ended) if self.course.leads else None,
             trouble=last.trouble if last and ended == "failed" else None,
             resets_at=last.resets_at if last and ended == "failed" else None,
             includes=attempts_in(self.transcript.entries, but=self.assignment.order.attempt),
         )
-        goes_on = ended == "asked" or answer.trouble is not None
+        goes_on = ended in ("asked", "waiting") or answer.trouble is not None
         if goes_on or (self.workplace.left_s() > 0 and not self.stop()):
             self.keeper.keep(changed=False)
         wait_s = _STOPPED_S if self.stop() else _PARTING_S
         kept = self.keeper.flush(wait_s=_FLUSH_S if goes_on else wait_s)
         return replace(answer, resumable=kept and goes_on)
+
+    def _lead_said(self, state: Facts, ended: AgentEnding) -> LeadSaid:
+        notes = read_standing(self.transcript.entries).notes
+        return LeadSaid(request=state.request if ended == "waiting" else None, notes=tuple(notes))
 
     def _without_a_turn(self, state: Facts, detail: str) -> tuple[AgentEnding, str]:
         """Answer for a script that ran out of turns: it leaves the work as the harness found it."""
@@ -328,9 +361,9 @@ class Attempt:
 def _ending(ended: str) -> AgentEnding:
     """Map the end of the last conversation to that of the attempt."""
     match ended:
-        case "finished" | "timeout" | "stopped" | "limits" | "refused" | "asked" | "queued":
+        case "finished" | "timeout" | "stopped" | "limits" | "refused" | "asked" | "queued" | "waiting":
             return ended
-        case "no_change" | "verify_failed" | "out_of_scope":
+        case "reported" | "no_change" | "verify_failed" | "out_of_scope":
             return ended
         case _:
             return "failed"

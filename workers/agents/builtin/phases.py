@@ -1,7 +1,8 @@
 """
 The phases of the built-in agent: decide the next step from the events so far. Pure.
 
-PLAN and EXECUTE are separate conversations, each begun afresh; VERIFY runs the checks without a model. The steps
+PLAN and EXECUTE are separate conversations, each begun afresh; VERIFY runs the checks without a model. A task that
+answers has one conversation, with the tools of PLAN, which ends with its report. The steps
 follow from the transcript alone, so another process that has it continues in the same way. No model can skip a phase:
 it can only end its conversation. Committing the work is the caller's.
 """
@@ -14,14 +15,18 @@ from forgepool.workers.context.transcript.entries import (
     Entry,
     Finished,
     PlanCommitted,
+    ReportGiven,
     Resumed,
     TurnSaid,
     Verified,
 )
 from forgepool.workers.schema.orders import PhaseName, Reply
+from forgepool.workers.schema.reports import LeadReply, LeadRequest, Report
 
 ENDED_WELL = "finished"
-_LEADS_ON = (ENDED_WELL, "planned", "asked", "explored", "overflow")
+REPORTED = "reported"
+WAITING = "waiting"
+_LEADS_ON = (ENDED_WELL, REPORTED, WAITING, "planned", "asked", "explored", "overflow")
 """Ends that a resumed attempt takes as they are; it tries again after any other."""
 
 
@@ -30,6 +35,10 @@ class PhaseCourse:
     """The settings of the phases."""
 
     plan_first: bool = True
+    answers: bool = False
+    """PLAN ends with a report, and the attempt with it."""
+    leads: bool = False
+    """The conversation may rest for replies of the orchestrator."""
     most_reds: int = 3
     """Times that VERIFY may send the work back; the next failure ends the attempt."""
 
@@ -46,6 +55,9 @@ class Facts:
     summary: str = ""
     """The model's claim when it finished last."""
     plan: PlanCommitted | None = None
+    report: Report | None = None
+    request: LeadRequest | None = None
+    """The request by which the conversation rests, or has rested last."""
     questions: list[str] = field(default_factory=list)
     """The questions to a person, oldest first."""
     overflows: int = 0
@@ -69,6 +81,8 @@ class GoOn:
 
     phase: PhaseName
     say: str = ""
+    reply: LeadReply | None = None
+    """The reply that a lead has waited for."""
     stronger: bool = False
     """A stronger model takes over, if there is one, since this one repeats its failure."""
 
@@ -102,8 +116,9 @@ def facts(entries: Sequence[Entry]) -> Facts:
                 state.phase, state.ended, state.detail = phase, "", ""
             case TurnSaid():
                 state.ended, state.unjudged = "", True
-            case Finished(ended=ended, detail=detail, summary=summary):
+            case Finished(ended=ended, detail=detail, summary=summary, request=request):
                 state.ended, state.detail = ended, detail
+                state.request = request or state.request
                 state.summary = summary or state.summary
                 state.questions += [detail] if ended == "asked" else []
                 state.overflows += ended == "overflow" and state.phase == "execute"
@@ -118,16 +133,27 @@ def facts(entries: Sequence[Entry]) -> Facts:
                     state.reds.append(entry)
             case _:
                 pass
+    state.report = _find_report(entries)
     return state
 
 
-def next_step(state: Facts, course: PhaseCourse, replies: Sequence[Reply]) -> Step:
+def _find_report(entries: Sequence[Entry]) -> Report | None:
+    return next((entry.report for entry in reversed(entries) if isinstance(entry, ReportGiven)), None)
+
+
+def next_step(
+    state: Facts, course: PhaseCourse, replies: Sequence[Reply], lead_replies: Sequence[LeadReply] = ()
+) -> Step:
     if state.phase is None:
-        return Begin("plan" if course.plan_first else "execute")
+        return Begin("plan" if course.plan_first or course.answers else "execute")
     if not state.ended:
         return GoOn(state.phase)
     if state.ended == "asked":
         return _asked(state, state.phase, replies)
+    if state.ended == WAITING:
+        return _waiting(state, state.phase, lead_replies)
+    if course.answers:
+        return _after_answer(state)
     if state.phase == "plan":
         return _after_plan(state)
     return _after_execute(state, course)
@@ -142,6 +168,21 @@ def _asked(state: Facts, phase: PhaseName, replies: Sequence[Reply]) -> Step:
     reply = fitting[times - 1]
     by = f" ({reply.by})" if reply.by else ""
     return GoOn(phase, f"A person{by} answers your question:\n\n{reply.answer}")
+
+
+def _waiting(state: Facts, phase: PhaseName, replies: Sequence[LeadReply]) -> Step:
+    """Go on with the orchestrator's reply, if it is there."""
+    number = state.request.number if state.request is not None else 0
+    reply = next((reply for reply in replies if reply.number == number and number), None)
+    return End(WAITING, state.detail) if reply is None else GoOn(phase, reply=reply)
+
+
+def _after_answer(state: Facts) -> Step:
+    if state.report is not None:
+        return End(REPORTED, state.detail)
+    if state.ended == "overflow":
+        return End("failed", "the conversation outgrew the model's window before it reported; ask for less at once")
+    return End(state.ended, state.detail)
 
 
 def _after_plan(state: Facts) -> Step:
