@@ -29,7 +29,7 @@ from forgepool.workers.sandbox.layers import NoSandbox, choose_level
 from forgepool.workers.schema.capabilities import missing_extra
 from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.orders import AcpAgent, AgentSpec, BuiltinAgent, CliAgent, PhaseName
-from forgepool.workers.schema.settings import Settings, missing_extra
+from forgepool.workers.schema.settings import Settings
 from forgepool.workers.tools.config import read_tool_config
 from forgepool.worktrees.errors import InfrastructureError
 from forgepool.worktrees.git.git import CommitId

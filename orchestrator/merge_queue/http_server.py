@@ -41,7 +41,8 @@ from forgepool.orchestrator.merge_queue.serve.serve import Beside
 from forgepool.orchestrator.reports.queue_board import QueueView
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun
-from forgepool.workers.schema.settings import Settings, missing_extra
+from forgepool.workers.schema.capabilities import missing_extra
+from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.git.git import GitFailed
 from forgepool.worktrees.hub.mirror import Mirror, MissingCommit
 

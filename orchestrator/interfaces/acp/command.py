@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 import typer
 
 from forgepool.orchestrator.run.hub import CannotRun
-from forgepool.workers.schema.settings import Settings, missing_extra
+from forgepool.workers.schema.capabilities import missing_extra
+from forgepool.workers.schema.settings import Settings
 
 _ASK_ABOVE_USD = 5.0
 

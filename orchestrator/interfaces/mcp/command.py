@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 import typer
 
 from forgepool.orchestrator.run.hub import CannotRun
-from forgepool.workers.schema.settings import Settings, missing_extra
+from forgepool.workers.schema.capabilities import missing_extra
+from forgepool.workers.schema.settings import Settings
 
 _ASK_ABOVE_USD = 5.0
 _DEFAULT_HTTP = "127.0.0.1:8330"

@@ -8,7 +8,8 @@ import typer
 from forgepool.orchestrator.cli.run.options import complete_run
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun
-from forgepool.workers.schema.settings import Settings, missing_extra
+from forgepool.workers.schema.capabilities import missing_extra
+from forgepool.workers.schema.settings import Settings
 
 _Run = Annotated[
     str | None,

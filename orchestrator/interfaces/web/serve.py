@@ -13,7 +13,8 @@ from forgepool.orchestrator.cli.output.say import complain, printable, say, say_
 from forgepool.orchestrator.cli.run.options import JsonList
 from forgepool.orchestrator.reports.home import HomeView
 from forgepool.orchestrator.run.hub import CannotRun
-from forgepool.workers.schema.settings import Settings, missing_extra
+from forgepool.workers.schema.capabilities import missing_extra
+from forgepool.workers.schema.settings import Settings
 
 if TYPE_CHECKING:
     from forgepool.orchestrator.interfaces.web.access import WebAccess

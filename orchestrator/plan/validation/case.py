@@ -9,7 +9,8 @@ from forgepool.orchestrator.plan.graph import Graph, TaskNeeds
 from forgepool.orchestrator.plan.overlap import NOTHING, Globs
 from forgepool.orchestrator.plan.validation.facts import Fault, Level, PlanFacts, PlanLimits, Requirement
 from forgepool.orchestrator.plan.validation.lines import PlanLines
-from forgepool.workers.agents.briefing.hints import words
+from forgepool.workers.agents.briefing.prediction.signals import words
+from forgepool.workers.agents.briefing.prediction.snapshot import IndexedTree
 from forgepool.workers.schema.globs import Tree, parse
 from forgepool.workers.schema.orders import CommandAgent
 
@@ -34,6 +35,11 @@ class Case:
         if command in task.guards:
             return "guards", task.guards.index(command)
         return "acceptance", task.acceptance.index(command)
+
+    @cached_property
+    def tree(self) -> IndexedTree:
+        """The base's paths, to find those that a text names."""
+        return IndexedTree(dict.fromkeys(self.facts.paths, ""), {})
 
     @cached_property
     def tasks(self) -> dict[str, Task]:

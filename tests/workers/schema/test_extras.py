@@ -20,7 +20,7 @@ from forgepool.workers.schema import capabilities
 from forgepool.workers.schema.capabilities import EXTRAS, Extra, missing_extra
 from forgepool.workers.schema.confinement import OPEN
 from forgepool.workers.schema.orders import AcpAgent
-from forgepool.workers.schema.settings import EXTRAS, Extra, Settings, missing_extra
+from forgepool.workers.schema.settings import Settings
 from forgepool.workers.tools.config import LanguageServer, McpServer
 from forgepool.workers.tools.lsp.servers import LanguageServers
 from forgepool.workers.tools.mcp.servers import McpServers

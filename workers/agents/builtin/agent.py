@@ -35,8 +35,8 @@ from forgepool.workers.llm.scripted import ScriptedModel
 from forgepool.workers.sandbox.run.background import Background
 from forgepool.workers.schema.logs import hider
 from forgepool.workers.schema.mistakes import DocumentWrong
-from forgepool.workers.schema.orders import BuiltinAgent, Evidence
-from forgepool.workers.schema.reports import DispatchedTask
+from forgepool.workers.schema.orders import BuiltinAgent
+from forgepool.workers.schema.reports import DispatchedTask, Evidence
 from forgepool.workers.tools.commands.red_phase import CONFIRM, Red, RedPhase
 from forgepool.workers.tools.endings import ASK
 from forgepool.workers.tools.tool import Tool

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Self
 from pydantic import JsonValue
 
 from forgepool.workers.sandbox.run.dialogue import Dialogue
+from forgepool.workers.schema.capabilities import missing_extra
 from forgepool.workers.schema.confinement import OPEN
-from forgepool.workers.schema.settings import missing_extra
 from forgepool.workers.tools.asyncio_thread import AsyncioThread
 from forgepool.workers.tools.config import McpServer
 
