@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from chaos_tasks import CHECKS, SCRIPT, Deed, Fate, make_tasks
 from gate_kit import CHECK, GateOf, make_gate
 from kit import Machine, Repository, Started, make_repository, write_plan
 from processes import kill_all
@@ -24,33 +25,11 @@ from forgepool.orchestrator.state.task import TERMINAL
 from forgepool.workers.schema.settings import Settings
 
 Kind = Literal["alone", "fleet", "two-runs", "queue"]
-Fate = Literal["lands", "never", "one-of-pair"]
 LOOK_S = 0.05
 MOST_STARTS = 25
 """Starts of one orchestrator; a session with more stands still."""
 SUPERVISED_S = 1.0
 """Seconds after which a dead host or orchestrator is started again, as an init system would."""
-
-CHECKS = (
-    "! grep -rqs BAD out",
-    "! test -e out/pair-a.txt -a -e out/pair-b.txt",
-    'test -z "$(sort out/shared.txt 2>/dev/null | uniq -d)"',
-)
-SCRIPT = """turns:
-  - calls: [{tool: write_file, path: out/scripted.txt, content: "scripted\\n"}]
-  - calls: [{tool: finish, summary: "written"}]
-"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deed:
-    """A task or an entry: the paths it may change, and what must become of it."""
-
-    name: str
-    paths: tuple[str, ...]
-    fate: Fate = "lands"
-    content: str | None = None
-    """The text that its file must hold in the end."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -342,7 +321,7 @@ def _add_host(world: World, name: str, *, bad: str = "") -> None:
 
 def _add_run(world: World, name: str, dice: random.Random, *, tool: bool, workers: int = 0, target: str = "") -> None:
     target = target or f"forgepool/{name}"
-    deeds, tasks = _tasks(dice, name, tool=tool)
+    deeds, tasks = make_tasks(dice, name, tool=tool)
     checks = (*CHECKS, "frob") if tool else CHECKS
     told = {f"c{number}": check for number, check in enumerate(checks)}
     plan = {"name": name, "target": target, "checks": told, "review": "none", "tasks": tasks}
@@ -356,42 +335,6 @@ def _add_run(world: World, name: str, dice: random.Random, *, tool: bool, worker
     more = ("--workers", str(workers)) if workers else ()
     argv = ("run", str(path), "--repo", world.hub.path.as_uri(), *more)
     world.desks.append(Desk(machine=machine, argv=argv, branch=branch))
-
-
-def _tasks(dice: random.Random, run: str, *, tool: bool) -> tuple[dict[str, Deed], list[dict[str, object]]]:
-    """Draw five to ten tasks: alone, on one file, in a chain, scripted, one that is red, and a pair that is."""
-    deeds: dict[str, Deed] = {}
-    tasks: list[dict[str, object]] = []
-
-    def add(
-        name: str, path: str, script: str, *, fate: Fate = "lands", content: str | None = None, **more: object
-    ) -> None:
-        deeds[name] = Deed(name=name, paths=(path,), fate=fate, content=content)
-        pause = f"{'frob; ' if tool else ''}sleep {dice.uniform(0.1, 1.0):.2f}; mkdir -p out"
-        tasks.append({"id": name, "files": [path], "agent": {"command": f"{pause}; {script}"}, **more})
-
-    for number in range(dice.randint(2, 3)):
-        name = f"{run}-alone-{number}"
-        proof = subprocess.run(["sha256sum"], input=name, text=True, capture_output=True, check=True).stdout
-        path = f"out/{name}.txt"
-        add(name, path, f"printf %s {name} | sha256sum > {path}", content=proof)
-    for number in range(2):
-        add(f"{run}-shared-{number}", "out/shared.txt", f"echo {run}-{number} >> out/shared.txt")
-    before: list[str] = []
-    for number in range(dice.randint(0, 2)):
-        path = f"out/{run}-chain.txt"
-        add(f"{run}-chain-{number}", path, f"echo {number} >> {path}", needs=before)
-        before = [f"{run}-chain-{number}"]
-    if dice.random() < 0.5:
-        add(f"{run}-bad", f"out/{run}-bad.txt", f"echo BAD > out/{run}-bad.txt", fate="never", attempts=1)
-    if dice.random() < 0.3 and run != "west":
-        for half in ("pair-a", "pair-b"):
-            add(f"{run}-{half}", f"out/{half}.txt", f"echo {half} > out/{half}.txt", fate="one-of-pair", attempts=1)
-    if dice.random() < 0.3 and run != "west":
-        name = f"{run}-scripted"
-        deeds[name] = Deed(name=name, paths=("out/scripted.txt",), content="scripted\n")
-        tasks.append({"id": name, "files": ["out/scripted.txt"], "agent": {"scripted": "script.yaml"}})
-    return deeds, tasks
 
 
 def _add_gate(world: World, gate: GateOf, dice: random.Random) -> None:

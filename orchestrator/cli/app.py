@@ -63,6 +63,7 @@ GROUPS = {
         "watch": ("interfaces.watch.command", "Show all runs and queues in this terminal, and act there"),
         "serve": ("interfaces.web.serve", "Show all runs and queues in a browser"),
         "clean": ("cli.run.clean", "List or remove what ended runs left in their repositories"),
+        "add": ("cli.planning.add", "Add tasks to a run"),
         "cancel": ("cli.run.requests", "Cancel a run, or one of its tasks"),
         "retry": ("cli.run.requests", "Retry a task"),
     },

@@ -35,6 +35,7 @@ from forgepool.orchestrator.journal.events import (
     TaskBlocked,
     TaskParked,
     TaskPassedOn,
+    TaskReported,
     TaskUnchanged,
 )
 from forgepool.orchestrator.state.hosts import Host
@@ -96,9 +97,16 @@ def _ended(course: PlanIndex, state: RunState) -> list[Event]:
         return []
     if post_merge.is_check_due(course, state) or post_merge.is_review_due(course, state):
         return []
-    landed, unchanged, there = (state.count(one) for one in ("landed", "no_changes", "already_there"))
-    lacking = len(state.tasks) - landed - unchanged - there
-    return [RunEnded(landed=landed, not_landed=lacking, unchanged=unchanged, already_there=there)]
+    lacking = len(state.tasks) - state.count(*DONE)
+    return [
+        RunEnded(
+            landed=state.count("landed"),
+            not_landed=lacking,
+            unchanged=state.count("no_changes"),
+            already_there=state.count("already_there"),
+            reported=state.count("reported"),
+        )
+    ]
 
 
 def _judge_hosts(
@@ -178,6 +186,8 @@ def _passed_on(course: PlanIndex, state: RunState, now: float, hosts: Hosts) -> 
 
 
 def _after_work(course: PlanIndex, state: RunState, task: TaskState, result: WorkResult) -> Event:
+    if result.report is not None:
+        return TaskReported(task=task.id, report=result.report)
     if result.outcome == "needs_human" and result.question:
         return TaskParked(task=task.id, question=result.question, why="question")
     if result.outcome == "needs_human":
@@ -186,7 +196,8 @@ def _after_work(course: PlanIndex, state: RunState, task: TaskState, result: Wor
         return TaskParked(task=task.id, question=f"{wrong}; mend it, then: forgepool retry {state.run} {task.id}")
     if (parked := park_for_budget(course, state, task, result)) is not None:
         return parked
-    if result.outcome == "no_change" and course.tasks[task.id].unchanged == "ok" and not task.charged:
+    may_idle = result.nothing_to_do or course.tasks[task.id].unchanged == "ok"
+    if result.outcome == "no_change" and may_idle and not task.charged:
         # After an attempt that was refused, changing nothing is no way of doing what was asked.
         return TaskUnchanged(task=task.id, why=_unchanged_words(course, task, result))
     reason = reason_of_work(result, attempt=result.attempt)

@@ -45,7 +45,8 @@ def may_ask(course: PlanIndex, task_id: str) -> bool:
     """
     Tell whether an attempt at this task may ask for paths: not where the plan forbids it to leave what it declared.
     """
-    return course.plan.scope == "extend" or course.declared[task_id] is None
+    declared = course.tasks[task_id].files
+    return declared is None or (course.plan.scope == "extend" and bool(declared))
 
 
 PathsElsewhere = Mapping[str, Globs] | None
@@ -100,8 +101,11 @@ def admit_candidates(course: PlanIndex, state: RunState) -> list[Event]:
     waiting = sorted(state.in_phase("candidate"), key=lambda task: (task.since, task.id))
     for task in waiting:
         outside = _outside(course, task)
-        if outside and not may_ask(course, task.id):
-            reason = reason_of_scope(outside, attempt=task.result.attempt if task.result else task.attempt)
+        answers = course.tasks[task.id].answers
+        if answers or (outside and not may_ask(course, task.id)):
+            # A worker of an earlier version knows no task that answers, and makes a candidate of it.
+            declared = course.tasks[task.id].files or ()
+            reason = reason_of_scope(outside, declared, attempt=task.made_by)
             return [again_or_stop(course, task, reason)]
         if waits_for(course, state, task) is None:
             extended: list[Event] = [LockExtended(task=task.id, paths=outside)] if outside else []
@@ -125,7 +129,10 @@ def _answer(course: PlanIndex, state: RunState, task: TaskState, ask: Ask) -> Ev
         return PathsRefused(task=task.id, attempt=task.attempt, number=ask.number, why=why)
     wanted = beyond(course, task, ask.paths)
     if wanted and not may_ask(course, task.id):
-        why = f"{_some(wanted)} is outside its `files`, and the plan says `scope: strict`"
+        strict = (
+            "the plan says `scope: strict`" if course.tasks[task.id].files else "`files: []` lets it change nothing"
+        )
+        why = f"{_some(wanted)} is outside its `files`, and {strict}"
         return PathsRefused(task=task.id, attempt=task.attempt, number=ask.number, why=why)
     other = _in_the_way(course, state, task, wanted)
     if other is None:

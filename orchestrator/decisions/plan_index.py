@@ -3,12 +3,13 @@ A plan as decisions see it: indexed once, asked often.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import ClassVar, Literal
 
 from forgepool.orchestrator.journal.events import EntrySubmitted
 from forgepool.orchestrator.journal.queue_events import Card
+from forgepool.orchestrator.plan.addition import grow_plan
 from forgepool.orchestrator.plan.budget import Budget, BudgetLedger
 from forgepool.orchestrator.plan.document import Plan, Task
 from forgepool.orchestrator.plan.entries import GateOptions, PlanReview
@@ -36,6 +37,17 @@ class PlanIndex:
     """Seconds tasks took in earlier runs of this plan, where the plan itself says nothing."""
     lanes: Lanes = field(default=ONE_LANE, kw_only=True)
     """Which checks of the target a change can turn red."""
+
+    added: tuple[Task, ...] = field(default=(), kw_only=True)
+    """Those of the plan's tasks that were added to the run, and are not in the plan's file."""
+    dropped: tuple[str, ...] = field(default=(), kw_only=True)
+
+    def grow_with(self, state: RunState) -> "PlanIndex":
+        """Return the index with the tasks that were added to the run, and without those dropped; itself if it is so."""
+        if self.added == state.added and self.dropped == state.dropped:
+            return self
+        plan = grow_plan(self.plan, state.added, state.dropped)
+        return replace(self, plan=plan, added=state.added, dropped=state.dropped)
 
     @cached_property
     def tasks(self) -> dict[str, Task]:
@@ -104,7 +116,8 @@ class PlanIndex:
                     id=task.id,
                     needs=tuple(need.id for need in task.needs),
                     writes=self.declared[task.id],
-                    reads=Globs.of(task.reads),
+                    # One that answers reads its base, whatever others write meanwhile.
+                    reads=Globs.of(() if task.answers else task.reads),
                     priority=task.priority,
                     duration_s=task.duration_s,
                     position=position,

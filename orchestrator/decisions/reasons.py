@@ -73,7 +73,7 @@ def _kind_of_work(result: WorkResult) -> ReasonKind:
             return "limits"
         case "out_of_scope" | "refused":
             return result.outcome
-        case "agent_failed" | "needs_human" | "candidate" | "infrastructure":
+        case "agent_failed" | "needs_human" | "candidate" | "reported" | "infrastructure":
             return "agent_failed"
         case _:
             assert_never(result.outcome)
@@ -191,13 +191,16 @@ def _tried(task: TaskState) -> str:
     return task.result.claimed_summary[:TRIED_CHARS] if task.result else ""
 
 
-def reason_of_scope(outside: tuple[str, ...], *, attempt: int) -> ReasonPack:
-    """Why a candidate that touched undeclared paths is refused under `scope: strict`."""
+def reason_of_scope(outside: tuple[str, ...], declared: tuple[str, ...], *, attempt: int) -> ReasonPack:
+    """Why a candidate that touched undeclared paths is refused under `scope: strict`, or with `files: []`."""
+    way_out = "which its `files` do not cover; widen `files`, or use `scope: extend`"
+    if not declared:
+        way_out = "and `files: []` lets it change nothing; name in `files` what it may change"
     shown = ", ".join(outside[:5]) + (f" and {len(outside) - 5} more" if len(outside) > 5 else "")
     return ReasonPack(
         attempt=attempt,
         kind="out_of_scope",
-        summary=f"it changed {shown}, which its `files` do not cover; widen `files`, or use `scope: extend`",
+        summary=f"it changed {shown}, {way_out}",
         paths=outside,
     )
 

@@ -1,6 +1,6 @@
 """Changes that a person's request makes in a run. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from forgepool.orchestrator.decisions import post_merge
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
@@ -17,13 +17,16 @@ from forgepool.orchestrator.journal.events import (
     TaskRejected,
     TaskReplied,
     TaskRetried,
+    TasksAdded,
+    TasksDropped,
 )
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.queue_events import Asks
+from forgepool.orchestrator.plan.addition import MOST_BY_LEAD, MOST_BY_PERSON, check_growth
 from forgepool.orchestrator.plan.budget import Budget
 from forgepool.orchestrator.plan.readiness import ready
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import DONE, IN_FLIGHT, RETRIABLE, TERMINAL, TaskState
+from forgepool.orchestrator.state.task import DONE, IN_FLIGHT, RETRIABLE, TERMINAL, Phase, TaskState
 from forgepool.workers.schema.orders import Reply
 
 _SPOKEN = ("review_failed", "rejected")
@@ -130,8 +133,17 @@ def grant_request(course: PlanIndex, state: RunState, request: PersonRequest) ->
             return post_merge.approve_landings(course, state, tip=request.candidate, by=request.by)
         case "approve" | "reject":
             return _spoken(course, state, request)
+        case "add":
+            return grow(course, state, _addition(request), request.drop)
         case "pause" | "go" | "hold" | "release" | "reclass" | "grant":
             return []  # Of a gate alone, where `orchestrator.decisions.queue.intake` grants them.
+
+
+def why_refused(course: PlanIndex, state: RunState, request: PersonRequest) -> str | None:
+    """Why a person's word holds no more, or why no task can be added; None where it is granted, or was before."""
+    if request.do == "add" and request.key not in state.additions:
+        return why_not_grow(course, state, _addition(request), request.drop)
+    return overtaken(state, request)
 
 
 def overtaken(state: RunState, request: PersonRequest) -> str | None:
@@ -143,6 +155,61 @@ def overtaken(state: RunState, request: PersonRequest) -> str | None:
         return None
     now = f"{task.candidate[:12]} is" if task.candidate else "none is"
     return f"'{request.do}' was said of candidate {request.candidate[:12]} of '{task.id}', and {now} there now"
+
+
+def _addition(request: PersonRequest) -> TasksAdded:
+    return TasksAdded(tasks=request.tasks, by=request.by, why=request.text, request=request.key)
+
+
+def grow(course: PlanIndex, state: RunState, added: TasksAdded, drop: Sequence[str] = ()) -> list[Event]:
+    """
+    Add tasks to the run in place of those that are dropped. Empty where `why_not_grow` says why, and for a request that
+    was granted before.
+    """
+    if added.request in state.additions or why_not_grow(course, state, added, drop) is not None:
+        return []
+    dropped = [TasksDropped(tasks=tuple(drop), by=added.by, why=added.why)] if drop else []
+    return [*dropped, added]
+
+
+def why_not_grow(course: PlanIndex, state: RunState, added: TasksAdded, drop: Sequence[str] = ()) -> str | None:
+    """Return, in one sentence, why these tasks can be neither dropped nor added; None where they can."""
+    if (why := why_not_drop(state, drop)) is not None:
+        return why
+    by_lead = "#" in added.request
+    before = sum(count for key, count in state.additions.items() if ("#" in key) == by_lead)
+    most, whose = (MOST_BY_LEAD, "a lead") if by_lead else (MOST_BY_PERSON, "a person")
+    if before + len(added.tasks) > most:
+        return (
+            f"{len(added.tasks)} more tasks would be too many: {whose} may add {most:,} to one run, and {before:,} are "
+            "added; add fewer"
+        )
+    return check_growth(course.plan, added.tasks, drop)
+
+
+def why_not_drop(state: RunState, drop: Sequence[str]) -> str | None:
+    for one in drop:
+        task = state.tasks.get(one)
+        if task is None:
+            return f"run {state.run} has no task '{one}' to drop; `forgepool status {state.run}` lists its tasks"
+        if task.phase != "pending" or task.attempt:
+            stands = "has begun" if task.phase == "pending" else f"is {task.phase.replace('_', ' ')}"
+            mend = f"; to end it: forgepool cancel {state.run} {one}" if task.phase not in TERMINAL else ""
+            return f"task '{one}' {stands}, and only a task that has not begun can be dropped{mend}"
+    return None
+
+
+_FATES: Mapping[Phase, str] = {
+    "failed": "has failed",
+    "blocked": "is blocked by a task that has failed",
+    "cancelled": "was cancelled",
+}
+
+
+def find_ended(state: RunState) -> dict[str, str]:
+    """Return, by task that no new task may need, what became of it, for `read_addition`."""
+    ended = {task.id: _FATES[task.phase] for task in state.in_phase(*_FATES)}
+    return {**dict.fromkeys(state.dropped, "was dropped from the run"), **ended}
 
 
 def may_choose_profile(course: PlanIndex, state: RunState, task_id: str) -> bool:

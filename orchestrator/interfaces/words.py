@@ -11,7 +11,7 @@ Tone = Literal["good", "busy", "wait", "want", "bad", "off"]
 """The look of a state. Each has a mark of its own shape, so that no state is told by colour alone."""
 TONES: tuple[Tone, ...] = get_args(Tone)
 _TONE: dict[str, Tone] = {
-    **dict.fromkeys(("landed", "no_changes", "already_there", "done", "green"), "good"),
+    **dict.fromkeys(("landed", "no_changes", "reported", "already_there", "done", "green"), "good"),
     **dict.fromkeys(
         ("running", "answered", "testing", "tested", "reviewing", "reviewed", "in review", "landing", "serving"), "busy"
     ),
@@ -55,6 +55,13 @@ def phase_words(task: TaskState, phase: str) -> str:
             task.parked_for or "", "needs you"
         )
     return state_words(phase)
+
+
+def attempt_words(task: TaskState, allowed: int) -> str:
+    """Return how often a task was sent, and how many of the allowed failures it has had."""
+    if not task.charged:
+        return str(task.attempt)
+    return f"{task.attempt}; {task.charged} of {allowed} allowed {'has' if task.charged == 1 else 'have'} failed"
 
 
 def moment(at: float) -> str:

@@ -48,6 +48,8 @@ from forgepool.orchestrator.journal.run_events import (
     RunPaused,
     RunResumed,
     RunStarted,
+    TasksAdded,
+    TasksDropped,
     TasksHeld,
     WaveAnswered,
     WaveApproved,
@@ -82,6 +84,7 @@ from forgepool.orchestrator.journal.task_events import (
     TaskPassedOn,
     TaskRejected,
     TaskReplied,
+    TaskReported,
     TaskRetried,
     TaskReturned,
     TaskUnchanged,
@@ -154,9 +157,12 @@ __all__ = [
     "TaskPassedOn",
     "TaskRejected",
     "TaskReplied",
+    "TaskReported",
     "TaskRetried",
     "TaskReturned",
     "TaskUnchanged",
+    "TasksAdded",
+    "TasksDropped",
     "TasksHeld",
     "TipMoved",
     "TrainEvent",
@@ -182,6 +188,8 @@ RunEvent = (
     | RunPaused
     | RunResumed
     | RunStarted
+    | TasksAdded
+    | TasksDropped
     | TasksHeld
     | WorkersMissing
 )
@@ -212,6 +220,7 @@ TaskEvent = (
     | TaskPassedOn
     | TaskRejected
     | TaskReplied
+    | TaskReported
     | TaskRetried
     | TaskReturned
     | TaskUnchanged

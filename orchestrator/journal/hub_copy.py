@@ -46,7 +46,7 @@ from forgepool.worktrees.hub.push import Pushed, PushRefused, RefUpdate, Stale
 
 UNDERIVABLE = (
     *(e.LandingIntended, e.EntryGiven, e.EntryRecalled),
-    *(e.BudgetSet, e.PlanRevised, e.ProfileChosen, e.WaveApproved),
+    *(e.BudgetSet, e.PlanRevised, e.TasksAdded, e.TasksDropped, e.ProfileChosen, e.WaveApproved),
     *(e.TaskApproved, e.TaskRejected, e.TaskReplied, e.TaskRetried, e.TaskCancelled),
 )
 """Intents of landings, numbers given once, and the words of people."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
+from forgepool.orchestrator.plan.document import Task
 from forgepool.workers.schema.orders import Message
 
 
@@ -21,6 +22,7 @@ class PersonRequest(Message):
         "retry",
         "answer",
         "context",
+        "add",
         "approve",
         "reject",
         "pause",
@@ -33,7 +35,9 @@ class PersonRequest(Message):
     """The last six of a gate alone: `go` ends a pause, or opens a gate that was shut."""
     task: str | None = None
     text: str = ""
-    """The text of an answer; the profile of `context`, the reason of `reject` and `pause`, the class of `reclass`."""
+    """
+    The text of an answer; the profile of `context`, the reason of `reject`, `add` and `pause`, the class of `reclass`.
+    """
     by: str = ""
     """The name of the person, where it is kept."""
     grants: tuple[str, ...] = ()
@@ -44,6 +48,12 @@ class PersonRequest(Message):
     The candidate at the time of an `approve`, `reject`, or an entry's `retry` or `grant`; of a wave, the target's tip.
     The request holds for no other commit.
     """
+    tasks: tuple[Task, ...] = ()
+    """For `add`: the tasks."""
+    drop: tuple[str, ...] = ()
+    """For `add`: the tasks that they replace."""
+    key: str = ""
+    """For `add`: a request with the same key is granted once."""
     wave: bool = False
     """For `approve`: it means everything that has landed, as a whole, and no task."""
 

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from forgepool.orchestrator.plan.budget import Budget
+from forgepool.orchestrator.plan.document import Task
 from forgepool.supervisor.messages.answers import Approval, Certificate, CheckResult, Landing, Review
 from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.orders import Message
@@ -53,6 +54,7 @@ class RunEnded(Message):
     """Tasks that are not done. In earlier journals: all that did not land."""
     unchanged: int = 0
     already_there: int = 0
+    reported: int = 0
 
 
 class BudgetSet(Message):
@@ -78,8 +80,31 @@ class PlanRevised(Message):
     """Changed tasks, which begin again with all their attempts."""
     reopened: tuple[str, ...] = ()
     """Tasks that were blocked by one of these, and wait for it again."""
+    kept: tuple[str, ...] = ()
+    """Tasks that were added to the run, which the plan's file does not name."""
     assets: str = ""
     """The commit of the plan's assets; empty if it has none."""
+
+
+class TasksAdded(Message):
+    """The run has more tasks than its plan's file, from now on."""
+
+    kind: Literal["tasks.added"] = "tasks.added"
+    tasks: tuple[Task, ...]
+    by: str
+    """A person, or the task that leads the run."""
+    why: str
+    request: str = ""
+    """The key under which they were asked for: the same key adds once. `TASK#NUMBER` is of a task that leads."""
+
+
+class TasksDropped(Message):
+    """Tasks that had not begun are no longer of the run."""
+
+    kind: Literal["tasks.dropped"] = "tasks.dropped"
+    tasks: tuple[str, ...]
+    by: str
+    why: str
 
 
 class GateHalted(Message):

@@ -4,7 +4,7 @@ from typing import Literal
 
 from forgepool.orchestrator.plan.budget import SeenUse
 from forgepool.supervisor.messages.answers import Review
-from forgepool.workers.schema.orders import Message, ReasonPack, Reply, WorkResult
+from forgepool.workers.schema.orders import Message, ReasonPack, Reply, Report, WorkResult
 
 
 class OrderSent(Message):
@@ -123,7 +123,10 @@ class ProfileChosen(Message):
 
 
 class ContextRebuilt(Message):
-    """A rebuild of the conversation that an attempt's model is shown, or the reason why it was left."""
+    """
+    A rebuild of the conversation that an attempt's model is shown, or the reason why it was left. Without both it says
+    alone how full the window is.
+    """
 
     kind: Literal["context.rebuilt"] = "context.rebuilt"
     task: str
@@ -201,6 +204,14 @@ class TaskUnchanged(Message):
     kind: Literal["task.unchanged"] = "task.unchanged"
     task: str
     why: str
+
+
+class TaskReported(Message):
+    """A task that answers has done so."""
+
+    kind: Literal["task.reported"] = "task.reported"
+    task: str
+    report: Report
 
 
 class TaskAlreadyThere(Message):

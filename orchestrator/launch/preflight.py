@@ -61,12 +61,12 @@ def refuse_unready(plan: Plan, hub: Hub) -> bool:
     return text is not None
 
 
-def lacking(plan: Plan, hub: Hub, settings: Settings, folder: Path) -> list[str]:
+def lacking(plan: Plan, hub: Hub, settings: Settings, folder: Path, *, late: bool = False) -> list[str]:
     """
     Return a sentence for each thing that commands of the plan or its checks need and will not find.
 
-    `folder` is that of the plan file. With workers on other hosts only files are looked for, because what is installed
-    there is unknown.
+    `folder` is that of the plan file, or with `late` that of tasks for a run that has begun. With workers on other
+    hosts only files are looked for, because what is installed there is unknown.
 
     Raises:
         DocumentWrong: the target's gate file is invalid.
@@ -75,7 +75,8 @@ def lacking(plan: Plan, hub: Hub, settings: Settings, folder: Path) -> list[str]
     tip = hub.tip_for(plan)
     hub.mirror.ensure(tip)
     files = frozenset(tree_paths(hub.mirror.git, tip))
-    said = [*_missing_files(plan, files, folder, plan.target if plan.target in hub.heads else "the target")]
+    target = plan.target if plan.target in hub.heads else "the target"
+    said = [*_missing_files(plan, files, folder, target, late=late)]
     if settings.broker_url is not None:
         return said
     return said + lacking_tools(_checks(plan, hub, tip), plan.tasks, hub, tip, settings)
@@ -175,7 +176,7 @@ def _not_there(requirement: ShellRequirement, who: Sequence[str]) -> str:
     return f"{first} runs '{name}', {where}; install it where commands see it, or change the command"
 
 
-def _missing_files(plan: Plan, files: frozenset[str], folder: Path, target: str) -> Iterator[str]:
+def _missing_files(plan: Plan, files: frozenset[str], folder: Path, target: str, *, late: bool) -> Iterator[str]:
     """
     Yield a sentence for each file that a task's command runs and that is not committed to the target.
 
@@ -197,7 +198,9 @@ def _missing_files(plan: Plan, files: frozenset[str], folder: Path, target: str)
         more = f" and {len(tasks) - _MOST_NAMED} more" if len(tasks) > _MOST_NAMED else ""
         noun = "task" if len(tasks) == 1 else "tasks"
         runs = f"{noun} {who}{more} {'runs' if len(tasks) == 1 else 'run'} {path}"
-        if (folder / path).is_file():
+        if late:
+            yield f"{runs}, which is not committed to {target}; commit it there: no file travels with added tasks"
+        elif (folder / path).is_file():
             carry = f'write `assets: [{path}]` into the plan, and run "$FORGEPOOL_ASSETS/{path}"'
             yield f"{runs}, which is beside the plan file but not committed to {target}; {carry}, or commit it"
         else:

@@ -11,6 +11,7 @@ from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import with_blocked
 from forgepool.orchestrator.journal.events import Event, PlanRevised
 from forgepool.orchestrator.launch.preflight import refuse_unready
+from forgepool.orchestrator.plan.addition import check_growth
 from forgepool.orchestrator.plan.document import Plan, Task, dump_plan, plan_digest
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun, carry_assets, open_hub, read_plan
@@ -61,15 +62,24 @@ def take_plan(kept: KeptRun, path: Path, settings: Settings) -> tuple[KeptRun, l
 
 
 def with_landed(old: Plan, new: Plan, state: RunState) -> Plan:
-    """Return the new plan plus the landed tasks that it left out: a landing stays."""
+    """
+    Return the new plan plus the tasks that it left out and that stay: landed ones, and those added to the run.
+
+    Raises:
+        CannotRun: an added task needs one that was left out.
+    """
     ids = {task.id for task in new.tasks}
+    added = {task.id for task in state.added} - ids
     # What they needed was done before them, and may be gone from the plan as well.
     stay = [
-        task.model_copy(update={"needs": ()})
+        task if task.id in added and state.tasks[task.id].phase != "landed" else task.model_copy(update={"needs": ()})
         for task in old.tasks
-        if task.id not in ids and state.tasks[task.id].phase == "landed"
+        if task.id not in ids and (task.id in added or state.tasks[task.id].phase == "landed")
     ]
-    return new.model_copy(update={"tasks": (*new.tasks, *stay)})
+    whole = new.model_copy(update={"tasks": (*new.tasks, *stay)})
+    if (why := check_growth(whole, (), ())) is not None:
+        raise CannotRun(f"{why}; it was added to the run")
+    return whole
 
 
 def revise(old: Plan, new: Plan, state: RunState, plan_file: str) -> PlanRevised:
@@ -95,6 +105,7 @@ def revise(old: Plan, new: Plan, state: RunState, plan_file: str) -> PlanRevised
         tasks=tuple(after),
         added=tuple(one for one in after if one not in before),
         removed=removed,
+        kept=tuple(task.id for task in state.added if task in new.tasks),
         afresh=afresh,
         reopened=tuple(one for one in waiting if state.tasks[one].phase == "blocked"),
     )

@@ -14,10 +14,11 @@ import structlog
 
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.queue.delegation import why_not_through
-from forgepool.orchestrator.decisions.requests import grant_request, overtaken
+from forgepool.orchestrator.decisions.requests import grant_request, why_refused
 from forgepool.orchestrator.journal import inbox
 from forgepool.orchestrator.journal.events import Event, RunPaused, RunResumed, RunStarted
 from forgepool.orchestrator.journal.hub_copy import HubCopy, LeaseLost, give_back, open_copy
+from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.store import Journal, Recorded
 from forgepool.orchestrator.launch import embedded
 from forgepool.orchestrator.launch.embedded import Embedded
@@ -241,12 +242,17 @@ def take_in_late(kept: KeptRun) -> list[Event]:
     inbox.discard(kept.folder)
     taken: list[Event] = []
     for path, request in inbox.waiting(kept.folder):
-        if (why := overtaken(kept.state(), request)) is not None:
+        state = kept.state()
+        if (why := why_refused(kept.course.grow_with(state), state, request)) is not None:
             log.warning("request.overtaken", run=kept.options.run, why=why)
-        _, changes = kept.amend(partial(grant_request, kept.course, request=request))
+        _, changes = kept.amend(partial(_grant, kept, request=request))
         path.unlink(missing_ok=True)
         taken += changes
     return taken
+
+
+def _grant(kept: KeptRun, state: RunState, request: PersonRequest) -> list[Event]:
+    return grant_request(kept.course.grow_with(state), state, request)
 
 
 def _go(
@@ -274,7 +280,7 @@ def _go(
         with transport(settings, kept.folder / "logs", seed=seed, **slots) as (url, parts):
             link = Link(connect(url), kept.options.run, settings.lease_ttl_s)
             loop = (ThroughLoop if state.gate else Loop)(
-                course=PlanIndex(kept.plan, learn_durations(settings, kept.plan)),
+                course=PlanIndex(kept.plan, learn_durations(settings, kept.plan)).grow_with(state),
                 state=state,
                 journal=journal,
                 folder=kept.folder,

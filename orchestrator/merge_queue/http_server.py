@@ -108,7 +108,7 @@ def bind_socket(where: Address) -> socket.socket:
         return socket.create_server((where.host, where.port), family=family, backlog=_MOST_CALLS)
     except OSError as taken:
         said = taken.strerror or str(taken)
-        raise CannotRun(f"the API cannot listen at {where}: {said}; give another address with --http") from taken
+        raise CannotRun(f"the server cannot listen at {where}: {said}; give another address with --http") from taken
 
 
 def api_beside(

@@ -7,7 +7,7 @@ Every mistake is one sentence with file and line. `readiness` decides which task
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
@@ -35,6 +35,7 @@ from forgepool.orchestrator.plan.fan_out import BuiltinEntry, TaskEntry
 from forgepool.orchestrator.plan.graph import check_cycles, needs_of_all
 from forgepool.supervisor.gate_file.document import CheckDefinition, definitions
 from forgepool.supervisor.gate_file.reading import check_mistakes
+from forgepool.workers.agents.briefing.references import split_reference
 from forgepool.workers.schema.documents import Located, read, read_text, validate
 from forgepool.workers.schema.globs import BadGlob, parse
 from forgepool.workers.schema.mistakes import DocumentWrong, Duration, Mistake, Slug
@@ -55,6 +56,7 @@ from forgepool.workers.schema.policy_rules import RuleEntry
 
 PlanWrong = DocumentWrong
 
+_NONE_STANDING: Mapping[str, Collection[str]] = {}
 _NO_BRANCH = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|//|@\{|^[-/]|[/.]$|^@$|^HEAD$|(^|/)\.|\.lock(/|$)")
 
 
@@ -76,6 +78,10 @@ class Task(Message):
     files: tuple[str, ...] | None = None
     """Globs of the files it may write; None is undeclared."""
     reads: tuple[str, ...] = ()
+    context: tuple[str, ...] = Field(default=(), exclude_if=lambda references: not references)
+    """Files, and lines of files, whose text its agent is given. Those of needs are in `needs`."""
+    answers: bool = Field(default=False, exclude_if=lambda answers: not answers)
+    """It ends with a report, and takes no lock. Left out of a written plan where false, so that older digests stay."""
     acceptance: tuple[str, ...] = ()
     """Commands that must pass, the guards at the end."""
     guards: tuple[str, ...] = Field(default=(), exclude_if=lambda guards: not guards)
@@ -142,26 +148,46 @@ def parse_plan(text: str, name: str, folder: Path, files: Callable[[], Sequence[
     source = validate(document, PlanSource)
     reading = PlanReading(document=document, source=source, wrong=[])
     reading.wrong.extend(_about_plan(document, source))
-    written = fan_out_entries(reading, files)
-    check_ids(reading, written)
-    check_groups(reading, written)
-    _check_globs(reading, written)
-    check_policies(reading)
-    check_hosts(reading, written)
-    check_silences(reading)
-    check_criteria(reading)
     review, gate = review_of(reading, folder), gate_of(reading)
     assets = _assets(reading, folder)
-    agents = _agents(reading, written, folder)
-    needs = needs_of_all(reading, written)
-    check_cycles(reading, written, needs)
-    if reading.wrong:
-        raise PlanWrong(name, reading.wrong)
-    tasks = tuple(_task(each.entry, agents[each.entry.id], needs[each.entry.id]) for each in written)
+    tasks = read_tasks(reading, folder, files)
     policy = {name: getattr(source, name) for name in PlanPolicy.model_fields} | {"gate": gate}
     target = {"target": source.target} if source.target else {}
     checks = source.checks if source.checks is None or source.checks == "none" else definitions(source.checks)
     return Plan(**policy, **target, checks=checks, review=review, assets=assets, tasks=tasks)
+
+
+def read_tasks(
+    reading: PlanReading,
+    folder: Path,
+    files: Callable[[], Sequence[str]],
+    standing: Mapping[str, Collection[str]] = _NONE_STANDING,
+) -> tuple[Task, ...]:
+    """
+    Read the tasks that are written. `standing` has the needs of those that stand already, which these may need.
+
+    Raises:
+        PlanWrong: with every mistake found, those noted in `reading` before among them.
+    """
+    written = fan_out_entries(reading, files)
+    check_ids(reading, written, standing)
+    check_groups(reading, written)
+    _check_globs(reading, written)
+    _check_answers(reading, written)
+    check_policies(reading)
+    check_hosts(reading, written)
+    check_silences(reading)
+    check_criteria(reading)
+    agents = _agents(reading, written, folder)
+    needs = needs_of_all(reading, written, standing)
+    every: dict[str, Collection[str]] = {**standing, **needs}
+    check_cycles(reading, written, {one: [need for need in of if need in every] for one, of in every.items()})
+    context = _context_of(reading, written, needs, files, standing)
+    if reading.wrong:
+        raise PlanWrong(reading.document.name, reading.wrong)
+    return tuple(
+        _task(each.entry, agents[each.entry.id], needs[each.entry.id], context[each.entry.id]) for each in written
+    )
 
 
 def plan_digest(plan: Plan) -> str:
@@ -221,6 +247,51 @@ def _check_globs(reading: PlanReading, written: Iterable[WrittenTask]) -> None:
             for at, glob in enumerate(globs):
                 if wrong := _glob_wrong(glob):
                     reading.refuse(each.index, (key, at), f"'{key}' of task '{entry.id}' has the {wrong}")
+
+
+def _check_answers(reading: PlanReading, written: Iterable[WrittenTask]) -> None:
+    """Check that a task that answers promises no change, and has an agent that can report."""
+    for each in written:
+        entry, agent = each.entry, each.entry.agent
+        if not entry.answers:
+            continue
+        for key in ("files", "acceptance"):
+            if getattr(entry, key):
+                sentence = f"task '{entry.id}' answers and changes nothing; remove its '{key}', or 'answers'"
+                reading.refuse(each.index, (key,), sentence)
+        if agent is not None and agent.builtin is None and agent.scripted is None:
+            sentence = f"task '{entry.id}' answers, which only a 'builtin' or a 'scripted' agent can; give it one"
+            reading.refuse(each.index, ("agent",), sentence)
+
+
+def _context_of(
+    reading: PlanReading,
+    written: Sequence[WrittenTask],
+    needs: dict[str, dict[str, bool]],
+    files: Callable[[], Sequence[str]],
+    standing: Collection[str],
+) -> dict[str, tuple[str, ...]]:
+    """Return the files that each task's `context` names; a task named there is passed on whole, as by `id:full`."""
+    ids = {*standing, *(each.entry.id for each in written)}
+    tree: frozenset[str] | None = None
+    context: dict[str, tuple[str, ...]] = {}
+    for each in written:
+        entry, own, paths = each.entry, needs.get(each.entry.id, {}), []
+        for at, text in enumerate(entry.context):
+            name, _, depth = text.partition(":")
+            if name in ids and depth in ("", "full"):
+                wrong = None if name in own else f"'{name}', which it does not need; add it to 'needs'"
+                own |= {name: own[name] or depth == "full"} if name in own else {}
+            else:
+                tree = frozenset(files()) if tree is None else tree
+                # What a task before it may still make is looked for when it starts.
+                there = entry.needs or split_reference(text).path in tree
+                wrong = None if there else f"'{text}', which is no file of the repository; name one that is"
+                paths.append(text)
+            if wrong is not None:
+                reading.refuse(each.index, ("context", at), f"'context' of task '{entry.id}' has {wrong}")
+        context[entry.id] = tuple(paths)
+    return context
 
 
 @lru_cache(maxsize=65536)
@@ -302,7 +373,7 @@ def _one_line(title: str) -> str:
     return "".join(each if each.isprintable() else "?" for each in " ".join(title.split()))
 
 
-def _task(entry: TaskEntry, agent: AgentSpec, needs: Mapping[str, bool]) -> Task:
+def _task(entry: TaskEntry, agent: AgentSpec, needs: Mapping[str, bool], context: tuple[str, ...]) -> Task:
     by_command = isinstance(agent, CommandAgent)
     given = {name: getattr(entry, name) for name in Task.model_fields.keys() & TaskEntry.model_fields.keys()}
     read = {
@@ -310,9 +381,11 @@ def _task(entry: TaskEntry, agent: AgentSpec, needs: Mapping[str, bool]) -> Task
         "acceptance": (*entry.acceptance, *entry.guards),
         "needs": tuple(TaskNeed(id=each, full=full) for each, full in needs.items()),
         "agent": agent,
-        # A command would do the same a second time, and may find its work done.
+        "context": context,
+        "files": () if entry.answers else entry.files,
+        # A command would do the same a second time, and may find its work done. What may write nothing changes nothing.
         "attempts": entry.attempts or (1 if by_command else 2),
-        "unchanged": entry.unchanged or ("ok" if by_command else "fail"),
+        "unchanged": entry.unchanged or ("ok" if by_command or entry.files == () else "fail"),
         "limits": Limits.model_validate(entry.limits.model_dump()),
     }
     return Task(**given | read)

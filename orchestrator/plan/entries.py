@@ -174,11 +174,16 @@ def _repeated(reading: PlanReading, entry: TaskEntry, index: int, tree: Sequence
     return []
 
 
-def check_ids(reading: PlanReading, written: Iterable[WrittenTask]) -> None:
+def check_ids(reading: PlanReading, written: Iterable[WrittenTask], standing: Iterable[str] = ()) -> None:
     """Check that ids differ, even without case: they become parts of refs and file names."""
     first: dict[str, WrittenTask] = {}
+    taken = {one.lower(): one for one in standing}
     for each in written:
         _check_slug(reading, each.index, "id", each.entry.id)
+        if (there := taken.get(each.entry.id.lower())) is not None:
+            like = "" if there == each.entry.id else f" (as '{there}'; case does not tell ids apart)"
+            sentence = f"the run has a task '{each.entry.id}' already{like}; give this one another id"
+            reading.refuse(each.index, ("id",), sentence)
         before = first.setdefault(each.entry.id.lower(), each)
         if before is not each:
             same = before.entry.id == each.entry.id

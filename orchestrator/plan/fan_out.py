@@ -150,6 +150,10 @@ class TaskFields(Message):
     """Globs of the files that it may write. `[]` is none; null declares nothing."""
     reads: tuple[str, ...] = ()
     """Globs of the files that it only reads."""
+    context: tuple[Name, ...] = ()
+    """Texts given to its agent: a file (`path`), lines of one (`path:10-40`), a need's whole result (`id:full`)."""
+    answers: bool = False
+    """True: it ends with a report, which tasks that need it are given, and changes nothing."""
     acceptance: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """Shell commands that must pass in its worktree before its work becomes a candidate."""
     guards: tuple[Annotated[str, Field(min_length=1)], ...] = ()
@@ -283,6 +287,7 @@ def _repeated(entry: TaskEntry, path: str, path_slug: str) -> TaskEntry:
         "files": entry.files and tuple(_filled(glob, globs) for glob in entry.files),
         "reads": tuple(_filled(glob, globs) for glob in entry.reads),
         "grants": tuple(_filled(glob, globs) for glob in entry.grants),
+        "context": tuple(_filled(text, values) for text in entry.context),
         "acceptance": commands(entry.acceptance, "acceptance"),
         "guards": commands(entry.guards, "guards"),
         "criteria": tuple(_filled(text, values) for text in entry.criteria),

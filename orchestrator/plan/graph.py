@@ -237,9 +237,14 @@ def _behind(
 _MOST_NEEDS = 1_000_000
 
 
-def needs_of_all(reading: PlanReading, written: Sequence[WrittenTask]) -> dict[str, dict[str, bool]]:
-    """Return each task's needs, with groups replaced by their members; True asks for the full output."""
-    names: dict[str, list[str]] = {each.entry.id: [each.entry.id] for each in written}
+def needs_of_all(
+    reading: PlanReading, written: Sequence[WrittenTask], standing: Iterable[str] = ()
+) -> dict[str, dict[str, bool]]:
+    """
+    Return each task's needs, with groups replaced by their members; True asks for the full output. They may also be of
+    tasks that stand already.
+    """
+    names: dict[str, list[str]] = {one: [one] for one in (*standing, *(each.entry.id for each in written))}
     for entry in reading.source.tasks:
         if entry.group_name:
             names.setdefault(entry.group_name, [])
@@ -285,7 +290,10 @@ def _nearest_first(reading: PlanReading, name: str, names: Mapping[str, object])
 
 def check_cycles(reading: PlanReading, written: Sequence[WrittenTask], needs: Mapping[str, Iterable[str]]) -> None:
     at = {each.entry.id: each for each in written}
-    for cycle in _cycles(needs):
+    for circle in _cycles(needs):
+        # Tasks that stood before make no circle alone.
+        first = next(place for place, name in enumerate(circle) if name in at)
+        cycle = [*circle[first:], *circle[:first]]
         task = at[cycle[0]]
         names = [*cycle, cycle[0]] if len(cycle) <= 10 else [*cycle[:8], "...", cycle[-1], cycle[0]]
         sentence = f"task '{task.entry.id}' waits for itself: {' -> '.join(names)}; remove one of these needs"

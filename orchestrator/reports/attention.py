@@ -18,7 +18,7 @@ from forgepool.orchestrator.decisions.requests import why_not_approve
 from forgepool.orchestrator.reports.costs import budget_words
 from forgepool.orchestrator.reports.event_text import shorten_list
 from forgepool.orchestrator.reports.queue_status import EntryStanding, standing_of
-from forgepool.orchestrator.state.run import RunState, branch_of, with_branches
+from forgepool.orchestrator.state.run import REOPENED, RunState, branch_of, with_branches
 from forgepool.orchestrator.state.task import TERMINAL, TaskState
 from forgepool.worktrees.git.git import without_password
 
@@ -31,8 +31,6 @@ UNTAKEN_S = 120.0
 """Seconds that a message of a live run may wait for a worker before that counts as stuck."""
 RETURNED_S = 7 * 86400.0
 """Seconds after which a branch that a queue returned asks for nothing more."""
-REOPENED = "it had ended"
-"""Reason of the last stop of a run that had ended, and to which a person has given more to do since."""
 _MOST_ROWS = 100
 """Failed tasks of one run with a row of their own."""
 
@@ -61,20 +59,18 @@ class AttentionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Liveness:
-    """Facts beside the state: whether a process writes the journal now, and how the last one stopped."""
+    """Facts beside the state: whether a process writes the journal now, and the time."""
 
     live: bool
     now: float
     """Unix seconds."""
-    stopped: str | None = None
-    """The reason of its last stop; None where it has ended without telling one, or goes on."""
 
 
 def attention(course: PlanIndex, state: RunState, alive: Liveness) -> list[AttentionRow]:
     """List what needs a person, the most urgent first, and of equals the one that has waited longest."""
     if not state.run:
         return []
-    rows = _of_queue(course, state, alive) if course.serving else _of_run(course, state, alive)
+    rows = _of_queue(course, state, alive) if course.serving else _of_run(course.grow_with(state), state, alive)
     return rank(list(rows))
 
 
@@ -91,7 +87,7 @@ def _of_run(course: PlanIndex, state: RunState, alive: Liveness) -> Iterator[Att
         command = f"forgepool approve {state.run} --wave --by NAME"
         yield _row(state, "approval", f"What has landed needs a review: {state.halted}", command)
     elif not state.finished and (state.count(*TERMINAL) < len(state.tasks) or state.halted):
-        yield _stopped(state, alive)
+        yield _stopped(state)
 
 
 def _parked(course: PlanIndex, state: RunState) -> Iterator[AttentionRow]:
@@ -155,17 +151,17 @@ def _held_up(state: RunState, alive: Liveness) -> Iterator[AttentionRow]:
         yield _row(state, "stuck", said, "forgepool worker --broker URL", oldest.issued_at)
 
 
-def _stopped(state: RunState, alive: Liveness) -> AttentionRow:
+def _stopped(state: RunState) -> AttentionRow:
     """Return the row of a run that has not ended, and that no process runs."""
     left = count_of(len(state.tasks) - state.count(*TERMINAL), "task")
     command = f"forgepool resume {state.run}"
     if state.halted:
         return _row(state, "paused", f"Landing is paused with {left} to go: {state.halted}", command)
-    if alive.stopped is None:
+    if state.stopped is None:
         return _row(state, "unexpected end", f"Its process ended without a word, with {left} to go", command)
-    if alive.stopped == REOPENED:
+    if state.stopped == REOPENED:
         return _row(state, "paused", f"It has {left} to do again; nothing runs it", command)
-    why = f": {alive.stopped}" if alive.stopped else ""
+    why = f": {state.stopped}" if state.stopped else ""
     return _row(state, "paused", f"It was stopped with {left} to go{why}", command)
 
 

@@ -1,20 +1,16 @@
 """Events as sentences for people: `run` prints them line by line, and `events` prints them afterwards."""
 
-import re
 import time
 from collections.abc import Sequence
 
 from forgepool.orchestrator.decisions.post_merge import where_to_look
-from forgepool.orchestrator.decisions.reasons import count_of, reviewer_words
+from forgepool.orchestrator.decisions.reasons import count_of, one_line, reviewer_words
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded
-from forgepool.orchestrator.reports.host_text import host_sentence
+from forgepool.orchestrator.reports.host_text import describe_lost, host_sentence
 from forgepool.supervisor.messages.answers import CheckResult, Review
 from forgepool.workers.schema.confinement import LEVEL_WORDS, Level
 from forgepool.workers.schema.error_lines import error_lines
-
-_ON_A_TASK = re.compile(r"(?P<task>.+)\.(?P<attempt>\d+)(?:\.(?P<work>check|land|review)-\d+)?")
-_WORK = {"check": "while checking it", "land": "while landing it", "review": "while reviewing it"}
 
 
 def sentence(event: e.Event, *, run: str = "RUN") -> str | None:
@@ -23,7 +19,7 @@ def sentence(event: e.Event, *, run: str = "RUN") -> str | None:
         case e.TaskParked(why="question"):
             return f"{event.task}: asks: {event.question} ({answer_with(run, event.task)})"
         case e.MessageLost():
-            return _lost(event, run)
+            return describe_lost(event, run)
         case _:
             return host_sentence(event) or _of_run(event) or _of_waves(event) or _of_task(event)
 
@@ -37,9 +33,8 @@ def _of_run(event: e.Event) -> str | None:
     match event:
         case e.RunStarted():
             by = f", served by {event.gate}" if event.gate else ""
-            return (
-                f"run {event.run} begins on {event.target} at {event.tip[:12]}{by}{describe_confinement(event.sandbox)}"
-            )
+            begins = f"run {event.run} begins on {event.target} at {event.tip[:12]}{by}"
+            return f"{begins}{describe_confinement(event.sandbox)}"
         case e.RunResumed():
             return f"the run resumes; the target is at {event.tip[:12]}{describe_confinement(event.sandbox)}"
         case e.RunPaused():
@@ -48,6 +43,10 @@ def _of_run(event: e.Event) -> str | None:
             return f"the run has ended: {_outcomes(event)}"
         case e.PlanRevised():
             return f"the run has a new plan: {_revision(event)}"
+        case e.TasksAdded(tasks=tasks) | e.TasksDropped(tasks=tasks):
+            names = shorten_list([one if isinstance(one, str) else one.id for one in tasks])
+            what = f"{event.by} {event.kind.removeprefix('tasks.')} {count_of(len(tasks), 'task')}"
+            return f"{what}: {names}; {event.why}".removesuffix("; ")
         case e.BudgetSet():
             return f"the run's budget is {_budget(event)} now"
         case (
@@ -155,24 +154,8 @@ def _revision(event: e.PlanRevised) -> str:
 def _outcomes(event: e.RunEnded) -> str:
     unchanged = [f"{event.unchanged} without changes"] if event.unchanged else []
     there = [f"{event.already_there} already there"] if event.already_there else []
-    return ", ".join([f"{event.landed} landed", *unchanged, *there, f"{event.not_landed} not"])
-
-
-def _lost(event: e.MessageLost, run: str) -> str:
-    """`lib: worker vm/711 died; retrying (attempt not counted)`."""
-    rest = event.message_id.removeprefix(f"{run}.")
-    if rest == event.message_id:
-        rest = rest.partition(".")[2]
-    found = _ON_A_TASK.fullmatch(rest)
-    if found is None:
-        subject, doing = "the target", f" while working on {rest}"
-    else:
-        subject = found["task"] + ("" if found["attempt"] == "1" else f" (attempt {found['attempt']})")
-        doing = f" {_WORK[found['work']]}" if found["work"] else ""
-    holder = event.why.removesuffix(" took it and is gone")
-    who = "a worker" if holder == "a worker" else f"worker {holder}"
-    why = event.why if holder == event.why else f"{who} died{doing}"
-    return f"{subject}: {why}; retrying (attempt not counted)"
+    reported = [f"{event.reported} reported"] if event.reported else []
+    return ", ".join([f"{event.landed} landed", *reported, *unchanged, *there, f"{event.not_landed} not"])
 
 
 def _rebuilt(event: e.ContextRebuilt) -> str:
@@ -212,12 +195,10 @@ def _of_task(event: e.Event) -> str | None:
             return _ended(event)
 
 
-def _of_context(event: e.ProfileChosen | e.ContextRebuilt) -> str:
-    match event:
-        case e.ProfileChosen():
-            return f"{event.task}: context profile is now '{event.profile}'"
-        case e.ContextRebuilt():
-            return f"{event.task}: {_rebuilt(event)}"
+def _of_context(event: e.ProfileChosen | e.ContextRebuilt) -> str | None:
+    if isinstance(event, e.ContextRebuilt):
+        return f"{event.task}: {_rebuilt(event)}" if event.changed or event.why else None
+    return f"{event.task}: context profile is now '{event.profile}'"
 
 
 def _of_entry(event: e.EntrySubmitted | e.EntryRefused | e.EntryHeld | e.EntryReclassed) -> str:
@@ -252,8 +233,8 @@ def _of_giving(event: e.EntryGiven | e.EntryRecalled | e.EntryTold) -> str | Non
         case e.EntryTold(answer=answer) if answer.word == "landed":
             return f"{event.task}: landed as {answer.commit[:12]}, by {answer.gate}"
         case e.EntryTold(answer=answer) if answer.word == "wants_person":
-            say = f"forgepool approve {answer.gate} {answer.entry} --by NAME"
-            return f"{event.task}: waits for a person at {answer.gate}: {answer.why} ({say})"
+            say = f"{answer.why} (forgepool approve {answer.gate} {answer.entry} --by NAME)"
+            return f"{event.task}: waits for a person at {answer.gate}: {say}"
         case e.EntryTold(answer=answer) if answer.word == "in_line":
             return f"{event.task}: queued again at {answer.gate}"
         case _:
@@ -315,10 +296,8 @@ def _ended(event: e.Event) -> str | None:
             return f"{event.task}: returned: {event.reason.summary}{free}"
         case e.TaskFailed():
             return f"{event.task}: failed: {event.reason.summary}"
-        case e.TaskUnchanged():
-            return f"{event.task}: no changes ({event.why})"
-        case e.TaskAlreadyThere():
-            return f"{event.task}: already there, landed as {event.commit[:12]} by run {event.by_run}"
+        case e.TaskUnchanged() | e.TaskReported() | e.TaskAlreadyThere():
+            return f"{event.task}: {_done(event)}"
         case e.TaskBlocked():
             return f"{event.task}: blocked: it needs '{event.by}', which did not land"
         case e.TaskParked():
@@ -331,6 +310,14 @@ def _ended(event: e.Event) -> str | None:
             return f"{event.task}: answered{f' by {event.reply.by}' if event.reply.by else ''}; it continues"
         case _:
             return None
+
+
+def _done(event: e.TaskUnchanged | e.TaskReported | e.TaskAlreadyThere) -> str:
+    if isinstance(event, e.TaskUnchanged):
+        return f"no changes ({event.why})"
+    if isinstance(event, e.TaskReported):
+        return f"reported: {one_line(event.report.summary)}"
+    return f"already there, landed as {event.commit[:12]} by run {event.by_run}"
 
 
 def _answered(event: e.OrderAnswered) -> str | None:

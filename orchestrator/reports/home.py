@@ -20,7 +20,7 @@ from forgepool.orchestrator.decisions.plan_index import PlanIndex, gate_course
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import JournalUnreadable, is_being_written, read
 from forgepool.orchestrator.plan.budget import Use
-from forgepool.orchestrator.reports.attention import REOPENED, AttentionRow, Liveness, attention, rank
+from forgepool.orchestrator.reports.attention import AttentionRow, Liveness, attention, rank
 from forgepool.orchestrator.reports.costs import ReportedLedger, RunBill, bill, bill_waste
 from forgepool.orchestrator.reports.status import outcome_of
 from forgepool.orchestrator.run import run_folder
@@ -132,7 +132,6 @@ class RunView:
         self._settings, self._name = settings, name
         self._lock = threading.Lock()
         self._look: RunLook | None = None
-        self._stopped: str | None = None
 
     def look(self, ask: Callable[[RunLook], T]) -> T:
         """
@@ -144,7 +143,7 @@ class RunView:
         with self._lock:
             live = is_being_written(self.folder)
             look = self._go_on()
-            look.alive = Liveness(live=live, now=time.time(), stopped=self._stopped)
+            look.alive = Liveness(live=live, now=time.time())
             return ask(look)
 
     def _go_on(self) -> RunLook:
@@ -163,28 +162,17 @@ class RunView:
                 look.counts.take(one.event, one.at)
                 look.began = look.began or one.at
                 revised = revised or isinstance(one.event, e.PlanRevised)
-                self._note_stop(one.event)
         except IllegalStep as impossible:
             path = self.folder / "journal.db"
             raise JournalUnreadable(f"{path} has an impossible event: {impossible}") from impossible
-        if revised and before:
+        if revised:
             look.kept = run_folder.open_run(self._settings, self._name, with_course=False)
             look.course = look.kept.course
+        look.course = look.course.grow_with(look.state)
         if look.kept.options.gate and (look.state.number != before or not look.course.serving):
             look.course = gate_course(look.kept.plan, look.state)
         self._look = look
         return look
-
-    def _note_stop(self, event: e.Event) -> None:
-        match event:
-            case e.RunStarted() | e.RunResumed():
-                self._stopped = None
-            case e.RunPaused(why=why):
-                self._stopped = why
-            case e.RunEnded():
-                self._stopped = REOPENED
-            case _:
-                pass
 
 
 class HomeView:

@@ -1,5 +1,7 @@
 """Events about workers, hosts and other runs as sentences for people."""
 
+import re
+
 from forgepool.orchestrator.decisions.reasons import count_of
 from forgepool.orchestrator.journal import events as e
 
@@ -58,3 +60,24 @@ def _lacking(event: e.HostsLacking) -> str:
     missing = dict.fromkeys(words for each in event.tasks.values() for words in each)
     such = f"tasks such as {', '.join(names[:3])}{more}"
     return f"no present host can do {such}: missing is {'; and '.join(missing)}; other tasks continue"
+
+
+_ON_A_TASK = re.compile(r"(?P<task>.+)\.(?P<attempt>\d+)(?:\.(?P<work>check|land|review)-\d+)?")
+_WORK = {"check": "while checking it", "land": "while landing it", "review": "while reviewing it"}
+
+
+def describe_lost(event: e.MessageLost, run: str) -> str:
+    """`lib: worker vm/711 died; retrying (attempt not counted)`."""
+    rest = event.message_id.removeprefix(f"{run}.")
+    if rest == event.message_id:
+        rest = rest.partition(".")[2]
+    found = _ON_A_TASK.fullmatch(rest)
+    if found is None:
+        subject, doing = "the target", f" while working on {rest}"
+    else:
+        subject = found["task"] + ("" if found["attempt"] == "1" else f" (attempt {found['attempt']})")
+        doing = f" {_WORK[found['work']]}" if found["work"] else ""
+    holder = event.why.removesuffix(" took it and is gone")
+    who = "a worker" if holder == "a worker" else f"worker {holder}"
+    why = event.why if holder == event.why else f"{who} died{doing}"
+    return f"{subject}: {why}; retrying (attempt not counted)"

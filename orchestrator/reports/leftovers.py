@@ -2,7 +2,7 @@
 
 import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,6 +42,14 @@ def list_leftovers(settings: Settings) -> Iterator[Leftover]:
             continue
         hub = kept.options.hub
         yield Leftover(run=name, hub=hub, folder=kept.folder, ended=state.at, busy=busy, state=state)
+
+
+def list_plan_texts(settings: Settings, *, before: float, but_of: Collection[str] = ()) -> list[Path]:
+    """List clients' plan texts, last used before that Unix time, to which no run refers but those of these names."""
+    options = [run_folder.runs_folder(settings) / name / "options.json" for name in run_folder.run_names(settings)]
+    wanted = "\n".join(one.read_text(errors="replace") for one in options if one.parent.name not in but_of)
+    texts = run_folder.plan_texts(settings).glob("*.yaml")
+    return [one for one in texts if one.stat().st_mtime < before and one.name not in wanted]
 
 
 def folder_bytes(folder: Path) -> int:

@@ -11,6 +11,7 @@ from forgepool.orchestrator.decisions.reasons import (
     count_of,
     finding_lines,
     finding_words,
+    one_line,
     reviewer_words,
 )
 from forgepool.orchestrator.journal import events as e
@@ -19,9 +20,10 @@ from forgepool.orchestrator.reports.attention import Liveness, attention
 from forgepool.orchestrator.reports.costs import bill, bill_waste, bill_words, budget_words
 from forgepool.orchestrator.reports.event_text import answer_with
 from forgepool.orchestrator.reports.leftovers import LogIndex
+from forgepool.orchestrator.reports.status import Waits
 from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import DONE, TaskState
+from forgepool.orchestrator.state.task import DONE, TERMINAL, TaskState
 from forgepool.supervisor.checks.results.flakes import Score, Sighting, scores
 from forgepool.supervisor.messages.answers import CheckResult, Review
 from forgepool.workers.schema.confinement import LEVEL_WORDS, Level
@@ -130,17 +132,20 @@ def report_lines(
             yield from _history(task)
             yield from _looked_at(kept.course, state, task)
             yield from _used(task)
+    yield from _reported(kept.course, state)
     if idle:
         yield from ("", "## Nothing to do", "")
         for task in idle:
             yield f"- {task.id}: {_why_idle(task)}{_attempts(task)}"
             yield from _history(task)
+            yield from _lacked(task)
             yield from _used(task)
     if others:
         yield from ("", "## Not landed", "")
         logs = LogIndex(kept.folder, recorded)
+        waits = Waits(kept.course, state, live=is_being_written(kept.folder))
         for task in others:
-            yield f"- {task.id} ({task.phase}): {task.detail or ('interrupted' if task.attempt else 'not begun')}"
+            yield f"- {task.id} ({waits.phase_name(task)}): {_how_it_stands(waits, task, public)}"
             if task.question:
                 yield f"  - it asks a person; {answer_with(state.run, task.id)}"
             yield from _reasons(task, public)
@@ -163,6 +168,30 @@ def _wanted(course: PlanIndex, state: RunState, *, live: bool) -> Iterator[str]:
         yield f"- {one.about}: {' '.join(one.sentence.split())}: `{one.command}`"
 
 
+def _lacked(task: TaskState) -> Iterator[str]:
+    yield from (f"  - lacked: {one_line(gap)}" for gap in task.missing)
+
+
+def _reported(course: PlanIndex, state: RunState) -> Iterator[str]:
+    """Yield the section of the tasks that answered."""
+    tasks = sorted(state.in_phase("reported"), key=lambda task: task.ended)
+    if tasks:
+        yield from ("", "## Reported", "")
+    for task in tasks:
+        yield f"- {task.id}: {one_line(task.detail)}{_attempts(task)}"
+        yield from _history(task)
+        cited = count_of(len(task.report.evidence) if task.report else 0, "citation")
+        yield f"  - by {author_words(author_in(course, state, task))}; the answer, with {cited}: results/{task.id}.md"
+        yield from _lacked(task)
+        yield from _used(task)
+
+
+def _how_it_stands(waits: Waits, task: TaskState, public: bool) -> str:
+    if task.phase in TERMINAL or public:
+        return task.detail or ("interrupted" if task.attempt else "not begun")
+    return waits.reason(task)
+
+
 def _why_idle(task: TaskState) -> str:
     if task.phase == "already_there":
         return f"already there, {task.detail} as {task.commit[:12]}"
@@ -170,9 +199,10 @@ def _why_idle(task: TaskState) -> str:
 
 
 def _looked_at(course: PlanIndex, state: RunState, task: TaskState) -> Iterator[str]:
-    """Yield who wrote a candidate, who reviewed it, and what they and the scans found."""
+    """Yield who wrote a candidate and what they lacked, who reviewed it, and what they and the scans found."""
     if task.result is not None:
         yield f"  - by {author_words(author_in(course, state, task))}"
+    yield from _lacked(task)
     for one in task.verdict.advice if task.verdict else ():
         yield f"  - check {one.words}"
     if task.told is not None and task.phase == "landed":

@@ -18,7 +18,6 @@ from forgepool.orchestrator.state.run import RunState, branch_of
 from forgepool.orchestrator.state.task import DONE, TERMINAL, ReviewState, TaskState
 
 _AT_WORK = ("running", "testing", "reviewing")
-_RESUMED = "waits for `forgepool resume`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +34,8 @@ class TaskStanding:
     detail: str
     question: str
     """Question of its agent to a person; empty where there is none."""
+    missing: tuple[str, ...]
+    """Gaps that its agent named in what it was given or could find."""
     wanted: str
     """Reason a person is needed: `trouble`, `question`, `budget`, `review`; empty where none is."""
     author: str
@@ -48,6 +49,8 @@ class TaskStanding:
     used: RunBill
     """Usage of models, including reviews."""
     used_by_reviews: RunBill
+    context: float | None = None
+    """The share of the model's window that a running task fills, from 0 to 1, to a tenth; None where none was told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +179,7 @@ def _task(waits: "Waits", task: TaskState, now: float) -> TaskStanding:
         host=task.result.host if task.result else host,
         detail=_how_it_ended(waits.run, task) if task.phase in TERMINAL else waits.reason(task),
         question=task.question,
+        missing=task.missing,
         wanted=task.parked_for or "",
         author=author_words(author_in(waits.course, waits.state, task)) if task.result else "",
         review=review_standing(waits.course, task),
@@ -183,6 +187,7 @@ def _task(waits: "Waits", task: TaskState, now: float) -> TaskStanding:
         red_base=task.verdict.red_base if task.verdict else (),
         used=bill((*task.uses.values(), *task.review.uses.values())),
         used_by_reviews=bill(task.review.uses.values()),
+        context=round(task.context_share, 2) if task.phase == "running" and task.context_share else None,
     )
 
 
@@ -219,11 +224,14 @@ def _how_it_ended(run: str, task: TaskState) -> str:
 def tell_verdict(state: RunState) -> str:
     """Return the run's outcome in one sentence."""
     total, landed = len(state.tasks), state.count("landed")
-    idle = state.count(*(DONE - {"landed"}))
+    reported = state.count("reported")
+    idle = state.count(*(DONE - {"landed", "reported"}))
     parts = [f"{landed} of {count_of(total, 'task')} landed on {state.target}"]
+    if reported:
+        parts.append(f"{reported} reported")
     if idle:
         parts.append(f"{idle} had nothing to do")
-    if rest := total - landed - idle:
+    if rest := total - landed - reported - idle:
         parts.append(f"{rest} did not land")
     return ", ".join(parts)
 
@@ -232,11 +240,12 @@ class Waits:
     """Explains what tasks wait for in one state. Facts about all of them are looked up once."""
 
     def __init__(self, course: PlanIndex, state: RunState, *, live: bool = True) -> None:
-        self.course = self._course = course
+        self.course = self._course = course = course.grow_with(state)
         self.state = state
         self.live = live
         """True while a process runs the run."""
         self.run = state.run
+        self._resumed = f"waits for `forgepool resume {state.run}`"
         self._done = state.find_done()
         self._in_flight = course.in_flight(state)
         self._wanted = course.find_wanted_locks(state)
@@ -260,7 +269,7 @@ class Waits:
     def reason(self, task: TaskState) -> str:
         """Return in a few words what a task waits for, or who works on it."""
         if not self.live and task.phase in _AT_WORK:
-            return _RESUMED
+            return self._resumed
         match task.phase:
             case "candidate":
                 other = waits_for(self._course, self.state, task)
@@ -275,8 +284,10 @@ class Waits:
                 return gate_words(self.state, task)
             case "pending":
                 return self._pending(task)
-            case "running" if task.holder and task.rebuilds:
-                return f"{task.holder}, context rebuilt {count_of(task.rebuilds, 'time')}"
+            case "running" if task.holder and (task.rebuilds or task.context_share):
+                share = f", context {task.context_share:.0%}" if task.context_share else ""
+                rebuilt = f", rebuilt {count_of(task.rebuilds, 'time')}" if task.rebuilds else ""
+                return f"{task.holder}{share}{rebuilt}"
             case _:
                 return task.holder or ("no worker has taken it yet" if task.message else "")
 
@@ -316,7 +327,7 @@ class Waits:
             return f"waits for run {by.run}, which is at work on {by.path}"
         if (short := self._money(task)) is not None:
             return short
-        waits = "waits for a worker" if self.live else _RESUMED
+        waits = "waits for a worker" if self.live else self._resumed
         return f"{waits}; the last attempt failed: {task.detail}" if task.troubles else waits
 
     def _money(self, task: TaskState) -> str | None:

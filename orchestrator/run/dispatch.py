@@ -33,7 +33,7 @@ from forgepool.workers.workspace.refs import candidate_ref, journal_ref, sign_re
 from forgepool.worktrees.commits.candidate import WORK
 
 _SUMMARY_CHARACTERS = 4_000
-_FULL_CHARACTERS = 64_000
+FULL_CHARACTERS = 64_000
 _ALL_CHARACTERS = 256_000
 _SUMMARY_PATHS = 100
 _FULL_PATHS = 2_000
@@ -48,9 +48,10 @@ def priors(course: PlanIndex, state: RunState, planned: Task) -> tuple[Prior, ..
     found = []
     for need in planned.needs:
         prior = _prior(course, state, need)
-        size = len(prior.summary) + sum(map(len, prior.paths))
+        size = len(prior.summary) + sum(map(len, prior.paths)) + (len(prior.report.output) if prior.report else 0)
         if size > left:
-            prior = prior.model_copy(update={"summary": "", "paths": ()})
+            report = prior.report and prior.report.model_copy(update={"output": ""})
+            prior = prior.model_copy(update={"summary": "", "paths": (), "report": report})
             size = 0
         left -= size
         found.append(prior)
@@ -65,9 +66,10 @@ def _prior(course: PlanIndex, state: RunState, need: TaskNeed) -> Prior:
         task=need.id,
         full=need.full,
         title=course.tasks[need.id].title,
-        summary=summary[: _FULL_CHARACTERS if need.full else _SUMMARY_CHARACTERS],
+        summary=summary[: FULL_CHARACTERS if need.full else _SUMMARY_CHARACTERS],
         commit=task.commit,
         paths=paths[: _FULL_PATHS if need.full else _SUMMARY_PATHS],
+        report=task.report,
     )
 
 
@@ -130,6 +132,8 @@ def order(
         files=planned.files or (),
         acceptance=planned.acceptance,
         criteria=planned.criteria,
+        answers=planned.answers,
+        writes_nothing=planned.files == () and not planned.answers,
         unchanged=planned.unchanged,
         env=planned.env,
         policy=planned.policy,
@@ -140,6 +144,8 @@ def order(
         setups=tuple(check.needs for check in _plan_checks(course) if check.needs is not None),
         limits=_limits(planned.limits, task),
         reasons=task.reasons,
+        references=planned.context,
+        reads=planned.reads,
         priors=priors(course, state, planned),
         resumes=task.resumes,
         carried=task.uses.get(task.attempt, Use()).carried,

@@ -7,7 +7,7 @@ one commit, before the messages they stand for are sent. So whatever dies, the j
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -16,7 +16,7 @@ import structlog
 
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.locks import beyond
-from forgepool.orchestrator.decisions.requests import grant_request, overtaken
+from forgepool.orchestrator.decisions.requests import grant_request, why_refused
 from forgepool.orchestrator.decisions.results import find_asking_task, receive_answer
 from forgepool.orchestrator.decisions.start_orders import next_orders
 from forgepool.orchestrator.journal import inbox
@@ -26,6 +26,7 @@ from forgepool.orchestrator.journal.events import (
     ProfileChosen,
     RunPaused,
     TaskCancelled,
+    TaskReported,
     TasksHeld,
     TipMoved,
 )
@@ -36,10 +37,12 @@ from forgepool.orchestrator.run.fleet import (
     list_gate_hosts,
 )
 from forgepool.orchestrator.run.other_runs import describe_run, find_paths_elsewhere, share_of_slots
+from forgepool.orchestrator.run.run_folder import keep_report
 from forgepool.orchestrator.run.sending import Sender
 from forgepool.orchestrator.state.hosts import Host
-from forgepool.orchestrator.state.task import IllegalStep, Outstanding
+from forgepool.orchestrator.state.task import IllegalStep, Outstanding, TaskState
 from forgepool.supervisor.gate.affected_checks import TargetLanes
+from forgepool.workers.agents.briefing.task_card import report_text
 from forgepool.workers.queue.broker import CHECKS, LANDINGS, REVIEWS, BrokerAway
 from forgepool.workers.queue.leases import slots
 from forgepool.workers.queue.replies import MessageRefused, PathRequest, PathsAnswer
@@ -83,6 +86,8 @@ class Loop(Sender):
     def begin(self, *, resumed: bool) -> None:
         if resumed:
             self.record(recovery.recover_events(self.state, self.mirror))
+            # It may have been killed between the journal and the file.
+            self._keep_reports(self.state.in_phase("reported"))
         if self.parts is not None:
             # A private Redis is as young as this process: nobody can hold a message of an earlier one.
             self.link.begin()
@@ -201,8 +206,10 @@ class Loop(Sender):
 
     def _take_requests(self) -> None:
         for path, request in inbox.waiting(self.folder):
-            if (why := overtaken(self.state, request)) is not None:
+            if (why := why_refused(self.course, self.state, request)) is not None:
                 log.warning("request.overtaken", run=self.state.run, why=why)
+                if request.do == "add":
+                    self.wishes.untold.append(f"no task is added: {why}")
             asked = self._granted(request)
             events = [self._with_use(one) if isinstance(one, TaskCancelled) else one for one in asked]
             for event in events:
@@ -268,12 +275,19 @@ class Loop(Sender):
             else:
                 log.error("decisions.put_off", run=self.state.run, rounds=_MOST_ROUNDS)
         self.keep()
+        self._keep_reports(self.state.tasks[event.task] for event in decided if isinstance(event, TaskReported))
         self._tell(decided)
         if any(isinstance(event, TasksHeld) for event in decided):
             self._meet_other_landings()
         if self.parts is None and time.monotonic() > self._announced + _ANNOUNCE_S:
             self._announced = time.monotonic()
             self._announce(hosts, all_slots if order_slots < all_slots else 0, check_slots)
+
+    def _keep_reports(self, tasks: Iterable[TaskState]) -> None:
+        for task in tasks:
+            if task.report is not None:
+                text = report_text(task.id, self.course.tasks[task.id].title, task.report)
+                keep_report(self.folder, task.id, text)
 
     def _meet_other_landings(self) -> None:
         """Take in what other runs have landed, so that a task that has waited for it is based on it."""

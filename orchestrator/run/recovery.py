@@ -34,7 +34,7 @@ from forgepool.workers.context.transcript.usage import Meter
 from forgepool.workers.schema.mistakes import Progress
 from forgepool.workers.schema.orders import BuiltinAgent, CommandAgent, Limits, ScriptedAgent, Spent
 from forgepool.workers.workspace.checkpoints import read_progress
-from forgepool.workers.workspace.refs import candidate_ref, marker_ref, read_result, run_refs
+from forgepool.workers.workspace.refs import candidate_ref, marker_ref, read_result, result_ref, run_refs
 from forgepool.workers.workspace.resume import sum_carried_in
 from forgepool.worktrees.commits.candidate import WORK
 from forgepool.worktrees.git.git import CommitId, Git
@@ -42,6 +42,7 @@ from forgepool.worktrees.hub.mirror import Mirror
 from forgepool.worktrees.hub.target import is_contained
 
 _GIVING_UP = (TaskFailed, TaskReturned, TaskParked, OrderSent)
+_RESULTS = (candidate_ref, result_ref)
 _MAY_HAVE_LANDED = ("queued", "testing", "reviewing", "reviewed", "landing")
 
 
@@ -60,7 +61,7 @@ def recover_events(state: RunState, mirror: Mirror) -> list[Event]:
         marker = refs.get(marker_ref(state.run, task.id))
         if task.phase in _MAY_HAVE_LANDED and (marker is not None or task.intended):
             events += recover_landing(state, mirror, task)
-        elif task.phase == "running" and candidate_ref(state.run, task.id, task.attempt) in refs:
+        elif task.phase == "running" and any(ref(state.run, task.id, task.attempt) in refs for ref in _RESULTS):
             events += recover_result(state, mirror, task)
     return events
 

@@ -13,8 +13,9 @@ from pathlib import Path
 from pydantic import Field
 
 from forgepool.orchestrator.decisions.plan_index import PlanIndex, gate_course
-from forgepool.orchestrator.journal.events import Event, OrderAnswered, PlanRevised
-from forgepool.orchestrator.journal.store import Journal, JournalUnreadable, Recorded, read
+from forgepool.orchestrator.journal.events import Event, OrderAnswered, PlanRevised, TasksAdded, TasksDropped
+from forgepool.orchestrator.journal.store import Journal, JournalUnreadable, Recorded, read, read_kinds
+from forgepool.orchestrator.plan.addition import grow_plan
 from forgepool.orchestrator.plan.document import Plan, dump_plan, plan_digest, read_expanded
 from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import RunState
@@ -58,7 +59,7 @@ class KeptRun:
     """The one it goes by now."""
     course: PlanIndex
     began_with: tuple[str, ...] | None = None
-    """Ids of its first plan's tasks, where a person has given it another plan since."""
+    """Ids of its first plan's tasks, where its plan has changed since."""
 
     def state(self) -> RunState:
         """The state its journal leads to; raises JournalUnreadable."""
@@ -102,6 +103,12 @@ class KeptRun:
         return path.is_file() and file_digest(path) != self.options.plan_file_digest
 
 
+def keep_report(folder: Path, task: str, text: str) -> None:
+    """Write a report into the run's folder, below `results/`."""
+    (folder / "results").mkdir(exist_ok=True)
+    (folder / "results" / f"{task}.md").write_text(text, encoding="utf-8")
+
+
 def with_options(kept: KeptRun, options: RunOptions) -> KeptRun:
     """The same run with other options, remembered."""
     (kept.folder / "options.json").write_text(options.encode())
@@ -132,6 +139,11 @@ def is_run_name(text: str) -> bool:
 
 def runs_folder(settings: Settings) -> Path:
     return settings.home / "runs"
+
+
+def plan_texts(settings: Settings) -> Path:
+    """Return the folder of plans that clients gave as texts. A run has its own copy of its plan."""
+    return settings.home / "plans"
 
 
 def keep(settings: Settings, options: RunOptions, plan: Plan) -> KeptRun:
@@ -186,24 +198,38 @@ def open_run(settings: Settings, run: str, *, with_course: bool = True) -> KeptR
 
 def _with_latest_plan(kept: KeptRun) -> KeptRun:
     """
-    The run by the last plan it was given; a plan that no event names was written by a command that died.
+    The run by the last plan it was given, with what was added to it since and without what was dropped; a plan that no
+    event names was written by a command that died.
 
     Raises:
         JournalUnreadable: that plan cannot be read.
     """
-    if not any(kept.folder.glob("plan-*.json")):
+    changes = read_kinds(kept.folder, "plan.revised", "tasks.added", "tasks.dropped")
+    if not changes:
         return kept
-    last = next((one.event for one in reversed([*read(kept.folder)]) if isinstance(one.event, PlanRevised)), None)
-    if last is None:
-        return kept
-    path = kept.folder / last.plan_file
+    plan, last = kept.plan, max((at for at, one in enumerate(changes) if isinstance(one, PlanRevised)), default=0)
+    for event in changes[last:]:
+        match event:
+            case PlanRevised():
+                plan = _read_revised(kept.folder, event)
+            case TasksAdded():
+                plan = grow_plan(plan, event.tasks, ())
+            case TasksDropped():
+                plan = grow_plan(plan, (), event.tasks)
+            case _:
+                pass
+    return replace(kept, plan=plan, course=PlanIndex(plan, {}), began_with=tuple(task.id for task in kept.plan.tasks))
+
+
+def _read_revised(folder: Path, revised: PlanRevised) -> Plan:
+    path = folder / revised.plan_file
     try:
         plan = read_expanded(path.read_text())
     except (OSError, ValueError, DocumentWrong) as problem:
         raise JournalUnreadable(f"{path} is not the plan that the run goes by: {problem}") from problem
-    if plan_digest(plan) != last.plan_digest:
+    if plan_digest(plan) != revised.plan_digest:
         raise JournalUnreadable(f"{path} is not the plan that the run goes by; it was changed by hand")
-    return replace(kept, plan=plan, course=PlanIndex(plan, {}), began_with=tuple(task.id for task in kept.plan.tasks))
+    return plan
 
 
 def file_digest(path: Path) -> str:
@@ -230,7 +256,7 @@ def learn_durations(settings: Settings, plan: Plan) -> dict[str, float]:
         try:
             for recorded in read(run):
                 event = recorded.event
-                if isinstance(event, OrderAnswered) and event.result.outcome == "candidate":
+                if isinstance(event, OrderAnswered) and event.result.outcome in ("candidate", "reported"):
                     took[event.task].append(max(0.0, event.result.finished_at - event.result.started_at))
         except JournalUnreadable:
             continue

@@ -124,6 +124,7 @@ class Sender:
                 apply(self.state, event, number=self.state.number + 1, at=self._at)
                 self._unkept.append(event)
                 self._note_needless(event, owed)
+                self.course = self.course.grow_with(self.state)
         finally:
             if not self._together:
                 self.keep()

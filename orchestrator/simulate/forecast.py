@@ -127,7 +127,7 @@ def _take_in(fitted: Fit, recorded: list[Recorded], paid: frozenset[str]) -> Non
 def _worked(fitted: Fit, task: str, result: WorkResult, *, is_paid: bool) -> None:
     if result.outcome in ("infrastructure", "needs_human"):
         return
-    made = result.outcome == "candidate"
+    made = result.outcome in ("candidate", "reported")
     fitted.counted.update(attempts=1, fruitless=not made)
     if made:
         fitted.work_s[task].append(result.finished_at - result.started_at)
@@ -203,7 +203,7 @@ class Forecast:
     """The number of runs; a single one where nothing is left to chance."""
     makespan_s: Spread
     all_landed: int
-    """The number of runs in which every task landed."""
+    """The number of runs in which every task landed, or reported as it was asked to."""
     known_usd: Spread
     """The sum of the known costs."""
     unknown: int
@@ -238,6 +238,7 @@ def grounds(index: PlanIndex, wanted: Wanted, fitted: Fit, *, reviewed: bool = F
         trials=wanted.trials,
         reviews=min(wanted.workers, _MOST_REVIEWS_AT_ONCE),
         reviewed=reviewed,
+        answering=frozenset(task.id for task in index.plan.tasks if task.answers),
         work_s={task: seconds or (usual,) for task, (seconds, _) in work.items()},
         check_s=check,
         review_s=review,

@@ -235,7 +235,7 @@ def _range(of: Spread) -> str:
 
 
 def _middle(forecast: Forecast) -> str:
-    others = {phase: count for phase, count in forecast.middle.phases.items() if phase != "landed"}
+    others = {phase: count for phase, count in forecast.middle.phases.items() if phase not in ("landed", "reported")}
     if forecast.seeds == 1 or not others:
         return ""
     return "; in the middle one " + ", ".join(f"{count} {phase}" for phase, count in others.items())

@@ -87,7 +87,7 @@ class Played:
 
     @property
     def all_landed(self) -> bool:
-        return len(self.state.in_phase("landed")) == len(self.state.tasks)
+        return self.state.count("landed", "reported") == len(self.state.tasks)
 
 
 def play(index: PlanIndex, terms: PlanTerms, seed: int, *, watch: SimulationWatch = lambda state, now: None) -> Played:
@@ -263,7 +263,7 @@ def _tasks_of(sent: Sent) -> tuple[str, ...]:
 def _how(answer: Said) -> Literal["good", "red"]:
     match answer.kind:
         case "work":
-            return "good" if answer.outcome == "candidate" else "red"
+            return "good" if answer.outcome in ("candidate", "reported") else "red"
         case "check":
             return "good" if answer.verdict == "green" else "red"
         case "review":

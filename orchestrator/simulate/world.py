@@ -20,7 +20,7 @@ from forgepool.orchestrator.journal.events import (
     WaveSent,
 )
 from forgepool.supervisor.messages.answers import Certificate, CheckResult, Landing, Review
-from forgepool.workers.schema.orders import Outcome, Spent, WorkResult
+from forgepool.workers.schema.orders import Outcome, Report, Spent, WorkResult
 
 Sent = OrderSent | CheckSent | ReviewSent | LandingIntended | WaveSent | WaveReviewSent
 Said = WorkResult | CheckResult | Review | Landing
@@ -53,6 +53,8 @@ class PlanTerms:
     reviewed: bool = False
     """True when the target requires reviews, whatever the plan says."""
     failed_review: float = 0.0
+    answering: frozenset[str] = frozenset()
+    """The tasks that end with a report."""
     usd: Mapping[str, Seconds] = field(default_factory=dict)
     """The cost of an attempt, by task, where it is known."""
     review_usd: Seconds = ()
@@ -71,7 +73,8 @@ class PlanWorld:
     def work(self, sent: OrderSent, run: str) -> tuple[float, WorkResult]:
         terms, about = self.terms, (sent.task, sent.attempt)
         takes = self._one_of(terms.work_s[sent.task], "work", *about)
-        outcome: Outcome = "candidate" if self._chance("fruitless", *about) >= terms.fruitless else "agent_failed"
+        aim: Outcome = "reported" if sent.task in terms.answering else "candidate"
+        outcome = aim if self._chance("fruitless", *about) >= terms.fruitless else "agent_failed"
         if self._is_stopped(sent):
             outcome = "limits_spent"
         made, cost = outcome == "candidate", self.usd(sent)
@@ -80,7 +83,8 @@ class PlanWorld:
             token=sent.token,
             outcome=outcome,
             commit=candidate(*about) if made else None,
-            detail="" if made else "the attempt brought no candidate",
+            report=Report(summary="simulated") if outcome == "reported" else None,
+            detail="" if outcome == aim else f"the attempt ended without a {'report' if aim == 'reported' else aim}",
             spent=Spent(seconds=takes, cost_usd=cost or 0.0),
             host=HOST,
             started_at=sent.issued_at,

@@ -65,6 +65,7 @@ def approve_landings(state: RunState, event: e.WaveApproved) -> None:
     state.wave_review.approve(event, state.number + 1)
     if state.halted_by_review:
         state.halted, state.halted_by_review = "", False
+        state.note_reopening()
 
 
 _MAY_BE_REPLACED: tuple[Phase, ...] = tuple(
@@ -77,7 +78,7 @@ def start_run(state: RunState, event: e.RunStarted) -> None:
         raise IllegalStep(f"run {state.run} has started already")
     state.run, state.hub, state.target = event.run, event.hub, event.target
     state.tip, state.plan_digest, state.gate_file = event.tip, event.plan_digest, event.gate_file
-    state.gate, state.assets = event.gate, event.assets
+    state.gate, state.assets, state.stopped = event.gate, event.assets, None
     state.wave.since = state.wave_review.anchor = event.tip
     state.wave.base_first = event.base_first
 
@@ -89,7 +90,7 @@ def resume_run(state: RunState, event: e.RunResumed, at: float) -> None:
     if moved:
         state.train.note_moved_tip()
         settle_phases(state, at)
-    state.tip, state.halted, state.finished = event.tip, "", False
+    state.tip, state.halted, state.finished, state.stopped = event.tip, "", False, None
     state.gate, state.gate_away = state.gate if event.gate is None else event.gate, ""
     state.hub = state.hub if event.hub is None else event.hub
     state.halted_by_infrastructure = state.halted_by_review = False
@@ -110,7 +111,7 @@ def end_run(state: RunState) -> None:
         raise IllegalStep("a run does not end while its target is checked")
     if state.wave_review.review.message is not None:
         raise IllegalStep("a run does not end while what has landed is reviewed")
-    state.wave.message, state.finished = None, True
+    state.wave.message, state.finished, state.stopped = None, True, ""
 
 
 def revise_plan(state: RunState, event: e.PlanRevised, at: float) -> None:
@@ -127,7 +128,9 @@ def revise_plan(state: RunState, event: e.PlanRevised, at: float) -> None:
     state.replace_tasks({one: known.get(one) or TaskState(id=one) for one in event.tasks})
     state.removed = {one: task for one, task in known.items() if one not in state.tasks}
     state.plan_digest, state.assets = event.plan_digest, event.assets
-    state.finished = state.finished and state.all_ended
+    state.added, state.dropped = tuple(task for task in state.added if task.id in event.kept), ()
+    if state.finished and not state.all_ended:
+        state.note_reopening()
     state.train.note_moved_tip()
     settle_phases(state, at)
 
@@ -183,6 +186,10 @@ def _apply_run_event(state: RunState, event: e.RunEvent, at: float) -> None:
             end_run(state)
         case e.PlanRevised():
             revise_plan(state, event, at)
+        case e.TasksAdded():
+            state.add_tasks(event)
+        case e.TasksDropped():
+            state.drop_tasks(event)
         case e.BudgetSet():
             state.budget = event.budget
         case e.GateHalted():
@@ -198,7 +205,7 @@ def _apply_run_event(state: RunState, event: e.RunEvent, at: float) -> None:
         case e.HostReadmitted():
             state.hosts.setdefault(event.host, HostHealth()).readmit()
         case e.RunPaused():
-            state.elsewhere = {}
+            state.elsewhere, state.stopped = {}, event.why
         case e.WorkersMissing() | e.MessagesRefused() | e.PartRestarted() | e.HostMismatched():
             pass
         case other:
@@ -247,6 +254,8 @@ def _apply_task_event(state: RunState, event: e.TaskEvent, at: float) -> None:
             task_steps.fail_task(state.step(event.task, *_MAY_BE_RETURNED), event, at)
         case e.TaskUnchanged():
             task_steps.end_unchanged(state.step(event.task, "answered"), event, at)
+        case e.TaskReported():
+            task_steps.end_reported(state.step(event.task, "answered"), event, at)
         case e.TaskAlreadyThere():
             task_steps.end_already_there(state.step(event.task, "pending"), event, at)
         case e.TaskBlocked():
@@ -268,6 +277,7 @@ def _apply_task_event(state: RunState, event: e.TaskEvent, at: float) -> None:
 def _apply_word_of_a_person(
     state: RunState, event: e.TaskRetried | e.TaskReplied | e.TaskApproved | e.TaskRejected, at: float
 ) -> None:
+    had_ended = state.finished or state.halted_by_review
     match event:
         case e.TaskRetried():
             task_steps.retry_task(state.step(event.task, *RETRIABLE), event, at)
@@ -280,6 +290,8 @@ def _apply_word_of_a_person(
         case e.TaskRejected():
             task_steps.reject_task(state.step(event.task, *_MAY_BE_APPROVED), event, at)
     state.finished = state.finished and state.tasks[event.task].phase in TERMINAL
+    if had_ended and not state.finished:
+        state.note_reopening()
 
 
 def _apply_train_event(state: RunState, event: e.TrainEvent, at: float) -> None:

@@ -14,6 +14,7 @@ from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.queue_events import Word
 from forgepool.orchestrator.journal.queue_rules import GateRules
 from forgepool.orchestrator.plan.budget import Budget, Use
+from forgepool.orchestrator.plan.document import Task
 from forgepool.orchestrator.state.hosts import HostHealth
 from forgepool.orchestrator.state.phases import Phases
 from forgepool.orchestrator.state.post_merge import WaveReviewState, WaveState
@@ -27,6 +28,9 @@ from forgepool.orchestrator.state.task import (
     TaskState,
 )
 from forgepool.orchestrator.state.train import TrainState
+
+REOPENED = "it had ended"
+"""In place of the reason of a stop: the run had come to its end, and a person has given it more to do since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,12 @@ class RunState:
     tasks: dict[str, TaskState]
     removed: dict[str, TaskState] = field(default_factory=dict)
     """Tasks that another plan has left out: what they used counts, and so do their attempts if they come back."""
+    added: tuple[Task, ...] = ()
+    """Tasks of the run that its plan's file does not name, in the order in which they were added."""
+    dropped: tuple[str, ...] = ()
+    """Tasks of the plan's file or added ones that were dropped before they began."""
+    additions: dict[str, int] = field(default_factory=dict)
+    """By the key of each addition, how many tasks it added."""
     run: str = ""
     hub: str = ""
     target: str = ""
@@ -97,6 +107,11 @@ class RunState:
     elsewhere: dict[str, HeldTask] = field(default_factory=dict)
     """By waiting task, the other run that has its paths in flight, or has had them."""
     finished: bool = False
+    stopped: str | None = None
+    """
+    The reason of its last stop, empty where an event before it tells it, or REOPENED. None where no process has stopped
+    since it last went on: it is under way, or its process died.
+    """
     number: int = 0
     at: float = 0.0
     phases: Phases = field(init=False, repr=False, compare=False)
@@ -109,9 +124,43 @@ class RunState:
         return cls(tasks={one: TaskState(id=one) for one in tasks})
 
     def add_task(self, task_id: str) -> TaskState:
-        task = self.tasks[task_id] = TaskState(id=task_id)
+        """Add a task; one that was removed goes on with the attempts that it had."""
+        task = self.removed.pop(task_id) if task_id in self.removed else TaskState(id=task_id)
+        self.tasks[task_id] = task
         self.phases.add(task)
         return task
+
+    def add_tasks(self, event: e.TasksAdded) -> None:
+        """Take the step of the event. Raises IllegalStep."""
+        if event.request in self.additions:
+            raise IllegalStep(f"the tasks of request {event.request} were added already")
+        if there := [task.id for task in event.tasks if task.id in self.tasks]:
+            raise IllegalStep(f"there is a task '{there[0]}' already")
+        ids = {self.add_task(task.id).id for task in event.tasks}
+        self.added = (*self.added, *event.tasks)
+        self.dropped = tuple(one for one in self.dropped if one not in ids)
+        if event.request:
+            self.additions[event.request] = len(ids)
+        if self.finished and not self.all_ended:
+            self.note_reopening()
+
+    def note_reopening(self) -> None:
+        """Note that there is more to do in a run that had ended; one without a process needs to be resumed."""
+        self.finished = False
+        if self.stopped is not None:
+            self.stopped = REOPENED
+
+    def drop_tasks(self, event: e.TasksDropped) -> None:
+        """Take the step of the event. Raises IllegalStep."""
+        for task in (self.step(one, "pending") for one in event.tasks):
+            if task.attempt:
+                raise IllegalStep(f"'{task.id}' has begun, and is not dropped")
+        self.removed |= {one: self.tasks[one] for one in event.tasks}
+        self.replace_tasks({one: task for one, task in self.tasks.items() if one not in event.tasks})
+        self.added = tuple(task for task in self.added if task.id not in event.tasks)
+        self.dropped = (*self.dropped, *event.tasks)
+        self.lacking = {one: lack for one, lack in self.lacking.items() if one not in event.tasks}
+        self.elsewhere = {one: held for one, held in self.elsewhere.items() if one not in event.tasks}
 
     def replace_tasks(self, tasks: dict[str, TaskState]) -> None:
         self.tasks, self.phases = tasks, Phases(tasks.values())

@@ -17,7 +17,7 @@ from forgepool.supervisor.messages.answers import (
     Review,
     ReviewApproval,
 )
-from forgepool.workers.schema.orders import ReasonPack, Reply, WorkResult
+from forgepool.workers.schema.orders import ReasonPack, Reply, Report, WorkResult
 
 MessageKind = Literal["order", "check", "review", "landing", "wave", "wave_review"]
 
@@ -162,6 +162,7 @@ Phase = Literal[
     "landing",
     "landed",
     "no_changes",
+    "reported",
     "already_there",
     "failed",
     "blocked",
@@ -173,7 +174,8 @@ Phase = Literal[
 the next step is decided; in the latter a reviewer has not let it through. `candidate` waits for a lock on paths it
 touched undeclared, `reviewing` for its approval, with no slot at the gate. `queued` stands in the train; `testing` does
 too, with a trial under way; `given` stands in the queue that serves the target. `no_changes` is an attempt that ended
-well and had nothing to change. The work of `already_there` was landed by an earlier run.
+well and had nothing to change, `reported` one that gave the answer it was asked for. The work of `already_there` was
+landed by an earlier run.
 """
 
 IN_FLIGHT: frozenset[Phase] = frozenset(
@@ -182,11 +184,11 @@ IN_FLIGHT: frozenset[Phase] = frozenset(
 IN_TRAIN: frozenset[Phase] = frozenset(("queued", "testing", "reviewing", "landing"))
 MAY_BE_REVIEWED: frozenset[Phase] = frozenset(("queued", "testing", "reviewing"))
 """In which a review may be under way."""
-DONE: frozenset[Phase] = frozenset(("landed", "no_changes", "already_there"))
+DONE: frozenset[Phase] = frozenset(("landed", "no_changes", "reported", "already_there"))
 """Phases that satisfy a need."""
 TERMINAL: frozenset[Phase] = DONE | frozenset(("failed", "blocked", "cancelled", "needs_human"))
 
-RETRIABLE: tuple[Phase, ...] = ("no_changes", "already_there", "failed", "blocked", "cancelled", "needs_human")
+RETRIABLE: tuple[Phase, ...] = tuple(sorted(TERMINAL - {"landed"}))
 """Phases from which a person may have a task tried again."""
 
 MOST_TROUBLES = 12
@@ -281,6 +283,8 @@ class TaskState:
     """The queue's last answer about its candidate."""
     commit: str = ""
     """The commit that landed."""
+    report: Report | None = None
+    """Its answer, while that stands."""
     landed_at: int = 0
     """Number of the event with which it landed."""
     reasons: tuple[ReasonPack, ...] = ()
@@ -294,6 +298,8 @@ class TaskState:
     """The context profile that a person has chosen for it; empty where none has."""
     rebuilds: int = 0
     """How often the context of its attempts was rebuilt, as far as was told."""
+    context_share: float = 0.0
+    """The share of the window that the context of its attempt filled when that was last told."""
     detail: str = ""
     """One sentence on how it came to be where it is."""
     since: float = 0.0
@@ -317,6 +323,11 @@ class TaskState:
     def landing_in_doubt(self) -> bool:
         """A lander vanished, or the hub died on it: the target may have moved, and may still."""
         return bool(self.intended) and self.phase != "landing"
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Return the gaps that its last agent named in what it was given or could find."""
+        return () if self.result is None else self.result.missing
 
     @property
     def made_by(self) -> int:

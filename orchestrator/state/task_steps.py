@@ -24,7 +24,7 @@ def send_order(state: RunState, task: TaskState, event: e.OrderSent, at: float) 
     state.elsewhere.pop(task.id, None)
     task.attempt, task.base, task.result = event.attempt, event.base, None
     task.resumes, task.interrupted, task.interrupted_base = event.resumes, None, ""
-    task.sent_to = event.host
+    task.sent_to, task.context_share = event.host, 0.0
     if event.resumes is None:
         task.interrupted_paths = ()
     task.extra = task.wanted
@@ -124,6 +124,7 @@ def choose_profile(task: TaskState, event: e.ProfileChosen) -> None:
 
 def rebuild_context(task: TaskState, event: e.ContextRebuilt) -> None:
     task.rebuilds += event.changed
+    task.context_share = event.after_tokens / event.window_tokens
 
 
 def ask_paths(task: TaskState, event: e.PathsAsked, at: float) -> None:
@@ -211,6 +212,11 @@ def end_unchanged(task: TaskState, event: e.TaskUnchanged, at: float) -> None:
     task.enter("no_changes", at)
 
 
+def end_reported(task: TaskState, event: e.TaskReported, at: float) -> None:
+    task.report, task.detail = event.report, event.report.summary
+    task.enter("reported", at)
+
+
 def end_already_there(task: TaskState, event: e.TaskAlreadyThere, at: float) -> None:
     task.commit, task.detail = event.commit, f"landed by run {event.by_run}"
     task.enter("already_there", at)
@@ -289,6 +295,7 @@ def reopen(task: TaskState, at: float) -> None:
     task.review.calm()
     task.not_before = task.limit_until = task.ended = 0.0
     task.parked_for, task.question, task.unfit = None, "", {}
+    task.report = None
     task.enter("pending", at)
 
 

@@ -60,3 +60,23 @@ def test_a_run_whose_hub_is_away_keeps_its_folder(ground: Path, machine: Machine
     aside.rename(repository.path)
     assert machine.run("clean", *_NOW, "--hub", "--yes").status == 0
     assert machine.runs() == []
+
+
+@pytest.mark.slow
+def test_a_plan_that_a_client_gave_as_text_goes_when_no_run_refers_to_it(
+    ground: Path, machine: Machine, repository: Repository
+) -> None:
+    plan = _plan(ground, "half", "exit 3")
+    texts = machine.home / "plans"
+    texts.mkdir(parents=True)
+    used, unused = texts / "used.yaml", texts / "unused.yaml"
+    for text in (used, unused):
+        text.write_bytes(plan.read_bytes())
+    machine.run("run", used, "--repo", repository.path, "--workers", "1")
+    assert "no ended run" in machine.run("clean", "--yes").out and unused.exists(), "it is young"
+    assert "would remove 1 plan that a client gave as text and no run uses" in machine.run("clean", *_NOW).out
+    assert unused.exists()
+    machine.run("clean", *_NOW, "--yes")
+    assert (used.exists(), unused.exists(), len(machine.runs())) == (True, False, 1), "the run's work did not land"
+    machine.run("clean", *_NOW, "--hub", "--yes")
+    assert (used.exists(), machine.runs()) == (False, [])

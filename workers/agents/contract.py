@@ -9,12 +9,13 @@ from pydantic import TypeAdapter
 
 from forgepool.workers.llm.provider import Trouble
 from forgepool.workers.schema.confinement import Confinement
-from forgepool.workers.schema.orders import ReasonPack, Spent, WorkOrder
+from forgepool.workers.schema.orders import ReasonPack, Report, Spent, WorkOrder
 
 _REASONS = TypeAdapter(tuple[ReasonPack, ...])
 
 AgentEnding = Literal[
     "finished",
+    "reported",
     "failed",
     "timeout",
     "idle",
@@ -63,6 +64,12 @@ class AgentAnswer:
     """The families of all models that took part, also in earlier attempts that this one resumed."""
     planned: tuple[str, ...] = ()
     """The paths of the plan it committed to."""
+    missing: tuple[str, ...] = ()
+    """Gaps in what it was given, as it says."""
+    nothing_to_do: bool = False
+    """With `no_change`: it committed a plan without files, with the reason."""
+    report: Report | None = None
+    """Set exactly with `reported`."""
     trouble: Trouble | None = None
     """The reason why a model gave no answer; only with `failed`."""
     resets_at: float | None = None

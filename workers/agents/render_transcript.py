@@ -25,6 +25,7 @@ from forgepool.workers.context.transcript.entries import (
     Profiled,
     QuestionTried,
     Rebuilt,
+    ReportGiven,
     Resumed,
     Summoned,
     TurnSaid,
@@ -37,6 +38,7 @@ _Beside = (
     QuestionTried
     | CallJudged
     | PlanCommitted
+    | ReportGiven
     | Verified
     | Noted
     | Profiled
@@ -119,10 +121,8 @@ class _Narrator:
                 yield NarratedLine(
                     kind, f"    ({decision} {entry.tool}: {_short(entry.reason)}; {entry.rule or 'no rule'})"
                 )
-            case PlanCommitted():
-                made = "a plan made by the harness" if entry.synthetic else "the plan"
-                yield NarratedLine("phase", f"=== {made}, for {', '.join(entry.files) or 'no file in particular'}")
-                yield from self._cut("text", "    ", entry.plan)
+            case PlanCommitted() | ReportGiven():
+                yield from self._committed(entry)
             case Verified():
                 yield NarratedLine("phase" if entry.ok else "error", f"=== VERIFY: {entry.detail or 'all is well'}")
                 yield from self._cut("result", "    | ", entry.output, last=True)
@@ -138,6 +138,15 @@ class _Narrator:
                 yield NarratedLine("phase", f"=== gone on with as {entry.order_id} at {_clock(entry.at)}")
             case other:
                 assert_never(other)
+
+    def _committed(self, entry: PlanCommitted | ReportGiven) -> Iterator[NarratedLine]:
+        if isinstance(entry, ReportGiven):
+            yield NarratedLine("phase", f"=== the report, which cites {len(entry.report.evidence)}")
+            yield from self._cut("text", "    ", entry.report.summary)
+            return
+        made = "a plan made by the harness" if entry.synthetic else "the plan"
+        yield NarratedLine("phase", f"=== {made}, for {', '.join(entry.files) or 'no file in particular'}")
+        yield from self._cut("text", "    ", entry.plan)
 
     def _turn(self, turn: Turn) -> Iterator[NarratedLine]:
         if turn.role == "user":

@@ -45,6 +45,8 @@ class ModelRequest:
     """The turns are not those of the last question, so the vendor's last count does not apply to them."""
     max_output_tokens: int | None = None
     """The most tokens of the answer; None is the model's own limit."""
+    must_call: bool = False
+    """The answer must call one of the tools."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,5 @@
 """
-Carries out one order: a checkout, an agent, the acceptance commands, and a candidate in the hub.
+Carries out one order: a checkout, an agent, the acceptance commands, and a candidate or a report in the hub.
 
 The agent edits and the harness commits: the candidate is the tree of the files that the agent left, on the order's
 base, whatever it did to the checkout's HEAD or index. The agent's own summary is kept as a claim.
@@ -21,7 +21,14 @@ from forgepool.workers.sandbox.layers import NoSandbox, choose_level
 from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.orders import Outcome, WorkOrder, WorkResult
 from forgepool.workers.schema.settings import Settings
-from forgepool.workers.workspace.refs import Candidate, ensure_from_hub, find_published, publish, require_hub
+from forgepool.workers.workspace.refs import (
+    Candidate,
+    ensure_from_hub,
+    find_published,
+    publish,
+    publish_report,
+    require_hub,
+)
 from forgepool.workers.workspace.resume import sum_carried_over, sum_so_far
 from forgepool.workers.workspace.workspace import Workspace, accept, set_up, unprintable
 from forgepool.worktrees.checkouts.checkout import Unusable
@@ -80,9 +87,15 @@ def _attempt(order: WorkOrder, settings: Settings, mirror: Mirror, blank: WorkRe
         if answer.ended == "failed":
             _require_disk(workspace.checkout.path)
         about = _about(answer, workspace)
+        if answer.report is not None:
+            told = {"outcome": "reported", "report": answer.report, "claimed_summary": answer.claimed_summary}
+            reported = blank.model_copy(update={**about, **told, "finished_at": time.time()})
+            return publish_report(mirror, order, reported)
         if answer.ended != "finished":
             outcome = _outcome_of(answer)
-            if outcome == "no_change":
+            if answer.nothing_to_do:
+                _require_acceptance(workspace, workspace.checkout.snapshot(), about, stop)
+            elif outcome == "no_change":
                 _require_unchanged_acceptance(workspace, about, stop)
             waiting = _if_waiting(answer) | {"lacks": outcome == "needs_human" and answer.trouble is not None}
             raise NotDone(outcome, answer.detail, **about, **waiting, log_tail=answer.log_tail)
@@ -126,6 +139,8 @@ def _about(answer: AgentAnswer, workspace: Workspace) -> dict[str, Any]:
         "models": answer.models,
         "families": answer.families,
         "planned": answer.planned,
+        "nothing_to_do": answer.nothing_to_do,
+        "missing": answer.missing,
         "includes": answer.includes,
         "carried": sum_carried_over(workspace.order, workspace.settings) if answer.includes else None,
         "log": str(workspace.agent_log),

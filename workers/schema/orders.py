@@ -141,6 +141,26 @@ class AcpAgent(Message):
 AgentSpec = Annotated[CommandAgent | ScriptedAgent | BuiltinAgent | CliAgent | AcpAgent, Field(discriminator="kind")]
 
 
+class Evidence(Message):
+    """A citation in a report: lines of a file at the order's base, a task that is needed, or a commit."""
+
+    path: str = ""
+    lines: tuple[int, int] | None = None
+    """The first and the last of them; only with a path."""
+    task: str = ""
+    commit: str = ""
+
+
+class Report(Message):
+    """The answer of a task that changes nothing. The harness has checked that what it cites exists."""
+
+    summary: str
+    output: str = ""
+    missing: tuple[str, ...] = ()
+    """The gaps: facts that the agent needed and could not find."""
+    evidence: tuple[Evidence, ...] = ()
+
+
 class Prior(Message):
     """The result of a task that this one needs."""
 
@@ -153,6 +173,8 @@ class Prior(Message):
     commit: str = ""
     """The landed commit."""
     paths: tuple[str, ...] = ()
+    report: Report | None = None
+    """The report of a task that answers."""
 
 
 class Reply(Message):
@@ -180,11 +202,7 @@ ReasonKind = Literal[
 
 
 class ReasonPack(Message):
-    """
-    The reason an earlier attempt came back, for the next attempt.
-
-    The harness states all of it, except a reviewer's findings, `tried` and the words of a rejection.
-    """
+    """The reason an earlier attempt came back. All but findings, `tried` and words of a rejection is the harness's."""
 
     attempt: int
     kind: ReasonKind
@@ -272,6 +290,10 @@ class WorkOrder(Message):
     acceptance: tuple[str, ...] = ()
     criteria: tuple[str, ...] = ()
     """Sentences that a reviewer will answer one by one."""
+    answers: bool = False
+    """It ends with a report, and changes nothing."""
+    writes_nothing: bool = False
+    """It declares that it writes no file, and does not answer."""
     unchanged: Literal["ok", "fail"] = "fail"
     """With `ok`, an attempt that changes nothing succeeds if the acceptance commands pass."""
     env: dict[str, str] = Field(default_factory=dict)
@@ -288,6 +310,10 @@ class WorkOrder(Message):
     """Set-ups of the plan's checks. The worker reads those of the repository's checks from the base."""
     limits: Limits = Limits()
     reasons: tuple[ReasonPack, ...] = ()
+    references: tuple[str, ...] = ()
+    """Files of the base (`path`, `path:10-40`) whose text is given to its agent."""
+    reads: tuple[str, ...] = ()
+    """Globs of what it reads: references, too, for agents that do not look for themselves."""
     priors: tuple[Prior, ...] = ()
     """Results of the tasks it needs, in the plan's order."""
     resumes: int | None = None
@@ -309,6 +335,7 @@ class WorkOrder(Message):
 
 Outcome = Literal[
     "candidate",
+    "reported",
     "no_change",
     "out_of_scope",
     "verify_failed",
@@ -329,6 +356,8 @@ class WorkResult(Message):
     outcome: Outcome
     commit: str | None = None
     """The candidate, kept in the hub; set exactly when the outcome is `candidate`."""
+    nothing_to_do: bool = False
+    """With `no_change`: a committed plan gives the reason why nothing has to be changed."""
     paths: tuple[str, ...] = ()
     """Every path the candidate adds, changes, deletes or renames, with both names of a rename."""
     detail: str = ""
@@ -338,6 +367,10 @@ class WorkResult(Message):
     """The path of the full log on the host that ran it."""
     claimed_summary: str = ""
     """The agent's own summary: a claim that no decision reads."""
+    report: Report | None = None
+    """Set exactly when the outcome is `reported`."""
+    missing: tuple[str, ...] = ()
+    """Gaps that the agent named in what it was given or could find."""
     question: str = ""
     """The agent's question to a person. A `needs_human` result without one asks for something to be fixed."""
     models: tuple[str, ...] = ()

@@ -1,26 +1,29 @@
 """
-The tools that steer a conversation: `commit_plan`, `finish`, `ask` and `verdict` end it, `compact` clears its history.
+The tools that steer a conversation. `commit_plan`, `report`, `finish`, `ask` and `verdict` end it; `compact` clears its
+history.
 
 What they say is the model's word; the harness checks for itself before it lets the conversation end.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field, JsonValue
 
+from forgepool.workers.schema.orders import Evidence, Report
 from forgepool.workers.tools.tool import (
     Arguments,
     Finish,
     PersonAsked,
     Planned,
     Queued,
+    Reported,
     Tool,
     ToolAnswer,
     make_typed_tool,
 )
-from forgepool.workers.tools.workplace import Workplace
+from forgepool.workers.tools.workplace import ToolRefused, Workplace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +111,53 @@ def commit_plan_tool(may_touch: MayTouch, *, injected: bool = False) -> Tool:
     return make_typed_tool(
         "commit_plan", description, InjectedPlanArguments if injected else CommitPlanArguments, commit_plan, kind="end"
     )
+
+
+REPORT = "report"
+_SUMMARY_WORDS = 150
+
+
+class EvidenceArguments(Arguments):
+    path: str = Field(default="", description="a file of the repository")
+    lines: tuple[int, int] | None = Field(default=None, description="the first and the last line meant in that file")
+    task: str = Field(default="", description="a task whose result you were given")
+    commit: str = Field(default="", description="a commit, by its id")
+
+
+class ReportArguments(Arguments):
+    summary: str = Field(min_length=1, description=f"the answer in at most {_SUMMARY_WORDS} words")
+    output: str = Field(default="", max_length=60_000, description="the whole answer, for those who need more")
+    missing: tuple[Annotated[str, Field(max_length=1_000)], ...] = Field(max_length=50, description=_MISSING)
+    evidence: tuple[EvidenceArguments, ...] = Field(
+        max_length=200, description="what the answer rests on; each has exactly one of path, task and commit"
+    )
+
+
+def report_tool(find_wrong: Callable[[Sequence[Evidence]], Sequence[str]]) -> Tool:
+    """Make `report`. `find_wrong` returns a sentence for each citation of what does not exist."""
+
+    def report(arguments: ReportArguments, workplace: Workplace) -> ToolAnswer:
+        cited = [Evidence(**dict(one)) for one in arguments.evidence]
+        cited = [one.model_copy(update={"path": _within(workplace, one.path)}) for one in cited]
+        words = len(arguments.summary.split())
+        wrong = [f"the summary has {words} words; at most {_SUMMARY_WORDS}"] if words > _SUMMARY_WORDS else []
+        wrong += find_wrong(cited)
+        if wrong:
+            return ToolAnswer(text=f"the report is not accepted: {'; '.join(wrong)}", is_error=True)
+        given = {name: getattr(arguments, name) for name in ("summary", "output", "missing")}
+        return ToolAnswer(text="OK: reported", ends=Reported(report=Report(**given, evidence=tuple(cited))))
+
+    description = "Ends the work with your answer. Call it once, alone. What it cites is looked up."
+    tool = make_typed_tool(REPORT, description, ReportArguments, report, kind="end")
+    return replace(tool, offer=replace(tool.offer, schema=_whole(tool.offer.schema)))
+
+
+def _within(workplace: Workplace, path: str) -> str:
+    """Return a path as the repository names it; one outside stays as it is, and is then not found."""
+    try:
+        return workplace.name(workplace.path(path)) if path else ""
+    except ToolRefused:
+        return path
 
 
 def _with_missing(text: str, arguments: Arguments) -> str:

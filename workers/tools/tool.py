@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from forgepool.workers.llm.messages import ToolCall
 from forgepool.workers.llm.provider import ToolOffer
+from forgepool.workers.schema.orders import Report
 from forgepool.workers.tools.workplace import ToolRefused, Workplace
 
 
@@ -46,7 +47,14 @@ class Queued:
     why: str
 
 
-Ends = Finish | Planned | PersonAsked | Queued
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reported:
+    """The model has answered, and what it cites exists."""
+
+    report: Report
+
+
+Ends = Finish | Planned | PersonAsked | Queued | Reported
 """The ways a conversation ends."""
 
 

@@ -40,7 +40,10 @@ def orders_of(run: str, task: str) -> str:
 
 
 def result_ref(run: str, task: str, attempt: int) -> str:
-    """Return the ref of a result, a JSON blob, that versions before had beside the candidate's commit."""
+    """
+    Return the ref of a result without a commit, a JSON blob: a report. Earlier versions had one beside a candidate's
+    commit.
+    """
     return f"refs/forgepool/{run}/results/{task}/{attempt}"
 
 
@@ -156,6 +159,26 @@ def publish(mirror: Mirror, order: WorkOrder, candidate: Candidate) -> WorkResul
             raise GitFailed(("push",), 1, f"{ref} is taken, without a result")
         case PushRefused(reason=reason):
             raise GitFailed(("push",), 1, f"the hub refuses candidates: {reason}")
+        case answer:
+            assert_never(answer)
+
+
+def publish_report(mirror: Mirror, order: WorkOrder, result: WorkResult) -> WorkResult:
+    """
+    Push a report to the hub, once, and return the result that the hub now has.
+
+    Raises:
+        GitFailed: the hub could not be written.
+    """
+    ref = result_ref(order.run, order.task, order.attempt)
+    blob = CommitId(write_object(mirror.git, "blob", result.encode().encode(), like=order.base))
+    match mirror.push([RefUpdate(ref=ref, new=blob, expected=None)]):
+        case Pushed():
+            return result
+        case Stale():
+            return find_published(mirror, order) or result
+        case PushRefused(reason=reason):
+            raise GitFailed(("push",), 1, f"the hub refuses reports: {reason}")
         case answer:
             assert_never(answer)
 

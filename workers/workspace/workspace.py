@@ -8,7 +8,7 @@ commands, and for leave to touch more paths. Nothing here believes a model's cla
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,11 +21,12 @@ from forgepool.workers.policy.sources import REPOSITORY_FILE, policy_of
 from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
 from forgepool.workers.sandbox.sandbox_profile import Private, Shelter, private
 from forgepool.workers.schema.mistakes import DocumentWrong, Mistake
-from forgepool.workers.schema.orders import WorkOrder
+from forgepool.workers.schema.orders import Evidence, WorkOrder
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.tools.commands.run import interpreter
 from forgepool.workers.tools.endings import GRANTED, Permission
 from forgepool.workers.workspace.assets import VARIABLE, lay_out
+from forgepool.workers.workspace.citations import find_wrong_citations
 from forgepool.workers.workspace.dependencies import SetupSite, provide
 from forgepool.worktrees.checkouts.checkout import Checkout, Unusable, lease_checkout
 from forgepool.worktrees.commits.changes import FileTooLarge, changes, list_touched_paths, read_file
@@ -187,15 +188,24 @@ class Workspace:
         return list_touched_paths(changes(self.mirror.git, self.base, self.checkout.snapshot()))
 
     def why_unchanged(self) -> str | None:
-        """Return why there is nothing to commit, as a sentence for the model; None when there is something."""
+        """Return why there is nothing to commit, as a sentence for the model; None when there is or must be none."""
+        if self.order.writes_nothing:
+            return None
         try:
             return None if self.list_changed() else "no file that git keeps is changed; do the task's work first"
         except Unusable as problem:
             return str(problem)
 
+    def find_wrong_citations(self, evidence: Sequence[Evidence]) -> list[str]:
+        """Return a sentence for each citation of what does not exist at the base, in the mirror or among its needs."""
+        tasks = [prior.task for prior in self.order.priors]
+        return find_wrong_citations(self.mirror.git, self.base, evidence, tasks)
+
     def may_touch(self, paths: tuple[str, ...], *, stop: Stop, left_s: Callable[[], float]) -> Permission:
         """Ask the orchestrator whether the attempt may change these paths."""
         wanted = tuple(path for path in paths if path not in self.granted)
+        if wanted and self.order.writes_nothing:
+            return Permission(verdict="refused", why="the task declares `files: []`, so it may change nothing")
         owns = self.order.files or self.order.may_ask_paths
         if not wanted or not owns or self.settings.broker_url is None:
             return GRANTED

@@ -63,6 +63,7 @@ class Display:
 
     def listen(self, state: RunState, recorded: Sequence[Recorded]) -> None:
         """Take the events of a turn of the loop."""
+        self.course = self.course.grow_with(state)
         for record in recorded:
             self._tell(record, state.run)
         if self.live is not None and time.monotonic() > self._drawn + _REDRAW_S:

@@ -4,17 +4,19 @@ from collections import Counter
 
 from forgepool.orchestrator.cli.output.say import say
 from forgepool.orchestrator.cli.output.terminal import print_table
+from forgepool.orchestrator.decisions.reasons import one_line
 from forgepool.orchestrator.reports.costs import bill_words, budget_words, usd_words
 from forgepool.orchestrator.reports.event_text import answer_with
 from forgepool.orchestrator.reports.status import Standing, TaskStanding
 
 
 def tally(now: Standing) -> str:
-    """Count outcomes: `3 of 7 landed, 2 had no changes, 1 already there`."""
+    """Count outcomes: `3 of 7 landed, 1 reported, 2 had no changes, 1 already there`."""
     count = Counter(task.phase for task in now.tasks)
     unchanged = f", {count['no_changes']} had no changes" if count["no_changes"] else ""
     there = f", {count['already_there']} already there" if count["already_there"] else ""
-    return f"{count['landed']} of {len(now.tasks)} landed{unchanged}{there}"
+    reported = f", {count['reported']} reported" if count["reported"] else ""
+    return f"{count['landed']} of {len(now.tasks)} landed{reported}{unchanged}{there}"
 
 
 def tell_table(now: Standing) -> None:
@@ -27,6 +29,9 @@ def tell_table(now: Standing) -> None:
 def tell_use(now: Standing) -> None:
     """Print open questions, models and budget, in lines that can be copied."""
     tell_wanted(now)
+    for task in now.tasks:
+        for gap in task.missing:
+            say(f"{task.task} lacked: {one_line(gap)}")
     for held in now.whole.review.held if now.whole is not None and now.whole.tasks else ():
         say(f"integration review found: {held}")
     if said := bill_words(now.used):

@@ -19,6 +19,7 @@ from forgepool.orchestrator.cli.output.terminal import print_table
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.post_merge import where_to_look
 from forgepool.orchestrator.launch.preflight import check_tip, lacking, refuse_unready
+from forgepool.orchestrator.launch.prerequisites import find_tight_windows
 from forgepool.orchestrator.plan.document import Plan
 from forgepool.orchestrator.plan.overlap import NOTHING, find_shared_files
 from forgepool.orchestrator.plan.readiness import preview
@@ -147,6 +148,8 @@ def check(
             faults = find_faults(read, plan, hub, settings, stop=stop)
             if stop():
                 return say_interrupted()
+    for warning in find_tight_windows(read, settings):
+        complain(warning, 0)
     if not with_checks or problems:
         status = preview_plan(read, hub, as_json=as_json, problems=problems, faults=faults)
         if problems and (with_checks or thorough):
@@ -265,7 +268,7 @@ def _tell(plan: Plan, course: PlanIndex, answer: PlanPreview) -> None:
             task,
             str(wave_of.get(task, "")),
             ", ".join(need.id for need in course.tasks[task].needs),
-            "(undeclared)" if (globs := course.tasks[task].files) is None else ", ".join(globs) or "(none)",
+            "(undeclared)" if (globs := course.tasks[task].files) is None else ", ".join(globs) or "nothing",
         )
         for place, task in enumerate(course.graph.order[:200], start=1)
     ]

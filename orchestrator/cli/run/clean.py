@@ -19,6 +19,7 @@ from forgepool.orchestrator.reports.leftovers import (
     Leftover,
     folder_bytes,
     list_leftovers,
+    list_plan_texts,
     list_unlanded_tasks,
     mirror_of,
     reclaim,
@@ -77,11 +78,15 @@ def clean(
     with tell_slow("looking through the runs" + (" and their hubs" if hub else "")):
         rows = [_row(each, named, older_s, settings, hub=hub, dated=older is not None) for each in found]
     shown = [row for row in rows if row is not None]
+    going = [row.run for row in shown if not row.kept]
+    texts = [] if runs else list_plan_texts(settings, before=time.time() - older_s, but_of=going)
     if not as_json:
-        _tell(shown, yes=yes)
+        _tell(shown, len(texts), yes=yes)
     if yes:
         with tell_slow("removing"):
             shown = list(_remove(shown, {each.run: each for each in found}, settings, hub=hub))
+            for text in [] if runs else list_plan_texts(settings, before=time.time() - older_s):
+                text.unlink(missing_ok=True)
     if as_json:
         say_json([asdict(row) for row in shown])
     elif yes and (removed := [row for row in shown if row.removed]):
@@ -134,9 +139,13 @@ def _remove(rows: Sequence[_Row], found: dict[str, Leftover], settings: Settings
             yield replace(row, kept=kept)
 
 
-def _tell(rows: Sequence[_Row], *, yes: bool) -> None:
+def _tell(rows: Sequence[_Row], texts: int, *, yes: bool) -> None:
     going = [row for row in rows if not row.kept]
-    if not rows:
+    what = f"this {'removes' if yes else 'would remove'}"
+    if texts:
+        plans = f"{count_of(texts, 'plan')} that a client gave as text and no run uses"
+        say(f"{what} {plans}" + ("" if yes else "; --yes removes it"))
+    elif not rows:
         say("no ended run has left anything that is old enough; name a run, or give --older")
         return
     if going:
@@ -153,7 +162,7 @@ def _tell(rows: Sequence[_Row], *, yes: bool) -> None:
             for row, day in zip(going, days, strict=True)
         ]
         out().print(table(("run", "state", "last event", "size", "refs", "tasks"), lines))
-        say(f"this {'removes' if yes else 'would remove'} {_sum(going)}" + ("" if yes else "; --yes removes it"))
+        say(f"{what} {_sum(going)}" + ("" if yes else "; --yes removes it"))
     for row in rows:
         if row.kept:
             say(f"kept: {row.run}: {row.kept}")

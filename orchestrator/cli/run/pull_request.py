@@ -49,7 +49,7 @@ class Proposal:
             complain("there is no pull request, because nothing has landed", 0)
             return
         text = make_text("\n".join(report_lines(kept, state, recorded, public=True)))
-        title = plain_text(f"{kept.plan.name}: {tell_verdict(state)}")
+        title = _quiet(plain_text(f"{kept.plan.name}: {tell_verdict(state)}"))
         try:
             with self.forge.api:
                 sent = self.forge.forge.propose(self.target, self.base, title, text)
@@ -92,10 +92,15 @@ def make_text(report: str) -> str:
     return f"{lines[:_MOST_TEXT].rpartition(chr(10))[0]}\n\n(cut; `forgepool report` shows all)\n"
 
 
+def _quiet(words: str) -> str:
+    """Return words on which no forge acts, in which a path on a host has only its last part."""
+    return _LOUD.sub(lambda loud: loud[0] + _NOTHING, _LOCAL.sub("…/", words))
+
+
 def _quote_line(line: str) -> str:
     """Return a line with its words as a code span, which ends where as many backticks follow as it began with."""
     found = _LINE.fullmatch(line)
     assert found is not None, "a pattern of anything matches a line"
-    words = _LOUD.sub(lambda loud: loud[0] + _NOTHING, _LOCAL.sub("…/", found[2].strip()))
+    words = _quiet(found[2].strip())
     ticks = "`" * (1 + max(map(len, re.findall("`+", words)), default=0))
     return f"{found[1]}{ticks} {words} {ticks}" if words else ""

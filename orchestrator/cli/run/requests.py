@@ -19,7 +19,7 @@ from forgepool.orchestrator.journal.store import JournalBusy, Recorded, is_being
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions
-from forgepool.orchestrator.state.run import RunState, branch_of
+from forgepool.orchestrator.state.run import REOPENED, RunState, branch_of
 from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.settings import Settings
 
@@ -219,19 +219,19 @@ def ask_and_go_on(run: str, *requests: PersonRequest, wish: str = "", resume_aft
     state = kept.state()
     if state.finished or state.number == before.number or is_being_written(kept.folder):
         return 0
-    if not resume_after or not may_resume(kept, recorded, ended=bool(before.finished or before.halted_by_review)):
+    if not resume_after or not may_resume(kept, before, state, recorded):
         say(f"continue with: {_go_on(kept)}")
         return 0
     return resume(kept.options.run, sandbox="off" if confinements(recorded) == ["off"] else None)
 
 
-def may_resume(kept: KeptRun, recorded: Sequence[Recorded], *, ended: bool) -> bool:
+def may_resume(kept: KeptRun, before: RunState, after: RunState, recorded: Sequence[Recorded]) -> bool:
     """
-    Tell whether a run that was given more to do goes on by itself: one that had ended, and was not interrupted. Not one
-    whose workers are on other hosts with a Redis unknown here.
+    Tell whether a run goes on by itself after a person's word: one that this word opened again. Its end may have come
+    between the two states. Not one whose workers are on other hosts with a Redis unknown here.
     """
     elsewhere = confinements(recorded) == [None] and Settings().broker_url is None
-    return not kept.options.gate and not elsewhere and ended
+    return not kept.options.gate and not elsewhere and after.stopped == REOPENED != before.stopped
 
 
 def confinements(recorded: Sequence[Recorded]) -> list[Level | None]:
@@ -268,7 +268,7 @@ def deliver(kept: KeptRun, request: PersonRequest) -> tuple[RunState, list[Event
         if state.finished:
             # An earlier `cancel` that came too late would undo this request.
             inbox.discard(kept.folder)
-        return grant_request(kept.course, state, request)
+        return grant_request(kept.course.grow_with(state), state, request)
 
     try:
         return kept.amend(decide)

@@ -193,9 +193,7 @@ def resume(
         settings = settings.model_copy(update={"broker_url": None})
     seed = prepare_host(settings)
     kept = find_run(settings, run, repo, take_over=take_over, tell=_warn)
-    late = take_in_late(kept)
-    if not as_json:
-        tell_changes(kept, late)
+    kept = _with_late_words(kept, settings, as_json=as_json)
     _set_budget(kept, budget_usd, budget_tokens, as_json=as_json)
     kept = kept if plan is None else _take_plan(kept, plan, settings, as_json=as_json)
     state = kept.state()
@@ -220,6 +218,12 @@ def resume(
             warn=_warn,
         )
     return _close(kept, ending, settings, notifier, wishes, proposal, as_json=as_json)
+
+
+def _with_late_words(kept: run_folder.KeptRun, settings: Settings, *, as_json: bool) -> run_folder.KeptRun:
+    late = take_in_late(kept)
+    tell_changes(kept, () if as_json else late)
+    return run_folder.open_run(settings, kept.options.run) if late else kept
 
 
 def _proposal(pr: str | None, hub: Callable[[], Hub], target: str, settings: Settings) -> "Proposal | None":
@@ -383,6 +387,7 @@ def _close(
 ) -> int:
     from forgepool.orchestrator.reports.proof.files import write_report
 
+    kept = run_folder.open_run(settings, kept.options.run)
     write_report(kept, settings)
     state = kept.state()
     tell_outcome(kept, state, ending, as_json=as_json)

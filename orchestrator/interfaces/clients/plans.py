@@ -8,6 +8,7 @@ from pathlib import Path
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.plan.document import Plan
 from forgepool.orchestrator.plan.entries import PlanReview
+from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.orders import CommandAgent
@@ -20,7 +21,7 @@ def plan_file(plan: str, settings: Settings) -> Iterator[Path]:
     if "\n" not in plan and not plan.lstrip().startswith("{"):
         yield Path(plan)
         return
-    path = settings.home / "plans" / f"{sha256(plan.encode()).hexdigest()[:16]}.yaml"
+    path = run_folder.plan_texts(settings) / f"{sha256(plan.encode()).hexdigest()[:16]}.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(plan, encoding="utf-8")
     try:

@@ -1,13 +1,11 @@
 """Words of the command line that a client says about a run or a queue."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from forgepool.orchestrator.cli.run.requests import confinements, may_resume
 from forgepool.orchestrator.interfaces.clients.detached import RunLauncher
 from forgepool.orchestrator.interfaces.web.actions import Word, leave_word, perform
-from forgepool.orchestrator.journal.events import RunEnded
-from forgepool.orchestrator.journal.store import Recorded, is_being_written
+from forgepool.orchestrator.journal.store import is_being_written
 from forgepool.orchestrator.reports.home import HomeView, RunLook
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun
@@ -21,10 +19,6 @@ class WordLeft:
     """The run had ended, and goes on."""
     trouble: str = ""
     """The sentence of a run that should go on and does not."""
-
-
-def _has_end(recorded: Sequence[Recorded]) -> bool:
-    return any(isinstance(one.event, RunEnded) for one in recorded)
 
 
 def say_word(
@@ -44,7 +38,7 @@ def say_word(
     Raises:
         CannotRun: the word would change nothing, or is about another candidate than `seen`.
     """
-    before, recorded = kept.replay()
+    before = kept.state()
 
     def leave(look: RunLook) -> str:
         candidate = look.state.tasks[task].candidate if do == "reject" and not seen else seen
@@ -54,10 +48,8 @@ def say_word(
         return leave_word(*perform(look, given), look)
 
     said = home.view(kept.options.run).look(leave)
-    state, later = kept.replay()
-    # The run may have ended between the look at it and the word.
-    ended = bool(before.finished or before.halted_by_review) or _has_end(later[len(recorded) :])
-    if state.finished or is_being_written(kept.folder) or not may_resume(kept, later, ended=ended):
+    state, recorded = kept.replay()
+    if state.finished or is_being_written(kept.folder) or not may_resume(kept, before, state, recorded):
         return WordLeft(said=said)
     confinement = ("--sandbox", "off") if confinements(recorded) == ["off"] else ()
     try:

@@ -82,6 +82,7 @@ _RESULTS: Mapping[str, StepResult] = {
     "passed": "success",
     "landed": "success",
     "no_changes": "success",
+    "reported": "success",
     "already_there": "success",
     "stale": "cancellation",
     "apart": "cancellation",

@@ -9,7 +9,7 @@ from forgepool.orchestrator.decisions.reasons import author_in, author_words, fi
 from forgepool.orchestrator.interfaces.web import pages
 from forgepool.orchestrator.interfaces.web.actions import WebAction, actions_of
 from forgepool.orchestrator.interfaces.web.diff import change_of, diff_of
-from forgepool.orchestrator.interfaces.words import Tone, moment, state_words, stretch, tone
+from forgepool.orchestrator.interfaces.words import Tone, attempt_words, moment, state_words, stretch, tone
 from forgepool.orchestrator.reports.attention import AttentionRow, attention
 from forgepool.orchestrator.reports.costs import bill, bill_words, budget_words
 from forgepool.orchestrator.reports.home import HomeView, RunLook, RunSummary
@@ -238,7 +238,7 @@ def _about(look: RunLook, task: TaskState, why: str) -> Iterator[tuple[str, str]
     yield from (("", line) for line in why.splitlines())
     yield from (("", f"  {line}") for line in card.description.splitlines())
     if task.id not in look.state.submitted:
-        yield "", f"attempts: {task.attempt} sent, {task.charged} of {card.attempts} counted"
+        yield "", f"attempts: {attempt_words(task, card.attempts)}"
     for label, said in _facts_of_task(look, task):
         yield "", f"{label}: {said}"
     for one in task.verdict.findings if task.verdict else ():

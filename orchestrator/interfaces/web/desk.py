@@ -124,6 +124,7 @@ class WebDesk:
             lstrip_blocks=True,
         )
         made.filters.update(moment=words.moment, stretch=words.stretch, state_words=words.state_words, tone=words.tone)
+        made.filters.update(attempt_words=words.attempt_words)
         made.filters.update(bill=bill_words, budget_lines=lambda ledger: list(budget_words(ledger)))
         made.globals.update(icons=words.TONES, person=login_name(), static=_fingerprint())
         return made

@@ -52,7 +52,7 @@ GROUPS: Mapping[str, tuple[Phase, ...]] = {
     "at work": tuple(phase for phase in ("running", "answered", "testing", "reviewing", "reviewed", "landing")),
     "waiting": ("queued", "given", "candidate", "pending"),
     "not landed": ("failed", "blocked", "cancelled"),
-    "done": ("landed", "no_changes", "already_there"),
+    "done": ("landed", "no_changes", "reported", "already_there"),
 }
 """The filters of a list of tasks, and the order of its rows: what needs a person or goes on comes first."""
 _ORDER: dict[Phase, int] = {

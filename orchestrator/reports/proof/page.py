@@ -177,12 +177,15 @@ def _review_facts(entry: LandedEntry) -> dict[str, str]:
 
 
 def _not_landed(bundle: ProofBundle) -> tuple[str, Sequence[Child]]:
-    idle = [task for task in bundle.tasks if task.phase in DONE and task.phase != "landed"]
+    reported = [task for task in bundle.tasks if task.phase == "reported"]
+    idle = [task for task in bundle.tasks if task.phase in DONE - {"landed", "reported"}]
     rest = [task for task in bundle.tasks if task.phase not in DONE]
     content: list[Child] = [_unlanded(task) for task in rest]
+    if reported:
+        content.append(tag("ul", (tag("li", f"{task.id} reported: {task.detail}") for task in reported)))
     if idle:
         content.append(tag("p", "Nothing to do: ", ", ".join(f"{task.id} ({task.detail})" for task in idle)))
-    return f"Not landed ({len(rest)})" if rest else "Nothing to do", content
+    return f"Not landed ({len(rest)})" if rest else "Reported" if reported else "Nothing to do", content
 
 
 def _unlanded(task: TaskOutcome) -> Child:

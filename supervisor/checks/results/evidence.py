@@ -22,7 +22,7 @@ _MOST_BYTES_OF_PROBLEMS = 64 * 1024 * 1024
 _NO_TESTS = ("no test was collected", "no test was found")
 
 
-class Evidence(Message):
+class RunEvidence(Message):
     """The evidence of one run."""
 
     report: SuiteReport | None = None
@@ -108,12 +108,12 @@ _CUT_SHORT = re.compile(
 )
 
 
-def of_run(ended: Ended, collected: Collected) -> Evidence:
+def of_run(ended: Ended, collected: Collected) -> RunEvidence:
     """Return the evidence of a command that has ended, from its report and the last 2 MiB of its log."""
     output = plain(_tail(ended.log, _MOST_BYTES).decode(errors="replace"))
     counted = runners_in(output)
     report = collected.report
-    return Evidence(
+    return RunEvidence(
         report=report,
         faults=collected.faults,
         runners=tuple(sorted(runner for runner, said in counted.items() if said.ran != 0)),
@@ -123,7 +123,7 @@ def of_run(ended: Ended, collected: Collected) -> Evidence:
     )
 
 
-def of_asked(ended: Ended, asked: ReportOptions) -> Evidence:
+def of_asked(ended: Ended, asked: ReportOptions) -> RunEvidence:
     """The same, of a command that was asked for reports; where none tells tests, a baseline has its findings read."""
     collected = collect(asked)
     if not asked.baseline or collected.report is not None or ended.how != "exit" or ended.status is None:

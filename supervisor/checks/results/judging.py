@@ -28,7 +28,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from forgepool.supervisor.checks.results.evidence import Evidence
+from forgepool.supervisor.checks.results.evidence import RunEvidence
 from forgepool.supervisor.checks.results.reports import ReportedCase, function_of
 from forgepool.supervisor.checks.results.touched import Touched, cover_of_gone, find_renamed_id
 from forgepool.workers.schema.orders import Message
@@ -47,7 +47,7 @@ class Ran(Message):
 
     how: How
     status: int | None = None
-    evidence: Evidence = Evidence()
+    evidence: RunEvidence = RunEvidence()
 
     @property
     def has_problems(self) -> bool:
@@ -283,7 +283,7 @@ def _what_report_lacks(runs: _Runs) -> str:
     return ""
 
 
-def _lost_report(evidence: Evidence) -> str:
+def _lost_report(evidence: RunEvidence) -> str:
     why = f": {evidence.faults[0]}" if evidence.faults else ""
     return f"; it left no report that can be read, as it did on the target{why}"
 

@@ -17,7 +17,7 @@ from forgepool.orchestrator.merge_queue.forges.protocol import dependencies
 
 PLAN = """\
 version: 1
-name: p
+name: GH-5
 checks: {there: test -f a.txt}
 review: none
 tasks:
@@ -57,8 +57,9 @@ def test_a_run_ends_with_a_request_that_has_its_report(person: Person, server: F
     assert first.status == 0, first
     (change,) = server.pulls.values()
     assert f"the pull request is {change['html_url']}" in first.err
-    assert (change["head"]["ref"], change["base"]["ref"]) == ("forgepool/p", "main")
-    assert change["title"] == "p: 1 of 1 task landed on forgepool/p"
+    assert (change["head"]["ref"], change["base"]["ref"]) == ("forgepool/GH-5", "main")
+    title = change["title"]
+    assert title.replace("\u200b", "") == "GH-5: 1 of 1 task landed on forgepool/GH-5" and "GH-5" not in title
     body = change["body"].replace("\u200b", "")
     assert "there " in body and not [
         w for w in (str(person.folder.parent), "ssh:", gethostname(), "Hosts") if w in body

@@ -148,5 +148,5 @@ def test_a_failed_attempt_always_says_something(outcome: str, kind: str) -> None
 
 
 def test_many_paths_out_of_scope_are_counted() -> None:
-    reason = reason_of_scope(tuple(f"p{number}" for number in range(9)), attempt=1)
+    reason = reason_of_scope(tuple(f"p{number}" for number in range(9)), ("a",), attempt=1)
     assert "p0, p1, p2, p3, p4 and 4 more" in reason.summary and len(reason.paths) == 9

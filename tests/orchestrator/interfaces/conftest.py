@@ -1,4 +1,6 @@
-"""One home of real runs for all tests of the interfaces: made once, also where xdist runs them in several processes."""
+"""
+Fixtures of the interfaces: an empty home, and one of real runs, which is made once for all processes of xdist.
+"""
 
 import fcntl
 import json
@@ -8,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from kit import Machine
+from kit import Machine, Repository, make_repository
 from web_home import RealHome, build_home, build_queue
 
 
@@ -42,3 +44,15 @@ def copy_home(made: RealHome) -> Callable[[Path], RealHome]:
         return replace(made, machine=machine)
 
     return copy
+
+
+@pytest.fixture
+def machine(tmp_path: Path, redis_program: str) -> Machine:
+    made = Machine(folder=tmp_path / "m", name="host-1")
+    made.folder.mkdir()
+    return made
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Repository:
+    return make_repository(tmp_path / "hub", {"README.md": "hello\n"})

@@ -359,7 +359,10 @@ def outcome_explained(state: RunState, task: str, course: PlanIndex) -> bool:
             return True
         case "no_changes":
             result = state.tasks[task].result
-            return course.tasks[task].unchanged == "ok" and result is not None and result.outcome == "no_change"
+            may_idle = course.tasks[task].unchanged == "ok" or (result is not None and result.nothing_to_do)
+            return may_idle and result is not None and result.outcome == "no_change"
+        case "reported":
+            return course.tasks[task].answers and state.tasks[task].report is not None
         case "already_there":
             return bool(state.tasks[task].commit)
         case "failed":

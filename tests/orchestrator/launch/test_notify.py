@@ -19,7 +19,7 @@ from pydantic import SecretStr
 
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded
-from forgepool.orchestrator.launch.notify import Notifier, NotifyWrong, open_notifier
+from forgepool.orchestrator.launch.notify import Notifier, NotifyWrong, describe, open_notifier
 from forgepool.orchestrator.plan.budget import Budget
 from forgepool.workers.schema.orders import Spent
 from forgepool.workers.schema.settings import Settings
@@ -204,6 +204,14 @@ def test_a_hostile_text_is_neither_markup_of_a_chat_nor_a_terminals() -> None:
     assert "&lt;!channel&gt; &lt;http://evil|click&gt; a &amp; b" in told["text"] and "<" not in told["text"]
     why = told["wanted"][0]["why"]
     assert "<!channel> <http://evil|click> a & b" in why and why.isprintable()
+
+
+def test_the_end_of_a_run_is_told_with_the_reason_of_its_stop_and_the_command() -> None:
+    of = course(task("a"), task("b"))
+    told = describe("end", of, begun(of, e.RunPaused(why="the merge queue is silent")))
+    assert str(told["text"]).endswith(
+        "the run: It was stopped with 2 tasks to go: the merge queue is silent: forgepool resume r-1"
+    )
 
 
 def test_the_address_of_a_webhook_is_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:

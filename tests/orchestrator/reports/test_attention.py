@@ -17,6 +17,7 @@ from forgepool.orchestrator.journal.events import (
     GateResumed,
     HostsLacking,
     MessageTaken,
+    PlanRevised,
     RunEnded,
     RunPaused,
     RunResumed,
@@ -26,21 +27,26 @@ from forgepool.orchestrator.journal.events import (
     TaskParked,
     TaskReplied,
     TaskRetried,
+    TaskUnchanged,
+    WaveApproved,
 )
 from forgepool.orchestrator.journal.store import Journal
 from forgepool.orchestrator.plan.budget import Budget
-from forgepool.orchestrator.reports.attention import REOPENED, UNTAKEN_S, Liveness, attention
+from forgepool.orchestrator.reports.attention import UNTAKEN_S, Liveness, attention
 from forgepool.orchestrator.reports.home import HomeView, journal_stamp
 from forgepool.orchestrator.reports.status import standing
 from forgepool.orchestrator.run.run_folder import NoSuchRun, RunOptions, keep
-from forgepool.orchestrator.state.run import RunState
+from forgepool.orchestrator.state.run import REOPENED, RunState
 from forgepool.workers.schema.orders import BuiltinAgent, ReasonKind, ReasonPack, Reply
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.errors import UserError
 
 PLAN = course(task("a", agent=BuiltinAgent()), task("b", "a"), task("c"), budget=Budget(usd=2.0))
 LIVE = Liveness(live=True, now=101.0)
-STOPPED = Liveness(live=False, now=101.0, stopped="interrupted")
+STOPPED = Liveness(live=False, now=101.0)
+ENDED: list[Event] = [TaskBlocked(task="b", by="a"), sent("c"), answered("c", 1, "no_change")]
+HALTED = GateHalted(why="a finding", reviewed=True)
+ENDED += [TaskUnchanged(task="c", why="nothing"), RunEnded(landed=0, not_landed=2, unchanged=1)]
 
 
 def rows(state: RunState, alive: Liveness = LIVE, of: PlanIndex = PLAN) -> list[tuple[str, str, str]]:
@@ -126,24 +132,50 @@ def test_hundreds_of_failures_are_counted_in_one_last_row() -> None:
 
 
 @pytest.mark.parametrize(
-    ("alive", "cause", "sentence"),
+    ("events", "cause", "sentence"),
     [
-        (STOPPED, "paused", "It was stopped with 3 tasks to go: interrupted"),
+        ([RunPaused(why="interrupted")], "paused", "It was stopped with 3 tasks to go: interrupted"),
         (
-            Liveness(live=False, now=101.0, stopped=REOPENED),
+            [*failed("check_failed"), *ENDED, TaskRetried(task="a")],
             "paused",
-            "It has 3 tasks to do again; nothing runs it",
+            "It has 1 task to do again; nothing runs it",
         ),
-        (Liveness(live=False, now=101.0), "unexpected end", "Its process ended without a word, with 3 tasks to go"),
+        (
+            [RunPaused(why="x"), RunResumed(tip="c0")],
+            "unexpected end",
+            "Its process ended without a word, with 3 tasks to go",
+        ),
     ],
 )
-def test_a_run_that_no_process_runs_is_to_be_resumed(alive: Liveness, cause: str, sentence: str) -> None:
-    (row,) = attention(PLAN, begun(PLAN), alive)
+def test_a_run_that_no_process_runs_is_to_be_resumed(events: list[Event], cause: str, sentence: str) -> None:
+    (row,) = attention(PLAN, begun(PLAN, *events), STOPPED)
     assert (row.cause, row.sentence, row.command) == (cause, sentence, f"forgepool resume {RUN}")
     halted = begun(PLAN, GateHalted(why="the target is red"))
-    assert [(one.cause, one.sentence) for one in attention(PLAN, halted, alive)] == [
+    assert [(one.cause, one.sentence) for one in attention(PLAN, halted, STOPPED)] == [
         ("paused", "Landing is paused with 3 tasks to go: the target is red")
     ]
+
+
+@pytest.mark.parametrize(
+    ("events", "stopped"),
+    [
+        ([], None),
+        ([RunPaused(why="interrupted")], "interrupted"),
+        ([RunPaused(why="interrupted"), TaskRetried(task="a")], "interrupted"),
+        ([RunPaused(why="interrupted"), RunResumed(tip="c0")], None),
+        ([TaskRetried(task="a")], None),
+        (ENDED, ""),
+        ([*ENDED, TaskRetried(task="a")], REOPENED),
+        ([*ENDED, TaskRetried(task="a"), RunResumed(tip="c0")], None),
+        ([*ENDED, PlanRevised(plan_file="p", plan_digest="e", tasks=("a", "b", "c", "d"))], REOPENED),
+        ([HALTED, TaskRetried(task="a")], None),
+        ([HALTED, RunPaused(why=""), TaskRetried(task="a")], REOPENED),
+        ([HALTED, RunPaused(why=""), WaveApproved(by="Ada", tip="c0")], REOPENED),
+    ],
+)
+def test_only_a_run_that_had_come_to_its_end_is_opened_again(events: list[Event], stopped: str | None) -> None:
+    """An interrupted run goes on by `forgepool resume` alone, and one under way or of a dead process has no reason."""
+    assert begun(PLAN, *failed("check_failed"), *events).stopped == stopped
 
 
 def test_a_message_that_no_worker_takes_is_stuck_only_where_none_is_at_work() -> None:
@@ -245,8 +277,8 @@ def _of(run: str, event: Event) -> Event:
 
 def test_a_name_is_never_a_path(tmp_path: Path) -> None:
     home = HomeView(Settings(home=tmp_path / "home", cache=tmp_path / "cache"))
-    (tmp_path / "home" / "options.json").parent.mkdir(parents=True)
+    (tmp_path / "home" / "runs").mkdir(parents=True)
     (tmp_path / "home" / "options.json").write_text("{}")
-    for name in ("..", "../home", ".", "", "a/b", "/etc"):
+    for name in ("..", "../home", ".", "", "a/b", "/etc", "a" * 300):
         with pytest.raises(NoSuchRun):
             home.folder(name)

@@ -56,7 +56,7 @@ def test_a_run_that_has_not_ended_is_running_or_paused() -> None:
     assert (found.outcome, found.tasks[0].phase, found.tasks[0].seconds) == ("running", "running", 7.0)
     found = standing(ONE, state, now=107.0, live=False)
     assert (found.outcome, found.tasks[0].phase, found.tasks[0].seconds) == ("paused", "interrupted", 3.0)
-    waits = "waits for `forgepool resume`"
+    waits = f"waits for `forgepool resume {RUN}`"
     assert lines(state, live=False)["d"] == ("ready", waits) and found.tasks[0].detail == waits
 
 
@@ -83,7 +83,7 @@ def test_the_report_gives_the_proof_of_what_landed_and_the_reason_of_what_did_no
     assert text.count("check 'test' exited with 1") == 2, "by the task, and by what waits for a person"
     assert "| assert 0" in text
     assert "- d (failed): check 'test' exited with 1" in text and "  - attempt 1\n" in text
-    assert "- b (pending): not begun" in text
+    assert "- b (ready): not begun" in public and f"- b (ready): waits for `forgepool resume {RUN}`" in text
     assert "- h: 2 orders, 0 check runs, 1 landing" in text
 
 
@@ -121,9 +121,9 @@ def spent_by(model: str, **said: Any) -> list[e.Event]:
     return [sent("a"), answered("a", 1, "no_change", spent=used, models=(model,))]
 
 
-def reported(of: Any, state: Any, folder: Path) -> str:
+def reported(of: Any, state: Any, folder: Path, *, public: bool = False) -> str:
     options = RunOptions(run=RUN, hub="/hub", target="t", workers=1, plan_file="p", plan_file_digest="d")
-    return "\n".join(report_lines(KeptRun(folder, options, of.plan, of), state, []))
+    return "\n".join(report_lines(KeptRun(folder, options, of.plan, of), state, [], public=public))
 
 
 def test_what_models_used_and_cost_is_reported_by_task_and_in_all(tmp_path: Path) -> None:
@@ -181,10 +181,15 @@ def test_every_event_is_read_back_as_it_was_written() -> None:
         assert e.EVENT.validate_json(event.encode()) == event
 
 
-def test_what_was_interrupted_is_not_said_not_to_have_begun(tmp_path: Path) -> None:
-    of = course(task("a"), task("b"))
-    text = reported(of, begun(of, sent("a"), e.RunPaused(why="interrupted")), tmp_path)
-    assert "- a (running): interrupted\n" in text and "- b (pending): not begun" in text
+def test_a_report_says_why_its_run_stopped_and_how_each_task_goes_on(tmp_path: Path) -> None:
+    of = course(task("a"), task("b"), task("c", "a"))
+    state = begun(of, sent("a"), e.RunPaused(why="interrupted"))
+    text = reported(of, state, tmp_path)
+    waits = f"waits for `forgepool resume {RUN}`"
+    assert f"- a (interrupted): {waits}\n- b (ready): {waits}\n- c (pending): needs a\n" in text
+    assert f"- the run: It was stopped with 3 tasks to go: interrupted: `forgepool resume {RUN}`\n" in text
+    public = reported(of, state, tmp_path, public=True)
+    assert "- a (interrupted): interrupted\n" in public and "- c (pending): not begun" in public
 
 
 def test_who_waits_for_paths_is_not_said_to_wait_for_a_clock() -> None:

@@ -17,7 +17,7 @@ from world import Request, World
 
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.requests import grant_request, with_budget
+from forgepool.orchestrator.decisions.requests import find_ended, grant_request, grow, why_not_grow, with_budget
 from forgepool.orchestrator.decisions.results import Answer, message_of, receive_answer
 from forgepool.orchestrator.journal.events import (
     CheckSent,
@@ -32,6 +32,7 @@ from forgepool.orchestrator.journal.events import (
     RunStarted,
     TaskApproved,
     TaskCancelled,
+    TasksAdded,
     WaveReviewSent,
     WaveSent,
 )
@@ -128,7 +129,8 @@ class Run(RuleBasedStateMachine):
     @initialize(plan=courses(), seed=SEEDS)
     def begin(self, plan: PlanIndex, seed: int) -> None:
         self.course, self.world, self.watch = plan, World(), Invariants(plan)
-        self.state = RunState.blank(plan.tasks)
+        self.planned = tuple(plan.tasks)
+        self.state = RunState.blank(self.planned)
         self.journal = Journal(self.folder)
         self.record(RunStarted(run=RUN, plan_digest="d", hub="/hub", target="t", tip=self.world.tip))
         self.go_on(Random(seed).randint(0, 10), seed)
@@ -219,6 +221,29 @@ class Run(RuleBasedStateMachine):
                 self.world.approved.add(event.commit)
             self.record(self.with_use(event, Random(seed)))
 
+    @precondition(lambda self: len(self.state.additions) < 5)
+    @rule(seed=SEEDS, by_lead=st.booleans())
+    def add(self, seed: int, by_lead: bool) -> None:
+        """Add tasks that need what there is, perhaps in place of one that has not begun. The same key adds once."""
+        chance, number = Random(seed), len(self.state.additions)
+        needed = {need.id for task in self.course.plan.tasks for need in task.needs}
+        free = [one.id for one in self.state.in_phase("pending") if not one.attempt and one.id not in needed]
+        drop = chance.sample(free, 1) if free and chance.random() < 0.4 else []
+        ids = [f"n{number}-{one}" for one in range(chance.randint(1, 3))]
+        ids[0] = drop[0] if drop and chance.random() < 0.5 else ids[0]
+        there = [one for one in self.course.tasks if one not in drop and one not in find_ended(self.state)]
+        tasks = []
+        for at, name in enumerate(ids):
+            needs = chance.sample([*there, *ids[:at]], min(len(there) + at, chance.randint(0, 2)))
+            said = {"agent": BuiltinAgent()} if chance.random() < 0.3 else {}
+            tasks.append(planned(name, *needs, files=[chance.choice(FILES)], attempts=2, **said))
+        added = TasksAdded(tasks=tuple(tasks), by="lead", why="", request=f"lead#{number}" if by_lead else f"k{number}")
+        events = grow(self.course, self.state, added, drop)
+        assert events, why_not_grow(self.course, self.state, added, drop)
+        self.record(*events)
+        assert set(ids) <= set(self.course.tasks) == set(self.state.tasks)
+        assert not grow(self.course, self.state, added), "a request was granted twice"
+
     @precondition(lambda self: self.state.wave_review.review.sent)
     @rule()
     def answer_for_the_whole(self) -> None:
@@ -270,7 +295,7 @@ class Run(RuleBasedStateMachine):
     def restart(self) -> None:
         """Kill and resume the orchestrator, which knows only its journal. Redis delivers all answers again."""
         self.journal.close()
-        replayed = RunState.blank(self.course.tasks)
+        replayed = RunState.blank(self.planned)
         for one in read(self.folder):
             apply(replayed, one.event, number=one.number, at=one.at)
         assert replayed == self.state, "the journal does not lead to the state that wrote it"
@@ -360,6 +385,7 @@ class Run(RuleBasedStateMachine):
             phases = self.watch.before(self.state, event)
             owed = {one: self.state.holder(one) for one in self.state.messages_about(event)}
             apply(self.state, event, number=self.state.number + 1, at=self.now)
+            self.course = self.watch.course = self.course.grow_with(self.state)
             self.watch.after(self.state, event, phases)
             self.fence_needless(event, owed)
         if events:

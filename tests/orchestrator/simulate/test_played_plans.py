@@ -125,3 +125,10 @@ def test_the_number_of_workers_does_not_change_which_attempts_are_bad() -> None:
     for name in MIXED.tasks:
         worlds = [PlanWorld(terms=replace(few, workers=workers), seed=3) for workers in (1, 9)]
         assert len({world.is_bad(name, 1) for world in worlds}) == 1
+
+
+def test_a_task_that_answers_is_worked_on_and_passes_no_gate() -> None:
+    of = course(task("a", answers=True), task("b", "a"))
+    played = play(of, terms(of, answering=frozenset("a")), 1)
+    assert played.makespan_s == 100 + 161
+    assert played.phases == {"reported": 1, "landed": 1} and played.all_landed

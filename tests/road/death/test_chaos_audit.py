@@ -12,7 +12,8 @@ sys.path.append(str(Path(__file__).parents[3] / "benchmarks" / "fleet"))
 
 from chaos_audit import audit
 from chaos_faults import draw_faults, draw_point
-from chaos_world import CHECKS, Branch, Deed, World
+from chaos_tasks import CHECKS, Deed
+from chaos_world import Branch, World
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ _LOOK_S = 0.01
 _SETTLED_NS = 100_000_000
 """Nanoseconds after which a file's time of change differs from that of any later write."""
 
-_ASKS = ("approve", "cancel", "check", "context", "events", "report", "retry", "runs", "status", "transcript")
+_ASKS = ("add", "approve", "cancel", "check", "context", "events", "report", "retry", "runs", "status", "transcript")
 """Commands that only read or leave a request, so that no test inspects their process."""
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from gates import Gate, check
 
-from forgepool.supervisor.checks.results.evidence import Evidence
+from forgepool.supervisor.checks.results.evidence import RunEvidence
 from forgepool.supervisor.checks.results.judging import Ran, judge
 from forgepool.supervisor.checks.results.problems import report_of_problems
 from forgepool.supervisor.gate_file.reading import read_gate_file
@@ -128,7 +128,7 @@ def ran_with(*messages: str) -> Ran:
     """Return a run of mypy with one error for each message."""
     output = "".join(f"a.py:1: error: {one}  [misc]\n" for one in messages)
     report = report_of_problems(output, (), 1 if messages else 0, "/work")
-    return Ran(how="exit", status=1 if messages else 0, evidence=Evidence(report=report))
+    return Ran(how="exit", status=1 if messages else 0, evidence=RunEvidence(report=report))
 
 
 OLD, ONE_WAY, OTHER_WAY = "Old", "Missing keys x, y", "Missing keys y, x"

@@ -9,7 +9,7 @@ from gates import Gate, check
 
 from forgepool.orchestrator.run.transport import Link
 from forgepool.supervisor.checks import store as stores
-from forgepool.supervisor.checks.results.evidence import Evidence
+from forgepool.supervisor.checks.results.evidence import RunEvidence
 from forgepool.supervisor.checks.results.judging import Ran
 from forgepool.supervisor.checks.store import KEPT_S, MOST_KEPT, Store, StoredResult, open_store
 from forgepool.workers.queue.broker import Redis
@@ -17,7 +17,7 @@ from forgepool.workers.queue.replies import MessageRefused
 from forgepool.workers.queue.signing import sign
 from forgepool.workers.schema.settings import Settings
 
-RAN = Ran(how="exit", status=0, evidence=Evidence(tests=3))
+RAN = Ran(how="exit", status=0, evidence=RunEvidence(tests=3))
 
 
 @pytest.fixture

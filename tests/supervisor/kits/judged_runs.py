@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from forgepool.supervisor.checks.results.evidence import Evidence
+from forgepool.supervisor.checks.results.evidence import RunEvidence
 from forgepool.supervisor.checks.results.judging import Ran
 from forgepool.supervisor.checks.results.reports import Outcome, ReportedCase, SuiteReport
 
@@ -31,7 +31,7 @@ def told(
     return Ran(
         how="exit",
         status=1 if failed else 0,
-        evidence=Evidence(
+        evidence=RunEvidence(
             report=report(passed, failed, skipped),
             runners=("pytest",),
             tests=len(passed) + len(failed),
@@ -43,4 +43,4 @@ def told(
 
 def untold(status: int = 0, *, tests: int | None = None, runners: tuple[str, ...] = (), failing: int = 0) -> Ran:
     """Return a run without a report."""
-    return Ran(how="exit", status=status, evidence=Evidence(runners=runners, tests=tests, failing=failing))
+    return Ran(how="exit", status=status, evidence=RunEvidence(runners=runners, tests=tests, failing=failing))

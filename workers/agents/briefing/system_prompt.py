@@ -40,7 +40,7 @@ TOOL_NAMES = frozenset(
         *("read_file", "glob", "grep", "fetch", "find_symbol", "find_references", "diagnostics"),
         *("write_file", "edit_file", "apply_patch", "rename_symbol"),
         *("bash", "bash_background", "check_background", "stop_background"),
-        *("commit_plan", "confirm_red_phase", "finish", "ask"),
+        *("commit_plan", "report", "confirm_red_phase", "finish", "ask"),
     }
 )
 
@@ -198,9 +198,12 @@ def _fits(tool: Tool, skill: Skill, phase: PhaseName) -> bool:
             return phase == "execute" or (tool.kind == "read" and "__" not in tool.name)
 
 
-def system_blocks(phase: PhaseName, *, red_first: bool = False, skill: Skill | None = None) -> tuple[str, ...]:
+def system_blocks(
+    phase: PhaseName | Literal["answer"], *, red_first: bool = False, skill: Skill | None = None
+) -> tuple[str, ...]:
     """
-    Return the prompt's blocks: what all tasks share, the phase's, the skill's.
+    Return the prompt's blocks: what all tasks share, the phase's, the skill's. `answer` stands for PLAN in a task that
+    answers.
 
     The same arguments give the same bytes, and the first block is the same for any arguments.
     """

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from forgepool.workers.agents.briefing.card_sections import CardSection, TaskCard
-from forgepool.workers.schema.orders import Prior, ReasonPack, Reply, WorkOrder
+from forgepool.workers.schema.orders import Evidence, Prior, ReasonPack, Reply, Report, WorkOrder
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed
 
@@ -29,7 +29,7 @@ def conventions(git: Git, base: CommitId) -> tuple[CardSection, ...]:
     The rules stand in the card, as a quotation, and not in the system prompt: anyone who can write to the repository
     can write them, and the prompt keeps the same bytes for every repository.
     """
-    texts = dict.fromkeys(text for path in CONVENTIONS if (text := _text(git, base, path)))
+    texts = dict.fromkeys(text for path in CONVENTIONS if (text := read_base_text(git, base, path)))
     title = (
         "## Conventions of this repository\n"
         "Quoted from its own files at the base commit. They say how code is written here; the harness did not write "
@@ -47,7 +47,7 @@ def files_at_base(git: Git, base: CommitId, paths: Iterable[str]) -> tuple[CardS
 
     Files for which there is no room are named.
     """
-    texts = {path: _text(git, base, path) for path in dict.fromkeys(paths)}
+    texts = {path: read_base_text(git, base, path) for path in dict.fromkeys(paths)}
     forms = tuple(dict.fromkeys(_files(texts, budget) for budget in _FILE_CHARACTERS))
     return (CardSection(name="the texts of files", forms=forms, rank=1),) if texts else ()
 
@@ -71,7 +71,7 @@ def quote_text(text: str) -> str:
     return "\n".join(f"    {line}".rstrip() for line in text.strip("\n").split("\n"))
 
 
-def _text(git: Git, base: CommitId, path: str) -> str:
+def read_base_text(git: Git, base: CommitId, path: str) -> str:
     """The text of a regular file; empty where it is none, not text, or too large to be read."""
     try:
         if not _is_regular(git, base, path):
@@ -102,18 +102,21 @@ def task_card(
     *,
     conventions: Sequence[CardSection] = (),
     priors: Sequence[CardSection] = (),
+    context: Sequence[CardSection] = (),
     files: Sequence[CardSection] = (),
 ) -> TaskCard:
     """
     Return the card: the task itself, its limits, its checks, the given sections, earlier attempts and replies.
 
-    The sections come from `conventions`, `write_priors` and `files_at_base`.
+    The sections come from `conventions`, `write_priors`, `write_references` and `files_at_base`.
     """
     parts = [_own("its title", f"# Task {order.task}: {order.title}")]
     if order.description.strip():
         parts.append(_own("its description", order.description.strip("\n")))
     if order.files:
         parts.append(_own("the list of files it may write", "## Files you may write\n" + _listed(order.files)))
+    if order.writes_nothing:
+        parts.append(_own("that it writes nothing", "## Files you may write\nNone: the task is done without a change."))
     if order.network:
         parts.append(_own("the list of its hosts", "## Hosts that commands may reach\n" + _listed(order.network)))
     if order.assets is not None:
@@ -125,7 +128,7 @@ def task_card(
     if order.criteria:
         title = "## Criteria that a reviewer will hold against your work, one by one\n"
         parts.append(_own("its criteria", title + _listed(order.criteria)))
-    parts += [*conventions, *priors, *files]
+    parts += [*conventions, *priors, *context, *files]
     parts += [_own(f"why attempt {reason.attempt} came back", _reason(reason)) for reason in order.reasons]
     parts += [_own("an answer to its question", _reply(reply)) for reply in order.replies]
     return TaskCard(sections=tuple(parts))
@@ -171,7 +174,7 @@ def _listed(items: tuple[str, ...]) -> str:
     return "\n".join(f"- {item}" for item in items)
 
 
-_DIFF_BYTES = 100_000
+DIFF_BYTES = 100_000
 _DIFF_S = 30.0
 _SUMMARY_CHARACTERS, _SUMMARY_PATHS = 4_000, 100
 _SPOOFS = re.compile(r"^(?=#|\[From |PRIOR ANALYSIS:)", re.MULTILINE)
@@ -194,9 +197,9 @@ def _written(prior: Prior, results: Path, git: Git, *, first: bool) -> CardSecti
     path = results / f"{prior.task}.md"
     full = full_result(prior, git)
     path.write_text(full, encoding="utf-8")
-    summary = prior.summary.strip() or "(its agent gave no summary)"
+    summary = _summary(prior)
     short = f"(No room for {'all of it' if prior.full else 'its summary'} here: read the file.)"
-    forms = [full, *_shorter(summary, prior.paths, short)] if prior.full else [summary, short]
+    forms = [full, *_shorter(prior, summary, short)] if prior.full else [summary, short]
     said = (f"[From {prior.task} — full: {path}]\n{_SPOOFS.sub('    ', form.rstrip())}" for form in forms)
     return CardSection(
         name=f"the {'whole result' if prior.full else 'summary'} of '{prior.task}'",
@@ -206,14 +209,23 @@ def _written(prior: Prior, results: Path, git: Git, *, first: bool) -> CardSecti
     )
 
 
-def _shorter(summary: str, paths: Sequence[str], short: str) -> tuple[str, str]:
+def _summary(prior: Prior) -> str:
+    """Return the agent's summary; that of a report with what it lacked."""
+    missing = prior.report.missing if prior.report else ()
+    lacked = ["Missing, as it says:\n" + _listed(tuple(map(_one_line, missing)))] if missing else []
+    return "\n".join([prior.summary.strip() or "(its agent gave no summary)", *lacked])
+
+
+def _shorter(prior: Prior, summary: str, short: str) -> tuple[str, str]:
     """Return what stands for a whole result: its summary and paths, or a word alone."""
-    told = f"{summary[:_SUMMARY_CHARACTERS]}\nPaths it changed: {', '.join(paths[:_SUMMARY_PATHS]) or 'none'}\n{short}"
-    return told, short
+    paths = [] if prior.report else [f"Paths it changed: {', '.join(prior.paths[:_SUMMARY_PATHS]) or 'none'}"]
+    return "\n".join([summary[:_SUMMARY_CHARACTERS], *paths, short]), short
 
 
 def full_result(prior: Prior, git: Git) -> str:
-    """Return title, summary, paths and the landed diff of a task as text."""
+    """Return a task's report, or its title, summary, paths and landed diff, as text."""
+    if prior.report is not None:
+        return report_text(prior.task, prior.title, prior.report)
     parts = [
         f"Task {prior.task}: {prior.title}".rstrip(": "),
         f"Its agent says:\n{prior.summary.strip() or '(nothing)'}",
@@ -226,6 +238,24 @@ def full_result(prior: Prior, git: Git) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def report_text(task: str, title: str, report: Report) -> str:
+    """Return a report as text: summary, what it lacked, what it cites, and the whole answer."""
+    parts = [f"Task {task}: {title}".rstrip(": "), f"Summary:\n{report.summary.strip()}"]
+    if report.missing:
+        parts.append("Missing, as its agent says:\n" + _listed(tuple(map(_one_line, report.missing))))
+    if report.evidence:
+        parts.append("It cites:\n" + _listed(tuple(map(_cited, report.evidence))))
+    if report.output.strip():
+        parts.append(f"The whole answer:\n\n{report.output.strip()}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _cited(one: Evidence) -> str:
+    if one.path:
+        return f"{one.path}:{one.lines[0]}-{one.lines[1]}" if one.lines else one.path
+    return f"task {one.task}" if one.task else f"commit {one.commit}"
+
+
 def _diff(commit: str, git: Git) -> str:
     """Show the commit against its first parent, which also for a merge is what landing it changed."""
     shown = ("show", "--first-parent", "-m", "-p", "-M", "--irreversible-delete", "--format=", "--no-color")
@@ -233,6 +263,6 @@ def _diff(commit: str, git: Git) -> str:
         diff = git.run(*shown, "--no-ext-diff", "--no-textconv", commit, timeout_s=_DIFF_S).stdout
     except GitFailed as failed:
         return f"(it could not be had: {failed})"
-    text = diff[:_DIFF_BYTES].decode("utf-8", "replace").strip("\n")
-    missing = len(diff) - _DIFF_BYTES
+    text = diff[:DIFF_BYTES].decode("utf-8", "replace").strip("\n")
+    missing = len(diff) - DIFF_BYTES
     return f"{text}\n({missing:,} more bytes of the diff are left out)" if missing > 0 else text

@@ -66,7 +66,14 @@ def perform_builtin(assignment: Assignment, workspace: Workspace, agent: Builtin
         def hints() -> Guess:
             return find_hints(order, workspace, table, stop=stop) if agent.hints else Guess()
 
-        return Lead(models=models, words=words, hints=hints, hide=hider(keys_of(table)), profile=agent.context or "")
+        return Lead(
+            models=models,
+            words=words,
+            hints=hints,
+            course=PhaseCourse(answers=order.answers),
+            hide=hider(keys_of(table)),
+            profile=agent.context or "",
+        )
 
     return _perform(assignment, workspace, make_lead, stop=stop)
 
@@ -77,7 +84,8 @@ def perform_scripted(assignment: Assignment, workspace: Workspace, script: str, 
     def make_lead() -> Lead:
         model = ScriptedModel(script, attempt=order.attempt, name=f"script of task '{order.task}'")
         words = brief_task(order, workspace, BuiltinAgent(), assignment.tmp)
-        return Lead(models=OneModel(model), words=words, course=PhaseCourse(plan_first=model.plans))
+        course = PhaseCourse(plan_first=model.plans, answers=order.answers)
+        return Lead(models=OneModel(model), words=words, course=course)
 
     try:
         return _perform(assignment, workspace, make_lead, stop=stop)
@@ -148,6 +156,7 @@ def _toolbox(
         red=_red_phase(words, transcript.entries),
         skill=words.skill,
         fetches=bool(workspace.order.network),
+        find_wrong=workspace.find_wrong_citations if workspace.order.answers else None,
         more=programs.tools,
     )
 

@@ -8,6 +8,7 @@ attempt that begins and for one that another process left in the middle.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import assert_never
 
 from forgepool.workers.agents.briefing.card_sections import CardTooLarge
@@ -31,7 +32,7 @@ from forgepool.workers.agents.builtin.prompts import Opening, Room, TaskWords
 from forgepool.workers.agents.builtin.toolbox import Toolbox
 from forgepool.workers.agents.contract import AgentAnswer, AgentEnding, Assignment
 from forgepool.workers.context.edits.state import Profile
-from forgepool.workers.context.profile_switch import tell_rebuilt
+from forgepool.workers.context.profile_switch import tell_filled, tell_rebuilt
 from forgepool.workers.context.transcript.entries import (
     ConversationStarted,
     Noted,
@@ -41,7 +42,7 @@ from forgepool.workers.context.transcript.entries import (
     TurnSaid,
     now,
 )
-from forgepool.workers.context.transcript.exchanges import exchanges
+from forgepool.workers.context.transcript.exchanges import exchanges, find_missing
 from forgepool.workers.context.transcript.summary import summarise_entries, synthetic_plan
 from forgepool.workers.context.transcript.usage import Meter, count_fixed_characters, to_spent
 from forgepool.workers.context.view.archive import Archive
@@ -166,7 +167,8 @@ class Attempt:
             entries = self.transcript.entries
             changed = self.workspace.list_changed() if entries else ()
             return self.words.to_execute(entries, changed, self._present, room)
-        guess = self.hints()
+        # What it cannot look at is not worth a call.
+        guess = Guess() if self.words.one_call else self.hints()
         if guess.hints or guess.model:
             by = f", by {guess.model}" if guess.model else ""
             self.transcript.append(Noted(at=now(), text=f"{len(guess.hints)} file hints{by}", usage=guess.usage))
@@ -195,6 +197,8 @@ class Attempt:
             tools=self.toolbox.tools(phase, family, compact=self._has_compact()),
             price=model.price,
             lasting=phase == "execute",
+            answers=self.course.answers,
+            one_call=self.words.one_call,
         )
         self._last = Talk(
             provider=model.provider,
@@ -234,6 +238,7 @@ class Attempt:
             wanted=self.wanted,
             current=self._present,
             told=self._tell_rebuilt,
+            filled=partial(self._tell_filled, model.window_tokens),
             secure=self._secure,
             unseen=self._stronger and self._answered_last() not in ("", model.name),
             root=self.words.root,
@@ -261,6 +266,10 @@ class Attempt:
     def _tell_rebuilt(self, entry: Rebuilt) -> None:
         order = self.assignment.order
         tell_rebuilt(self.workspace.settings.broker_url, order.run, order.order_id, order.token, entry)
+
+    def _tell_filled(self, window_tokens: int, profile: str, tokens: int) -> None:
+        order, broker_url = self.assignment.order, self.workspace.settings.broker_url
+        tell_filled(broker_url, order.run, order.order_id, order.token, profile, tokens, window_tokens)
 
     def _force_plan(self, why: str) -> None:
         summary = summarise_entries(self.transcript.entries, root=self.words.root, tests=self.words.tests)
@@ -299,6 +308,9 @@ class Attempt:
             models=answered,
             families=self.models.families(answered),
             planned=state.plan.files if state.plan else (),
+            missing=find_missing(self.transcript.entries),
+            nothing_to_do=ended == "no_change" and state.plan is not None and not state.plan.files,
+            report=state.report if ended == "reported" else None,
             trouble=last.trouble if last and ended == "failed" else None,
             resets_at=last.resets_at if last and ended == "failed" else None,
             includes=attempts_in(self.transcript.entries, but=self.assignment.order.attempt),
@@ -330,7 +342,7 @@ def _ending(ended: str) -> AgentEnding:
     match ended:
         case "finished" | "timeout" | "stopped" | "limits" | "refused" | "asked" | "queued":
             return ended
-        case "no_change" | "verify_failed" | "out_of_scope":
+        case "reported" | "no_change" | "verify_failed" | "out_of_scope":
             return ended
         case _:
             return "failed"

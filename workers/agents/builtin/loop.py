@@ -17,6 +17,7 @@ from forgepool.workers.context.transcript.entries import (
     Finished,
     Noted,
     PlanCommitted,
+    ReportGiven,
     Transcript,
     TurnSaid,
     now,
@@ -28,7 +29,17 @@ from forgepool.workers.context.view.live import Context
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, Usage, user
 from forgepool.workers.llm.provider import LlmEvent, ModelFailed, ModelRequest, Provider, ProviderTry, Trouble
 from forgepool.workers.schema.orders import PhaseName, add_spent
-from forgepool.workers.tools.tool import Ends, Finish, PersonAsked, Planned, Queued, Tool, ToolAnswer, carry_out
+from forgepool.workers.tools.tool import (
+    Ends,
+    Finish,
+    PersonAsked,
+    Planned,
+    Queued,
+    Reported,
+    Tool,
+    ToolAnswer,
+    carry_out,
+)
 from forgepool.workers.tools.workplace import Workplace
 from forgepool.workers.workspace.checkpoints import Keeper
 
@@ -37,10 +48,13 @@ _NUDGE = (
 )
 _CUT_OFF = "[the harness] Your answer was cut off at its length limit. Go on from there, in shorter steps."
 _MOST_SILENT = 2
+_LAST_TURNS = 3
+"""Turns in which a model that has explored enough must report."""
 
 Ending = Literal[
     "finished",
     "planned",
+    "reported",
     "asked",
     "queued",
     "explored",
@@ -64,12 +78,18 @@ class ConversationBrief:
     lasting: bool = False
     open_ended: bool = False
     """True leaves the end of PLAN to its limits, however long it explores."""
+    answers: bool = False
+    """It ends with a report; exploring too long ends it no sooner."""
+    one_call: bool = False
+    """One call of a tool is all there is, and a second to mend a refused one."""
 
     @property
     def like(self) -> ModelRequest:
         """The request that each of its questions extends."""
         offers = tuple(tool.offer for tool in self.tools)
-        return ModelRequest(system=self.system, tools=offers, turns=(), phase=self.phase, lasting=self.lasting)
+        return ModelRequest(
+            system=self.system, tools=offers, turns=(), phase=self.phase, lasting=self.lasting, must_call=self.one_call
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +122,8 @@ class Talk:
     hide: Callable[[str], str] = str
     """Removes secrets from a tool's result before it is recorded."""
     _silent: int = 0
+    _told_to_report: int = 0
+    """The turn at which the model was told that it has explored enough; 0 before."""
     _changed: bool = False
     """True when tools may have changed files since the work was last kept."""
 
@@ -137,6 +159,9 @@ class Talk:
             return cut
         if (used := self.meter.find_used_up()) is not None:
             return ConversationOutcome(ended="limits", detail=used)
+        if self.brief.one_call and self._asked() > 1:
+            said = "; ".join(part.text for part in self.context.view.turns[-1].results) or "it called no tool"
+            return ConversationOutcome(ended="failed", detail=f"its two calls brought no report; to the last: {said}")
         return self._explored()
 
     def _explored(self) -> ConversationOutcome | None:
@@ -144,7 +169,18 @@ class Talk:
         if self.brief.phase != "plan" or self.brief.open_ended:
             return None
         why = find_exploration_end(self.transcript.entries)
-        return None if why is None else ConversationOutcome(ended="explored", detail=why)
+        if why is None:
+            return None
+        return self._ask_for_report(why) if self.brief.answers else ConversationOutcome(ended="explored", detail=why)
+
+    def _ask_for_report(self, why: str) -> ConversationOutcome | None:
+        """Tell the model once to report now; end the conversation if it goes on exploring."""
+        if not self._told_to_report:
+            self._told_to_report = self._asked()
+            self.say(f"[the harness] {why}. Call `report` now: say what you know, and what is missing.")
+        elif self._asked() >= self._told_to_report + _LAST_TURNS:
+            return ConversationOutcome(ended="failed", detail=f"{why}; told to report, the agent went on exploring")
+        return None
 
     def _cut_short(self) -> ConversationOutcome | None:
         if self.workplace.left_s() <= 0:
@@ -243,6 +279,9 @@ class Talk:
             case Planned(plan=plan, files=files):
                 self.transcript.append(PlanCommitted(at=now(), plan=plan, files=files))
                 return ConversationOutcome(ended="planned", detail="the agent committed to a plan")
+            case Reported(report=report):
+                self.transcript.append(ReportGiven(at=now(), report=report))
+                return ConversationOutcome(ended="reported", detail="the agent reported", summary=report.summary)
             case PersonAsked(question=question):
                 return ConversationOutcome(ended="asked", detail=question)
             case Queued(why=why):

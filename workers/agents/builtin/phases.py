@@ -1,7 +1,8 @@
 """
 The phases of the built-in agent: decide the next step from the events so far. Pure.
 
-PLAN and EXECUTE are separate conversations, each begun afresh; VERIFY runs the checks without a model. The steps
+PLAN and EXECUTE are separate conversations, each begun afresh; VERIFY runs the checks without a model. A task that
+answers has one conversation, with the tools of PLAN, which ends with its report. The steps
 follow from the transcript alone, so another process that has it continues in the same way. No model can skip a phase:
 it can only end its conversation. Committing the work is the caller's.
 """
@@ -14,14 +15,16 @@ from forgepool.workers.context.transcript.entries import (
     Entry,
     Finished,
     PlanCommitted,
+    ReportGiven,
     Resumed,
     TurnSaid,
     Verified,
 )
-from forgepool.workers.schema.orders import PhaseName, Reply
+from forgepool.workers.schema.orders import PhaseName, Reply, Report
 
 ENDED_WELL = "finished"
-_LEADS_ON = (ENDED_WELL, "planned", "asked", "explored", "overflow")
+REPORTED = "reported"
+_LEADS_ON = (ENDED_WELL, REPORTED, "planned", "asked", "explored", "overflow")
 """Ends that a resumed attempt takes as they are; it tries again after any other."""
 
 
@@ -30,6 +33,8 @@ class PhaseCourse:
     """The settings of the phases."""
 
     plan_first: bool = True
+    answers: bool = False
+    """PLAN ends with a report, and the attempt with it."""
     most_reds: int = 3
     """Times that VERIFY may send the work back; the next failure ends the attempt."""
 
@@ -46,6 +51,7 @@ class Facts:
     summary: str = ""
     """The model's claim when it finished last."""
     plan: PlanCommitted | None = None
+    report: Report | None = None
     questions: list[str] = field(default_factory=list)
     """The questions to a person, oldest first."""
     overflows: int = 0
@@ -118,16 +124,23 @@ def facts(entries: Sequence[Entry]) -> Facts:
                     state.reds.append(entry)
             case _:
                 pass
+    state.report = _find_report(entries)
     return state
+
+
+def _find_report(entries: Sequence[Entry]) -> Report | None:
+    return next((entry.report for entry in reversed(entries) if isinstance(entry, ReportGiven)), None)
 
 
 def next_step(state: Facts, course: PhaseCourse, replies: Sequence[Reply]) -> Step:
     if state.phase is None:
-        return Begin("plan" if course.plan_first else "execute")
+        return Begin("plan" if course.plan_first or course.answers else "execute")
     if not state.ended:
         return GoOn(state.phase)
     if state.ended == "asked":
         return _asked(state, state.phase, replies)
+    if course.answers:
+        return _after_answer(state)
     if state.phase == "plan":
         return _after_plan(state)
     return _after_execute(state, course)
@@ -142,6 +155,14 @@ def _asked(state: Facts, phase: PhaseName, replies: Sequence[Reply]) -> Step:
     reply = fitting[times - 1]
     by = f" ({reply.by})" if reply.by else ""
     return GoOn(phase, f"A person{by} answers your question:\n\n{reply.answer}")
+
+
+def _after_answer(state: Facts) -> Step:
+    if state.report is not None:
+        return End(REPORTED, state.detail)
+    if state.ended == "overflow":
+        return End("failed", "the conversation outgrew the model's window before it reported; ask for less at once")
+    return End(state.ended, state.detail)
 
 
 def _after_plan(state: Facts) -> Step:

@@ -6,13 +6,14 @@ plan. It also gets the text of the files that the plan names, as far as they wer
 the transcript. Nothing else of the earlier conversation is handed on.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from forgepool.workers.agents.briefing.card_sections import AIM, CardSection, TaskCard
 from forgepool.workers.agents.briefing.hints import best, hintable_paths, hints_by_rule
 from forgepool.workers.agents.briefing.model_hints import Guess, hints_by_model
+from forgepool.workers.agents.briefing.references import match_reads, write_references
 from forgepool.workers.agents.briefing.system_prompt import Skill, find_skill, system_blocks
 from forgepool.workers.agents.briefing.task_card import conventions, files_at_base, task_card, write_priors
 from forgepool.workers.agents.builtin.phases import facts
@@ -76,14 +77,20 @@ class TaskWords:
 
     card: TaskCard
     skill: Skill | None = None
+    answers: bool = False
     red_first: bool = False
     root: str = ""
     """The worktree's folder, which is cut from paths that a model wrote in full."""
     tests: tuple[str, ...] = ()
     """The commands known to be tests."""
 
+    @property
+    def one_call(self) -> bool:
+        """True for an agent that can look nothing up and is asked for an answer: one call gives it."""
+        return self.answers and self.skill is not None and self.skill.context_mode == "injected"
+
     def system(self, phase: PhaseName) -> tuple[str, ...]:
-        return system_blocks(phase, red_first=self.red_first, skill=self.skill)
+        return system_blocks("answer" if self.answers else phase, red_first=self.red_first, skill=self.skill)
 
     def to_plan(self, hints: str, room: Room) -> Opening:
         """Return PLAN's first message. `hints` is the section on files likely to matter, or empty."""
@@ -136,14 +143,21 @@ def brief_task(order: WorkOrder, workspace: Workspace, agent: BuiltinAgent, tmp:
     """
     git, base = workspace.mirror.git, workspace.base
     skill = find_skill(agent.skill, git, base) if agent.skill else None
+    references = _references(order, skill, workspace)
     card = task_card(
         order,
         conventions=conventions(git, base),
         priors=write_priors(order.priors, tmp, git),
-        files=_files(order, skill, workspace),
+        context=write_references(git, base, references),
+        files=_files(order, skill, workspace, references),
     )
     return TaskWords(
-        card=card, skill=skill, red_first=agent.red_first, root=str(workspace.checkout.path), tests=order.acceptance
+        card=card,
+        skill=skill,
+        answers=order.answers,
+        red_first=agent.red_first and not order.answers,
+        root=str(workspace.checkout.path),
+        tests=order.acceptance,
     )
 
 
@@ -159,11 +173,21 @@ def find_hints(order: WorkOrder, workspace: Workspace, table: Table, *, stop: Ca
     return replace(guess, hints=best((*by_rule, *guess.hints), frozenset(hintable_paths(git, base))))
 
 
-def _files(order: WorkOrder, skill: Skill | None, workspace: Workspace) -> tuple[CardSection, ...]:
+def _references(order: WorkOrder, skill: Skill | None, workspace: Workspace) -> tuple[str, ...]:
+    """Return what the plan gives as context; to agents that do not look for themselves, what the task reads, too."""
+    if skill is None or skill.context_mode == "autonomous":
+        return order.references
+    read = match_reads(order.reads, hintable_paths(workspace.mirror.git, workspace.base))
+    return tuple(dict.fromkeys((*order.references, *read)))
+
+
+def _files(
+    order: WorkOrder, skill: Skill | None, workspace: Workspace, given: Collection[str]
+) -> tuple[CardSection, ...]:
     """Return the texts of files for an agent that cannot look for itself: files of the task, then likely ones."""
     if skill is None or skill.context_mode == "autonomous":
         return ()
     git, base = workspace.mirror.git, workspace.base
     there = frozenset(hintable_paths(git, base))
     paths = dict.fromkeys((*order.files, *(hint.path for hint in hints_by_rule(order, git, base))))
-    return files_at_base(git, base, [path for path in paths if path in there])
+    return files_at_base(git, base, [path for path in paths if path in there and path not in given])

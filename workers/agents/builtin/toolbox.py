@@ -5,7 +5,7 @@ Other programs serve some of them: language servers, and the MCP servers its hos
 gives the same tools every time, byte for byte: a provider's cache begins with them.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,12 +14,12 @@ from forgepool.workers.agents.briefing.system_prompt import Skill, narrow_tools
 from forgepool.workers.policy.layers import Policy, offerable
 from forgepool.workers.sandbox.run.background import Background
 from forgepool.workers.schema.confinement import Confinement
-from forgepool.workers.schema.orders import PhaseName
+from forgepool.workers.schema.orders import Evidence, PhaseName
 from forgepool.workers.schema.settings import Settings, secret
 from forgepool.workers.tools.commands.fetch import FETCH
 from forgepool.workers.tools.commands.red_phase import RedPhase, confirm_red_phase_tool
 from forgepool.workers.tools.config import read_tool_config
-from forgepool.workers.tools.endings import ASK, COMPACT_TOOL, MayTouch, commit_plan_tool, finish_tool
+from forgepool.workers.tools.endings import ASK, COMPACT_TOOL, MayTouch, commit_plan_tool, finish_tool, report_tool
 from forgepool.workers.tools.lsp.servers import LanguageServers
 from forgepool.workers.tools.lsp.symbols import symbol_tools
 from forgepool.workers.tools.mcp.servers import McpServers
@@ -40,6 +40,8 @@ class Toolbox:
     skill: Skill | None = None
     fetches: bool = False
     """True when the task may reach hosts."""
+    find_wrong: Callable[[Sequence[Evidence]], Sequence[str]] | None = None
+    """Set for a task that answers: returns what is wrong with a report's citations."""
     more: Mapping[PhaseName, tuple[Tool, ...]] = field(default_factory=dict)
     """Tools that other programs serve."""
     _made: dict[tuple[PhaseName, str, bool], tuple[Tool, ...]] = field(default_factory=dict)
@@ -54,6 +56,9 @@ class Toolbox:
 
     def _all(self, phase: PhaseName, family: str, compact: bool) -> tuple[Tool, ...]:
         more = (*((COMPACT_TOOL,) if compact else ()), *((FETCH,) if self.fetches else ()), *self.more.get(phase, ()))
+        if self.find_wrong is not None:
+            report = report_tool(self.find_wrong)
+            return (report,) if self._injected else reading(more, (report, ASK))
         if phase == "plan":
             return reading(more, (commit_plan_tool(self.may_touch, injected=self._injected), ASK))
         red = (confirm_red_phase_tool(self.red),) if self.red is not None else ()

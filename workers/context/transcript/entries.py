@@ -17,7 +17,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from forgepool.workers.context.transcript.edit import Edit
 from forgepool.workers.llm.messages import ToolResult, Turn, Usage
 from forgepool.workers.llm.provider import Trouble
-from forgepool.workers.schema.orders import Message, PhaseName, Spent
+from forgepool.workers.schema.orders import Message, PhaseName, Report, Spent
 from forgepool.workers.schema.policy_rules import Decision
 from forgepool.worktrees.errors import UserError
 
@@ -111,6 +111,14 @@ class PlanCommitted(Message):
     files: tuple[str, ...]
     synthetic: bool = False
     """The harness made the plan, because the model committed none."""
+
+
+class ReportGiven(Message):
+    """The report that ends a task which answers."""
+
+    kind: Literal["reported"] = "reported"
+    at: float
+    report: Report
 
 
 class Verified(Message):
@@ -212,6 +220,7 @@ Entry = (
     | QuestionTried
     | Finished
     | PlanCommitted
+    | ReportGiven
     | Verified
     | Noted
     | Profiled

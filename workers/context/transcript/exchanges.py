@@ -58,6 +58,13 @@ def under_way(entries: Sequence[Entry]) -> Sequence[Entry]:
     return entries
 
 
+def find_missing(entries: Sequence[Entry]) -> tuple[str, ...]:
+    """Return the gaps that an agent named in the forms that were accepted."""
+    given = [exchange.call.arguments.get("missing") for exchange in exchanges(entries) if exchange.worked]
+    gaps = dict.fromkeys(str(one)[:1_000] for each in given if isinstance(each, list) for one in each)
+    return tuple(gaps)[:50]
+
+
 def text_argument(arguments: Mapping[str, object], name: str) -> str:
     """Return an argument as text; empty where the model sent none, or something else."""
     value = arguments.get(name)

@@ -104,7 +104,9 @@ def body(endpoint: Endpoint, request: ModelRequest) -> Body:
     ]
     mark(tools, system, messages, lasting=request.lasting, first_parts=request.lasting_parts)
     most = endpoint.most_tokens(request.max_output_tokens) or _MOST_TOKENS
-    optional = {"system": system, "tools": tools} | _effort(endpoint.effort)
+    optional: Body = {"system": system, "tools": tools} | _effort(endpoint.effort)
+    if request.must_call:
+        optional["tool_choice"] = {"type": "any"}
     return {"model": endpoint.model, "max_tokens": most, "stream": True, "messages": messages} | {
         name: value for name, value in optional.items() if value
     }

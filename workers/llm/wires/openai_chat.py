@@ -79,6 +79,7 @@ def body(endpoint: Endpoint, request: ModelRequest) -> Body:
     own = endpoint.base_url is None
     optional: Body = {
         "tools": tools,
+        "tool_choice": "required" if request.must_call else None,
         "max_completion_tokens" if own else "max_tokens": endpoint.most_tokens(request.max_output_tokens),
         "reasoning_effort": endpoint.effort,
         "prompt_cache_key": conversation_key(system, tools, messages[0]) if own else None,

@@ -109,6 +109,7 @@ def body(endpoint: Endpoint, request: ModelRequest) -> Body:
     optional: Body = {
         "instructions": instructions,
         "tools": tools,
+        "tool_choice": "required" if request.must_call else None,
         "max_output_tokens": endpoint.most_tokens(request.max_output_tokens),
         "reasoning": {"effort": endpoint.effort} if endpoint.effort else None,
     }

@@ -10,31 +10,14 @@ from acp import RequestError
 from acp.helpers import embedded_text_resource, resource_block, resource_link_block
 from acp.schema import ToolCallUpdate
 from acp_client import talking
-from kit import Machine, Repository, command, events_of, make_repository, write_plan
+from kit import Machine, Repository, command, events_of, write_plan
+from web_home import ASKS_AND_WRITES
 
 from forgepool.orchestrator.journal.events import TaskReplied
 
-_ASKS = [
-    {"calls": [{"tool": "ask", "question": "Tabs or spaces?"}]},
-    {"when": {"shown_contains": "tabs"}, "calls": [{"tool": "write_file", "path": "asks.txt", "content": "tabs\n"}]},
-    {"calls": [{"tool": "finish", "summary": "written"}]},
-]
-
-
-@pytest.fixture
-def machine(tmp_path: Path, redis_program: str) -> Machine:
-    made = Machine(folder=tmp_path / "m", name="host-1")
-    made.folder.mkdir()
-    return made
-
-
-@pytest.fixture
-def hub(tmp_path: Path) -> Repository:
-    return make_repository(tmp_path / "hub", {"README.md": "hello\n"})
-
 
 def small_plan(machine: Machine, **further: Any) -> Path:
-    (machine.folder / "asks.yaml").write_text(json.dumps({"turns": _ASKS}))
+    (machine.folder / "asks.yaml").write_text(json.dumps({"turns": ASKS_AND_WRITES}))
     tasks = [
         {"id": "lands", "agent": command("sleep 1; echo done > done.txt"), "files": ["done.txt"]},
         {"id": "asks", "agent": {"scripted": "asks.yaml"}, "files": ["asks.txt"]},

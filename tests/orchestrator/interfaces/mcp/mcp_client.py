@@ -99,6 +99,9 @@ def talk(
     return asyncio.run(begin())
 
 
+_DECLINED = {"action": "decline", "content": {"answer": "an answer that was not given"}}
+
+
 class TaskHandle(Result):
     """The extension's answer in place of a tool's result."""
 
@@ -112,7 +115,7 @@ class AnyTask(Result):
 
 
 class TasksClient(ClientExtension):
-    """Follows a task to its end, and gives one answer to all that it asks."""
+    """Follows a task to its end, and gives one answer to all that it asks, after it has declined once."""
 
     identifier = "io.modelcontextprotocol/tasks"
 
@@ -135,6 +138,7 @@ class TasksClient(ClientExtension):
             if task["status"] in ("completed", "cancelled"):
                 return CallToolResult.model_validate(task.get("result") or {"content": []})
             if asked := task.get("inputRequests"):
+                await ask("tasks/update", inputResponses=dict.fromkeys(asked, _DECLINED))
                 given = {"action": "accept", "content": {"answer": self.answer}}
                 await ask("tasks/update", inputResponses={**dict.fromkeys(asked, given), "unknown": given})
             await asyncio.sleep(0.2)

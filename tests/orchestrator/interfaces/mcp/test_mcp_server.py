@@ -19,7 +19,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import ElicitRequestParams, ElicitResult, Implementation, Request
 from mcp_client import AnyTask, Era, McpCaller, TasksClient, call_over_http, talk
 from plans import RUN, answered, course, sent, task
-from web_home import EVIL_BRANCH, RealHome, build_home
+from web_home import ASKS_AND_WRITES, EVIL_BRANCH, RealHome, build_home
 
 from forgepool.orchestrator.decisions.queue.intake import _author
 from forgepool.orchestrator.decisions.queue.submissions import read_submission
@@ -40,23 +40,6 @@ TOOLS = {
 }
 ERAS: tuple[Era, ...] = ("auto", "legacy")
 CHECKS = [{"name": "readme", "run": "test -f README.md"}]
-_ASKS = [
-    {"calls": [{"tool": "ask", "question": "Tabs or spaces?"}]},
-    {"when": {"shown_contains": "tabs"}, "calls": [{"tool": "write_file", "path": "asks.txt", "content": "tabs\n"}]},
-    {"calls": [{"tool": "finish", "summary": "written"}]},
-]
-
-
-@pytest.fixture
-def machine(tmp_path: Path, redis_program: str) -> Machine:
-    made = Machine(folder=tmp_path / "m", name="host-1")
-    made.folder.mkdir()
-    return made
-
-
-@pytest.fixture
-def hub(tmp_path: Path) -> Repository:
-    return make_repository(tmp_path / "hub", {"README.md": "hello\n"})
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +53,7 @@ def ended(copy_home: Callable[[Path], RealHome], tmp_path_factory: pytest.TempPa
 
 
 def asking_plan(machine: Machine, **further: Any) -> Path:
-    (machine.folder / "asks.yaml").write_text(json.dumps({"turns": _ASKS}))
+    (machine.folder / "asks.yaml").write_text(json.dumps({"turns": ASKS_AND_WRITES}))
     tasks = [
         {"id": "lands", "agent": command("echo done > done.txt"), "files": ["done.txt"]},
         {"id": "asks", "agent": {"scripted": "asks.yaml"}, "files": ["asks.txt"]},
@@ -503,7 +486,10 @@ def test_a_wrong_option_is_one_sentence(machine: Machine, options: tuple[str, ..
 @pytest.mark.parametrize(
     ("option", "value", "sentence"),
     [
-        *(("--name", name, f"--name {name} is taken, or is no name") for name in ("../x", "a b", "x..y", "-x", "for")),
+        *(
+            ("--name", name, f"--name {name} is taken, or is no name")
+            for name in ("../x", "a b", "x..y", "-x", "for", "x" * 101)
+        ),
         *(("--name", name, f"--name {name} is taken, or is no name") for name in ("gates", "queues", "FOR")),
         ("--budget-usd", "0", "'--budget-usd'"),
     ],

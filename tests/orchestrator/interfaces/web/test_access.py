@@ -184,7 +184,10 @@ def test_a_link_that_waited_too_long_is_used_up(monkeypatch: pytest.MonkeyPatch)
 
 def test_an_address_in_use_and_a_wrong_one_are_one_sentence(home: RealHome, server: WebServer) -> None:
     taken = home.machine.run("serve", "--http", f"127.0.0.1:{server.port}")
-    assert (taken.status, taken.err.count("\n")) == (2, 1) and "cannot listen" in taken.err
+    assert (taken.status, taken.err.count("\n")) == (
+        2,
+        1,
+    ) and f"the server cannot listen at 127.0.0.1:{server.port}: Address already in use" in taken.err
     wrong = home.machine.run("serve", "--http", "nowhere")
     assert (wrong.status, wrong.err.count("\n")) == (2, 1) and "is not HOST:PORT" in wrong.err
 

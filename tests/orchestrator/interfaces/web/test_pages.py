@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from web_home import EVIL_BRANCH, HOSTILE, RealHome, WebServer
 
+from forgepool.orchestrator.interfaces.watch.panes import Place, task_pane
 from forgepool.orchestrator.reports.home import HomeView
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.workspace.workspace import TRANSCRIPT
@@ -62,6 +63,14 @@ def test_hostile_texts_are_shown_as_texts(home: RealHome, server: WebServer) -> 
     for place in ("/", run, f"{run}/tasks/lands", f"{run}/tasks/asks", f"{run}/tasks/fails"):
         assert escaped in shown[place], f"{place} does not show the hostile text at all"
     assert html.escape(EVIL_BRANCH) in shown[f"/runs/{home.queue}"]
+
+
+def test_a_page_and_a_screen_say_the_attempts_of_a_task_with_the_same_words(home: RealHome, server: WebServer) -> None:
+    settings = Settings(home=home.machine.home, cache=home.machine.cache)
+    screen = task_pane(HomeView(settings), Place(run=home.run, task="fails"), "about", None)
+    assert ("", "attempts: 1; 1 of 1 allowed has failed") in screen.lines
+    page = server.get(f"/runs/{home.run}/tasks/fails").text
+    assert '<dt>Attempts</dt><dd class="num">1; 1 of 1 allowed has failed</dd>' in page
 
 
 @pytest.mark.parametrize("path", ["/", "/runs", "/hosts"])

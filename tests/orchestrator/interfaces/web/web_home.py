@@ -31,6 +31,12 @@ _WRITES = [
     {"phase": "execute", "calls": [{"tool": "write_file", "path": "docs.txt", "content": "docs\n"}]},
     {"phase": "execute", "calls": [{"tool": "finish", "summary": "written"}]},
 ]
+ASKS_AND_WRITES = [
+    {"calls": [{"tool": "ask", "question": "Tabs or spaces?"}]},
+    {"when": {"shown_contains": "tabs"}, "calls": [{"tool": "write_file", "path": "asks.txt", "content": "tabs\n"}]},
+    {"calls": [{"tool": "finish", "summary": "written"}]},
+]
+"""The turns of an agent that asks, and writes a file when it has been answered `tabs`."""
 
 
 def build_home(folder: Path) -> tuple[Machine, str]:

@@ -221,7 +221,10 @@ def test_an_address_says_its_host_and_is_free() -> None:
             address(text)
     assert address("[::1]:80") == Address(host="::1", port=80) and address("[::1]:80").is_loopback
     assert not address("0.0.0.0:80").is_loopback and not address("gate.example:80").is_loopback
-    with bind_socket(Address(host="127.0.0.1", port=0)) as taken, pytest.raises(CannotRun, match="cannot listen at"):
+    with (
+        bind_socket(Address(host="127.0.0.1", port=0)) as taken,
+        pytest.raises(CannotRun, match="the server cannot listen at"),
+    ):
         bind_socket(Address(host="127.0.0.1", port=taken.getsockname()[1]))
 
 

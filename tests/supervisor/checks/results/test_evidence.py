@@ -1,4 +1,4 @@
-"""Evidence that a run's output and report give."""
+"""RunEvidence that a run's output and report give."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from judged_runs import report
 
-from forgepool.supervisor.checks.results.evidence import Counted, Evidence, of_run, runners_in
+from forgepool.supervisor.checks.results.evidence import Counted, RunEvidence, of_run, runners_in
 from forgepool.supervisor.checks.results.reports import Collected
 from forgepool.workers.sandbox.run.process import Ended
 
@@ -73,7 +73,7 @@ def test_evidence_is_made_of_the_report_and_the_output(tmp_path: Path) -> None:
     run = ended(tmp_path, "\x1b[32m1 failed, 2 passed\x1b[0m in 0.1s\r\n")
     found = of_run(run, Collected(report=report(["a"], ["b"], ["c"])))
     assert (found.tests, found.runners, found.failing) == (2, ("pytest",), 1)
-    assert of_run(run, Collected(faults=("x",))) == Evidence(faults=("x",), runners=("pytest",), tests=3, failing=1)
+    assert of_run(run, Collected(faults=("x",))) == RunEvidence(faults=("x",), runners=("pytest",), tests=3, failing=1)
 
 
 def test_a_runner_that_ran_no_tests_is_no_evidence(tmp_path: Path) -> None:
@@ -116,9 +116,9 @@ def test_a_real_run_that_stops_early_is_recognised(tmp_path: Path) -> None:
 def test_a_log_that_is_gone_gives_empty_evidence(tmp_path: Path) -> None:
     run = ended(tmp_path, "3 passed in 0.1s")
     run.log.unlink()
-    assert of_run(run, Collected()) == Evidence()
+    assert of_run(run, Collected()) == RunEvidence()
 
 
 def test_evidence_survives_being_written_and_read_back() -> None:
-    found = Evidence(report=report(["a"], ["b[é]"]), faults=("x",), tests=2)
-    assert Evidence.model_validate_json(found.encode()) == found
+    found = RunEvidence(report=report(["a"], ["b[é]"]), faults=("x",), tests=2)
+    assert RunEvidence.model_validate_json(found.encode()) == found

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from judged_runs import TESTS, case, told, untold
 
-from forgepool.supervisor.checks.results.evidence import Evidence
+from forgepool.supervisor.checks.results.evidence import RunEvidence
 from forgepool.supervisor.checks.results.flakes import Score, Sighting, scores
 from forgepool.supervisor.checks.results.judging import CheckJudgement, Excuse, How, Ran, judge
 from forgepool.supervisor.checks.results.reports import ReportedCase, SuiteReport
@@ -140,7 +140,7 @@ def test_a_tip_that_stops_early_does_not_vouch_for_what_it_never_ran() -> None:
         (GREEN, told(["a"]), B),
         (GREEN, told(["a"], skipped=["b"]), B),
         (told(["a[1]", "a[2]"]), told(["a[1]"], skipped=["a[2]"]), f"{A}[2]"),
-        (GREEN, GREEN.model_copy(update={"evidence": Evidence(report=GREEN.evidence.report, tests=2)}), "pytest"),
+        (GREEN, GREEN.model_copy(update={"evidence": RunEvidence(report=GREEN.evidence.report, tests=2)}), "pytest"),
         (GREEN, untold(5, tests=0), "no test"),
     ],
 )
@@ -161,7 +161,9 @@ def test_a_lack_of_any_test_is_laid_to_the_tip() -> None:
 
 
 def test_the_reason_is_said_if_a_report_cannot_be_read() -> None:
-    unread = Ran(how="exit", status=0, evidence=Evidence(faults=("the report r.xml is no XML",), runners=("pytest",)))
+    unread = Ran(
+        how="exit", status=0, evidence=RunEvidence(faults=("the report r.xml is no XML",), runners=("pytest",))
+    )
     assert "r.xml is no XML" in judge(GREEN, unread).said
 
 
@@ -198,7 +200,7 @@ def test_a_module_that_loads_again_is_no_vanished_test() -> None:
         update={"status": 1, "evidence": broken.evidence.model_copy(update={"report": found, "failing": 1})}
     )
     mended = SuiteReport(cases=(case("a", "passed"), case("y", "passed", "tests/test_b.py")))
-    here = GREEN.model_copy(update={"evidence": Evidence(report=mended, runners=("pytest",), tests=2)})
+    here = GREEN.model_copy(update={"evidence": RunEvidence(report=mended, runners=("pytest",), tests=2)})
     assert judge(tip, here).verdict == "green"
     assert judge(tip, told(["a"])).vanished == ("tests/test_b.py",)
 
@@ -299,7 +301,7 @@ def renamed(old: str, new: str, *others: Touched) -> Excuse:
 def ran(*ids: str, file: str = "", skipped: tuple[str, ...] = ()) -> Ran:
     """Return a run in which these tests passed or were skipped, in this file if the runner reports files."""
     cases = [ReportedCase(id=one, outcome="skipped" if one in skipped else "passed", file=file) for one in ids]
-    evidence = Evidence(report=SuiteReport(cases=tuple(cases)), runners=("it",), tests=len(ids))
+    evidence = RunEvidence(report=SuiteReport(cases=tuple(cases)), runners=("it",), tests=len(ids))
     return Ran(how="exit", status=0, evidence=evidence)
 
 

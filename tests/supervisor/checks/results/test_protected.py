@@ -9,7 +9,7 @@ from gates import check
 from judged_runs import case, told, untold
 from repositories import Hub, git
 
-from forgepool.supervisor.checks.results.evidence import Evidence
+from forgepool.supervisor.checks.results.evidence import RunEvidence
 from forgepool.supervisor.checks.results.judging import Ran, judge
 from forgepool.supervisor.checks.results.protected import GuardedTree, commit_of, excuse_of, protect_tree, weigh
 from forgepool.supervisor.checks.results.reports import SuiteReport
@@ -315,7 +315,9 @@ def test_a_renamed_file_of_tests_is_found_if_it_is_collected(tmp_path: Path, now
     _, files = repository.entry({"tests/test_a.py": None, now: TIP["tests/test_a.py"]})
     here = [case("test_b", "passed", "tests/test_b.py"), *([case("test_a", "passed", now)] if collected else [])]
     tip = [case("test_b", "passed", "tests/test_b.py"), case("test_a", "passed")]
-    runs = [Ran(how="exit", status=0, evidence=Evidence(report=SuiteReport(cases=tuple(each)))) for each in (tip, here)]
+    runs = [
+        Ran(how="exit", status=0, evidence=RunEvidence(report=SuiteReport(cases=tuple(each)))) for each in (tip, here)
+    ]
     found = judge(runs[0], runs[1], excuse=excuse_of(files, holds=["src/**"]))
     assert found.vanished == (() if collected else ("tests/test_a.py::test_a",))
     assert judge(runs[0], runs[1], excuse=excuse_of(files)).attention == found.vanished

@@ -41,8 +41,9 @@ Do it our way.
 
 
 def test_every_built_in_role_is_there_and_right() -> None:
-    """Each of the six parses under its own name and has a text."""
-    expected = ("documenter", "implementer", "planner", "reviewer", "security", "tester")
+    """Each role and each lens of reviewers parses under its own name and has a text."""
+    lenses = ("review-performance", "review-security", "review-tests")
+    expected = ("documenter", "implementer", "planner", *lenses, "reviewer", "security", "tester")
     assert builtin_skills() == expected
     assert all(len(builtin_skill(name).text) > 400 and builtin_skill(name).description for name in expected)
 

@@ -1,0 +1,85 @@
+"""Tasks that answer, and tasks that may write nothing: no lock, no candidate, and an outcome that satisfies needs."""
+
+import pytest
+from plans import answered, begun, course, follow, sent, task
+
+from forgepool.orchestrator.decisions.decide import decide
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.journal.events import (
+    Event,
+    RunEnded,
+    TaskReported,
+    TaskRetried,
+    TaskReturned,
+    TaskUnchanged,
+)
+from forgepool.orchestrator.run.dispatch import priors
+from forgepool.orchestrator.state.run import RunState
+from forgepool.orchestrator.state.task import IllegalStep
+from forgepool.workers.schema.orders import BuiltinAgent, Evidence, Report
+
+REPORT = Report(summary="in a.py", output="x" * 300, missing=("its age",), evidence=(Evidence(path="a.py"),))
+
+
+def step(of: PlanIndex, state: RunState) -> list[Event]:
+    return decide(of, state, now=200.0, order_slots=3, draining=False)
+
+
+def test_a_report_ends_its_task_satisfies_what_needs_it_and_is_passed_on() -> None:
+    of = course(task("a", answers=True), task("b", "a"))
+    state = begun(of, sent("a"), answered("a", 1, "reported", report=REPORT, claimed_summary="in a.py"))
+    (reported,) = step(of, state)
+    assert reported == TaskReported(task="a", report=REPORT)
+    follow(state, reported)
+    assert [(event.kind, event.task) for event in step(of, state)] == [("order.sent", "b")]
+    (prior,) = priors(of, state, of.tasks["b"])
+    assert prior.report == REPORT and prior.summary == "in a.py"
+
+
+def test_a_run_counts_its_reports_and_one_can_be_asked_for_again() -> None:
+    of = course(task("a", answers=True))
+    state = begun(of, sent("a"), answered("a", 1, "reported", report=REPORT))
+    follow(state, *step(of, state))
+    (ended,) = step(of, state)
+    assert ended == RunEnded(landed=0, not_landed=0, reported=1)
+    follow(state, ended, TaskRetried(task="a"))
+    assert state.tasks["a"].report is None and state.tasks["a"].phase == "pending"
+    assert [event.kind for event in step(of, state)] == ["order.sent"]
+
+
+def test_a_task_that_answers_holds_no_lock_and_its_reads_keep_nobody_waiting() -> None:
+    of = course(task("a", answers=True, reads=("src/**",)), task("b", files=["src/**"]), undeclared="exclusive")
+    state = begun(of, sent("a"))
+    assert not of.in_flight(state)["a"]
+    assert [event.kind for event in step(of, state)] == ["order.sent"]
+
+
+@pytest.mark.parametrize("paths", [(), ("a.py",)])
+def test_a_candidate_of_a_task_that_answers_never_enters_the_train(paths: tuple[str, ...]) -> None:
+    """A worker of an earlier version, which does not know of answers, makes one."""
+    of = course(task("a", answers=True, attempts=2))
+    state = begun(of, sent("a"), answered("a", 1, paths=paths))
+    (returned,) = step(of, state)
+    assert isinstance(returned, TaskReturned)
+    with pytest.raises(IllegalStep):
+        follow(begun(of, sent("a")), TaskReported(task="a", report=REPORT))
+
+
+def test_a_task_that_may_write_nothing_is_refused_for_a_change_and_done_without_one() -> None:
+    of = course(task("a", files=[], unchanged="ok", attempts=2))
+    (returned,) = step(of, begun(of, sent("a"), answered("a", 1, paths=["x.py"])))
+    assert isinstance(returned, TaskReturned)
+    assert returned.reason.summary == (
+        "it changed x.py, and `files: []` lets it change nothing; name in `files` what it may change"
+    )
+    (unchanged,) = step(of, begun(of, sent("a"), answered("a", 1, "no_change")))
+    assert isinstance(unchanged, TaskUnchanged)
+
+
+def test_a_committed_plan_without_files_is_done_and_silence_is_not() -> None:
+    of = course(task("a", files=["a.py"], agent=BuiltinAgent(), attempts=1))
+    said = {"detail": "the agent found nothing to change: it is there", "nothing_to_do": True}
+    (unchanged,) = step(of, begun(of, sent("a"), answered("a", 1, "no_change", **said)))
+    assert unchanged == TaskUnchanged(task="a", why="the agent found nothing to change: it is there")
+    (failed,) = step(of, begun(of, sent("a"), answered("a", 1, "no_change")))
+    assert failed.kind == "task.failed"
