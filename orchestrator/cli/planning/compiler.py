@@ -83,7 +83,7 @@ class PlanCompiler:
             heard = self._hear(first, talk) if first is not None else None
             if heard is not None and heard.objections and not self.site.stop():
                 outcome = self._answer(talk, heard)
-                if self._accepted is first:
+                if self._accepted is first and not self.site.stop():
                     self.tell("the planner's answer to the critic was no plan that holds; the one before it stands")
             spent = add_spent(talk.meter.spent, heard.spent if heard else Spent())
             stopped = outcome.ended == "stopped" or self.site.stop()
