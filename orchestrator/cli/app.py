@@ -56,6 +56,7 @@ GROUPS = {
         "runs": ("cli.run.show", "List the runs of this host"),
         "status": ("cli.run.show", "Show how a run stands"),
         "events": ("cli.run.show", "Show what happened in a run"),
+        "brief": ("cli.run.show", "Show what the lead of a run thinks"),
         "report": ("cli.run.report", "Show what landed, by which checks, and what did not and why"),
         "verify": ("cli.run.report", "Prove a run's report from its repository alone"),
         "logs": ("cli.run.show", "Print the logs of a task"),
@@ -69,6 +70,7 @@ GROUPS = {
     },
     "Questions and approvals": {
         "answer": ("cli.run.requests", "Answer a task's question"),
+        "say": ("cli.run.requests", "Say something to the lead of a run"),
         "approve": ("cli.run.requests", "Let a waiting candidate land"),
         "reject": ("cli.run.requests", "Send a candidate back with a reason"),
     },

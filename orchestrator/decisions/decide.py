@@ -7,15 +7,16 @@ there are none. The simulator and the random-event tests ask the same function. 
 
 from collections.abc import Collection, Iterable, Sequence
 
-from forgepool.orchestrator.decisions import post_merge, task_reviews
 from forgepool.orchestrator.decisions.landing import next_at_gate
+from forgepool.orchestrator.decisions.lead.requests import give_up_lead, reply_to_lead
 from forgepool.orchestrator.decisions.locks import PathsElsewhere, admit_candidates, answer_ask, hold_back
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.post_merge import halt_for_base
 from forgepool.orchestrator.decisions.queue.delegation import delegate_queued, settle_replies
 from forgepool.orchestrator.decisions.queue.intake import back_in_line, withdrawn
 from forgepool.orchestrator.decisions.reasons import again_or_stop, reason_of_work, stop_asking
 from forgepool.orchestrator.decisions.requests import restore_approved
+from forgepool.orchestrator.decisions.reviews import post_merge, task_reviews
+from forgepool.orchestrator.decisions.reviews.post_merge import halt_for_base
 from forgepool.orchestrator.decisions.start_orders import (
     Hosts,
     next_orders,
@@ -140,6 +141,8 @@ def _decided(course: PlanIndex, state: RunState, now: float, hosts: Hosts) -> Se
     return (
         _passed_on(course, state, now, hosts)
         or _settled(course, state)
+        or reply_to_lead(course, state)
+        or give_up_lead(course, state)
         or settle_replies(course, state)
         or restore_approved(course, state)
         or admit_candidates(course, state)

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 from forgepool.orchestrator.journal.events import EntrySubmitted
 from forgepool.orchestrator.journal.queue_events import Card
 from forgepool.orchestrator.plan.addition import grow_plan
-from forgepool.orchestrator.plan.budget import Budget, BudgetLedger
+from forgepool.orchestrator.plan.budget import Budget, BudgetLedger, Reservation, keep_apart
 from forgepool.orchestrator.plan.document import Plan, Task
 from forgepool.orchestrator.plan.entries import GateOptions, PlanReview
 from forgepool.orchestrator.plan.graph import Graph, TaskNeeds
@@ -18,7 +18,7 @@ from forgepool.orchestrator.plan.overlap import Globs
 from forgepool.orchestrator.plan.requirements import find_needs
 from forgepool.orchestrator.state.phases import Frontier
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import IN_FLIGHT, TaskState
+from forgepool.orchestrator.state.task import IN_FLIGHT, TERMINAL, TaskState
 from forgepool.supervisor.gate.affected_checks import ONE_LANE, Lanes
 from forgepool.supervisor.messages.requests import Independence, ReviewPolicy
 from forgepool.workers.schema.capabilities import Need
@@ -104,6 +104,11 @@ class PlanIndex:
         return "never" if self.serving else self.plan.gate.integration_review
 
     @cached_property
+    def lead(self) -> str | None:
+        """Return the task that leads the run, if one does."""
+        return next((task.id for task in self.plan.tasks if task.leads is not None), None)
+
+    @cached_property
     def conversing(self) -> frozenset[str]:
         """Tasks whose conversation another worker can go on with, wherever the first one was lost."""
         return frozenset(task.id for task in self.plan.tasks if isinstance(task.agent, BuiltinAgent | ScriptedAgent))
@@ -170,6 +175,17 @@ class PlanIndex:
 
     def ledger(self, state: RunState) -> BudgetLedger:
         return BudgetLedger.of(self.budget(state), state.uses())
+
+    def ledger_for(self, state: RunState, task: str = "") -> BudgetLedger:
+        """Return the ledger for an order or a review of a task: what is kept apart for the lead counts as spent."""
+        return self.ledger(state).with_reserved(Reservation() if task == self.lead else self.kept_apart(state))
+
+    def kept_apart(self, state: RunState) -> Reservation:
+        """Return what is kept apart for the lead, as long as it goes on."""
+        lead = None if self.lead is None or self.lead not in self.paid else state.tasks[self.lead]
+        if lead is None or lead.phase in TERMINAL:
+            return Reservation()
+        return keep_apart(self.budget(state), lead.uses.values())
 
 
 @lru_cache(maxsize=4096)

@@ -73,7 +73,7 @@ def _kind_of_work(result: WorkResult) -> ReasonKind:
             return "limits"
         case "out_of_scope" | "refused":
             return result.outcome
-        case "agent_failed" | "needs_human" | "candidate" | "reported" | "infrastructure":
+        case "agent_failed" | "needs_human" | "candidate" | "reported" | "waiting" | "infrastructure":
             return "agent_failed"
         case _:
             assert_never(result.outcome)

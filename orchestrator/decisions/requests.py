@@ -2,15 +2,16 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from forgepool.orchestrator.decisions import post_merge
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.queue.submissions import entry_of
 from forgepool.orchestrator.decisions.reasons import again_or_stop, reason_of_rejection
+from forgepool.orchestrator.decisions.reviews import post_merge
 from forgepool.orchestrator.journal.events import (
     BudgetSet,
     CandidateRestored,
     EntryRecalled,
     Event,
+    LeadSpoken,
     ProfileChosen,
     TaskApproved,
     TaskCancelled,
@@ -133,6 +134,8 @@ def grant_request(course: PlanIndex, state: RunState, request: PersonRequest) ->
             return post_merge.approve_landings(course, state, tip=request.candidate, by=request.by)
         case "approve" | "reject":
             return _spoken(course, state, request)
+        case "say":
+            return [LeadSpoken(task=request.task, text=request.text, by=request.by)] if request.task else []
         case "add":
             return grow(course, state, _addition(request), request.drop)
         case "pause" | "go" | "hold" | "release" | "reclass" | "grant":

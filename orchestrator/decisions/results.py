@@ -6,8 +6,8 @@ Every answer is told by id and token: one given to an earlier sending of the sam
 
 from forgepool.orchestrator.decisions.locks import beyond
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.post_merge import describe_red_target, landings_of
-from forgepool.orchestrator.decisions.task_reviews import park_unapproved
+from forgepool.orchestrator.decisions.reviews.post_merge import describe_red_target, landings_of
+from forgepool.orchestrator.decisions.reviews.task_reviews import park_unapproved
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     CheckDoubted,

@@ -177,7 +177,6 @@ def out_of_budget(course: PlanIndex, state: RunState) -> list[TaskParked]:
     """The tasks for which too little of the budget is left, once no order is under way that could give some back."""
     if not course.budget(state).capped or may_come_back(state):
         return []
-    ledger = course.ledger(state)
     done = state.find_done()
     parked = []
     for task in state.in_phase("pending"):
@@ -186,6 +185,7 @@ def out_of_budget(course: PlanIndex, state: RunState) -> list[TaskParked]:
         # Who needs what has not landed yet may never be wanted.
         if task.id not in course.paid or not course.graph.needs_landed(task.id, done):
             continue
+        ledger = course.ledger_for(state, task.id)
         kind = ledger.find_used_up(course.tasks[task.id].limits, sum_earlier_use(course, state, task))
         if kind is not None:
             parked.append(TaskParked(task=task.id, question=budget_question(state, ledger, kind), why="budget"))
@@ -227,7 +227,7 @@ def short_of_budget(course: PlanIndex, state: RunState, task: TaskState) -> str 
         return None
     if _Purse(course, state, 1).take(task) is not None:
         return None
-    ledger = course.ledger(state)
+    ledger = course.ledger_for(state, task.id)
     usd = "" if ledger.left_usd is None else f"{ledger.left_usd:.2f} USD"
     tokens = "" if ledger.left_tokens is None else f"{ledger.left_tokens:,} tokens"
     left = " and ".join(one for one in (usd, tokens) if one)
@@ -316,6 +316,7 @@ def _order(
         reserved_usd=reserved.usd,
         reserved_tokens=reserved.tokens,
         resumes=resumes,
+        leads=task.id == course.lead,
     )
 
 
@@ -340,6 +341,7 @@ class _Purse:
     def __init__(self, course: PlanIndex, state: RunState, free: int) -> None:
         self._course, self._state = course, state
         self._ledger = course.ledger(state) if course.budget(state).capped else None
+        self._kept = course.kept_apart(state)
         self._useful, self._last = 0, False
         if self._ledger is not None:
             paid = (task for task in state.phases.latest("pending") if task.id in course.paid)
@@ -355,7 +357,8 @@ class _Purse:
         found = find_carried_use(task.uses, resumes)
         if self._ledger is None:
             return left_of(limits, found)
-        reserved = self._ledger.reserve(limits, useful=self._useful, last=self._last, before=before, carried=found)
+        ledger = self._ledger if task.id == self._course.lead else self._ledger.with_reserved(self._kept)
+        reserved = ledger.reserve(limits, useful=self._useful, last=self._last, before=before, carried=found)
         if reserved is not None:
             self._ledger = self._ledger.with_reserved(reserved)
             self._useful, self._last = self._useful - 1, False

@@ -15,7 +15,7 @@ _TONE: dict[str, Tone] = {
     **dict.fromkeys(
         ("running", "answered", "testing", "tested", "reviewing", "reviewed", "in review", "landing", "serving"), "busy"
     ),
-    **dict.fromkeys(("pending", "ready", "candidate", "queued", "given", "waits", "not served"), "wait"),
+    **dict.fromkeys(("pending", "ready", "waiting", "candidate", "queued", "given", "waits", "not served"), "wait"),
     **dict.fromkeys(("needs_human", "wants a person", "paused"), "want"),
     **dict.fromkeys(("failed", "blocked", "incomplete", "returned", "unreadable"), "bad"),
     **dict.fromkeys(("cancelled", "withdrawn"), "off"),
@@ -26,6 +26,7 @@ _WORDS = {
     "already_there": "already there",
     "candidate": "waits for a lock",
     "given": "in a merge queue",
+    "waiting": "rests for results",
     "answered": "running",
     "reviewed": "reviewing",
     "wants a person": "needs you",

@@ -61,6 +61,8 @@ from forgepool.orchestrator.journal.run_events import (
 from forgepool.orchestrator.journal.task_events import (
     CandidateRestored,
     ContextRebuilt,
+    LeadReplied,
+    LeadSpoken,
     LockExtended,
     MessageLost,
     MessageTaken,
@@ -123,6 +125,8 @@ __all__ = [
     "HostsLacking",
     "LandingAnswered",
     "LandingIntended",
+    "LeadReplied",
+    "LeadSpoken",
     "LockExtended",
     "MessageLost",
     "MessageTaken",
@@ -207,7 +211,9 @@ OrderEvent = (
     | ProfileChosen
 )
 TaskEvent = (
-    CandidateRestored
+    LeadReplied
+    | LeadSpoken
+    | CandidateRestored
     | ReviewAnswered
     | ReviewAwaited
     | ReviewSent

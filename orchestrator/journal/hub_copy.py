@@ -47,7 +47,7 @@ from forgepool.worktrees.hub.push import Pushed, PushRefused, RefUpdate, Stale
 UNDERIVABLE = (
     *(e.LandingIntended, e.EntryGiven, e.EntryRecalled),
     *(e.BudgetSet, e.PlanRevised, e.TasksAdded, e.TasksDropped, e.ProfileChosen, e.WaveApproved),
-    *(e.TaskApproved, e.TaskRejected, e.TaskReplied, e.TaskRetried, e.TaskCancelled),
+    *(e.TaskApproved, e.TaskRejected, e.TaskReplied, e.TaskRetried, e.LeadReplied, e.LeadSpoken, e.TaskCancelled),
 )
 """Intents of landings, numbers given once, and the words of people."""
 LEASES = 10

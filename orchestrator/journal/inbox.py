@@ -23,6 +23,7 @@ class PersonRequest(Message):
         "answer",
         "context",
         "add",
+        "say",
         "approve",
         "reject",
         "pause",
@@ -36,7 +37,8 @@ class PersonRequest(Message):
     task: str | None = None
     text: str = ""
     """
-    The text of an answer; the profile of `context`, the reason of `reject`, `add` and `pause`, the class of `reclass`.
+    The text of an answer or of `say`; the profile of `context`, the reason of `reject`, `add` and `pause`, the class
+    of `reclass`.
     """
     by: str = ""
     """The name of the person, where it is kept."""

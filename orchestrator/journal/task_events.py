@@ -4,7 +4,8 @@ from typing import Literal
 
 from forgepool.orchestrator.plan.budget import SeenUse
 from forgepool.supervisor.messages.answers import Review
-from forgepool.workers.schema.orders import Message, ReasonPack, Reply, Report, WorkResult
+from forgepool.workers.schema.orders import Message, ReasonPack, Reply, WorkResult
+from forgepool.workers.schema.reports import LeadReply, Report
 
 
 class OrderSent(Message):
@@ -26,6 +27,8 @@ class OrderSent(Message):
     """The interrupted attempt it goes on from, on the base that one had."""
     host: str = ""
     """The host that it is sent to; empty where any may take it."""
+    leads: bool = False
+    """It is of the task that leads the run."""
 
 
 class TaskPassedOn(Message):
@@ -214,6 +217,25 @@ class TaskReported(Message):
     report: Report
 
 
+class LeadReplied(Message):
+    """The reply to the request by which the task that leads the run rests; it goes on with its next order."""
+
+    kind: Literal["lead.replied"] = "lead.replied"
+    task: str
+    reply: LeadReply
+    heard: int = 0
+    """How many words of people it has heard with it, in all."""
+
+
+class LeadSpoken(Message):
+    """A person has said something to the task that leads the run, which hears it with its next reply."""
+
+    kind: Literal["lead.spoken"] = "lead.spoken"
+    task: str
+    text: str
+    by: str
+
+
 class TaskAlreadyThere(Message):
     """An earlier run of the plan has landed this very task, and its commit is in the target's history."""
 
@@ -245,6 +267,9 @@ class TaskCancelled(Message):
     task: str
     used: SeenUse | None = None
     """The use of the order under way; as for one that is lost."""
+    by: str = ""
+    """The task that leads the run and has cancelled it; empty for a person."""
+    why: str = ""
 
 
 class TaskRetried(Message):

@@ -31,10 +31,9 @@ from forgepool.workers.sandbox.layers import (
 )
 from forgepool.workers.sandbox.scratch import make_scratch, scratch
 from forgepool.workers.schema.confinement import LEVEL_WORDS, Level
-from forgepool.workers.schema.extras import EXTRAS, missing_extra
 from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.orders import Message
-from forgepool.workers.schema.settings import Settings, search_path
+from forgepool.workers.schema.settings import EXTRAS, Settings, missing_extra, search_path
 from forgepool.worktrees.git.git import MINIMUM, GitFailed, git_version
 from forgepool.worktrees.hub.hub import HubUnusable
 

@@ -27,9 +27,8 @@ from forgepool.workers.policy.sources import policy_of, require_check_hosts
 from forgepool.workers.queue.broker import connect, ping
 from forgepool.workers.sandbox.layers import NoSandbox, choose_level
 from forgepool.workers.schema.confinement import Level
-from forgepool.workers.schema.extras import missing_extra
 from forgepool.workers.schema.orders import AcpAgent, AgentSpec, BuiltinAgent, CliAgent, PhaseName
-from forgepool.workers.schema.settings import Settings
+from forgepool.workers.schema.settings import Settings, missing_extra
 from forgepool.workers.tools.config import read_tool_config
 from forgepool.worktrees.errors import InfrastructureError
 from forgepool.worktrees.git.git import CommitId

@@ -41,8 +41,7 @@ from forgepool.orchestrator.merge_queue.serve.serve import Beside
 from forgepool.orchestrator.reports.queue_board import QueueView
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun
-from forgepool.workers.schema.extras import missing_extra
-from forgepool.workers.schema.settings import Settings
+from forgepool.workers.schema.settings import Settings, missing_extra
 from forgepool.worktrees.git.git import GitFailed
 from forgepool.worktrees.hub.mirror import Mirror, MissingCommit
 

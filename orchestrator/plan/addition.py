@@ -74,6 +74,9 @@ def check_growth(plan: Plan, added: Sequence[Task], dropped: Collection[str]) ->
     if there := [task.id for task in added if task.id.lower() in before]:
         return f"the run has a task '{before[there[0].lower()]}' already; give the new one another id"
     grown = grow_plan(plan, added, dropped)
+    leads = [task.id for task in grown.tasks if task.leads is not None]
+    if len(leads) > 1:
+        return f"the run has a lead, '{leads[0]}', already; take 'leads' out of '{leads[1]}'"
     ids = {task.id for task in grown.tasks}
     for task in grown.tasks:
         for need in task.needs:

@@ -304,6 +304,25 @@ def left_of(limits: Limits, carried: Spent) -> Reservation:
     )
 
 
+_KEPT_SHARE, _KEPT_CALLS = 0.10, 3
+
+
+def keep_apart(cap: Budget, uses: Iterable[Use]) -> Reservation:
+    """
+    Return what is kept apart for a lead with these uses, so that it can always write its brief.
+
+    This is a tenth of the cap, less what it has used and what is reserved for it; at least three of its average calls.
+    """
+    every = list(uses)
+    turns = sum(use.own.turns for use in every if use.own is not None)
+    usd, tokens = sum(use.counted_usd for use in every), sum(use.counted_tokens for use in every)
+    calls = _KEPT_CALLS / turns if turns else 0.0
+    return Reservation(
+        usd=None if cap.usd is None else max(_KEPT_SHARE * cap.usd - usd, calls * usd),
+        tokens=None if cap.tokens is None else math.ceil(max(_KEPT_SHARE * cap.tokens - tokens, calls * tokens)),
+    )
+
+
 def _rest(before: Use | None) -> Reservation:
     """Return the unused rest of an attempt's reservation."""
     use = before or Use()

@@ -14,6 +14,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
+from forgepool.orchestrator.plan.agents import read_agents
 from forgepool.orchestrator.plan.entries import (
     PlanPolicy,
     PlanReading,
@@ -29,9 +30,8 @@ from forgepool.orchestrator.plan.entries import (
     fan_out_entries,
     gate_of,
     review_of,
-    script_in,
 )
-from forgepool.orchestrator.plan.fan_out import BuiltinEntry, TaskEntry
+from forgepool.orchestrator.plan.fan_out import TaskEntry
 from forgepool.orchestrator.plan.graph import check_cycles, needs_of_all
 from forgepool.supervisor.gate_file.document import CheckDefinition, definitions
 from forgepool.supervisor.gate_file.reading import check_mistakes
@@ -40,16 +40,11 @@ from forgepool.workers.schema.documents import Located, read, read_text, validat
 from forgepool.workers.schema.globs import BadGlob, parse
 from forgepool.workers.schema.mistakes import DocumentWrong, Duration, Mistake, Slug
 from forgepool.workers.schema.orders import (
-    AcpAgent,
     AgentSpec,
     Asset,
-    BuiltinAgent,
-    CliAgent,
     CommandAgent,
     Limits,
     Message,
-    PhaseName,
-    ScriptedAgent,
     Unattended,
 )
 from forgepool.workers.schema.policy_rules import RuleEntry
@@ -82,6 +77,8 @@ class Task(Message):
     """Files, and lines of files, whose text its agent is given. Those of needs are in `needs`."""
     answers: bool = Field(default=False, exclude_if=lambda answers: not answers)
     """It ends with a report, and takes no lock. Left out of a written plan where false, so that older digests stay."""
+    leads: AgentSpec | None = Field(default=None, exclude_if=lambda led: led is None)
+    """Set for the task that leads its run: the agent of the tasks that it dispatches. It answers, too."""
     acceptance: tuple[str, ...] = ()
     """Commands that must pass, the guards at the end."""
     guards: tuple[str, ...] = Field(default=(), exclude_if=lambda guards: not guards)
@@ -178,7 +175,7 @@ def read_tasks(
     check_hosts(reading, written)
     check_silences(reading)
     check_criteria(reading)
-    agents = _agents(reading, written, folder)
+    agents = read_agents(reading, written, folder)
     needs = needs_of_all(reading, written, standing)
     every: dict[str, Collection[str]] = {**standing, **needs}
     check_cycles(reading, written, {one: [need for need in of if need in every] for one, of in every.items()})
@@ -186,7 +183,7 @@ def read_tasks(
     if reading.wrong:
         raise PlanWrong(reading.document.name, reading.wrong)
     return tuple(
-        _task(each.entry, agents[each.entry.id], needs[each.entry.id], context[each.entry.id]) for each in written
+        _task(each.entry, *agents[each.entry.id], needs[each.entry.id], context[each.entry.id]) for each in written
     )
 
 
@@ -250,18 +247,25 @@ def _check_globs(reading: PlanReading, written: Iterable[WrittenTask]) -> None:
 
 
 def _check_answers(reading: PlanReading, written: Iterable[WrittenTask]) -> None:
-    """Check that a task that answers promises no change, and has an agent that can report."""
+    """Check that tasks which answer or lead promise no change, and have agents that can report; one may lead."""
+    leads: list[str] = []
     for each in written:
         entry, agent = each.entry, each.entry.agent
-        if not entry.answers:
+        if not (entry.answers or entry.leads):
             continue
+        what = "leads" if entry.leads else "answers"
         for key in ("files", "acceptance"):
             if getattr(entry, key):
-                sentence = f"task '{entry.id}' answers and changes nothing; remove its '{key}', or 'answers'"
+                sentence = f"task '{entry.id}' {what} and changes nothing; remove its '{key}', or '{what}'"
                 reading.refuse(each.index, (key,), sentence)
         if agent is not None and agent.builtin is None and agent.scripted is None:
-            sentence = f"task '{entry.id}' answers, which only a 'builtin' or a 'scripted' agent can; give it one"
+            sentence = f"task '{entry.id}' {what}, which only a 'builtin' or a 'scripted' agent can; give it one"
             reading.refuse(each.index, ("agent",), sentence)
+        if entry.leads:
+            leads.append(entry.id)
+            if len(leads) > 1:
+                sentence = f"tasks '{leads[0]}' and '{entry.id}' both lead; one task leads a run: remove one 'leads'"
+                reading.refuse(each.index, ("leads",), sentence)
 
 
 def _context_of(
@@ -305,35 +309,6 @@ def _glob_wrong(glob: str) -> str | None:
     return None
 
 
-def _agents(reading: PlanReading, written: Iterable[WrittenTask], folder: Path) -> dict[str, AgentSpec]:
-    """Return each task's agent; a script's text is read from its file."""
-    agents: dict[str, AgentSpec] = {}
-    scripts: dict[str, str | DocumentWrong] = {}
-    for each in written:
-        agent = each.entry.agent
-        if agent is None:
-            sentence = f"task '{each.entry.id}' has no agent; write 'agent: {{builtin: {{}}}}' there or in 'defaults'"
-            reading.refuse(each.index, (), sentence)
-        elif agent.builtin is not None:
-            agents[each.entry.id] = _builtin(agent.builtin, each.entry)
-        elif agent.cli is not None:
-            agents[each.entry.id] = CliAgent(program=agent.cli.program, model=agent.cli.model)
-        elif agent.acp is not None:
-            agents[each.entry.id] = AcpAgent(run=agent.acp)
-        elif agent.command is not None:
-            agents[each.entry.id] = CommandAgent(run=agent.command)
-        elif agent.scripted is not None:
-            if agent.scripted not in scripts:
-                scripts[agent.scripted] = script_in(folder, agent.scripted)
-            match scripts[agent.scripted]:
-                case DocumentWrong() as wrong:
-                    sentence = f"task '{each.entry.id}' has a script that cannot be used: {wrong}"
-                    reading.refuse(each.index, ("agent", "scripted"), sentence)
-                case script:
-                    agents[each.entry.id] = ScriptedAgent(script=script)
-    return agents
-
-
 def _assets(reading: PlanReading, folder: Path) -> tuple[Asset, ...]:
     """Return the plan's assets, each once; an unusable one is a mistake at its line."""
     if not reading.source.assets:
@@ -356,24 +331,18 @@ def _assets(reading: PlanReading, folder: Path) -> tuple[Asset, ...]:
     return tuple(assets.values())
 
 
-def _builtin(written: BuiltinEntry, task: TaskEntry) -> BuiltinAgent:
-    chosen: dict[PhaseName, str | None] = {"plan": written.models.plan, "execute": written.models.execute}
-    return BuiltinAgent(
-        model=written.model,
-        models={phase: model for phase, model in chosen.items() if model is not None},
-        red_first=written.red_first,
-        hints=written.hints and not task.disable_file_hints,
-        skill=written.skill,
-        context=written.context,
-    )
-
-
 def _one_line(title: str) -> str:
     """Make a title safe as a commit subject and on a terminal: file names get into it."""
     return "".join(each if each.isprintable() else "?" for each in " ".join(title.split()))
 
 
-def _task(entry: TaskEntry, agent: AgentSpec, needs: Mapping[str, bool], context: tuple[str, ...]) -> Task:
+def _task(
+    entry: TaskEntry,
+    agent: AgentSpec,
+    led: AgentSpec | None,
+    needs: Mapping[str, bool],
+    context: tuple[str, ...],
+) -> Task:
     by_command = isinstance(agent, CommandAgent)
     given = {name: getattr(entry, name) for name in Task.model_fields.keys() & TaskEntry.model_fields.keys()}
     read = {
@@ -382,7 +351,9 @@ def _task(entry: TaskEntry, agent: AgentSpec, needs: Mapping[str, bool], context
         "needs": tuple(TaskNeed(id=each, full=full) for each, full in needs.items()),
         "agent": agent,
         "context": context,
-        "files": () if entry.answers else entry.files,
+        "leads": led,
+        "answers": entry.answers or led is not None,
+        "files": () if entry.answers or led is not None else entry.files,
         # A command would do the same a second time, and may find its work done. What may write nothing changes nothing.
         "attempts": entry.attempts or (1 if by_command else 2),
         "unchanged": entry.unchanged or ("ok" if by_command or entry.files == () else "fail"),

@@ -124,6 +124,11 @@ class AgentEntry(Message):
         return self
 
 
+def _any_agent(written: object) -> object:
+    """Expand `leads: true` to the built-in agent for the tasks that a lead dispatches."""
+    return {"builtin": {}} if written is True else None if written is False else written
+
+
 class LimitsEntry(Limits):
     """Limits as they are written; `model_fields_set` has those that are."""
 
@@ -202,6 +207,10 @@ class TaskEntry(TaskFields):
     """Letters, digits, `_`, `-` and single dots; different from other ids in more than case."""
     needs: tuple[str, ...] = ()
     """Tasks or groups that must land first. `id:full` passes on the whole output of one."""
+    leads: Annotated[
+        AgentEntry | None, BeforeValidator(_any_agent, json_schema_input_type=bool | AgentEntry | None)
+    ] = None
+    """True: it leads the run, dispatches tasks and collects their results. An agent: the one of these tasks."""
     for_each: ForEach | None = None
     """Repeats the entry for each of these files."""
     group: str | None = None

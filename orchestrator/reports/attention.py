@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.post_merge import list_unreviewed
 from forgepool.orchestrator.decisions.reasons import count_of
 from forgepool.orchestrator.decisions.requests import why_not_approve
+from forgepool.orchestrator.decisions.reviews.post_merge import list_unreviewed
 from forgepool.orchestrator.reports.costs import budget_words
 from forgepool.orchestrator.reports.event_text import shorten_list
 from forgepool.orchestrator.reports.queue_status import EntryStanding, standing_of

@@ -3,8 +3,9 @@
 import time
 from collections.abc import Sequence
 
-from forgepool.orchestrator.decisions.post_merge import where_to_look
+from forgepool.orchestrator.decisions.lead.results import describe_lead
 from forgepool.orchestrator.decisions.reasons import count_of, one_line, reviewer_words
+from forgepool.orchestrator.decisions.reviews.post_merge import where_to_look
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded
 from forgepool.orchestrator.reports.host_text import describe_lost, host_sentence
@@ -43,6 +44,8 @@ def _of_run(event: e.Event) -> str | None:
             return f"the run has ended: {_outcomes(event)}"
         case e.PlanRevised():
             return f"the run has a new plan: {_revision(event)}"
+        case e.LeadReplied() | e.LeadSpoken():
+            return describe_lead(event)
         case e.TasksAdded(tasks=tasks) | e.TasksDropped(tasks=tasks):
             names = shorten_list([one if isinstance(one, str) else one.id for one in tasks])
             what = f"{event.by} {event.kind.removeprefix('tasks.')} {count_of(len(tasks), 'task')}"
@@ -303,7 +306,7 @@ def _ended(event: e.Event) -> str | None:
         case e.TaskParked():
             return f"{event.task}: waits for a person: {event.question}"
         case e.TaskCancelled():
-            return f"{event.task}: cancelled"
+            return f"{event.task}: cancelled" + (f" by {event.by}: {one_line(event.why)}" if event.by else "")
         case e.TaskRetried():
             return f"{event.task}: will be tried again" if event.afresh else f"{event.task}: may continue"
         case e.TaskReplied():

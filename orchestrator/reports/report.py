@@ -3,8 +3,8 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
+from forgepool.orchestrator.decisions.lead.synthesis import synthesis_lines
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.post_merge import approve_landings_command, list_unreviewed, where_to_look
 from forgepool.orchestrator.decisions.reasons import (
     author_in,
     author_words,
@@ -14,6 +14,7 @@ from forgepool.orchestrator.decisions.reasons import (
     one_line,
     reviewer_words,
 )
+from forgepool.orchestrator.decisions.reviews.post_merge import approve_landings_command, list_unreviewed, where_to_look
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded, is_being_written
 from forgepool.orchestrator.reports.attention import Liveness, attention
@@ -123,6 +124,7 @@ def report_lines(
     yield ""
     hub = "" if public else f" hub {state.hub},"
     yield f"run {state.run},{hub} target at {state.tip[:12]}, {_span(recorded)}"
+    yield from _synthesis(kept.course, state)
     yield from _wanted(kept.course, state, live=is_being_written(kept.folder))
     yield from describe_missing_review(kept.course, state)
     if landed:
@@ -158,6 +160,14 @@ def report_lines(
     if not public:
         yield from ("", "## Hosts", "")
         yield from host_lines(recorded)
+
+
+def _synthesis(course: PlanIndex, state: RunState) -> Iterator[str]:
+    lines = [*synthesis_lines(course, state)]
+    if lines:
+        yield from ("", "## Synthesis", "", *lines)
+    elif course.lead is not None and state.tasks[course.lead].phase in TERMINAL:
+        yield from ("", f"No synthesis: '{course.lead}', which led the run, is {state.tasks[course.lead].phase}.")
 
 
 def _wanted(course: PlanIndex, state: RunState, *, live: bool) -> Iterator[str]:

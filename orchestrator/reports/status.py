@@ -5,11 +5,11 @@ from functools import cached_property
 
 from forgepool.orchestrator.decisions.locks import find_tasks_held_elsewhere, waits_for
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.post_merge import base_words, list_unreviewed
 from forgepool.orchestrator.decisions.queue.delegation import gate_words
 from forgepool.orchestrator.decisions.reasons import author_in, author_words, count_of, finding_lines, flaky_words
+from forgepool.orchestrator.decisions.reviews.post_merge import base_words, list_unreviewed
+from forgepool.orchestrator.decisions.reviews.task_reviews import short_of_budget_for_review
 from forgepool.orchestrator.decisions.start_orders import find_lack, find_tasks_held_by_base, short_of_budget
-from forgepool.orchestrator.decisions.task_reviews import short_of_budget_for_review
 from forgepool.orchestrator.plan.readiness import Waiting, why_waiting
 from forgepool.orchestrator.reports.costs import ReportedLedger, RunBill, bill
 from forgepool.orchestrator.reports.event_text import answer_with, clock
@@ -282,6 +282,9 @@ class Waits:
                 return place_words(self.state, task)
             case "given":
                 return gate_words(self.state, task)
+            case "waiting":
+                request = self.state.lead.request
+                return f"rests for the reply to its request {request.number}, {request.do}" if request else ""
             case "pending":
                 return self._pending(task)
             case "running" if task.holder and (task.rebuilds or task.context_share):

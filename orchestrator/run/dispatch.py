@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
+from forgepool.orchestrator.decisions.lead.requests import first_reply
 from forgepool.orchestrator.decisions.locks import may_ask
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import author_in, describe_checks
@@ -29,6 +30,7 @@ from forgepool.supervisor.messages.requests import (
 from forgepool.workers.order.entry import run_order
 from forgepool.workers.queue.broker import Queue, send
 from forgepool.workers.schema.orders import Assets, Limits, Prior, WorkOrder
+from forgepool.workers.schema.reports import LeadReply
 from forgepool.workers.workspace.refs import candidate_ref, journal_ref, sign_ref
 from forgepool.worktrees.commits.candidate import WORK
 
@@ -133,6 +135,7 @@ def order(
         acceptance=planned.acceptance,
         criteria=planned.criteria,
         answers=planned.answers,
+        lead=_lead_replies(course, state, task),
         writes_nothing=planned.files == () and not planned.answers,
         unchanged=planned.unchanged,
         env=planned.env,
@@ -146,7 +149,7 @@ def order(
         reasons=task.reasons,
         references=planned.context,
         reads=planned.reads,
-        priors=priors(course, state, planned),
+        priors=(*priors(course, state, planned), *_read_by_lead(course, state, task)),
         resumes=task.resumes,
         carried=task.uses.get(task.attempt, Use()).carried,
         replies=task.replies,
@@ -156,6 +159,21 @@ def order(
         start_by=now + _MAY_LIE_S,
         resent=resent,
     )
+
+
+def _lead_replies(course: PlanIndex, state: RunState, task: TaskState) -> tuple[LeadReply, ...]:
+    if task.id != course.lead:
+        return ()
+    last = state.lead.reply
+    return (first_reply(course, state, task.id), *((last,) if last is not None else ()))
+
+
+def _read_by_lead(course: PlanIndex, state: RunState, task: TaskState) -> tuple[Prior, ...]:
+    """Return the whole result that a lead has asked to read."""
+    last = state.lead.reply
+    if task.id != course.lead or last is None or last.read not in state.tasks:
+        return ()
+    return (_prior(course, state, TaskNeed(id=last.read, full=True)),)
 
 
 def _assets(course: PlanIndex, state: RunState) -> Assets | None:

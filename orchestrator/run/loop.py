@@ -15,6 +15,7 @@ from typing import Literal
 import structlog
 
 from forgepool.orchestrator.decisions.decide import decide
+from forgepool.orchestrator.decisions.lead.synthesis import synthesis_lines
 from forgepool.orchestrator.decisions.locks import beyond
 from forgepool.orchestrator.decisions.requests import grant_request, why_refused
 from forgepool.orchestrator.decisions.results import find_asking_task, receive_answer
@@ -88,6 +89,7 @@ class Loop(Sender):
             self.record(recovery.recover_events(self.state, self.mirror))
             # It may have been killed between the journal and the file.
             self._keep_reports(self.state.in_phase("reported"))
+            self._keep_synthesis()
         if self.parts is not None:
             # A private Redis is as young as this process: nobody can hold a message of an earlier one.
             self.link.begin()
@@ -99,6 +101,7 @@ class Loop(Sender):
         """One turn; how the run has ended with it, None where it goes on."""
         self._turn()
         if self.state.finished:
+            self._keep_synthesis()
             self._forget()
             return "ended"
         stopped = self._stopped()
@@ -269,6 +272,7 @@ class Loop(Sender):
                 )
                 if not events:
                     break
+                events = [self._with_use(one) if isinstance(one, TaskCancelled) else one for one in events]
                 decided += self._take(recovery.unless_landed(self.state, self.mirror, events))
                 if any(isinstance(event, TasksHeld) for event in events):
                     break
@@ -288,6 +292,10 @@ class Loop(Sender):
             if task.report is not None:
                 text = report_text(task.id, self.course.tasks[task.id].title, task.report)
                 keep_report(self.folder, task.id, text)
+
+    def _keep_synthesis(self) -> None:
+        if lines := [*synthesis_lines(self.course, self.state)]:
+            (self.folder / "synthesis.md").write_text("\n".join((f"# Run {self.state.run}", "", *lines, "")), "utf-8")
 
     def _meet_other_landings(self) -> None:
         """Take in what other runs have landed, so that a task that has waited for it is based on it."""

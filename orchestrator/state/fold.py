@@ -10,7 +10,7 @@ from typing import assert_never, get_args
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.state import task_steps, train_steps
 from forgepool.orchestrator.state.hosts import HostHealth
-from forgepool.orchestrator.state.run import RunState
+from forgepool.orchestrator.state.run import RunState, reply_to_lead
 from forgepool.orchestrator.state.task import IN_TRAIN, RETRIABLE, TERMINAL, IllegalStep, Outstanding, Phase, TaskState
 from forgepool.orchestrator.state.task_steps import begin_afresh, lose_order, lose_review, reopen
 from forgepool.orchestrator.state.train_steps import lose_check, lose_landing, settle_phases
@@ -150,7 +150,7 @@ _IN_REVIEW: tuple[Phase, ...] = ("queued", "testing", "reviewing")
 _MADE: tuple[Phase, ...] = ("answered", "candidate", "queued", "testing", "reviewing", "reviewed")
 _MAY_BE_RETURNED: tuple[Phase, ...] = (*_MADE, "given")
 _MAY_BE_PARKED: tuple[Phase, ...] = ("pending", "queued", "testing", "answered", "reviewing", "reviewed")
-_MAY_BE_CANCELLED: tuple[Phase, ...] = ("pending", "running", *_MADE, "given", "needs_human")
+_MAY_BE_CANCELLED: tuple[Phase, ...] = ("pending", "running", "waiting", *_MADE, "given", "needs_human")
 _MAY_BE_APPROVED: tuple[Phase, ...] = (*_MADE[1:], "pending", "failed", "needs_human")
 
 
@@ -251,9 +251,13 @@ def _apply_task_event(state: RunState, event: e.TaskEvent, at: float) -> None:
         case e.TaskReturned():
             task_steps.return_task(state.step(event.task, *_MAY_BE_RETURNED), event, at)
         case e.TaskFailed():
-            task_steps.fail_task(state.step(event.task, *_MAY_BE_RETURNED), event, at)
+            task_steps.fail_task(state.step(event.task, "pending", *_MAY_BE_RETURNED), event, at)
         case e.TaskUnchanged():
             task_steps.end_unchanged(state.step(event.task, "answered"), event, at)
+        case e.LeadReplied():
+            reply_to_lead(state, state.step(event.task, "waiting"), event, at)
+        case e.LeadSpoken():
+            state.lead.words = (*state.lead.words, event)
         case e.TaskReported():
             task_steps.end_reported(state.step(event.task, "answered"), event, at)
         case e.TaskAlreadyThere():

@@ -28,6 +28,7 @@ from forgepool.orchestrator.state.task import (
     TaskState,
 )
 from forgepool.orchestrator.state.train import TrainState
+from forgepool.workers.schema.reports import LeadNote, LeadReply, LeadRequest
 
 REOPENED = "it had ended"
 """In place of the reason of a stop: the run had come to its end, and a person has given it more to do since."""
@@ -45,6 +46,27 @@ class HeldTask:
 
 
 @dataclass(slots=True, kw_only=True)
+class LeadState:
+    """The task that leads a run, beside its phase."""
+
+    request: LeadRequest | None = None
+    """The request by which its conversation rests."""
+    reply: LeadReply | None = None
+    """The last reply."""
+    collected: dict[str, str] = field(default_factory=dict)
+    """By task whose result it has, the phase in which that had ended."""
+    notes: tuple[LeadNote, ...] = ()
+    words: tuple[e.LeadSpoken, ...] = ()
+    """Words of people to it."""
+    heard: int = 0
+    """How many of these it has been told."""
+
+    def take_reply(self, event: e.LeadReplied) -> None:
+        self.request, self.reply, self.heard = None, event.reply, event.heard
+        self.collected = self.collected | {result.task: result.ended for result in event.reply.results}
+
+
+@dataclass(slots=True, kw_only=True)
 class RunState:
     """A run: its tasks, its target's tip as last seen, and whether its gate is open."""
 
@@ -57,6 +79,7 @@ class RunState:
     """Tasks of the plan's file or added ones that were dropped before they began."""
     additions: dict[str, int] = field(default_factory=dict)
     """By the key of each addition, how many tasks it added."""
+    lead: LeadState = field(default_factory=LeadState)
     run: str = ""
     hub: str = ""
     target: str = ""
@@ -254,6 +277,13 @@ class RunState:
         if task.phase not in allowed:
             raise IllegalStep(f"task '{task_id}' is {task.phase}, not {' or '.join(allowed)}")
         return task
+
+
+def reply_to_lead(state: RunState, task: TaskState, event: e.LeadReplied, at: float) -> None:
+    if state.lead.request is None or state.lead.request.number != event.reply.number:
+        raise IllegalStep(f"'{task.id}' waits for no reply {event.reply.number}")
+    state.lead.take_reply(event)
+    task.enter("pending", at)
 
 
 _WORD = re.compile(r"(?<![\w./-])[\w-]{1,100}(?![\w/-]|\.\w)", re.ASCII)

@@ -17,7 +17,8 @@ from forgepool.supervisor.messages.answers import (
     Review,
     ReviewApproval,
 )
-from forgepool.workers.schema.orders import ReasonPack, Reply, Report, WorkResult
+from forgepool.workers.schema.orders import ReasonPack, Reply, WorkResult
+from forgepool.workers.schema.reports import Report
 
 MessageKind = Literal["order", "check", "review", "landing", "wave", "wave_review"]
 
@@ -152,6 +153,7 @@ class ReviewState:
 Phase = Literal[
     "pending",
     "running",
+    "waiting",
     "answered",
     "candidate",
     "queued",
@@ -170,7 +172,8 @@ Phase = Literal[
     "needs_human",
 ]
 """
-`pending` holds no lock and waits for needs, locks or a slot. `answered` and `reviewed` last one turn of the loop, until
+`pending` holds no lock and waits for needs, locks or a slot. `waiting` is the run's lead, which
+rests for a reply. `answered` and `reviewed` last one turn of the loop, until
 the next step is decided; in the latter a reviewer has not let it through. `candidate` waits for a lock on paths it
 touched undeclared, `reviewing` for its approval, with no slot at the gate. `queued` stands in the train; `testing` does
 too, with a trial under way; `given` stands in the queue that serves the target. `no_changes` is an attempt that ended
@@ -225,6 +228,8 @@ class TaskState:
     """Attempts that came back because others had landed meanwhile; they do not count either."""
     troubles: int = 0
     """Failures of infrastructure in a row."""
+    lost: int = 0
+    """Orders lost in a row."""
     waits: int = 0
     """Times in a row that it was to wait for a model's usage limit."""
     not_before: float = 0.0
@@ -300,6 +305,8 @@ class TaskState:
     """How often the context of its attempts was rebuilt, as far as was told."""
     context_share: float = 0.0
     """The share of the window that the context of its attempt filled when that was last told."""
+    blocked_by: str = ""
+    """The need that did not land; only while it is blocked."""
     detail: str = ""
     """One sentence on how it came to be where it is."""
     since: float = 0.0

@@ -27,6 +27,9 @@ def send_order(state: RunState, task: TaskState, event: e.OrderSent, at: float) 
     task.sent_to, task.context_share = event.host, 0.0
     if event.resumes is None:
         task.interrupted_paths = ()
+        if event.leads:
+            # A conversation that begins afresh has collected nothing.
+            state.lead.collected, state.lead.notes = {}, ()
     task.extra = task.wanted
     task.verdict, task.certificates = None, ()
     task.review.forget_candidate()
@@ -59,7 +62,7 @@ def lose_order(task: TaskState, event: e.MessageLost, at: float) -> None:
     Retry a lost order, at once the first time. It counts as trouble, since a task that kills its worker would be
     retried for ever.
     """
-    task.message = None
+    task.message, task.lost = None, task.lost + 1
     first = task.troubles == 0
     task.fall_into_trouble(event.why, at)
     if first:
@@ -78,7 +81,9 @@ def answer_order(state: RunState, task: TaskState, event: e.OrderAnswered, at: f
     if task.phase == "running" and result.attempt != task.attempt:
         _give_up_use(task, None)
     asked_at = task.message.issued_at if task.message is not None else 0.0
-    task.message, task.result, task.asks = None, result, {}
+    task.message, task.result, task.asks, task.lost = None, result, {}, 0
+    if result.lead is not None:
+        state.lead.request, state.lead.notes = result.lead.request, result.lead.notes
     task.uses = settle_use(
         task.uses,
         result.attempt,
@@ -109,7 +114,7 @@ def answer_order(state: RunState, task: TaskState, event: e.OrderAnswered, at: f
         case _:
             state.end_streak("order")
             task.troubles = task.waits = 0
-            task.enter("answered", at)
+            task.enter("waiting" if result.outcome == "waiting" else "answered", at)
 
 
 def _interrupt(task: TaskState, attempt: int, *, touched: tuple[str, ...] = ()) -> None:
@@ -223,7 +228,7 @@ def end_already_there(task: TaskState, event: e.TaskAlreadyThere, at: float) -> 
 
 
 def block_task(task: TaskState, event: e.TaskBlocked, at: float) -> None:
-    task.detail = f"needs '{event.by}', which did not land"
+    task.detail, task.blocked_by = f"needs '{event.by}', which did not land", event.by
     task.enter("blocked", at)
 
 
@@ -243,7 +248,8 @@ def cancel_task(task: TaskState, event: e.TaskCancelled, at: float) -> None:
     """Not while landing: by then the target may have moved."""
     if task.message is not None and task.message.kind == "order":
         _give_up_use(task, event.used)
-    task.message, task.detail, task.over, task.kept = None, "cancelled", task.attempt, False
+    detail = f"cancelled by {event.by}: {event.why}" if event.by else "cancelled"
+    task.message, task.detail, task.over, task.kept = None, detail, task.attempt, False
     task.enter("cancelled", at)
 
 

@@ -9,7 +9,8 @@ from pydantic import TypeAdapter
 
 from forgepool.workers.llm.provider import Trouble
 from forgepool.workers.schema.confinement import Confinement
-from forgepool.workers.schema.orders import ReasonPack, Report, Spent, WorkOrder
+from forgepool.workers.schema.orders import ReasonPack, Spent, WorkOrder
+from forgepool.workers.schema.reports import LeadSaid, Report
 
 _REASONS = TypeAdapter(tuple[ReasonPack, ...])
 
@@ -25,6 +26,7 @@ AgentEnding = Literal[
     "refused",
     "asked",
     "queued",
+    "waiting",
     "no_change",
     "verify_failed",
     "out_of_scope",
@@ -76,6 +78,8 @@ class AgentAnswer:
     """The end of a usage limit, in Unix seconds."""
     includes: tuple[int, ...] = ()
     """The interrupted attempts that this one resumed; `spent` includes their usage."""
+    lead: LeadSaid | None = None
+    """The request and the notes of a lead."""
     resumable: bool = False
     """True when another attempt may resume from the files that the hub keeps of this one."""
 

@@ -14,8 +14,7 @@ from forgepool.workers.queue.broker import BrokerRefused, Redis
 from forgepool.workers.queue.leases import HostFacts
 from forgepool.workers.schema import capabilities
 from forgepool.workers.schema.confinement import Level
-from forgepool.workers.schema.extras import missing_extra
-from forgepool.workers.schema.settings import Settings, search_path, secret
+from forgepool.workers.schema.settings import Settings, missing_extra, search_path, secret
 from forgepool.workers.tools.config import read_tool_config
 from forgepool.workers.tools.lsp.servers import KNOWN
 from forgepool.worktrees.git.git import git_version

@@ -139,6 +139,7 @@ def _about(answer: AgentAnswer, workspace: Workspace) -> dict[str, Any]:
         "models": answer.models,
         "families": answer.families,
         "planned": answer.planned,
+        "lead": answer.lead,
         "nothing_to_do": answer.nothing_to_do,
         "missing": answer.missing,
         "includes": answer.includes,
@@ -167,6 +168,9 @@ def _outcome_of(answer: AgentAnswer) -> Outcome:
             return answer.ended
         case "asked":
             return "needs_human"
+        case "waiting":
+            # Without its conversation in the hub it could not go on: it is asked again from what the hub has.
+            return "waiting" if answer.resumable else "infrastructure"
         case "queued" | "not_started":
             # A queued agent begins again when its paths are free, as the orchestrator decides. One that was not
             # started met trouble of the host, which costs the task no attempt.

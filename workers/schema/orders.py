@@ -1,8 +1,4 @@
-"""
-Orders to workers and their results: frozen values, sent as JSON.
-
-Reviews and checks have their own messages in `supervisor.messages`.
-"""
+"""Orders to workers and their results, as JSON. Messages of reviews and checks are in `supervisor.messages`."""
 
 import shlex
 from typing import Annotated, Literal
@@ -12,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.mistakes import Progress, RelativePath
 from forgepool.workers.schema.policy_rules import RuleEntry
+from forgepool.workers.schema.reports import LeadReply, LeadSaid, Report
 
 
 class Message(BaseModel):
@@ -139,26 +136,6 @@ class AcpAgent(Message):
 
 
 AgentSpec = Annotated[CommandAgent | ScriptedAgent | BuiltinAgent | CliAgent | AcpAgent, Field(discriminator="kind")]
-
-
-class Evidence(Message):
-    """A citation in a report: lines of a file at the order's base, a task that is needed, or a commit."""
-
-    path: str = ""
-    lines: tuple[int, int] | None = None
-    """The first and the last of them; only with a path."""
-    task: str = ""
-    commit: str = ""
-
-
-class Report(Message):
-    """The answer of a task that changes nothing. The harness has checked that what it cites exists."""
-
-    summary: str
-    output: str = ""
-    missing: tuple[str, ...] = ()
-    """The gaps: facts that the agent needed and could not find."""
-    evidence: tuple[Evidence, ...] = ()
 
 
 class Prior(Message):
@@ -292,6 +269,8 @@ class WorkOrder(Message):
     """Sentences that a reviewer will answer one by one."""
     answers: bool = False
     """It ends with a report, and changes nothing."""
+    lead: tuple[LeadReply, ...] = ()
+    """For a task that leads its run: reply 0, which tells the plan, and the last one. Any other task has none."""
     writes_nothing: bool = False
     """It declares that it writes no file, and does not answer."""
     unchanged: Literal["ok", "fail"] = "fail"
@@ -336,6 +315,7 @@ class WorkOrder(Message):
 Outcome = Literal[
     "candidate",
     "reported",
+    "waiting",
     "no_change",
     "out_of_scope",
     "verify_failed",
@@ -371,6 +351,8 @@ class WorkResult(Message):
     """Set exactly when the outcome is `reported`."""
     missing: tuple[str, ...] = ()
     """Gaps that the agent named in what it was given or could find."""
+    lead: LeadSaid | None = None
+    """Set for a task that leads its run."""
     question: str = ""
     """The agent's question to a person. A `needs_human` result without one asks for something to be fixed."""
     models: tuple[str, ...] = ()

@@ -8,8 +8,9 @@ import os
 import re
 import socket
 import sys
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
@@ -211,3 +212,31 @@ def fault() -> tuple[str, str] | None:
 def whole_environment() -> dict[str, str]:
     """Return the whole environment, for children that are Forgepool itself (workers, Redis)."""
     return dict(os.environ)
+
+
+Extra = Literal["acp", "http", "lsp", "mcp", "otel", "watch"]
+EXTRAS: tuple[Extra, ...] = get_args(Extra)
+_PACKAGES: dict[Extra, tuple[str, ...]] = {
+    "acp": ("acp",),
+    "http": ("starlette", "uvicorn", "jinja2", "prometheus_client"),
+    "lsp": ("pygls", "lsprotocol"),
+    "mcp": ("mcp", "jsonschema"),
+    "otel": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
+    "watch": ("textual",),
+}
+
+
+def missing_extra(extra: Extra) -> str | None:
+    """Return the sentence that says which command installs the part; None where it is installed."""
+    absent = [package for package in _PACKAGES[extra] if not _is_here(package)]
+    if not absent:
+        return None
+    names = " and ".join(absent)
+    return f"no {names} here; pip install 'forgepool[{extra}]' installs it (from a clone: pip install '.[{extra}]')"
+
+
+def _is_here(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # A package around it is missing.
+        return False

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from forgepool.workers.llm.messages import ToolCall
 from forgepool.workers.llm.provider import ToolOffer
-from forgepool.workers.schema.orders import Report
+from forgepool.workers.schema.reports import LeadRequest, Report
 from forgepool.workers.tools.workplace import ToolRefused, Workplace
 
 
@@ -54,7 +54,14 @@ class Reported:
     report: Report
 
 
-Ends = Finish | Planned | PersonAsked | Queued | Reported
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parked:
+    """The model asks the orchestrator for something, and its conversation rests until the reply."""
+
+    request: LeadRequest
+
+
+Ends = Finish | Planned | PersonAsked | Queued | Reported | Parked
 """The ways a conversation ends."""
 
 

@@ -20,9 +20,9 @@ from forgepool.orchestrator.cli.output.say import printable, say, say_json
 from forgepool.orchestrator.cli.output.standing import tally, tell_table, tell_use
 from forgepool.orchestrator.cli.output.terminal import out, table
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.post_merge import where_to_look
 from forgepool.orchestrator.decisions.queue.delegation import why_held_up
 from forgepool.orchestrator.decisions.reasons import count_of
+from forgepool.orchestrator.decisions.reviews.post_merge import where_to_look
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded
 from forgepool.orchestrator.reports.event_text import answer_with, sentence, shorten_list, telling_lines
@@ -47,6 +47,7 @@ _SHOWN_FIRST: tuple[Phase, ...] = (
     "given",
     "queued",
     "answered",
+    "waiting",
     "pending",
 )
 

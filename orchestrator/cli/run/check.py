@@ -17,7 +17,7 @@ from forgepool.orchestrator.cli import raise_missed_interrupt
 from forgepool.orchestrator.cli.output.say import complain, printable, say, say_json, tell_slow
 from forgepool.orchestrator.cli.output.terminal import print_table
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.post_merge import where_to_look
+from forgepool.orchestrator.decisions.reviews.post_merge import where_to_look
 from forgepool.orchestrator.launch.preflight import check_tip, lacking, refuse_unready
 from forgepool.orchestrator.launch.prerequisites import find_tight_windows
 from forgepool.orchestrator.plan.document import Plan
@@ -139,6 +139,8 @@ def check(
         hub = open_hub(repo, settings)
         read = read_plan(plan, hub)
     problems = find_problems(read, hub, settings, plan.parent)
+    for warning in find_tight_windows(read, settings):
+        complain(warning, 0)
     faults = None
     if thorough and not problems:
         # Imported late: it brings the sandbox, the scans and the simulation.
@@ -148,8 +150,6 @@ def check(
             faults = find_faults(read, plan, hub, settings, stop=stop)
             if stop():
                 return say_interrupted()
-    for warning in find_tight_windows(read, settings):
-        complain(warning, 0)
     if not with_checks or problems:
         status = preview_plan(read, hub, as_json=as_json, problems=problems, faults=faults)
         if problems and (with_checks or thorough):

@@ -14,8 +14,7 @@ import typer
 
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.workers.sandbox.own_processes import Service, start_service
-from forgepool.workers.schema.extras import missing_extra
-from forgepool.workers.schema.settings import Settings, whole_environment
+from forgepool.workers.schema.settings import Settings, missing_extra, whole_environment
 
 Serve = Annotated[bool, typer.Option("--serve", help="Also show it in a browser, as `forgepool serve` does.")]
 _BEGINS_WITHIN_S, _LOOK_S = 30.0, 0.05

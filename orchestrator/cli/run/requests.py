@@ -9,9 +9,9 @@ import typer
 from forgepool.orchestrator.cli.output.say import printable, say
 from forgepool.orchestrator.cli.run.options import OneTask, Run, Task, complete_task, find_run_with
 from forgepool.orchestrator.cli.run.run import resume, tell_changes
-from forgepool.orchestrator.decisions import post_merge
 from forgepool.orchestrator.decisions.queue.submissions import entry_name
 from forgepool.orchestrator.decisions.requests import grant_request, why_not_approve, why_not_reject
+from forgepool.orchestrator.decisions.reviews import post_merge
 from forgepool.orchestrator.journal import inbox
 from forgepool.orchestrator.journal.events import Event, RunResumed, RunStarted
 from forgepool.orchestrator.journal.inbox import PersonRequest
@@ -20,6 +20,7 @@ from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions
 from forgepool.orchestrator.state.run import REOPENED, RunState, branch_of
+from forgepool.orchestrator.state.task import TERMINAL
 from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.settings import Settings
 
@@ -32,6 +33,7 @@ def register(app: typer.Typer) -> None:
     app.command()(cancel)
     app.command()(retry)
     app.command()(answer)
+    app.command("say")(say_to_lead)
     app.command()(approve)
     app.command()(reject)
 
@@ -73,6 +75,34 @@ def answer(
         check_text(said, what)
     request = PersonRequest(do="answer", task=task, text=text, by=printable(name))
     return ask_and_go_on(run, request, resume_after=not no_resume)
+
+
+def say_to_lead(
+    run: Run,
+    text: Annotated[str, typer.Argument(help="What the lead should know, in quotes.")],
+    by: Annotated[str | None, typer.Option("--by", help="Who says it; default: you.")] = None,
+) -> None:
+    """Say something to the task that leads a run. It hears it with its next reply, and no task is stopped for it."""
+    kept = find_run_with(run, None)
+    name = login_name() if by is None else by
+    if not text.strip():
+        raise CannotRun(f"there is nothing to say; give it in quotes: forgepool say {kept.options.run} 'TEXT'")
+    for said, what in ((text, "the text"), (name, "the name given with --by")):
+        check_text(said, what)
+    ask(
+        run, PersonRequest(do="say", task=_find_lead(kept), text=text, by=printable(name) or "a person"), wish="hear it"
+    )
+
+
+def _find_lead(kept: KeptRun) -> str:
+    """Raises CannotRun where the run has no lead, or that has ended."""
+    lead, run = kept.course.lead, kept.options.run
+    if lead is None:
+        raise CannotRun(f"run {run} has no task that leads it; a task with 'leads: true' in its plan would")
+    phase = kept.state().tasks[lead].phase
+    if phase in TERMINAL:
+        raise CannotRun(f"'{lead}', which led run {run}, has ended as {phase} and hears nothing any more")
+    return lead
 
 
 def check_question(state: RunState, task: str) -> None:

@@ -11,10 +11,12 @@ from forgepool.orchestrator.cli.output.say import complain, printable, say, say_
 from forgepool.orchestrator.cli.output.standing import tell_table, tell_use
 from forgepool.orchestrator.cli.output.terminal import print_table, say_output
 from forgepool.orchestrator.cli.run.options import Json, JsonList, OptionalRun, Run, Task, find_task
+from forgepool.orchestrator.decisions.lead.synthesis import synthesis_lines
 from forgepool.orchestrator.journal.store import JournalUnreadable, Recorded, is_being_written, read
 from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.reports.status import standing
 from forgepool.orchestrator.run import run_folder
+from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.state.task import DONE
 from forgepool.workers.schema.settings import Settings
 
@@ -27,6 +29,7 @@ _FOLLOW_S = 0.3
 def register(app: typer.Typer) -> None:
     app.command("runs")(list_runs)
     app.command()(status)
+    app.command()(brief)
     app.command()(events)
     app.command()(logs)
 
@@ -73,6 +76,37 @@ def status(run: OptionalRun = None, as_json: Json = False) -> None:
     tell_use(now)
     if kept.plan_file_changed():
         say(f"note: {kept.options.plan_file} has changed since; the run keeps its old plan")
+
+
+def brief(run: OptionalRun = None, as_json: Json = False) -> None:
+    """Show what the task that leads a run thinks: its frame, its checkpoints, its brief, and its proven synthesis."""
+    kept = run_folder.find(Settings(), run)
+    state, lead = kept.state(), kept.course.lead
+    if lead is None:
+        raise CannotRun(f"run {state.run} has no task that leads it; a task with 'leads: true' in its plan would")
+    waits = state.lead.request if state.tasks[lead].phase == "waiting" else None
+    synthesis = [*synthesis_lines(kept.course, state)]
+    if as_json:
+        notes = [note.model_dump(mode="json") for note in state.lead.notes]
+        said = [word.model_dump(mode="json", exclude={"kind", "task"}) for word in state.lead.words]
+        told = {"run": state.run, "lead": lead, "phase": state.tasks[lead].phase, "notes": notes, "said": said}
+        asks = None if waits is None else waits.model_dump(mode="json", exclude_defaults=True)
+        say_json({**told, "waits_for": asks, "synthesis": "\n".join(synthesis)})
+        return
+    asked = f" for the reply to its request {waits.number}: {waits.do} {waits.what}".rstrip() if waits else ""
+    say(f"run {state.run}: '{lead}' is {state.tasks[lead].phase}{asked}")
+    for note in state.lead.notes:
+        say(f"\n{note.kind}, {time.strftime('%H:%M:%S', time.localtime(note.at))}")
+        for heading, lines in note.parts.items():
+            say(f"  {heading.replace('_', ' ')}:")
+            for line in lines:
+                say(f"    - {printable(line)}")
+    for word in state.lead.words:
+        say(f"\n{word.by} said: {printable(word.text)}")
+    if synthesis:
+        say("\nsynthesis")
+        for line in synthesis:
+            say(f"  {printable(line)}".rstrip())
 
 
 def events(

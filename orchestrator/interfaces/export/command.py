@@ -9,8 +9,7 @@ from forgepool.orchestrator.cli.output.say import printable, say, tell_slow
 from forgepool.orchestrator.cli.run.options import Run
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun
-from forgepool.workers.schema.extras import missing_extra
-from forgepool.workers.schema.settings import Settings
+from forgepool.workers.schema.settings import Settings, missing_extra
 from forgepool.worktrees.errors import UserError
 from forgepool.worktrees.git.git import without_password
 

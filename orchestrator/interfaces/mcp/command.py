@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from forgepool.orchestrator.run.hub import CannotRun
-from forgepool.workers.schema.extras import missing_extra
-from forgepool.workers.schema.settings import Settings
+from forgepool.workers.schema.settings import Settings, missing_extra
 
 _ASK_ABOVE_USD = 5.0
 _DEFAULT_HTTP = "127.0.0.1:8330"

@@ -8,8 +8,7 @@ import typer
 from forgepool.orchestrator.cli.run.options import complete_run
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun
-from forgepool.workers.schema.extras import missing_extra
-from forgepool.workers.schema.settings import Settings
+from forgepool.workers.schema.settings import Settings, missing_extra
 
 _Run = Annotated[
     str | None,

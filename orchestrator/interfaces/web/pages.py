@@ -50,7 +50,7 @@ _TRANSCRIPT_BYTES = 2_000_000
 GROUPS: Mapping[str, tuple[Phase, ...]] = {
     "needs you": ("needs_human",),
     "at work": tuple(phase for phase in ("running", "answered", "testing", "reviewing", "reviewed", "landing")),
-    "waiting": ("queued", "given", "candidate", "pending"),
+    "waiting": ("queued", "given", "candidate", "waiting", "pending"),
     "not landed": ("failed", "blocked", "cancelled"),
     "done": ("landed", "no_changes", "reported", "already_there"),
 }

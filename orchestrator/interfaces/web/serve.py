@@ -13,8 +13,7 @@ from forgepool.orchestrator.cli.output.say import complain, printable, say, say_
 from forgepool.orchestrator.cli.run.options import JsonList
 from forgepool.orchestrator.reports.home import HomeView
 from forgepool.orchestrator.run.hub import CannotRun
-from forgepool.workers.schema.extras import missing_extra
-from forgepool.workers.schema.settings import Settings
+from forgepool.workers.schema.settings import Settings, missing_extra
 
 if TYPE_CHECKING:
     from forgepool.orchestrator.interfaces.web.access import WebAccess

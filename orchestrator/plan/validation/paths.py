@@ -101,16 +101,21 @@ def find_overlaps(case: Case) -> Iterator[Fault]:
 
 
 def find_named_outside(case: Case) -> Iterator[Fault]:
-    """Yield a fault for each file that a task's text names and that it neither may write nor reads."""
+    """
+    Yield a fault for each file that a task's text names and that it neither may write nor reads.
+
+    A task that declares to write nothing may name any file.
+    """
     for task in case.plan.tasks:
         declared = case.writes[task.id]
-        if declared is None or not is_by_model(task):
+        if not declared or not is_by_model(task):
             continue
         text = f"{task.title}\n{task.description}"
         reads = Globs.of((*task.reads, *(path for need in task.needs for path in case.tasks[need.id].files or ())))
         hints = find_named_files(text, case.facts.paths)
         named = dict.fromkeys(each.path for each in hints if each.confidence >= _SURE and _base(each.path) in text)
-        outside = [f"'{path}'" for path in named if not declared.covers(path) and not reads.covers(path)]
+        shown = {reference.partition(":")[0] for reference in task.context}
+        outside = [f"'{path}'" for path in named if path not in shown and not (declared | reads).covers(path)]
         if outside:
             wrong = f"names {_listed(outside)}, which it may not write; add it to 'files', or to 'reads'"
             yield case.fault("named-outside", task, ("files",), wrong, "warning")

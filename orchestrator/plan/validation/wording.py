@@ -34,25 +34,23 @@ def find_vague(case: Case) -> Iterator[Fault]:
 
 def find_duplicates(case: Case) -> Iterator[Fault]:
     """Yield a fault for each task that says the same as an earlier one about the same files, or only a part of it."""
-    alike: dict[tuple[str, ...] | None, list[Task]] = defaultdict(list)
+    alike: dict[tuple[str, ...] | None, list[tuple[Task, frozenset[str]]]] = defaultdict(list)
     for task in case.plan.tasks:
         if not is_by_model(task):
             continue
-        key = None if task.files is None else tuple(sorted(task.files))
-        mine = _vocabulary(task)
-        for other in alike[key]:
-            theirs = _vocabulary(other)
+        mine, before = _vocabulary(task), alike[None if task.files is None else tuple(sorted(task.files))]
+        for other, theirs in before:
+            small, large = sorted((mine, theirs), key=len)
             if mine == theirs and task.acceptance == other.acceptance:
                 yield case.fault("duplicate", task, (), f"says the same as '{other.id}'; remove one of the two")
                 break
-            small, large = sorted((mine, theirs), key=len)
             if len(small) >= _SAME_FROM and len(small & large) >= _SHARE * len(small):
                 wrong = (
                     f"says what '{other.id}' says about the same files; make one task of them, or say the difference"
                 )
                 yield case.fault("duplicate", task, (), wrong, "warning")
                 break
-        alike[key].append(task)
+        before.append((task, mine))
 
 
 def _vocabulary(task: Task) -> frozenset[str]:

@@ -203,6 +203,8 @@ class ProofBundle(Message):
     """Unix seconds of its first and its last event."""
     outcome: str
     verdict: str
+    synthesis: tuple[str, ...] = Field(default=(), exclude_if=lambda lines: not lines)
+    """The lines of the lead's synthesis, proven by the journal. Left out without, so that older digests stay."""
     wanted: tuple[WantedWord, ...] = ()
     plan_checks: tuple[CheckDefinition, ...] = ()
     checks_waived: bool = False

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 
+from forgepool.orchestrator.decisions.lead.synthesis import synthesis_lines
 from forgepool.orchestrator.decisions.reasons import (
     author_in,
     finding_lines,
@@ -70,6 +71,7 @@ def collect(
         ended=recorded[-1].at if recorded else 0.0,
         outcome=standing(kept.course, state, now=state.at, live=live).outcome,
         verdict=tell_verdict(state),
+        synthesis=tuple(synthesis_lines(kept.course, state)),
         wanted=tuple(
             WantedWord(about=one.about, why=one.sentence, command=one.command)
             for one in attention(kept.course, state, Liveness(live=live, now=state.at))

@@ -30,7 +30,7 @@ def render_page(bundle: ProofBundle) -> str:
         tag("title", f"{bundle.plan}: {bundle.verdict}"),
         tag("style", Markup(STYLE)),
     )
-    sections = (_wanted, _bill, _landed, _not_landed, _expected, _target, _machines, _proof)
+    sections = (_synthesis, _wanted, _bill, _landed, _not_landed, _expected, _target, _machines, _proof)
     body = tag("body", _header(bundle), tag("main", (_section(*each(bundle)) for each in sections)))
     return f"<!doctype html>\n{tag('html', head, body, lang='en').text}\n"
 
@@ -51,6 +51,16 @@ def _header(bundle: ProofBundle) -> Markup:
     }
     mark = tag("span", "landed" if good else bundle.outcome, class_=f"mark {'good' if good else 'bad'}")
     return tag("header", tag("p", mark, f" {bundle.plan}", class_="plan"), tag("h1", bundle.verdict), _facts(facts))
+
+
+def _synthesis(bundle: ProofBundle) -> tuple[str, Sequence[Child]]:
+    return "Synthesis", [_line(line) for line in bundle.synthesis if line.strip()]
+
+
+def _line(line: str) -> Markup:
+    if line.startswith("#"):
+        return tag("h3", line.lstrip("# "))
+    return tag("ul", tag("li", line[2:])) if line.startswith(("- ", "* ")) else tag("p", line)
 
 
 def _wanted(bundle: ProofBundle) -> tuple[str, Sequence[Child]]:

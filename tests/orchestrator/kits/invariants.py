@@ -7,7 +7,7 @@ from typing import assert_never, get_args
 
 from forgepool.orchestrator.decisions.landing import next_at_gate
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.post_merge import list_landed_after, list_landed_since, list_unreviewed
+from forgepool.orchestrator.decisions.reviews.post_merge import list_landed_after, list_landed_since, list_unreviewed
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.plan.readiness import choose, count_overtaken, find_overtaken, ready
 from forgepool.orchestrator.state.run import RunState

@@ -665,3 +665,11 @@ def test_a_folder_that_became_a_link_after_reading_is_not_followed(tmp_path: Pat
     with pytest.raises(AssetsChanged, match="behind a link"):
         copy_assets(assets, folder, tmp_path / "copies")
     assert not (tmp_path / "copies").exists()
+
+
+def test_a_guard_is_an_acceptance_command_that_is_known_to_pass_before() -> None:
+    one, two = plan("  - {id: a, acceptance: [make a], guards: [make b]}\n  - {id: b, acceptance: [make a]}\n").tasks
+    assert (one.acceptance, one.guards) == (("make a", "make b"), ("make b",))
+    assert "guards" not in two.model_dump(mode="json")
+    (spread,) = plan("  - {id: a, for_each: {files: README.md}, guards: ['lint {path}']}\n").tasks
+    assert spread.acceptance == spread.guards == ("lint README.md",)

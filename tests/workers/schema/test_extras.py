@@ -18,9 +18,8 @@ from forgepool.orchestrator.merge_queue.http_server import api_beside
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.workers.schema import extras
 from forgepool.workers.schema.confinement import OPEN
-from forgepool.workers.schema.extras import EXTRAS, Extra, missing_extra
 from forgepool.workers.schema.orders import AcpAgent
-from forgepool.workers.schema.settings import Settings
+from forgepool.workers.schema.settings import EXTRAS, Extra, Settings, missing_extra
 from forgepool.workers.tools.config import LanguageServer, McpServer
 from forgepool.workers.tools.lsp.servers import LanguageServers
 from forgepool.workers.tools.mcp.servers import McpServers

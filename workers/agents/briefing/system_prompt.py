@@ -199,11 +199,11 @@ def _fits(tool: Tool, skill: Skill, phase: PhaseName) -> bool:
 
 
 def system_blocks(
-    phase: PhaseName | Literal["answer"], *, red_first: bool = False, skill: Skill | None = None
+    phase: PhaseName | Literal["answer", "lead"], *, red_first: bool = False, skill: Skill | None = None
 ) -> tuple[str, ...]:
     """
-    Return the prompt's blocks: what all tasks share, the phase's, the skill's. `answer` stands for PLAN in a task that
-    answers.
+    Return the prompt's blocks: what all tasks share, the phase's, the skill's. `answer` and `lead` stand
+    for PLAN in a task that ends with a report.
 
     The same arguments give the same bytes, and the first block is the same for any arguments.
     """

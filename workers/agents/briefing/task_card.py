@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from forgepool.workers.agents.briefing.card_sections import CardSection, TaskCard
-from forgepool.workers.schema.orders import Evidence, Prior, ReasonPack, Reply, Report, WorkOrder
+from forgepool.workers.schema.orders import Prior, ReasonPack, Reply, WorkOrder
+from forgepool.workers.schema.reports import Evidence, Report
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed
 
@@ -123,6 +124,9 @@ def task_card(
         named = _listed(order.assets.paths[:_MOST_ASSETS])
         title = "## Files of the plan, read-only in the folder $FORGEPOOL_ASSETS\n"
         parts.append(_own("the list of the plan's files", title + named))
+    if order.lead:
+        told = order.lead[0].text or "None yet."
+        parts.append(_own("the list of the run's tasks", f"## Tasks of this run, beside yours\n{told}"))
     if order.acceptance:
         parts.append(_own("its acceptance commands", "## Commands that must succeed\n" + _listed(order.acceptance)))
     if order.criteria:

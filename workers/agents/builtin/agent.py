@@ -11,12 +11,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 from forgepool.workers.agents.briefing.model_hints import Guess
+from forgepool.workers.agents.briefing.system_prompt import find_skill
 from forgepool.workers.agents.builtin.attempt import Attempt
 from forgepool.workers.agents.builtin.models import Models, OneModel, TableModels
 from forgepool.workers.agents.builtin.phases import PhaseCourse, facts
 from forgepool.workers.agents.builtin.prompts import TaskWords, brief_task, describe_move, find_hints
 from forgepool.workers.agents.builtin.toolbox import Toolbox, serve_tools
 from forgepool.workers.agents.contract import AgentAnswer, Assignment, task_variables
+from forgepool.workers.agents.lead.rules import LeadStanding, read_standing
+from forgepool.workers.agents.lead.tools import guard, lead_tools
 from forgepool.workers.agents.render_transcript import write_log
 from forgepool.workers.context.profile_switch import read_wished_profile
 from forgepool.workers.context.profiles.registry import UnknownProfile
@@ -33,6 +36,8 @@ from forgepool.workers.schema.logs import hider
 from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.orders import BuiltinAgent
 from forgepool.workers.tools.commands.red_phase import CONFIRM, Red, RedPhase
+from forgepool.workers.tools.endings import ASK
+from forgepool.workers.tools.tool import Tool
 from forgepool.workers.tools.workplace import Workplace
 from forgepool.workers.workspace.checkpoints import keep_hub
 from forgepool.workers.workspace.resume import begin, limits_with
@@ -70,7 +75,7 @@ def perform_builtin(assignment: Assignment, workspace: Workspace, agent: Builtin
             models=models,
             words=words,
             hints=hints,
-            course=PhaseCourse(answers=order.answers),
+            course=PhaseCourse(answers=order.answers, leads=bool(order.lead)),
             hide=hider(keys_of(table)),
             profile=agent.context or "",
         )
@@ -84,7 +89,7 @@ def perform_scripted(assignment: Assignment, workspace: Workspace, script: str, 
     def make_lead() -> Lead:
         model = ScriptedModel(script, attempt=order.attempt, name=f"script of task '{order.task}'")
         words = brief_task(order, workspace, BuiltinAgent(), assignment.tmp)
-        course = PhaseCourse(plan_first=model.plans, answers=order.answers)
+        course = PhaseCourse(plan_first=model.plans, answers=order.answers, leads=bool(order.lead))
         return Lead(models=OneModel(model), words=words, course=course)
 
     try:
@@ -157,8 +162,23 @@ def _toolbox(
         skill=words.skill,
         fetches=bool(workspace.order.network),
         find_wrong=workspace.find_wrong_citations if workspace.order.answers else None,
+        leading=_lead_tools(workspace, transcript.entries) if workspace.order.lead else (),
         more=programs.tools,
     )
+
+
+def _lead_tools(workspace: Workspace, entries: list[Entry]) -> tuple[Tool, ...]:
+    def standing() -> LeadStanding:
+        return read_standing(entries, workspace.order.lead)
+
+    def find_wrong_skill(name: str) -> str | None:
+        try:
+            find_skill(name, workspace.mirror.git, workspace.base)
+        except DocumentWrong as wrong:
+            return str(wrong)
+        return None
+
+    return (*lead_tools(standing, find_wrong_skill), guard(ASK, standing))
 
 
 def _red_phase(words: TaskWords, entries: list[Entry]) -> RedPhase | None:

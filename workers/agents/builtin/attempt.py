@@ -14,6 +14,7 @@ from typing import assert_never
 from forgepool.workers.agents.briefing.card_sections import CardTooLarge
 from forgepool.workers.agents.briefing.hints import render_hints
 from forgepool.workers.agents.briefing.model_hints import Guess
+from forgepool.workers.agents.briefing.task_card import full_result
 from forgepool.workers.agents.builtin.loop import ConversationBrief, ConversationOutcome, Talk
 from forgepool.workers.agents.builtin.models import Models, PhaseModel, SummaryAsker
 from forgepool.workers.agents.builtin.permission import Rulings
@@ -31,6 +32,7 @@ from forgepool.workers.agents.builtin.phases import (
 from forgepool.workers.agents.builtin.prompts import Opening, Room, TaskWords
 from forgepool.workers.agents.builtin.toolbox import Toolbox
 from forgepool.workers.agents.contract import AgentAnswer, AgentEnding, Assignment
+from forgepool.workers.agents.lead.rules import read_standing
 from forgepool.workers.context.edits.state import Profile
 from forgepool.workers.context.profile_switch import tell_filled, tell_rebuilt
 from forgepool.workers.context.transcript.entries import (
@@ -50,6 +52,7 @@ from forgepool.workers.context.view.live import ADVISORY, Context, in_force
 from forgepool.workers.llm.messages import Text, user
 from forgepool.workers.llm.provider import ModelFailed, ModelRequest
 from forgepool.workers.schema.orders import PhaseName, add_spent
+from forgepool.workers.schema.reports import LeadReply, LeadSaid
 from forgepool.workers.tools.endings import COMPACT, FINISH
 from forgepool.workers.tools.files.text_file import read_text, show_text
 from forgepool.workers.tools.workplace import ToolRefused, Workplace
@@ -94,7 +97,8 @@ class Attempt:
     def lead(self) -> AgentAnswer:
         """Go from step to step until there is an answer. Then only the tools' own processes may still run."""
         while True:
-            step = next_step(facts(self.transcript.entries), self.course, self.assignment.order.replies)
+            order = self.assignment.order
+            step = next_step(facts(self.transcript.entries), self.course, order.replies, order.lead)
             try:
                 answer = self._take(step)
             except (ModelFailed, CardTooLarge) as failed:
@@ -114,7 +118,9 @@ class Attempt:
         match step:
             case Begin(phase=phase):
                 self._begin(phase)
-            case GoOn(phase=phase, say=say, stronger=stronger):
+            case GoOn(phase=phase, say=say, reply=reply, stronger=stronger):
+                if reply is not None:
+                    self._hear(reply)
                 self._go_on(phase, say, stronger=stronger)
             case ForcePlan(why=why):
                 self._force_plan(why)
@@ -175,6 +181,15 @@ class Attempt:
             self.meter.spent = add_spent(self.meter.spent, to_spent(guess.usage))
         return self.words.to_plan(render_hints(guess.hints), room)
 
+    def _hear(self, reply: LeadReply) -> None:
+        """Tell a lead the reply that it has waited for, with the whole result that it has asked to read."""
+        text = f"[the harness] The reply to your request {reply.number}:\n\n{reply.text}"
+        for prior in self.assignment.order.priors:
+            if prior.task == reply.read:
+                text += f"\n\n{full_result(prior, self.workspace.mirror.git)}"
+        turn = user(Text(text=self.hide(text)))
+        self.transcript.append(TurnSaid(at=now(), turn=turn, reply=reply.model_copy(update={"text": ""})))
+
     def _go_on(self, phase: PhaseName, say: str, *, stronger: bool) -> None:
         if stronger and not self._stronger:
             self._stronger, self._model = True, None
@@ -199,6 +214,7 @@ class Attempt:
             lasting=phase == "execute",
             answers=self.course.answers,
             one_call=self.words.one_call,
+            open_ended=self.course.leads,
         )
         self._last = Talk(
             provider=model.provider,
@@ -311,16 +327,21 @@ class Attempt:
             missing=find_missing(self.transcript.entries),
             nothing_to_do=ended == "no_change" and state.plan is not None and not state.plan.files,
             report=state.report if ended == "reported" else None,
+            lead=self._lead_said(state, ended) if self.course.leads else None,
             trouble=last.trouble if last and ended == "failed" else None,
             resets_at=last.resets_at if last and ended == "failed" else None,
             includes=attempts_in(self.transcript.entries, but=self.assignment.order.attempt),
         )
-        goes_on = ended == "asked" or answer.trouble is not None
+        goes_on = ended in ("asked", "waiting") or answer.trouble is not None
         if goes_on or (self.workplace.left_s() > 0 and not self.stop()):
             self.keeper.keep(changed=False)
         wait_s = _STOPPED_S if self.stop() else _PARTING_S
         kept = self.keeper.flush(wait_s=_FLUSH_S if goes_on else wait_s)
         return replace(answer, resumable=kept and goes_on)
+
+    def _lead_said(self, state: Facts, ended: AgentEnding) -> LeadSaid:
+        notes = read_standing(self.transcript.entries).notes
+        return LeadSaid(request=state.request if ended == "waiting" else None, notes=tuple(notes))
 
     def _without_a_turn(self, state: Facts, detail: str) -> tuple[AgentEnding, str]:
         """Answer for a script that ran out of turns: it leaves the work as the harness found it."""
@@ -340,7 +361,7 @@ class Attempt:
 def _ending(ended: str) -> AgentEnding:
     """Map the end of the last conversation to that of the attempt."""
     match ended:
-        case "finished" | "timeout" | "stopped" | "limits" | "refused" | "asked" | "queued":
+        case "finished" | "timeout" | "stopped" | "limits" | "refused" | "asked" | "queued" | "waiting":
             return ended
         case "reported" | "no_change" | "verify_failed" | "out_of_scope":
             return ended

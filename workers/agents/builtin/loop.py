@@ -29,9 +29,11 @@ from forgepool.workers.context.view.live import Context
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, Usage, user
 from forgepool.workers.llm.provider import LlmEvent, ModelFailed, ModelRequest, Provider, ProviderTry, Trouble
 from forgepool.workers.schema.orders import PhaseName, add_spent
+from forgepool.workers.schema.reports import LeadRequest
 from forgepool.workers.tools.tool import (
     Ends,
     Finish,
+    Parked,
     PersonAsked,
     Planned,
     Queued,
@@ -57,6 +59,7 @@ Ending = Literal[
     "reported",
     "asked",
     "queued",
+    "waiting",
     "explored",
     "failed",
     "refused",
@@ -76,12 +79,12 @@ class ConversationBrief:
     tools: tuple[Tool, ...]
     price: Price
     lasting: bool = False
-    open_ended: bool = False
-    """True leaves the end of PLAN to its limits, however long it explores."""
     answers: bool = False
     """It ends with a report; exploring too long ends it no sooner."""
     one_call: bool = False
     """One call of a tool is all there is, and a second to mend a refused one."""
+    open_ended: bool = False
+    """True leaves the end of PLAN to its limits, however long it explores."""
 
     @property
     def like(self) -> ModelRequest:
@@ -102,6 +105,8 @@ class ConversationOutcome:
     trouble: Trouble | None = None
     """The reason why there was no turn; only with `failed`."""
     resets_at: float | None = None
+    request: LeadRequest | None = None
+    """The request to the orchestrator; only with `waiting`."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -139,7 +144,12 @@ class Talk:
             outcome = self._cut_short() or outcome
         self.transcript.append(
             Finished(
-                at=now(), ended=outcome.ended, detail=outcome.detail, summary=outcome.summary, spent=self.meter.so_far
+                at=now(),
+                ended=outcome.ended,
+                detail=outcome.detail,
+                summary=outcome.summary,
+                spent=self.meter.so_far,
+                request=outcome.request,
             )
         )
         self._keep(phase_ends=True)
@@ -284,6 +294,9 @@ class Talk:
                 return ConversationOutcome(ended="reported", detail="the agent reported", summary=report.summary)
             case PersonAsked(question=question):
                 return ConversationOutcome(ended="asked", detail=question)
+            case Parked(request=request):
+                detail = f"waits for the reply to its request {request.number}, {request.do}"
+                return ConversationOutcome(ended="waiting", detail=detail, request=request)
             case Queued(why=why):
                 return ConversationOutcome(ended="queued", detail=why)
 

@@ -20,11 +20,13 @@ from forgepool.workers.context.transcript.entries import (
     TurnSaid,
     Verified,
 )
-from forgepool.workers.schema.orders import PhaseName, Reply, Report
+from forgepool.workers.schema.orders import PhaseName, Reply
+from forgepool.workers.schema.reports import LeadReply, LeadRequest, Report
 
 ENDED_WELL = "finished"
 REPORTED = "reported"
-_LEADS_ON = (ENDED_WELL, REPORTED, "planned", "asked", "explored", "overflow")
+WAITING = "waiting"
+_LEADS_ON = (ENDED_WELL, REPORTED, WAITING, "planned", "asked", "explored", "overflow")
 """Ends that a resumed attempt takes as they are; it tries again after any other."""
 
 
@@ -35,6 +37,8 @@ class PhaseCourse:
     plan_first: bool = True
     answers: bool = False
     """PLAN ends with a report, and the attempt with it."""
+    leads: bool = False
+    """The conversation may rest for replies of the orchestrator."""
     most_reds: int = 3
     """Times that VERIFY may send the work back; the next failure ends the attempt."""
 
@@ -52,6 +56,8 @@ class Facts:
     """The model's claim when it finished last."""
     plan: PlanCommitted | None = None
     report: Report | None = None
+    request: LeadRequest | None = None
+    """The request by which the conversation rests, or has rested last."""
     questions: list[str] = field(default_factory=list)
     """The questions to a person, oldest first."""
     overflows: int = 0
@@ -75,6 +81,8 @@ class GoOn:
 
     phase: PhaseName
     say: str = ""
+    reply: LeadReply | None = None
+    """The reply that a lead has waited for."""
     stronger: bool = False
     """A stronger model takes over, if there is one, since this one repeats its failure."""
 
@@ -108,8 +116,9 @@ def facts(entries: Sequence[Entry]) -> Facts:
                 state.phase, state.ended, state.detail = phase, "", ""
             case TurnSaid():
                 state.ended, state.unjudged = "", True
-            case Finished(ended=ended, detail=detail, summary=summary):
+            case Finished(ended=ended, detail=detail, summary=summary, request=request):
                 state.ended, state.detail = ended, detail
+                state.request = request or state.request
                 state.summary = summary or state.summary
                 state.questions += [detail] if ended == "asked" else []
                 state.overflows += ended == "overflow" and state.phase == "execute"
@@ -132,13 +141,17 @@ def _find_report(entries: Sequence[Entry]) -> Report | None:
     return next((entry.report for entry in reversed(entries) if isinstance(entry, ReportGiven)), None)
 
 
-def next_step(state: Facts, course: PhaseCourse, replies: Sequence[Reply]) -> Step:
+def next_step(
+    state: Facts, course: PhaseCourse, replies: Sequence[Reply], lead_replies: Sequence[LeadReply] = ()
+) -> Step:
     if state.phase is None:
         return Begin("plan" if course.plan_first or course.answers else "execute")
     if not state.ended:
         return GoOn(state.phase)
     if state.ended == "asked":
         return _asked(state, state.phase, replies)
+    if state.ended == WAITING:
+        return _waiting(state, state.phase, lead_replies)
     if course.answers:
         return _after_answer(state)
     if state.phase == "plan":
@@ -155,6 +168,13 @@ def _asked(state: Facts, phase: PhaseName, replies: Sequence[Reply]) -> Step:
     reply = fitting[times - 1]
     by = f" ({reply.by})" if reply.by else ""
     return GoOn(phase, f"A person{by} answers your question:\n\n{reply.answer}")
+
+
+def _waiting(state: Facts, phase: PhaseName, replies: Sequence[LeadReply]) -> Step:
+    """Go on with the orchestrator's reply, if it is there."""
+    number = state.request.number if state.request is not None else 0
+    reply = next((reply for reply in replies if reply.number == number and number), None)
+    return End(WAITING, state.detail) if reply is None else GoOn(phase, reply=reply)
 
 
 def _after_answer(state: Facts) -> Step:

@@ -9,6 +9,7 @@ the transcript. Nothing else of the earlier conversation is handed on.
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from forgepool.workers.agents.briefing.card_sections import AIM, CardSection, TaskCard
 from forgepool.workers.agents.briefing.hints import best, hintable_paths, hints_by_rule
@@ -77,7 +78,8 @@ class TaskWords:
 
     card: TaskCard
     skill: Skill | None = None
-    answers: bool = False
+    form: Literal["", "answer", "lead"] = ""
+    """The form of a task that ends with a report, in place of its phase."""
     red_first: bool = False
     root: str = ""
     """The worktree's folder, which is cut from paths that a model wrote in full."""
@@ -87,10 +89,10 @@ class TaskWords:
     @property
     def one_call(self) -> bool:
         """True for an agent that can look nothing up and is asked for an answer: one call gives it."""
-        return self.answers and self.skill is not None and self.skill.context_mode == "injected"
+        return self.form == "answer" and self.skill is not None and self.skill.context_mode == "injected"
 
     def system(self, phase: PhaseName) -> tuple[str, ...]:
-        return system_blocks("answer" if self.answers else phase, red_first=self.red_first, skill=self.skill)
+        return system_blocks(self.form or phase, red_first=self.red_first, skill=self.skill)
 
     def to_plan(self, hints: str, room: Room) -> Opening:
         """Return PLAN's first message. `hints` is the section on files likely to matter, or empty."""
@@ -142,7 +144,8 @@ def brief_task(order: WorkOrder, workspace: Workspace, agent: BuiltinAgent, tmp:
         DocumentWrong: the skill it asks for does not exist, or its file is wrong.
     """
     git, base = workspace.mirror.git, workspace.base
-    skill = find_skill(agent.skill, git, base) if agent.skill else None
+    name = agent.skill or ("lead" if order.lead else None)
+    skill = find_skill(name, git, base) if name else None
     references = _references(order, skill, workspace)
     card = task_card(
         order,
@@ -154,7 +157,7 @@ def brief_task(order: WorkOrder, workspace: Workspace, agent: BuiltinAgent, tmp:
     return TaskWords(
         card=card,
         skill=skill,
-        answers=order.answers,
+        form="lead" if order.lead else "answer" if order.answers else "",
         red_first=agent.red_first and not order.answers,
         root=str(workspace.checkout.path),
         tests=order.acceptance,

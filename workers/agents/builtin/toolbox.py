@@ -14,7 +14,8 @@ from forgepool.workers.agents.briefing.system_prompt import Skill, narrow_tools
 from forgepool.workers.policy.layers import Policy, offerable
 from forgepool.workers.sandbox.run.background import Background
 from forgepool.workers.schema.confinement import Confinement
-from forgepool.workers.schema.orders import Evidence, PhaseName
+from forgepool.workers.schema.orders import PhaseName
+from forgepool.workers.schema.reports import Evidence
 from forgepool.workers.schema.settings import Settings, secret
 from forgepool.workers.tools.commands.fetch import FETCH
 from forgepool.workers.tools.commands.red_phase import RedPhase, confirm_red_phase_tool
@@ -42,6 +43,8 @@ class Toolbox:
     """True when the task may reach hosts."""
     find_wrong: Callable[[Sequence[Evidence]], Sequence[str]] | None = None
     """Set for a task that answers: returns what is wrong with a report's citations."""
+    leading: tuple[Tool, ...] = ()
+    """The tools of a task that leads its run."""
     more: Mapping[PhaseName, tuple[Tool, ...]] = field(default_factory=dict)
     """Tools that other programs serve."""
     _made: dict[tuple[PhaseName, str, bool], tuple[Tool, ...]] = field(default_factory=dict)
@@ -56,6 +59,8 @@ class Toolbox:
 
     def _all(self, phase: PhaseName, family: str, compact: bool) -> tuple[Tool, ...]:
         more = (*((COMPACT_TOOL,) if compact else ()), *((FETCH,) if self.fetches else ()), *self.more.get(phase, ()))
+        if self.leading:
+            return reading(more, self.leading)
         if self.find_wrong is not None:
             report = report_tool(self.find_wrong)
             return (report,) if self._injected else reading(more, (report, ASK))

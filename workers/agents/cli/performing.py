@@ -27,9 +27,8 @@ from forgepool.workers.queue.broker import connect
 from forgepool.workers.sandbox.network.outlet import open_outlet
 from forgepool.workers.sandbox.run.process import Command, Ended, run
 from forgepool.workers.sandbox.sandbox_profile import private
-from forgepool.workers.schema.extras import missing_extra
 from forgepool.workers.schema.orders import AcpAgent, CliAgent
-from forgepool.workers.schema.settings import secret
+from forgepool.workers.schema.settings import missing_extra, secret
 from forgepool.workers.workspace.workspace import Workspace
 from forgepool.worktrees.checkouts.trees import is_folder, remove_rubbish
 

@@ -1,10 +1,11 @@
 """Edits: what a model is shown in place of the beginning of its conversation, from one rebuild to the next."""
 
+import json
 from collections.abc import Mapping, Sequence
 
 from pydantic import Field, JsonValue
 
-from forgepool.workers.llm.messages import Part, ToolCall, ToolResult, Turn
+from forgepool.workers.llm.messages import Part, Text, ToolCall, ToolResult, Turn
 from forgepool.workers.schema.orders import Message
 
 
@@ -32,12 +33,24 @@ class Edit(Message):
 _NONE = Edit()
 
 
+NOTES = ("frame", "checkpoint", "brief")
+"""Tools of a lead whose calls are shown as long as its conversation lasts, like the task card."""
+
+
 def show_turns(turns: Sequence[Turn], edit: Edit) -> list[Turn]:
-    """Return the conversation as the edit shows it, in time linear in the shown turns and the cut calls."""
+    """
+    Return the conversation as the edit shows it, in time linear in the shown turns and the cut calls.
+
+    The notes of a lead that are cut out stand at the end of the first turn.
+    """
     if not turns:
         return []
+    cut = [call for turn in turns[: edit.cut] for call in turn.calls]
+    notes = tuple(Text(text=f"Your `{call.name}`: {_as_text(call)}") for call in cut if call.name in NOTES)
     first = turns[0] if edit.opening is None else turns[0].model_copy(update={"parts": turns[0].parts[: edit.opening]})
-    step = sum(len(turn.calls) for turn in turns[: edit.cut])
+    if notes:
+        first = first.model_copy(update={"parts": (*first.parts, *notes)})
+    step = len(cut)
     steps: dict[str, int] = {}
     found = [first, *edit.head]
     for turn in turns[edit.cut :]:
@@ -66,7 +79,11 @@ def _replaced(part: Part, edit: Edit, steps: Mapping[str, int]) -> Part:
     match part:
         case ToolResult(call_id=call_id) if (step := steps.get(call_id, 0)) in edit.results:
             return part.model_copy(update={"text": edit.results[step]})
-        case ToolCall(id=call_id) if (step := steps.get(call_id, 0)) in edit.inputs:
+        case ToolCall(id=call_id, name=name) if (step := steps.get(call_id, 0)) in edit.inputs and name not in NOTES:
             return part.model_copy(update={"arguments": edit.inputs[step]})
         case _:
             return part
+
+
+def _as_text(call: ToolCall) -> str:
+    return json.dumps(dict(call.arguments), ensure_ascii=False)

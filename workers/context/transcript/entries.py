@@ -17,8 +17,9 @@ from pydantic import Field, TypeAdapter, ValidationError
 from forgepool.workers.context.transcript.edit import Edit
 from forgepool.workers.llm.messages import ToolResult, Turn, Usage
 from forgepool.workers.llm.provider import Trouble
-from forgepool.workers.schema.orders import Message, PhaseName, Report, Spent
+from forgepool.workers.schema.orders import Message, PhaseName, Spent
 from forgepool.workers.schema.policy_rules import Decision
+from forgepool.workers.schema.reports import LeadReply, LeadRequest, Report
 from forgepool.worktrees.errors import UserError
 
 
@@ -41,6 +42,8 @@ class TurnSaid(Message):
     kind: Literal["said"] = "said"
     at: float
     turn: Turn
+    reply: LeadReply | None = None
+    """The orchestrator's reply that the turn tells a lead, without its text."""
 
 
 class Answered(Message):
@@ -100,6 +103,8 @@ class Finished(Message):
     """The model's own summary."""
     spent: Spent
     """The usage of the whole attempt so far."""
+    request: LeadRequest | None = None
+    """The request by which a lead's conversation rests."""
 
 
 class PlanCommitted(Message):

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from forgepool.workers.sandbox.run.dialogue import Dialogue
 from forgepool.workers.schema.confinement import Confinement
-from forgepool.workers.schema.extras import missing_extra
-from forgepool.workers.schema.settings import programs_folder
+from forgepool.workers.schema.settings import missing_extra, programs_folder
 from forgepool.workers.tools.asyncio_thread import AsyncioThread
 from forgepool.workers.tools.config import LanguageServer
 from forgepool.workers.tools.lsp.documents import NoAnswer, Stamps, differences, stamps

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from forgepool.workers.sandbox.run.dialogue import Dialogue
 from forgepool.workers.schema.confinement import OPEN
-from forgepool.workers.schema.extras import missing_extra
+from forgepool.workers.schema.settings import missing_extra
 from forgepool.workers.tools.asyncio_thread import AsyncioThread
 from forgepool.workers.tools.config import McpServer
 

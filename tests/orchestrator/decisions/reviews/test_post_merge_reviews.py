@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from plans import RUN, answered, begun, check_sent, course, follow, intended, landing, queued, sent, task, verdict
 
-from forgepool.orchestrator.decisions import post_merge
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import grant_request, overtaken
 from forgepool.orchestrator.decisions.results import message_of, receive_answer
+from forgepool.orchestrator.decisions.reviews import post_merge
 from forgepool.orchestrator.journal.events import (
     EVENT,
     BudgetSet,

@@ -117,6 +117,8 @@ def test_a_file_that_the_description_names_may_be_written_or_is_read() -> None:
     assert found(task("a", description=text)) == ["5 named-outside?"]
     assert found(task("a", description=text, reads=["src/inventory/catalog.py"])) == []
     assert found(task("a", description=text, files=["src/**"])) == []
+    assert found(task("a", description=text, files=[], acceptance=[])) == []
+    assert found(task("a", description=text, context=["src/inventory/catalog.py:1-20"])) == []
 
 
 def test_a_task_of_a_model_writes_few_files() -> None:

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import one_line
+from forgepool.orchestrator.decisions.reviews.task_reviews import limits, needs_money
 from forgepool.orchestrator.decisions.start_orders import (
     budget_question,
     find_tasks_held_by_base,
     may_come_back,
     token,
 )
-from forgepool.orchestrator.decisions.task_reviews import limits, needs_money
 from forgepool.orchestrator.journal.events import Event, GateHalted, WaveApproved, WaveReviewSent, WaveSent
 from forgepool.orchestrator.plan.budget import Reservation
 from forgepool.orchestrator.state.post_merge import WaveState
@@ -132,7 +132,7 @@ def next_look(course: PlanIndex, state: RunState, now: float) -> list[Event]:
         return []
     reserved: Reservation | None = Reservation()
     if needs_money(course):
-        reserved = course.ledger(state).reserve(limits(course), useful=1, last=not may_come_back(state))
+        reserved = course.ledger_for(state).reserve(limits(course), useful=1, last=not may_come_back(state))
     return [] if reserved is None else [_sent(state, now, reserved)]
 
 
@@ -247,7 +247,7 @@ def _used_up(course: PlanIndex, state: RunState) -> str | None:
     """
     if not course.budget(state).capped or not needs_money(course) or may_come_back(state):
         return None
-    ledger = course.ledger(state)
+    ledger = course.ledger_for(state)
     kind = ledger.find_used_up(limits(course))
     return None if kind is None else budget_question(state, ledger, kind)
 

@@ -27,7 +27,7 @@ def next_reviews(course: PlanIndex, state: RunState, now: float, slots: int) -> 
     if not able:
         return []
     sent: list[ReviewSent] = []
-    ledger = course.ledger(state)
+    ledger = course.ledger_for(state)
     last = not may_come_back(state)
     for task in able[:free]:
         reserved = Reservation()
@@ -65,7 +65,7 @@ def out_of_budget_for_review(course: PlanIndex, state: RunState) -> list[TaskPar
     """Candidates that wait for nothing but a review for which too little of the budget is left."""
     if not course.budget(state).capped or not needs_money(course) or may_come_back(state):
         return []
-    ledger = course.ledger(state)
+    ledger = course.ledger_for(state)
     kind = ledger.find_used_up(limits(course))
     if kind is None:
         return []
@@ -80,7 +80,7 @@ def short_of_budget_for_review(course: PlanIndex, state: RunState) -> bool:
     """Tell whether a review that could be requested otherwise waits for money."""
     if not needs_money(course) or not course.budget(state).capped:
         return False
-    return course.ledger(state).reserve(limits(course), useful=1, last=not may_come_back(state)) is None
+    return course.ledger_for(state).reserve(limits(course), useful=1, last=not may_come_back(state)) is None
 
 
 def to_be_awaited(course: PlanIndex, task: TaskState) -> list[Event]:

@@ -1,0 +1,143 @@
+"""The tools of a lead. Those that need the orchestrator end the conversation with a request."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Literal, TypeVar
+
+from pydantic import Field, JsonValue
+
+from forgepool.workers.agents.lead.rules import LeadStanding, find_refusal
+from forgepool.workers.schema.reports import DispatchedTask, LeadRequest, Report
+from forgepool.workers.tools.tool import Arguments, Parked, Reported, Tool, ToolAnswer, make_typed_tool
+from forgepool.workers.tools.workplace import ToolRefused, Workplace
+
+_Lines = tuple[str, ...]
+
+
+class FrameArguments(Arguments):
+    questions: _Lines = Field(min_length=2, max_length=4, description="the 2 to 4 questions that decide the goal")
+    dependencies: _Lines = Field(description="which of them must be answered before which; empty if none")
+    known: _Lines = Field(min_length=1, description="what is known already, and from where")
+    expected: _Lines = Field(min_length=1, description="a line for each task, `id: the result you expect`")
+    would_change_the_plan: _Lines = Field(min_length=1, description="results that would change the plan, and how")
+
+
+class DispatchArguments(Arguments):
+    tasks: tuple[DispatchedTask, ...] = Field(min_length=1, max_length=20)
+
+
+class CollectArguments(Arguments):
+    what: str = Field(
+        default="ready", min_length=1, description="a task's id; `ready`: what has ended; `all`: wait for everything"
+    )
+
+
+class CheckpointArguments(Arguments):
+    changed: _Lines = Field(min_length=1, description="what the results change in what you believed; take a side")
+    in_tension: _Lines = Field(description="which results disagree, with each other or with the frame")
+    open: _Lines = Field(description="what is still open, and which task answers it")
+
+
+class BriefArguments(Arguments):
+    what_matters: _Lines = Field(min_length=1, description="results that decide the goal, each with its task's id")
+    disagrees: _Lines = Field(description="what disagrees, and which side you take")
+    gaps: _Lines = Field(description="what was not looked at, not found, or failed")
+    calibration: _Lines = Field(description="how sure each claim is, and why")
+    direction: _Lines = Field(min_length=1, description="what the synthesis will say")
+
+
+class CancelArguments(Arguments):
+    ids: _Lines = Field(min_length=1)
+    why: str = Field(min_length=10, description="one sentence")
+
+
+class ReadResultArguments(Arguments):
+    id: str = Field(min_length=1)
+    depth: Literal["summary", "full"] = "summary"
+
+
+class TextArguments(Arguments):
+    text: str = Field(min_length=1, max_length=60_000)
+
+
+A = TypeVar("A", bound=Arguments)
+_SUMMARY_WORDS = 100
+
+
+def lead_tools(standing: Callable[[], LeadStanding], find_wrong_skill: Callable[[str], str | None]) -> tuple[Tool, ...]:
+    """
+    Make the tools. `standing` is asked at each call; a call against the rules is refused with a sentence.
+
+    `find_wrong_skill` says why there is no such skill, or None.
+    """
+
+    def park(**fields: object) -> ToolAnswer:
+        request = LeadRequest.model_validate({"number": standing().asked + 1, **fields})
+        return ToolAnswer(text=f"OK: request {request.number}; its reply follows", ends=Parked(request=request))
+
+    def dispatch(arguments: DispatchArguments, workplace: Workplace) -> ToolAnswer:
+        for one in arguments.tasks:
+            if one.skill is not None and (wrong := find_wrong_skill(one.skill)) is not None:
+                raise ToolRefused(f"not run: {wrong}")
+        return park(do="dispatch", tasks=arguments.tasks)
+
+    def end(arguments: TextArguments, workplace: Workplace) -> ToolAnswer:
+        words = arguments.text.split()
+        summary = " ".join(words[:_SUMMARY_WORDS]) + (" ..." if len(words) > _SUMMARY_WORDS else "")
+        report = Report(summary=summary, output=arguments.text)
+        return ToolAnswer(text="OK: this ends your work", ends=Reported(report=report))
+
+    def note(arguments: Arguments, workplace: Workplace) -> ToolAnswer:
+        return ToolAnswer(text="OK: kept in sight")
+
+    def made(name: str, said: str, form: type[A], function: Callable[[A, Workplace], ToolAnswer]) -> Tool:
+        return guard(make_typed_tool(name, said, form, function, kind="end"), standing)
+
+    return (
+        made("frame", "Says, before anything is dispatched, how you see the goal.", FrameArguments, note),
+        made(
+            "dispatch",
+            "Adds tasks to the run. The reply names the ids that were taken, and what is wrong with the others.",
+            DispatchArguments,
+            dispatch,
+        ),
+        made(
+            "collect",
+            "Brings the headers of results. Where there is none yet you rest until there is one, which costs nothing.",
+            CollectArguments,
+            lambda given, _: park(do="collect", what=given.what),
+        ),
+        made("checkpoint", "Says what the results so far come to.", CheckpointArguments, note),
+        made(
+            "read_result",
+            "Brings the summary of a task that has ended, or the whole of its result.",
+            ReadResultArguments,
+            lambda given, _: park(do="read", what=given.id, full=given.depth == "full"),
+        ),
+        made(
+            "cancel",
+            "Cancels tasks that are not needed any more.",
+            CancelArguments,
+            lambda given, _: park(do="cancel", ids=given.ids, why=given.why),
+        ),
+        made("brief", "Says, when everything is collected, what the synthesis rests on.", BriefArguments, note),
+        made(
+            "synthesize",
+            "Ends the run's work with a synthesis for the person. A sentence that says that something landed, is "
+            "green, fixed or measured must name the task's id or the commit; else it is struck.",
+            TextArguments,
+            end,
+        ),
+        made("answer", "Ends with an answer, where no task is needed to give it.", TextArguments, end),
+    )
+
+
+def guard(tool: Tool, standing: Callable[[], LeadStanding]) -> Tool:
+    """Return the tool, which is refused where the rules of a lead do not allow it now."""
+
+    def call(given: Mapping[str, JsonValue], workplace: Workplace) -> ToolAnswer:
+        if (why := find_refusal(tool.name, standing())) is not None:
+            raise ToolRefused(f"not run: {why}")
+        return tool.call(given, workplace)
+
+    return replace(tool, call=call)
