@@ -1,5 +1,7 @@
 """
-`forgepool plan` and `forgepool do`: a goal in a sentence becomes a plan file, and a person's yes runs it.
+Commands that make plans: `forgepool plan` and `do` from a goal, `forgepool add` for a run under way.
+
+A goal in a sentence becomes a plan file, and a person's yes runs it.
 
 A planner, which is a model that reads a clean checkout of the base and can change nothing, writes the plan with its
 tool `write_plan`. The tool answers with the mistakes of the plan's reader and the faults of its validation, so that the

@@ -184,10 +184,13 @@ def _as_json(planned: PlannedFile, path: Path, why: Path) -> dict[str, object]:
 
 
 def _ask(question: str) -> bool | None:
-    """Ask the person at the terminal; return None where there is none."""
+    """Ask the person at the terminal, whose Ctrl-C is a no; return None where there is none."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
-    return typer.confirm(question, default=False, err=True)
+    try:
+        return typer.confirm(question, default=False, err=True)
+    except typer.Abort:
+        return False
 
 
 def _warn(line: str) -> None:

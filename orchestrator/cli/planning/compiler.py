@@ -21,7 +21,7 @@ from forgepool.workers.llm.routing.table import Table
 from forgepool.workers.schema.orders import Limits, Spent, add_spent
 from forgepool.workers.tools.tool import Arguments, Finish, Tool, ToolAnswer, make_typed_tool
 from forgepool.workers.tools.workplace import Workplace
-from forgepool.worktrees.commits.changes import read_file, tree_paths
+from forgepool.worktrees.commits.changes import FileTooLarge, read_file, tree_paths
 from forgepool.worktrees.git.git import CommitId, Git
 
 _MOST_REFUSED = 3
@@ -83,7 +83,7 @@ class PlanCompiler:
             heard = self._hear(first, talk) if first is not None else None
             if heard is not None and heard.objections and not self.site.stop():
                 outcome = self._answer(talk, heard)
-                if self._accepted is first:
+                if self._accepted is first and not self.site.stop():
                     self.tell("the planner's answer to the critic was no plan that holds; the one before it stands")
             spent = add_spent(talk.meter.spent, heard.spent if heard else Spent())
             stopped = outcome.ended == "stopped" or self.site.stop()
@@ -195,7 +195,10 @@ class PlanCompiler:
 
 def _checks(git: Git, base: CommitId) -> str:
     """Raises DocumentWrong: the gate file is wrong."""
-    data = read_file(git, base, GATE_FILE)
+    try:
+        data = read_file(git, base, GATE_FILE)
+    except FileTooLarge:
+        data = None  # The validation says so.
     checks = () if data is None else read_gate_file(data.decode(errors="replace"), GATE_FILE).checks
     if not checks:
         return f"It has no {GATE_FILE} with checks, so the plan needs the key `checks`."
