@@ -51,7 +51,7 @@ soak: $(READY)
 	$(BIN)/python benchmarks/fleet/chaos.py --sessions $(SESSIONS) --seed $(SEED) --jobs $(shell getconf _NPROCESSORS_ONLN)
 
 bench: $(READY)
-	$(BIN)/python benchmarks/schedule.py
+	$(BIN)/python benchmarks/planning/schedule.py
 	$(BIN)/python benchmarks/worktrees/checkouts.py
 	$(BIN)/python benchmarks/worktrees/large_repository.py
 	$(BIN)/python benchmarks/road.py

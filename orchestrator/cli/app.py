@@ -26,6 +26,7 @@ Forgepool runs coding tasks in parallel and lands only what passes its checks.
 
   forgepool demo             see a batch land on a sample project
   forgepool init             propose a forgepool.yaml for this repository
+  forgepool do "GOAL"        have a goal planned, and run the plan after your yes
   forgepool run plan.yaml    run a plan
   forgepool --help           list all commands"""
 
@@ -96,6 +97,8 @@ GROUPS = {
         "hosts": ("cli.hosts", "List the hosts, drain one, readmit one"),
     },
     "Planning": {
+        "plan": ("cli.planning.command", "Write a plan file for a goal, by a model that reads the repository"),
+        "do": ("cli.planning.command", "Plan a goal, show the plan, and run it after your yes"),
         "simulate": ("cli.simulate", "Try Forgepool's decisions on a virtual clock"),
     },
 }
@@ -342,7 +345,7 @@ def _kept_traceback() -> str:
 
 def _has_run(argv: list[str]) -> bool:
     """Tell whether the command line is one that runs a run or a queue."""
-    return argv[:1] in (["run"], ["resume"], ["demo"]) or argv[:2] == ["queue", "serve"]
+    return argv[:1] in (["run"], ["do"], ["resume"], ["demo"]) or argv[:2] == ["queue", "serve"]
 
 
 def _of_this_machine(trouble: Exception) -> str:

@@ -12,7 +12,8 @@ from forgepool.orchestrator.cli.app import add_group
 from forgepool.orchestrator.cli.output.say import complain, say, say_json
 from forgepool.orchestrator.cli.run.options import cores_beside_workers, trials_of
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.run.hub import open_hub, read_plan, wants_reviews
+from forgepool.orchestrator.plan.document import Plan
+from forgepool.orchestrator.run.hub import Hub, open_hub, read_plan, wants_reviews
 from forgepool.orchestrator.run.run_folder import learn_durations
 from forgepool.orchestrator.simulate.forecast import Fit, Forecast, Grounds, Wanted, fit, forecast, grounds
 from forgepool.orchestrator.simulate.forecast_text import as_json, lines
@@ -118,7 +119,11 @@ def forecast_plan(plan: Path, repo: str, wanted: Wanted, settings: Settings, *, 
         DocumentWrong, HubUnusable, CannotRun, GitFailed: the plan or the repository cannot be used.
     """
     hub = open_hub(repo, settings)
-    read = read_plan(plan, hub)
+    return play_plan(read_plan(plan, hub), hub, wanted, settings, fewer=fewer)
+
+
+def play_plan(read: Plan, hub: Hub, wanted: Wanted, settings: Settings, *, fewer: bool = True) -> PlanForecast:
+    """Play a plan that has been read, as `forecast_plan` does."""
     course = PlanIndex(read, learn_durations(settings, read))
     fitted = fit(settings, read)
     based = grounds(course, wanted, fitted, reviewed=wants_reviews(hub.mirror, hub.tip_for(read)))

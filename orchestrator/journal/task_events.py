@@ -4,8 +4,8 @@ from typing import Literal
 
 from forgepool.orchestrator.plan.budget import SeenUse
 from forgepool.supervisor.messages.answers import Review
-from forgepool.workers.schema.lead import LeadReply
-from forgepool.workers.schema.orders import Message, ReasonPack, Reply, Report, WorkResult
+from forgepool.workers.schema.orders import Message, ReasonPack, Reply, WorkResult
+from forgepool.workers.schema.reports import LeadReply, Report
 
 
 class OrderSent(Message):
@@ -126,7 +126,10 @@ class ProfileChosen(Message):
 
 
 class ContextRebuilt(Message):
-    """A rebuild of the conversation that an attempt's model is shown, or the reason why it was left."""
+    """
+    A rebuild of the conversation that an attempt's model is shown, or the reason why it was left. Without both it says
+    alone how full the window is.
+    """
 
     kind: Literal["context.rebuilt"] = "context.rebuilt"
     task: str

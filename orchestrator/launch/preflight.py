@@ -22,7 +22,7 @@ from forgepool.supervisor.messages.requests import CheckRequest
 from forgepool.workers.sandbox.scratch import make_scratch
 from forgepool.workers.schema.orders import CommandAgent
 from forgepool.workers.schema.settings import Settings, search_path
-from forgepool.workers.shell.requirements import Requirement, requirements_of
+from forgepool.workers.shell.requirements import ShellRequirement, requirements_of
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file, tree_paths
 from forgepool.worktrees.git.git import CommitId
 
@@ -86,7 +86,7 @@ def lacking_tools(
     checks: Sequence[CheckDefinition], tasks: Sequence[Task], hub: Hub, tip: CommitId, settings: Settings
 ) -> list[str]:
     """Return a sentence for each program or Python module that commands on this host would not find."""
-    wanted: dict[Requirement, list[str]] = defaultdict(list)
+    wanted: dict[ShellRequirement, list[str]] = defaultdict(list)
     for who, requirement in (*_of_checks(checks), *_of_tasks(tasks)):
         wanted[requirement].append(who)
     if not wanted:
@@ -144,7 +144,7 @@ def _checks(plan: Plan, hub: Hub, tip: CommitId) -> tuple[CheckDefinition, ...]:
     return effective_checks(of_target, plan.checks if isinstance(plan.checks, tuple) else ())
 
 
-def _of_checks(checks: Iterable[CheckDefinition]) -> Iterator[tuple[str, Requirement]]:
+def _of_checks(checks: Iterable[CheckDefinition]) -> Iterator[tuple[str, ShellRequirement]]:
     """Yield what checks need; a check with a set-up is not asked, since the set-up may install it."""
     for check in checks:
         script, who = (check.run, f"check '{check.name}'")
@@ -153,7 +153,7 @@ def _of_checks(checks: Iterable[CheckDefinition]) -> Iterator[tuple[str, Require
         yield from ((who, requirement) for requirement in requirements_of(script) if requirement.kind != "file")
 
 
-def _of_tasks(tasks: Iterable[Task]) -> Iterator[tuple[str, Requirement]]:
+def _of_tasks(tasks: Iterable[Task]) -> Iterator[tuple[str, ShellRequirement]]:
     for task in tasks:
         if "PATH" not in task.env:
             scripts = [task.agent.run] if isinstance(task.agent, CommandAgent) else []
@@ -165,7 +165,7 @@ def _of_tasks(tasks: Iterable[Task]) -> Iterator[tuple[str, Requirement]]:
                 )
 
 
-def _not_there(requirement: Requirement, who: Sequence[str]) -> str:
+def _not_there(requirement: ShellRequirement, who: Sequence[str]) -> str:
     first = who[0] if len(who) == 1 else f"{who[0]} (and {len(who) - 1} more)"
     name = requirement.name
     if requirement.kind == "module":

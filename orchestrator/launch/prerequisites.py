@@ -4,16 +4,19 @@ Refuses runs that cannot work, before anything is started, by trying what they n
 Examples are a target that is checked out, a plan without checks, an unwritable hub, Redis or home.
 """
 
+import math
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.reasons import count_of
 from forgepool.orchestrator.launch import embedded
 from forgepool.orchestrator.plan.document import Plan
 from forgepool.orchestrator.plan.entries import PlanReview
 from forgepool.orchestrator.plan.requirements import wants_model_server
 from forgepool.orchestrator.run import run_folder
+from forgepool.orchestrator.run.dispatch import FULL_CHARACTERS
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.workers.agents.families import is_same_model
 from forgepool.workers.llm.routing.open import keys_present
@@ -214,6 +217,34 @@ def _unreviewable_as_a_whole(plan: Plan, table: Table, reviewers: set[str]) -> s
         "`forgepool approve --wave`. Set another vendor's key, or write `integration_review: never` in the plan's "
         "`gate`"
     )
+
+
+def find_tight_windows(plan: Plan, settings: Settings) -> Iterator[str]:
+    """
+    Yield a warning for each task whose `:full` needs may not fit its model's window, as far as this host's table knows.
+    """
+    # Cards are made of much that a run's own process need not import.
+    from forgepool.workers.agents.briefing.card_sections import AIM
+    from forgepool.workers.agents.briefing.task_card import DIFF_BYTES
+    from forgepool.workers.context.transcript.usage import USUAL
+
+    if not any(need.full for task in plan.tasks for need in task.needs):
+        return
+    table, commands = read_table(settings.models_file), {one.id for one in plan.tasks if one.agent.kind == "command"}
+    for task in plan.tasks:
+        # A command says nothing of its work, and what it changed is a diff alone.
+        full = [DIFF_BYTES + (0 if need.id in commands else FULL_CHARACTERS) for need in task.needs if need.full]
+        if not full or not isinstance(task.agent, BuiltinAgent):
+            continue
+        named = task.agent.models.get("plan") or task.agent.model
+        chosen = next(_askable(table, task.type, "plan", (named,)), None)
+        window = table.models[chosen.model].window_tokens if chosen is not None else math.inf
+        if chosen is not None and (tokens := sum(full) / USUAL) > AIM * window:
+            yield (
+                f"task '{task.id}' needs the whole result of {count_of(len(full), 'task')}, up to about {tokens:,.0f} "
+                f"tokens, and model '{chosen.model}' has a window of {window:,}; what does not fit in {AIM:.0%} of it "
+                "is told in short, with the path of the whole: write ID for ID:full, or name a larger model"
+            )
 
 
 def only_family(settings: Settings) -> str | None:

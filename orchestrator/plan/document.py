@@ -14,6 +14,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
+from forgepool.orchestrator.plan.agents import read_agents
 from forgepool.orchestrator.plan.entries import (
     PlanPolicy,
     PlanReading,
@@ -31,9 +32,8 @@ from forgepool.orchestrator.plan.entries import (
     fan_out_entries,
     gate_of,
     review_of,
-    script_in,
 )
-from forgepool.orchestrator.plan.fan_out import AgentEntry, BuiltinEntry, TaskEntry
+from forgepool.orchestrator.plan.fan_out import TaskEntry
 from forgepool.orchestrator.plan.graph import check_cycles, needs_of_all
 from forgepool.supervisor.gate_file.document import CheckDefinition, definitions
 from forgepool.supervisor.gate_file.reading import check_mistakes
@@ -41,16 +41,11 @@ from forgepool.workers.schema.documents import Located, read, read_text, validat
 from forgepool.workers.schema.globs import BadGlob, parse
 from forgepool.workers.schema.mistakes import DocumentWrong, Duration, Mistake, Slug
 from forgepool.workers.schema.orders import (
-    AcpAgent,
     AgentSpec,
     Asset,
-    BuiltinAgent,
-    CliAgent,
     CommandAgent,
     Limits,
     Message,
-    PhaseName,
-    ScriptedAgent,
     Unattended,
 )
 from forgepool.workers.schema.policy_rules import RuleEntry
@@ -86,6 +81,9 @@ class Task(Message):
     leads: AgentSpec | None = Field(default=None, exclude_if=lambda led: led is None)
     """Set for the task that leads its run: the agent of the tasks that it dispatches. It answers, too."""
     acceptance: tuple[str, ...] = ()
+    """Commands that must pass, the guards at the end."""
+    guards: tuple[str, ...] = Field(default=(), exclude_if=lambda guards: not guards)
+    """Those of them that pass on the base, too. Left out of a written plan without any, so that older digests stay."""
     criteria: tuple[str, ...] = Field(default=(), exclude_if=lambda criteria: not criteria)
     """Sentences that its reviewer answers one by one. Left out of a written plan without any, as `runs_on` is."""
     agent: AgentSpec
@@ -123,14 +121,16 @@ class Plan(PlanPolicy):
     tasks: tuple[Task, ...]
 
 
-def load_plan(path: Path, *, files: Callable[[], Sequence[str]]) -> Plan:
+def load_plan(path: Path, *, files: Callable[[], Sequence[str]], name: str = "") -> Plan:
     """
     Read the plan in a file. `files` returns the paths of the repository's tree; it is only called for a `for_each`.
+    `name` is the file's name in mistakes; without one it is the path.
 
     Raises:
         PlanWrong: with every mistake found, or because the file cannot be read.
     """
-    return parse_plan(read_text(path, str(path)), str(path), path.parent, files)
+    name = name or str(path)
+    return parse_plan(read_text(path, name), name, path.parent, files)
 
 
 def parse_plan(text: str, name: str, folder: Path, files: Callable[[], Sequence[str]]) -> Plan:
@@ -176,7 +176,7 @@ def read_tasks(
     check_hosts(reading, written)
     check_silences(reading)
     check_criteria(reading)
-    agents = _agents(reading, written, folder)
+    agents = read_agents(reading, written, folder)
     needs = needs_of_all(reading, written, standing)
     every: dict[str, Collection[str]] = {**standing, **needs}
     check_cycles(reading, written, {one: [need for need in of if need in every] for one, of in every.items()})
@@ -258,51 +258,6 @@ def _glob_wrong(glob: str) -> str | None:
     return None
 
 
-_Scripts = dict[str, str | DocumentWrong]
-
-
-def _agents(
-    reading: PlanReading, written: Iterable[WrittenTask], folder: Path
-) -> dict[str, tuple[AgentSpec, AgentSpec | None]]:
-    """Return each task's agent, and that of the tasks which it leads; a script's text is read from its file."""
-    agents: dict[str, tuple[AgentSpec, AgentSpec | None]] = {}
-    scripts: _Scripts = {}
-    for each in written:
-        own = each.entry.agent
-        if own is None:
-            sentence = f"task '{each.entry.id}' has no agent; write 'agent: {{builtin: {{}}}}' there or in 'defaults'"
-            reading.refuse(each.index, (), sentence)
-        elif (agent := _agent(reading, each, "agent", own, folder, scripts)) is not None:
-            leads = each.entry.leads
-            led = None if leads is None else _agent(reading, each, "leads", leads, folder, scripts)
-            agents[each.entry.id] = agent, led
-    return agents
-
-
-def _agent(
-    reading: PlanReading, each: WrittenTask, key: str, agent: AgentEntry, folder: Path, scripts: _Scripts
-) -> AgentSpec | None:
-    """Return the agent written under that key; None for a script that cannot be used."""
-    if agent.builtin is not None:
-        return _builtin(agent.builtin, each.entry)
-    if agent.cli is not None:
-        return CliAgent(program=agent.cli.program, model=agent.cli.model)
-    if agent.acp is not None:
-        return AcpAgent(run=agent.acp)
-    if agent.command is not None:
-        return CommandAgent(run=agent.command)
-    assert agent.scripted is not None
-    if agent.scripted not in scripts:
-        scripts[agent.scripted] = script_in(folder, agent.scripted)
-    match scripts[agent.scripted]:
-        case DocumentWrong() as wrong:
-            sentence = f"task '{each.entry.id}' has a script that cannot be used: {wrong}"
-            reading.refuse(each.index, (key, "scripted"), sentence)
-            return None
-        case script:
-            return ScriptedAgent(script=script)
-
-
 def _assets(reading: PlanReading, folder: Path) -> tuple[Asset, ...]:
     """Return the plan's assets, each once; an unusable one is a mistake at its line."""
     if not reading.source.assets:
@@ -325,18 +280,6 @@ def _assets(reading: PlanReading, folder: Path) -> tuple[Asset, ...]:
     return tuple(assets.values())
 
 
-def _builtin(written: BuiltinEntry, task: TaskEntry) -> BuiltinAgent:
-    chosen: dict[PhaseName, str | None] = {"plan": written.models.plan, "execute": written.models.execute}
-    return BuiltinAgent(
-        model=written.model,
-        models={phase: model for phase, model in chosen.items() if model is not None},
-        red_first=written.red_first,
-        hints=written.hints and not task.disable_file_hints,
-        skill=written.skill,
-        context=written.context,
-    )
-
-
 def _one_line(title: str) -> str:
     """Make a title safe as a commit subject and on a terminal: file names get into it."""
     return "".join(each if each.isprintable() else "?" for each in " ".join(title.split()))
@@ -353,6 +296,7 @@ def _task(
     given = {name: getattr(entry, name) for name in Task.model_fields.keys() & TaskEntry.model_fields.keys()}
     read = {
         "title": _one_line(entry.title or "") or entry.id,
+        "acceptance": (*entry.acceptance, *entry.guards),
         "needs": tuple(TaskNeed(id=each, full=full) for each, full in needs.items()),
         "agent": agent,
         "context": context,

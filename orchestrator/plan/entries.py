@@ -136,10 +136,13 @@ class PlanReading:
 
     def refuse(self, index: int, where: Sequence[str | int], sentence: str) -> None:
         """Note a mistake at the line of the task's own key, or of the defaults from which it inherits the key."""
+        self.wrong.append(Mistake(self.line(index, where), sentence))
+
+    def line(self, index: int, where: Sequence[str | int]) -> int:
+        """Return the line of a task's own key, or of the defaults from which it inherits the key."""
         own = not where or where[0] in self.source.tasks[index].model_fields_set
         inherited = not own and where[0] in self.source.defaults.model_fields_set
-        place = ("defaults", *where) if inherited else ("tasks", index, *where)
-        self.wrong.append(Mistake(self.document.line(place), sentence))
+        return self.document.line(("defaults", *where) if inherited else ("tasks", index, *where))
 
 
 def fan_out_entries(reading: PlanReading, files: Callable[[], Sequence[str]]) -> list[WrittenTask]:

@@ -20,7 +20,7 @@ from forgepool.workers.sandbox import OWN_PREFIX
 from forgepool.workers.schema.capabilities import LABEL
 from forgepool.workers.schema.globs import escape, parse
 from forgepool.workers.schema.mistakes import Duration, Where
-from forgepool.workers.schema.orders import CliProgram, Limits, Message, Unattended
+from forgepool.workers.schema.orders import CliProgram, HintSettings, Limits, Message, Unattended
 from forgepool.workers.schema.policy_rules import RuleEntry
 
 _TOKEN = re.compile(r"\{(path|stem|dir|name)\}")
@@ -58,13 +58,20 @@ def _known_profile(name: str | None) -> str | None:
     return name
 
 
+def _hints_alone(written: object) -> object:
+    """Expand `hints: true` to the usual settings, and `hints: false` to none."""
+    return ({} if written else None) if isinstance(written, bool) else written
+
+
 class BuiltinEntry(Message):
     """The built-in agent as it is written; every key is optional."""
 
     model: Name | None = None
     models: ModelsEntry = ModelsEntry()
     red_first: bool = False
-    hints: bool = True
+    hints: Annotated[HintSettings | None, BeforeValidator(_hints_alone, json_schema_input_type=bool | HintSettings)] = (
+        HintSettings()
+    )
     skill: Name | None = None
     context: Annotated[Name | None, AfterValidator(_known_profile)] = None
 
@@ -161,6 +168,8 @@ class TaskFields(Message):
     """True: it ends with a report, which tasks that need it are given, and changes nothing."""
     acceptance: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """Shell commands that must pass in its worktree before its work becomes a candidate."""
+    guards: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """Acceptance commands that pass before the work, too, and must still pass after it."""
     criteria: tuple[Annotated[str, Field(min_length=1)], ...] = Field(default=(), max_length=20)
     """Sentences that its reviewer answers one by one, with evidence; each must be met."""
     agent: AgentEntry | None = None
@@ -296,6 +305,7 @@ def _repeated(entry: TaskEntry, path: str, path_slug: str) -> TaskEntry:
         "grants": tuple(_filled(glob, globs) for glob in entry.grants),
         "context": tuple(_filled(text, values) for text in entry.context),
         "acceptance": commands(entry.acceptance, "acceptance"),
+        "guards": commands(entry.guards, "guards"),
         "criteria": tuple(_filled(text, values) for text in entry.criteria),
         "env": {name: _filled(value, values) for name, value in entry.env.items()},
     }

@@ -240,7 +240,7 @@ class Preview:
 
 def preview(graph: Graph, *, most_waves: int = 100, most_conflicts: int = 1000) -> Preview:
     waves, after_waves = _waves(graph, most_waves)
-    conflicts = tuple(islice(_conflicts(graph), most_conflicts + 1))
+    conflicts = tuple(islice(find_conflicts(graph), most_conflicts + 1))
     exact = len(graph.order) <= _MOST_EXACT
     path = _critical_path(graph)
     return Preview(
@@ -279,7 +279,8 @@ def _waves(graph: Graph, most: int) -> tuple[tuple[tuple[str, ...], ...], int]:
     return tuple(waves), len(graph.order) - len(landed)
 
 
-def _conflicts(graph: Graph) -> Iterator[tuple[str, str, str, str]]:
+def find_conflicts(graph: Graph) -> Iterator[tuple[str, str, str, str]]:
+    """Yield `(a, b, glob of a, glob of b)` for tasks that may not run together, and that no need orders."""
     for task in graph.tasks.values():
         beside = _shut_out_by(graph, task.id) - graph.alone if task.id not in graph.alone else ()
         for other in sorted(beside, key=lambda name: graph.tasks[name].position):

@@ -198,9 +198,9 @@ def _of_task(event: e.Event) -> str | None:
             return _ended(event)
 
 
-def _of_context(event: e.ProfileChosen | e.ContextRebuilt) -> str:
+def _of_context(event: e.ProfileChosen | e.ContextRebuilt) -> str | None:
     if isinstance(event, e.ContextRebuilt):
-        return f"{event.task}: {_rebuilt(event)}"
+        return f"{event.task}: {_rebuilt(event)}" if event.changed or event.why else None
     return f"{event.task}: context profile is now '{event.profile}'"
 
 

@@ -49,6 +49,8 @@ class TaskStanding:
     used: RunBill
     """Usage of models, including reviews."""
     used_by_reviews: RunBill
+    context: float | None = None
+    """The share of the model's window that a running task fills, from 0 to 1, to a tenth; None where none was told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +187,7 @@ def _task(waits: "Waits", task: TaskState, now: float) -> TaskStanding:
         red_base=task.verdict.red_base if task.verdict else (),
         used=bill((*task.uses.values(), *task.review.uses.values())),
         used_by_reviews=bill(task.review.uses.values()),
+        context=round(task.context_share, 2) if task.phase == "running" and task.context_share else None,
     )
 
 
@@ -284,8 +287,10 @@ class Waits:
                 return f"rests for the reply to its request {request.number}, {request.do}" if request else ""
             case "pending":
                 return self._pending(task)
-            case "running" if task.holder and task.rebuilds:
-                return f"{task.holder}, context rebuilt {count_of(task.rebuilds, 'time')}"
+            case "running" if task.holder and (task.rebuilds or task.context_share):
+                share = f", context {task.context_share:.0%}" if task.context_share else ""
+                rebuilt = f", rebuilt {count_of(task.rebuilds, 'time')}" if task.rebuilds else ""
+                return f"{task.holder}{share}{rebuilt}"
             case _:
                 return task.holder or ("no worker has taken it yet" if task.message else "")
 

@@ -29,13 +29,13 @@ from forgepool.supervisor.messages.requests import (
 )
 from forgepool.workers.order.entry import run_order
 from forgepool.workers.queue.broker import Queue, send
-from forgepool.workers.schema.lead import LeadReply
 from forgepool.workers.schema.orders import Assets, Limits, Prior, WorkOrder
+from forgepool.workers.schema.reports import LeadReply
 from forgepool.workers.workspace.refs import candidate_ref, journal_ref, sign_ref
 from forgepool.worktrees.commits.candidate import WORK
 
 _SUMMARY_CHARACTERS = 4_000
-_FULL_CHARACTERS = 64_000
+FULL_CHARACTERS = 64_000
 _ALL_CHARACTERS = 256_000
 _SUMMARY_PATHS = 100
 _FULL_PATHS = 2_000
@@ -68,7 +68,7 @@ def _prior(course: PlanIndex, state: RunState, need: TaskNeed) -> Prior:
         task=need.id,
         full=need.full,
         title=course.tasks[need.id].title,
-        summary=summary[: _FULL_CHARACTERS if need.full else _SUMMARY_CHARACTERS],
+        summary=summary[: FULL_CHARACTERS if need.full else _SUMMARY_CHARACTERS],
         commit=task.commit,
         paths=paths[: _FULL_PATHS if need.full else _SUMMARY_PATHS],
         report=task.report,

@@ -103,8 +103,14 @@ def reopen_hub(where: str, settings: Settings) -> Hub:
         raise HubAway(f"the hub {hub} is not there as it was ({away}); when it is back, resume again") from away
 
 
-def read_plan(path: Path, hub: Hub) -> Plan:
-    """The plan, fanned out over the tree its tasks will start from. Raises DocumentWrong, CannotRun."""
+def read_plan(path: Path, hub: Hub, *, name: str = "") -> Plan:
+    """
+    Return the plan, expanded over the tree its tasks will start from. `name` is the file's in mistakes; default: the
+    path.
+
+    Raises:
+        DocumentWrong, CannotRun: the plan is wrong, or its base is unknown.
+    """
 
     def files() -> Sequence[str]:
         target, base = _target_and_base(path)
@@ -112,7 +118,7 @@ def read_plan(path: Path, hub: Hub) -> Plan:
         hub.mirror.ensure(tip)
         return tree_paths(hub.mirror.git, tip)
 
-    return _with_targets_review(load_plan(path, files=files), hub)
+    return _with_targets_review(load_plan(path, files=files, name=name), hub)
 
 
 def _with_targets_review(plan: Plan, hub: Hub) -> Plan:

@@ -39,6 +39,12 @@ def lines(index: PlanIndex, forecast: Forecast, based: Grounds, fitted: Fit, wan
     yield from _based_on(index, based, fitted, wanted)
 
 
+def summary_line(index: PlanIndex, forecast: Forecast) -> str:
+    """Return one line with the time and the cost of a plan."""
+    workers = count_of(forecast.workers, "worker")
+    return f"{_range(forecast.makespan_s)} with {workers}; cost: {cost_words(index, forecast)}"
+
+
 def cost_words(index: PlanIndex, forecast: Forecast) -> str:
     if not forecast.paid:
         return "0 USD; no attempt or review uses a paid model"

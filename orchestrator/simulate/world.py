@@ -20,7 +20,8 @@ from forgepool.orchestrator.journal.events import (
     WaveSent,
 )
 from forgepool.supervisor.messages.answers import Certificate, CheckResult, Landing, Review
-from forgepool.workers.schema.orders import Outcome, Report, Spent, WorkResult
+from forgepool.workers.schema.orders import Outcome, Spent, WorkResult
+from forgepool.workers.schema.reports import Report
 
 Sent = OrderSent | CheckSent | ReviewSent | LandingIntended | WaveSent | WaveReviewSent
 Said = WorkResult | CheckResult | Review | Landing

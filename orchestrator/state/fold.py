@@ -10,7 +10,7 @@ from typing import assert_never, get_args
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.state import task_steps, train_steps
 from forgepool.orchestrator.state.hosts import HostHealth
-from forgepool.orchestrator.state.run import REOPENED, RunState
+from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IN_TRAIN, RETRIABLE, TERMINAL, IllegalStep, Outstanding, Phase, TaskState
 from forgepool.orchestrator.state.task_steps import begin_afresh, lose_order, lose_review, reopen
 from forgepool.orchestrator.state.train_steps import lose_check, lose_landing, settle_phases
@@ -65,7 +65,7 @@ def approve_landings(state: RunState, event: e.WaveApproved) -> None:
     state.wave_review.approve(event, state.number + 1)
     if state.halted_by_review:
         state.halted, state.halted_by_review = "", False
-        note_reopening(state)
+        state.note_reopening()
 
 
 _MAY_BE_REPLACED: tuple[Phase, ...] = tuple(
@@ -114,12 +114,6 @@ def end_run(state: RunState) -> None:
     state.wave.message, state.finished, state.stopped = None, True, ""
 
 
-def note_reopening(state: RunState) -> None:
-    """Note that a person has given more to do to a run that had ended; one without a process needs to be resumed."""
-    if state.stopped is not None:
-        state.stopped = REOPENED
-
-
 def revise_plan(state: RunState, event: e.PlanRevised, at: float) -> None:
     """Take another plan. Tests at the gate were run by the old plan's checks, and are run again."""
     for task in (state.step(one, *_MAY_BE_REPLACED) for one in (*event.removed, *event.afresh)):
@@ -136,8 +130,7 @@ def revise_plan(state: RunState, event: e.PlanRevised, at: float) -> None:
     state.plan_digest, state.assets = event.plan_digest, event.assets
     state.added, state.dropped = tuple(task for task in state.added if task.id in event.kept), ()
     if state.finished and not state.all_ended:
-        state.finished = False
-        note_reopening(state)
+        state.note_reopening()
     state.train.note_moved_tip()
     settle_phases(state, at)
 
@@ -294,7 +287,7 @@ def _apply_word_of_a_person(
             task_steps.reject_task(state.step(event.task, *_MAY_BE_APPROVED), event, at)
     state.finished = state.finished and state.tasks[event.task].phase in TERMINAL
     if had_ended and not state.finished:
-        note_reopening(state)
+        state.note_reopening()
 
 
 def _apply_train_event(state: RunState, event: e.TrainEvent, at: float) -> None:

@@ -28,7 +28,7 @@ from forgepool.orchestrator.state.task import (
     TaskState,
 )
 from forgepool.orchestrator.state.train import TrainState
-from forgepool.workers.schema.lead import LeadNote, LeadReply, LeadRequest
+from forgepool.workers.schema.reports import LeadNote, LeadReply, LeadRequest
 
 REOPENED = "it had ended"
 """In place of the reason of a stop: the run had come to its end, and a person has given it more to do since."""
@@ -177,7 +177,14 @@ class RunState:
         self.dropped = tuple(one for one in self.dropped if one not in ids)
         if event.request:
             self.additions[event.request] = len(ids)
-        self.finished = self.finished and self.all_ended
+        if self.finished and not self.all_ended:
+            self.note_reopening()
+
+    def note_reopening(self) -> None:
+        """Note that there is more to do in a run that had ended; one without a process needs to be resumed."""
+        self.finished = False
+        if self.stopped is not None:
+            self.stopped = REOPENED
 
     def drop_tasks(self, event: e.TasksDropped) -> None:
         """Take the step of the event. Raises IllegalStep."""

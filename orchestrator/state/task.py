@@ -17,7 +17,8 @@ from forgepool.supervisor.messages.answers import (
     Review,
     ReviewApproval,
 )
-from forgepool.workers.schema.orders import ReasonPack, Reply, Report, WorkResult
+from forgepool.workers.schema.orders import ReasonPack, Reply, WorkResult
+from forgepool.workers.schema.reports import Report
 
 MessageKind = Literal["order", "check", "review", "landing", "wave", "wave_review"]
 
@@ -302,6 +303,8 @@ class TaskState:
     """The context profile that a person has chosen for it; empty where none has."""
     rebuilds: int = 0
     """How often the context of its attempts was rebuilt, as far as was told."""
+    context_share: float = 0.0
+    """The share of the window that the context of its attempt filled when that was last told."""
     blocked_by: str = ""
     """The need that did not land; only while it is blocked."""
     detail: str = ""

@@ -24,7 +24,7 @@ def send_order(state: RunState, task: TaskState, event: e.OrderSent, at: float) 
     state.elsewhere.pop(task.id, None)
     task.attempt, task.base, task.result = event.attempt, event.base, None
     task.resumes, task.interrupted, task.interrupted_base = event.resumes, None, ""
-    task.sent_to = event.host
+    task.sent_to, task.context_share = event.host, 0.0
     if event.resumes is None:
         task.interrupted_paths = ()
         if event.leads:
@@ -129,6 +129,7 @@ def choose_profile(task: TaskState, event: e.ProfileChosen) -> None:
 
 def rebuild_context(task: TaskState, event: e.ContextRebuilt) -> None:
     task.rebuilds += event.changed
+    task.context_share = event.after_tokens / event.window_tokens
 
 
 def ask_paths(task: TaskState, event: e.PathsAsked, at: float) -> None:

@@ -7,14 +7,16 @@ from collections.abc import Sequence
 
 from forgepool.supervisor.checks.running import CheckPlace, prepare_bench
 from forgepool.workers.sandbox.run.process import Command, run, shell
-from forgepool.workers.shell.requirements import Requirement
+from forgepool.workers.shell.requirements import ShellRequirement
 from forgepool.worktrees.git.git import CommitId
 
 _TIMEOUT_S = 60.0
 _FINDS_MODULE = "import importlib.util, sys; sys.exit(importlib.util.find_spec(sys.argv[1]) is None)"
 
 
-def missing(requirements: Sequence[Requirement], commit: CommitId, place: CheckPlace) -> tuple[Requirement, ...]:
+def missing(
+    requirements: Sequence[ShellRequirement], commit: CommitId, place: CheckPlace
+) -> tuple[ShellRequirement, ...]:
     """
     Return those of the requirements that a command on a clean checkout of the commit would not find.
 
@@ -41,7 +43,7 @@ def missing(requirements: Sequence[Requirement], commit: CommitId, place: CheckP
     return tuple(requirements[int(number)] for number in numbers if number.isdigit())
 
 
-def _test(requirement: Requirement) -> str:
+def _test(requirement: ShellRequirement) -> str:
     name = shlex.quote(requirement.name)
     match requirement.kind:
         case "program":

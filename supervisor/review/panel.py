@@ -117,9 +117,9 @@ def _of_table(request: ReviewRequest, table: Table, settings: Settings, authors:
         return _nobody(request, others, authors)
     if request.policy.reviewers == 1:
         # One reviewer may fall back to a third family; several may not, or two might meet in one.
-        return Panel(reviewers=(_seat(1, others, chain, table),))
+        return Panel(reviewers=(make_seat(1, others, chain, table),))
     groups = [group for group in _grouped(others) if not all(one.wanting for one in group.contenders)]
-    return _seated(request, [_seat(at, group.contenders, chain, table) for at, group in enumerate(groups, start=1)])
+    return _seated(request, [make_seat(at, group.contenders, chain, table) for at, group in enumerate(groups, start=1)])
 
 
 def _other_models(
@@ -180,7 +180,8 @@ def _grouped(contenders: Iterable[Contender]) -> list[_Group]:
     return groups
 
 
-def _seat(number: int, contenders: Sequence[Contender], chain: ModelChain, table: Table) -> Seat:
+def make_seat(number: int, contenders: Sequence[Contender], chain: ModelChain, table: Table) -> Seat:
+    """Return a seat for these contenders alone; the first that can be asked speaks."""
     own = ModelChain(contenders=tuple(contenders), breaker=chain.breaker, why=chain.why)
     first = own.model or contenders[0].candidate.model
     families = {one.candidate.model: one.candidate.family for one in contenders}

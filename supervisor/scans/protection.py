@@ -221,10 +221,16 @@ def _is_makefile(path: str) -> bool:
     return path.rpartition("/")[2].casefold() in ("makefile", "gnumakefile")
 
 
+def find_manifests(path: str) -> tuple[str, ...] | None:
+    """Return the names of the manifests that a lock file belongs to; None for other files."""
+    name = path.rpartition("/")[2]
+    return _LOCKS.get(name.casefold(), _MANIFESTS if name.endswith(".lock") else None)
+
+
 def _lock(subject: Subject, path: str) -> tuple[Weight, str] | None:
     """Judge a change of pinned versions, which no reviewer reads. A changed manifest at least says why."""
     folder, _, name = path.rpartition("/")
-    manifests = _LOCKS.get(name.casefold(), _MANIFESTS if name.endswith(".lock") else None)
+    manifests = find_manifests(path)
     if manifests is None:
         text = _pinned_text(subject, path) if _REQUIREMENTS.fullmatch(name) else None
         if text is None:

@@ -68,7 +68,7 @@ def test_what_is_missing_is_said_before_anything_starts(ground: Path, machine: M
     assert "task 'up' runs scripts/up.py, which is beside the plan file but not committed" in said
     assert "write `assets: [scripts/up.py]` into the plan" in said
     checked = machine.run("check", plan, "--repo", repository.path, "--with-checks")
-    assert checked.status == 2 and "the checks were not run; solve these problems first" in checked.err
+    assert checked.status == 2 and "no command was run; solve these problems first" in checked.err
     refused = machine.run("run", plan, "--repo", repository.path)
     assert refused.status == 2 and "and 2 more: forgepool check" in refused.err and machine.runs() == []
 

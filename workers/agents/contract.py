@@ -9,8 +9,8 @@ from pydantic import TypeAdapter
 
 from forgepool.workers.llm.provider import Trouble
 from forgepool.workers.schema.confinement import Confinement
-from forgepool.workers.schema.lead import LeadSaid
-from forgepool.workers.schema.orders import ReasonPack, Report, Spent, WorkOrder
+from forgepool.workers.schema.orders import ReasonPack, Spent, WorkOrder
+from forgepool.workers.schema.reports import LeadSaid, Report
 
 _REASONS = TypeAdapter(tuple[ReasonPack, ...])
 

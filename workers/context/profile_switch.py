@@ -16,7 +16,10 @@ _KEEP_S = 24 * 3600
 
 
 class ContextTold(Message):
-    """A rebuild of a running order, as the journal's `ContextRebuilt` records it."""
+    """
+    A rebuild of a running order, as the journal's `ContextRebuilt` records it. Without a change and a reason it says
+    alone how full the window is.
+    """
 
     kind: Literal["context_told"] = "context_told"
     order_id: str
@@ -34,8 +37,6 @@ class ContextTold(Message):
 
 
 def tell_rebuilt(broker_url: str | None, run: str, order_id: str, token: str, entry: Rebuilt) -> None:
-    if broker_url is None:
-        return
     note = ContextTold(
         order_id=order_id,
         token=token,
@@ -50,6 +51,33 @@ def tell_rebuilt(broker_url: str | None, run: str, order_id: str, token: str, en
         dropped=entry.dropped,
         archive=entry.archive,
     )
+    _tell(broker_url, run, note)
+
+
+def tell_filled(
+    broker_url: str | None, run: str, order_id: str, token: str, profile: str, tokens: int, window_tokens: int
+) -> None:
+    """Tell how much of the window the next request of a running order fills."""
+    note = ContextTold(
+        order_id=order_id,
+        token=token,
+        profile=profile,
+        why="",
+        changed=False,
+        before_tokens=tokens,
+        after_tokens=tokens,
+        window_tokens=window_tokens,
+        calls=0,
+        cost_usd=0.0,
+        dropped=(),
+        archive="",
+    )
+    _tell(broker_url, run, note)
+
+
+def _tell(broker_url: str | None, run: str, note: ContextTold) -> None:
+    if broker_url is None:
+        return
     try:
         with connect(broker_url) as client:
             tell(client, run, note)

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from forgepool.workers.schema.confinement import Level
-from forgepool.workers.schema.lead import LeadReply, LeadSaid
 from forgepool.workers.schema.mistakes import Progress, RelativePath
 from forgepool.workers.schema.policy_rules import RuleEntry
+from forgepool.workers.schema.reports import LeadReply, LeadSaid, Report
 
 
 class Message(BaseModel):
@@ -93,6 +93,16 @@ PhaseName = Literal["plan", "execute", "review"]
 """The purpose of a conversation: PLAN and EXECUTE belong to an attempt, REVIEW judges its candidate."""
 
 
+class HintSettings(Message):
+    """The files that the built-in agent is told of beforehand."""
+
+    threshold: float = Field(default=0.3, ge=0, le=1)
+    """The least probability, that the task changes the file, of one that is named."""
+    most: int = Field(default=10, ge=1, le=100)
+    model: Annotated[str, Field(min_length=1)] | None = None
+    """A model of the worker's table that is asked as well; None leaves that to the route `hints`."""
+
+
 class BuiltinAgent(Message):
     """The built-in agent, which leads a model through PLAN and EXECUTE."""
 
@@ -102,12 +112,16 @@ class BuiltinAgent(Message):
     models: dict[PhaseName, str] = Field(default_factory=dict)
     red_first: bool = False
     """The harness must see a failing test before EXECUTE may finish."""
-    hints: bool = True
+    hints: bool | HintSettings = True
     """Tell the agent beforehand which files are likely to matter."""
     skill: str | None = None
     """A built-in role, or a skill from the repository's `.forgepool/skills/`."""
     context: str | None = None
     """The context profile of its conversations; None is the worker's own."""
+
+    @property
+    def wanted_hints(self) -> HintSettings:
+        return self.hints if isinstance(self.hints, HintSettings) else HintSettings()
 
 
 CliProgram = Literal["claude", "codex", "opencode", "aider"]
@@ -135,26 +149,6 @@ class AcpAgent(Message):
 
 
 AgentSpec = Annotated[CommandAgent | ScriptedAgent | BuiltinAgent | CliAgent | AcpAgent, Field(discriminator="kind")]
-
-
-class Evidence(Message):
-    """A citation in a report: lines of a file at the order's base, a task that is needed, or a commit."""
-
-    path: str = ""
-    lines: tuple[int, int] | None = None
-    """The first and the last of them; only with a path."""
-    task: str = ""
-    commit: str = ""
-
-
-class Report(Message):
-    """The answer of a task that changes nothing. The harness has checked that what it cites exists."""
-
-    summary: str
-    output: str = ""
-    missing: tuple[str, ...] = ()
-    """The gaps: facts that the agent needed and could not find."""
-    evidence: tuple[Evidence, ...] = ()
 
 
 class Prior(Message):
@@ -369,6 +363,7 @@ class WorkResult(Message):
     missing: tuple[str, ...] = ()
     """Gaps that the agent named in what it was given or could find."""
     lead: LeadSaid | None = None
+    """Set for a task that leads its run."""
     question: str = ""
     """The agent's question to a person. A `needs_human` result without one asks for something to be fixed."""
     models: tuple[str, ...] = ()

@@ -33,7 +33,7 @@ _IN_EVERY_SHELL = frozenset(("[", "cd", "echo", "false", "printf", "pwd", "test"
 
 
 @dataclass(frozen=True, slots=True)
-class Requirement:
+class ShellRequirement:
     """A program on PATH, a module for the interpreter `by`, or a file of the work tree."""
 
     kind: Literal["program", "module", "file"]
@@ -41,13 +41,13 @@ class Requirement:
     by: str = ""
 
 
-def requirements_of(script: str) -> tuple[Requirement, ...]:
+def requirements_of(script: str) -> tuple[ShellRequirement, ...]:
     """Return what the command needs for sure, in the order in which it is needed."""
     try:
         sequence = Parser(Scanner(encode(script)).read()).parse()
     except (Refusal, RecursionError):
         return ()
-    found: dict[Requirement, None] = {}
+    found: dict[ShellRequirement, None] = {}
     elsewhere = False
     for simple in _certain(sequence):
         words = _static_words(simple)
@@ -97,16 +97,16 @@ def _static_words(simple: Simple) -> list[str] | None:
     return [word.text if word.static else "" for word in words]
 
 
-def _of_words(words: list[str]) -> Iterator[Requirement]:
+def _of_words(words: list[str]) -> Iterator[ShellRequirement]:
     if not words or words[0] in BUILTINS or words[0] in _IN_EVERY_SHELL:
         return
     program, rest = words[0], words[1:]
-    yield Requirement("file" if "/" in program else "program", program)
+    yield ShellRequirement("file" if "/" in program else "program", program)
     if not _INTERPRETER.fullmatch(program):
         return
     if _PYTHON.fullmatch(program) and rest[:1] == ["-m"] and len(rest) > 1:
         module = rest[1].partition(".")[0]
         if _MODULE.fullmatch(module):
-            yield Requirement("module", module, program)
+            yield ShellRequirement("module", module, program)
     elif rest and not rest[0].startswith("-") and rest[0]:
-        yield Requirement("file", rest[0])
+        yield ShellRequirement("file", rest[0])

@@ -11,7 +11,7 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field, JsonValue
 
-from forgepool.workers.schema.orders import Evidence, Report
+from forgepool.workers.schema.reports import Evidence, Report
 from forgepool.workers.tools.tool import (
     Arguments,
     Finish,

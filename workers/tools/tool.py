@@ -8,8 +8,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from forgepool.workers.llm.messages import ToolCall
 from forgepool.workers.llm.provider import ToolOffer
-from forgepool.workers.schema.lead import LeadRequest
-from forgepool.workers.schema.orders import Report
+from forgepool.workers.schema.reports import LeadRequest, Report
 from forgepool.workers.tools.workplace import ToolRefused, Workplace
 
 

@@ -7,7 +7,7 @@ It shows that what is cited exists, not that it says what the report says.
 import re
 from collections.abc import Collection, Iterable
 
-from forgepool.workers.schema.orders import Evidence
+from forgepool.workers.schema.reports import Evidence
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed
 from forgepool.worktrees.git.objects import find_object

@@ -21,7 +21,8 @@ from forgepool.workers.policy.sources import REPOSITORY_FILE, policy_of
 from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
 from forgepool.workers.sandbox.sandbox_profile import Private, Shelter, private
 from forgepool.workers.schema.mistakes import DocumentWrong, Mistake
-from forgepool.workers.schema.orders import Evidence, WorkOrder
+from forgepool.workers.schema.orders import WorkOrder
+from forgepool.workers.schema.reports import Evidence
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.tools.commands.run import interpreter
 from forgepool.workers.tools.endings import GRANTED, Permission

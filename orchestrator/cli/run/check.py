@@ -6,6 +6,7 @@ checks.
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, TypedDict
@@ -18,9 +19,11 @@ from forgepool.orchestrator.cli.output.terminal import print_table
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reviews.post_merge import where_to_look
 from forgepool.orchestrator.launch.preflight import check_tip, lacking, refuse_unready
+from forgepool.orchestrator.launch.prerequisites import find_tight_windows
 from forgepool.orchestrator.plan.document import Plan
 from forgepool.orchestrator.plan.overlap import NOTHING, find_shared_files
 from forgepool.orchestrator.plan.readiness import preview
+from forgepool.orchestrator.plan.validation.facts import Fault
 from forgepool.orchestrator.run.hub import CannotRun, Hub, open_hub, read_plan
 from forgepool.orchestrator.state.post_merge import fit_to_build_on
 from forgepool.supervisor.checks.results.failures import describe_red_base
@@ -121,6 +124,13 @@ def check(
     with_checks: Annotated[
         bool, typer.Option("--with-checks", help="Also run the checks on the current target.")
     ] = False,
+    thorough: Annotated[
+        bool,
+        typer.Option(
+            "--thorough",
+            help="Also compare the plan with the repository, and run its acceptance commands on the base.",
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> int:
     """Check a plan and preview it: the order, what runs together, what waits and why."""
@@ -129,16 +139,27 @@ def check(
         hub = open_hub(repo, settings)
         read = read_plan(plan, hub)
     problems = find_problems(read, hub, settings, plan.parent)
+    for warning in find_tight_windows(read, settings):
+        complain(warning, 0)
+    faults = None
+    if thorough and not problems:
+        # Imported late: it brings the sandbox, the scans and the simulation.
+        from forgepool.orchestrator.cli.planning.faults import find_faults
+
+        with interruptible() as stop, tell_slow("running the acceptance commands on the base"):
+            faults = find_faults(read, plan, hub, settings, stop=stop)
+            if stop():
+                return say_interrupted()
     if not with_checks or problems:
-        status = preview_plan(read, hub, as_json=as_json, problems=problems)
-        if with_checks:
-            complain("the checks were not run; solve these problems first", 0)
+        status = preview_plan(read, hub, as_json=as_json, problems=problems, faults=faults)
+        if problems and (with_checks or thorough):
+            complain("no command was run; solve these problems first", 0)
         return status
     with interruptible() as stop, tell_slow("running the target's checks"):
         base = _check_target(read, hub, settings, stop)
         if stop():
             return say_interrupted()
-    return preview_plan(read, hub, as_json=as_json, base=base)
+    return preview_plan(read, hub, as_json=as_json, base=base, faults=faults)
 
 
 def find_problems(plan: Plan, hub: Hub, settings: Settings, folder: Path) -> list[str]:
@@ -163,24 +184,41 @@ def _check_target(plan: Plan, hub: Hub, settings: Settings, stop: Callable[[], b
 
 
 def preview_plan(
-    plan: Plan, hub: Hub, *, as_json: bool, problems: list[str] | None = None, base: CheckResult | None = None
+    plan: Plan,
+    hub: Hub,
+    *,
+    as_json: bool,
+    problems: list[str] | None = None,
+    base: CheckResult | None = None,
+    faults: list[Fault] | None = None,
 ) -> int:
     """
-    Print the preview, and the checks' result if they ran.
+    Print the preview, the faults if they were looked for, and the checks' result if they ran.
 
-    Return 0, or 2 if there are problems; with checks, their exit status.
+    Return 2 if there are problems, or faults that are errors; else 0, and with checks, their exit status.
     """
     answer = describe_plan(plan, hub, problems or [])
+    wrong = bool(problems) or any(fault.level == "error" for fault in faults or ())
     if as_json:
-        say_json({**answer, **({"base": base.model_dump(mode="json")} if base is not None else {})})
+        more = {} if faults is None else {"faults": [asdict(fault) for fault in faults]}
+        say_json({**answer, **more, **({"base": base.model_dump(mode="json")} if base is not None else {})})
     else:
         _tell(plan, PlanIndex(plan, {}), answer)
-    if base is None:
-        return 2 if problems else 0
+        _tell_faults(faults)
+    if base is None or wrong:
+        return 2 if wrong else 0
     if not as_json:
         say("")
         tell_base(base, plan.target if plan.target in hub.heads else "the base")
     return exit_status_of_base(base)
+
+
+def _tell_faults(faults: list[Fault] | None) -> None:
+    if faults is not None:
+        say("\nfaults:" if faults else "\nno faults were found")
+    for fault in faults or ():
+        place = f"line {fault.line}: " if fault.line else ""
+        say(f"  {place}{fault.level}: {printable(fault.sentence)} [{fault.rule}]")
 
 
 def describe_plan(plan: Plan, hub: Hub, problems: list[str]) -> PlanPreview:

@@ -26,9 +26,9 @@ from forgepool.orchestrator.plan.document import Task
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, TERMINAL, TaskState
 from forgepool.workers.agents.briefing.references import split_reference
-from forgepool.workers.schema.lead import DispatchedTask, LeadReply, LeadRequest
 from forgepool.workers.schema.mistakes import DocumentWrong, Mistake
 from forgepool.workers.schema.orders import BuiltinAgent, ReasonPack, ScriptedAgent
+from forgepool.workers.schema.reports import DispatchedTask, LeadReply, LeadRequest
 
 MOST_LOST = 2
 """Workers that a lead may lose in a row; then the run goes on without it."""

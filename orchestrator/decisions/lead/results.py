@@ -7,7 +7,7 @@ from forgepool.orchestrator.decisions.reasons import one_line
 from forgepool.orchestrator.journal.events import LeadReplied, LeadSpoken
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TERMINAL, TaskState
-from forgepool.workers.schema.lead import LeadResult
+from forgepool.workers.schema.reports import LeadResult
 
 _LINE_CHARACTERS = 160
 _ASKED_CHARACTERS = 200

@@ -11,11 +11,13 @@ import pytest
 import warm
 from plans import RUN, answered, begun, course, follow, queued, sent, task
 
+from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.requests import grant_request
 from forgepool.orchestrator.decisions.results import receive_answer
 from forgepool.orchestrator.journal.events import (
     ContextRebuilt,
     Event,
+    MessageTaken,
     ProfileChosen,
     RunEnded,
     RunStarted,
@@ -106,6 +108,19 @@ def test_a_rebuild_is_journaled_with_all_that_was_told_of_it() -> None:
     assert receive_answer(ONE, state, TOLD) == []
 
 
+def test_a_running_task_shows_how_full_its_context_is() -> None:
+    """A later attempt begins with an empty one, and no line of the run tells of a share alone."""
+    filled = TOLD.model_copy(update={"changed": False, "why": "", "before_tokens": 46_000, "after_tokens": 46_000})
+    state = begun(ONE, sent("a"), MessageTaken(message_id="r-1.a.1", host="host", pid=1))
+    (event,) = receive_answer(ONE, state, filled)
+    assert sentence(event) is None
+    follow(state, event)
+    shown = standing(ONE, state, now=1e3, live=True).tasks[0]
+    assert (shown.detail, shown.context) == ("host/1, context 23%", 0.23)
+    follow(state, answered("a", 1, "infrastructure"), *decide(ONE, state, now=1e6, order_slots=0, draining=False))
+    assert standing(ONE, state, now=1e3, live=True).tasks[0].context is None
+
+
 def test_what_changed_nothing_does_not_count_as_a_rebuild() -> None:
     state = begun(ONE, sent("a"))
     follow(state, *receive_answer(ONE, state, TOLD.model_copy(update={"changed": False})))
@@ -117,7 +132,7 @@ def test_how_often_a_running_task_was_rebuilt_is_shown_beside_it() -> None:
     state.tasks["a"].holder = "host:1"
     follow(state, *receive_answer(ONE, state, TOLD))
     (shown, *_) = standing(ONE, state, now=100.0, live=True).tasks
-    assert shown.detail == "host:1, context rebuilt 1 time"
+    assert shown.detail == "host:1, context 5%, rebuilt 1 time"
 
 
 @pytest.mark.parametrize(

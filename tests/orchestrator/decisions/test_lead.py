@@ -23,8 +23,8 @@ from forgepool.workers.agents.lead.tools import lead_tools
 from forgepool.workers.context.transcript.usage import Gauge, count_fixed_characters, lengths
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, user
 from forgepool.workers.llm.provider import ModelRequest
-from forgepool.workers.schema.lead import DispatchedTask, LeadRequest, LeadSaid
-from forgepool.workers.schema.orders import BuiltinAgent, CliAgent, ReasonPack, Report, ScriptedAgent
+from forgepool.workers.schema.orders import BuiltinAgent, CliAgent, ReasonPack, ScriptedAgent
+from forgepool.workers.schema.reports import DispatchedTask, LeadRequest, LeadSaid, Report
 from forgepool.workers.tools.toolset import reading
 
 OBJECTIVE = "The parser keeps the time zone of every date that it reads."

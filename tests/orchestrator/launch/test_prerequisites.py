@@ -2,9 +2,14 @@
 
 from pathlib import Path
 
+import pytest
+from plans import course, task
 from repositories import git
 
-from forgepool.orchestrator.launch.prerequisites import check_hub_writable
+from forgepool.orchestrator.launch.prerequisites import check_hub_writable, find_tight_windows
+from forgepool.orchestrator.plan.document import Plan, TaskNeed
+from forgepool.workers.schema.orders import BuiltinAgent
+from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.hub.mirror import open_mirror
 
 
@@ -20,3 +25,26 @@ def test_our_probe_goes_also_where_that_of_another_run_cannot_be_removed(tmp_pat
     hook.chmod(0o755)
     check_hub_writable(mirror, "ours")
     assert git(hub, "for-each-ref", "--format=%(refname)") == other
+
+
+@pytest.mark.parametrize(
+    ("window", "full", "warns"), [(30_000, True, True), (30_000, False, False), (900_000, True, False)]
+)
+def test_whole_results_that_may_not_fit_a_models_window_are_warned_of(
+    window: int, full: bool, warns: bool, tmp_path: Path
+) -> None:
+    table = tmp_path / "models.yaml"
+    table.write_text(
+        "accounts: {lab: {wire: openai-chat, base_url: 'http://127.0.0.1:1/v1'}}\n"
+        f"models: {{small: {{account: lab, family: lab, window_tokens: {window}}}}}\n"
+    )
+    needs = tuple(TaskNeed(id=one, full=full) for one in "abc")
+    agent = BuiltinAgent(model="small")
+    plan: Plan = course(
+        *(task(one, agent=agent) for one in "abc"), task("sum", agent=agent).model_copy(update={"needs": needs})
+    ).plan
+    said = list(find_tight_windows(plan, Settings(home=tmp_path, models=table)))
+    assert len(said) == warns
+    if warns:
+        assert "task 'sum' needs the whole result of 3 tasks, up to about 123,000 tokens" in said[0]
+        assert "model 'small' has a window of 30,000" in said[0]

@@ -16,7 +16,8 @@ from forgepool.orchestrator.journal.events import (
 from forgepool.orchestrator.run.dispatch import priors
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IllegalStep
-from forgepool.workers.schema.orders import BuiltinAgent, Evidence, Report
+from forgepool.workers.schema.orders import BuiltinAgent
+from forgepool.workers.schema.reports import Evidence, Report
 
 REPORT = Report(summary="in a.py", output="x" * 300, missing=("its age",), evidence=(Evidence(path="a.py"),))
 

@@ -24,7 +24,15 @@ from forgepool.orchestrator.plan.document import (
 from forgepool.orchestrator.plan.fan_out import CannotFanOut, TaskEntry, for_each
 from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.workers.schema.globs import parse
-from forgepool.workers.schema.orders import AcpAgent, BuiltinAgent, CliAgent, CommandAgent, Limits, ScriptedAgent
+from forgepool.workers.schema.orders import (
+    AcpAgent,
+    BuiltinAgent,
+    CliAgent,
+    CommandAgent,
+    HintSettings,
+    Limits,
+    ScriptedAgent,
+)
 from forgepool.workers.workspace import assets as plan_assets
 from forgepool.workers.workspace.assets import AssetsChanged, assets_in, copy_assets
 
@@ -167,6 +175,18 @@ def test_file_hints_are_left_out_where_a_task_says_so() -> None:
     assert (hinted.agent, bare.agent) == (BuiltinAgent(), BuiltinAgent(hints=False))
 
 
+def test_hints_are_settled_for_an_agent() -> None:
+    """What is not written keeps its usual value, and a task without hints stays without."""
+    written = "{builtin: {hints: {threshold: 0.7, most: 5, model: small}}}"
+    hinted, bare, usual = plan(
+        f"  - id: a\n    agent: {written}\n"
+        f"  - id: b\n    disable_file_hints: true\n    agent: {written}\n"
+        "  - id: c\n    agent: {builtin: {hints: {}}}\n"
+    ).tasks
+    assert hinted.agent == BuiltinAgent(hints=HintSettings(threshold=0.7, most=5, model="small"))
+    assert (bare.agent, usual.agent) == (BuiltinAgent(hints=False), BuiltinAgent())
+
+
 def test_what_may_be_used_is_said_for_a_task_and_for_the_run() -> None:
     head = HEAD.replace("tasks:", "budget: {usd: 20, tokens: 5000000}\ntasks:")
     found = plan("  - id: a\n    limits: {tokens: 9000, cost_usd: 0.5}\n", head=head)
@@ -254,6 +274,10 @@ def test_checks_none_is_told_from_silence() -> None:
         (
             "  - id: a\n    agent: {builtin: opus}\n",
             "6: 'builtin' of 'agent' of task 'a' must be a mapping of keys to values, is 'opus'",
+        ),
+        (
+            "  - id: a\n    agent: {builtin: {hints: {treshold: 0.5, most: 0}}}\n",
+            "6: 'hints' of 'builtin' of 'agent' of task 'a' has an unknown key 'treshold'; did you mean 'threshold'?",
         ),
         (
             "  - id: a\n    agent: {builtin: {models: {paln: x}}}\n",
@@ -665,3 +689,11 @@ def test_a_folder_that_became_a_link_after_reading_is_not_followed(tmp_path: Pat
     with pytest.raises(AssetsChanged, match="behind a link"):
         copy_assets(assets, folder, tmp_path / "copies")
     assert not (tmp_path / "copies").exists()
+
+
+def test_a_guard_is_an_acceptance_command_that_is_known_to_pass_before() -> None:
+    one, two = plan("  - {id: a, acceptance: [make a], guards: [make b]}\n  - {id: b, acceptance: [make a]}\n").tasks
+    assert (one.acceptance, one.guards) == (("make a", "make b"), ("make b",))
+    assert "guards" not in two.model_dump(mode="json")
+    (spread,) = plan("  - {id: a, for_each: {files: README.md}, guards: ['lint {path}']}\n").tasks
+    assert spread.acceptance == spread.guards == ("lint README.md",)

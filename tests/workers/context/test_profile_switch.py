@@ -2,7 +2,13 @@
 
 from collections.abc import Callable
 
-from forgepool.workers.context.profile_switch import ContextTold, read_wished_profile, tell_rebuilt, wish_profile
+from forgepool.workers.context.profile_switch import (
+    ContextTold,
+    read_wished_profile,
+    tell_filled,
+    tell_rebuilt,
+    wish_profile,
+)
 from forgepool.workers.context.transcript.edit import Edit
 from forgepool.workers.context.transcript.entries import Rebuilt
 from forgepool.workers.llm.messages import Usage
@@ -54,6 +60,13 @@ def test_a_rebuild_is_told_with_all_that_the_journal_keeps(redis: Redis, redis_u
         archive="/tmp/outputs/steps",
     )
     assert [one.changed for one in told] == [True, False]
+
+
+def test_how_full_the_window_is_is_told_without_a_reason(redis: Redis, redis_url: str) -> None:
+    tell_filled(redis_url, "r", "r.a.1", "tok", "ledger", 230, 1_000)
+    (text,) = (text for _, text in read(redis, "r", after="0-0", wait_s=0.01))
+    told = ContextTold.model_validate_json(text)
+    assert (told.changed, told.why, told.after_tokens, told.window_tokens) == (False, "", 230, 1_000)
 
 
 def test_a_redis_that_is_away_or_not_there_stops_nobody() -> None:

@@ -19,17 +19,22 @@ Call = tuple[str, dict[str, JsonValue], str]
 
 def repository(folder: Path, *commits: Files) -> tuple[Git, CommitId]:
     """Make a bare repository with these commits one after the other, and return the last."""
+    return told_repository(folder, *(("x", files) for files in commits))
+
+
+def told_repository(folder: Path, *commits: tuple[str, Files]) -> tuple[Git, CommitId]:
+    """Make a bare repository of commits with these messages."""
     subprocess.run(["git", "init", "-q", "--bare", str(folder)], check=True)
     git = Git(git_dir=folder)
-    stream = b"".join(_commit(number, files) for number, files in enumerate(commits))
+    stream = b"".join(_commit(number, message, files) for number, (message, files) in enumerate(commits))
     git.run("fast-import", "--quiet", stdin=stream)
     return git, CommitId(git.text("rev-parse", "refs/heads/main"))
 
 
-def _commit(number: int, files: Files) -> bytes:
-    lines = [
-        f"commit refs/heads/main\ncommitter a <a@example.org> {1_700_000_000 + number} +0000\ndata 1\nx\n".encode()
-    ]
+def _commit(number: int, message: str, files: Files) -> bytes:
+    said = message.encode()
+    head = f"commit refs/heads/main\ncommitter a <a@example.org> {1_700_000_000 + number} +0000\ndata {len(said)}\n"
+    lines = [head.encode() + said + b"\n"]
     for path, content in files.items():
         if content is None:
             lines.append(f"D {path}\n".encode())

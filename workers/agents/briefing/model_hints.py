@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 import structlog
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from forgepool.workers.agents.briefing.hints import Hint, best, hintable_paths, words, words_of
+from forgepool.workers.agents.briefing.hints import Hint, best, hintable_paths, words_of
+from forgepool.workers.agents.briefing.prediction.signals import words
 from forgepool.workers.agents.briefing.system_prompt import prompt
 from forgepool.workers.llm.messages import Text, Usage, user
 from forgepool.workers.llm.provider import ModelFailed, ModelRequest, Provider
-from forgepool.workers.schema.orders import WorkOrder
+from forgepool.workers.schema.orders import HintSettings, WorkOrder
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed
 
@@ -23,8 +24,8 @@ GUIDES = ("engineering.md", "docs/engineering.md", ".forgepool/engineering.md", 
 _GUIDE_CHARACTERS = 12_000
 _LIST_CHARACTERS = 60_000
 _OUTPUT_TOKENS = 1_024
-_MOST_SURE = 0.9
-"""The most a model's own confidence counts: less than a path that the task itself names."""
+_LEAST_SURE, _MOST_SURE = 0.7, 0.9
+"""The least and the most that a model's own confidence counts: it is no probability."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +50,7 @@ _LINES = TypeAdapter(list[_Line])
 
 
 def hints_by_model(
-    provider: Provider, order: WorkOrder, git: Git, base: CommitId, *, stop: Callable[[], bool]
+    provider: Provider, order: WorkOrder, git: Git, base: CommitId, wanted: HintSettings, *, stop: Callable[[], bool]
 ) -> Guess:
     """Return the existing files that the model proposes; none where it does not answer in the form asked for."""
     paths = hintable_paths(git, base)
@@ -62,7 +63,8 @@ def hints_by_model(
         log.info("hints.none", of="model", why=str(failed))
         return Guess()
     source = guide or f"the list of files, by {turn.model or 'a model'}"
-    hints = best(_parse(turn.text, source), frozenset(paths)) if turn.stop == "end" else ()
+    strict = wanted.model_copy(update={"threshold": max(wanted.threshold, _LEAST_SURE)})
+    hints = best(_parse(turn.text, source), frozenset(paths), strict) if turn.stop == "end" else ()
     return Guess(hints=hints, usage=turn.usage, model=turn.model)
 
 

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from forgepool.workers.agents.briefing.card_sections import CardSection, TaskCard
-from forgepool.workers.schema.orders import Evidence, Prior, ReasonPack, Reply, Report, WorkOrder
+from forgepool.workers.schema.orders import Prior, ReasonPack, Reply, WorkOrder
+from forgepool.workers.schema.reports import Evidence, Report
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed
 
@@ -177,7 +178,7 @@ def _listed(items: tuple[str, ...]) -> str:
     return "\n".join(f"- {item}" for item in items)
 
 
-_DIFF_BYTES = 100_000
+DIFF_BYTES = 100_000
 _DIFF_S = 30.0
 _SUMMARY_CHARACTERS, _SUMMARY_PATHS = 4_000, 100
 _SPOOFS = re.compile(r"^(?=#|\[From |PRIOR ANALYSIS:)", re.MULTILINE)
@@ -266,6 +267,6 @@ def _diff(commit: str, git: Git) -> str:
         diff = git.run(*shown, "--no-ext-diff", "--no-textconv", commit, timeout_s=_DIFF_S).stdout
     except GitFailed as failed:
         return f"(it could not be had: {failed})"
-    text = diff[:_DIFF_BYTES].decode("utf-8", "replace").strip("\n")
-    missing = len(diff) - _DIFF_BYTES
+    text = diff[:DIFF_BYTES].decode("utf-8", "replace").strip("\n")
+    missing = len(diff) - DIFF_BYTES
     return f"{text}\n({missing:,} more bytes of the diff are left out)" if missing > 0 else text

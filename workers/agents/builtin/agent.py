@@ -33,10 +33,10 @@ from forgepool.workers.llm.routing.open import keys_of
 from forgepool.workers.llm.routing.table import read_table
 from forgepool.workers.llm.scripted import ScriptedModel
 from forgepool.workers.sandbox.run.background import Background
-from forgepool.workers.schema.lead import DispatchedTask
 from forgepool.workers.schema.logs import hider
 from forgepool.workers.schema.mistakes import DocumentWrong
-from forgepool.workers.schema.orders import BuiltinAgent, Evidence
+from forgepool.workers.schema.orders import BuiltinAgent
+from forgepool.workers.schema.reports import DispatchedTask, Evidence
 from forgepool.workers.tools.commands.red_phase import CONFIRM, Red, RedPhase
 from forgepool.workers.tools.endings import ASK
 from forgepool.workers.tools.tool import Tool
@@ -71,7 +71,7 @@ def perform_builtin(assignment: Assignment, workspace: Workspace, agent: Builtin
         models = TableModels(order=order, agent=agent, table=table, words=words, settings=workspace.settings)
 
         def hints() -> Guess:
-            return find_hints(order, workspace, table, stop=stop) if agent.hints else Guess()
+            return find_hints(order, workspace, agent, table, stop=stop) if agent.hints else Guess()
 
         return Lead(
             models=models,

@@ -8,6 +8,7 @@ attempt that begins and for one that another process left in the middle.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import assert_never
 
 from forgepool.workers.agents.briefing.card_sections import CardTooLarge
@@ -33,7 +34,7 @@ from forgepool.workers.agents.builtin.toolbox import Toolbox
 from forgepool.workers.agents.contract import AgentAnswer, AgentEnding, Assignment
 from forgepool.workers.agents.lead.rules import read_standing
 from forgepool.workers.context.edits.state import Profile
-from forgepool.workers.context.profile_switch import tell_rebuilt
+from forgepool.workers.context.profile_switch import tell_filled, tell_rebuilt
 from forgepool.workers.context.transcript.entries import (
     ConversationStarted,
     Noted,
@@ -50,8 +51,8 @@ from forgepool.workers.context.view.archive import Archive
 from forgepool.workers.context.view.live import ADVISORY, Context, in_force
 from forgepool.workers.llm.messages import Text, user
 from forgepool.workers.llm.provider import ModelFailed, ModelRequest
-from forgepool.workers.schema.lead import LeadReply, LeadSaid
 from forgepool.workers.schema.orders import PhaseName, add_spent
+from forgepool.workers.schema.reports import LeadReply, LeadSaid
 from forgepool.workers.tools.endings import COMPACT, FINISH
 from forgepool.workers.tools.files.text_file import read_text, show_text
 from forgepool.workers.tools.workplace import ToolRefused, Workplace
@@ -212,8 +213,8 @@ class Attempt:
             price=model.price,
             lasting=phase == "execute",
             answers=self.course.answers,
-            leads=self.course.leads,
             one_call=self.words.one_call,
+            open_ended=self.course.leads,
         )
         self._last = Talk(
             provider=model.provider,
@@ -253,6 +254,7 @@ class Attempt:
             wanted=self.wanted,
             current=self._present,
             told=self._tell_rebuilt,
+            filled=partial(self._tell_filled, model.window_tokens),
             secure=self._secure,
             unseen=self._stronger and self._answered_last() not in ("", model.name),
             root=self.words.root,
@@ -280,6 +282,10 @@ class Attempt:
     def _tell_rebuilt(self, entry: Rebuilt) -> None:
         order = self.assignment.order
         tell_rebuilt(self.workspace.settings.broker_url, order.run, order.order_id, order.token, entry)
+
+    def _tell_filled(self, window_tokens: int, profile: str, tokens: int) -> None:
+        order, broker_url = self.assignment.order, self.workspace.settings.broker_url
+        tell_filled(broker_url, order.run, order.order_id, order.token, profile, tokens, window_tokens)
 
     def _force_plan(self, why: str) -> None:
         summary = summarise_entries(self.transcript.entries, root=self.words.root, tests=self.words.tests)

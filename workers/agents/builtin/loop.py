@@ -28,8 +28,8 @@ from forgepool.workers.context.transcript.usage import Meter, Price, to_spent
 from forgepool.workers.context.view.live import Context
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, Usage, user
 from forgepool.workers.llm.provider import LlmEvent, ModelFailed, ModelRequest, Provider, ProviderTry, Trouble
-from forgepool.workers.schema.lead import LeadRequest
 from forgepool.workers.schema.orders import PhaseName, add_spent
+from forgepool.workers.schema.reports import LeadRequest
 from forgepool.workers.tools.tool import (
     Ends,
     Finish,
@@ -81,10 +81,10 @@ class ConversationBrief:
     lasting: bool = False
     answers: bool = False
     """It ends with a report; exploring too long ends it no sooner."""
-    leads: bool = False
-    """It may take as many turns as its limits allow."""
     one_call: bool = False
     """One call of a tool is all there is, and a second to mend a refused one."""
+    open_ended: bool = False
+    """True leaves the end of PLAN to its limits, however long it explores."""
 
     @property
     def like(self) -> ModelRequest:
@@ -176,7 +176,7 @@ class Talk:
 
     def _explored(self) -> ConversationOutcome | None:
         """End PLAN where it learns nothing new, or takes too long."""
-        if self.brief.phase != "plan" or self.brief.leads:
+        if self.brief.phase != "plan" or self.brief.open_ended:
             return None
         why = find_exploration_end(self.transcript.entries)
         if why is None:

@@ -20,8 +20,8 @@ from forgepool.workers.context.transcript.entries import (
     TurnSaid,
     Verified,
 )
-from forgepool.workers.schema.lead import LeadReply, LeadRequest
-from forgepool.workers.schema.orders import PhaseName, Reply, Report
+from forgepool.workers.schema.orders import PhaseName, Reply
+from forgepool.workers.schema.reports import LeadReply, LeadRequest, Report
 
 ENDED_WELL = "finished"
 REPORTED = "reported"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from forgepool.workers.agents.briefing.card_sections import AIM, CardSection, TaskCard
-from forgepool.workers.agents.briefing.hints import best, hintable_paths, hints_by_rule
+from forgepool.workers.agents.briefing.hints import Hint, best, hintable_paths, hints_by_rule
 from forgepool.workers.agents.briefing.model_hints import Guess, hints_by_model
 from forgepool.workers.agents.briefing.references import match_reads, write_references
 from forgepool.workers.agents.briefing.system_prompt import Skill, find_skill, system_blocks
@@ -24,7 +24,7 @@ from forgepool.workers.context.transcript.summary import BUDGET_CHARACTERS, exce
 from forgepool.workers.context.transcript.usage import USUAL
 from forgepool.workers.llm.routing.open import open_models
 from forgepool.workers.llm.routing.table import Table
-from forgepool.workers.schema.orders import BuiltinAgent, PhaseName, WorkOrder
+from forgepool.workers.schema.orders import BuiltinAgent, HintSettings, PhaseName, WorkOrder
 from forgepool.workers.workspace.workspace import Workspace
 
 _OVERFLOWED = (
@@ -152,7 +152,7 @@ def brief_task(order: WorkOrder, workspace: Workspace, agent: BuiltinAgent, tmp:
         conventions=conventions(git, base),
         priors=write_priors(order.priors, tmp, git),
         context=write_references(git, base, references),
-        files=_files(order, skill, workspace, references),
+        files=_files(order, skill, agent, workspace, references),
     )
     return TaskWords(
         card=card,
@@ -164,16 +164,25 @@ def brief_task(order: WorkOrder, workspace: Workspace, agent: BuiltinAgent, tmp:
     )
 
 
-def find_hints(order: WorkOrder, workspace: Workspace, table: Table, *, stop: Callable[[], bool]) -> Guess:
-    """Propose files likely to matter, by rules, and by a model where the table has a route for it."""
-    git, base = workspace.mirror.git, workspace.base
-    by_rule = hints_by_rule(order, git, base)
-    if HINTS_ROUTE not in table.routes:
+def find_hints(
+    order: WorkOrder, workspace: Workspace, agent: BuiltinAgent, table: Table, *, stop: Callable[[], bool]
+) -> Guess:
+    """
+    Propose files likely to matter: from the repository's past, and by a model that the agent or the table names.
+
+    Raises:
+        ModelFailed: the agent names a model that does not exist.
+    """
+    git, base, wanted = workspace.mirror.git, workspace.base, agent.wanted_hints
+    by_rule = _predicted_hints(order, workspace, wanted)
+    if HINTS_ROUTE not in table.routes and wanted.model is None:
         return Guess(hints=by_rule)
     capped = order.limits.cost_usd is not None
-    chain = open_models(table, task_type=HINTS_ROUTE, phase="plan", capped=capped, settings=workspace.settings)
-    guess = hints_by_model(chain, order, git, base, stop=stop)
-    return replace(guess, hints=best((*by_rule, *guess.hints), frozenset(hintable_paths(git, base))))
+    chain = open_models(
+        table, task_type=HINTS_ROUTE, phase="plan", model=wanted.model, capped=capped, settings=workspace.settings
+    )
+    guess = hints_by_model(chain, order, git, base, wanted, stop=stop)
+    return replace(guess, hints=best((*by_rule, *guess.hints), frozenset(hintable_paths(git, base)), wanted))
 
 
 def _references(order: WorkOrder, skill: Skill | None, workspace: Workspace) -> tuple[str, ...]:
@@ -184,13 +193,19 @@ def _references(order: WorkOrder, skill: Skill | None, workspace: Workspace) -> 
     return tuple(dict.fromkeys((*order.references, *read)))
 
 
+def _predicted_hints(order: WorkOrder, workspace: Workspace, wanted: HintSettings) -> tuple[Hint, ...]:
+    cache = workspace.settings.cache / "predictions"
+    return hints_by_rule(order, workspace.mirror.git, workspace.base, wanted, cache=cache)
+
+
 def _files(
-    order: WorkOrder, skill: Skill | None, workspace: Workspace, given: Collection[str]
+    order: WorkOrder, skill: Skill | None, agent: BuiltinAgent, workspace: Workspace, given: Collection[str]
 ) -> tuple[CardSection, ...]:
     """Return the texts of files for an agent that cannot look for itself: files of the task, then likely ones."""
     if skill is None or skill.context_mode == "autonomous":
         return ()
     git, base = workspace.mirror.git, workspace.base
     there = frozenset(hintable_paths(git, base))
-    paths = dict.fromkeys((*order.files, *(hint.path for hint in hints_by_rule(order, git, base))))
+    hints = _predicted_hints(order, workspace, agent.wanted_hints) if agent.hints else ()
+    paths = dict.fromkeys((*order.files, *(hint.path for hint in hints)))
     return files_at_base(git, base, [path for path in paths if path in there and path not in given])

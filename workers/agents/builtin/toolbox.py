@@ -14,7 +14,8 @@ from forgepool.workers.agents.briefing.system_prompt import Skill, narrow_tools
 from forgepool.workers.policy.layers import Policy, offerable
 from forgepool.workers.sandbox.run.background import Background
 from forgepool.workers.schema.confinement import Confinement
-from forgepool.workers.schema.orders import Evidence, PhaseName
+from forgepool.workers.schema.orders import PhaseName
+from forgepool.workers.schema.reports import Evidence
 from forgepool.workers.schema.settings import Settings, secret
 from forgepool.workers.tools.commands.fetch import FETCH
 from forgepool.workers.tools.commands.red_phase import RedPhase, confirm_red_phase_tool

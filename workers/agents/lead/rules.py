@@ -7,7 +7,7 @@ from typing import cast
 from forgepool.workers.context.transcript.edit import NOTES
 from forgepool.workers.context.transcript.entries import Answered, Entry, Finished, TurnSaid
 from forgepool.workers.llm.messages import ToolCall
-from forgepool.workers.schema.lead import LeadNote, LeadReply, NoteKind
+from forgepool.workers.schema.reports import LeadNote, LeadReply, NoteKind
 
 RESULTS_TO_CHECKPOINT = 2
 """Results that a lead may collect before it must say what they change."""

@@ -7,8 +7,7 @@ from typing import Literal, TypeVar
 from pydantic import Field, JsonValue
 
 from forgepool.workers.agents.lead.rules import LeadStanding, find_refusal
-from forgepool.workers.schema.lead import DispatchedTask, LeadRequest
-from forgepool.workers.schema.orders import Report
+from forgepool.workers.schema.reports import DispatchedTask, LeadRequest, Report
 from forgepool.workers.tools.tool import Arguments, Parked, Reported, Tool, ToolAnswer, make_typed_tool
 from forgepool.workers.tools.workplace import ToolRefused, Workplace
 

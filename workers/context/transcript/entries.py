@@ -17,9 +17,9 @@ from pydantic import Field, TypeAdapter, ValidationError
 from forgepool.workers.context.transcript.edit import Edit
 from forgepool.workers.llm.messages import ToolResult, Turn, Usage
 from forgepool.workers.llm.provider import Trouble
-from forgepool.workers.schema.lead import LeadReply, LeadRequest
-from forgepool.workers.schema.orders import Message, PhaseName, Report, Spent
+from forgepool.workers.schema.orders import Message, PhaseName, Spent
 from forgepool.workers.schema.policy_rules import Decision
+from forgepool.workers.schema.reports import LeadReply, LeadRequest, Report
 from forgepool.worktrees.errors import UserError
 
 

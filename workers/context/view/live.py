@@ -183,6 +183,8 @@ class Context:
     """Returns the present text of a file in the worktree."""
     told: Callable[[Rebuilt], None] = lambda entry: None
     """Called with each rebuild."""
+    filled: Callable[[str, int], None] = lambda profile, tokens: None
+    """Called with the profile and the next request's estimated tokens, at each other tenth of the window."""
     secure: Callable[[], bool] = lambda: True
     """Sends the transcript to where another process finds it, and reports success."""
     unseen: bool = False
@@ -192,6 +194,7 @@ class Context:
     _fold: Fold = field(init=False)
     _storage: Storage = field(init=False)
     _read: int = field(init=False, default=0)
+    _tenths: int = field(init=False, default=-1)
 
     def __post_init__(self) -> None:
         self._storage = Storage(self.archive)
@@ -233,6 +236,9 @@ class Context:
         cause = self._fold.causes.cause(self.view, at=time.time())
         if cause != "call" or self._fold.tokens >= self._fold.rests_until:
             self._propose(cause)
+        if (tenths := 10 * self._fold.tokens // self.window_tokens) != self._tenths:
+            self._tenths = tenths
+            self.filled(self._fold.profile.name, self._fold.tokens)
 
     def note_overflow(self) -> bool:
         """

@@ -25,7 +25,7 @@ from forgepool.workers.context.transcript.entries import (
 )
 from forgepool.workers.context.transcript.usage import Meter
 from forgepool.workers.queue.broker import Redis
-from forgepool.workers.schema.orders import BuiltinAgent, Limits, Prior, ScriptedAgent, WorkResult
+from forgepool.workers.schema.orders import BuiltinAgent, HintSettings, Limits, Prior, ScriptedAgent, WorkResult
 
 KEY = "CONTEXT_TEST_KEY"
 SECRET = "k-very-secret-9876543210"
@@ -337,3 +337,29 @@ def test_the_agent_of_advisory_clears_its_context_itself(host: Host, serve: Serv
     assert done.outcome == "candidate", done.detail
     assert [entry.cause for entry in rebuilds(host)] == ["wish"]
     assert "noise" in rebuilds(host)[0].why
+
+
+def test_a_model_named_for_hints_is_asked_once_before_plan(host: Host, serve: Serve) -> None:
+    """No route is needed. What it proposes stands in PLAN's first message, and its name in the transcript."""
+    course = Course(RENAME, FINISH, small=Say(text='[{"path": "b7.py", "confidence": 0.8, "reason": "calls old"}]'))
+    server = serve(course)
+    done = work(host, agent=BuiltinAgent(hints=HintSettings(model="small")))
+    assert done.outcome == "candidate", done.detail
+    assert [seen.model for seen in server.seen][:2] == ["small", "m"] and len(course.summed) == 1
+    assert "- `b7.py` (confidence: 0.80) — calls old" in server.seen[1].texts[0]
+    assert any(
+        isinstance(entry, Noted) and entry.text.endswith(" file hints, by small") for entry in host.transcript(1)
+    )
+
+
+def test_a_model_for_hints_that_does_not_exist_is_told(host: Host, serve: Serve) -> None:
+    server = serve(Course(RENAME, FINISH))
+    done = work(host, agent=BuiltinAgent(hints=HintSettings(model="smal")))
+    assert (done.outcome, server.seen) == ("agent_failed", [])
+    assert "did you mean 'small'?" in done.detail
+
+
+def test_calibrations_of_hints_are_kept_on_the_host(host: Host, serve: Serve) -> None:
+    serve(Course(RENAME, FINISH))
+    assert work(host, agent=BuiltinAgent()).outcome == "candidate"
+    assert list((host.settings.cache / "predictions").glob("*.json"))

@@ -11,8 +11,7 @@ from forgepool.workers.agents.lead.rules import LeadStanding
 from forgepool.workers.agents.lead.tools import guard, lead_tools
 from forgepool.workers.llm.messages import ToolCall
 from forgepool.workers.schema.confinement import OPEN
-from forgepool.workers.schema.lead import DispatchedTask, LeadNote, LeadRequest
-from forgepool.workers.schema.orders import Report
+from forgepool.workers.schema.reports import DispatchedTask, LeadNote, LeadRequest, Report
 from forgepool.workers.tools.endings import ASK
 from forgepool.workers.tools.tool import Parked, Reported, ToolAnswer, carry_out
 from forgepool.workers.tools.workplace import Workplace

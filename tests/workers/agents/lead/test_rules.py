@@ -8,8 +8,8 @@ from pydantic import JsonValue
 from forgepool.workers.agents.lead.rules import find_refusal, read_standing
 from forgepool.workers.context.transcript.entries import Answered, Entry, Finished, TurnSaid
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, user
-from forgepool.workers.schema.lead import LeadReply, LeadRequest, LeadResult
 from forgepool.workers.schema.orders import Spent
+from forgepool.workers.schema.reports import LeadReply, LeadRequest, LeadResult
 
 EVERY = ("frame", "dispatch", "collect", "checkpoint", "read_result", "cancel", "brief", "synthesize", "answer", "ask")
 

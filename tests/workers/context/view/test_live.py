@@ -434,3 +434,13 @@ def test_whatever_happens_the_newest_is_shown_and_all_else_can_be_read(
             kept = archived.read_text() if archived.exists() else ""
             entered = alive.context.view.deeds[step - 1].result.text
             assert whole in texts or kept == whole or (entered in texts and entered.startswith("["))
+
+
+def test_another_tenth_of_the_window_is_told_once(tmp_path: Path) -> None:
+    told: list[tuple[str, int]] = []
+    with Alive(tmp_path, "off", window_tokens=4_000, filled=lambda *said: told.append(said)) as alive:
+        for _ in range(12):
+            alive.call(answer="x" * 800)
+    tenths = [10 * tokens // 4_000 for _, tokens in told]
+    assert tenths == sorted(set(tenths)) and len(tenths) > 3
+    assert {name for name, _ in told} == {"off"}

@@ -1,7 +1,7 @@
 """
 Compares the makespan of our order of tasks with two simpler orders, on generated plans and a virtual clock.
 
-    python benchmarks/schedule.py [--quick] [--seed N]
+    python benchmarks/planning/schedule.py [--quick] [--seed N]
 
 Each number is the makespan divided by a lower bound that no schedule can beat. The bound is the largest of three: the
 critical path, all work divided by the slots, and the work of all tasks that write one and the same file.

@@ -1,5 +1,5 @@
 """
-The messages between a lead and the orchestrator: a lead's requests and notes, and the replies.
+The reports of tasks that answer, and the messages between a lead and the orchestrator.
 
 A lead is a task that dispatches other tasks of its run and collects their results. Its conversation ends with a
 numbered request, and goes on in the next order, which brings the reply.
@@ -13,11 +13,11 @@ _LEAST_WORDS = 40
 """Characters: a task is understood without the lead's conversation, so its objective and notes cannot be a word."""
 
 
-class _LeadPart(BaseModel):
+class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
-class DispatchedTask(_LeadPart):
+class DispatchedTask(_Part):
     """A task that a lead adds to its run."""
 
     id: str = Field(min_length=1, description="letters, digits, - and _; a new one, also for another try")
@@ -40,7 +40,7 @@ class DispatchedTask(_LeadPart):
     retry_of: str | None = Field(default=None, description="the task that failed; this is another try of it")
 
 
-class LeadRequest(_LeadPart):
+class LeadRequest(_Part):
     """A request by which a lead's conversation rests until the orchestrator has replied."""
 
     number: int
@@ -54,7 +54,7 @@ class LeadRequest(_LeadPart):
     why: str = ""
 
 
-class LeadResult(_LeadPart):
+class LeadResult(_Part):
     """A task that has ended, as far as a lead's rules look at it."""
 
     task: str
@@ -62,7 +62,7 @@ class LeadResult(_LeadPart):
     """The phase in which it ended."""
 
 
-class LeadReply(_LeadPart):
+class LeadReply(_Part):
     """The orchestrator's reply to the request of that number; 0 is the state of the plan when the lead began."""
 
     number: int
@@ -78,7 +78,7 @@ class LeadReply(_LeadPart):
 NoteKind = Literal["frame", "checkpoint", "brief"]
 
 
-class LeadNote(_LeadPart):
+class LeadNote(_Part):
     """A frame, a checkpoint or a brief: the reasoning of a lead, by headings."""
 
     kind: NoteKind
@@ -86,10 +86,30 @@ class LeadNote(_LeadPart):
     parts: dict[str, tuple[str, ...]]
 
 
-class LeadSaid(_LeadPart):
+class LeadSaid(_Part):
     """The part of a result that a lead's orchestrator needs."""
 
     request: LeadRequest | None = None
     """Set exactly when the outcome is `waiting`."""
     notes: tuple[LeadNote, ...] = ()
     """All notes of its conversation so far."""
+
+
+class Evidence(_Part):
+    """A citation in a report: lines of a file at the order's base, a task that is needed, or a commit."""
+
+    path: str = ""
+    lines: tuple[int, int] | None = None
+    """The first and the last of them; only with a path."""
+    task: str = ""
+    commit: str = ""
+
+
+class Report(_Part):
+    """The answer of a task that changes nothing. The harness has checked that what it cites exists."""
+
+    summary: str
+    output: str = ""
+    missing: tuple[str, ...] = ()
+    """The gaps: facts that the agent needed and could not find."""
+    evidence: tuple[Evidence, ...] = ()

@@ -1,0 +1,197 @@
+"""`forgepool plan` and `forgepool do`."""
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from forgepool.orchestrator.cli.output.say import complain, say, say_json
+from forgepool.orchestrator.cli.planning.session import PlannedFile, PlanOrder, plan_goal
+from forgepool.orchestrator.cli.run.check import describe_plan, preview_plan
+from forgepool.orchestrator.cli.run.options import Json
+from forgepool.orchestrator.cli.run.pages_beside import Serve
+from forgepool.orchestrator.cli.run.run import Broker, Notify, Pr, Repo, Sandbox, Workers, run, settings_with
+from forgepool.orchestrator.reports.costs import usd_words
+
+GoalWords = Annotated[str, typer.Argument(metavar="GOAL", help="What is to be done, in a sentence.")]
+Specification = Annotated[
+    Path | None,
+    typer.Option("--from", metavar="FILE.md", help="A specification, whose list items become requirements."),
+]
+Base = Annotated[str | None, typer.Option(help="Branch, tag or commit to plan on. Default: the default branch.")]
+PlanBudget = Annotated[
+    float | None, typer.Option(min=0.01, help="Cap on planning and the run together, in US dollars.")
+]
+PlanOnly = Annotated[
+    Path | None, typer.Option("--plan-only", metavar="FILE", help="Write the plan there, and run nothing.")
+]
+CriticOrNone = Annotated[
+    bool | None,
+    typer.Option("--critic/--no-critic", help="Default: a critic is asked if one of another family has a key."),
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(plan)
+    app.command()(do)
+
+
+def plan(
+    goal: GoalWords,
+    specification: Specification = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the plan there. Default: the home.")
+    ] = None,
+    critic: Annotated[bool, typer.Option("--critic", help="Let a model of another family object to it once.")] = False,
+    budget_usd: PlanBudget = None,
+    repo: Repo = ".",
+    base: Base = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Replace the file of --output without asking.")] = False,
+    as_json: Json = False,
+) -> int:
+    """
+    Write a plan file for a goal. A model reads the repository and plans; its plan is sent back until it holds.
+
+    Nothing is run. Next to the plan, a file that ends in .why.md says which task fulfils which requirement, and why.
+    """
+    order = PlanOrder(
+        words=goal,
+        specification=specification,
+        repo=repo,
+        base=base,
+        critic="always" if critic else "never",
+        budget_usd=budget_usd,
+        workers=None,
+        settings=settings_with(None),
+        tell=_warn if as_json else say,
+    )
+    planned = plan_goal(order)
+    if isinstance(planned, int):
+        return planned
+    return _deliver(planned, output, yes=yes, as_json=as_json)
+
+
+def do(
+    goal: GoalWords,
+    specification: Specification = None,
+    yes: Yes = False,
+    plan_only: PlanOnly = None,
+    critic: CriticOrNone = None,
+    budget_usd: PlanBudget = None,
+    repo: Repo = ".",
+    base: Base = None,
+    workers: Workers = None,
+    broker: Broker = None,
+    sandbox: Sandbox = None,
+    serve: Serve = False,
+    notify: Notify = None,
+    pr: Pr = None,
+    as_json: Json = False,
+) -> int:
+    """Plan a goal as `forgepool plan` does, show the plan with its forecast, ask for a yes, and run it."""
+    order = PlanOrder(
+        words=goal,
+        specification=specification,
+        repo=repo,
+        base=base,
+        critic="if possible" if critic is None else "always" if critic else "never",
+        budget_usd=budget_usd,
+        workers=workers,
+        settings=settings_with(broker, sandbox, notify),
+        tell=_warn if as_json else say,
+    )
+    planned = plan_goal(order)
+    if isinstance(planned, int):
+        return planned
+    if plan_only is not None:
+        return _deliver(planned, plan_only, yes=yes, as_json=as_json)
+    _show(planned, as_json=as_json)
+    if (refusal := _without_yes(planned, yes=yes)) is not None:
+        return refusal
+    start = partial(run, planned.path, repo, workers, broker=broker, sandbox=sandbox, as_json=as_json)
+    return start(serve=serve, notify=notify, pr=pr)
+
+
+def _without_yes(planned: PlannedFile, *, yes: bool) -> int | None:
+    """Return the exit status after the sentence why the plan is not run; None where it may be."""
+    kept = f"the plan is {planned.path}"
+    granted = [task.id for task in planned.plan.tasks if task.grants]
+    if yes and not granted:
+        return None
+    answer = _ask("Run this plan?")
+    if answer is None and yes:
+        why = f"task '{granted[0]}' has 'grants', which a person must read, whatever --yes says"
+        return complain(f"not run: {why}; {kept}, and `forgepool run` runs it", 2)
+    if answer is None:
+        return complain(f"not run: no person is at a terminal to say yes; {kept}; run it, or give --yes", 2)
+    return None if answer else complain(f"not run; {kept}", 1)
+
+
+def _deliver(planned: PlannedFile, output: Path | None, *, yes: bool, as_json: bool) -> int:
+    """Show a plan and write it where a person wants it; a file that is there is replaced only after a yes."""
+    _show(planned, as_json=as_json)
+    path = planned.path if output is None else output
+    if output is not None and output.exists():
+        changes = planned.files.differences(output)
+        for line in changes:
+            (_warn if as_json else say)(line)
+        answer = yes or not changes or _ask(f"Replace {output}?")
+        if answer is None:
+            why = f"{output} exists, and no person is at a terminal to say yes"
+            return complain(f"{why}; the new plan is {planned.path}; give --yes to replace the file", 2)
+        if not answer:
+            return complain(f"{output} stays as it is; the new plan is {planned.path}", 1)
+    why_path = planned.why if output is None else planned.files.write(output)
+    if as_json:
+        say_json(_as_json(planned, path, why_path))
+    else:
+        say(f"\nplan:     {path}\nreasons:  {why_path}\nrun it:   forgepool run {path}")
+    return 0
+
+
+def _show(planned: PlannedFile, *, as_json: bool) -> None:
+    """Print the plan as `forgepool check` does, its warnings, and the forecast."""
+    if as_json:
+        return
+    say("")
+    preview_plan(planned.plan, planned.hub, as_json=False)
+    for warning in planned.files.warnings:
+        say(f"warning: {warning}")
+    cost = planned.compiled.spent.cost_usd
+    say(f"\nplanning cost {'an unknown amount' if cost is None else f'{usd_words(cost)} USD'}")
+    say(f"forecast: {planned.summary}")
+
+
+def _as_json(planned: PlannedFile, path: Path, why: Path) -> dict[str, object]:
+    heard = planned.compiled.criticism
+    return {
+        "plan_file": str(path),
+        "why_file": str(why),
+        "folder": str(planned.path.parent),
+        "preview": describe_plan(planned.plan, planned.hub, []),
+        "covers": {one: list(tasks) for one, tasks in planned.draft.covers.items()},
+        "warnings": planned.files.warnings,
+        "models": list(planned.compiled.models),
+        "spent": planned.compiled.spent.model_dump(mode="json"),
+        "critic": None
+        if heard is None
+        else {"models": list(heard.models), "objections": list(heard.objections), "silence": heard.silence},
+        "forecast": planned.forecast.as_json(),
+    }
+
+
+def _ask(question: str) -> bool | None:
+    """Ask the person at the terminal, whose Ctrl-C is a no; return None where there is none."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return None
+    try:
+        return typer.confirm(question, default=False, err=True)
+    except typer.Abort:
+        return False
+
+
+def _warn(line: str) -> None:
+    complain(line, 0)

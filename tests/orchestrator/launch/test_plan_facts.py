@@ -1,0 +1,126 @@
+"""`forgepool check --thorough` compares a plan with a real repository, and tries its acceptance on the base."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from people import Person, person_in
+
+FILES = {
+    "forgepool.yaml": "version: 1\nchecks:\n  test: {run: sh run_tests.sh}\nscans: {protect: [locked/*]}\n",
+    "run_tests.sh": "test -e shop.py\n",
+    "shop.py": "def total(prices):\n    return sum(prices)\n",
+    "test_shop.py": "from shop import total\n\n\ndef test_total():\n    assert total([1, 2]) == 3\n",
+    "locked/rules.txt": "one\n",
+}
+BASE: dict[str, Any] = {"title": "Round the total of the shop", "files": ["shop.py"], "agent": {"builtin": {}}}
+
+
+@pytest.fixture
+def person(tmp_path: Path) -> Person:
+    return person_in(tmp_path, FILES)
+
+
+def thorough(person: Person, *tasks: dict[str, Any], name: str = "p", **said: Any) -> tuple[int, list[dict[str, Any]]]:
+    """Return the exit status and the faults of a plan that lies outside the repository."""
+    path = person.folder.parent / f"{name}.yaml"
+    named = [{**BASE, **task} for task in tasks]
+    path.write_text(json.dumps({"version": 1, "name": name, "target": "new", **said, "tasks": named}, indent=1))
+    before = person.everything()
+    answer = person.forgepool("check", str(path), "--thorough", "--json")
+    assert answer.err == "", answer.err
+    assert person.everything() == before
+    return answer.status, json.loads(answer.out)["faults"]
+
+
+def rules(faults: list[dict[str, Any]]) -> list[str]:
+    return [fault["rule"] for fault in faults]
+
+
+def test_an_honest_plan_has_no_faults(person: Person) -> None:
+    tested = "python3 -m pytest -q test_shop.py"
+    task = {"id": "a", "acceptance": ["grep -q round shop.py"], "guards": [tested]}
+    assert thorough(person, task) == (0, [])
+
+
+def test_acceptance_that_passes_on_the_base_is_an_error_with_its_line(person: Person) -> None:
+    status, faults = thorough(person, {"id": "a", "acceptance": ["grep -q round shop.py", "grep -q sum shop.py"]})
+    assert (status, rules(faults)) == (2, ["green-on-base"])
+    line = faults[0]["line"]
+    assert "grep -q sum" in (person.folder.parent / "p.yaml").read_text().splitlines()[line - 1]
+
+
+def test_a_command_finds_no_trace_of_the_one_before(person: Person) -> None:
+    acceptance = ["touch made; grep -q round shop.py", "test -e made"]
+    assert thorough(person, {"id": "a", "acceptance": acceptance}) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("no-such-program --now", "a program is missing in the sandbox"),
+        ("python3 -m no_such_module", "Python has no module 'no_such_module' in the sandbox"),
+    ],
+)
+def test_trouble_of_the_machine_is_told_and_is_not_red(person: Person, command: str, why: str) -> None:
+    status, (fault,) = thorough(person, {"id": "a", "acceptance": [command]})
+    assert (status, fault["rule"], fault["level"]) == (0, "not-tried", "warning")
+    assert fault["sentence"].endswith(why)
+
+
+def test_a_module_that_the_task_makes_is_red_as_it_should_be(person: Person) -> None:
+    task = {"id": "a", "files": ["stock.py"], "acceptance": ["python3 -c 'import stock'"]}
+    assert thorough(person, task) == (0, [])
+
+
+def test_a_set_up_of_the_target_fills_the_folders_that_commands_see(person: Person) -> None:
+    made = {"run": "sh run_tests.sh", "setup": "mkdir -p dep && echo 3 > dep/version"}
+    made |= {"cache": [{"folder": "dep", "key": "dep.lock"}]}
+    person.commit({"forgepool.yaml": json.dumps({"version": 1, "checks": {"test": made}}), "dep.lock": "3\n"})
+    person.commit({".gitignore": "dep\n"})
+    status, faults = thorough(person, {"id": "a", "acceptance": ["test -e dep/version"]})
+    assert (status, rules(faults)) == (2, ["green-on-base"])
+
+
+def test_files_that_the_gate_protects_want_a_grant(person: Person) -> None:
+    accepted = {"acceptance": ["grep -q round shop.py"]}
+    paths = ["locked/rules.txt", "run_tests.sh"]
+    status, faults = thorough(person, {"id": "a", "files": paths, **accepted})
+    assert (status, rules(faults)) == (2, ["protected-path"] * 2)
+    assert thorough(person, {"id": "a", "files": paths, "grants": paths, **accepted}) == (0, [])
+
+
+def test_a_name_of_the_base_needs_no_maker(person: Person) -> None:
+    one = {"id": "a", "description": "Add a function `round_up` to the shop.", "acceptance": ["grep -q round shop.py"]}
+    two = {"id": "b", "files": ["till.py"], "acceptance": ["test -e till.py"], "title": "Print the total of the shop"}
+    status, faults = thorough(person, one, {**two, "description": "Call `round_up` in the till."})
+    assert (status, rules(faults)) == (2, ["used-before-made"])
+    assert thorough(person, one, {**two, "description": "Call `total` in the till."}) == (0, [])
+
+
+def test_warnings_alone_leave_the_exit_status_as_it_is(person: Person) -> None:
+    status, faults = thorough(person, {"id": "a"})
+    assert (status, [(fault["rule"], fault["level"]) for fault in faults]) == (0, [("no-acceptance", "warning")])
+
+
+def test_requirements_beside_the_plan_are_compared_with_its_tasks(person: Person) -> None:
+    (person.folder.parent / "p.why.md").write_text("# Why\n\n| R1 | Totals are round | a |\n| R2 | Fast | |\n")
+    status, faults = thorough(person, {"id": "a", "acceptance": ["grep -q round shop.py"]})
+    assert (status, rules(faults)) == (2, ["uncovered"])
+
+
+def test_a_plan_that_cannot_run_is_not_tried(person: Person) -> None:
+    path = person.folder.parent / "p.yaml"
+    path.write_text(json.dumps({"version": 1, "name": "p", "target": "main", "tasks": [{"id": "a", **BASE}]}))
+    answer = person.forgepool("check", str(path), "--thorough")
+    assert answer.status == 2 and "no command was run; solve these problems first" in answer.err
+
+
+def test_a_person_reads_each_fault_on_a_line(person: Person) -> None:
+    path = person.folder.parent / "p.yaml"
+    task = {"id": "a", **BASE, "acceptance": ["make || true"]}
+    path.write_text(json.dumps({"version": 1, "name": "p", "tasks": [task]}, indent=1))
+    answer = person.forgepool("check", str(path), "--thorough")
+    line = "  line 15: error: task 'a' is accepted by `make || true`, which cannot fail: `|| true` makes it end well"
+    assert answer.status == 2 and f"faults:\n{line} [cannot-fail]" in answer.out, answer.out

@@ -1,0 +1,227 @@
+"""`forgepool plan` and `forgepool do`, with models behind real HTTP: what is sent back, what stops, and what lands."""
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from kit import Machine, Ran, Repository, wait_until
+from models_kit import PRICE
+from planning_kit import PLAN, Models, know, objection, read, typed, written
+from vendors.answers import Say
+from vendors.server import VendorServer
+
+NothingLeft = Callable[[Path, Machine], None]
+GOAL = "Write two files, one after the other"
+FAULTY = PLAN.replace("needs: [first]", "needs: [frist]")
+MISSPELT = "plan.yaml:16: task 'second' needs 'frist', which is not in the plan; tasks are: first, second"
+HAND_WRITTEN = "# by hand\n"
+
+
+class Desk:
+    """A machine at which a person plans."""
+
+    def __init__(self, machine: Machine, repository: Repository) -> None:
+        self.machine, self.repository = machine, repository
+
+    def run(self, models: Models, *argv: str | Path, critic: bool = True, price: str = PRICE) -> Ran:
+        with VendorServer(models, models=["planner-1", "critic-1"]) as server:
+            know(self.machine, server, critic=critic, price=price)
+            ended = self.machine.run(argv[0], GOAL, "--repo", self.repository.path, *argv[1:])
+            assert server.invalid == [], ended.out + ended.err
+        return ended
+
+    @property
+    def folder(self) -> Path:
+        """Return the folder of the one planning."""
+        (found,) = (self.machine.home / "plans").iterdir()
+        return found
+
+
+@pytest.fixture
+def desk(machine: Machine, repository: Repository) -> Desk:
+    return Desk(machine, repository)
+
+
+@pytest.mark.slow
+def test_a_goal_lands_after_its_plan_was_sent_back(desk: Desk, ground: Path, nothing_left: NothingLeft) -> None:
+    models = Models([read("README.md"), written(FAULTY), written()], [objection()])
+    ended = desk.run(models, "do", "--yes", "--workers", "2", "--budget-usd", "5")
+    assert ended.status == 0, ended.out + ended.err + desk.machine.logs()
+    assert desk.repository.landed("forgepool/two-files") == ["first", "second"]
+    assert MISSPELT in models.planned[2].results[-1]
+    assert "critic-1 had no objection." in (desk.folder / "plan.why.md").read_text()
+    plan = yaml.safe_load((desk.folder / "plan.yaml").read_text())
+    assert 4.9 < plan["budget"]["usd"] < 5.0
+    assert (desk.folder / "plan.yaml").read_text().startswith(f"# Goal: {GOAL}\n# Planned ")
+    assert f"| R1 | {GOAL} | first, second |" in (desk.folder / "plan.why.md").read_text()
+    nothing_left(ground, desk.machine)
+
+
+def test_the_third_refused_plan_ends_the_planning(desk: Desk) -> None:
+    models = Models([written(FAULTY), written(FAULTY), written(FAULTY), written()])
+    ended = desk.run(models, "plan")
+    assert ended.status == 1 and len(models.planned) == 3
+    assert MISSPELT in ended.err and str(desk.folder / "draft-3.yaml") in ended.err
+    assert (desk.folder / "draft-3.yaml").read_text() == FAULTY and not (desk.folder / "plan.yaml").exists()
+    assert "This is the last time" in models.planned[2].results[-1]
+
+
+@pytest.mark.parametrize(
+    ("answers", "sentence"),
+    [
+        (
+            [written(PLAN.partition("tasks:")[0] + "tasks: []\n", {"R1": []})] * 3,
+            "'tasks' is empty; write at least one",
+        ),
+        ([Say(text="There is nothing to do."), Say(text="Done.")], "the model twice answered without calling a tool"),
+    ],
+)
+def test_a_planner_without_tasks_has_failed(desk: Desk, answers: list[Say], sentence: str) -> None:
+    ended = desk.run(Models(answers), "do", "--yes")
+    assert ended.status == 1 and "there is no plan: " in ended.err and sentence in ended.err
+    assert desk.machine.runs() == []
+
+
+def test_a_budget_that_is_too_small_stops_before_a_call(desk: Desk) -> None:
+    models = Models([written()])
+    ended = desk.run(models, "plan", "--budget-usd", "1", price="{input: 1000, cached: 1, written: 1, output: 5000}")
+    assert ended.status == 1 and models.planned == []
+    assert "the agent used its 1 USD without finishing" in ended.err
+
+
+def test_ctrl_c_keeps_the_draft_and_says_where(desk: Desk) -> None:
+    models = Models([written(FAULTY), Say(pause_s=60)])
+    with VendorServer(models, models=["planner-1"]) as server:
+        know(desk.machine, server)
+        under_way = desk.machine.start("plan", GOAL, "--repo", desk.repository.path)
+        wait_until(lambda: len(models.planned) == 2, "the second question")
+        under_way.process.send_signal(signal.SIGINT)
+        ended = under_way.ended(within_s=30)
+    assert ended.status == 130, ended.err
+    assert ended.err == f"forgepool: interrupted; the last draft is {desk.folder / 'draft-1.yaml'}\n"
+    assert (desk.folder / "draft-1.yaml").read_text() == FAULTY
+
+
+def test_a_critic_objects_once_and_the_planner_answers(desk: Desk) -> None:
+    better = PLAN.replace("after `first`", "after the file of `first`")
+    models = Models(
+        [written(), written(better, why="the critic is right")], [objection("task second: says too little")]
+    )
+    ended = desk.run(models, "plan", "--critic")
+    assert ended.status == 0, ended.err
+    assert len(models.criticised) == 1 and models.criticised[0].model == "critic-1"
+    assert "task second: says too little" in models.planned[1].texts[-1]
+    assert better in (desk.folder / "plan.yaml").read_text()
+    assert "- task second: says too little" in (desk.folder / "plan.why.md").read_text()
+
+
+def test_a_plan_that_held_stands_where_the_answer_to_the_critic_does_not(desk: Desk) -> None:
+    models = Models([written(), *[written(FAULTY)] * 3], [objection("task second: says too little")])
+    ended = desk.run(models, "plan", "--critic")
+    assert ended.status == 0 and PLAN in (desk.folder / "plan.yaml").read_text()
+    assert "the planner's answer to the critic was no plan that holds" in ended.out
+
+
+def test_only_a_critic_of_another_family_with_a_key_is_asked(desk: Desk) -> None:
+    models = Models([written(), written()])
+    assert desk.run(models, "do", "--plan-only", desk.machine.folder / "p.yaml", critic=False).status == 0
+    ended = desk.run(models, "plan", "--critic", critic=False)
+    assert ended.status == 0 and models.criticised == []
+    assert "no model of another family than first can be asked to criticise it: set ROAD_CRITIC_KEY" in ended.out
+
+
+def test_without_a_terminal_or_a_yes_nothing_runs(desk: Desk) -> None:
+    ended = desk.run(Models([written()]), "do", "--no-critic")
+    assert ended.status == 2 and desk.machine.runs() == []
+    assert "no person is at a terminal to say yes" in ended.err and str(desk.folder / "plan.yaml") in ended.err
+
+
+def test_a_plan_with_grants_waits_for_a_person_in_spite_of_yes(desk: Desk) -> None:
+    granted = PLAN.replace("    files: [first.txt]", "    files: [first.txt]\n    grants: [first.txt]")
+    ended = desk.run(Models([written(granted)]), "do", "--yes", "--no-critic")
+    assert ended.status == 2 and desk.machine.runs() == []
+    assert "task 'first' has 'grants', which a person must read, whatever --yes says" in ended.err
+
+
+def test_a_file_that_is_there_is_shown_as_a_diff_and_stays(desk: Desk) -> None:
+    output = desk.machine.folder / "mine.yaml"
+    output.write_text(HAND_WRITTEN)
+    ended = desk.run(Models([written()]), "plan", "-o", output)
+    assert ended.status == 2 and output.read_text() == HAND_WRITTEN
+    assert "-# by hand" in ended.out and "+name: two-files" in ended.out
+    assert "give --yes to replace the file" in ended.err
+    assert desk.run(Models([written()]), "plan", "-o", output, "--yes").status == 0
+    assert PLAN in output.read_text() and output.with_suffix(".why.md").is_file()
+
+
+@pytest.mark.parametrize(("answer", "status"), [("n", 1), ("y", 0)])
+def test_a_person_at_a_terminal_is_asked(desk: Desk, answer: str, status: int) -> None:
+    output = desk.machine.folder / "mine.yaml"
+    output.write_text(HAND_WRITTEN)
+    with VendorServer(Models([written()]), models=["planner-1"]) as server:
+        know(desk.machine, server)
+        argv = ["plan", GOAL, "--repo", str(desk.repository.path), "-o", str(output)]
+        ended, said = typed(desk.machine, argv, f"{answer}\n")
+    assert ended == status, said
+    assert f"Replace {output}?" in said.replace("\r\n", "")
+    assert (output.read_text() == HAND_WRITTEN) == (answer == "n")
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (("version: 1", "version: 1\ntarget: main"), "plan.yaml:2: 'target' is a key that only a person writes"),
+        (("checks:\n  there: ls README.md", "checks: none"), "'checks: none' is a person's to write; name a check"),
+        (("needs: [first]", "needs: [first]\n    waive: [placeholder]"), "'waive' is a key that only a person writes"),
+        (("  agent: {builtin: {}}", "  agent: {cli: claude}"), "'agent: cli' is a person's to choose"),
+        (("version: 1", "version: 1\nbase: other"), "base 'other' is no branch, tag or commit"),
+        (("name: two-files", "name: taken"), "the branch forgepool/taken exists; choose another name"),
+    ],
+)
+def test_a_planner_cannot_widen_its_own_plan(desk: Desk, change: tuple[str, str], sentence: str) -> None:
+    desk.repository.git("branch", "forgepool/taken")
+    models = Models([written(PLAN.replace(*change)), written()])
+    ended = desk.run(models, "plan")
+    assert ended.status == 0, ended.err
+    assert sentence in models.planned[1].results[-1]
+
+
+def test_faults_of_the_validation_are_sent_back(desk: Desk) -> None:
+    models = Models([written(PLAN.replace("grep -q 'by first' first.txt", "ls README.md")), written()])
+    ended = desk.run(models, "plan")
+    assert ended.status == 0, ended.err
+    sentence = "plan.yaml:12: task 'first' is accepted by `ls README.md`, which passes without its work"
+    assert sentence in models.planned[1].results[-1] and sentence in ended.out
+
+
+def test_requirements_without_tasks_are_sent_back(desk: Desk) -> None:
+    specification = desk.machine.folder / "spec.md"
+    specification.write_text("# Files\n\n- first.txt is there\n- second.txt is there\n\n```\n- no item\n```\n")
+    whole = {"R1": ["first"], "R2": ["second"]}
+    models = Models([written(covers={"R1": ["first"], "R3": ["second"]}), written(covers=whole)])
+    ended = desk.run(models, "plan", "--from", specification, "--json")
+    assert ended.status == 0, ended.err
+    refusal = models.planned[1].results[-1]
+    assert "requirement R2 (second.txt is there) has no task" in refusal
+    assert "'covers' names R3, which is no requirement" in refusal
+    assert ended.answer["covers"] == whole and ended.answer["preview"]["order"] == ["first", "second"]
+
+
+def test_a_planner_that_learns_nothing_new_is_told_to_write(desk: Desk) -> None:
+    models = Models([*[read("README.md"), read("src/a.txt")] * 5, written()])
+    models.planner = [*models.planner[:8], read("src/b.txt"), written()]
+    ended = desk.run(models, "plan")
+    assert ended.status == 0, ended.err
+    said = [text for seen in models.planned for text in seen.texts]
+    assert any("Exploring has ended" in text for text in said)
+
+
+def test_without_a_key_one_sentence_says_which(desk: Desk) -> None:
+    with VendorServer(Models([]), models=["planner-1"]) as server:
+        know(desk.machine, server)
+        del desk.machine.variables["ROAD_TEST_KEY"]
+        ended = desk.machine.run("plan", GOAL, "--repo", desk.repository.path)
+    assert ended.status == 2 and "no model can be asked for a plan: set ROAD_TEST_KEY" in ended.err
+    assert ended.err.count("\n") == 1
