@@ -22,7 +22,6 @@ from forgepool.orchestrator.plan.fan_out import (
 )
 from forgepool.supervisor.gate_file.document import ReviewWord, WrittenChecksOrNone
 from forgepool.supervisor.messages.requests import Independence, ReviewPolicy
-from forgepool.workers.agents.briefing.references import split_reference
 from forgepool.workers.sandbox.network.hosts import BadHost, read_rule
 from forgepool.workers.schema.documents import Located, Version, read_text
 from forgepool.workers.schema.globs import BadGlob
@@ -257,6 +256,11 @@ def context_of(
     standing: Iterable[str],
 ) -> dict[str, tuple[str, ...]]:
     """Return the files that each task's `context` names; a task named there is passed on whole, as by `id:full`."""
+    if not any(each.entry.context for each in written):
+        return {each.entry.id: () for each in written}
+    # Imported late: it reads repositories, which most commands do not.
+    from forgepool.workers.agents.briefing.references import split_reference
+
     ids = {*standing, *(each.entry.id for each in written)}
     tree: frozenset[str] | None = None
     context: dict[str, tuple[str, ...]] = {}
