@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from forgepool.orchestrator.decisions.landing import next_at_gate
 from forgepool.orchestrator.decisions.lead.requests import give_up_lead, reply_to_lead
+from forgepool.orchestrator.decisions.lead.synthesis import prove_report
 from forgepool.orchestrator.decisions.locks import PathsElsewhere, admit_candidates, answer_ask, hold_back
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.queue.delegation import delegate_queued, settle_replies
@@ -190,7 +191,8 @@ def _passed_on(course: PlanIndex, state: RunState, now: float, hosts: Hosts) -> 
 
 def _after_work(course: PlanIndex, state: RunState, task: TaskState, result: WorkResult) -> Event:
     if result.report is not None:
-        return TaskReported(task=task.id, report=result.report)
+        report = prove_report(result.report, state) if task.id == course.lead else result.report
+        return TaskReported(task=task.id, report=report)
     if result.outcome == "needs_human" and result.question:
         return TaskParked(task=task.id, question=result.question, why="question")
     if result.outcome == "needs_human":

@@ -13,6 +13,7 @@ from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import one_line
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, TaskState
+from forgepool.workers.schema.orders import Report
 
 _WORDS = r"landed|merged|fixed|green|passes|passed|passing|tested|measured"
 _CLAIM = re.compile(rf"\b({_WORDS})\b", re.IGNORECASE)
@@ -23,6 +24,7 @@ _DENIED = re.compile(
 _END = re.compile(r"(?<=[.!?])\s+|\n")
 _WORD = re.compile(r"[\w-]+", re.ASCII)
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
+_SUMMARY_WORDS = 100
 _ON_TARGET = frozenset(("landed", "already_there"))
 
 
@@ -38,6 +40,14 @@ def prove_text(text: str, state: RunState) -> ProvenText:
     struck: list[tuple[str, str]] = []
     lines = [_proven_line(line, state, struck) for line in text.strip().split("\n")]
     return ProvenText(text="\n".join(line for line in lines if line is not None), struck=tuple(struck))
+
+
+def prove_report(report: Report, state: RunState) -> Report:
+    """Return a lead's report with a summary that claims nothing unconfirmed; its output stays as it was written."""
+    words = prove_text(report.output or report.summary, state).text.split()
+    more = " ..." if len(words) > _SUMMARY_WORDS else ""
+    summary = " ".join(words[:_SUMMARY_WORDS]) + more or "nothing of its synthesis is confirmed"
+    return report.model_copy(update={"summary": summary})
 
 
 def _proven_line(line: str, state: RunState, struck: list[tuple[str, str]]) -> str | None:
