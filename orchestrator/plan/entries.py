@@ -303,11 +303,11 @@ class PlanReview(Message):
 
 def check_criteria(reading: PlanReading) -> None:
     """Check that a reviewer answers the criteria, where they are written."""
-    source = reading.source
-    for index, entry in enumerate(source.tasks):
-        if (entry.criteria or source.defaults.criteria) and "none" in (source.review, entry.review):
-            sentence = f"task '{entry.id}' has 'criteria' and 'review: none'; a reviewer answers criteria: remove one"
-            reading.refuse(index, ("criteria",), sentence)
+    of_all = reading.source.defaults.criteria
+    for index, entry in enumerate(reading.source.tasks):
+        if (entry.criteria or of_all) and "none" in (reading.source.review, entry.review):
+            wrong = "has 'criteria' and 'review: none'; a reviewer answers criteria: remove one"
+            reading.refuse(index, ("criteria",), f"task '{entry.id}' {wrong}")
 
 
 def review_by(word: ReviewWord) -> PlanReview | Literal["none"]:
@@ -323,10 +323,9 @@ def review_by(word: ReviewWord) -> PlanReview | Literal["none"]:
 
 def review_of(reading: PlanReading, folder: Path) -> PlanReview | Literal["none"] | None:
     """Read the plan's `review`, with the text of the script that it names."""
-    written = reading.source.review
+    written, script = reading.source.review, None
     if not isinstance(written, ReviewEntry):
         return None if written is None else review_by(written)
-    script = None
     if written.scripted is not None:
         match script_in(folder, written.scripted):
             case DocumentWrong() as wrong:

@@ -37,7 +37,7 @@ class Case:
         return "acceptance", task.acceptance.index(command)
 
     @cached_property
-    def tree(self) -> IndexedTree:
+    def named(self) -> IndexedTree:
         """The base's paths, to find those that a text names."""
         return IndexedTree(dict.fromkeys(self.facts.paths, ""), {})
 

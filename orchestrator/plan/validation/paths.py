@@ -112,7 +112,7 @@ def find_named_outside(case: Case) -> Iterator[Fault]:
             continue
         text = f"{task.title}\n{task.description}"
         reads = Globs.of((*task.reads, *(path for need in task.needs for path in case.tasks[need.id].files or ())))
-        found = find_named(text, case.tree)
+        found = find_named(text, case.named)
         named = dict.fromkeys(path for path, _, sign in found if sign.strength >= _SURE and _base(path) in text)
         shown = {reference.partition(":")[0] for reference in task.context}
         outside = [f"'{path}'" for path in named if path not in shown and not (declared | reads).covers(path)]

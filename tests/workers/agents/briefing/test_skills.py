@@ -43,7 +43,7 @@ Do it our way.
 def test_every_built_in_role_is_there_and_right() -> None:
     """Each role and each lens of reviewers parses under its own name and has a text."""
     lenses = ("review-performance", "review-security", "review-tests")
-    expected = ("documenter", "implementer", "planner", *lenses, "reviewer", "security", "tester")
+    expected = ("documenter", "implementer", "lead", "planner", *lenses, "reviewer", "security", "tester")
     assert builtin_skills() == expected
     assert all(len(builtin_skill(name).text) > 400 and builtin_skill(name).description for name in expected)
 
@@ -79,7 +79,7 @@ def test_an_unknown_skill_is_told_with_the_nearest_names(tmp_path: Path) -> None
         find_skill("testr", git, base)
     said = "skill 'testr': is neither built in nor in .forgepool/skills/ at the base; did you mean tester or testing?"
     assert str(wrong.value) == said
-    with pytest.raises(DocumentWrong, match="skills are: documenter, implementer, planner"):
+    with pytest.raises(DocumentWrong, match="skills are: documenter, implementer, lead, planner"):
         find_skill("zzzz", git, base)
 
 
