@@ -256,11 +256,6 @@ def context_of(
     standing: Iterable[str],
 ) -> dict[str, tuple[str, ...]]:
     """Return the files that each task's `context` names; a task named there is passed on whole, as by `id:full`."""
-    if not any(each.entry.context for each in written):
-        return {each.entry.id: () for each in written}
-    # Imported late: it reads repositories, which most commands do not.
-    from forgepool.workers.agents.briefing.references import split_reference
-
     ids = {*standing, *(each.entry.id for each in written)}
     tree: frozenset[str] | None = None
     context: dict[str, tuple[str, ...]] = {}
@@ -272,6 +267,8 @@ def context_of(
                 wrong = None if name in own else f"'{name}', which it does not need; add it to 'needs'"
                 own |= {name: own[name] or depth == "full"} if name in own else {}
             else:
+                from forgepool.workers.agents.briefing.references import split_reference  # Late: it loads git.
+
                 tree = frozenset(files()) if tree is None else tree
                 # What a task before it may still make is looked for when it starts.
                 there = entry.needs or split_reference(text).path in tree
