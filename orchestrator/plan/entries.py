@@ -241,11 +241,10 @@ def check_answers(reading: PlanReading, written: Iterable[WrittenTask]) -> None:
         if agent is not None and agent.builtin is None and agent.scripted is None:
             sentence = f"task '{entry.id}' {what}, which only a 'builtin' or a 'scripted' agent can; give it one"
             reading.refuse(each.index, ("agent",), sentence)
-        if entry.leads:
-            leads.append(entry.id)
-            if len(leads) > 1:
-                sentence = f"tasks '{leads[0]}' and '{entry.id}' both lead; one task leads a run: remove one 'leads'"
-                reading.refuse(each.index, ("leads",), sentence)
+        leads += [entry.id] if entry.leads else []
+        if entry.leads and len(leads) > 1:
+            sentence = f"tasks '{leads[0]}' and '{entry.id}' both lead; one task leads a run: remove one 'leads'"
+            reading.refuse(each.index, ("leads",), sentence)
 
 
 def context_of(
