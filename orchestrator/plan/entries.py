@@ -22,7 +22,6 @@ from forgepool.orchestrator.plan.fan_out import (
 )
 from forgepool.supervisor.gate_file.document import ReviewWord, WrittenChecksOrNone
 from forgepool.supervisor.messages.requests import Independence, ReviewPolicy
-from forgepool.workers.agents.briefing.references import split_reference
 from forgepool.workers.sandbox.network.hosts import BadHost, read_rule
 from forgepool.workers.schema.documents import Located, Version, read_text
 from forgepool.workers.schema.globs import BadGlob
@@ -242,11 +241,10 @@ def check_answers(reading: PlanReading, written: Iterable[WrittenTask]) -> None:
         if agent is not None and agent.builtin is None and agent.scripted is None:
             sentence = f"task '{entry.id}' {what}, which only a 'builtin' or a 'scripted' agent can; give it one"
             reading.refuse(each.index, ("agent",), sentence)
-        if entry.leads:
-            leads.append(entry.id)
-            if len(leads) > 1:
-                sentence = f"tasks '{leads[0]}' and '{entry.id}' both lead; one task leads a run: remove one 'leads'"
-                reading.refuse(each.index, ("leads",), sentence)
+        leads += [entry.id] if entry.leads else []
+        if entry.leads and len(leads) > 1:
+            sentence = f"tasks '{leads[0]}' and '{entry.id}' both lead; one task leads a run: remove one 'leads'"
+            reading.refuse(each.index, ("leads",), sentence)
 
 
 def context_of(
@@ -268,6 +266,8 @@ def context_of(
                 wrong = None if name in own else f"'{name}', which it does not need; add it to 'needs'"
                 own |= {name: own[name] or depth == "full"} if name in own else {}
             else:
+                from forgepool.workers.agents.briefing.references import split_reference  # Late: it loads git.
+
                 tree = frozenset(files()) if tree is None else tree
                 # What a task before it may still make is looked for when it starts.
                 there = entry.needs or split_reference(text).path in tree

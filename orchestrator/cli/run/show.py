@@ -16,9 +16,9 @@ from forgepool.orchestrator.journal.store import JournalUnreadable, Recorded, is
 from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.reports.status import standing
 from forgepool.orchestrator.run import run_folder
-from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.state.task import DONE
 from forgepool.workers.schema.settings import Settings
+from forgepool.worktrees.errors import UserError
 
 if TYPE_CHECKING:
     from forgepool.orchestrator.reports.leftovers import TaskLog
@@ -83,7 +83,7 @@ def brief(run: OptionalRun = None, as_json: Json = False) -> None:
     kept = run_folder.find(Settings(), run)
     state, lead = kept.state(), kept.course.lead
     if lead is None:
-        raise CannotRun(f"run {state.run} has no task that leads it; a task with 'leads: true' in its plan would")
+        raise UserError(f"run {state.run} has no task that leads it; a task with 'leads: true' in its plan would")
     waits = state.lead.request if state.tasks[lead].phase == "waiting" else None
     synthesis = [*synthesis_lines(kept.course, state)]
     if as_json:

@@ -13,7 +13,7 @@ from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import one_line
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, TaskState
-from forgepool.workers.schema.orders import Report
+from forgepool.workers.schema.reports import Report
 
 _WORDS = r"landed|merged|fixed|green|passes|passed|passing|tested|measured"
 _CLAIM = re.compile(rf"\b({_WORDS})\b", re.IGNORECASE)

@@ -6,7 +6,8 @@ from plans import answered, begun, check_sent, course, intended, landing, queued
 from forgepool.orchestrator.decisions.lead.synthesis import prove_report, prove_text
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.state.run import RunState
-from forgepool.workers.schema.orders import Report, ScriptedAgent
+from forgepool.workers.schema.orders import ScriptedAgent
+from forgepool.workers.schema.reports import Report
 
 SCRIPT = ScriptedAgent(script="turns: [{say: hm}]")
 
