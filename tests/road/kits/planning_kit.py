@@ -88,15 +88,15 @@ LEAD: Sequence[Call] = (
     ("collect", {"what": "all"}),
     ("checkpoint", {"changed": ["both files are there"], "in_tension": [], "open": []}),
     ("brief", {key: value for key, value in BRIEF.items() if key != "tool"}),
-    ("synthesize", {"text": "- first landed: first.txt is there.\n- second landed: second.txt is there."}),
 )
-"""The calls of a lead whose tasks the plan has."""
+"""The calls of a lead whose tasks the plan has, until it synthesizes."""
+SYNTHESIS = ("synthesize", {"text": "- first landed: first.txt is there.\n- second landed: second.txt is there."})
 
 
 def works(seen: Seen) -> Answer:
     """Answer a built-in agent so that it writes its task's file; a reviewer passes it."""
     if "frame" in seen.tools:
-        return Say(calls=[LEAD[seen.answered]])
+        return Say(calls=[(*LEAD, SYNTHESIS)[seen.answered]])
     task = re.search(r"# (?:Task|Review of task) ([a-z-]+)", "".join(seen.texts))
     name = f"{task[1] if task else 'unknown'}.txt"
     if "verdict" in seen.tools:
