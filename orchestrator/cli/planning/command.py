@@ -31,6 +31,9 @@ CriticOrNone = Annotated[
     bool | None,
     typer.Option("--critic/--no-critic", help="Default: a critic is asked if one of another family has a key."),
 ]
+Lead = Annotated[
+    bool, typer.Option("--lead", help="Add a task that leads: it collects the results and ends with a synthesis.")
+]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
@@ -65,6 +68,7 @@ def plan(
         critic="always" if critic else "never",
         budget_usd=budget_usd,
         workers=None,
+        leads=False,
         settings=settings_with(None),
         tell=_warn if as_json else say,
     )
@@ -80,6 +84,7 @@ def do(
     yes: Yes = False,
     plan_only: PlanOnly = None,
     critic: CriticOrNone = None,
+    lead: Lead = False,
     budget_usd: PlanBudget = None,
     repo: Repo = ".",
     base: Base = None,
@@ -100,6 +105,7 @@ def do(
         critic="if possible" if critic is None else "always" if critic else "never",
         budget_usd=budget_usd,
         workers=workers,
+        leads=lead,
         settings=settings_with(broker, sandbox, notify),
         tell=_warn if as_json else say,
     )

@@ -119,6 +119,9 @@ class DraftJudge:
             if fields.agent is not None and (kind := next(iter(fields.agent.model_fields_set))) in _AGENTS:
                 line = document.line((*where, "agent"))
                 yield Mistake(line, f"'agent: {kind}' is a person's to choose; write 'builtin: {{}}' or a 'command'")
+        for at, entry in enumerate(source.tasks):
+            if entry.leads is not None:
+                yield _persons(document, ("tasks", at, "leads"))
         if source.base != self.base:
             right = "leave it out" if self.base is None else f"write 'base: {self.base}'"
             yield Mistake(document.line(("base",)), f"'base' is not the commit that was planned on; {right}")

@@ -1,9 +1,11 @@
 """The files of a compiled plan: the plan itself, and beside it the reasons for it."""
 
 import difflib
+import json
+import re
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from forgepool.orchestrator.cli.planning.compiler import Compilation
@@ -12,9 +14,11 @@ from forgepool.orchestrator.cli.planning.draft import PlanDraft
 from forgepool.orchestrator.cli.planning.goal import Goal
 from forgepool.orchestrator.plan.validation.goal import render_requirements
 from forgepool.orchestrator.reports.costs import usd_words
+from forgepool.workers.schema.mistakes import Mistake
 from forgepool.worktrees.errors import UserError
 
 _WIDTH = 100
+_LEADING = "Collect their results, dispatch more only for what they leave open, and end with a synthesis."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,9 +53,33 @@ class PlanFiles:
         return list(lines)
 
 
-def with_budget(draft: PlanDraft, left_usd: float | None) -> str:
-    """Return the draft's text, with a budget of what planning has left of the person's."""
-    return draft.text if left_usd is None else f"{draft.text}budget: {{usd: {left_usd:.4f}}}\n"
+_FIRST = re.compile(r"^tasks:[ \t]*(?:#.*)?\n(?:[ \t]*(?:#.*)?\n)*(?P<pad>[ \t]*)- ", re.MULTILINE)
+"""The beginning of the list of tasks, in block style."""
+
+
+def with_lead(draft: PlanDraft, goal: Goal, name: str) -> PlanDraft | None:
+    """Return the draft with a further first task, which leads; None where its list of tasks is not in block style."""
+    text, found = draft.text, _FIRST.search(draft.text)
+    if found is None:
+        return None
+    demands = "\n".join(f"{one}: {demand}" for one, demand in goal.requirements.items())
+    told = f"{goal.words}\n\n{demands}\n\nThe plan's other tasks are dispatched already. {_LEADING}"
+    keys = (
+        f"- id: {name}",
+        f"  title: {json.dumps(_plain(f'Lead: {goal.title}'), ensure_ascii=False)}",
+        f"  description: {json.dumps(told, ensure_ascii=False)}",
+        "  leads: true",
+        "  agent: {builtin: {}}",
+    )
+    at = found.start("pad")
+    before = text[:at].count("\n")
+    faults = tuple(Mistake(line + len(keys) if line > before else line, wrong) for line, wrong in draft.faults)
+    return replace(draft, text=text[:at] + "".join(f"{found['pad']}{key}\n" for key in keys) + text[at:], faults=faults)
+
+
+def with_budget(text: str, left_usd: float | None) -> str:
+    """Return a plan's text, with a budget of what planning has left of the person's."""
+    return text if left_usd is None else f"{text}budget: {{usd: {left_usd:.4f}}}\n"
 
 
 def render(
@@ -60,7 +88,7 @@ def render(
     head = [f"# {line}\n" for line in _head(goal, compiled, base, forecast)]
     warnings = draft.warnings(after=len(head))
     why = _why(goal, compiled, draft, warnings)
-    return PlanFiles(plan="".join(head) + with_budget(draft, left_usd), why=why, warnings=warnings)
+    return PlanFiles(plan="".join(head) + with_budget(draft.text, left_usd), why=why, warnings=warnings)
 
 
 def _head(goal: Goal, compiled: Compilation, base: str, forecast: str) -> Iterator[str]:

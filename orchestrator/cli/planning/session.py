@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -11,7 +11,7 @@ from forgepool.orchestrator.cli.output.say import complain, tell_slow
 from forgepool.orchestrator.cli.planning.compiler import Compilation, PlanCompiler
 from forgepool.orchestrator.cli.planning.conversation import open_site
 from forgepool.orchestrator.cli.planning.draft import DRAFTS, NAME, DraftJudge, PlanDraft
-from forgepool.orchestrator.cli.planning.files import PlanFiles, render, with_budget
+from forgepool.orchestrator.cli.planning.files import PlanFiles, render, with_budget, with_lead
 from forgepool.orchestrator.cli.planning.goal import Goal, read_goal
 from forgepool.orchestrator.cli.run.check import interruptible
 from forgepool.orchestrator.cli.simulate import PlanForecast, default_terms, play_plan
@@ -24,6 +24,7 @@ from forgepool.supervisor.review.panel import Seat, make_seat
 from forgepool.workers.llm.routing.open import keys_of, open_models
 from forgepool.workers.llm.routing.table import Table, read_table
 from forgepool.workers.schema.logs import hider
+from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.git.git import CommitId
 
@@ -45,6 +46,8 @@ class PlanOrder:
     critic: Literal["never", "if possible", "always"]
     budget_usd: float | None
     workers: int | None
+    leads: bool
+    """A task is added that leads the others to the goal."""
     settings: Settings
     tell: Callable[[str], None]
 
@@ -132,7 +135,8 @@ class PlanningSession:
             path.write_text(draft.text, encoding="utf-8")
             spent = f"{usd_words(compiled.spent.cost_usd or 0.0)} of the {order.budget_usd:g} USD"
             return complain(f"planning has cost {spent}, which leaves nothing for the tasks; the plan is {path}", 1)
-        path.write_text(with_budget(draft, left), encoding="utf-8")
+        draft = self._with_lead(draft, path) if order.leads else draft
+        path.write_text(with_budget(draft.text, left), encoding="utf-8")
         plan = read_plan(path, self.hub)
         forecast = play_plan(plan, self.hub, default_terms(order.workers), order.settings)
         named = f"{order.base or self.hub.facts.default_branch} at {self.base[:12]}"
@@ -149,6 +153,20 @@ class PlanningSession:
             draft=draft,
             forecast=forecast,
         )
+
+    def _with_lead(self, draft: PlanDraft, path: Path) -> PlanDraft:
+        """Add the lead, unless the plan with it cannot be read, as where its defaults are not for a lead."""
+        taken = {task.id for task in draft.plan.tasks} if draft.plan else set()
+        led = with_lead(draft, self.goal, "lead" if "lead" not in taken else "lead-of-all")
+        why = "its tasks are not written in block style"
+        if led is not None:
+            path.write_text(led.text, encoding="utf-8")
+            try:
+                return replace(led, plan=read_plan(path, self.hub, name=NAME))
+            except DocumentWrong as wrong:
+                why = str(wrong).splitlines()[0]
+        self.order.tell(f"no lead is added to the plan: {why}")
+        return draft
 
     def _left(self, compiled: Compilation) -> float | None:
         if self.order.budget_usd is None:

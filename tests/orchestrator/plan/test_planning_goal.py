@@ -4,8 +4,11 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
-from forgepool.orchestrator.cli.planning.goal import read_goal
+from forgepool.orchestrator.cli.planning.draft import PlanDraft
+from forgepool.orchestrator.cli.planning.files import with_lead
+from forgepool.orchestrator.cli.planning.goal import Goal, read_goal
 from forgepool.orchestrator.plan.document import parse_plan
 from forgepool.orchestrator.plan.entries import PlanSource
 from forgepool.orchestrator.plan.fan_out import TaskEntry
@@ -14,6 +17,7 @@ from forgepool.orchestrator.plan.validation.lines import PlanLines
 from forgepool.orchestrator.plan.validation.validate import validate
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.workers.agents.briefing.system_prompt import builtin_skill
+from forgepool.workers.schema.mistakes import Mistake
 
 SPECIFICATION = """\
 # Export
@@ -86,3 +90,20 @@ def test_the_skills_example_is_a_plan_without_errors(tmp_path: Path) -> None:
     facts = PlanFacts(paths=paths, names=frozenset({"convert", "main"}))
     faults = validate(plan, PlanLines.of(text, "plan.yaml", lambda: paths), facts, met)
     assert [fault.sentence for fault in faults if fault.level == "error"] == []
+
+
+def test_a_lead_is_put_before_all_tasks_and_moves_the_lines_of_later_faults() -> None:
+    text = "version: 1\nname: p\ntasks:\n  # the first\n  - id: a\n    title: A\n"
+    draft = PlanDraft(text=text, covers={}, why="x", faults=(Mistake(2, "early"), Mistake(6, "late")))
+    led = with_lead(draft, Goal(words='Say "yes"', requirements={"R1": "Say it"}), "lead")
+    assert led is not None
+    first, second = yaml.safe_load(led.text)["tasks"]
+    assert first["leads"] is True and first["title"] == 'Lead: Say "yes"' and "R1: Say it" in first["description"]
+    assert second == {"id": "a", "title": "A"}
+    assert led.warnings() == ["plan.yaml:2: early", "plan.yaml:11: late"]
+    assert led.text.splitlines()[10] == "    title: A"
+
+
+def test_a_list_in_flow_style_has_no_place_for_a_lead() -> None:
+    draft = PlanDraft(text="version: 1\nname: p\ntasks: [{id: a}]\n", covers={}, why="x")
+    assert with_lead(draft, Goal(words="Say it", requirements={"R1": "Say it"}), "lead") is None

@@ -59,6 +59,17 @@ def test_a_goal_lands_after_its_plan_was_sent_back(desk: Desk, ground: Path, not
     nothing_left(ground, desk.machine)
 
 
+@pytest.mark.slow
+def test_a_lead_collects_the_results_of_the_plan_and_ends_with_a_synthesis(desk: Desk) -> None:
+    ended = desk.run(Models([written()]), "do", "--yes", "--lead", "--no-critic", "--workers", "2")
+    assert ended.status == 0, ended.out + ended.err
+    assert desk.repository.landed("forgepool/two-files") == ["first", "second"]
+    synthesis = (desk.machine.home / "runs" / desk.machine.the_run() / "synthesis.md").read_text()
+    assert "- first landed: first.txt is there." in synthesis
+    plan = yaml.safe_load((desk.folder / "plan.yaml").read_text())
+    assert [task["id"] for task in plan["tasks"]] == ["lead", "first", "second"]
+
+
 def test_the_third_refused_plan_ends_the_planning(desk: Desk) -> None:
     models = Models([written(FAULTY), written(FAULTY), written(FAULTY), written()])
     ended = desk.run(models, "plan")

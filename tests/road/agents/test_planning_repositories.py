@@ -1,4 +1,4 @@
-"""Real repositories: a goal, a faulty plan that is sent back, a person's yes at a terminal, and landed work."""
+"""Real repositories: a goal, a faulty plan that is sent back, a person's yes, landed work, and a lead's synthesis."""
 
 import re
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from kit import Machine, Repository
-from planning_kit import Models, know, objection, read, typed, written
+from planning_kit import LEAD, Models, know, objection, read, typed, written
 from vendors.answers import Answer, Say, Seen
 from vendors.server import VendorServer
 
@@ -175,6 +175,9 @@ __all__.append("is_valid")
 
 def answer(story: Story, seen: Seen) -> Answer:
     """Answer as the agent of one of the story's tasks, or as its reviewer, who reads what it changed."""
+    if "frame" in seen.tools:
+        claims = "\n".join(f"- {task} landed." for task in story.work)
+        return Say(calls=[(*LEAD, ("synthesize", {"text": claims}))[seen.answered]])
     text = "".join(seen.texts)
     (task,) = re.findall(r"# (?:Task|Review of task) ([a-z]+)", text)[:1]
     paths = list(story.work[task])
@@ -205,7 +208,7 @@ def test_a_goal_becomes_landed_work_after_a_yes(story: Story, ground: Path, mach
     models.work = lambda seen: answer(story, seen)
     with VendorServer(models, models=["planner-1", "critic-1"]) as server:
         know(machine, server)
-        argv = ["do", story.goal, "--repo", str(repository.path), "--workers", "2", "--budget-usd", "5"]
+        argv = ["do", story.goal, "--repo", str(repository.path), "--workers", "2", "--budget-usd", "5", "--lead"]
         status, said = typed(machine, argv, "y\n")
         assert server.invalid == []
     assert status == 0, said
@@ -215,4 +218,6 @@ def test_a_goal_becomes_landed_work_after_a_yes(story: Story, ground: Path, mach
     base = repository.git("rev-parse", "HEAD")
     subjects = repository.git("log", "--format=%(trailers:key=Forgepool-Task,valueonly)", f"{base}..forgepool/{name}")
     assert set(subjects.split()) == set(story.work)
-    assert "Run this plan? [y/N]" in said and "3 of 3 landed" in said
+    assert "Run this plan? [y/N]" in said
+    synthesis = (machine.home / "runs" / machine.the_run() / "synthesis.md").read_text()
+    assert all(f"- {task} landed." in synthesis.partition("### Not confirmed")[0] for task in story.work)

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kit import Machine
+from lead_kit import BRIEF, FRAME
 from models_kit import KEY, PRICE
-from vendors.answers import Answer, Fault, Say, Seen
+from vendors.answers import Answer, Call, Fault, Say, Seen
 from vendors.server import VendorServer
 
 CRITIC_KEY = "ROAD_CRITIC_KEY"
@@ -82,8 +83,20 @@ class Models:
         return found
 
 
+LEAD: Sequence[Call] = (
+    ("frame", {key: value for key, value in FRAME.items() if key != "tool"}),
+    ("collect", {"what": "all"}),
+    ("checkpoint", {"changed": ["both files are there"], "in_tension": [], "open": []}),
+    ("brief", {key: value for key, value in BRIEF.items() if key != "tool"}),
+)
+"""The calls of a lead whose tasks the plan has, until it synthesizes."""
+SYNTHESIS = ("synthesize", {"text": "- first landed: first.txt is there.\n- second landed: second.txt is there."})
+
+
 def works(seen: Seen) -> Answer:
     """Answer a built-in agent so that it writes its task's file; a reviewer passes it."""
+    if "frame" in seen.tools:
+        return Say(calls=[(*LEAD, SYNTHESIS)[seen.answered]])
     task = re.search(r"# (?:Task|Review of task) ([a-z-]+)", "".join(seen.texts))
     name = f"{task[1] if task else 'unknown'}.txt"
     if "verdict" in seen.tools:
