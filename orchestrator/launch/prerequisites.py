@@ -194,7 +194,9 @@ def unreviewable(plan: Plan, settings: Settings) -> str | None:
     stuck = [
         task.id
         for task in plan.tasks
-        if task.id in course.reviewed and not _has_reviewer(course, askable, _authors(table, task.agent, task.type))
+        if task.id in course.reviewed
+        and not task.answers
+        and not _has_reviewer(course, askable, _authors(table, task.agent, task.type))
     ]
     if not stuck:
         return _unreviewable_as_a_whole(plan, table, reviewers) if whole else None

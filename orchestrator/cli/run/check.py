@@ -19,7 +19,6 @@ from forgepool.orchestrator.cli.output.terminal import print_table
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reviews.post_merge import where_to_look
 from forgepool.orchestrator.launch.preflight import check_tip, lacking, refuse_unready
-from forgepool.orchestrator.launch.prerequisites import find_tight_windows
 from forgepool.orchestrator.plan.document import Plan
 from forgepool.orchestrator.plan.overlap import NOTHING, find_shared_files
 from forgepool.orchestrator.plan.readiness import preview
@@ -139,8 +138,12 @@ def check(
         hub = open_hub(repo, settings)
         read = read_plan(plan, hub)
     problems = find_problems(read, hub, settings, plan.parent)
-    for warning in find_tight_windows(read, settings):
-        complain(warning, 0)
+    if any(need.full for task in read.tasks for need in task.needs):
+        # Imported late: it brings all that asks models.
+        from forgepool.orchestrator.launch.prerequisites import find_tight_windows
+
+        for warning in find_tight_windows(read, settings):
+            complain(warning, 0)
     faults = None
     if thorough and not problems:
         # Imported late: it brings the sandbox, the scans and the simulation.

@@ -177,6 +177,15 @@ def test_who_will_find_no_reviewer_is_told_so_beforehand(
     assert said is None or ("integration review" in said and "forgepool approve --wave" in said)
 
 
+def test_a_task_that_answers_needs_no_reviewer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    settings = Settings(home=tmp_path, cache=tmp_path, broker_url=None, models_file=None)
+    agent = "agent: {builtin: {model: claude-opus-5-5}}"
+    assert unreviewable(plan(f"tasks: [{{id: one, {agent}, answers: true}}]\n"), settings) is None
+    said = unreviewable(plan(f"tasks: [{{id: one, {agent}, answers: true}}, {{id: two, {agent}}}]\n"), settings)
+    assert said is not None and "can review two:" in said
+
+
 def test_criteria_and_lenses_reach_the_plan_and_leave_older_digests_alone() -> None:
     found = plan(
         "review: {reviewers: 2, lenses: [review-security, review-tests]}\n"
