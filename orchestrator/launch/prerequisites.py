@@ -74,8 +74,8 @@ def check_agents(plan: Plan, settings: Settings) -> None:
     _check_hosts(plan, settings)
     _check_reviewers(plan, table)
     proven: set[tuple[str | None, ...]] = set()
-    for task in plan.tasks:
-        match task.agent:
+    for task, own in ((each, own) for each in plan.tasks for own in (each.agent, each.leads)):
+        match own:
             case BuiltinAgent() as agent:
                 for phase in _PHASES:
                     asked = (task.type, phase, agent.models.get(phase) or agent.model)

@@ -20,9 +20,9 @@ from forgepool.orchestrator.plan.entries import (
     PlanReading,
     PlanReview,
     PlanSource,
+    ReviewEntry,
     WrittenTask,
     check_answers,
-    check_criteria,
     check_groups,
     check_hosts,
     check_ids,
@@ -175,7 +175,7 @@ def read_tasks(
     check_policies(reading)
     check_hosts(reading, written)
     check_silences(reading)
-    check_criteria(reading)
+    _check_criteria(reading, written)
     agents = read_agents(reading, written, folder)
     needs = needs_of_all(reading, written, standing)
     every: dict[str, Collection[str]] = {**standing, **needs}
@@ -245,6 +245,21 @@ def _check_globs(reading: PlanReading, written: Iterable[WrittenTask]) -> None:
             for at, glob in enumerate(globs):
                 if wrong := _glob_wrong(glob):
                     reading.refuse(each.index, (key, at), f"'{key}' of task '{entry.id}' has the {wrong}")
+
+
+def _check_criteria(reading: PlanReading, written: Iterable[WrittenTask]) -> None:
+    """Check that a reviewer answers the criteria; inherited ones count for the tasks that are reviewed."""
+    review = reading.source.review
+    commands = isinstance(review, ReviewEntry) and review.commands
+    for each in written:
+        entry = each.entry
+        by_command = entry.agent is not None and entry.agent.command is not None and not commands
+        idle = entry.answers or entry.leads is not None or entry.files == ()
+        inherited = "criteria" not in reading.source.tasks[each.index].model_fields_set
+        unread = "none" in (review, entry.review) or ((by_command or idle) and not inherited)
+        if entry.criteria and unread:
+            wrong = "has 'criteria', and no reviewer looks at its work; remove them, or have it reviewed"
+            reading.refuse(each.index, ("criteria",), f"task '{entry.id}' {wrong}")
 
 
 @lru_cache(maxsize=65536)

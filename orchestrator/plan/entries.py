@@ -297,15 +297,6 @@ class PlanReview(Message):
     """True when a person's approval, and no model's, lets a candidate land."""
 
 
-def check_criteria(reading: PlanReading) -> None:
-    """Check that a reviewer answers the criteria, where they are written."""
-    of_all = reading.source.defaults.criteria
-    for index, entry in enumerate(reading.source.tasks):
-        if (entry.criteria or of_all) and "none" in (reading.source.review, entry.review):
-            wrong = "has 'criteria' and 'review: none'; a reviewer answers criteria: remove one"
-            reading.refuse(index, ("criteria",), f"task '{entry.id}' {wrong}")
-
-
 def review_by(word: ReviewWord) -> PlanReview | Literal["none"]:
     """Return the review that one word stands for."""
     match word:

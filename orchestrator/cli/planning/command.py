@@ -1,6 +1,7 @@
 """`forgepool plan` and `forgepool do`."""
 
 import sys
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +14,9 @@ from forgepool.orchestrator.cli.run.check import describe_plan, preview_plan
 from forgepool.orchestrator.cli.run.options import Json
 from forgepool.orchestrator.cli.run.pages_beside import Serve
 from forgepool.orchestrator.cli.run.run import Broker, Notify, Pr, Repo, Sandbox, Workers, run, settings_with
+from forgepool.orchestrator.plan.document import Task
 from forgepool.orchestrator.reports.costs import usd_words
+from forgepool.workers.schema.orders import CommandAgent
 
 GoalWords = Annotated[str, typer.Argument(metavar="GOAL", help="What is to be done, in a sentence.")]
 Specification = Annotated[
@@ -124,16 +127,25 @@ def do(
 def _without_yes(planned: PlannedFile, *, yes: bool) -> int | None:
     """Return the exit status after the sentence why the plan is not run; None where it may be."""
     kept = f"the plan is {planned.path}"
-    granted = [task.id for task in planned.plan.tasks if task.grants]
-    if yes and not granted:
+    unread = [reason for task in planned.plan.tasks for reason in _liberties(task)]
+    if yes and not unread:
         return None
     answer = _ask("Run this plan?")
     if answer is None and yes:
-        why = f"task '{granted[0]}' has 'grants', which a person must read, whatever --yes says"
+        why = f"{unread[0]}, which a person must read, whatever --yes says"
         return complain(f"not run: {why}; {kept}, and `forgepool run` runs it", 2)
     if answer is None:
         return complain(f"not run: no person is at a terminal to say yes; {kept}; run it, or give --yes", 2)
     return None if answer else complain(f"not run; {kept}", 1)
+
+
+def _liberties(task: Task) -> Iterator[str]:
+    """Yield what a task takes that only a person may give."""
+    if task.grants:
+        yield f"task '{task.id}' has 'grants'"
+    if isinstance(task.agent, CommandAgent):
+        # No model reviews the work of commands, because people write them. A planner wrote this one.
+        yield f"task '{task.id}' is done by a command that the planner wrote"
 
 
 def _deliver(planned: PlannedFile, output: Path | None, *, yes: bool, as_json: bool) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 from forgepool.orchestrator.cli.planning.faults import find_faults
 from forgepool.orchestrator.cli.planning.goal import Goal
 from forgepool.orchestrator.cli.run.check import find_problems
-from forgepool.orchestrator.plan.document import Plan
+from forgepool.orchestrator.plan.document import Plan, parse_plan
 from forgepool.orchestrator.plan.fan_out import TaskFields
 from forgepool.orchestrator.plan.validation.facts import PlanLimits
 from forgepool.orchestrator.plan.validation.goal import render_requirements
@@ -22,13 +22,15 @@ from forgepool.workers.schema.documents import Located
 from forgepool.workers.schema.mistakes import DocumentWrong, Mistake, Where
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.commits.changes import tree_paths
+from forgepool.worktrees.git.git import CommitId
 
 NAME = "plan.yaml"
 """The name of a draft in sentences about it."""
 DRAFTS = "draft-*.yaml"
 """The files of the drafts in the folder of a planning."""
 _OF_PLAN = ("target", "review", "budget", "assets", "landing")
-_OF_TASKS = ("waive", "review", "policy", "network", "unattended")
+_OF_TASKS = ("waive", "review", "policy", "network", "unattended", "unchanged", "env")
+_OF_CHECKS = ("waive", "network", "baseline")
 _AGENTS = ("cli", "acp", "scripted")
 
 
@@ -89,6 +91,7 @@ class DraftJudge:
         covers = _without_groups(draft.covers, lines)
         errors = [_sentence(line, wrong) for line, wrong in self._liberties(lines, plan)]
         errors += find_problems(plan, self.hub, self.settings, path.parent)
+        errors += self._unextendable(draft.text, tip) if not errors else ()
         if errors:
             # The acceptance commands are not run for a plan that takes more than it may.
             return replace(draft, errors=tuple(errors))
@@ -102,6 +105,15 @@ class DraftJudge:
         warned = (Mistake(fault.line, fault.sentence) for fault in faults if fault.level == "warning")
         return replace(draft, covers=covers, errors=(*strange, *found), faults=tuple(warned))
 
+    def _unextendable(self, text: str, tip: CommitId) -> tuple[str, ...]:
+        """Return the mistakes of the text with a budget behind it, as the plan is written in the end."""
+        try:
+            parse_plan(with_budget(text, 1.0), NAME, self.folder, lambda: tree_paths(self.hub.mirror.git, tip))
+        except DocumentWrong as wrong:
+            more = "the plan cannot be continued by a line; write plain block style that begins at the left margin"
+            return (f"{NAME}: {more}", *str(wrong).splitlines())
+        return ()
+
     def _liberties(self, lines: PlanLines, plan: Plan) -> Iterator[Mistake]:
         """Yield the keys that are a person's, and a name or base that is not the plan's to choose."""
         assert lines.reading is not None
@@ -110,8 +122,8 @@ class DraftJudge:
         if source.checks == "none":
             yield Mistake(document.line(("checks",)), "'checks: none' is a person's to write; name a check")
         for check in plan.checks if isinstance(plan.checks, tuple) else ():
-            if check.waive:
-                yield Mistake(document.line(("checks",)), f"'waive' of check '{check.name}' is a person's to write")
+            for key in (*(key for key in _OF_CHECKS if getattr(check, key)), *(() if check.voting else ("voting",))):
+                yield Mistake(document.line(("checks",)), f"'{key}' of check '{check.name}' is a person's to write")
         places: list[tuple[Where, TaskFields]] = [(("defaults",), source.defaults)]
         places += [(("tasks", at), entry) for at, entry in enumerate(source.tasks)]
         for where, fields in places:
@@ -128,6 +140,11 @@ class DraftJudge:
         if plan.target in self.hub.heads:
             line = document.line(("name",))
             yield Mistake(line, f"'name' is '{plan.name}', and the branch {plan.target} exists; choose another name")
+
+
+def with_budget(text: str, left_usd: float | None) -> str:
+    """Return a plan's text, with a budget of what planning has left of the person's."""
+    return text if left_usd is None else f"{text}budget: {{usd: {left_usd:.4f}}}\n"
 
 
 def _without_groups(covers: Mapping[str, Sequence[str]], lines: PlanLines) -> dict[str, tuple[str, ...]]:

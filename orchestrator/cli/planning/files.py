@@ -10,7 +10,7 @@ from pathlib import Path
 
 from forgepool.orchestrator.cli.planning.compiler import Compilation
 from forgepool.orchestrator.cli.planning.critic import Criticism
-from forgepool.orchestrator.cli.planning.draft import PlanDraft
+from forgepool.orchestrator.cli.planning.draft import PlanDraft, with_budget
 from forgepool.orchestrator.cli.planning.goal import Goal
 from forgepool.orchestrator.plan.validation.goal import render_requirements
 from forgepool.orchestrator.reports.costs import usd_words
@@ -75,11 +75,6 @@ def with_lead(draft: PlanDraft, goal: Goal, name: str) -> PlanDraft | None:
     before = text[:at].count("\n")
     faults = tuple(Mistake(line + len(keys) if line > before else line, wrong) for line, wrong in draft.faults)
     return replace(draft, text=text[:at] + "".join(f"{found['pad']}{key}\n" for key in keys) + text[at:], faults=faults)
-
-
-def with_budget(text: str, left_usd: float | None) -> str:
-    """Return a plan's text, with a budget of what planning has left of the person's."""
-    return text if left_usd is None else f"{text}budget: {{usd: {left_usd:.4f}}}\n"
 
 
 def render(

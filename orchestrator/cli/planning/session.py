@@ -10,8 +10,8 @@ from typing import Literal
 from forgepool.orchestrator.cli.output.say import complain, tell_slow
 from forgepool.orchestrator.cli.planning.compiler import Compilation, PlanCompiler
 from forgepool.orchestrator.cli.planning.conversation import open_site
-from forgepool.orchestrator.cli.planning.draft import DRAFTS, NAME, DraftJudge, PlanDraft
-from forgepool.orchestrator.cli.planning.files import PlanFiles, render, with_budget, with_lead
+from forgepool.orchestrator.cli.planning.draft import DRAFTS, NAME, DraftJudge, PlanDraft, with_budget
+from forgepool.orchestrator.cli.planning.files import PlanFiles, render, with_lead
 from forgepool.orchestrator.cli.planning.goal import Goal, read_goal
 from forgepool.orchestrator.cli.run.check import interruptible
 from forgepool.orchestrator.cli.simulate import PlanForecast, default_terms, play_plan

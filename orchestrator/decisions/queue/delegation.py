@@ -152,9 +152,9 @@ def _beyond(plan: Plan) -> Iterator[tuple[str, str]]:
             what = f"task '{task.id}' has `{key}`, which a queue takes from a person alone"
             yield what, "take it out, and let a person push what is protected"
     policy = plan.review.policy if plan.review is not None and plan.review != "none" else ReviewPolicy()
-    if policy.by or policy.script is not None or policy.reviewers > 1:
+    if policy.by or policy.script is not None or policy.reviewers > 1 or policy.lenses:
         what = f"plan {plan.name} names its reviewers, but a queue has its own"
-        yield what, "leave `by`, `scripted` and `reviewers` out"
+        yield what, "leave `by`, `scripted`, `reviewers` and `lenses` out"
     if plan.gate.wave is not None:
         yield f"plan {plan.name} has a `wave`, which belongs to a train of the run's own", "take it out"
 

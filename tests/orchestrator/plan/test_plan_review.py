@@ -205,7 +205,21 @@ def test_criteria_and_lenses_reach_the_plan_and_leave_older_digests_alone() -> N
         "tasks: [{id: one, agent: {builtin: {}}, review: none, criteria: [It is fast.]}]\n",
         "review: none\ntasks: [{id: one, agent: {builtin: {}}, criteria: [It is fast.]}]\n",
         "review: none\ndefaults: {criteria: [It is fast.]}\n" + TASKS,
+        "tasks: [{id: one, agent: {command: make}, criteria: [It is fast.]}]\n",
+        "tasks: [{id: one, agent: {builtin: {}}, answers: true, criteria: [It is fast.]}]\n",
+        "tasks: [{id: one, agent: {builtin: {}}, files: [], criteria: [It is fast.]}]\n",
     ],
 )
 def test_criteria_without_a_reviewer_are_refused(text: str) -> None:
-    assert "a reviewer answers criteria: remove one" in refused(text)
+    assert "has 'criteria', and no reviewer looks at its work; remove them" in refused(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "defaults: {criteria: [It is fast.]}\ntasks: [{id: one, agent: {command: make}}]\n",
+        "review: {commands: true}\ntasks: [{id: one, agent: {command: make}, criteria: [It is fast.]}]\n",
+    ],
+)
+def test_criteria_of_all_tasks_or_of_a_reviewed_command_are_no_mistake(text: str) -> None:
+    assert plan(text).tasks[0].criteria == ("It is fast.",)

@@ -156,6 +156,14 @@ def test_a_plan_with_grants_waits_for_a_person_in_spite_of_yes(desk: Desk) -> No
     assert "task 'first' has 'grants', which a person must read, whatever --yes says" in ended.err
 
 
+def test_a_plan_with_a_command_of_the_planners_waits_for_a_person_in_spite_of_yes(desk: Desk) -> None:
+    """No model reviews what a command does, so a planner could land its own words by writing them into one."""
+    commanded = PLAN.replace("agent: {builtin: {}}", 'agent: {command: "echo x > first.txt"}')
+    ended = desk.run(Models([written(commanded)]), "do", "--yes", "--no-critic")
+    assert ended.status == 2 and desk.machine.runs() == []
+    assert "is done by a command that the planner wrote, which a person must read, whatever --yes says" in ended.err
+
+
 def test_a_file_that_is_there_is_shown_as_a_diff_and_stays(desk: Desk) -> None:
     output = desk.machine.folder / "mine.yaml"
     output.write_text(HAND_WRITTEN)

@@ -18,7 +18,7 @@ from forgepool.workers.sandbox.run.process import Command, run
 from forgepool.workers.tools.tool import Arguments, Tool, ToolAnswer, make_typed_tool
 from forgepool.workers.tools.workplace import ToolRefused, Workplace
 
-_MOST_BYTES = 4 * 1024 * 1024
+_MOST_BYTES = 1024 * 1024
 _SHOWN_CHARACTERS = 600
 """About 150 tokens."""
 _SCRIPT = """
@@ -80,7 +80,7 @@ def _keep(url: str, kind: str, text: str, workplace: Workplace) -> str:
 def _decode(data: bytes, charset: str) -> str:
     try:
         return data.decode(charset, errors="replace")
-    except LookupError:
+    except (LookupError, ValueError):  # A page may name any codec, such as idna.
         return data.decode(errors="replace")
 
 
