@@ -45,7 +45,7 @@ def add(
             "--drop", metavar="TASK", help="A task that they replace; repeatable.", autocompletion=complete_task
         ),
     ] = None,
-    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, for the journal and the report.")] = "",
+    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, for the journal.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> int:
     """

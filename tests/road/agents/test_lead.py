@@ -22,6 +22,7 @@ from lead_kit import (
 from forgepool.orchestrator.journal import events as e
 
 pytestmark = pytest.mark.slow
+EXAMPLE = Path(__file__).parents[3] / "examples" / "lead-plan.yaml"
 
 
 def test_a_lead_goes_from_its_frame_to_a_proven_synthesis(
@@ -65,6 +66,21 @@ def _is_proven(machine: Machine, run: str) -> None:
     assert "- the greeting is in README.md" in brief
     told = machine.run("brief", run, "--json").answer
     assert [note["kind"] for note in told["notes"]] == ["frame", "checkpoint", "brief"]
+
+
+def test_the_example_of_a_lead_runs_on_a_repository_with_a_readme(machine: Machine, repository: Repository) -> None:
+    ended = machine.run("run", EXAMPLE, "--repo", repository.path)
+    assert ended.status == 0, ended.out + ended.err
+    run = machine.the_run()
+    assert repository.landed("forgepool/lead") == ["excerpt"]
+    assert repository.file("forgepool/lead", "first-line.txt") == "read me"
+    synthesis = (machine.home / "runs" / run / "synthesis.md").read_text()
+    kept, _, struck = synthesis.partition("### Not confirmed")
+    assert "- excerpt landed: first-line.txt holds that line." in kept
+    assert "- All of it is tested and green. (it names no task and no commit)" in struck
+    # A lead that has rested twice is in its third attempt, of two that it may take.
+    row = next(line.split() for line in machine.run("status", run).out.splitlines() if line.startswith("lead "))
+    assert row[:3] == ["lead", "3", "reported"]
 
 
 def test_a_persons_word_reaches_a_lead_that_rests(ground: Path, machine: Machine, repository: Repository) -> None:
