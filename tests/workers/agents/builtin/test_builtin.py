@@ -163,7 +163,7 @@ def test_the_same_failure_again_brings_a_stronger_model_and_then_the_end(host: H
 def test_a_plan_that_changes_nothing_ends_as_no_change(host: Host, serve: Serve) -> None:
     """The detail has the plan's text, and EXECUTE does not begin."""
     server = serve(lambda seen: Say(calls=[("commit_plan", {"plan": "It is renamed already.", "files_to_modify": []})]))
-    done = work(host)
+    done = work(host, acceptance=())
     assert done.outcome == "no_change" and "It is renamed already." in done.detail
     assert len(server.seen) == 1
 
