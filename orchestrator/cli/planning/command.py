@@ -1,6 +1,7 @@
 """`forgepool plan` and `forgepool do`."""
 
 import sys
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +15,7 @@ from forgepool.orchestrator.cli.run.options import Json
 from forgepool.orchestrator.cli.run.pages_beside import Serve
 from forgepool.orchestrator.cli.run.run import Broker, Notify, Pr, Repo, Sandbox, Workers, run, settings_with
 from forgepool.orchestrator.reports.costs import usd_words
+from forgepool.workers.schema.orders import CommandAgent
 
 GoalWords = Annotated[str, typer.Argument(metavar="GOAL", help="What is to be done, in a sentence.")]
 Specification = Annotated[
@@ -115,18 +117,20 @@ def do(
     if plan_only is not None:
         return _deliver(planned, plan_only, yes=yes, as_json=as_json)
     _show(planned, as_json=as_json)
-    if (refusal := _without_yes(planned, yes=yes)) is not None:
+    if (refusal := _without_yes(planned, yes=yes, as_json=as_json)) is not None:
         return refusal
     start = partial(run, planned.path, repo, workers, broker=broker, sandbox=sandbox, as_json=as_json)
     return start(serve=serve, notify=notify, pr=pr)
 
 
-def _without_yes(planned: PlannedFile, *, yes: bool) -> int | None:
+def _without_yes(planned: PlannedFile, *, yes: bool, as_json: bool) -> int | None:
     """Return the exit status after the sentence why the plan is not run; None where it may be."""
     kept = f"the plan is {planned.path}"
     granted = [task.id for task in planned.plan.tasks if task.grants]
     if yes and not granted:
         return None
+    for line in _rights(planned):
+        (_warn if as_json else say)(line)
     answer = _ask("Run this plan?")
     if answer is None and yes:
         why = f"task '{granted[0]}' has 'grants', which a person must read, whatever --yes says"
@@ -134,6 +138,25 @@ def _without_yes(planned: PlannedFile, *, yes: bool) -> int | None:
     if answer is None:
         return complain(f"not run: no person is at a terminal to say yes; {kept}; run it, or give --yes", 2)
     return None if answer else complain(f"not run; {kept}", 1)
+
+
+def _rights(planned: PlannedFile) -> Iterator[str]:
+    """Yield what a yes permits: the commands that the plan runs, and the protected files that it may change."""
+    plan = planned.plan
+    yield f"\nplan: {planned.path}"
+    for check in plan.checks if isinstance(plan.checks, tuple) else ():
+        hosts = f" (network: {', '.join(check.network)})" if check.network else ""
+        yield f"  check {check.name}: {_in_line(check.setup or '', check.run)}{hosts}"
+    for task in plan.tasks:
+        command = task.agent.run if isinstance(task.agent, CommandAgent) else ""
+        runs = f" runs {_in_line(command)};" if command else ""
+        yield f"  task {task.id}:{runs} accepted by {_in_line(*task.acceptance) or 'nothing'}"
+        if task.grants:
+            yield f"    grants: {', '.join(task.grants)}"
+
+
+def _in_line(*commands: str) -> str:
+    return ", ".join(f"`{' '.join(one.split())}`" for one in commands if one)
 
 
 def _deliver(planned: PlannedFile, output: Path | None, *, yes: bool, as_json: bool) -> int:

@@ -180,6 +180,25 @@ def test_a_person_at_a_terminal_is_asked(desk: Desk, answer: str, status: int) -
     assert (output.read_text() == HAND_WRITTEN) == (answer == "n")
 
 
+def test_a_person_reads_what_the_plan_may_do_before_the_question(desk: Desk) -> None:
+    changes = {
+        "    files: [first.txt]": "    files: [first.txt]\n    grants: [README.md, first.txt]",
+        "    files: [second.txt]": "    files: [second.txt]\n    agent: {command: echo by second > second.txt}",
+    }
+    plan = PLAN
+    for before, after in changes.items():
+        plan = plan.replace(before, after)
+    with VendorServer(Models([written(plan)]), models=["planner-1"]) as server:
+        know(desk.machine, server)
+        argv = ["do", GOAL, "--repo", str(desk.repository.path), "--no-critic"]
+        ended, said = typed(desk.machine, argv, "n\n")
+    before, question, after = said.replace("\r\n", "\n").partition("Run this plan?")
+    assert ended == 1 and question, said
+    assert f"plan: {desk.folder / 'plan.yaml'}\n  check there: `ls README.md`\n" in before
+    assert "  task first: accepted by `grep -q 'by first' first.txt`\n    grants: README.md, first.txt\n" in before
+    assert "  task second: runs `echo by second > second.txt`; accepted by `grep -q 'by second' second.txt`\n" in before
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
