@@ -20,6 +20,8 @@ _FROM: dict[Source, str] = {
 }
 _OTHERS: dict[Kind, str] = {"check": "checks", "review": "reviews", "landing": "landing"}
 _MOST_NAMED = 6
+_OPTION = "--from-runs"
+_SIMULATE = f"`forgepool simulate plan FILE {_OPTION}`"
 _WORTH_A_WORD = 0.005
 """The least share of the makespan that a further worker must save to be reported."""
 
@@ -42,10 +44,11 @@ def lines(index: PlanIndex, forecast: Forecast, based: Grounds, fitted: Fit, wan
 def summary_line(index: PlanIndex, forecast: Forecast) -> str:
     """Return one line with the time and the cost of a plan."""
     workers = count_of(forecast.workers, "worker")
-    return f"{_range(forecast.makespan_s)} with {workers}; cost: {cost_words(index, forecast)}"
+    return f"{_range(forecast.makespan_s)} with {workers}; cost: {cost_words(index, forecast, _SIMULATE)}"
 
 
-def cost_words(index: PlanIndex, forecast: Forecast) -> str:
+def cost_words(index: PlanIndex, forecast: Forecast, how: str = _OPTION) -> str:
+    """Return the cost in words; `how` is what asks earlier runs for it."""
     if not forecast.paid:
         return "0 USD; no attempt or review uses a paid model"
     if index.plan.budget.usd is not None:
@@ -57,7 +60,7 @@ def cost_words(index: PlanIndex, forecast: Forecast) -> str:
         most = f"no upper bound, for {of} have no limit of cost, and the plan has no budget"
     known = f"{usd_words(forecast.known_usd.p5)} to {usd_words(forecast.known_usd.p95)} USD"
     if forecast.unknown == forecast.paid:
-        return f"unknown, no earlier run tells it (--from-runs); {most}"
+        return f"unknown, no earlier run tells it ({how}); {most}"
     if forecast.unknown:
         what = f"{forecast.unknown} of {count_of(forecast.paid, 'attempt')} and reviews that are paid for"
         return f"{known} as far as it is known, unknown for {what}; {most}"

@@ -9,14 +9,17 @@ from typing import Annotated
 import typer
 
 from forgepool.orchestrator.cli.output.say import complain, say, say_json
-from forgepool.orchestrator.cli.planning.session import PlannedFile, PlanOrder, plan_goal
+from forgepool.orchestrator.cli.planning.files import refuse_unwritable
+from forgepool.orchestrator.cli.planning.session import INTERRUPTED, PlannedFile, PlanOrder, plan_goal
 from forgepool.orchestrator.cli.run.check import describe_plan, preview_plan
 from forgepool.orchestrator.cli.run.options import Json
 from forgepool.orchestrator.cli.run.pages_beside import Serve
 from forgepool.orchestrator.cli.run.run import Broker, Notify, Pr, Repo, Sandbox, Workers, run, settings_with
 from forgepool.orchestrator.plan.document import Task
 from forgepool.orchestrator.reports.costs import usd_words
+from forgepool.orchestrator.run.run_folder import new_run_id, runs_folder
 from forgepool.workers.schema.orders import CommandAgent
+from forgepool.worktrees.errors import InfrastructureError, UserError
 
 GoalWords = Annotated[str, typer.Argument(metavar="GOAL", help="What is to be done, in a sentence.")]
 Specification = Annotated[
@@ -52,7 +55,10 @@ def plan(
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the plan there. Default: the home.")
     ] = None,
     critic: Annotated[bool, typer.Option("--critic", help="Let a model of another family object to it once.")] = False,
-    budget_usd: PlanBudget = None,
+    budget_usd: Annotated[
+        float | None,
+        typer.Option(min=0.01, help="Cap on planning; what is left becomes the plan's budget."),
+    ] = None,
     repo: Repo = ".",
     base: Base = None,
     yes: Annotated[bool, typer.Option("--yes", help="Replace the file of --output without asking.")] = False,
@@ -75,10 +81,11 @@ def plan(
         settings=settings_with(None),
         tell=_warn if as_json else say,
     )
+    refuse_unwritable(output)
     planned = plan_goal(order)
     if isinstance(planned, int):
         return planned
-    return _deliver(planned, output, yes=yes, as_json=as_json)
+    return _deliver(planned, order, output, yes=yes, as_json=as_json)
 
 
 def do(
@@ -112,30 +119,40 @@ def do(
         settings=settings_with(broker, sandbox, notify),
         tell=_warn if as_json else say,
     )
+    refuse_unwritable(plan_only)
     planned = plan_goal(order)
     if isinstance(planned, int):
         return planned
     if plan_only is not None:
-        return _deliver(planned, plan_only, yes=yes, as_json=as_json)
+        return _deliver(planned, order, plan_only, yes=yes, as_json=as_json)
     _show(planned, as_json=as_json)
-    if (refusal := _without_yes(planned, yes=yes)) is not None:
+    if (refusal := _without_yes(planned, order, yes=yes, as_json=as_json)) is not None:
         return refusal
     start = partial(run, planned.path, repo, workers, broker=broker, sandbox=sandbox, as_json=as_json)
-    return start(serve=serve, notify=notify, pr=pr)
+    name = new_run_id(planned.plan.name)
+    try:
+        return start(name=name, serve=serve, notify=notify, pr=pr)
+    except (UserError, InfrastructureError) as failure:
+        if (runs_folder(order.settings) / name).exists():
+            raise
+        later = f"the plan is kept; then: {order.run_words(planned.path)}"
+        return complain(f"{failure}; {later}", 2 if isinstance(failure, UserError) else 3)
 
 
-def _without_yes(planned: PlannedFile, *, yes: bool) -> int | None:
+def _without_yes(planned: PlannedFile, order: PlanOrder, *, yes: bool, as_json: bool) -> int | None:
     """Return the exit status after the sentence why the plan is not run; None where it may be."""
-    kept = f"the plan is {planned.path}"
+    kept = f"the plan is kept; `{order.run_words(planned.path)}` runs it"
     unread = [reason for task in planned.plan.tasks for reason in _liberties(task)]
     if yes and not unread:
         return None
-    answer = _ask("Run this plan?")
+    for line in _rights(planned):
+        (_warn if as_json else say)(line)
+    answer = _ask("Run this plan?", kept)
     if answer is None and yes:
         why = f"{unread[0]}, which a person must read, whatever --yes says"
-        return complain(f"not run: {why}; {kept}, and `forgepool run` runs it", 2)
+        return complain(f"not run: {why}; {kept}", 2)
     if answer is None:
-        return complain(f"not run: no person is at a terminal to say yes; {kept}; run it, or give --yes", 2)
+        return complain(f"not run: no person is at a terminal to say yes, and --yes was not given; {kept}", 2)
     return None if answer else complain(f"not run; {kept}", 1)
 
 
@@ -148,7 +165,26 @@ def _liberties(task: Task) -> Iterator[str]:
         yield f"task '{task.id}' is done by a command that the planner wrote"
 
 
-def _deliver(planned: PlannedFile, output: Path | None, *, yes: bool, as_json: bool) -> int:
+def _rights(planned: PlannedFile) -> Iterator[str]:
+    """Yield what a yes permits: the commands that the plan runs, and the protected files that it may change."""
+    plan = planned.plan
+    yield f"\nplan: {planned.path}"
+    for check in plan.checks if isinstance(plan.checks, tuple) else ():
+        hosts = f" (network: {', '.join(check.network)})" if check.network else ""
+        yield f"  check {check.name}: {_in_line(check.setup or '', check.run)}{hosts}"
+    for task in plan.tasks:
+        command = task.agent.run if isinstance(task.agent, CommandAgent) else ""
+        runs = f" runs {_in_line(command)};" if command else ""
+        yield f"  task {task.id}:{runs} accepted by {_in_line(*task.acceptance) or 'nothing'}"
+        if task.grants:
+            yield f"    grants: {', '.join(task.grants)}"
+
+
+def _in_line(*commands: str) -> str:
+    return ", ".join(f"`{' '.join(one.split())}`" for one in commands if one)
+
+
+def _deliver(planned: PlannedFile, order: PlanOrder, output: Path | None, *, yes: bool, as_json: bool) -> int:
     """Show a plan and write it where a person wants it; a file that is there is replaced only after a yes."""
     _show(planned, as_json=as_json)
     path = planned.path if output is None else output
@@ -156,7 +192,7 @@ def _deliver(planned: PlannedFile, output: Path | None, *, yes: bool, as_json: b
         changes = planned.files.differences(output)
         for line in changes:
             (_warn if as_json else say)(line)
-        answer = yes or not changes or _ask(f"Replace {output}?")
+        answer = yes or not changes or _ask(f"Replace {output}?", f"the new plan is {planned.path}")
         if answer is None:
             why = f"{output} exists, and no person is at a terminal to say yes"
             return complain(f"{why}; the new plan is {planned.path}; give --yes to replace the file", 2)
@@ -166,7 +202,7 @@ def _deliver(planned: PlannedFile, output: Path | None, *, yes: bool, as_json: b
     if as_json:
         say_json(_as_json(planned, path, why_path))
     else:
-        say(f"\nplan:     {path}\nreasons:  {why_path}\nrun it:   forgepool run {path}")
+        say(f"\nplan:     {path}\nreasons:  {why_path}\nrun it:   {order.run_words(path)}")
     return 0
 
 
@@ -201,14 +237,17 @@ def _as_json(planned: PlannedFile, path: Path, why: Path) -> dict[str, object]:
     }
 
 
-def _ask(question: str) -> bool | None:
-    """Ask the person at the terminal, whose Ctrl-C is a no; return None where there is none."""
+def _ask(question: str, kept: str) -> bool | None:
+    """Ask the person at the terminal; return None without one. Ctrl-C ends the command and says what is kept."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
     try:
         return typer.confirm(question, default=False, err=True)
-    except typer.Abort:
-        return False
+    except typer.Abort as abort:
+        sys.stderr.write("\n")
+        if isinstance(abort.__context__, EOFError):
+            return False
+        raise typer.Exit(complain(f"interrupted; {kept}", INTERRUPTED)) from None
 
 
 def _warn(line: str) -> None:

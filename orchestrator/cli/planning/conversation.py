@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from forgepool.orchestrator.cli.output.say import tell_slow
 from forgepool.orchestrator.run.hub import Hub
 from forgepool.supervisor.review.panel import Seat
 from forgepool.workers.agents.briefing.system_prompt import builtin_skill, narrow_tools
@@ -18,7 +19,8 @@ from forgepool.workers.context.transcript.entries import ConversationStarted, Tr
 from forgepool.workers.context.transcript.usage import Meter
 from forgepool.workers.context.view.archive import Archive
 from forgepool.workers.context.view.live import Context, choose_profile
-from forgepool.workers.llm.messages import ToolCall
+from forgepool.workers.llm.messages import ToolCall, Turn
+from forgepool.workers.llm.provider import Hear, ModelRequest, deaf
 from forgepool.workers.policy.layers import Policy, offerable
 from forgepool.workers.policy.sources import REPOSITORY_FILE, policy_of
 from forgepool.workers.sandbox.sandbox_profile import Shelter, private
@@ -104,6 +106,17 @@ def _policy(hub: Hub, base: CommitId, settings: Settings) -> Policy:
     return policy_of(person=settings.policy_file, repository=repository)
 
 
+@dataclass(frozen=True, slots=True)
+class _ToldProvider:
+    """The models of a seat; a person at a terminal is told while one of them thinks."""
+
+    seat: Seat
+
+    def ask(self, request: ModelRequest, *, stop: Callable[[], bool], hear: Hear = deaf) -> Turn:
+        with tell_slow(f"{self.seat.first} thinks"):
+            return self.seat.provider.ask(request, stop=stop, hear=hear)
+
+
 @dataclass(slots=True, kw_only=True)
 class PlanConversation:
     """One model's conversation, which may be continued after it has ended."""
@@ -151,7 +164,7 @@ class PlanConversation:
         )
         place = self.site.workplace
         talk = Talk(
-            provider=self.seat.provider,
+            provider=_ToldProvider(self.seat),
             brief=brief,
             workplace=place,
             transcript=self.transcript,

@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import os
 import re
 import time
 from collections.abc import Iterator, Sequence
@@ -51,6 +52,18 @@ class PlanFiles:
             before.splitlines(), self.plan.splitlines(), str(path), "the new plan", lineterm=""
         )
         return list(lines)
+
+
+def refuse_unwritable(output: Path | None) -> None:
+    """Raises UserError: no file can be written there."""
+    if output is None:
+        return
+    if output.is_dir():
+        raise UserError(f"{output} is a folder; name a file in it, such as {output / 'plan.yaml'}")
+    there = next(one for one in (output, *output.absolute().parents) if one.exists())
+    if not os.access(there, os.W_OK) or (there != output and not there.is_dir()):
+        why = "may not be written" if there == output or there.is_dir() else "is no folder"
+        raise UserError(f"{output} cannot be written, because {there} {why}; name another file")
 
 
 _FIRST = re.compile(r"^tasks:[ \t]*(?:#.*)?\n(?:[ \t]*(?:#.*)?\n)*(?P<pad>[ \t]*)- ", re.MULTILINE)

@@ -1,6 +1,7 @@
 """One planning: from a person's words to a plan file in the home, or to the reason why there is none."""
 
 import re
+import shlex
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -21,10 +22,12 @@ from forgepool.orchestrator.reports.costs import usd_words
 from forgepool.orchestrator.run.hub import CannotRun, Hub, open_hub, read_plan
 from forgepool.orchestrator.simulate.forecast_text import summary_line
 from forgepool.supervisor.review.panel import Seat, make_seat
+from forgepool.workers.llm.routing.chain import ModelChain
 from forgepool.workers.llm.routing.open import keys_of, open_models
-from forgepool.workers.llm.routing.table import Table, read_table
+from forgepool.workers.llm.routing.table import DEFAULT_TYPE, Table, read_table
 from forgepool.workers.schema.logs import hider
 from forgepool.workers.schema.mistakes import DocumentWrong
+from forgepool.workers.schema.orders import PhaseName
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.git.git import CommitId
 
@@ -32,6 +35,7 @@ ROUTE = "plan"
 """The kind of work whose models plan."""
 INTERRUPTED = 130
 _LEAST_USD = 0.01
+_PHASES_OF_LEAD: tuple[PhaseName, ...] = ("plan", "execute")
 _STATUS = {"stopped": INTERRUPTED, "failed": 3}
 
 
@@ -50,6 +54,10 @@ class PlanOrder:
     """A task is added that leads the others to the goal."""
     settings: Settings
     tell: Callable[[str], None]
+
+    def run_words(self, path: Path) -> str:
+        """Return the command that runs the plan in this file."""
+        return shlex.join(["forgepool", "run", str(path), *([] if self.repo == "." else ["--repo", self.repo])])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,18 +123,21 @@ class PlanningSession:
     def _complain_of(self, compiled: Compilation) -> int:
         match compiled.ended:
             case "refused":
-                faults = "\n    ".join(compiled.draft.errors if compiled.draft else ())
-                sentence = f"there is no plan: the planner's plans were all refused, the last one for:\n    {faults}\n"
-                return complain(f"{sentence}{self._kept()}", 1)
+                last = self._drafts()[-1]
+                mend = f"the last draft is {last}: correct it, then `{self.order.run_words(last)}`"
+                return complain(f"there is no plan: the planner's plans were all refused; {mend}", 1)
             case "stopped":
                 return complain(f"interrupted; {self._kept()}", INTERRUPTED)
             case _:
                 return complain(f"there is no plan: {compiled.detail}; {self._kept()}", _STATUS.get(compiled.ended, 1))
 
     def _kept(self) -> str:
-        if drafts := sorted(self.folder.glob(DRAFTS)):
+        if drafts := self._drafts():
             return f"the last draft is {drafts[-1]}"
         return f"the conversation is in {self.folder / 'transcript.log'}"
+
+    def _drafts(self) -> list[Path]:
+        return sorted(self.folder.glob(DRAFTS))
 
     def _finish(self, compiled: Compilation, draft: PlanDraft) -> PlannedFile | int:
         order, path = self.order, self.folder / NAME
@@ -183,8 +194,13 @@ def plan_goal(order: PlanOrder) -> PlannedFile | int:
     """
     settings = order.settings
     goal = read_goal(order.words, order.specification)
+    if order.specification is not None and [*goal.requirements.values()] == [goal.title]:
+        counts = "list items, numbered headings and lines with must or shall count"
+        order.tell(f"warning: {order.specification} has no requirement, so the goal is the only one; {counts}")
     table = read_table(settings.models_file)
     seat = _planner(table, order)
+    if order.leads and settings.broker_url is None:
+        _require_lead(table, settings)
     with tell_slow("reading the repository; the first copy of a large one takes a while"):
         hub = open_hub(order.repo, settings)
         base = hub.base_of(order.base)
@@ -202,11 +218,23 @@ def _planner(table: Table, order: PlanOrder) -> Seat:
     capped = order.budget_usd is not None
     chain = open_models(table, task_type=ROUTE, phase="plan", capped=capped, settings=order.settings)
     if not chain.model:
-        keys = dict.fromkeys(one.candidate.wants_key for one in chain.contenders if one.candidate.wants_key)
-        others = dict.fromkeys(one.wanting for one in chain.contenders if not one.candidate.wants_key)
-        mend = [f"set {' or '.join(keys)}"] * bool(keys) + list(others)
-        raise CannotRun(f"no model can be asked for a plan: {'; '.join(mend)} (`forgepool models` lists all)")
+        raise CannotRun(f"no model can be asked for a plan: {_mend(chain)} (`forgepool models` lists all)")
     return make_seat(1, chain.contenders, chain, table)
+
+
+def _require_lead(table: Table, settings: Settings) -> None:
+    """Raises CannotRun: no model on this host can lead the plan's tasks."""
+    for phase in _PHASES_OF_LEAD:
+        chain = open_models(table, task_type=DEFAULT_TYPE, phase=phase, settings=settings)
+        if not chain.model:
+            raise CannotRun(f"no model can be asked to lead: {_mend(chain)}, or leave out --lead; nothing was planned")
+
+
+def _mend(chain: ModelChain) -> str:
+    """Return what would let one of the models be asked."""
+    keys = dict.fromkeys(one.candidate.wants_key for one in chain.contenders if one.candidate.wants_key)
+    others = (f"{one.candidate.model}: {one.wanting}" for one in chain.contenders if not one.candidate.wants_key)
+    return "; ".join([f"set {' or '.join(keys)}"] * bool(keys) + [*others])
 
 
 def _new_folder(settings: Settings, goal: Goal) -> Path:

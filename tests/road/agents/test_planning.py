@@ -74,7 +74,9 @@ def test_the_third_refused_plan_ends_the_planning(desk: Desk) -> None:
     models = Models([written(FAULTY), written(FAULTY), written(FAULTY), written()])
     ended = desk.run(models, "plan")
     assert ended.status == 1 and len(models.planned) == 3
-    assert MISSPELT in ended.err and str(desk.folder / "draft-3.yaml") in ended.err
+    draft = desk.folder / "draft-3.yaml"
+    assert f"correct it, then `forgepool run {draft} --repo {desk.repository.path}`" in ended.err
+    assert ended.out.count(MISSPELT) == 3 and MISSPELT not in ended.err
     assert (desk.folder / "draft-3.yaml").read_text() == FAULTY and not (desk.folder / "plan.yaml").exists()
     assert "This is the last time" in models.planned[2].results[-1]
 
@@ -91,7 +93,7 @@ def test_the_third_refused_plan_ends_the_planning(desk: Desk) -> None:
 )
 def test_a_planner_without_tasks_has_failed(desk: Desk, answers: list[Say], sentence: str) -> None:
     ended = desk.run(Models(answers), "do", "--yes")
-    assert ended.status == 1 and "there is no plan: " in ended.err and sentence in ended.err
+    assert ended.status == 1 and "there is no plan: " in ended.err and sentence in ended.out + ended.err
     assert desk.machine.runs() == []
 
 
@@ -100,6 +102,13 @@ def test_a_budget_that_is_too_small_stops_before_a_call(desk: Desk) -> None:
     ended = desk.run(models, "plan", "--budget-usd", "1", price="{input: 1000, cached: 1, written: 1, output: 5000}")
     assert ended.status == 1 and models.planned == []
     assert "the agent used its 1 USD without finishing" in ended.err
+
+
+def test_a_model_of_unknown_price_is_named(desk: Desk) -> None:
+    models = Models([written()])
+    ended = desk.run(models, "plan", "--budget-usd", "1", price="null")
+    assert ended.status == 2 and models.planned == []
+    assert "; planner-1: its price is not known" in ended.err
 
 
 def test_ctrl_c_keeps_the_draft_and_says_where(desk: Desk) -> None:
@@ -146,7 +155,8 @@ def test_only_a_critic_of_another_family_with_a_key_is_asked(desk: Desk) -> None
 def test_without_a_terminal_or_a_yes_nothing_runs(desk: Desk) -> None:
     ended = desk.run(Models([written()]), "do", "--no-critic")
     assert ended.status == 2 and desk.machine.runs() == []
-    assert "no person is at a terminal to say yes" in ended.err and str(desk.folder / "plan.yaml") in ended.err
+    assert "no person is at a terminal to say yes, and --yes was not given" in ended.err
+    assert f"`forgepool run {desk.folder / 'plan.yaml'} --repo {desk.repository.path}` runs it" in ended.err
 
 
 def test_a_plan_with_grants_waits_for_a_person_in_spite_of_yes(desk: Desk) -> None:
@@ -186,6 +196,76 @@ def test_a_person_at_a_terminal_is_asked(desk: Desk, answer: str, status: int) -
     assert ended == status, said
     assert f"Replace {output}?" in said.replace("\r\n", "")
     assert (output.read_text() == HAND_WRITTEN) == (answer == "n")
+
+
+def test_a_person_reads_what_the_plan_may_do_before_the_question(desk: Desk) -> None:
+    changes = {
+        "    files: [first.txt]": "    files: [first.txt]\n    grants: [README.md, first.txt]",
+        "    files: [second.txt]": "    files: [second.txt]\n    agent: {command: echo by second > second.txt}",
+    }
+    plan = PLAN
+    for before, after in changes.items():
+        plan = plan.replace(before, after)
+    with VendorServer(Models([written(plan)]), models=["planner-1"]) as server:
+        know(desk.machine, server)
+        argv = ["do", GOAL, "--repo", str(desk.repository.path), "--no-critic"]
+        ended, said = typed(desk.machine, argv, "n\n")
+    before, question, after = said.replace("\r\n", "\n").partition("Run this plan?")
+    assert ended == 1 and question, said
+    assert f"forgepool: not run; the plan is kept; `forgepool run {desk.folder / 'plan.yaml'} --repo" in after
+    assert f"plan: {desk.folder / 'plan.yaml'}\n  check there: `ls README.md`\n" in before
+    assert "  task first: accepted by `grep -q 'by first' first.txt`\n    grants: README.md, first.txt\n" in before
+    assert "  task second: runs `echo by second > second.txt`; accepted by `grep -q 'by second' second.txt`\n" in before
+
+
+def test_ctrl_c_at_the_question_ends_with_what_is_kept(desk: Desk) -> None:
+    slow = Say(calls=written().calls, pause_s=2.5)
+    with VendorServer(Models([slow]), models=["planner-1"]) as server:
+        know(desk.machine, server)
+        argv = ["do", GOAL, "--repo", str(desk.repository.path), "--no-critic"]
+        ended, said = typed(desk.machine, argv, "", interrupt_at="Run this plan? [y/N]")
+    assert ended == 130, said
+    assert "forgepool: planner-1 thinks ..." in said
+    assert "no earlier run tells it (`forgepool simulate plan FILE --from-runs`)" in said
+    assert f"forgepool: interrupted; the plan is kept; `forgepool run {desk.folder / 'plan.yaml'} --repo" in said
+
+
+def test_a_run_that_cannot_start_names_the_kept_plan(desk: Desk) -> None:
+    ended = desk.run(Models([written()]), "do", "--yes", "--no-critic", "--notify", "https://")
+    assert ended.status == 2 and desk.machine.runs() == [], ended.err
+    assert f"; the plan is kept; then: forgepool run {desk.folder / 'plan.yaml'} --repo " in ended.err
+
+
+def test_a_lead_without_a_model_is_refused_before_planning(desk: Desk) -> None:
+    models = Models([written()])
+    with VendorServer(models, models=["planner-1"]) as server:
+        know(desk.machine, server, critic=False)
+        table = desk.machine.folder / "models.yaml"
+        text = table.read_text().replace("code: {primary: planner-1", "code: {primary: critic-1")
+        table.write_text(text.replace("budget: planner-1", "budget: critic-1"))
+        ended = desk.machine.run("do", GOAL, "--repo", desk.repository.path, "--lead", "--yes")
+    assert ended.status == 2 and models.planned == []
+    assert "no model can be asked to lead: set " in ended.err and "ROAD_CRITIC_KEY" in ended.err
+
+
+@pytest.mark.parametrize("name", ["folder", "file/plan.yaml"])
+@pytest.mark.parametrize("option", [("plan", "-o"), ("do", "--plan-only")])
+def test_a_plan_that_cannot_be_written_is_not_begun(desk: Desk, option: tuple[str, str], name: str) -> None:
+    (desk.machine.folder / "folder").mkdir()
+    (desk.machine.folder / "file").touch()
+    models = Models([written()])
+    ended = desk.run(models, *option, desk.machine.folder / name)
+    assert ended.status == 2 and models.planned == []
+    right = "is a folder; name a file in it, such as" if name == "folder" else "is no folder; name another file"
+    assert right in ended.err
+
+
+def test_a_specification_without_requirements_is_told(desk: Desk) -> None:
+    specification = desk.machine.folder / "spec.md"
+    specification.write_text("Two files are there in the end.\n")
+    ended = desk.run(Models([written()]), "plan", "--from", specification)
+    assert ended.status == 0, ended.err
+    assert f"warning: {specification} has no requirement, so the goal is the only one; list items, " in ended.out
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -131,8 +132,8 @@ def know(machine: Machine, server: VendorServer, *, critic: bool = True, price: 
         machine.variables[CRITIC_KEY] = "critic-key"
 
 
-def typed(machine: Machine, argv: list[str], text: str) -> tuple[int, str]:
-    """Run a command on a terminal, on which a person has typed."""
+def typed(machine: Machine, argv: list[str], text: str, *, interrupt_at: str = "") -> tuple[int, str]:
+    """Run a command on a terminal, on which a person has typed, or presses Ctrl-C once it shows a text."""
     machine.tmp.mkdir(parents=True, exist_ok=True)
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "forgepool.orchestrator.cli", *argv]
@@ -146,5 +147,8 @@ def typed(machine: Machine, argv: list[str], text: str) -> tuple[int, str]:
             seen += os.read(ours, 65536)
         except OSError:  # EIO: the command has closed the terminal
             break
+        if interrupt_at and interrupt_at.encode() in seen:
+            child.send_signal(signal.SIGINT)
+            interrupt_at = ""
     os.close(ours)
     return child.wait(), seen.decode()
