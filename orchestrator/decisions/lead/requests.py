@@ -35,6 +35,8 @@ MOST_LOST = 2
 _TITLE_CHARACTERS = 100
 _PLACE = re.compile(r"^dispatch:(?:\d+:)? ")
 """A place in the text that the tasks are written into for the plan's reader; the lead has never seen it."""
+_INHERITED = ("policy", "unattended", "runs_on", "limits", "attempts", "env")
+"""What a dispatched task takes from its lead; what its lead may touch or leave out is granted to no other."""
 _NOWHERE = Path()
 """A dispatched task names no file beside a plan."""
 
@@ -69,7 +71,7 @@ def _dispatch(course: PlanIndex, state: RunState, lead: TaskState, request: Lead
     if key in state.additions:
         return _reply(course, state, lead, request, _receipt(course, state, request))
     try:
-        tasks = _read(course, state, lead, request)
+        tasks = _read(course, state, course.tasks[lead.id], request)
     except DocumentWrong as wrong:
         said = "\n".join(f"- {_PLACE.sub('', mistake)}" for mistake in wrong.mistakes)
         return _reply(course, state, lead, request, f"Nothing was added. Mend this, and dispatch again:\n{said}")
@@ -79,9 +81,9 @@ def _dispatch(course: PlanIndex, state: RunState, lead: TaskState, request: Lead
     return [added]
 
 
-def _read(course: PlanIndex, state: RunState, lead: TaskState, request: LeadRequest) -> tuple[Task, ...]:
+def _read(course: PlanIndex, state: RunState, lead: Task, request: LeadRequest) -> tuple[Task, ...]:
     """Raises DocumentWrong."""
-    agent = course.tasks[lead.id].leads or BuiltinAgent()
+    agent = lead.leads or BuiltinAgent()
     wrong = []
     for one in request.tasks:
         if one.answers and not isinstance(agent, BuiltinAgent | ScriptedAgent):
@@ -97,12 +99,15 @@ def _read(course: PlanIndex, state: RunState, lead: TaskState, request: LeadRequ
     seen = [split_reference(ref).path for one in request.tasks for ref in one.context]
     tasks = read_addition(piece, course.plan, _NOWHERE, lambda: seen, name="dispatch", ended=find_ended(state))
     skills = {one.id: one.skill for one in request.tasks}
+    led = [agent.model_copy(update={"skill": skills[task.id]}) if skills[task.id] else agent for task in tasks]
     return tuple(
-        task.model_copy(
-            update={"agent": agent.model_copy(update={"skill": skills[task.id]}) if skills[task.id] else agent}
-        )
-        for task in tasks
+        task.model_copy(update={"agent": by, **_inherited(lead, task)}) for task, by in zip(tasks, led, strict=True)
     )
+
+
+def _inherited(lead: Task, task: Task) -> dict[str, object]:
+    """Return what a dispatched task takes from its lead, which has it from the plan's defaults or of its own."""
+    return {name: getattr(lead, name) for name in (*_INHERITED, *(() if task.answers else ("criteria",)))}
 
 
 def _entry(state: RunState, one: DispatchedTask) -> dict[str, object]:

@@ -23,7 +23,8 @@ from forgepool.workers.agents.lead.tools import lead_tools
 from forgepool.workers.context.transcript.usage import Gauge, count_fixed_characters, lengths
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, user
 from forgepool.workers.llm.provider import ModelRequest
-from forgepool.workers.schema.orders import BuiltinAgent, CliAgent, ReasonPack, ScriptedAgent
+from forgepool.workers.schema.orders import BuiltinAgent, CliAgent, Limits, ReasonPack, ScriptedAgent
+from forgepool.workers.schema.policy_rules import MatchEntry, RuleEntry
 from forgepool.workers.schema.reports import DispatchedTask, LeadRequest, LeadSaid, Report
 from forgepool.workers.tools.toolset import reading
 
@@ -111,6 +112,26 @@ def test_what_the_plans_reader_refuses_comes_back_as_sentences(led: Any, fields:
     reply = replied(decided(of, resting(of, **dispatch("t1", **fields))))
     assert reply.reply.text.startswith("Nothing was added. Mend this, and dispatch again:\n- ")
     assert sentence in reply.reply.text and "dispatch:" not in reply.reply.text
+
+
+def test_dispatched_tasks_keep_the_bounds_of_their_lead_and_get_no_grant() -> None:
+    bounds: dict[str, Any] = {
+        "policy": (RuleEntry(match=MatchEntry(tool="run_command"), decision="deny", reason="no commands here"),),
+        "unattended": "park",
+        "runs_on": ("inhouse",),
+        "limits": Limits(cost_usd=0.5, turns=20),
+        "attempts": 1,
+        "env": {"TZ": "UTC"},
+        "criteria": ("The public names stay.",),
+    }
+    of = course(leader(**bounds, grants=("tests/**",), waive=("secrets",), network=("pypi.org",)))
+    asked_for = dispatch("writes", files=("a.py",))["tasks"] + dispatch("tells", answers=True)["tasks"]
+    added, _ = decided(of, resting(of, do="dispatch", tasks=asked_for))
+    assert isinstance(added, e.TasksAdded)
+    writes, tells = added.tasks
+    assert {name: getattr(writes, name) for name in bounds} == bounds
+    assert {name: getattr(tells, name) for name in bounds} == bounds | {"criteria": ()}
+    assert {(one.grants, one.waive, one.network) for one in added.tasks} == {((), (), ())}
 
 
 def test_an_id_that_the_run_has_is_refused() -> None:
