@@ -12,6 +12,7 @@ from pathlib import Path
 
 from forgepool.orchestrator.decisions.lead.results import (
     bring_headers,
+    find_behind,
     find_open,
     plan_lines,
     summary_of,
@@ -150,9 +151,12 @@ def _collect(course: PlanIndex, state: RunState, lead: TaskState, request: LeadR
     ended = [one for one in standing if one.phase in TERMINAL]
     if request.what not in ("ready", "all"):
         wanted = state.tasks.get(request.what)
-        if wanted is None or wanted.id == lead.id:
-            known = ", ".join(one.id for one in standing) or "none"
+        known = ", ".join(one.id for one in standing) or "none"
+        if wanted is None:
             return _reply(course, state, lead, request, f"there is no task '{request.what}'; open are: {known}")
+        if wanted.id in find_behind(course, lead.id):
+            why = f"'{wanted.id}' is yourself or waits for your end, and has no result for you; open are: {known}"
+            return _reply(course, state, lead, request, why)
         if wanted.phase in TERMINAL:
             return _reply(course, state, lead, request, "", [wanted])
         enough = False

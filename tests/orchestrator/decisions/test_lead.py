@@ -191,6 +191,15 @@ def test_collect_all_waits_for_everything_but_what_waits_for_the_lead_itself() -
     assert ([one.task for one in reply.results], reply.open) == (["a", "b"], ())
 
 
+@pytest.mark.parametrize("what", ["lead", "after", "far"])
+def test_a_lead_that_collects_what_waits_for_it_is_told_so_and_does_not_rest_for_ever(what: str) -> None:
+    of = course(leader(), task("a"), task("after", "lead"), task("far", "after"))
+    reply = replied(decided(of, resting(of, do="collect", what=what))).reply
+    assert reply.text.startswith(
+        f"'{what}' is yourself or waits for your end, and has no result for you; open are: a\n"
+    )
+
+
 def test_a_failed_dependency_is_passed_on() -> None:
     of = course(leader(), task("a", attempts=1), task("b", "a"))
     state = resting(of, sent("a"), answered("a", 1, "agent_failed"), do="collect", what="all")
