@@ -85,6 +85,7 @@ def _dispatch(course: PlanIndex, state: RunState, lead: TaskState, request: Lead
 def _read(course: PlanIndex, state: RunState, lead: Task, request: LeadRequest) -> tuple[Task, ...]:
     """Raises DocumentWrong."""
     agent = lead.leads or BuiltinAgent()
+    behind = find_behind(course, lead.id)
     wrong = []
     for one in request.tasks:
         if one.answers and not isinstance(agent, BuiltinAgent | ScriptedAgent):
@@ -93,6 +94,9 @@ def _read(course: PlanIndex, state: RunState, lead: Task, request: LeadRequest) 
             wrong.append(f"'{one.id}' has a skill, which its agent ({agent.kind}) does not take; leave it out")
         if (again := one.retry_of) is not None and again not in state.tasks:
             wrong.append(f"'{one.id}' is to try '{again}' again, which is no task of this run")
+        named = (*(need.partition(":")[0] for need in one.needs), again)
+        for other in behind.intersection(named):
+            wrong.append(f"'{one.id}' names '{other}', which is yourself or waits for your end; take it out")
     if wrong:
         raise DocumentWrong("dispatch", [Mistake(0, sentence) for sentence in wrong])
     piece = json.dumps({"tasks": [_entry(state, one) for one in request.tasks]}, indent=1)

@@ -15,7 +15,7 @@ _SUMMARY_CHARACTERS = 4_000
 
 
 def find_behind(course: PlanIndex, lead: str) -> frozenset[str]:
-    """Return the lead and all that waits for it, directly or through others: a lead that waited for these never ends."""
+    """Return the lead and all that waits for it, directly or through others. It would wait for these for ever."""
     return frozenset((lead, *course.graph.after_all([lead])))
 
 

@@ -1,5 +1,6 @@
 """What follows from a lead's requests, decided from plan and state alone."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -112,6 +113,20 @@ def test_what_the_plans_reader_refuses_comes_back_as_sentences(led: Any, fields:
     reply = replied(decided(of, resting(of, **dispatch("t1", **fields))))
     assert reply.reply.text.startswith("Nothing was added. Mend this, and dispatch again:\n- ")
     assert sentence in reply.reply.text and "dispatch:" not in reply.reply.text
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [lambda one: {"needs": (one,)}, lambda one: {"needs": (f"{one}:full",)}, lambda one: {"retry_of": one}],
+    ids=["needs", "needs_full", "retry_of"],
+)
+@pytest.mark.parametrize("other", ["lead", "after", "far"])
+def test_no_task_is_added_that_would_wait_for_the_lead_itself(
+    other: str, fields: Callable[[str], dict[str, Any]]
+) -> None:
+    of = course(leader(), task("after", "lead"), task("far", "after"))
+    reply = replied(decided(of, resting(of, **dispatch("t1", **fields(other))))).reply
+    assert f"- 't1' names '{other}', which is yourself or waits for your end; take it out" in reply.text
 
 
 def test_dispatched_tasks_keep_the_bounds_of_their_lead_and_get_no_grant() -> None:
