@@ -36,6 +36,8 @@ MOST_LOST = 2
 _TITLE_CHARACTERS = 100
 _PLACE = re.compile(r"^dispatch:(?:\d+:)? ")
 """A place in the text that the tasks are written into for the plan's reader; the lead has never seen it."""
+_NOT_PLAIN = re.compile(r"[^\n -~]")
+"""JSON writes characters beyond U+FFFF in two halves, which the plan's reader refuses; it takes them written in one."""
 _INHERITED = ("policy", "unattended", "runs_on", "limits", "attempts", "env")
 """What a dispatched task takes from its lead; what its lead may touch or leave out is granted to no other."""
 _NOWHERE = Path()
@@ -99,7 +101,8 @@ def _read(course: PlanIndex, state: RunState, lead: Task, request: LeadRequest) 
             wrong.append(f"'{one.id}' names '{other}', which is yourself or waits for your end; take it out")
     if wrong:
         raise DocumentWrong("dispatch", [Mistake(0, sentence) for sentence in wrong])
-    piece = json.dumps({"tasks": [_entry(state, one) for one in request.tasks]}, indent=1)
+    piece = json.dumps({"tasks": [_entry(state, one) for one in request.tasks]}, indent=1, ensure_ascii=False)
+    piece = _NOT_PLAIN.sub(lambda found: f"\\U{ord(found[0]):08X}", piece)
     # The lead's worker has looked for files that are given to a task, in the tree that the lead sees.
     seen = [split_reference(ref).path for one in request.tasks for ref in one.context]
     tasks = read_addition(piece, course.plan, _NOWHERE, lambda: seen, name="dispatch", ended=find_ended(state))

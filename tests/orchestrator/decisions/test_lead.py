@@ -149,6 +149,15 @@ def test_dispatched_tasks_keep_the_bounds_of_their_lead_and_get_no_grant() -> No
     assert {(one.grants, one.waive, one.network) for one in added.tasks} == {((), (), ())}
 
 
+def test_every_character_of_a_dispatch_reaches_the_task() -> None:
+    words = '\U0001f680 \U0010ffff \u00fc \u2028 \ufeff \x7f \x85 \t \\u0041 \\ " end'
+    of = course(leader())
+    one = DispatchedTask(id="t1", objective=f"{OBJECTIVE} {words}", notes=f"{NOTES} {words}")
+    added, _ = decided(of, resting(of, do="dispatch", tasks=(one,)))
+    assert isinstance(added, e.TasksAdded)
+    assert added.tasks[0].description == f"{one.objective}\n\n{one.notes}"
+
+
 def test_an_id_that_the_run_has_is_refused() -> None:
     of = course(leader(), task("t1"))
     reply = replied(decided(of, resting(of, **dispatch("t1"))))
