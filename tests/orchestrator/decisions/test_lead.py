@@ -13,7 +13,7 @@ from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import grant_request
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.inbox import PersonRequest
-from forgepool.orchestrator.plan.budget import Budget
+from forgepool.orchestrator.plan.budget import Budget, Use, keep_apart
 from forgepool.orchestrator.plan.document import Task
 from forgepool.orchestrator.run.dispatch import order
 from forgepool.orchestrator.state.run import RunState
@@ -24,7 +24,7 @@ from forgepool.workers.agents.lead.tools import lead_tools
 from forgepool.workers.context.transcript.usage import Gauge, count_fixed_characters, lengths
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, user
 from forgepool.workers.llm.provider import ModelRequest
-from forgepool.workers.schema.orders import BuiltinAgent, CliAgent, Limits, ReasonPack, ScriptedAgent
+from forgepool.workers.schema.orders import BuiltinAgent, CliAgent, Limits, ReasonPack, ScriptedAgent, Spent
 from forgepool.workers.schema.policy_rules import MatchEntry, RuleEntry
 from forgepool.workers.schema.reports import DispatchedTask, LeadRequest, LeadSaid, Report
 from forgepool.workers.tools.toolset import reading
@@ -305,6 +305,21 @@ def test_a_tenth_of_the_budget_is_kept_apart_for_the_lead() -> None:
     assert (of.ledger_for(state, "a").left_usd, of.ledger_for(state, "lead").left_usd) == (9.0, 10.0)
     follow(state, e.TaskCancelled(task="lead"))
     assert of.ledger_for(state, "a").left_usd == 10.0
+
+
+def test_what_is_kept_apart_follows_the_known_calls_of_the_lead_up_to_a_quarter_of_the_budget() -> None:
+    """Of an attempt that was lost only the reservation is known, which is no measure of what a call costs."""
+    lost = Use(reserved_usd=4.0, reserved_tokens=400, ended="lost")
+    under_way = Use(reserved_usd=3.0, reserved_tokens=300)
+    answered_one = Use(reserved_usd=3.0, reserved_tokens=300, spent=Spent(turns=2, cost_usd=0.1, input_tokens=10))
+    cap = Budget(usd=10.0, tokens=1000)
+    kept = keep_apart(cap, (lost, under_way, answered_one))
+    assert (kept.usd, kept.tokens) == (pytest.approx(0.15), 15)
+    dear = Use(spent=Spent(turns=2, cost_usd=4.0, input_tokens=400))
+    kept = keep_apart(cap, (dear,))
+    assert (kept.usd, kept.tokens) == (2.5, 250)
+    unpriced = Use(spent=Spent(turns=98, cost_usd=None))
+    assert keep_apart(Budget(usd=1.0), (unpriced, answered_one)).usd == pytest.approx(0.15)
 
 
 def test_forty_results_keep_the_leads_view_under_forty_percent_of_its_window() -> None:
