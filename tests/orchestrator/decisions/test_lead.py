@@ -249,6 +249,19 @@ def test_a_persons_word_wakes_a_lead_that_collects_and_is_told_once() -> None:
     assert state.lead.heard == 1
 
 
+def test_a_lead_that_begins_afresh_is_told_again_what_people_said() -> None:
+    of = course(leader(), task("a"))
+    said = grant_request(of, begun(of), PersonRequest(do="say", task="lead", text="leave b.py alone", by="ann"))
+    state = resting(of, *said, do="read", what="a")
+    assert "leave b.py alone" in replied(decided(of, state)).reply.text
+    failed = ReasonPack(attempt=1, kind="agent_failed", summary="it broke off")
+    afresh = sent("lead", 2).model_copy(update={"leads": True})
+    again = LeadSaid(request=LeadRequest(number=2, do="read", what="a"))
+    answer = e.OrderAnswered(task="lead", result=result("lead", 2, "waiting", lead=again))
+    follow(state, e.TaskFailed(task="lead", reason=failed), e.TaskRetried(task="lead", afresh=True), afresh, answer)
+    assert "A person says (ann): leave b.py alone" in replied(decided(of, state)).reply.text
+
+
 def test_cancel_ends_tasks_with_the_leads_reason_and_says_what_it_could_not_end() -> None:
     of = course(leader(), task("a"), task("b"))
     state = resting(of, e.TaskCancelled(task="b"), do="cancel", ids=("a", "b", "gone"), why="a has become needless")
