@@ -304,23 +304,31 @@ def left_of(limits: Limits, carried: Spent) -> Reservation:
     )
 
 
-_KEPT_SHARE, _KEPT_CALLS = 0.10, 3
+_KEPT_SHARE, _KEPT_CALLS, _KEPT_MOST = 0.10, 3, 0.25
 
 
 def keep_apart(cap: Budget, uses: Iterable[Use]) -> Reservation:
     """
     Return what is kept apart for a lead with these uses, so that it can always write its brief.
 
-    This is a tenth of the cap, less what it has used and what is reserved for it; at least three of its average calls.
+    This is a tenth of the cap, less what it has used and what is reserved for it; at least three of its average calls,
+    as far as their use is known, and at most a quarter of the cap.
     """
     every = list(uses)
-    turns = sum(use.own.turns for use in every if use.own is not None)
-    usd, tokens = sum(use.counted_usd for use in every), sum(use.counted_tokens for use in every)
-    calls = _KEPT_CALLS / turns if turns else 0.0
-    return Reservation(
-        usd=None if cap.usd is None else max(_KEPT_SHARE * cap.usd - usd, calls * usd),
-        tokens=None if cap.tokens is None else math.ceil(max(_KEPT_SHARE * cap.tokens - tokens, calls * tokens)),
-    )
+    usd = _kept(cap.usd, sum(use.counted_usd for use in every), every, lambda spent: spent.cost_usd)
+    tokens = _kept(cap.tokens, sum(use.counted_tokens for use in every), every, lambda spent: spent.tokens)
+    return Reservation(usd=usd, tokens=None if tokens is None else math.ceil(tokens))
+
+
+def _kept(
+    cap: float | None, counted: float, uses: Iterable[Use], kind: Callable[[Spent], float | None]
+) -> float | None:
+    if cap is None:
+        return None
+    known = [(amount, use.own.turns) for use in uses if use.own is not None and (amount := kind(use.own)) is not None]
+    turns = sum(each for _, each in known)
+    calls = _KEPT_CALLS * sum(amount for amount, _ in known) / turns if turns else 0.0
+    return min(max(_KEPT_SHARE * cap - counted, calls), _KEPT_MOST * cap)
 
 
 def _rest(before: Use | None) -> Reservation:

@@ -28,8 +28,8 @@ def send_order(state: RunState, task: TaskState, event: e.OrderSent, at: float) 
     if event.resumes is None:
         task.interrupted_paths = ()
         if event.leads:
-            # A conversation that begins afresh has collected nothing.
-            state.lead.collected, state.lead.notes = {}, ()
+            # A conversation that begins afresh has collected and heard nothing.
+            state.lead.collected, state.lead.notes, state.lead.heard = {}, (), 0
     task.extra = task.wanted
     task.verdict, task.certificates = None, ()
     task.review.forget_candidate()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from forgepool.orchestrator.decisions.lead.results import (
     bring_headers,
+    find_behind,
     find_open,
     plan_lines,
     summary_of,
@@ -35,6 +36,10 @@ MOST_LOST = 2
 _TITLE_CHARACTERS = 100
 _PLACE = re.compile(r"^dispatch:(?:\d+:)? ")
 """A place in the text that the tasks are written into for the plan's reader; the lead has never seen it."""
+_NOT_PLAIN = re.compile(r"[^\n -~]")
+"""JSON writes characters beyond U+FFFF in two halves, which the plan's reader refuses; it takes them written in one."""
+_INHERITED = ("policy", "unattended", "runs_on", "limits", "attempts", "env")
+"""What a dispatched task takes from its lead; what its lead may touch or leave out is granted to no other."""
 _NOWHERE = Path()
 """A dispatched task names no file beside a plan."""
 
@@ -69,7 +74,7 @@ def _dispatch(course: PlanIndex, state: RunState, lead: TaskState, request: Lead
     if key in state.additions:
         return _reply(course, state, lead, request, _receipt(course, state, request))
     try:
-        tasks = _read(course, state, lead, request)
+        tasks = _read(course, state, course.tasks[lead.id], request)
     except DocumentWrong as wrong:
         said = "\n".join(f"- {_PLACE.sub('', mistake)}" for mistake in wrong.mistakes)
         return _reply(course, state, lead, request, f"Nothing was added. Mend this, and dispatch again:\n{said}")
@@ -79,9 +84,10 @@ def _dispatch(course: PlanIndex, state: RunState, lead: TaskState, request: Lead
     return [added]
 
 
-def _read(course: PlanIndex, state: RunState, lead: TaskState, request: LeadRequest) -> tuple[Task, ...]:
+def _read(course: PlanIndex, state: RunState, lead: Task, request: LeadRequest) -> tuple[Task, ...]:
     """Raises DocumentWrong."""
-    agent = course.tasks[lead.id].leads or BuiltinAgent()
+    agent = lead.leads or BuiltinAgent()
+    behind = find_behind(course, lead.id)
     wrong = []
     for one in request.tasks:
         if one.answers and not isinstance(agent, BuiltinAgent | ScriptedAgent):
@@ -90,19 +96,26 @@ def _read(course: PlanIndex, state: RunState, lead: TaskState, request: LeadRequ
             wrong.append(f"'{one.id}' has a skill, which its agent ({agent.kind}) does not take; leave it out")
         if (again := one.retry_of) is not None and again not in state.tasks:
             wrong.append(f"'{one.id}' is to try '{again}' again, which is no task of this run")
+        named = (*(need.partition(":")[0] for need in one.needs), again)
+        for other in behind.intersection(named):
+            wrong.append(f"'{one.id}' names '{other}', which is yourself or waits for your end; take it out")
     if wrong:
         raise DocumentWrong("dispatch", [Mistake(0, sentence) for sentence in wrong])
-    piece = json.dumps({"tasks": [_entry(state, one) for one in request.tasks]}, indent=1)
+    piece = json.dumps({"tasks": [_entry(state, one) for one in request.tasks]}, indent=1, ensure_ascii=False)
+    piece = _NOT_PLAIN.sub(lambda found: f"\\U{ord(found[0]):08X}", piece)
     # The lead's worker has looked for files that are given to a task, in the tree that the lead sees.
     seen = [split_reference(ref).path for one in request.tasks for ref in one.context]
     tasks = read_addition(piece, course.plan, _NOWHERE, lambda: seen, name="dispatch", ended=find_ended(state))
     skills = {one.id: one.skill for one in request.tasks}
+    led = [agent.model_copy(update={"skill": skills[task.id]}) if skills[task.id] else agent for task in tasks]
     return tuple(
-        task.model_copy(
-            update={"agent": agent.model_copy(update={"skill": skills[task.id]}) if skills[task.id] else agent}
-        )
-        for task in tasks
+        task.model_copy(update={"agent": by, **_inherited(lead, task)}) for task, by in zip(tasks, led, strict=True)
     )
+
+
+def _inherited(lead: Task, task: Task) -> dict[str, object]:
+    """Return what a dispatched task takes from its lead, which has it from the plan's defaults or of its own."""
+    return {name: getattr(lead, name) for name in (*_INHERITED, *(() if task.answers else ("criteria",)))}
 
 
 def _entry(state: RunState, one: DispatchedTask) -> dict[str, object]:
@@ -145,9 +158,12 @@ def _collect(course: PlanIndex, state: RunState, lead: TaskState, request: LeadR
     ended = [one for one in standing if one.phase in TERMINAL]
     if request.what not in ("ready", "all"):
         wanted = state.tasks.get(request.what)
-        if wanted is None or wanted.id == lead.id:
-            known = ", ".join(one.id for one in standing) or "none"
+        known = ", ".join(one.id for one in standing) or "none"
+        if wanted is None:
             return _reply(course, state, lead, request, f"there is no task '{request.what}'; open are: {known}")
+        if wanted.id in find_behind(course, lead.id):
+            why = f"'{wanted.id}' is yourself or waits for your end, and has no result for you; open are: {known}"
+            return _reply(course, state, lead, request, why)
         if wanted.phase in TERMINAL:
             return _reply(course, state, lead, request, "", [wanted])
         enough = False

@@ -14,9 +14,14 @@ _ASKED_CHARACTERS = 200
 _SUMMARY_CHARACTERS = 4_000
 
 
+def find_behind(course: PlanIndex, lead: str) -> frozenset[str]:
+    """Return the lead and all that waits for it, directly or through others. It would wait for these for ever."""
+    return frozenset((lead, *course.graph.after_all([lead])))
+
+
 def find_open(course: PlanIndex, state: RunState, lead: str) -> list[TaskState]:
     """Return the tasks whose results a lead has not collected; those that wait for the lead itself have none for it."""
-    behind = {lead, *course.graph.after_all([lead])}
+    behind = find_behind(course, lead)
     known = state.lead.collected
     others = (task for task in state.tasks.values() if task.id not in behind)
     return [task for task in others if task.phase not in TERMINAL or known.get(task.id) != task.phase]

@@ -1,5 +1,6 @@
 """What follows from a lead's requests, decided from plan and state alone."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import grant_request
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.inbox import PersonRequest
-from forgepool.orchestrator.plan.budget import Budget
+from forgepool.orchestrator.plan.budget import Budget, Use, keep_apart
 from forgepool.orchestrator.plan.document import Task
 from forgepool.orchestrator.run.dispatch import order
 from forgepool.orchestrator.state.run import RunState
@@ -23,7 +24,8 @@ from forgepool.workers.agents.lead.tools import lead_tools
 from forgepool.workers.context.transcript.usage import Gauge, count_fixed_characters, lengths
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, user
 from forgepool.workers.llm.provider import ModelRequest
-from forgepool.workers.schema.orders import BuiltinAgent, CliAgent, ReasonPack, ScriptedAgent
+from forgepool.workers.schema.orders import BuiltinAgent, CliAgent, Limits, ReasonPack, ScriptedAgent, Spent
+from forgepool.workers.schema.policy_rules import MatchEntry, RuleEntry
 from forgepool.workers.schema.reports import DispatchedTask, LeadRequest, LeadSaid, Report
 from forgepool.workers.tools.toolset import reading
 
@@ -113,6 +115,49 @@ def test_what_the_plans_reader_refuses_comes_back_as_sentences(led: Any, fields:
     assert sentence in reply.reply.text and "dispatch:" not in reply.reply.text
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [lambda one: {"needs": (one,)}, lambda one: {"needs": (f"{one}:full",)}, lambda one: {"retry_of": one}],
+    ids=["needs", "needs_full", "retry_of"],
+)
+@pytest.mark.parametrize("other", ["lead", "after", "far"])
+def test_no_task_is_added_that_would_wait_for_the_lead_itself(
+    other: str, fields: Callable[[str], dict[str, Any]]
+) -> None:
+    of = course(leader(), task("after", "lead"), task("far", "after"))
+    reply = replied(decided(of, resting(of, **dispatch("t1", **fields(other))))).reply
+    assert f"- 't1' names '{other}', which is yourself or waits for your end; take it out" in reply.text
+
+
+def test_dispatched_tasks_keep_the_bounds_of_their_lead_and_get_no_grant() -> None:
+    bounds: dict[str, Any] = {
+        "policy": (RuleEntry(match=MatchEntry(tool="run_command"), decision="deny", reason="no commands here"),),
+        "unattended": "park",
+        "runs_on": ("inhouse",),
+        "limits": Limits(cost_usd=0.5, turns=20),
+        "attempts": 1,
+        "env": {"TZ": "UTC"},
+        "criteria": ("The public names stay.",),
+    }
+    of = course(leader(**bounds, grants=("tests/**",), waive=("secrets",), network=("pypi.org",)))
+    asked_for = dispatch("writes", files=("a.py",))["tasks"] + dispatch("tells", answers=True)["tasks"]
+    added, _ = decided(of, resting(of, do="dispatch", tasks=asked_for))
+    assert isinstance(added, e.TasksAdded)
+    writes, tells = added.tasks
+    assert {name: getattr(writes, name) for name in bounds} == bounds
+    assert {name: getattr(tells, name) for name in bounds} == bounds | {"criteria": ()}
+    assert {(one.grants, one.waive, one.network) for one in added.tasks} == {((), (), ())}
+
+
+def test_every_character_of_a_dispatch_reaches_the_task() -> None:
+    words = '\U0001f680 \U0010ffff \u00fc \u2028 \ufeff \x7f \x85 \t \\u0041 \\ " end'
+    of = course(leader())
+    one = DispatchedTask(id="t1", objective=f"{OBJECTIVE} {words}", notes=f"{NOTES} {words}")
+    added, _ = decided(of, resting(of, do="dispatch", tasks=(one,)))
+    assert isinstance(added, e.TasksAdded)
+    assert added.tasks[0].description == f"{one.objective}\n\n{one.notes}"
+
+
 def test_an_id_that_the_run_has_is_refused() -> None:
     of = course(leader(), task("t1"))
     reply = replied(decided(of, resting(of, **dispatch("t1"))))
@@ -170,6 +215,15 @@ def test_collect_all_waits_for_everything_but_what_waits_for_the_lead_itself() -
     assert ([one.task for one in reply.results], reply.open) == (["a", "b"], ())
 
 
+@pytest.mark.parametrize("what", ["lead", "after", "far"])
+def test_a_lead_that_collects_what_waits_for_it_is_told_so_and_does_not_rest_for_ever(what: str) -> None:
+    of = course(leader(), task("a"), task("after", "lead"), task("far", "after"))
+    reply = replied(decided(of, resting(of, do="collect", what=what))).reply
+    assert reply.text.startswith(
+        f"'{what}' is yourself or waits for your end, and has no result for you; open are: a\n"
+    )
+
+
 def test_a_failed_dependency_is_passed_on() -> None:
     of = course(leader(), task("a", attempts=1), task("b", "a"))
     state = resting(of, sent("a"), answered("a", 1, "agent_failed"), do="collect", what="all")
@@ -193,6 +247,19 @@ def test_a_persons_word_wakes_a_lead_that_collects_and_is_told_once() -> None:
     reply = replied(decided(of, state)).reply
     assert "A person says (ann): leave b.py alone" in reply.text and reply.results == ()
     assert state.lead.heard == 1
+
+
+def test_a_lead_that_begins_afresh_is_told_again_what_people_said() -> None:
+    of = course(leader(), task("a"))
+    said = grant_request(of, begun(of), PersonRequest(do="say", task="lead", text="leave b.py alone", by="ann"))
+    state = resting(of, *said, do="read", what="a")
+    assert "leave b.py alone" in replied(decided(of, state)).reply.text
+    failed = ReasonPack(attempt=1, kind="agent_failed", summary="it broke off")
+    afresh = sent("lead", 2).model_copy(update={"leads": True})
+    again = LeadSaid(request=LeadRequest(number=2, do="read", what="a"))
+    answer = e.OrderAnswered(task="lead", result=result("lead", 2, "waiting", lead=again))
+    follow(state, e.TaskFailed(task="lead", reason=failed), e.TaskRetried(task="lead", afresh=True), afresh, answer)
+    assert "A person says (ann): leave b.py alone" in replied(decided(of, state)).reply.text
 
 
 def test_cancel_ends_tasks_with_the_leads_reason_and_says_what_it_could_not_end() -> None:
@@ -251,6 +318,21 @@ def test_a_tenth_of_the_budget_is_kept_apart_for_the_lead() -> None:
     assert (of.ledger_for(state, "a").left_usd, of.ledger_for(state, "lead").left_usd) == (9.0, 10.0)
     follow(state, e.TaskCancelled(task="lead"))
     assert of.ledger_for(state, "a").left_usd == 10.0
+
+
+def test_what_is_kept_apart_follows_the_known_calls_of_the_lead_up_to_a_quarter_of_the_budget() -> None:
+    """Of an attempt that was lost only the reservation is known, which is no measure of what a call costs."""
+    lost = Use(reserved_usd=4.0, reserved_tokens=400, ended="lost")
+    under_way = Use(reserved_usd=3.0, reserved_tokens=300)
+    answered_one = Use(reserved_usd=3.0, reserved_tokens=300, spent=Spent(turns=2, cost_usd=0.1, input_tokens=10))
+    cap = Budget(usd=10.0, tokens=1000)
+    kept = keep_apart(cap, (lost, under_way, answered_one))
+    assert (kept.usd, kept.tokens) == (pytest.approx(0.15), 15)
+    dear = Use(spent=Spent(turns=2, cost_usd=4.0, input_tokens=400))
+    kept = keep_apart(cap, (dear,))
+    assert (kept.usd, kept.tokens) == (2.5, 250)
+    unpriced = Use(spent=Spent(turns=98, cost_usd=None))
+    assert keep_apart(Budget(usd=1.0), (unpriced, answered_one)).usd == pytest.approx(0.15)
 
 
 def test_forty_results_keep_the_leads_view_under_forty_percent_of_its_window() -> None:
