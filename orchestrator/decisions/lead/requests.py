@@ -39,7 +39,7 @@ _PLACE = re.compile(r"^dispatch:(?:\d+:)? ")
 _NOT_PLAIN = re.compile(r"[^\n -~]")
 """JSON writes characters beyond U+FFFF in two halves, which the plan's reader refuses; it takes them written in one."""
 _INHERITED = ("policy", "unattended", "runs_on", "limits", "attempts", "env")
-"""What a dispatched task takes from its lead; what its lead may touch or leave out is granted to no other."""
+"""The fields that a dispatched task takes from its lead: bounds alone, and nothing that its lead is granted."""
 _NOWHERE = Path()
 """A dispatched task names no file beside a plan."""
 
