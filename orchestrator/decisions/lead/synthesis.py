@@ -41,7 +41,8 @@ _NO_FAILURE = re.compile(
 _BEING = r"(?:(?:been|yet|have|has|is|are|was|were|be|being)\s+)*"
 _WHAT = "model|task|test|check|commit|change|person|code|fix|review"
 _DENIED = re.compile(
-    rf"\b(?:(?:not|cannot|never|nothing|none|\w+n't)(?:\s+(?:all|every)(?:\s+(?:{_WHAT})s?)?)?"
+    rf"\b(?:(?:not|cannot|never|nothing|none|nobody|\w+n't)"
+    rf"(?:\s+else|\s+of\s+(?:it|them)|\s+(?:all|every)(?:\s+(?:{_WHAT})s?)?)?"
     rf"|no\s+(?:other\s+|single\s+)?(?:{_WHAT})s?)\s+{_BEING}(?:{_WORDS})\b",
     re.IGNORECASE,
 )
@@ -58,8 +59,10 @@ _AGAIN = re.compile(
     re.IGNORECASE,
 )
 """A word that may turn a denial or a plan round, and a question."""
-_END = re.compile(r"""(?:(?<=[.!?])|(?<=[.!?][*_)"'\]])|(?<=[.!?]\*\*))\s+""")
+_END = re.compile(r"""(?:(?<=[.!?;])|(?<=[.!?][*_)"'\]])|(?<=[.!?]\*\*))\s+""")
 _TOKEN = re.compile(r"(?<![\w./-])[\w-]+(?:\.[\w-]+)*(?![\w/-])")
+_OPENS = re.compile(r"<(?=[/!?])")
+"""Where HTML may begin that ends a quotation, or hides what follows it."""
 _CODE = re.compile(r"`+\s*([^`]+?)\s*`+")
 _MARKUP = re.compile(r"<[^<>]*>|\]\([^()]*\)|[\[\]]")
 _EMPHASIS = re.compile(r"[*~\\]|(?<!\w)_+|_+(?!\w)")
@@ -197,10 +200,10 @@ def synthesis_lines(course: PlanIndex, state: RunState) -> Iterator[str]:
     if lead is None or lead.report is None:
         return
     proven = prove_text(lead.report.output or lead.report.summary, state)
-    yield from (f"> {line}".rstrip() for line in proven.text.split("\n"))
+    yield from (f"> {line}".rstrip() for line in _OPENS.sub("< ", proven.text).split("\n"))
     if proven.struck:
         yield from ("", "### Not confirmed", "")
-        yield from (f"- {sentence} ({why})" for sentence, why in proven.struck)
+        yield from (f"- {_OPENS.sub('< ', sentence)} ({why})" for sentence, why in proven.struck)
     yield from ("", f"{_NOTE} No other model has reviewed this text.")
     undone = [task for task in state.tasks.values() if task.phase not in DONE]
     if undone:
