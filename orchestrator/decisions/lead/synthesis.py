@@ -33,7 +33,8 @@ REVIEWED = ("reviewed", "approved", "approves", "audited", "endorsed")
 _WORDS = "|".join((*LANDED, *DONE_WORDS, *GREEN, *MEASURED, *REVIEWED))
 _CLAIM = re.compile(rf"\b({_WORDS})\b(?! (?:tree|copy|directory)\b)", re.IGNORECASE)
 _NO_FAILURE = re.compile(
-    r"\b(?:no|not|nothing|none|never|neither|nor|without|zero|0|\w+n't)\s+(?:(?!(?:and|but|as|because|since|it)\b)[\w`-]+\s+){0,3}"
+    r"\b(?:no|not|nothing|none|never|neither|nor|without|zero|0|\w+n't)\s+"
+    r"(?:(?!(?:and|but|as|because|since|it)\b)[\w`-]+\s+){0,3}"
     r"(?:fail|fails|failed|failures?|failing|red|broken|regressions?)\b",
     re.IGNORECASE,
 )
@@ -62,7 +63,7 @@ _AGAIN = re.compile(
 _END = re.compile(r"""(?:(?<=[.!?;])|(?<=[.!?][*_)"'\]])|(?<=[.!?]\*\*))\s+""")
 _TOKEN = re.compile(r"(?<![\w./-])[\w-]+(?:\.[\w-]+)*(?![\w/-])")
 _OPENS = re.compile(r"<(?=[/!?])")
-"""Where HTML may begin that ends a quotation, or hides what follows it."""
+"""The begin of HTML that may end a quotation, or hide what follows it."""
 _CODE = re.compile(r"`+\s*([^`]+?)\s*`+")
 _MARKUP = re.compile(r"<[^<>]*>|\]\([^()]*\)|[\[\]]")
 _EMPHASIS = re.compile(r"[*~\\]|(?<!\w)_+|_+(?!\w)")
