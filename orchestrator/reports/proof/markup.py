@@ -66,6 +66,7 @@ h1 { font-size: 1.6rem; line-height: 1.25; margin: .25rem 0 1rem; }
 h2 { font-size: 1.15rem; margin: 2.25rem 0 .75rem; padding-bottom: .25rem; border-bottom: 1px solid var(--line); }
 h3 { font-size: 1rem; margin: 0 0 .4rem; }
 p { margin: .4rem 0; }
+blockquote { margin: .4rem 0; padding: .1rem 0 .1rem .9rem; border-left: .25rem solid var(--line); }
 .plan { color: var(--soft); }
 .mark { border-radius: 1rem; padding: .1rem .6rem; font-size: .85rem; font-weight: 600; }
 .good { color: var(--good); background: var(--good-paper); }

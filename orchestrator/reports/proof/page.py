@@ -8,6 +8,7 @@ import shlex
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from forgepool.orchestrator.decisions.reasons import count_of
 from forgepool.orchestrator.reports.costs import usd_words
@@ -54,7 +55,12 @@ def _header(bundle: ProofBundle) -> Markup:
 
 
 def _synthesis(bundle: ProofBundle) -> tuple[str, Sequence[Child]]:
-    return "Synthesis", [_line(line) for line in bundle.synthesis if line.strip()]
+    """Return the lead's text as a quotation, and what the harness says of it outside."""
+    content: list[Child] = []
+    for quoted, lines in groupby(bundle.synthesis, lambda line: line.startswith(">")):
+        shown = [_line(line) for line in (one.removeprefix(">").strip() for one in lines) if line]
+        content.append(tag("blockquote", shown) if quoted else shown)
+    return "Synthesis", content
 
 
 def _line(line: str) -> Markup:

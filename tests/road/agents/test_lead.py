@@ -50,16 +50,19 @@ def test_a_lead_goes_from_its_frame_to_a_proven_synthesis(
 def _is_proven(machine: Machine, run: str) -> None:
     """The synthesis names what landed; a claim that names no task is struck, and said to be."""
     synthesis = (machine.home / "runs" / run / "synthesis.md").read_text()
-    assert "- fix landed: greeting.txt holds it." in synthesis
+    assert "> - `fix` landed: greeting.txt holds it." in synthesis.splitlines()
     kept, _, struck = synthesis.partition("### Not confirmed")
     assert "tested and green" not in kept
-    assert "- All of it is tested and green. (it names no task and no commit)" in struck
+    assert "- All of it is tested and green. (it names no task in backticks and no commit)" in struck
     report = machine.run("report", run).out
     assert report.index("## Synthesis") < report.index("## Landed")
-    assert "fix landed: greeting.txt holds it." in report
-    assert "fix landed: greeting.txt holds it." in (machine.home / "runs" / run / "report.html").read_text()
+    assert "> - `fix` landed: greeting.txt holds it." in report
+    page = (machine.home / "runs" / run / "report.html").read_text()
+    quoted, _, outside = page.partition("<blockquote>")[2].partition("</blockquote>")
+    assert "`fix` landed: greeting.txt holds it." in quoted
+    assert "<h3>Not confirmed</h3>" in outside
     bundle = machine.run("report", run, "--json").answer
-    assert "- fix landed: greeting.txt holds it." in bundle["synthesis"]
+    assert "> - `fix` landed: greeting.txt holds it." in bundle["synthesis"]
     brief = machine.run("brief", run).out
     assert f"run {run}: 'lead' is reported" in brief
     assert brief.index("frame, ") < brief.index("checkpoint, ") < brief.index("brief, ") < brief.index("synthesis")

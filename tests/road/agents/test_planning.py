@@ -65,7 +65,7 @@ def test_a_lead_collects_the_results_of_the_plan_and_ends_with_a_synthesis(desk:
     assert ended.status == 0, ended.out + ended.err
     assert desk.repository.landed("forgepool/two-files") == ["first", "second"]
     synthesis = (desk.machine.home / "runs" / desk.machine.the_run() / "synthesis.md").read_text()
-    assert "- first landed: first.txt is there." in synthesis
+    assert "> - `first` landed: first.txt is there." in synthesis
     plan = yaml.safe_load((desk.folder / "plan.yaml").read_text())
     assert [task["id"] for task in plan["tasks"]] == ["lead", "first", "second"]
 

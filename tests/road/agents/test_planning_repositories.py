@@ -176,7 +176,7 @@ __all__.append("is_valid")
 def answer(story: Story, seen: Seen) -> Answer:
     """Answer as the agent of one of the story's tasks, or as its reviewer, who reads what it changed."""
     if "frame" in seen.tools:
-        claims = "\n".join(f"- {task} landed." for task in story.work)
+        claims = "\n".join(f"- `{task}` landed." for task in story.work)
         return Say(calls=[(*LEAD, ("synthesize", {"text": claims}))[seen.answered]])
     text = "".join(seen.texts)
     (task,) = re.findall(r"# (?:Task|Review of task) ([a-z]+)", text)[:1]
@@ -220,4 +220,4 @@ def test_a_goal_becomes_landed_work_after_a_yes(story: Story, ground: Path, mach
     assert set(subjects.split()) == set(story.work)
     assert "Run this plan? [y/N]" in said
     synthesis = (machine.home / "runs" / machine.the_run() / "synthesis.md").read_text()
-    assert all(f"- {task} landed." in synthesis.partition("### Not confirmed")[0] for task in story.work)
+    assert all(f"> - `{task}` landed." in synthesis.partition("### Not confirmed")[0] for task in story.work)

@@ -42,7 +42,9 @@ BRIEF = {
 }
 SYNTHESIZE = {
     "tool": "synthesize",
-    "text": "The greeting was in README.md.\n\n- fix landed: greeting.txt holds it.\n- All of it is tested and green.",
+    "text": "The greeting was in README.md.\n\n"
+    "- `fix` landed: greeting.txt holds it.\n"
+    "- All of it is tested and green.",
 }
 WORKERS = """
 turns:

@@ -91,7 +91,7 @@ LEAD: Sequence[Call] = (
     ("brief", {key: value for key, value in BRIEF.items() if key != "tool"}),
 )
 """The calls of a lead whose tasks the plan has, until it synthesizes."""
-SYNTHESIS = ("synthesize", {"text": "- first landed: first.txt is there.\n- second landed: second.txt is there."})
+SYNTHESIS = ("synthesize", {"text": "- `first` landed: first.txt is there.\n- `second` landed: second.txt is there."})
 
 
 def works(seen: Seen) -> Answer:

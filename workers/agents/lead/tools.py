@@ -127,8 +127,8 @@ _DISPATCH = "Adds tasks to the run. The reply names the ids that were taken, or 
 _COLLECT = "Brings the headers of results. Where there is none yet you rest until there is one, which costs nothing."
 _READ = "Brings the summary of a task that has ended, or the whole of its result."
 _SYNTHESIZE = (
-    "Ends the run's work with a synthesis for the person. A sentence that says that something landed, is green, fixed "
-    "or measured must name the task's id or the commit; else it is struck."
+    "Ends the run's work with a synthesis for the person. A sentence that says that something landed, is green, done, "
+    "fixed, measured or reviewed must name the task's id in backticks, or the commit; else it is struck."
 )
 _NOTING = (
     _make("frame", "Says, before anything is dispatched, how you see the goal.", FrameArguments, _note),
