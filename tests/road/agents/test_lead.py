@@ -79,8 +79,8 @@ def test_the_example_of_a_lead_runs_on_a_repository_with_a_readme(machine: Machi
     assert repository.file("forgepool/lead", "first-line.txt") == "read me"
     synthesis = (machine.home / "runs" / run / "synthesis.md").read_text()
     kept, _, struck = synthesis.partition("### Not confirmed")
-    assert "- excerpt landed: first-line.txt holds that line." in kept
-    assert "- All of it is tested and green. (it names no task and no commit)" in struck
+    assert "- `excerpt` landed: first-line.txt holds that line." in kept
+    assert "- All of it is tested and green. (it names no task in backticks and no commit)" in struck
     # A lead that has rested twice is in its third attempt, of two that it may take.
     row = next(line.split() for line in machine.run("status", run).out.splitlines() if line.startswith("lead "))
     assert row[:3] == ["lead", "3", "reported"]
