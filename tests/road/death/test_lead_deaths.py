@@ -68,4 +68,4 @@ def _is_whole(machine: Machine, repository: Repository, under_way: Started) -> N
     assert reported == {"survey": 1, "lead": 1}
     replies = Counter(event.reply.number for event in events_of(machine.journal(), e.LeadReplied))
     assert replies == {1: 1, 2: 1, 3: 1}
-    assert "- fix landed: greeting.txt holds it." in machine.run("brief", machine.the_run()).out
+    assert "- `fix` landed: greeting.txt holds it." in machine.run("brief", machine.the_run()).out
