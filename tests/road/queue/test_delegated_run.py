@@ -102,7 +102,8 @@ def _assert_landed(gate: GateOf, there: Machine, run: str, before: str) -> None:
 
 def _assert_told(gate: GateOf, there: Machine, run: str) -> None:
     (returned,) = events_of(there.journal(), e.TaskReturned)
-    assert (returned.task, returned.reason.attempt, returned.reason.kind) == ("three", 1, "check_failed")
+    # The worker of its first attempt may have been among the dead; that costs it none, and the number is one higher.
+    assert (returned.task, returned.reason.kind) == ("three", "check_failed") and returned.reason.attempt in (1, 2)
     assert "e/three is bad" in returned.reason.log_tail
     card = gate.state().submitted[f"{run}--model"].card
     assert card is not None and (card.description, card.files) == ("Write  it.\n", ("e/model",))
