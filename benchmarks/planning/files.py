@@ -1,5 +1,5 @@
 """
-Predicts the files of past commits of real repositories, and compares with what the commits changed.
+Compare predicted files with the files that past commits of real repositories changed.
 
     python benchmarks/planning/files.py ../shared/data/repositories
 

@@ -149,8 +149,13 @@ class BaseCheckout:
                 checkout=checkout, shelter=shelter, kept=self.settings.cache / "setups", logs=logs, stop=self.stop
             )
             checks = self.plan.checks if isinstance(self.plan.checks, tuple) else ()
+            # The time of the trial also bounds its set-ups, since a model may have written them.
+            needs = (check.needs for check in checks if check.needs is not None)
+            setups = tuple(
+                need.model_copy(update={"timeout_s": max(1.0, min(need.timeout_s, left_s))}) for need in needs
+            )
             with private(task.env, shelter) as alone:
-                own = provide(alone, site, tuple(check.needs for check in checks if check.needs is not None))
+                own = provide(alone, site, setups)
                 asked = Command(
                     argv=shell(command),
                     cwd=checkout.path,

@@ -21,7 +21,7 @@ from forgepool.workers.agents.builtin.loop import ConversationBrief, Conversatio
 from forgepool.workers.agents.builtin.permission import Rulings
 from forgepool.workers.agents.render_transcript import narrate_entries
 from forgepool.workers.context.edits.state import Profile
-from forgepool.workers.context.transcript.entries import ConversationStarted, Transcript, TurnSaid, now
+from forgepool.workers.context.transcript.entries import ConversationStarted, Transcript, now
 from forgepool.workers.context.transcript.usage import Meter
 from forgepool.workers.context.view.archive import Archive
 from forgepool.workers.context.view.live import Context
@@ -102,8 +102,7 @@ class ReviewConversation:
     @property
     def models(self) -> tuple[str, ...]:
         """Return the models that answered."""
-        said = (entry.turn.model for entry in self.transcript.entries if isinstance(entry, TurnSaid))
-        return tuple(dict.fromkeys(model for model in said if model))
+        return self.transcript.models
 
     @property
     def families(self) -> tuple[str, ...]:

@@ -37,10 +37,9 @@ from forgepool.workers.llm.provider import ModelFailed
 from forgepool.workers.llm.routing.open import keys_of
 from forgepool.workers.llm.routing.table import Table, read_table
 from forgepool.workers.policy.judgement import judge_call
-from forgepool.workers.policy.layers import Policy
 from forgepool.workers.policy.network import HostsRefused
 from forgepool.workers.policy.rule import Ground
-from forgepool.workers.policy.sources import REPOSITORY_FILE, policy_of
+from forgepool.workers.policy.sources import policy_at
 from forgepool.workers.sandbox.layers import NoSandbox
 from forgepool.workers.sandbox.sandbox_profile import Shelter, private
 from forgepool.workers.schema.logs import hider
@@ -49,7 +48,6 @@ from forgepool.workers.schema.orders import Limits, Spent, add_spent
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.tools.workplace import ToolRefused, Workplace
 from forgepool.worktrees.checkouts.checkout import Checkout, Unusable, lease_checkout
-from forgepool.worktrees.commits.changes import FileTooLarge, read_file
 from forgepool.worktrees.commits.compose import Composed, Conflict, compose
 from forgepool.worktrees.git.git import CommitId, GitFailed
 from forgepool.worktrees.hub.hub import HubUnusable
@@ -185,7 +183,7 @@ def _bench(
             site = ReviewSite(
                 difference=found,
                 workplace=workplace,
-                policy=_policy(mirror, request, settings),
+                policy=policy_at(mirror.git, CommitId(request.base), person=settings.policy_file),
                 profile=chosen_profile(by_person=None, in_plan="", in_settings=settings.context),
                 threshold=request.policy.threshold,
                 transcripts=_folder(request, settings),
@@ -196,16 +194,6 @@ def _bench(
                 hide=hider(keys_of(table)),
             )
             yield site, checkout
-
-
-def _policy(mirror: Mirror, request: ReviewRequest, settings: Settings) -> Policy:
-    """Return the policy of the host's person, and of the repository as the target has it, never as the entry would."""
-    try:
-        data = read_file(mirror.git, CommitId(request.base), REPOSITORY_FILE)
-    except FileTooLarge as large:
-        raise Unusable(f"{REPOSITORY_FILE} of {request.target} cannot be read: {large}") from large
-    repository = None if data is None else data.decode(errors="replace")
-    return policy_of(person=settings.policy_file, repository=repository)
 
 
 def _lens(mirror: Mirror, request: ReviewRequest, name: str) -> str:

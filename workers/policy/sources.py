@@ -20,6 +20,9 @@ from forgepool.workers.schema.documents import read, validate
 from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.policy_rules import RuleEntry
 from forgepool.workers.schema.settings import Settings
+from forgepool.worktrees.checkouts.checkout import Unusable
+from forgepool.worktrees.commits.changes import FileTooLarge, read_file
+from forgepool.worktrees.git.git import CommitId, Git
 
 REPOSITORY_FILE = "forgepool.yaml"
 
@@ -109,6 +112,21 @@ def repository_rules(text: str, name: str = REPOSITORY_FILE) -> tuple[PolicyRule
         raise DocumentWrong(name, wrong)
     places = [f"{name}:{document.line(('policy', at))}" for at in range(len(entries))]
     return make_rules(entries, "repository", places)
+
+
+def policy_at(git: Git, commit: CommitId, *, person: Path | None) -> Policy:
+    """
+    Return the policy of the host's person, and of the repository as a commit has it.
+
+    Raises:
+        Unusable: the repository's file is too large to be read.
+        DocumentWrong: with every mistake found in the rules.
+    """
+    try:
+        data = read_file(git, commit, REPOSITORY_FILE)
+    except FileTooLarge as large:
+        raise Unusable(f"{REPOSITORY_FILE} at {commit[:12]} cannot be read: {large}") from large
+    return policy_of(person=person, repository=None if data is None else data.decode(errors="replace"))
 
 
 @lru_cache(maxsize=1)

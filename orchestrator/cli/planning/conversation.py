@@ -15,22 +15,21 @@ from forgepool.workers.agents.builtin.permission import Rulings
 from forgepool.workers.agents.builtin.toolbox import serve_tools
 from forgepool.workers.agents.render_transcript import narrate_entries
 from forgepool.workers.context.edits.state import Profile
-from forgepool.workers.context.transcript.entries import ConversationStarted, Transcript, TurnSaid, now
+from forgepool.workers.context.transcript.entries import ConversationStarted, Transcript, now
 from forgepool.workers.context.transcript.usage import Meter
 from forgepool.workers.context.view.archive import Archive
 from forgepool.workers.context.view.live import Context, choose_profile
 from forgepool.workers.llm.messages import ToolCall, Turn
 from forgepool.workers.llm.provider import Hear, ModelRequest, deaf
 from forgepool.workers.policy.layers import Policy, offerable
-from forgepool.workers.policy.sources import REPOSITORY_FILE, policy_of
+from forgepool.workers.policy.sources import policy_at
 from forgepool.workers.sandbox.sandbox_profile import Shelter, private
 from forgepool.workers.schema.orders import Limits
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.tools.tool import Tool, ToolAnswer
 from forgepool.workers.tools.toolset import reading
 from forgepool.workers.tools.workplace import Workplace
-from forgepool.worktrees.checkouts.checkout import Unusable, lease_checkout
-from forgepool.worktrees.commits.changes import FileTooLarge, read_file
+from forgepool.worktrees.checkouts.checkout import lease_checkout
 from forgepool.worktrees.git.git import CommitId
 
 SKILL = "planner"
@@ -88,22 +87,13 @@ def open_site(
             )
             yield PlanningSite(
                 workplace=workplace,
-                policy=_policy(hub, base, settings),
+                policy=policy_at(hub.mirror.git, base, person=settings.policy_file),
                 profile=choose_profile(by_person=None, in_plan="", in_settings=settings.context),
                 served=served.tools["plan"],
                 folder=folder,
                 stop=stop,
                 hide=hide,
             )
-
-
-def _policy(hub: Hub, base: CommitId, settings: Settings) -> Policy:
-    try:
-        data = read_file(hub.mirror.git, base, REPOSITORY_FILE)
-    except FileTooLarge as large:
-        raise Unusable(f"{REPOSITORY_FILE} cannot be read: {large}") from large
-    repository = None if data is None else data.decode(errors="replace")
-    return policy_of(person=settings.policy_file, repository=repository)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +134,7 @@ class PlanConversation:
     @property
     def models(self) -> tuple[str, ...]:
         """Return the models that answered."""
-        said = (entry.turn.model for entry in self.transcript.entries if isinstance(entry, TurnSaid))
-        return tuple(dict.fromkeys(model for model in said if model))
+        return self.transcript.models
 
     @property
     def families(self) -> tuple[str, ...]:

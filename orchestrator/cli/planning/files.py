@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from forgepool.orchestrator.cli.output.say import printable
 from forgepool.orchestrator.cli.planning.compiler import Compilation
 from forgepool.orchestrator.cli.planning.critic import Criticism
 from forgepool.orchestrator.cli.planning.draft import PlanDraft, with_budget
@@ -121,7 +122,8 @@ def _why(goal: Goal, compiled: Compilation, draft: PlanDraft, warnings: Sequence
         parts += ["## Warnings that remain", "\n".join(f"- {warning}" for warning in warnings)]
     if (heard := compiled.criticism) is not None:
         parts += ["## The critic", _criticism(heard)]
-    return "\n\n".join(parts) + "\n"
+    # Models wrote most of it, and people print such files on terminals.
+    return "\n".join(map(printable, "\n\n".join(parts).split("\n"))) + "\n"
 
 
 def _criticism(heard: Criticism) -> str:

@@ -146,8 +146,13 @@ class PlanningSession:
             path.write_text(draft.text, encoding="utf-8")
             spent = f"{usd_words(compiled.spent.cost_usd or 0.0)} of the {order.budget_usd:g} USD"
             return complain(f"planning has cost {spent}, which leaves nothing for the tasks; the plan is {path}", 1)
-        draft = self._with_lead(draft, path) if order.leads else draft
+        led = self._with_lead(draft, path) if order.leads else draft
+        draft = draft if isinstance(led, str) else led
         path.write_text(with_budget(draft.text, left), encoding="utf-8")
+        if isinstance(led, str):
+            return complain(
+                f"no lead can be added to the plan: {led}; without one, `{order.run_words(path)}` runs it", 2
+            )
         plan = read_plan(path, self.hub)
         forecast = play_plan(plan, self.hub, default_terms(order.workers), order.settings)
         named = f"{order.base or self.hub.facts.default_branch} at {self.base[:12]}"
@@ -165,19 +170,17 @@ class PlanningSession:
             forecast=forecast,
         )
 
-    def _with_lead(self, draft: PlanDraft, path: Path) -> PlanDraft:
-        """Add the lead, unless the plan with it cannot be read, as where its defaults are not for a lead."""
+    def _with_lead(self, draft: PlanDraft, path: Path) -> PlanDraft | str:
+        """Return the draft with a lead, or why the plan with it cannot be read, as where its defaults forbid one."""
         taken = {task.id for task in draft.plan.tasks} if draft.plan else set()
         led = with_lead(draft, self.goal, "lead" if "lead" not in taken else "lead-of-all")
-        why = "its tasks are not written in block style"
-        if led is not None:
-            path.write_text(led.text, encoding="utf-8")
-            try:
-                return replace(led, plan=read_plan(path, self.hub, name=NAME))
-            except DocumentWrong as wrong:
-                why = str(wrong).splitlines()[0]
-        self.order.tell(f"no lead is added to the plan: {why}")
-        return draft
+        if led is None:
+            return "its tasks are not written in block style"
+        path.write_text(led.text, encoding="utf-8")
+        try:
+            return replace(led, plan=read_plan(path, self.hub, name=NAME))
+        except DocumentWrong as wrong:
+            return str(wrong).splitlines()[0]
 
     def _left(self, compiled: Compilation) -> float | None:
         if self.order.budget_usd is None:

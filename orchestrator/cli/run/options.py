@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object; progress goes to standard error.")]
 JsonList = Annotated[bool, typer.Option("--json", help="Print a JSON list.")]
+Again = Annotated[bool, typer.Option("--again", help="Also repeat what an earlier run of this plan has landed.")]
 
 
 def complete_run(incomplete: str) -> list[str]:

@@ -16,7 +16,7 @@ from forgepool.orchestrator.cli.output.progress import display, exit_status, tel
 from forgepool.orchestrator.cli.output.say import complain, hush, say, tell_slow
 from forgepool.orchestrator.cli.output.standing import tell_wanted
 from forgepool.orchestrator.cli.run.check import preview_plan
-from forgepool.orchestrator.cli.run.options import Json, Run, cores_beside_workers, trials_of
+from forgepool.orchestrator.cli.run.options import Again, Json, Run, cores_beside_workers, trials_of
 from forgepool.orchestrator.cli.run.pages_beside import Serve, serve_pages
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import with_budget
@@ -113,9 +113,7 @@ def run(
     broker: Broker = None,
     sandbox: Sandbox = None,
     own_train: OwnTrain = False,
-    again: Annotated[
-        bool, typer.Option("--again", help="Also repeat what an earlier run of this plan has landed.")
-    ] = False,
+    again: Again = False,
     budget_usd: Annotated[
         float | None, typer.Option(min=0.01, help="Cap on the cost of the run, in place of the plan's.")
     ] = None,

@@ -6,20 +6,28 @@ The table of requirements is kept beside the plan, in `plan.why.md`, since a run
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import dropwhile, takewhile
 
 from forgepool.orchestrator.plan.validation.case import Case
 from forgepool.orchestrator.plan.validation.facts import Fault, Requirement
 from forgepool.workers.schema.mistakes import nearest
 
-_ROW = re.compile(r"^\| *(R\d+) *\| *((?:[^|\\\n]|\\.)*?) *\| *([^|\n]*?) *\| *$", re.MULTILINE)
+_ROW = re.compile(r"^\| *(R\d+) *\| *((?:[^|\\\n]|\\.)*?) *\| *([^|\n]*?) *\| *$")
 _HEAD = "| requirement | text | tasks |\n|---|---|---|"
 
 
 def read_requirements(text: str) -> tuple[Requirement, ...]:
-    """Read the rows `| R1 | text | task, task |` of a Markdown text; a cell has `\\|` for a bar."""
+    """
+    Read the first table with rows `| R1 | text | task, task |` of a Markdown text; a cell has `\\|` for a bar.
+
+    A planner's reasons come after the table, and rows among them are not requirements.
+    """
+    rows = [_ROW.match(line) for line in text.splitlines()]
+    table = takewhile(lambda row: row is not None, dropwhile(lambda row: row is None, rows))
     return tuple(
-        Requirement(id=name, text=words.replace("\\|", "|"), tasks=tuple(re.findall(r"[\w.-]+", tasks)))
-        for name, words, tasks in _ROW.findall(text)
+        Requirement(id=row[1], text=row[2].replace("\\|", "|"), tasks=tuple(re.findall(r"[\w.-]+", row[3])))
+        for row in table
+        if row is not None
     )
 
 
@@ -50,6 +58,9 @@ def find_uncovered(case: Case) -> Iterator[Fault]:
                 f"requirement {requirement.id} ({requirement.text}) has no task; add one, or name the one that meets it"
             )
             yield Fault(rule="uncovered", sentence=wrong, line=line)
+        elif not any(case.tasks[name].files != () for name in requirement.tasks if name in case.tasks):
+            wrong = f"requirement {requirement.id} ({requirement.text}) is met by tasks alone that change nothing"
+            yield Fault(rule="only-answered", sentence=wrong, line=line, level="warning")
         covering.update(requirement.tasks)
     for task in case.plan.tasks:
         if task.id not in covering and task.leads is None:

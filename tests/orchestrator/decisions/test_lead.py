@@ -1,4 +1,4 @@
-"""What follows from a lead's requests, decided from plan and state alone."""
+"""The replies to a lead's requests, decided from plan and state alone."""
 
 from collections.abc import Callable
 from typing import Any
@@ -321,7 +321,7 @@ def test_a_tenth_of_the_budget_is_kept_apart_for_the_lead() -> None:
 
 
 def test_what_is_kept_apart_follows_the_known_calls_of_the_lead_up_to_a_quarter_of_the_budget() -> None:
-    """Of an attempt that was lost only the reservation is known, which is no measure of what a call costs."""
+    """A lost attempt leaves only its reservation, which does not measure the cost of a call."""
     lost = Use(reserved_usd=4.0, reserved_tokens=400, ended="lost")
     under_way = Use(reserved_usd=3.0, reserved_tokens=300)
     answered_one = Use(reserved_usd=3.0, reserved_tokens=300, spent=Spent(turns=2, cost_usd=0.1, input_tokens=10))

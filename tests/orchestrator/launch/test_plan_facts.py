@@ -1,11 +1,17 @@
 """`forgepool check --thorough` compares a plan with a real repository, and tries its acceptance on the base."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from people import Person, person_in
+
+from forgepool.orchestrator.launch import plan_facts
+from forgepool.orchestrator.plan.document import parse_plan
+from forgepool.orchestrator.run.hub import open_hub
+from forgepool.workers.schema.settings import Settings
 
 FILES = {
     "forgepool.yaml": "version: 1\nchecks:\n  test: {run: sh run_tests.sh}\nscans: {protect: [locked/*]}\n",
@@ -81,6 +87,29 @@ def test_a_set_up_of_the_target_fills_the_folders_that_commands_see(person: Pers
     person.commit({".gitignore": "dep\n"})
     status, faults = thorough(person, {"id": "a", "acceptance": ["test -e dep/version"]})
     assert (status, rules(faults)) == (2, ["green-on-base"])
+
+
+@pytest.mark.slow
+def test_the_bound_of_a_trial_holds_for_set_ups_too(
+    person: Person, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A planner may have written the set-up, and its time limit."""
+    monkeypatch.setattr(plan_facts, "LONGEST_S", 2.0)
+    person.commit({"dep.lock": "3\n", ".gitignore": "dep\n"})
+    slow = {"run": "true-ish", "setup": "sleep 300", "timeout_s": "1d", "cache": [{"folder": "dep", "key": "dep.lock"}]}
+    task = {**BASE, "id": "a", "acceptance": ["grep -q round shop.py"]}
+    said = {"version": 1, "name": "p", "checks": {"slow": slow}, "tasks": [task]}
+    plan = parse_plan(json.dumps(said), "plan.yaml", tmp_path, list)
+    settings = Settings(home=tmp_path / "home", cache=tmp_path / "cache")
+    hub = open_hub(str(person.folder), settings)
+    tip = hub.tip_for(plan)
+    hub.mirror.ensure(tip)
+    base = plan_facts.BaseCheckout(
+        plan=plan, mirror=hub.mirror, tip=tip, settings=settings, folder=tmp_path, stop=lambda: False
+    )
+    began = time.monotonic()
+    assert [result.outcome for _, result in base.run_all()] == ["red"]
+    assert time.monotonic() - began < 60
 
 
 def test_files_that_the_gate_protects_want_a_grant(person: Person) -> None:

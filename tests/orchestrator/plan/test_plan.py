@@ -176,7 +176,7 @@ def test_file_hints_are_left_out_where_a_task_says_so() -> None:
 
 
 def test_hints_are_settled_for_an_agent() -> None:
-    """What is not written keeps its usual value, and a task without hints stays without."""
+    """An unwritten setting keeps its default. A task that turns hints off gets none."""
     written = "{builtin: {hints: {threshold: 0.7, most: 5, model: small}}}"
     hinted, bare, usual = plan(
         f"  - id: a\n    agent: {written}\n"

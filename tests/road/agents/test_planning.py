@@ -70,6 +70,16 @@ def test_a_lead_collects_the_results_of_the_plan_and_ends_with_a_synthesis(desk:
     assert [task["id"] for task in plan["tasks"]] == ["lead", "first", "second"]
 
 
+def test_a_plan_that_can_take_no_lead_is_not_run_without_one(desk: Desk) -> None:
+    """Whoever asked for a lead decides whether the plan runs without it."""
+    head, _, tasks = PLAN.partition("tasks:\n")
+    flow = head + f"tasks: {yaml.safe_load(tasks)}\n"
+    ended = desk.run(Models([written(flow)]), "do", "--yes", "--lead", "--no-critic")
+    assert ended.status == 2 and desk.machine.runs() == [], ended.out + ended.err
+    assert "no lead can be added to the plan: its tasks are not written in block style" in ended.err
+    assert f"`forgepool run {desk.folder / 'plan.yaml'}" in ended.err
+
+
 def test_the_third_refused_plan_ends_the_planning(desk: Desk) -> None:
     models = Models([written(FAULTY), written(FAULTY), written(FAULTY), written()])
     ended = desk.run(models, "plan")
@@ -127,14 +137,14 @@ def test_ctrl_c_keeps_the_draft_and_says_where(desk: Desk) -> None:
 def test_a_critic_objects_once_and_the_planner_answers(desk: Desk) -> None:
     better = PLAN.replace("after `first`", "after the file of `first`")
     models = Models(
-        [written(), written(better, why="the critic is right")], [objection("task second: says too little")]
+        [written(), written(better, why="the critic is right")], [objection("task second: says too little\x1b[2J")]
     )
     ended = desk.run(models, "plan", "--critic")
     assert ended.status == 0, ended.err
     assert len(models.criticised) == 1 and models.criticised[0].model == "critic-1"
     assert "task second: says too little" in models.planned[1].texts[-1]
     assert better in (desk.folder / "plan.yaml").read_text()
-    assert "- task second: says too little" in (desk.folder / "plan.why.md").read_text()
+    assert "- task second: says too little\\x1b[2J" in (desk.folder / "plan.why.md").read_text()
 
 
 def test_a_plan_that_held_stands_where_the_answer_to_the_critic_does_not(desk: Desk) -> None:

@@ -312,7 +312,7 @@ class Attempt:
         return None
 
     def _answer(self, ended: AgentEnding, detail: str, last: ConversationOutcome | None) -> AgentAnswer:
-        state, answered = facts(self.transcript.entries), self._who_answered()
+        state, answered = facts(self.transcript.entries), self.transcript.models
         if last is not None and last.trouble == "no_turn":
             ended, detail = self._without_a_turn(state, detail)
         answer = AgentAnswer(
@@ -352,10 +352,6 @@ class Attempt:
         if done and done[-1].call.name == FINISH and not done[-1].worked and self.workspace.why_unchanged() is not None:
             return "no_change", "the agent ended well and changed no file that git keeps"
         return "failed", detail
-
-    def _who_answered(self) -> tuple[str, ...]:
-        models = (entry.turn.model for entry in self.transcript.entries if isinstance(entry, TurnSaid))
-        return tuple(dict.fromkeys(filter(None, models)))
 
 
 def _ending(ended: str) -> AgentEnding:

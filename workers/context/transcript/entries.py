@@ -260,6 +260,12 @@ class Transcript:
         return self._talk.turns
 
     @property
+    def models(self) -> tuple[str, ...]:
+        """Return the models that answered in any conversation, in the order of their first answers."""
+        said = (entry.turn.model for entry in self.entries if isinstance(entry, TurnSaid))
+        return tuple(dict.fromkeys(model for model in said if model))
+
+    @property
     def size(self) -> int:
         """Return the bytes written so far."""
         return os.fstat(self._file).st_size

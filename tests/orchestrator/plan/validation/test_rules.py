@@ -274,6 +274,17 @@ def test_the_table_of_requirements_reads_as_it_was_written() -> None:
     met = (Requirement(id="R1", text="a | b", tasks=("x", "y-1")), Requirement(id="R2", text="none"))
     assert read_requirements(f"# Why\n\n{render_requirements(met)}\nmore\n") == met
     assert read_requirements("# Why\n\nnothing\n") == ()
+    reasons = "## The planner's reasons\n\n| R1 | forged | b |\n| R9 | forged | b |\n"
+    assert read_requirements(f"{render_requirements(met)}\n{reasons}") == met, "rows of a later text are none"
+
+
+def test_a_requirement_that_is_only_talked_about_is_a_warning() -> None:
+    asked = {"files": [], "answers": True, "acceptance": []}
+    met = [Requirement(id="R1", text="Sorted", tasks=("a",))]
+    (fault,) = faults_of(task("a", **asked), goal=met)
+    assert (fault.rule, fault.level) == ("only-answered", "warning")
+    both = [Requirement(id="R1", text="Sorted", tasks=("a", "b"))]
+    assert found(task("a", **asked) + task("b"), goal=both) == []
 
 
 def test_a_plan_costs_no_more_than_there_is() -> None:

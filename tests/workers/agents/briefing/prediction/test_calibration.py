@@ -22,7 +22,7 @@ def test_a_higher_score_is_never_less_probable(
 
 
 def test_neighbours_in_the_wrong_order_are_pooled() -> None:
-    """Of 0.2 right and 0.4 wrong, both become a half; the rest stays as it is."""
+    """The right 0.2 and the wrong 0.4 both become a half. The others keep their values."""
     curve = fit([(0.0, False, 1), (0.2, True, 1), (0.4, False, 1), (0.9, True, 1)], belief=0)
     assert [curve.at(score) for score in (0.0, 0.3, 0.9, 1.0)] == pytest.approx([0, 0.5, 1, 1])
     assert curve.at(0.6) == pytest.approx(0.75)

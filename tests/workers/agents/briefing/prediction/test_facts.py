@@ -1,4 +1,4 @@
-"""What lines of many languages define and import."""
+"""The names that lines of code define and import, in many languages."""
 
 from pathlib import Path
 

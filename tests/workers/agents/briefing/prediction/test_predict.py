@@ -60,7 +60,7 @@ def test_the_files_of_a_task_come_first_with_a_probability_that_holds(repo: tupl
 
 
 def test_files_beside_those_given_are_predicted(repo: tuple[Git, CommitId]) -> None:
-    """Those given are not among them: their lock is declared already."""
+    """The prediction leaves out the given files, because the task has declared them."""
     predictions = predict_files(*repo, "Go on", ["src/alpha.py"])
     assert (predictions[0].path, predictions[0].why) == (
         "notes.txt",
@@ -77,7 +77,7 @@ def test_a_short_history_is_not_fitted(tmp_path: Path) -> None:
 
 
 def test_a_fit_is_kept_for_its_tree_alone(tmp_path: Path, repo: tuple[Git, CommitId]) -> None:
-    """What the folder says of a tree is believed; another base has none yet, and a broken file is made again."""
+    """A kept fit is used again for its tree. Another base gets its own, and a broken file is replaced."""
     git, base = repo
     cache = tmp_path / "cache"
     assert predict_files(git, base, "Mend alpha.py", cache=cache)[0].calibrated
@@ -172,7 +172,7 @@ def test_a_hostile_history_is_survived(tmp_path: Path) -> None:
 
 
 def test_merges_and_submodules_are_left_out(tmp_path: Path, repo: tuple[Git, CommitId]) -> None:
-    """What a merge changes, its commits have changed already, and a submodule has no content."""
+    """The commits of a merge hold its changes already. A submodule has no content to read."""
     folder = tmp_path / "r"
     git, base = told_repository(folder, *HISTORY)
     env = {f"GIT_{role}_{part}": "a@b" for role in ("AUTHOR", "COMMITTER") for part in ("NAME", "EMAIL")}
