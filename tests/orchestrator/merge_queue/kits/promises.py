@@ -174,8 +174,12 @@ class Promises:
         assert not self.hub.has(move.old, entry.commit), f"I4: {entry.name} landed, and the target had it"
 
     def _lands_after_its_needs(self, move: Move, entry: Standing) -> None:
+        """I6: a need has landed even if a push past the queue takes it out of the target again."""
+        moves = self.hub.moves()
+        tips = [one.new for one in moves[: moves.index(move)]]
         for need in entry.needs:
-            there = need in self.landed or any(self.hub.has(move.old, one) for one in self.pushed[need])
+            brought = any(self.hub.has(tip, one) for tip in tips for one in self.pushed[need])
+            there = need in self.landed or brought
             assert there, f"I6: {entry.name} landed before {need}, which it needs"
 
     def _brings_its_own(self, step: Step, entry: Standing) -> None:

@@ -346,3 +346,29 @@ Gate.TestCase.settings = settings(
     suppress_health_check=[HealthCheck.too_slow],
 )
 TestGate = Gate.TestCase
+
+
+def test_a_need_that_others_brought_and_took_out_again_has_landed() -> None:
+    """A play that was found: `e3` brings `e2`, on which it stands, and a push rewinds both before `e5` lands."""
+    gate = Gate()
+    try:
+        gate.begin(seed=508, count=4, slots=3)
+        gate.answer_with_a_wrong_token(seed=13265)
+        gate.lose(goes_on=False, seed=7565)
+        gate.time_passes(seconds=-3600.0, slots=1)
+        gate.lose(goes_on=True, seed=17147)
+        gate.go_on(rounds=3, seed=1234)
+        gate.go_on(rounds=1, seed=648043332)
+        gate.time_passes(seconds=60.0, slots=3)
+        gate.time_passes(seconds=1.0, slots=4)
+        gate.go_on(rounds=3, seed=362)
+        gate.somebody_else_pushes(seed=3872, turns=False)
+        gate.go_on(rounds=3, seed=804931370)
+        gate.submit(count=3, seed=192)
+        gate.somebody_else_pushes(seed=156058, turns=True)
+        gate.submit(count=2, seed=2473)
+        gate.promises_hold()
+        assert gate.state.tasks["e2"].phase == "landed" and "e2" not in gate.watch.landed
+    finally:
+        gate.teardown()
+    assert "e5" in gate.watch.landed
