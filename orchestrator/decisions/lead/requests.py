@@ -7,8 +7,8 @@ whatever dies between the two, they are added once.
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
+from typing import assert_never
 
 from forgepool.orchestrator.decisions.lead.results import (
     bring_headers,
@@ -48,8 +48,22 @@ def reply_to_lead(course: PlanIndex, state: RunState) -> list[Event]:
     """Return the events by which a lead that rests goes on; none while there is nothing to tell it."""
     for task in state.in_phase("waiting"):
         if (request := state.lead.request) is not None:
-            return _ANSWERS[request.do](course, state, task, request)
+            return _answer(course, state, task, request)
     return []
+
+
+def _answer(course: PlanIndex, state: RunState, lead: TaskState, request: LeadRequest) -> list[Event]:
+    match request.do:
+        case "dispatch":
+            return _dispatch(course, state, lead, request)
+        case "collect":
+            return _collect(course, state, lead, request)
+        case "cancel":
+            return _cancel(course, state, lead, request)
+        case "read":
+            return _read_result(course, state, lead, request)
+        case other:
+            assert_never(other)
 
 
 def give_up_lead(course: PlanIndex, state: RunState) -> list[Event]:
@@ -196,8 +210,8 @@ def _read_result(course: PlanIndex, state: RunState, lead: TaskState, request: L
     if task is None or task.phase not in TERMINAL:
         how = "no task of this run" if task is None else f"{task.phase}, and has no result yet"
         return _reply(course, state, lead, request, f"'{request.what}' is {how}")
-    whole = request.full and task.phase in DONE
-    return _reply(course, state, lead, request, summary_of(course, task, full=request.full), read=task.id * whole)
+    read = task.id if request.full and task.phase in DONE else ""
+    return _reply(course, state, lead, request, summary_of(course, task, full=request.full), read=read)
 
 
 def _reply(
@@ -222,11 +236,3 @@ def _reply(
         read=read,
     )
     return [LeadReplied(task=lead.id, reply=reply, heard=len(state.lead.words))]
-
-
-_ANSWERS: dict[str, Callable[[PlanIndex, RunState, TaskState, LeadRequest], list[Event]]] = {
-    "dispatch": _dispatch,
-    "collect": _collect,
-    "cancel": _cancel,
-    "read": _read_result,
-}
