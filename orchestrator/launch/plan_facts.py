@@ -70,7 +70,7 @@ def gather_facts(
     return PlanFacts(
         paths=paths,
         names=find_names(plan, git, tip),
-        has_checks=bool(checks),
+        has_checks=any(check.voting for check in checks),
         protected=frozenset(path for path in paths if is_protected(path) or path in run_files or covered.covers(path)),
         results=dict(base.run_all()),
         estimate=estimate,

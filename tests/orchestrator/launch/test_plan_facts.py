@@ -128,6 +128,15 @@ def test_a_name_of_the_base_needs_no_maker(person: Person) -> None:
     assert thorough(person, one, {**two, "description": "Call `total` in the till."}) == (0, [])
 
 
+def test_checks_without_a_vote_prove_nothing(person: Person) -> None:
+    person.commit({"forgepool.yaml": None})
+    told = {"told": {"run": "sh run_tests.sh", "voting": False}}
+    status, faults = thorough(person, {"id": "a"}, checks=told)
+    assert (status, rules(faults)) == (2, ["no-proof"])
+    voting = {"told": {"run": "sh run_tests.sh"}}
+    assert rules(thorough(person, {"id": "a"}, checks=voting, name="q")[1]) == ["no-acceptance"]
+
+
 def test_warnings_alone_leave_the_exit_status_as_it_is(person: Person) -> None:
     status, faults = thorough(person, {"id": "a"})
     assert (status, [(fault["rule"], fault["level"]) for fault in faults]) == (0, [("no-acceptance", "warning")])
