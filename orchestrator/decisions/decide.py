@@ -201,7 +201,9 @@ def _after_work(course: PlanIndex, state: RunState, task: TaskState, result: Wor
         return TaskParked(task=task.id, question=f"{wrong}; mend it, then: forgepool retry {state.run} {task.id}")
     if (parked := park_for_budget(course, state, task, result)) is not None:
         return parked
-    may_idle = result.nothing_to_do or course.tasks[task.id].unchanged == "ok"
+    planned = course.tasks[task.id]
+    # A reviewer answers criteria, and none looks at a task that changes nothing.
+    may_idle = (result.nothing_to_do and not planned.criteria) or planned.unchanged == "ok"
     if result.outcome == "no_change" and may_idle and not task.charged:
         # After an attempt that was refused, changing nothing is no way of doing what was asked.
         return TaskUnchanged(task=task.id, why=_unchanged_words(course, task, result))

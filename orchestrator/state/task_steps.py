@@ -129,7 +129,7 @@ def choose_profile(task: TaskState, event: e.ProfileChosen) -> None:
 
 def rebuild_context(task: TaskState, event: e.ContextRebuilt) -> None:
     task.rebuilds += event.changed
-    task.context_share = event.after_tokens / event.window_tokens
+    task.context_share = event.after_tokens / max(1, event.window_tokens)
 
 
 def ask_paths(task: TaskState, event: e.PathsAsked, at: float) -> None:

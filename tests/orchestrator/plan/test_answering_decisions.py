@@ -6,6 +6,7 @@ from plans import answered, begun, course, follow, sent, task
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal.events import (
+    ContextRebuilt,
     Event,
     RunEnded,
     TaskReported,
@@ -84,3 +85,13 @@ def test_a_committed_plan_without_files_is_done_and_silence_is_not() -> None:
     assert unchanged == TaskUnchanged(task="a", why="the agent found nothing to change: it is there")
     (failed,) = step(of, begun(of, sent("a"), answered("a", 1, "no_change")))
     assert failed.kind == "task.failed"
+    judged = course(task("a", files=["a.py"], agent=BuiltinAgent(), attempts=1, criteria=("It is fast.",)))
+    (failed,) = step(judged, begun(judged, sent("a"), answered("a", 1, "no_change", **said)))
+    assert failed.kind == "task.failed", "its criteria were answered by nobody"
+
+
+def test_a_window_of_no_size_leaves_the_journal_readable() -> None:
+    of = course(task("a", files=["a.py"]))
+    told = {"profile": "ledger", "why": "", "changed": False, "before_tokens": 5, "after_tokens": 5}
+    state = begun(of, sent("a"), ContextRebuilt(task="a", attempt=1, window_tokens=0, **told))
+    assert state.tasks["a"].context_share == 5.0
