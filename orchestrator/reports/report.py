@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
-from forgepool.orchestrator.decisions.lead.synthesis import synthesis_lines
+from forgepool.orchestrator.decisions.lead.review import synthesis_lines
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import (
     author_in,

@@ -194,7 +194,7 @@ def _task(waits: "Waits", task: TaskState, now: float) -> TaskStanding:
 def review_standing(course: PlanIndex, task: TaskState) -> ReviewStanding | None:
     """Return how the review of a task's candidate stands; None where it needs none and has none."""
     answer, person = task.review.answer, task.review.person
-    if answer is None:
+    if answer is None or task.phase == "reported":
         wanted = course.wants_review(task) and bool(task.candidate)
         return _review_standing(course, task.review) if wanted or person else None
     return _review_standing(course, task.review)
