@@ -233,5 +233,5 @@ def _blocked(course: PlanIndex, state: RunState) -> list[Event]:
         by = next((need.id for need in course.tasks[task_id].needs if need.id in hopeless), None)
         if by is not None:
             hopeless.add(task_id)
-            events.append(TaskBlocked(task=task_id, by=by))
+            events.append(TaskBlocked(task=task_id, by=by, reports=course.tasks[by].answers))
     return events

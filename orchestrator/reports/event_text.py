@@ -305,7 +305,7 @@ def _ended(event: e.Event) -> str | None:
         case e.TaskUnchanged() | e.TaskReported() | e.TaskAlreadyThere():
             return f"{event.task}: {_done(event)}"
         case e.TaskBlocked():
-            return f"{event.task}: blocked: it needs '{event.by}', which did not land"
+            return f"{event.task}: blocked: it {event.why}"
         case e.TaskParked():
             return f"{event.task}: waits for a person: {event.question}"
         case e.TaskCancelled():

@@ -228,7 +228,7 @@ def end_already_there(task: TaskState, event: e.TaskAlreadyThere, at: float) -> 
 
 
 def block_task(task: TaskState, event: e.TaskBlocked, at: float) -> None:
-    task.detail, task.blocked_by = f"needs '{event.by}', which did not land", event.by
+    task.detail, task.blocked_by = event.why, event.by
     task.enter("blocked", at)
 
 
