@@ -46,8 +46,9 @@ def list_leftovers(settings: Settings) -> Iterator[Leftover]:
 
 def list_plan_texts(settings: Settings, *, before: float, but_of: Collection[str] = ()) -> list[Path]:
     """
-    List plans that clients gave as texts, and folders of plannings, last used before that Unix time, to which no run
-    refers but those of these names.
+    List plans that clients gave as texts, and folders of plannings, that are older than that Unix time.
+
+    No run refers to them but those of these names.
     """
     options = [run_folder.runs_folder(settings) / name / "options.json" for name in run_folder.run_names(settings)]
     wanted = "\n".join(one.read_text(errors="replace") for one in options if one.parent.name not in but_of)

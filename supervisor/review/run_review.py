@@ -139,7 +139,10 @@ def _of_synthesis(
     )
     if position.ended != "verdict":
         return _failed(request, (position,), told)
-    found = {"objections": reviewer.objections, "voids": tuple(f"not in the synthesis: {one}" for one in reviewer.dropped)}
+    found = {
+        "objections": reviewer.objections,
+        "voids": tuple(f"not in the synthesis: {one}" for one in reviewer.dropped),
+    }
     return told.model_copy(update={"outcome": "failed" if reviewer.objections else "passed", **found})
 
 

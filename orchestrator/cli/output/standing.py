@@ -10,7 +10,6 @@ from forgepool.orchestrator.reports.event_text import answer_with
 from forgepool.orchestrator.reports.status import Standing, TaskStanding
 from forgepool.orchestrator.state.task import DONE
 
-
 _REPORT_CHARACTERS = 100
 
 

@@ -79,7 +79,7 @@ def status(run: OptionalRun = None, as_json: Json = False) -> None:
 
 
 def brief(run: OptionalRun = None, as_json: Json = False) -> None:
-    """Show what the task that leads a run thinks: frame, checkpoints, brief, and its proven synthesis with its review."""
+    """Show what the task that leads a run thinks: frame, checkpoints, brief, and synthesis with proof and review."""
     kept = run_folder.find(Settings(), run)
     state, lead = kept.state(), kept.course.lead
     if lead is None:

@@ -10,7 +10,14 @@ from collections.abc import Iterator
 from typing import Literal
 
 from forgepool.orchestrator.decisions.lead.results import header, summary_of
-from forgepool.orchestrator.decisions.lead.synthesis import DONE_WORDS, GREEN, LANDED, MEASURED, REVIEWED, prove_synthesis
+from forgepool.orchestrator.decisions.lead.synthesis import (
+    DONE_WORDS,
+    GREEN,
+    LANDED,
+    MEASURED,
+    REVIEWED,
+    prove_synthesis,
+)
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import author_in, count_of, one_line
 from forgepool.orchestrator.decisions.reviews.task_reviews import limits, needs_money
@@ -41,7 +48,7 @@ _NOTE = (
 
 
 class SynthesisReview(Message):
-    """What another model says of a lead's synthesis."""
+    """The word of another model on a lead's synthesis."""
 
     outcome: Literal["agrees", "objects", "none", "waits"]
     """`none`: it is not reviewed, and `why` says why; `waits`: not yet."""
@@ -77,7 +84,9 @@ def view_review(course: PlanIndex, state: RunState) -> SynthesisReview | None:
 def find_due(course: PlanIndex, state: RunState) -> TaskState | None:
     """Return the lead whose synthesis is to be reviewed before the run ends, or is under review."""
     view = view_review(course, state)
-    return state.tasks[course.lead] if course.lead is not None and view is not None and view.outcome == "waits" else None
+    return (
+        state.tasks[course.lead] if course.lead is not None and view is not None and view.outcome == "waits" else None
+    )
 
 
 def give_up_unheld(course: PlanIndex, state: RunState, now: float) -> list[MessageLost]:
@@ -185,7 +194,7 @@ def synthesis_lines(course: PlanIndex, state: RunState) -> Iterator[str]:
     yield from ("", f"{_NOTE} {_inert(_describe_view(view))}")
     if view.objections:
         yield from ("", "### Objections", "")
-        yield from (f'- "{_inert(one.quote)}": {_inert(one.why)}' for one in view.objections)
+        yield from (f'- "{_inert(one_line(one.quote))}": {_inert(one_line(one.why))}' for one in view.objections)
     undone = [task for task in state.tasks.values() if task.phase not in DONE]
     if undone:
         yield from ("", "### Not done", "")
@@ -193,6 +202,7 @@ def synthesis_lines(course: PlanIndex, state: RunState) -> Iterator[str]:
 
 
 def _inert(text: str) -> str:
+    """Return the text as it can end no quotation and hide nothing."""
     return _OPENS.sub("< ", text)
 
 

@@ -11,6 +11,7 @@ from forgepool.orchestrator.journal import events as e
 
 pytestmark = pytest.mark.slow
 
+
 def _run(machine: Machine, repository: Repository, plan: Path, *more: str) -> str:
     ended = machine.run("run", plan, "--repo", repository.path, "--workers", "2", *more)
     assert ended.status == 0, ended.out + ended.err + machine.logs()
@@ -33,7 +34,7 @@ def test_an_objection_is_told_beside_the_synthesis_on_every_face(
     )
     for face in faces:
         assert f"{who} {left_out}" in face
-        assert f'- "{OBJECTION['quote']}": {OBJECTION['why']}' in face and "### Objections" in face
+        assert f'- "{OBJECTION["quote"]}": {OBJECTION["why"]}' in face and "### Objections" in face
         assert f"> {OBJECTION['quote']}" in face
     page = (machine.home / "runs" / run / "report.html").read_text()
     assert page.index("<h3>Objections</h3>") < page.index("<h2>Landed") and OBJECTION["why"] in page

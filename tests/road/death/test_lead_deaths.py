@@ -69,7 +69,7 @@ def test_a_lead_whose_worker_is_killed_goes_on_without_doubling_a_task(
     ],
 )
 def test_a_killed_orchestrator_has_the_synthesis_reviewed_and_lists_an_objection_once(
-    kind: str, when: str, ground: Path, machine: Machine, repository: Repository, nothing_left: NothingLeft
+    kind: str, when: str, ground: Path, machine: Machine, repository: Repository
 ) -> None:
     died = ground / "died"
     machine.variables["FORGEPOOL_FAULT"] = f"{kind}.{when}:{died}"
@@ -77,7 +77,6 @@ def test_a_killed_orchestrator_has_the_synthesis_reviewed_and_lists_an_objection
     machine.run("run", plan, "--repo", repository.path, "--workers", "2")
     assert died.exists()
     _is_reviewed(machine, machine.start("resume", machine.the_run()))
-    nothing_left(ground, machine)
 
 
 def test_a_killed_reviewer_of_a_synthesis_is_asked_once_more(
@@ -101,8 +100,8 @@ def test_a_killed_reviewer_of_a_synthesis_is_asked_once_more(
 def _is_reviewed(machine: Machine, under_way: Started) -> None:
     ended = under_way.ended(within_s=120)
     assert ended.status == 0, ended.out + ended.err + machine.logs()
-    assert len(events_of(machine.journal(), e.ReviewSent)) <= 2
-    assert len(events_of(machine.journal(), e.ReviewAnswered)) == 1
+    assert len([*events_of(machine.journal(), e.ReviewSent)]) <= 2
+    assert len([*events_of(machine.journal(), e.ReviewAnswered)]) == 1
     told = machine.run("brief", machine.the_run(), "--json").answer
     assert told["synthesis_review"]["objections"] == [OBJECTION]
     assert told["synthesis"].count(OBJECTION["why"]) == 1

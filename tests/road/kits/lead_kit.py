@@ -86,7 +86,11 @@ def write_led_plan(
 
 
 def write_reviewed_plan(
-    ground: Path, *objections: dict[str, str], road: tuple[dict[str, Any], ...] = ROAD, family: str = "gpt", pause_s: float = 0.0
+    ground: Path,
+    *objections: dict[str, str],
+    road: tuple[dict[str, Any], ...] = ROAD,
+    family: str = "gpt",
+    pause_s: float = 0.0,
 ) -> Path:
     """Write a led plan whose reviewer passes every candidate, and objects so to the synthesis."""
     about, of_fix = {"shown_contains": "# Review of a synthesis"}, {"shown_contains": "# Review of task fix"}

@@ -12,7 +12,7 @@ from forgepool.supervisor.messages.requests import Author, ReviewPolicy, Synthes
 from forgepool.supervisor.review.panel import Seat
 from forgepool.supervisor.review.synthesis import SynthesisReviewer, write_card
 from forgepool.workers.agents.briefing.card_sections import CardTooLarge
-from forgepool.workers.context.profiles.registry import find_profile
+from forgepool.workers.context.profiles.registry import profile
 from forgepool.workers.llm.scripted import MODEL, ScriptedModel
 from forgepool.workers.schema.orders import Limits
 
@@ -41,7 +41,7 @@ def reviewer(tmp_path: Path) -> Callable[..., SynthesisReviewer]:
             seat=seat(script, **of_seat),
             subject=about,
             request_id="r.lead.1.review-1",
-            profile=find_profile("forge"),
+            profile=profile("forge"),
             folder=tmp_path,
             stop=lambda: False,
             hide=str,
@@ -74,13 +74,17 @@ turns:
 def test_one_call_that_cannot_be_used_may_be_mended_once(reviewer: Callable[..., SynthesisReviewer]) -> None:
     mended = "turns: [{calls: [{tool: verdict, objections: no}]}, {calls: [{tool: verdict, objections: []}]}]"
     assert reviewer(mended, subject()).ask(Limits()).ended == "verdict"
-    never = "turns: [{calls: [{tool: verdict}]}, {calls: [{tool: verdict}]}, {calls: [{tool: verdict, objections: []}]}]"
+    never = (
+        "turns: [{calls: [{tool: verdict}]}, {calls: [{tool: verdict}]}, {calls: [{tool: verdict, objections: []}]}]"
+    )
     position = reviewer(never, subject()).ask(Limits())
     assert position.ended == "void" and "its two calls brought nothing that counts" in position.detail
 
 
 def test_results_are_told_in_short_where_the_window_has_no_room() -> None:
-    results = [ToldResult(task=f"t{at}", header=f"t{at} | reported", text=f"begin {at} " + "x" * 50_000) for at in range(9)]
+    results = [
+        ToldResult(task=f"t{at}", header=f"t{at} | reported", text=f"begin {at} " + "x" * 50_000) for at in range(9)
+    ]
     card = write_card(subject(*results))
     whole, shortened = card.within(10**9)
     assert shortened == () and whole.count("x" * 50_000) == 9

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from plans import answered, begun, course, follow, review_answered, review_sent, sent, task
+from plans import RUN, answered, begun, course, follow, review_answered, review_sent, sent, task
 
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.lead.review import find_due, synthesis_lines, view_review, write_subject
@@ -160,7 +160,7 @@ def test_a_scripted_reviewer_needs_no_money() -> None:
 def test_a_review_that_is_lost_is_asked_for_once_more() -> None:
     of = course(LEAD, OTHER)
     state = led(of, review_sent("lead"))
-    follow(state, MessageLost(message_id="r.lead.1.review-1", why="gone"))
+    follow(state, MessageLost(message_id=f"{RUN}.lead.1.review-1", why="gone"))
     (again,) = next_events(of, state)
     assert isinstance(again, ReviewSent) and again.number == 2
     follow(state, again, MessageLost(message_id=again.message_id, why="gone again"))
@@ -175,8 +175,8 @@ def test_a_review_that_no_worker_takes_is_given_up() -> None:
     state = led(of, review_sent("lead"))
     assert next_events(of, state, now=900.0) == []
     (lost,) = next_events(of, state, now=1_001.0)
-    assert lost == MessageLost(message_id="r.lead.1.review-1", why="no worker took it within 15 minutes")
-    follow(state, MessageTaken(message_id="r.lead.1.review-1", host="vm", pid=7))
+    assert lost == MessageLost(message_id=f"{RUN}.lead.1.review-1", why="no worker took it within 15 minutes")
+    follow(state, MessageTaken(message_id=f"{RUN}.lead.1.review-1", host="vm", pid=7))
     assert next_events(of, state, now=1_001.0) == []
 
 
@@ -200,7 +200,7 @@ def test_a_run_that_had_stopped_ends_without_a_review() -> None:
 def test_another_try_of_the_lead_drops_the_review_of_the_first() -> None:
     of = course(LEAD, OTHER)
     state = led(of, review_sent("lead"))
-    follow(state, TaskRetried(task="lead", by="ann"))
+    follow(state, TaskRetried(task="lead"))
     assert state.outstanding() == {}
     assert told(of, state) == ""
 
