@@ -84,9 +84,7 @@ def view_review(course: PlanIndex, state: RunState) -> SynthesisReview | None:
 def find_due(course: PlanIndex, state: RunState) -> TaskState | None:
     """Return the lead whose synthesis is to be reviewed before the run ends, or is under review."""
     view = view_review(course, state)
-    return (
-        state.tasks[course.lead] if course.lead is not None and view is not None and view.outcome == "waits" else None
-    )
+    return _find_reported(course, state) if view is not None and view.outcome == "waits" else None
 
 
 def give_up_unheld(course: PlanIndex, state: RunState, now: float) -> list[MessageLost]:

@@ -43,6 +43,9 @@ def test_an_objection_is_told_beside_the_synthesis_on_every_face(
         review = told["synthesis_review"]
         assert (review["outcome"], review["families"], review["dropped"]) == ("objects", ["gpt"], 1)
         assert review["objections"] == [OBJECTION]
+    assert bundle["verdict"] == "3 of 3 tasks done: 1 landed on forgepool/led, 2 reported"
+    proven = machine.run("verify", machine.home / "runs" / run / "report.json", "--repo", repository.path)
+    assert proven.status == 0, proven.out + proven.err
     said = machine.run("events", run).out
     assert "lead: scripted objects to 1 sentence of its synthesis" in said
     log = (machine.home / "runs" / run / "logs" / "reviews" / answer.result.request_id / "1-gpt.log").read_text()
