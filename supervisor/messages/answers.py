@@ -176,6 +176,21 @@ class Objection(Message):
     """The reason why the results do not bear it."""
 
 
+class SynthesisReview(Message):
+    """The word of another model on a lead's synthesis."""
+
+    outcome: Literal["agrees", "objects", "none", "waits"]
+    """`none`: it is not reviewed, and `why` says why; `waits`: not yet."""
+    models: tuple[str, ...] = ()
+    families: tuple[str, ...] = ()
+    same_family: bool = False
+    """The model is another one of the lead's own family, which the plan permits."""
+    objections: tuple[Objection, ...] = ()
+    dropped: int = 0
+    """Objections that quote no sentence of the synthesis."""
+    why: str = ""
+
+
 class Review(Message):
     """
     The answer to a review request.

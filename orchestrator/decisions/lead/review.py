@@ -7,7 +7,6 @@ given up, and the report says why.
 
 import re
 from collections.abc import Iterator
-from typing import Literal
 
 from forgepool.orchestrator.decisions.lead.results import header, summary_of
 from forgepool.orchestrator.decisions.lead.synthesis import (
@@ -25,10 +24,8 @@ from forgepool.orchestrator.decisions.start_orders import may_come_back
 from forgepool.orchestrator.journal.events import MessageLost
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, TERMINAL, TaskState
-from forgepool.supervisor.messages.answers import Objection
+from forgepool.supervisor.messages.answers import SynthesisReview
 from forgepool.supervisor.messages.requests import SynthesisOf, ToldResult
-from forgepool.workers.agents.briefing.task_card import report_text
-from forgepool.workers.schema.orders import Message
 from forgepool.workers.schema.reports import Report
 
 _MOST_TROUBLES = 2
@@ -45,21 +42,6 @@ _NOTE = (
     f"one of these English words: {', '.join((*LANDED, *DONE_WORDS, *GREEN, *MEASURED, *REVIEWED))}. Nothing else in "
     "it is proven."
 )
-
-
-class SynthesisReview(Message):
-    """The word of another model on a lead's synthesis."""
-
-    outcome: Literal["agrees", "objects", "none", "waits"]
-    """`none`: it is not reviewed, and `why` says why; `waits`: not yet."""
-    models: tuple[str, ...] = ()
-    families: tuple[str, ...] = ()
-    same_family: bool = False
-    """The model is another one of the lead's own family, which the plan permits."""
-    objections: tuple[Objection, ...] = ()
-    dropped: int = 0
-    """Objections that quote no sentence of the synthesis."""
-    why: str = ""
 
 
 def view_review(course: PlanIndex, state: RunState) -> SynthesisReview | None:
@@ -153,6 +135,9 @@ def _describe_budget(course: PlanIndex, state: RunState) -> str:
 
 def write_subject(course: PlanIndex, state: RunState, lead: TaskState) -> SynthesisOf:
     """Return what the reviewer is told: the synthesis as proven, the goal, and the results of the other tasks."""
+    # It imports much that commands which only show a run do not need.
+    from forgepool.workers.agents.briefing.task_card import report_text
+
     planned, proven = course.tasks[lead.id], prove_synthesis(lead.report or Report(summary=""), state)
     frames = (note.parts for note in state.lead.notes if note.kind == "frame")
     frame = next(frames, {})
