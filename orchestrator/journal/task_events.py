@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from pydantic import Field
+
 from forgepool.orchestrator.plan.budget import SeenUse
 from forgepool.supervisor.messages.answers import Review
 from forgepool.workers.schema.orders import Message, ReasonPack, Reply, WorkResult
@@ -249,7 +251,13 @@ class TaskBlocked(Message):
     kind: Literal["task.blocked"] = "task.blocked"
     task: str
     by: str
-    """The need that did not land."""
+    """The need that did not land, or did not report."""
+    reports: bool = Field(default=False, exclude_if=lambda reports: not reports)
+    """True where that need was to report."""
+
+    @property
+    def why(self) -> str:
+        return f"needs '{self.by}', which did not {'report' if self.reports else 'land'}"
 
 
 class TaskParked(Message):

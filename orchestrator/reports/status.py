@@ -194,7 +194,7 @@ def _task(waits: "Waits", task: TaskState, now: float) -> TaskStanding:
 def review_standing(course: PlanIndex, task: TaskState) -> ReviewStanding | None:
     """Return how the review of a task's candidate stands; None where it needs none and has none."""
     answer, person = task.review.answer, task.review.person
-    if answer is None:
+    if answer is None or task.phase == "reported":
         wanted = course.wants_review(task) and bool(task.candidate)
         return _review_standing(course, task.review) if wanted or person else None
     return _review_standing(course, task.review)
@@ -226,14 +226,15 @@ def tell_verdict(state: RunState) -> str:
     total, landed = len(state.tasks), state.count("landed")
     reported = state.count("reported")
     idle = state.count(*(DONE - {"landed", "reported"}))
-    parts = [f"{landed} of {count_of(total, 'task')} landed on {state.target}"]
-    if reported:
-        parts.append(f"{reported} reported")
+    others = [f"{reported} reported"] if reported else []
     if idle:
-        parts.append(f"{idle} had nothing to do")
+        others.append(f"{idle} had nothing to do")
+    if others and landed + reported + idle == total:
+        parts = [f"{landed} landed on {state.target}"] if landed else []
+        return f"{total} of {count_of(total, 'task')} done: {', '.join([*parts, *others])}"
     if rest := total - landed - reported - idle:
-        parts.append(f"{rest} did not land")
-    return ", ".join(parts)
+        others.append(f"{rest} did not land")
+    return ", ".join([f"{landed} of {count_of(total, 'task')} landed on {state.target}", *others])
 
 
 class Waits:

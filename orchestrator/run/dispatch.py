@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 from forgepool.orchestrator.decisions.lead.requests import first_reply
+from forgepool.orchestrator.decisions.lead.review import write_subject
 from forgepool.orchestrator.decisions.locks import may_ask
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import author_in, describe_checks
@@ -238,10 +239,13 @@ def review_request(
     course: PlanIndex, state: RunState, task: TaskState, sent: Outstanding, *, now: float
 ) -> ReviewRequest:
     planned, use = course.tasks[task.id], task.review.uses.get(task.review.sent, Use())
+    synthesis = write_subject(course, state, task) if task.phase == "reported" else None
     return ReviewRequest(
         **_train(course, state, sent, now),
         base=task.review.base,
-        entries=(_entry(course, state, task),),
+        entries=() if synthesis else (_entry(course, state, task),),
+        whole=synthesis is not None,
+        synthesis=synthesis,
         reviewed=True,
         policy=course.review_policy,
         title=planned.title,

@@ -99,6 +99,8 @@ def resume_run(state: RunState, event: e.RunResumed, at: float) -> None:
     state.lacking, state.elsewhere = {}, {}
     for task in state.tasks.values():
         task.unfit = {}
+        if task.phase == "reported":
+            task.review.resume()
     state.wave_review.resume()
     state.train.reopen()
     state.wave.resume(moved=moved)
@@ -111,6 +113,8 @@ def end_run(state: RunState) -> None:
         raise IllegalStep("a run does not end while its target is checked")
     if state.wave_review.review.message is not None:
         raise IllegalStep("a run does not end while what has landed is reviewed")
+    if any(task.review.message is not None for task in state.phases.each("reported")):
+        raise IllegalStep("a run does not end while its lead's synthesis is reviewed")
     state.wave.message, state.finished, state.stopped = None, True, ""
 
 
@@ -138,7 +142,8 @@ def revise_plan(state: RunState, event: e.PlanRevised, at: float) -> None:
 _GOING_ON: tuple[Phase, ...] = tuple(
     phase for phase in get_args(Phase) if phase not in TERMINAL or phase == "needs_human"
 )
-_IN_REVIEW: tuple[Phase, ...] = ("queued", "testing", "reviewing")
+_AT_GATE: tuple[Phase, ...] = ("queued", "testing", "reviewing")
+_IN_REVIEW: tuple[Phase, ...] = (*_AT_GATE, "reported")
 _MADE: tuple[Phase, ...] = ("answered", "candidate", "queued", "testing", "reviewing", "reviewed")
 _MAY_BE_RETURNED: tuple[Phase, ...] = (*_MADE, "given")
 _MAY_BE_PARKED: tuple[Phase, ...] = ("pending", "queued", "testing", "answered", "reviewing", "reviewed")
@@ -345,7 +350,7 @@ def _apply_queue_event(state: RunState, event: e.QueueEvent, at: float) -> None:
         case e.GateFrozen() | e.GateThawed():
             pass
         case e.EntryGiven():
-            train_steps.delegate_entry(state.step(event.task, *_IN_REVIEW), event, at)
+            train_steps.delegate_entry(state.step(event.task, *_AT_GATE), event, at)
         case e.EntryRecalled():
             state.step(event.task, "given").recalled = True
         case e.EntryTold():

@@ -218,12 +218,14 @@ def tell_outcome(
 
 
 def _tell_leftovers(kept: KeptRun, state: RunState, settings: Settings) -> None:
-    """Print what the run leaves in its hub; nothing where the hub cannot be asked."""
+    """Print what the run leaves in its hub of tasks that change files; nothing where the hub cannot be asked."""
     try:
-        found = refs_left(mirror_of(kept.options.hub, settings), state)
+        left = refs_left(mirror_of(kept.options.hub, settings), state)
     except GitFailed:
         return
+    tasks = kept.course.grow_with(state).tasks
+    found = {name: refs for name, refs in left.items() if name not in tasks or tasks[name].files != ()}
     if found:
         refs = count_of(sum(map(len, found.values())), "ref")
-        tasks = shorten_list(list(found))
-        say(f"kept:        {refs} in the hub, the work of {tasks}; remove it: forgepool clean {state.run} --hub --yes")
+        names = shorten_list(list(found))
+        say(f"kept:        {refs} in the hub, the work of {names}; remove it: forgepool clean {state.run} --hub --yes")

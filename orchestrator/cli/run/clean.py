@@ -1,5 +1,6 @@
 """`forgepool clean`: lists or removes what runs left: their folders on this host, and their refs in the hubs."""
 
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -86,7 +87,7 @@ def clean(
         with tell_slow("removing"):
             shown = list(_remove(shown, {each.run: each for each in found}, settings, hub=hub))
             for text in [] if runs else list_plan_texts(settings, before=time.time() - older_s):
-                text.unlink(missing_ok=True)
+                shutil.rmtree(text, ignore_errors=True) if text.is_dir() else text.unlink(missing_ok=True)
     if as_json:
         say_json([asdict(row) for row in shown])
     elif yes and (removed := [row for row in shown if row.removed]):
@@ -143,7 +144,7 @@ def _tell(rows: Sequence[_Row], texts: int, *, yes: bool) -> None:
     going = [row for row in rows if not row.kept]
     what = f"this {'removes' if yes else 'would remove'}"
     if texts:
-        plans = f"{count_of(texts, 'plan')} that a client gave as text and no run uses"
+        plans = f"{count_of(texts, 'plan')} that a client gave or a model wrote, and no run uses"
         say(f"{what} {plans}" + ("" if yes else "; --yes removes it"))
     elif not rows:
         say("no ended run has left anything that is old enough; name a run, or give --older")

@@ -277,6 +277,15 @@ def test_what_needs_a_task_that_failed_is_blocked_all_the_way_down() -> None:
         seen += [(event.kind, getattr(event, "task", "")) for event in events]
         follow(state, *events)
     assert seen == [("task.failed", "a"), ("task.blocked", "b"), ("task.blocked", "c"), ("run.ended", "")]
+    assert state.tasks["b"].detail == "needs 'a', which did not land"
+
+
+def test_what_needs_an_answer_that_did_not_come_says_so() -> None:
+    of = course(task("a", attempts=1, answers=True), task("b", "a"))
+    state = begun(of, sent("a"), answered("a", 1, "no_change"))
+    while events := next_events(of, state):
+        follow(state, *events)
+    assert state.tasks["b"].detail == "needs 'a', which did not report"
 
 
 def test_a_path_outside_takes_the_lock_where_it_is_free() -> None:

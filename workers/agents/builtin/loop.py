@@ -171,7 +171,9 @@ class Talk:
             return ConversationOutcome(ended="limits", detail=used)
         if self.brief.one_call and self._asked() > 1:
             said = "; ".join(part.text for part in self.context.view.turns[-1].results) or "it called no tool"
-            return ConversationOutcome(ended="failed", detail=f"its two calls brought no report; to the last: {said}")
+            return ConversationOutcome(
+                ended="failed", detail=f"its two calls brought nothing that counts; to the last: {said}"
+            )
         return self._explored()
 
     def _explored(self) -> ConversationOutcome | None:
