@@ -177,7 +177,7 @@ def out_of_budget(course: PlanIndex, state: RunState) -> list[TaskParked]:
     """The tasks for which too little of the budget is left, once no order is under way that could give some back."""
     if not course.budget(state).capped or may_come_back(state):
         return []
-    done = state.find_done()
+    done = course.find_done(state)
     parked = []
     for task in state.in_phase("pending"):
         if task.restorable:

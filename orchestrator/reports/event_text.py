@@ -301,6 +301,11 @@ def _ended(event: e.Event) -> str | None:
             return f"{event.task}: failed: {event.reason.summary}"
         case e.TaskUnchanged() | e.TaskReported() | e.TaskAlreadyThere():
             return f"{event.task}: {_done(event)}"
+        case e.SurveyFound():
+            kept = f"kept from run {event.by_run}, which surveyed the same tree; no model is asked"
+            files = count_of(event.changed_count, "file")
+            old = f"corrects that of run {event.by_run}, since which {files} differ"
+            return f"{event.task}: {kept if event.stands else old}"
         case e.TaskBlocked():
             return f"{event.task}: blocked: it needs '{event.by}', which did not land"
         case e.TaskParked():

@@ -118,7 +118,7 @@ def standing(course: PlanIndex, state: RunState, *, now: float, live: bool) -> S
         run=state.run,
         target=state.target,
         tip=state.tip,
-        outcome=outcome_of(state, live=live, gate=course.serving),
+        outcome=outcome_of(course, state, live=live, gate=course.serving),
         shut=state.halted,
         suspended={
             name: f"{health.why}; probed at {clock(health.until, state.at)}"
@@ -148,7 +148,7 @@ def _whole(course: PlanIndex, state: RunState) -> WholeStanding | None:
     )
 
 
-def outcome_of(state: RunState, *, live: bool, gate: bool = False) -> str:
+def outcome_of(course: PlanIndex, state: RunState, *, live: bool, gate: bool = False) -> str:
     """
     Return `running`, `paused`, `landed` (all tasks), `done` (all; some had no changes or were there already) or
     `incomplete`; for a queue `serving` or `not served`.
@@ -157,7 +157,7 @@ def outcome_of(state: RunState, *, live: bool, gate: bool = False) -> str:
         return "serving" if live else "not served"
     if not state.finished:
         return "running" if live else "paused"
-    if state.count(*DONE) < len(state.tasks):
+    if len(course.find_done(state)) < len(state.tasks):
         return "incomplete"
     return "landed" if state.count("landed") == len(state.tasks) else "done"
 
@@ -246,7 +246,7 @@ class Waits:
         """True while a process runs the run."""
         self.run = state.run
         self._resumed = f"waits for `forgepool resume {state.run}`"
-        self._done = state.find_done()
+        self._done = course.find_done(state)
         self._in_flight = course.in_flight(state)
         self._wanted = course.find_wanted_locks(state)
         self._held_elsewhere = find_tasks_held_elsewhere(state, state.at)

@@ -246,6 +246,8 @@ def _apply_task_event(state: RunState, event: e.TaskEvent, at: float) -> None:
             task_steps.fail_task(state.step(event.task, "pending", *_MAY_BE_RETURNED), event, at)
         case e.TaskUnchanged():
             task_steps.end_unchanged(state.step(event.task, "answered"), event, at)
+        case e.SurveyFound():
+            state.find_survey(state.step(event.task, "pending"), event, at)
         case e.LeadReplied():
             state.reply_to_lead(state.step(event.task, "waiting"), event, at)
         case e.LeadSpoken():
