@@ -164,13 +164,15 @@ def find_tasks_held_by_base(course: PlanIndex, state: RunState) -> frozenset[str
     """
     Return the tasks for which no model may be called, since nothing is known of the target yet, or it is red.
 
-    A task with the red check among its acceptance commands is there to make it green, and starts.
+    A task with the red check among its acceptance commands is there to make it green, and starts; so does the survey
+    that it waits for.
     """
     wave = state.wave
     if not wave.holds_models:
         return frozenset()
     red = {failure.command for failure in wave.base_red.failures} if wave.base_red is not None else set()
-    return frozenset(one for one in course.paid if red.isdisjoint(course.tasks[one].acceptance))
+    held = frozenset(one for one in course.paid if red.isdisjoint(course.tasks[one].acceptance))
+    return held if held == course.paid else held - course.graph.soft
 
 
 def out_of_budget(course: PlanIndex, state: RunState) -> list[TaskParked]:

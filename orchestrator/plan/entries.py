@@ -144,7 +144,7 @@ class PlanReading:
 
     def line(self, index: int, where: Sequence[str | int]) -> int:
         """Return the line of a task's own key, or of the defaults from which it inherits the key."""
-        if self.source.survey is not None and index == len(self.source.tasks) - 1:
+        if self.source.survey is not None and self.source.tasks[index].id == SURVEY:
             return self.document.line(("survey", *where))
         own = not where or where[0] in self.source.tasks[index].model_fields_set
         inherited = not own and where[0] in self.source.defaults.model_fields_set
