@@ -27,7 +27,7 @@ from forgepool.orchestrator.plan.addition import MOST_BY_LEAD, MOST_BY_PERSON, c
 from forgepool.orchestrator.plan.budget import Budget
 from forgepool.orchestrator.plan.readiness import ready
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import DONE, IN_FLIGHT, RETRIABLE, TERMINAL, Phase, TaskState
+from forgepool.orchestrator.state.task import IN_FLIGHT, RETRIABLE, TERMINAL, Phase, TaskState
 from forgepool.workers.schema.orders import Reply
 
 _SPOKEN = ("review_failed", "rejected")

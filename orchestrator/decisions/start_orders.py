@@ -307,12 +307,14 @@ def _order(
     attempt = task.attempt + 1
     message_id = f"{state.run}.{task.id}.{attempt}"
     resumes = find_resumable_attempt(course, state, task)
+    # A survey is kept for the tree on which the next run will begin, whatever commands have landed meanwhile.
+    tip = state.began_on if attempt == 1 and task.id in course.graph.soft else state.tip
     return OrderSent(
         task=task.id,
         attempt=attempt,
         message_id=message_id,
         token=token(message_id, now),
-        base=state.tip if resumes is None else task.interrupted_base,
+        base=tip if resumes is None else task.interrupted_base,
         issued_at=now,
         overtook=overtook,
         reserved_usd=reserved.usd,

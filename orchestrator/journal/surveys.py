@@ -88,7 +88,8 @@ def find_survey(
             continue
         changed = list_touched_paths(changes(git, CommitId(kept.commit), tip))
         holds = kept.report.model_copy(update={"evidence": tuple(one for one, why in wrong.items() if not why)})
-        few = changed[:_MOST_CHANGED]
+        # A name that is not UTF-8 could not be journaled.
+        few = tuple(path.encode(errors="replace").decode() for path in changed[:_MOST_CHANGED])
         return [SurveyFound(**found, report=holds, stands=False, changed=few, changed_count=len(changed))]
     return []
 
@@ -100,8 +101,9 @@ def correct_survey(found: SurveyFound | None, task: Task) -> tuple[str, tuple[Pr
     more = found.changed_count - len(found.changed)
     names = [*(" ".join(path.split()) for path in found.changed), *([f"and {more:,} more"] if more else [])]
     words = (
-        f"An earlier run has surveyed commit {found.commit}; its report is below. Correct it in place of beginning "
-        "anew: look at what has changed since, keep what still holds, and report the whole survey. Files that differ:"
+        f"An earlier run has surveyed commit {found.commit}; its report is below. Correct it, and do not begin "
+        "from nothing: look at what has changed since, keep what still holds, and report the whole survey. Files that "
+        "differ:"
     )
     title = f"an earlier survey, of commit {found.commit}"
     earlier = Prior(task=task.id, full=True, title=title, summary=found.report.summary, report=found.report)

@@ -193,16 +193,17 @@ def read_tasks(
 
 
 def await_survey(tasks: Iterable[Task]) -> tuple[Task, ...]:
-    """Return the tasks; those that models do need the survey, the first of all."""
-    need = TaskNeed(id=SURVEY, full=True)
-    return tuple(
-        task.model_copy(update={"surveys": True})
-        if task.id == SURVEY
-        else task
-        if isinstance(task.agent, CommandAgent)
-        else task.model_copy(update={"needs": (need, *(one for one in task.needs if one.id != SURVEY))})
-        for task in tasks
-    )
+    """Return the tasks; those that models do need the survey, before all their other needs."""
+    return tuple(map(_await_survey, tasks))
+
+
+def _await_survey(task: Task) -> Task:
+    if task.id == SURVEY:
+        return task.model_copy(update={"surveys": True})
+    if isinstance(task.agent, CommandAgent):
+        return task
+    others = (need for need in task.needs if need.id != SURVEY)
+    return task.model_copy(update={"needs": (TaskNeed(id=SURVEY, full=True), *others)})
 
 
 def plan_digest(plan: Plan) -> str:
@@ -248,7 +249,9 @@ def _with_survey(source: PlanSource) -> PlanSource:
         **nothing,
         id=SURVEY,
         title="Survey of the repository",
-        description="\n\n".join([prompt("survey"), *([f"The plan asks for this as well:\n\n{about}"] if about else [])]),
+        description="\n\n".join(
+            [prompt("survey"), *([f"The plan asks for this as well:\n\n{about}"] if about else [])]
+        ),
         type="survey",
         answers=True,
         agent=source.survey.agent or usual,

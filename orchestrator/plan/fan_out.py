@@ -137,7 +137,7 @@ class SurveyEntry(Message):
     agent: AgentEntry | None = None
     """A `builtin` or `scripted` agent. None is the defaults' of that kind, without its skill, else `{builtin: {}}`."""
     about: str = ""
-    """What the survey shall look at as well."""
+    """A question that it answers as well."""
 
 
 def _survey_alone(written: object) -> object:

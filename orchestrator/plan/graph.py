@@ -69,7 +69,7 @@ class Graph:
         self.alone = frozenset(task.id for task in tasks if task.writes is None and undeclared == "exclusive")
         """Tasks that run alone, without any other in flight."""
         self.soft = frozenset(task.id for task in tasks if task.soft)
-        """Tasks of which any end satisfies a need."""
+        """Tasks whose end satisfies a need, whatever it is."""
         self._reads_block = reads_block
         self._writers = OverlapIndex({task.id: task.writes for task in tasks if task.writes})
         self._readers = OverlapIndex({task.id: task.reads for task in tasks if task.reads and reads_block})

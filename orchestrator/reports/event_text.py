@@ -303,8 +303,7 @@ def _ended(event: e.Event) -> str | None:
             return f"{event.task}: {_done(event)}"
         case e.SurveyFound():
             kept = f"kept from run {event.by_run}, which surveyed the same tree; no model is asked"
-            files = count_of(event.changed_count, "file")
-            old = f"corrects that of run {event.by_run}, since which {files} differ"
+            old = f"corrects that of run {event.by_run}; files that differ since: {event.changed_count:,}"
             return f"{event.task}: {kept if event.stands else old}"
         case e.TaskBlocked():
             return f"{event.task}: blocked: it needs '{event.by}', which did not land"

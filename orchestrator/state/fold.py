@@ -78,6 +78,7 @@ def start_run(state: RunState, event: e.RunStarted) -> None:
         raise IllegalStep(f"run {state.run} has started already")
     state.run, state.hub, state.target = event.run, event.hub, event.target
     state.tip, state.plan_digest, state.gate_file = event.tip, event.plan_digest, event.gate_file
+    state.began_on = event.tip
     state.gate, state.assets, state.stopped = event.gate, event.assets, None
     state.wave.since = state.wave_review.anchor = event.tip
     state.wave.base_first = event.base_first

@@ -89,6 +89,8 @@ class RunState:
     gate_file: bool = False
     """The target had a gate file when the run began."""
     tip: str = ""
+    began_on: str = ""
+    """The tip when the run began."""
     train: TrainState = field(default_factory=TrainState)
     wave: WaveState = field(default_factory=WaveState)
     wave_review: WaveReviewState = field(default_factory=WaveReviewState)

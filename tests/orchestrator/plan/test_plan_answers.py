@@ -88,7 +88,13 @@ def test_a_survey_is_one_answering_task_that_all_tasks_of_models_need() -> None:
     tasks = "tasks:\n  - {id: a}\n  - {id: b, needs: [a], agent: {cli: claude}}\n  - {id: c, agent: {command: make}}\n"
     read = surveyed(defaults + tasks, "{about: Where are dates parsed?}")
     a, b, c, survey = read.tasks
-    assert (survey.id, survey.answers, survey.surveys, survey.files, survey.acceptance) == ("survey", True, True, (), ())
+    assert (survey.id, survey.answers, survey.surveys, survey.files, survey.acceptance) == (
+        "survey",
+        True,
+        True,
+        (),
+        (),
+    )
     assert survey.agent == BuiltinAgent(model="m") and survey.limits.turns == 9
     assert survey.description.endswith("Where are dates parsed?")
     need = TaskNeed(id="survey", full=True)
