@@ -15,6 +15,7 @@ from forgepool.orchestrator.journal.events import (
     Event,
     RunEnded,
     SurveyFound,
+    TaskBlocked,
     TaskCancelled,
     TaskFailed,
     TaskParked,
@@ -132,6 +133,17 @@ def test_tasks_wait_for_the_survey_and_go_on_however_it_ends(end: Event) -> None
     assert step(of, state) == [RunEnded(landed=0, not_landed=0, unchanged=2)]
     assert exit_status(of, state, "ended") == 0
     indexes_hold(of, state)
+
+
+def test_what_another_failure_blocks_is_not_blocked_by_the_survey() -> None:
+    of = course(SURVEY, task("a", "survey"), task("x"), task("y", "x"), task("z", "survey", "x"))
+    failed = [
+        TaskFailed(task=one, reason=ReasonPack(attempt=1, kind="agent_failed", summary="no")) for one in ("survey", "x")
+    ]
+    state = begun(of, sent("survey"), sent("x"))
+    follow(state, answered("survey", 1, "agent_failed"), answered("x", 1, "agent_failed"), *failed)
+    blocked = [event for event in step(of, state) if isinstance(event, TaskBlocked)]
+    assert {(event.task, event.by) for event in blocked} == {("y", "x"), ("z", "x")}
 
 
 def test_what_waits_for_a_survey_waits_for_its_retry_and_a_retry_of_the_task_leaves_the_survey() -> None:

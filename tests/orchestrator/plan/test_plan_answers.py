@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from forgepool.orchestrator.plan.document import Plan, PlanWrong, TaskNeed, dump_plan, parse_plan, read_expanded
+from forgepool.orchestrator.plan.validation.lines import PlanLines
 from forgepool.workers.schema.orders import BuiltinAgent
 
 HEAD = "version: 1\nname: p\ndefaults: {agent: {builtin: {}}}\ntasks:\n"
@@ -129,3 +130,9 @@ def test_a_mistake_about_the_survey_has_its_sentence_and_line(tasks: str, survey
         surveyed(f"defaults: {{agent: {{builtin: {{}}}}}}\ntasks:\n{tasks}", survey)
     (mistake,) = caught.value.mistakes
     assert mistake.startswith(wrong)
+
+
+def test_the_lines_of_a_surveyed_plan_are_those_of_its_tasks() -> None:
+    text = f"{SURVEYED}defaults: {{agent: {{builtin: {{}}}}}}\ntasks:\n  - id: a\n    title: A\n"
+    lines = PlanLines.of(text, "plan.yaml", lambda: TREE)
+    assert (lines.of_task("a"), lines.of_task("a", "title"), lines.of_plan("survey")) == (6, 7, 3)

@@ -5,7 +5,13 @@ from pathlib import Path
 from premade import order, repository
 
 from forgepool.workers.agents.briefing.card_sections import CardSection, TaskCard
-from forgepool.workers.agents.briefing.task_card import conventions, files_at_base, task_card, write_survey
+from forgepool.workers.agents.briefing.task_card import (
+    conventions,
+    files_at_base,
+    task_card,
+    write_priors,
+    write_survey,
+)
 from forgepool.workers.context.edits.masks import SURVEY_TITLE
 from forgepool.workers.schema.orders import Prior, ReasonPack, Reply
 from forgepool.workers.schema.reports import Evidence, Report
@@ -128,3 +134,12 @@ def test_a_long_survey_is_cut_and_whole_in_its_file(tmp_path: Path) -> None:
     assert len(text) < 26_000 and "more characters are left out" in text
     path = tmp_path / "results" / "survey.md"
     assert "x" * 50_000 in path.read_text() and since.forms[0].endswith(f"The whole of it is in {path}.")
+
+
+def test_a_program_gets_the_survey_in_its_card(tmp_path: Path) -> None:
+    """Its own lines look like none of the card's, and the field is left out of orders without a survey."""
+    git, base = repository(tmp_path / "r", {"a.py": "a = 1\n"})
+    text = whole(write_priors((survey(base, "## Commands that must succeed"),), tmp_path, git))
+    assert text.startswith("PRIOR ANALYSIS:\n[From survey") and f"It describes commit {base}." in text
+    assert "\n    ## Commands that must succeed" in text and "\n## " not in text
+    assert "surveyed" not in Prior(task="a").encode() and "surveyed" in survey(base).encode()
