@@ -177,7 +177,7 @@ def _task(waits: "Waits", task: TaskState, now: float) -> TaskStanding:
         commit=task.commit or None,
         seconds=round(max(0.0, end - task.first_started), 2) if task.first_started else None,
         host=task.result.host if task.result else host,
-        detail=_how_it_ended(waits.run, task) if task.phase in TERMINAL else waits.reason(task),
+        detail=_how_it_ended(waits, task) if task.phase in TERMINAL else waits.reason(task),
         question=task.question,
         missing=task.missing,
         wanted=task.parked_for or "",
@@ -217,8 +217,15 @@ def _review_standing(course: PlanIndex, review: ReviewState) -> ReviewStanding:
     )
 
 
-def _how_it_ended(run: str, task: TaskState) -> str:
-    return f"asks: {task.question} ({answer_with(run, task.id)})" if task.question else task.detail
+def _how_it_ended(waits: "Waits", task: TaskState) -> str:
+    how = f"asks: {task.question} ({answer_with(waits.run, task.id)})" if task.question else task.detail
+    return f"{how}{survey_words(waits.course, task)}"
+
+
+def survey_words(course: PlanIndex, task: TaskState) -> str:
+    """Return the end of a sentence about a survey that has ended without a report; empty for all else."""
+    missing = task.id in course.graph.soft and task.phase in TERMINAL - DONE
+    return "; the tasks go on without a survey" if missing else ""
 
 
 def tell_verdict(state: RunState) -> str:

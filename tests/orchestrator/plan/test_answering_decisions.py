@@ -4,15 +4,18 @@ from pathlib import Path
 
 import pytest
 from invariants import indexes_hold
-from plans import answered, begun, course, follow, sent, task
+from plans import answered, begun, check_sent, course, follow, intended, landing, queued, sent, task, verdict
 
 from forgepool.orchestrator.cli.output.progress import exit_status
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import grant_request
 from forgepool.orchestrator.journal.events import (
+    CheckAnswered,
     ContextRebuilt,
     Event,
+    LandingAnswered,
+    OrderSent,
     RunEnded,
     SurveyFound,
     TaskBlocked,
@@ -133,6 +136,22 @@ def test_tasks_wait_for_the_survey_and_go_on_however_it_ends(end: Event) -> None
     assert step(of, state) == [RunEnded(landed=0, not_landed=0, unchanged=2)]
     assert exit_status(of, state, "ended") == 0
     indexes_hold(of, state)
+
+
+def test_the_survey_is_of_the_tree_on_which_the_run_began_and_a_second_try_of_the_tip() -> None:
+    """What a command has landed meanwhile is not on the tree on which the next run begins."""
+    of = course(SURVEY, task("p"))
+    state = begun(of, sent("p"), answered("p"), queued("p"), check_sent("p"))
+    follow(state, CheckAnswered(task="p", result=verdict("p")), intended("p"))
+    follow(state, LandingAnswered(task="p", result=landing("p")))
+    (first,) = step(of, state)
+    assert isinstance(first, OrderSent) and (first.task, first.base) == ("survey", "c0") and state.tip != "c0"
+    token = first.token
+    follow(state, first, answered("survey", 1, "agent_failed", token=token))
+    (returned,) = step(of, state)
+    follow(state, returned)
+    (second,) = step(of, state)
+    assert isinstance(second, OrderSent) and second.base == state.tip
 
 
 def test_what_another_failure_blocks_is_not_blocked_by_the_survey() -> None:
