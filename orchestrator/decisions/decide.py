@@ -100,7 +100,7 @@ def _ended(course: PlanIndex, state: RunState) -> list[Event]:
         return []
     if post_merge.is_check_due(course, state) or post_merge.is_review_due(course, state) or find_due(course, state):
         return []
-    lacking = len(state.tasks) - state.count(*DONE)
+    lacking = len(state.tasks) - len(course.find_done(state))
     return [
         RunEnded(
             landed=state.count("landed"),
@@ -226,7 +226,7 @@ def _blocked(course: PlanIndex, state: RunState) -> list[Event]:
     """Pending tasks that need what will not be done, and at once all that need them."""
     if not course.frontier(state).doomed:
         return []
-    hopeless = {task.id for task in state.in_phase(*(TERMINAL - DONE))}
+    hopeless = {task.id for task in state.in_phase(*(TERMINAL - DONE))} - course.graph.soft
     waiting = [one for one in course.graph.after_all(hopeless) if state.tasks[one].phase == "pending"]
     events: list[Event] = []
     for task_id in waiting:

@@ -77,6 +77,7 @@ from forgepool.orchestrator.journal.task_events import (
     ReviewAnswered,
     ReviewAwaited,
     ReviewSent,
+    SurveyFound,
     TaskAlreadyThere,
     TaskApproved,
     TaskBlocked,
@@ -151,6 +152,7 @@ __all__ = [
     "RunPaused",
     "RunResumed",
     "RunStarted",
+    "SurveyFound",
     "TaskAlreadyThere",
     "TaskApproved",
     "TaskBlocked",
@@ -217,6 +219,7 @@ TaskEvent = (
     | ReviewAnswered
     | ReviewAwaited
     | ReviewSent
+    | SurveyFound
     | TaskAlreadyThere
     | TaskApproved
     | TaskBlocked

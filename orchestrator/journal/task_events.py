@@ -219,6 +219,23 @@ class TaskReported(Message):
     report: Report
 
 
+class SurveyFound(Message):
+    """An earlier run's survey of the repository: it stands for the plan's, or the plan's is to correct it."""
+
+    kind: Literal["survey.found"] = "survey.found"
+    task: str
+    by_run: str
+    commit: str
+    """The commit that it describes."""
+    report: Report
+    stands: bool
+    """True if the run begins on the tree that it describes: then no agent is asked."""
+    changed: tuple[str, ...] = ()
+    """Files that differ since, at most 200."""
+    changed_count: int = 0
+    """How many differ."""
+
+
 class LeadReplied(Message):
     """The reply to the request by which the task that leads the run rests; it goes on with its next order."""
 

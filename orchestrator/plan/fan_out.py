@@ -131,6 +131,25 @@ class AgentEntry(Message):
         return self
 
 
+class SurveyEntry(Message):
+    """The survey as it is written; every key is optional."""
+
+    agent: AgentEntry | None = None
+    """A `builtin` or `scripted` agent. None is the defaults' of that kind, without its skill, else `{builtin: {}}`."""
+    about: str = ""
+    """A question that it answers as well."""
+
+
+def _survey_alone(written: object) -> object:
+    """Expand `survey: true` to the usual survey, and `survey: false` to none."""
+    return ({} if written else None) if isinstance(written, bool) else written
+
+
+WrittenSurvey = Annotated[
+    SurveyEntry | None, BeforeValidator(_survey_alone, json_schema_input_type=bool | SurveyEntry | None)
+]
+
+
 def _any_agent(written: object) -> object:
     """Expand `leads: true` to the built-in agent for the tasks that a lead dispatches."""
     return {"builtin": {}} if written is True else None if written is False else written

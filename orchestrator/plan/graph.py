@@ -32,6 +32,8 @@ class TaskNeeds:
     duration_s: float | None = None
     position: int = 0
     """Its place in the plan."""
+    soft: bool = False
+    """Those that need it wait for its end alone, however it ends."""
 
 
 class Graph:
@@ -66,6 +68,8 @@ class Graph:
         self.rank: Mapping[str, int] = {task: at for at, task in enumerate(self.order)}
         self.alone = frozenset(task.id for task in tasks if task.writes is None and undeclared == "exclusive")
         """Tasks that run alone, without any other in flight."""
+        self.soft = frozenset(task.id for task in tasks if task.soft)
+        """Tasks whose end satisfies a need, whatever it is."""
         self._reads_block = reads_block
         self._writers = OverlapIndex({task.id: task.writes for task in tasks if task.writes})
         self._readers = OverlapIndex({task.id: task.reads for task in tasks if task.reads and reads_block})

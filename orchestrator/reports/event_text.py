@@ -304,6 +304,10 @@ def _ended(event: e.Event) -> str | None:
             return f"{event.task}: failed: {event.reason.summary}"
         case e.TaskUnchanged() | e.TaskReported() | e.TaskAlreadyThere():
             return f"{event.task}: {_done(event)}"
+        case e.SurveyFound():
+            kept = f"kept from run {event.by_run}, which surveyed the same tree; no model is asked"
+            old = f"corrects that of run {event.by_run}; files that differ since: {event.changed_count:,}"
+            return f"{event.task}: {kept if event.stands else old}"
         case e.TaskBlocked():
             return f"{event.task}: blocked: it {event.why}"
         case e.TaskParked():

@@ -21,7 +21,7 @@ from forgepool.orchestrator.reports.attention import Liveness, attention
 from forgepool.orchestrator.reports.costs import bill, bill_waste, bill_words, budget_words
 from forgepool.orchestrator.reports.event_text import answer_with
 from forgepool.orchestrator.reports.leftovers import LogIndex
-from forgepool.orchestrator.reports.status import Waits, tell_verdict
+from forgepool.orchestrator.reports.status import Waits, survey_words, tell_verdict
 from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, TERMINAL, TaskState
@@ -198,7 +198,8 @@ def _reported(course: PlanIndex, state: RunState) -> Iterator[str]:
 
 def _how_it_stands(waits: Waits, task: TaskState, public: bool) -> str:
     if task.phase in TERMINAL or public:
-        return task.detail or ("interrupted" if task.attempt else "not begun")
+        how = task.detail or ("interrupted" if task.attempt else "not begun")
+        return f"{how}{survey_words(waits.course, task)}"
     return waits.reason(task)
 
 

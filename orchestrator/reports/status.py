@@ -118,7 +118,7 @@ def standing(course: PlanIndex, state: RunState, *, now: float, live: bool) -> S
         run=state.run,
         target=state.target,
         tip=state.tip,
-        outcome=outcome_of(state, live=live, gate=course.serving),
+        outcome=outcome_of(course, state, live=live, gate=course.serving),
         shut=state.halted,
         suspended={
             name: f"{health.why}; probed at {clock(health.until, state.at)}"
@@ -148,7 +148,7 @@ def _whole(course: PlanIndex, state: RunState) -> WholeStanding | None:
     )
 
 
-def outcome_of(state: RunState, *, live: bool, gate: bool = False) -> str:
+def outcome_of(course: PlanIndex, state: RunState, *, live: bool, gate: bool = False) -> str:
     """
     Return `running`, `paused`, `landed` (all tasks), `done` (all; some had no changes or were there already) or
     `incomplete`; for a queue `serving` or `not served`.
@@ -157,7 +157,7 @@ def outcome_of(state: RunState, *, live: bool, gate: bool = False) -> str:
         return "serving" if live else "not served"
     if not state.finished:
         return "running" if live else "paused"
-    if state.count(*DONE) < len(state.tasks):
+    if len(course.find_done(state)) < len(state.tasks):
         return "incomplete"
     return "landed" if state.count("landed") == len(state.tasks) else "done"
 
@@ -177,7 +177,7 @@ def _task(waits: "Waits", task: TaskState, now: float) -> TaskStanding:
         commit=task.commit or None,
         seconds=round(max(0.0, end - task.first_started), 2) if task.first_started else None,
         host=task.result.host if task.result else host,
-        detail=_how_it_ended(waits.run, task) if task.phase in TERMINAL else waits.reason(task),
+        detail=_how_it_ended(waits, task) if task.phase in TERMINAL else waits.reason(task),
         question=task.question,
         missing=task.missing,
         wanted=task.parked_for or "",
@@ -217,8 +217,15 @@ def _review_standing(course: PlanIndex, review: ReviewState) -> ReviewStanding:
     )
 
 
-def _how_it_ended(run: str, task: TaskState) -> str:
-    return f"asks: {task.question} ({answer_with(run, task.id)})" if task.question else task.detail
+def _how_it_ended(waits: "Waits", task: TaskState) -> str:
+    how = f"asks: {task.question} ({answer_with(waits.run, task.id)})" if task.question else task.detail
+    return f"{how}{survey_words(waits.course, task)}"
+
+
+def survey_words(course: PlanIndex, task: TaskState) -> str:
+    """Return the end of a sentence about a survey that has ended without a report; empty for all else."""
+    missing = task.id in course.graph.soft and task.phase in TERMINAL - DONE
+    return "; the tasks go on without a survey" if missing else ""
 
 
 def tell_verdict(state: RunState) -> str:
@@ -247,7 +254,7 @@ class Waits:
         """True while a process runs the run."""
         self.run = state.run
         self._resumed = f"waits for `forgepool resume {state.run}`"
-        self._done = state.find_done()
+        self._done = course.find_done(state)
         self._in_flight = course.in_flight(state)
         self._wanted = course.find_wanted_locks(state)
         self._held_elsewhere = find_tasks_held_elsewhere(state, state.at)

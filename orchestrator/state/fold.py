@@ -78,6 +78,7 @@ def start_run(state: RunState, event: e.RunStarted) -> None:
         raise IllegalStep(f"run {state.run} has started already")
     state.run, state.hub, state.target = event.run, event.hub, event.target
     state.tip, state.plan_digest, state.gate_file = event.tip, event.plan_digest, event.gate_file
+    state.began_on = event.tip
     state.gate, state.assets, state.stopped = event.gate, event.assets, None
     state.wave.since = state.wave_review.anchor = event.tip
     state.wave.base_first = event.base_first
@@ -251,6 +252,8 @@ def _apply_task_event(state: RunState, event: e.TaskEvent, at: float) -> None:
             task_steps.fail_task(state.step(event.task, "pending", *_MAY_BE_RETURNED), event, at)
         case e.TaskUnchanged():
             task_steps.end_unchanged(state.step(event.task, "answered"), event, at)
+        case e.SurveyFound():
+            state.find_survey(state.step(event.task, "pending"), event, at)
         case e.LeadReplied():
             state.reply_to_lead(state.step(event.task, "waiting"), event, at)
         case e.LeadSpoken():

@@ -164,6 +164,8 @@ class Prior(Message):
     """The landed commit."""
     paths: tuple[str, ...] = ()
     report: Report | None = None
+    surveyed: str = Field(default="", exclude_if=lambda commit: not commit)
+    """For the run's survey, the commit that it describes. Left out of other orders, which older workers know."""
 
 
 class Reply(Message):

@@ -107,7 +107,7 @@ def test_a_run_ends_with_what_landed_what_had_no_changes_and_what_was_there() ->
     follow(state, *next_events(of, state))
     (ended,) = next_events(of, state)
     assert ended == RunEnded(landed=0, not_landed=0, unchanged=1, already_there=1)
-    assert exit_status(follow(state, ended), "ended") == 0
+    assert exit_status(of, follow(state, ended), "ended") == 0
 
 
 def test_an_attempt_that_changes_nothing_after_one_that_was_refused_has_failed() -> None:

@@ -16,7 +16,13 @@ from forgepool.workers.agents.briefing.hints import Hint, best, hintable_paths, 
 from forgepool.workers.agents.briefing.model_hints import Guess, hints_by_model
 from forgepool.workers.agents.briefing.references import match_reads, write_references
 from forgepool.workers.agents.briefing.system_prompt import Skill, find_skill, system_blocks
-from forgepool.workers.agents.briefing.task_card import conventions, files_at_base, task_card, write_priors
+from forgepool.workers.agents.briefing.task_card import (
+    conventions,
+    files_at_base,
+    task_card,
+    write_priors,
+    write_survey,
+)
 from forgepool.workers.agents.builtin.phases import facts
 from forgepool.workers.context.edits.masks import FILES_TITLE
 from forgepool.workers.context.transcript.entries import Entry, PlanCommitted
@@ -77,6 +83,8 @@ class TaskWords:
     """The texts about one task from which the openings are made."""
 
     card: TaskCard
+    survey: str = ""
+    """The run's survey, the same text for all its tasks; empty without one. It is the first part of an opening."""
     skill: Skill | None = None
     form: Literal["", "answer", "lead"] = ""
     """The form of a task that ends with a report, in place of its phase."""
@@ -91,20 +99,25 @@ class TaskWords:
         """True for an agent that can look nothing up and is asked for an answer: one call gives it."""
         return self.form == "answer" and self.skill is not None and self.skill.context_mode == "injected"
 
+    @property
+    def _first(self) -> tuple[str, ...]:
+        return (self.survey,) if self.survey else ()
+
     def system(self, phase: PhaseName) -> tuple[str, ...]:
         return system_blocks(self.form or phase, red_first=self.red_first, skill=self.skill)
 
     def to_plan(self, hints: str, room: Room) -> Opening:
         """Return PLAN's first message. `hints` is the section on files likely to matter, or empty."""
-        card, shortened = room.fit(self.card, beside=len(hints))
+        card, shortened = room.fit(self.card, beside=len(hints) + len(self.survey))
         text = "\n\n".join(part for part in (card.rstrip("\n"), hints) if part) + "\n"
-        return Opening(parts=(text,), shortened=shortened)
+        return Opening(parts=(*self._first, text), shortened=shortened)
 
     def to_execute(
         self, entries: Sequence[Entry], changed: tuple[str, ...], current: Callable[[str], str | None], room: Room
     ) -> Opening:
         """
-        Return EXECUTE's first message, in parts: the card; findings and plan, if any; texts of files, if any.
+        Return EXECUTE's first message, in parts: the survey, if any; the card; findings and plan, if any; texts of
+        files, if any.
 
         `changed` has the paths that differ from the base; `current` returns a file's text as it is now, or None.
         """
@@ -121,9 +134,10 @@ class TaskWords:
         if state.overflows:
             learned.append(_OVERFLOWED)
         files = f"{FILES_TITLE}\n\n{texts}" if texts else ""
-        card, shortened = room.fit(self.card, beside=len(files) + sum(map(len, learned)))
+        card, shortened = room.fit(self.card, beside=len(files) + sum(map(len, learned)) + len(self.survey))
         parts = (card.rstrip("\n"), "\n\n".join(learned), files.rstrip("\n"))
-        return Opening(parts=tuple(f"{part}\n" for part in parts if part), shortened=shortened)
+        own = (f"{part}\n" for part in parts if part)
+        return Opening(parts=(*self._first, *own), shortened=shortened)
 
 
 def _plan(plan: PlanCommitted) -> str:
@@ -147,15 +161,18 @@ def brief_task(order: WorkOrder, workspace: Workspace, agent: BuiltinAgent, tmp:
     name = agent.skill or ("lead" if order.lead else None)
     skill = find_skill(name, git, base) if name else None
     references = _references(order, skill, workspace)
+    survey, since = write_survey(order, tmp, git)
+    priors = [prior for prior in order.priors if not prior.surveyed]
     card = task_card(
         order,
         conventions=conventions(git, base),
-        priors=write_priors(order.priors, tmp, git),
+        priors=(*since, *write_priors(priors, tmp, git)),
         context=write_references(git, base, references),
         files=_files(order, skill, agent, workspace, references),
     )
     return TaskWords(
         card=card,
+        survey=survey,
         skill=skill,
         form="lead" if order.lead else "answer" if order.answers else "",
         red_first=agent.red_first and not order.answers,
