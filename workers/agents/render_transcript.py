@@ -29,6 +29,7 @@ from forgepool.workers.context.transcript.entries import (
     Resumed,
     Summoned,
     TurnSaid,
+    Undone,
     Verified,
 )
 from forgepool.workers.llm.messages import Opaque, Part, Text, ToolCall, ToolResult, Turn, Usage
@@ -40,6 +41,7 @@ _Beside = (
     | PlanCommitted
     | ReportGiven
     | Verified
+    | Undone
     | Noted
     | Profiled
     | Summoned
@@ -98,7 +100,7 @@ class _Narrator:
     def render(self, entry: Entry) -> Iterator[NarratedLine]:
         match entry:
             case ConversationStarted():
-                yield NarratedLine("phase", f"=== {entry.phase.upper()} of {entry.order_id} at {_clock(entry.at)}")
+                yield NarratedLine("phase", f"=== {entry.phase_name.upper()} of {entry.order_id} at {_clock(entry.at)}")
                 yield NarratedLine("quiet", f"    {entry.model}, with {', '.join(entry.tools) or 'no tools'}")
             case TurnSaid(turn=turn):
                 yield from self._turn(turn)
@@ -132,6 +134,8 @@ class _Narrator:
                 yield NarratedLine("note", f"    (context profile {name}{f', chosen by {by}' if by else ''})")
             case Summoned() | CheckpointKept():
                 return
+            case Undone(why=why):
+                yield NarratedLine("error", f"=== undone, the files are as the phase found them: {why}")
             case Noted(text=text):
                 yield NarratedLine("note", f"    ({text})")
             case Resumed():
