@@ -125,23 +125,27 @@ class _Narrator:
                 )
             case PlanCommitted() | ReportGiven():
                 yield from self._committed(entry)
-            case Verified():
-                yield NarratedLine("phase" if entry.ok else "error", f"=== VERIFY: {entry.detail or 'all is well'}")
-                yield from self._cut("result", "    | ", entry.output, last=True)
+            case Verified() | Undone():
+                yield from self._judged(entry)
             case Rebuilt():
                 yield NarratedLine("phase", f"=== {_rebuilt(entry)}")
             case Profiled(profile=name, by=by):
                 yield NarratedLine("note", f"    (context profile {name}{f', chosen by {by}' if by else ''})")
             case Summoned() | CheckpointKept():
                 return
-            case Undone(why=why):
-                yield NarratedLine("error", f"=== undone, the files are as the phase found them: {why}")
             case Noted(text=text):
                 yield NarratedLine("note", f"    ({text})")
             case Resumed():
                 yield NarratedLine("phase", f"=== gone on with as {entry.order_id} at {_clock(entry.at)}")
             case other:
                 assert_never(other)
+
+    def _judged(self, entry: Verified | Undone) -> Iterator[NarratedLine]:
+        if isinstance(entry, Undone):
+            yield NarratedLine("error", f"=== undone, the files are as the phase found them: {entry.why}")
+            return
+        yield NarratedLine("phase" if entry.ok else "error", f"=== VERIFY: {entry.detail or 'all is well'}")
+        yield from self._cut("result", "    | ", entry.output, last=True)
 
     def _committed(self, entry: PlanCommitted | ReportGiven) -> Iterator[NarratedLine]:
         if isinstance(entry, ReportGiven):

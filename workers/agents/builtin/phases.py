@@ -25,6 +25,7 @@ from forgepool.workers.context.transcript.entries import (
     Verified,
 )
 from forgepool.workers.context.transcript.exchanges import text_argument
+from forgepool.workers.llm.messages import Turn
 from forgepool.workers.schema.orders import Reply
 from forgepool.workers.schema.reports import LeadReply, LeadRequest, Report
 from forgepool.workers.tools.commands.red_phase import CONFIRM
@@ -35,8 +36,9 @@ WAITING = "waiting"
 OUT_OF_TURNS = "turns"
 _LEADS_ON = (ENDED_WELL, REPORTED, WAITING, "planned", "asked", "explored", "overflow")
 """Ends that a resumed attempt takes as they are; it tries again after any other."""
-_FAILURES = ("failed", "refused", "timeout", "limits", "explored", "overflow", OUT_OF_TURNS)
-"""Ends whose sentence names the phase and the artifact that it lacks."""
+_FROM_OUTSIDE = ("stopped", "queued")
+_ENDS = (*_FROM_OUTSIDE, "refused", "timeout", "limits", OUT_OF_TURNS)
+"""Ends of a conversation that are the attempt's, too; any other is a failure."""
 
 PLAN = WorkflowPhase(name="plan", artifact="plan")
 EXECUTE = WorkflowPhase(name="execute", artifact="change")
@@ -120,6 +122,8 @@ class Facts:
     """The request by which the conversation rests, or has rested last."""
     questions: list[str] = field(default_factory=list)
     """The questions to a person, oldest first."""
+    confirming: dict[str, str] = field(default_factory=dict)
+    """The commands of the last turn that are to be seen failing, by the ids of their calls."""
     handed: dict[str, Handed] = field(default_factory=dict)
     """The artifacts so far, by the names of their phases."""
 
@@ -173,40 +177,50 @@ Step = Begin | GoOn | ForcePlan | Verify | Undo | End
 
 def facts(entries: Sequence[Entry]) -> Facts:
     state = Facts()
-    tests: dict[str, str] = {}
     for entry in entries:
-        match entry:
-            case ConversationStarted():
-                _enter(state, entry)
-            case TurnSaid(turn=turn):
-                state.ended, state.own.unjudged = "", True
-                state.own.turns += turn.role == "assistant"
-                tests |= {call.id: text_argument(call.arguments, "command") for call in turn.calls if call.name == CONFIRM}
-            case Answered(result=result) if result.call_id in tests:
-                command = tests.pop(result.call_id)
-                if not result.is_error:
-                    state.handed[state.own.name] = ConfirmedTest(command, entry.whole or result.text)
-            case Finished():
-                _finish(state, entry)
-            case Resumed():
-                if state.ended not in _LEADS_ON:
-                    state.ended = ""
-            case PlanCommitted():
-                state.plan, state.own.made = entry, True
-                state.handed[state.own.name] = entry
-            case ReportGiven(report=report):
-                state.report, state.own.made = report, True
-                state.handed[state.own.name] = report
-            case Verified(ok=ok):
-                state.own.green, state.own.unjudged = ok, False
-                if not ok:
-                    state.own.reds.append(entry)
-            case Undone(why=why):
-                state.own.undone, state.summary = why, state.own.summary_before
-                state.handed[state.own.name] = entry
-            case _:
-                pass
+        _take(state, entry)
     return state
+
+
+def _take(state: Facts, entry: Entry) -> None:
+    match entry:
+        case ConversationStarted():
+            _enter(state, entry)
+        case TurnSaid(turn=turn):
+            _hear(state, turn)
+        case Answered(result=result) if result.call_id in state.confirming:
+            _see(state, state.confirming[result.call_id], entry)
+        case Finished():
+            _finish(state, entry)
+        case Resumed() if state.ended not in _LEADS_ON:
+            state.ended = ""
+        case PlanCommitted():
+            state.plan, state.own.made = entry, True
+            state.handed[state.own.name] = entry
+        case ReportGiven(report=report):
+            state.report, state.own.made = report, True
+            state.handed[state.own.name] = report
+        case Verified(ok=ok):
+            state.own.green, state.own.unjudged = ok, False
+            state.own.reds += [] if ok else [entry]
+        case Undone(why=why):
+            state.own.undone, state.summary = why, state.own.summary_before
+            state.handed[state.own.name] = entry
+        case _:
+            pass
+
+
+def _hear(state: Facts, turn: Turn) -> None:
+    state.ended, state.own.unjudged = "", True
+    if turn.role == "assistant":
+        state.own.turns += 1
+        calls = [call for call in turn.calls if call.name == CONFIRM]
+        state.confirming = {call.id: text_argument(call.arguments, "command") for call in calls}
+
+
+def _see(state: Facts, command: str, entry: Answered) -> None:
+    if not entry.result.is_error:
+        state.handed[state.own.name] = ConfirmedTest(command, entry.whole or entry.result.text)
 
 
 def _enter(state: Facts, entry: ConversationStarted) -> None:
@@ -262,8 +276,8 @@ def _advance(detail: str, phase: WorkflowPhase, course: PhaseCourse) -> Step:
 def _fail(state: Facts, phase: WorkflowPhase, course: PhaseCourse, why: str = "") -> End:
     """End the attempt in a phase that has not produced its artifact."""
     detail = why or state.detail
-    ended = "failed" if why or state.ended in ("explored", "overflow", ENDED_WELL) else state.ended
-    if course.workflow and (ended == "failed" or state.ended in _FAILURES):
+    ended = state.ended if not why and state.ended in _ENDS else "failed"
+    if course.workflow and ended not in _FROM_OUTSIDE:
         detail = f"phase '{phase.name}' ended without its artifact, a {phase.artifact}: {detail}"
     return End("limits" if ended == OUT_OF_TURNS else ended, detail)
 
@@ -329,7 +343,7 @@ def _after_work(state: Facts, phase: WorkflowPhase, course: PhaseCourse) -> Step
 
 
 def _after_red(state: Facts, phase: WorkflowPhase, course: PhaseCourse) -> Step:
-    """Return to the phase with the failing output; a stronger model gets a repeated failure, and a third one ends it."""
+    """Return to the phase with the output; a stronger model gets a repeated failure, and a third one ends it."""
     prints = [red.fingerprint for red in state.own.reds]
     red = state.own.reds[-1]
     ended = "out_of_scope" if red.outside else "verify_failed"

@@ -17,7 +17,13 @@ from forgepool.workers.agents.briefing.hints import Hint, best, hintable_paths, 
 from forgepool.workers.agents.briefing.model_hints import Guess, hints_by_model
 from forgepool.workers.agents.briefing.references import match_reads, write_references
 from forgepool.workers.agents.briefing.system_prompt import PromptForm, Skill, find_skill, system_blocks
-from forgepool.workers.agents.briefing.task_card import conventions, files_at_base, task_card, write_priors, write_report
+from forgepool.workers.agents.briefing.task_card import (
+    conventions,
+    files_at_base,
+    task_card,
+    write_priors,
+    write_report,
+)
 from forgepool.workers.agents.builtin.phases import EXECUTE, ConfirmedTest, Handed, facts
 from forgepool.workers.agents.builtin.workflow import WorkflowPhase
 from forgepool.workers.context.edits.masks import FILES_TITLE
@@ -111,7 +117,8 @@ class TaskWords:
         self, entries: Sequence[Entry], changed: tuple[str, ...], current: Callable[[str], str | None], room: Room
     ) -> Opening:
         """
-        Return a later phase's first message, in parts: the card; findings and artifacts, if any; texts of files, if any.
+        Return a later phase's first message, in parts: the card; findings and artifacts; texts of files. Only the card
+        is always there.
 
         `changed` has the paths that differ from the base; `current` returns a file's text as it is now, or None.
         """

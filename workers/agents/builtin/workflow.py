@@ -43,7 +43,7 @@ class WorkflowPhase(Message):
 
     @property
     def kind(self) -> PhaseName:
-        """The phase whose tools, models and policy it has."""
+        """Return the phase whose tools, models and policy it has."""
         return "plan" if self.artifact in ("plan", "report") else "execute"
 
 

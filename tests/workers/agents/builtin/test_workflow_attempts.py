@@ -57,7 +57,11 @@ def done(text: str) -> Call:
 
 
 Script = Mapping[str, Sequence[Call]]
-REPAIRS: Script = {"scan": [("read_file", {"path": "a.py"}), CITED], "plan": [PLAN], "repair": [RENAME, done("renamed")]}
+REPAIRS: Script = {
+    "scan": [("read_file", {"path": "a.py"}), CITED],
+    "plan": [PLAN],
+    "repair": [RENAME, done("renamed")],
+}
 TESTS_FIRST: Script = {
     "red": [done("early"), TEST, CONFIRM, done("test_new fails")],
     "green": [RENAME, done("it is new")],
@@ -222,10 +226,22 @@ def test_a_phase_ends_when_its_turns_are_used_up(host: Host, serve: Serve) -> No
 @pytest.mark.parametrize(
     ("workflow", "answers", "sentence"),
     [
-        ("onw", False, "workflow 'onw': is neither built in nor in .forgepool/workflows/ at the base; did you mean own?"),
+        (
+            "onw",
+            False,
+            "workflow 'onw': is neither built in nor in .forgepool/workflows/ at the base; did you mean own?",
+        ),
         ("odd", False, ".forgepool/workflows/odd.yaml:1: 'name' must be 'odd', as the file is called, is 'even'"),
-        ("scope", False, "task 't': the workflow 'scope' ends with a report; write 'answers: true', or choose another workflow"),
-        ("own", True, "task 't': it answers, and the workflow 'own' ends with a change; choose one that ends with a report"),
+        (
+            "scope",
+            False,
+            "task 't': the workflow 'scope' ends with a report; write 'answers: true', or choose another workflow",
+        ),
+        (
+            "own",
+            True,
+            "task 't': it answers, and the workflow 'own' ends with a change; choose one that ends with a report",
+        ),
     ],
 )
 def test_a_workflow_that_cannot_be_used_waits_for_a_person_and_asks_no_model(

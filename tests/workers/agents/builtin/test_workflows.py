@@ -117,7 +117,9 @@ def test_a_phase_without_its_artifact_ends_the_attempt_with_a_sentence_that_name
     spent = step(course(scan, fix), started(scan), said(), ended("turns"))
     assert spent == End("limits", "phase 'scan' ended without its artifact, a report: so")
     unseen = step(course(red, fix), started(red), said(), ended("finished"))
-    assert unseen == End("failed", "phase 'red' ended without its artifact, a failing-test: the harness saw no test fail")
+    assert unseen == End(
+        "failed", "phase 'red' ended without its artifact, a failing-test: the harness saw no test fail"
+    )
     stopped = phase("think", "plan", on_failure="stop")
     explored = step(course(stopped, fix), started(stopped), said(), ended("explored"))
     assert explored == End("failed", "phase 'think' ended without its artifact, a plan: so")
@@ -139,7 +141,9 @@ def test_reds_are_counted_for_each_phase_and_a_red_leads_where_the_phase_says() 
     first = step(course(one, two), *begun)
     assert isinstance(first, GoOn) and first.phase == "two" and not first.stronger
     stops = phase("two", "change", on_failure="stop")
-    assert step(course(one, stops), *begun) == End("verify_failed", "'make test' exited with 1; phase 'two' stops at that")
+    assert step(course(one, stops), *begun) == End(
+        "verify_failed", "'make test' exited with 1; phase 'two' stops at that"
+    )
     undoes = phase("two", "change", on_failure="undo")
     assert step(course(one, undoes), *begun) == Undo("'make test' exited with 1")
     undone = (*begun, Undone(at=0.0, why="red"))
@@ -172,45 +176,64 @@ FLOWS = [
 HOWS = ("asked", "explored", "failed", "refused", "overflow", "limits", "turns", "finished", "planned", "reported")
 
 
+class Play:
+    """An attempt whose conversations and verifications end as they like, and its phases that have their artifact."""
+
+    def __init__(self, flow: PhaseCourse, data: st.DataObject) -> None:
+        self.flow, self.data = flow, data
+        self.order = [each.name for each in flow.phases]
+        self.entries: list[Entry] = []
+        self.produced: list[str] = []
+
+    def act(self, now: Step) -> None:
+        """Add the entries of a step, after a look at what it rests on."""
+        match now:
+            case Begin(phase=name) | GoOn(phase=name):
+                at = self.order.index(name)
+                assert self.produced == self.order[:at], "no phase is skipped, and none lacks what it needs"
+                self.entries += [started(self.flow.phases[at])] if isinstance(now, Begin) else []
+                self.converse(self.flow.phases[at])
+            case ForcePlan():
+                self.entries.append(PlanCommitted(at=0.0, plan="p", files=(), synthetic=True))
+                self.produced.append(facts(self.entries).own.name)
+            case Verify():
+                self.entries.append(self.data.draw(st.sampled_from([GREEN, RED])))
+                self.produced += [facts(self.entries).own.name] if self.entries[-1] == GREEN else []
+            case Undo(why=why):
+                self.entries.append(Undone(at=0.0, why=why))
+                self.produced.append(facts(self.entries).own.name)
+
+    def converse(self, which: WorkflowPhase) -> None:
+        good = self.data.draw(st.booleans())
+        how = "finished" if good else self.data.draw(st.sampled_from(HOWS))
+        self.entries += made(which) if good else [said(), ended(how)]
+        # A test confirmed in an earlier conversation of the phase stays confirmed.
+        seen = any(isinstance(entry, Answered) for entry in self.entries[self.began(which) :])
+        if (good and which.kind == "plan") or (which.artifact == "failing-test" and how == "finished" and seen):
+            self.produced.append(which.name)
+
+    def began(self, which: WorkflowPhase) -> int:
+        starts = [at for at, one in enumerate(self.entries) if isinstance(one, ConversationStarted)]
+        return min(at for at in starts if self.entries[at] == started(which))
+
+
 @given(st.sampled_from(FLOWS), st.data())
 def test_from_any_beginning_the_machine_ends_and_enters_no_phase_without_the_artifact_before_it(
     flow: PhaseCourse, data: st.DataObject
 ) -> None:
-    """Conversations end as they like, verifications too, and interruptions come anywhere."""
-    entries, produced, order = list[Entry](), list[str](), [each.name for each in flow.phases]
-    interruptions = 3
+    """Interruptions come anywhere."""
+    play, interruptions = Play(flow, data), 3
     for _ in range(60):
         if interruptions and data.draw(st.integers(0, 5)) == 0:
             interruptions -= 1
-            entries.append(Resumed(at=0.0, order_id="r.t.2"))
-        now = step(flow, *entries)
+            play.entries.append(Resumed(at=0.0, order_id="r.t.2"))
+        now = step(flow, *play.entries)
         if isinstance(now, End):
             break
-        match now:
-            case Begin(phase=name) | GoOn(phase=name):
-                each = flow.phases[order.index(name)]
-                assert produced == order[: order.index(name)], "no phase is skipped, and none lacks what it needs"
-                entries += [started(each)] if isinstance(now, Begin) else []
-                good = data.draw(st.booleans())
-                entries += made(each) if good else [said(), ended(data.draw(st.sampled_from(HOWS)))]
-                if good and each.artifact != "change":
-                    produced.append(name)
-                # An earlier conversation of the phase may have confirmed its test.
-                elif each.artifact == "failing-test" and step(flow, *entries) == Begin(order[order.index(name) + 1]):
-                    assert any(isinstance(entry, Answered) for entry in entries)
-                    produced.append(name)
-            case ForcePlan():
-                entries.append(PlanCommitted(at=0.0, plan="p", files=(), synthetic=True))
-                produced.append(facts(entries).own.name)
-            case Verify():
-                entries.append(data.draw(st.sampled_from([GREEN, RED])))
-                produced += [facts(entries).own.name] if entries[-1] == GREEN else []
-            case Undo(why=why):
-                entries.append(Undone(at=0.0, why=why))
-                produced.append(facts(entries).own.name)
+        play.act(now)
     assert isinstance(now, End), "it ends"
     if now.ended in ("finished", "reported"):
-        assert produced == order
+        assert play.produced == play.order
 
 
 HEAD = "name: f\ndescription: d\nphases:\n"
@@ -222,27 +245,52 @@ HEAD = "name: f\ndescription: d\nphases:\n"
         ("", "f.yaml:1: is empty"),
         ("name: f\nphases:\n- {name: a, artifact: change}\n", "f.yaml:1: the file lacks the key 'description'"),
         ("name: f\ndescription: d\nphases: []\n", "f.yaml:3: 'phases' must not be empty"),
-        (HEAD + "- {name: a, artifact: diff}\n", "f.yaml:4: 'artifact' of phase 'a' must be 'plan', 'report', 'failing-test' or 'change', is 'diff'"),
-        (HEAD + "- name: a\n  artifact: change\n  tool: [bash]\n", "f.yaml:6: phase 'a' has an unknown key 'tool'; did you mean 'tools'?"),
-        (HEAD + "- name: a\n  artifact: change\n  tools: [bsh]\n", "f.yaml:6: 'tools' of phase 'a' names the tool 'bsh', which there is not; did you mean bash?"),
+        (
+            HEAD + "- {name: a, artifact: diff}\n",
+            "f.yaml:4: 'artifact' of phase 'a' must be 'plan', 'report', 'failing-test' or 'change', is 'diff'",
+        ),
+        (
+            HEAD + "- name: a\n  artifact: change\n  tool: [bash]\n",
+            "f.yaml:6: phase 'a' has an unknown key 'tool'; did you mean 'tools'?",
+        ),
+        (
+            HEAD + "- name: a\n  artifact: change\n  tools: [bsh]\n",
+            "f.yaml:6: 'tools' of phase 'a' names the tool 'bsh', which there is not; did you mean bash?",
+        ),
         (HEAD + "- {name: a, artifact: change, turns: 0}\n", "f.yaml:4: 'turns' of phase 'a' must be at least 1, is 0"),
-        ((HEAD + "- {name: a, artifact: change}\n").replace("f", "g", 1), "f.yaml:1: 'name' must be 'f', as the file is called, is 'g'"),
+        (
+            (HEAD + "- {name: a, artifact: change}\n").replace("f", "g", 1),
+            "f.yaml:1: 'name' must be 'f', as the file is called, is 'g'",
+        ),
         (HEAD + "- {name: a, artifact: change}\n" * 2, "f.yaml:5: a second phase is called 'a'; give it another name"),
-        (HEAD + "".join(f"- {{name: a{n}, artifact: change}}\n" for n in range(9)), "f.yaml:3: has 9 phases; 8 are allowed"),
-        (HEAD + "- {name: a, artifact: plan}\n", "f.yaml:4: the last phase must end with a change or a report, and 'a' ends with a plan; add a phase after it"),
+        (
+            HEAD + "".join(f"- {{name: a{n}, artifact: change}}\n" for n in range(9)),
+            "f.yaml:3: has 9 phases; 8 are allowed",
+        ),
+        (
+            HEAD + "- {name: a, artifact: plan}\n",
+            "f.yaml:4: the last phase must end with a change or a report, and 'a' ends with a plan; "
+            "add a phase after it",
+        ),
         (
             HEAD + "- {name: a, artifact: report}\n- {name: b, artifact: change}\n- {name: c, artifact: report}\n",
-            "f.yaml:5: phase 'b' writes files, and a workflow that ends with a report changes nothing; end it with a change, or remove the phase",
+            "f.yaml:5: phase 'b' writes files, and a workflow that ends with a report changes nothing; "
+            "end it with a change, or remove the phase",
         ),
         (
             HEAD + "- {name: a, artifact: report, on_failure: mend}\n",
-            "f.yaml:4: phase 'a' has an 'on_failure', which only plans and changes have; without its report the attempt ends: remove it",
+            "f.yaml:4: phase 'a' has an 'on_failure', which only plans and changes have; "
+            "without its report the attempt ends: remove it",
         ),
         (
             HEAD + "- {name: a, artifact: change, on_failure: undo}\n",
             "f.yaml:4: phase 'a' would be undone, with no verified change before it to return to; write mend or stop",
         ),
-        (HEAD + "- {name: a b, artifact: change}\n", "f.yaml:4: 'name' of phase 'a b' must be letters, digits, '_', '-' or single '.' within, at most 100, and not end in '.lock', is 'a b'"),
+        (
+            HEAD + "- {name: a b, artifact: change}\n",
+            "f.yaml:4: 'name' of phase 'a b' must be letters, digits, '_', '-' or single '.' within, at most 100, "
+            "and not end in '.lock', is 'a b'",
+        ),
     ],
 )
 def test_a_mistake_in_a_file_is_told_with_its_line(text: str, sentence: str) -> None:
